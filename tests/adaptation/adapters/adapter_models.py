@@ -5,8 +5,6 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.encoders import BertEncoder, GPT2Encoder, RobertaEncoder
-from keras_transfer.keras_internals.trainable import layers_within
-from keras_transfer.layers.adapters import Adapted
 from keras_transfer.tasks import CausalLM, MaskedLM, TextClassifier, TokenClassifier
 
 SIZES = {"num_layers": 2, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16, "max_sequence_length": 12}
@@ -80,50 +78,3 @@ def train(model, steps=1):
     for _ in range(steps):
         model.train_on_batch(inputs, labels)
     return model
-
-
-def check_what_trains(model, spec, parameters, group, tolerance, change):
-    """Adds adapters of a kind, trains and removes them, and asserts what changes and what does not.
-
-    Args:
-        model: Classifier without adapters.
-        spec: As for `add_adapters`.
-        parameters: Integer. Number of weights of the adapters, by the formula of the paper.
-        group: String. Name of the layer group of the adapters of the first block.
-        tolerance: Float. Difference of the outputs that is allowed at the start, or None if they may change.
-        change: Float. Difference of the outputs that adapters with random weights make, at least.
-    """
-    from keras_transfer import adaptation as kt
-    from keras_transfer.adaptation.adapters.base import adapter_weights
-
-    before, base = outputs(model), values(model)
-    assert kt.add_adapters(model, spec) is model
-    if tolerance is not None:
-        np.testing.assert_allclose(outputs(model), before, rtol=0, atol=tolerance)
-    own = adapter_weights(model.encoder, "default")
-    assert count(own.values()) == parameters
-    head = {"logits/kernel", "logits/bias"}
-    assert {weight.path for weight in model.trainable_weights} == {weight.path for weight in own.values()} | head
-    assert len({weight.path for weight in model.weights}) == len(model.weights)
-
-    # Adapters are groups of their own, above their block.
-    groups = kt.layer_groups(model)
-    assert sum(len(group.variables) for group in groups) == len(model.weights)
-    added = [weight for group in groups if group.kind == "adapters" for weight in group.variables]
-    assert {id(weight) for weight in added} == {id(weight) for weight in own.values()}
-    assert group in [group.name for group in groups if not group.pretrained]
-
-    # Every weight that trains moves, and no weight of the encoder does.
-    randomize(model)
-    start = values(model)
-    assert np.abs(outputs(model) - before).max() > change
-    after = values(train(model))
-    assert {path for path in base if (after[path] != base[path]).any()} == head
-    assert {path for path in after if (after[path] == start[path]).all()} == base.keys() - head
-
-    # Without the adapters, the model is the old one.
-    kt.remove_adapters(model)
-    assert values(model).keys() == base.keys()
-    model.get_layer("logits").set_weights([base["logits/kernel"], base["logits/bias"]])
-    np.testing.assert_array_equal(outputs(model), before)
-    assert not any(isinstance(layer, Adapted) for layer, _ in layers_within(model))

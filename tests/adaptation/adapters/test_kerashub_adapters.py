@@ -18,6 +18,8 @@ from keras_transfer.tasks import MaskedLM, TextClassifier, TokenClassifier
 from tests.adaptation.adapters import adapter_models as models
 from tests.adaptation.adapters.adapter_models import DIM, INNER, LAYERS, outputs, randomize, train, values
 from tests.adaptation.adapters.test_adapters import BOTTLENECK, KINDS, NORMS
+from tests.adapters import run_adapter_test
+from tests.errors import check_errors
 from tests.helpers import save_and_load
 
 keras_hub = pytest.importorskip("keras_hub")
@@ -25,7 +27,7 @@ pytestmark = pytest.mark.core
 BIASES = LAYERS * (3 * DIM + DIM + INNER + DIM + 2 * DIM) + DIM
 # A specification for a backbone, and its number of parameters.
 CASES = {
-    **{("Bert", spec): KINDS[spec] for spec in ("houlsby:3", "dora:r=2", "bitfit")},
+    **{("Bert", spec): KINDS[spec] for spec in ("houlsby:3", "dora:r=2", "ia3", "bitfit")},
     ("Roberta", "houlsby:3,norms=False lora:r=2"): LAYERS * 2 * (BOTTLENECK + 4 * DIM),
     ("GPT2", "houlsby:3 lora:r=2"): LAYERS * 2 * (BOTTLENECK + 4 * DIM) + NORMS,
     ("GPT2", "bitfit"): BIASES,
@@ -48,12 +50,10 @@ def states(encoder):
 
 
 @pytest.mark.parametrize(("name", "spec"), CASES)
-def test_a_kind_starts_as_the_identity_and_trains_only_itself_and_the_head(name, spec):
-    model = classifier(name)
-    plain, tolerance = model.encoder, 1e-6 if "dora" in spec else 0
+def test_a_kind_starts_as_the_identity_trains_is_saved_removed_and_merged(name, spec, tmp_path):
     parameters, group = CASES[name, spec], "transformer_layer_0_adapters"
-    models.check_what_trains(model, spec.split(), parameters, group, tolerance, change=1e-4)
-    assert model.encoder is plain
+    options = {"tolerance": 1e-6, "merges": True} if spec in ("dora:r=2", "ia3") else {}
+    run_adapter_test(lambda: classifier(name), spec.split(), parameters, group, tmp_path, change=1e-4, **options)
 
 
 RENAMED = {
@@ -122,16 +122,13 @@ def test_bitfit_computes_with_its_copies():
     np.testing.assert_array_equal(outputs(model), expected)
 
 
-def test_merged_adapters_compute_the_same_in_the_plain_backbone():
+def test_merging_forgets_the_functions_of_the_backbone_which_would_apply_the_change_twice():
     model = classifier()
-    plain, paths = model.encoder, [weight.path for weight in model.weights]
-    for spec in (kt.LoRA(2, targets=".*"), "dora:r=2", "ia3"):
-        expected = outputs(randomize(kt.add_adapters(model, spec)))
-        plain.make_predict_function()
-        kt.merge_adapters(model)
-        assert plain.predict_function is None  # Otherwise, TensorFlow would apply the change twice.
-        assert model.encoder is plain and [weight.path for weight in model.weights] == paths
-        np.testing.assert_allclose(outputs(model), expected, rtol=0, atol=1e-5)
+    expected = outputs(randomize(kt.add_adapters(model, kt.LoRA(2, targets=".*"))))
+    model.encoder.make_predict_function()
+    kt.merge_adapters(model)
+    assert model.encoder.predict_function is None
+    np.testing.assert_allclose(outputs(model), expected, rtol=0, atol=1e-5)
 
 
 def test_a_file_rebuilds_several_adapters_their_heads_and_the_state_of_the_optimizer():
@@ -152,20 +149,6 @@ def test_a_file_rebuilds_several_adapters_their_heads_and_the_state_of_the_optim
     kt.remove_adapters(again)
     assert isinstance(again.encoder, keras_hub.models.BertBackbone)
     np.testing.assert_array_equal(states(again.encoder), states(backbone()))
-
-
-def test_a_small_file_brings_adapters_and_head_to_another_task_over_the_same_backbone(tmp_path):
-    model = train(kt.add_adapters(classifier(), ["houlsby:2", "lora:r=2"], name="task"))
-    file = kt.save_adapters(model, tmp_path / "task.safetensors")
-    again = kt.load_adapters(classifier(), file)
-    np.testing.assert_array_equal(outputs(again), outputs(model))
-    kt.load_adapters(again, file, name="twin")
-    np.testing.assert_array_equal(outputs(again), outputs(model))
-    other = classifier("Roberta")
-    with pytest.raises(ValueError, match="other weights"):
-        kt.load_adapters(other, file)
-    with pytest.raises(ValueError, match="need an encoder of this library"):
-        kt.save_adapters(kt.add_adapters(other, "lora:r=2"), tmp_path / "peft", format="peft")
 
 
 @pytest.mark.parametrize(
@@ -306,42 +289,48 @@ def has_slots(model):
     return any(isinstance(layer, Adapted) for layer, _ in layers_within(model))
 
 
-def test_mistakes_are_clear_errors_that_change_nothing():
+@pytest.fixture(scope="module")
+def intact():
+    """A classifier that no mistake changes."""
     model = classifier()
     plain = model.encoder
     plain.get_layer("token_embedding").trainable = False
-    before = outputs(model)
-    paths = [[weight.path for weight in found] for found in (model.weights, model.trainable_weights)]
-    for spec in ("pfeiffer", "parallel", "prefix", "prompt", "pals", ["lora", "pfeiffer"]):
-        with pytest.raises(
-            ValueError, match="cannot have this kind.* some of .'bitfit', .*'dora'., or a `Fusion`. Received"
-        ):
-            kt.add_adapters(model, spec)
-    for call, message in (
-        (lambda: kt.add_adapters(model, "lora:targets='valu'"), r"Did you mean 'value'\?"),
-        (lambda: kt.add_adapters(model, ["lora:r=2", "compacter:5,terms=2"]), "a divisor of both widths"),
-        (lambda: kt.add_adapters(model, ["houlsby:2", "compacter:4,terms=2"]), "act at the same place"),
-        (
-            lambda: kt.add_adapters(plain, "lora"),
-            "a task such as `TextClassifier` over one or over a KerasHub backbone",
-        ),
-        (lambda: kt.remove_adapters(model), "has no adapters. Call `add_adapters` first"),
-        (lambda: kt.merge_adapters(model), "no active adapters to merge. Call `add_adapters` first"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            call()
-        assert model.encoder is plain and not has_slots(plain)
-    assert [[weight.path for weight in found] for found in (model.weights, model.trainable_weights)] == paths
-    np.testing.assert_array_equal(outputs(model), before)
+    before, paths = values(model), [weight.path for weight in model.trainable_weights]
+    yield model
+    assert model.encoder is plain and not has_slots(plain)
+    assert [weight.path for weight in model.trainable_weights] == paths
+    assert all((value == before[path]).all() for path, value in values(model).items())
 
-    kt.add_adapters(model, "lora:r=2")
-    for call, message in (
-        (lambda: kt.add_adapters(model, "lora"), "has adapters with this name"),
-        (lambda: model.save_pretrained("nowhere"), "cannot be written as a checkpoint"),
-        (lambda: kt.merge_adapters(kt.add_adapters(classifier(), "houlsby:2")), "can be merged. Received: .'Houlsby'"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            call()
+
+@pytest.fixture(scope="module")
+def adapted():
+    return kt.add_adapters(classifier(), "lora:r=2")
+
+
+OURS_ALONE = ("cannot have this kind", "some of ['bitfit', ", "'dora'], or a `Fusion`. Received")
+test_mistakes_are_clear_errors_that_change_nothing = check_errors(
+    [
+        *(
+            (lambda intact, spec=spec: kt.add_adapters(intact, spec), *OURS_ALONE)
+            for spec in ("pfeiffer", "parallel", "prefix", "prompt", "pals", ["lora", "pfeiffer"])
+        ),
+        (lambda intact: kt.add_adapters(intact, "lora:targets='valu'"), "Did you mean 'value'?"),
+        (lambda intact: kt.add_adapters(intact, ["lora:r=2", "compacter:5,terms=2"]), "a divisor of both widths"),
+        (lambda intact: kt.add_adapters(intact, ["houlsby:2", "compacter:4,terms=2"]), "act at the same place"),
+        (lambda intact: kt.add_adapters(intact.encoder, "lora"), "a task such as `TextClassifier` over one or over a "),
+        (lambda intact: kt.remove_adapters(intact), "has no adapters. Call `add_adapters` first"),
+        (lambda intact: kt.merge_adapters(intact), "no active adapters to merge. Call `add_adapters` first"),
+        (lambda adapted: kt.add_adapters(adapted, "lora"), "has adapters with this name"),
+        (lambda adapted: adapted.save_pretrained("nowhere"), "cannot be written as a checkpoint"),
+        (lambda adapted: kt.save_adapters(adapted, "nowhere", format="peft"), "need an encoder of this library"),
+        (
+            lambda adapted, tmp_path: kt.load_adapters(
+                classifier("Roberta"), kt.save_adapters(adapted, tmp_path / "task.safetensors")
+            ),
+            "other weights",
+        ),
+    ]
+)
 
 
 @pytest.mark.slow

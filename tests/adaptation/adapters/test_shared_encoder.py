@@ -7,6 +7,7 @@ from keras_transfer import adaptation as kt
 from keras_transfer.tasks import TextClassifier
 from tests.adaptation.adapters import adapter_models as models
 from tests.adaptation.adapters.adapter_models import INPUTS, LABELS, outputs, randomize, train
+from tests.errors import check_errors
 from tests.helpers import save_and_load
 
 pytestmark = pytest.mark.core
@@ -134,14 +135,15 @@ def test_a_task_whose_adapters_changed_says_that_it_must_be_compiled_again():
     train(model)
 
 
-def test_removing_saving_and_merging_without_adapters_say_what_to_do():
-    model = models.classifier()
-    with pytest.raises(ValueError, match="has no adapters. Call `add_adapters` first"):
-        kt.remove_adapters(model)
-    with pytest.raises(ValueError, match="has no adapters. Call `add_adapters` first"):
-        kt.save_adapters(model, "unwritten")
-    with pytest.raises(ValueError, match="no active adapters to merge. Call `add_adapters` first"):
-        kt.merge_adapters(model)
-    kt.set_active_adapter(kt.add_adapters(model, "lora:r=2"), None)
-    with pytest.raises(ValueError, match=r"Activate some with `set_active_adapter`. Received: .*\['default'\]"):
-        kt.merge_adapters(model)
+test_removing_saving_and_merging_without_adapters_say_what_to_do = check_errors(
+    {
+        "removing": (lambda: kt.remove_adapters(models.classifier()), "has no adapters. Call `add_adapters` first"),
+        "saving": (lambda: kt.save_adapters(models.classifier(), "unwritten"), "Call `add_adapters` first"),
+        "merging": (lambda: kt.merge_adapters(models.classifier()), "no active adapters to merge. Call `add_adapters`"),
+        "merging what is not active": (
+            lambda: kt.merge_adapters(kt.set_active_adapter(kt.add_adapters(models.classifier(), "lora:r=2"), None)),
+            "Activate some with `set_active_adapter`. Received: ",
+            "['default']",
+        ),
+    }
+)

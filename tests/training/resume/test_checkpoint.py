@@ -9,6 +9,7 @@ import pytest
 
 from keras_transfer.adaptation import GradualUnfreezing
 from keras_transfer.training.resume import TrainingCheckpoint
+from tests.errors import check_errors
 from tests.training.resume.checkpoint_runs import (
     BATCHES,
     OPTIMIZERS,
@@ -25,16 +26,21 @@ from tests.training.resume.checkpoint_runs import (
 )
 
 
-def interrupted(folder, make, callbacks, crashes):
-    """Checks that a run with crashes ends with the weights and logs of a run without them."""
+def interrupted(folder, make, crashes, callbacks=(), save_every=3, newest=None, **options):
+    """Checks that a run with crashes ends with the weights and logs of a run without them, and returns the model.
+
+    `newest` is the place of the newest checkpoint after the last crash.
+    """
     whole, model = make(), make()
-    whole_logs = fit(whole, *callbacks)
+    whole_logs = fit(whole, *callbacks, **options)
     for step in crashes:
-        crash(folder, step, make=make, callbacks=callbacks)
-    logs = fit(model, *callbacks, TrainingCheckpoint(folder, save_every=3))
+        crash(folder, step, save_every, make=make, callbacks=callbacks, **options)
+    assert newest is None or names(folder)[-1] == f"{newest}.safetensors"
+    logs = fit(model, *callbacks, TrainingCheckpoint(folder, save_every=save_every), **options)
     assert_same(model, whole)
     # The logs begin with the second epoch, in which it resumes, and include its batches before the crash.
     assert logs == {name: values[1:] for name, values in whole_logs.items()}
+    return model
 
 
 @pytest.mark.parametrize(
@@ -42,13 +48,13 @@ def interrupted(folder, make, callbacks, crashes):
     ["a schedule", *(pytest.param(name, marks=pytest.mark.slow) for name in ("a scaled loss", "moving averages"))],
 )
 def test_a_crashed_run_resumes_with_the_same_result(optimizer, tmp_path):
-    interrupted(tmp_path, lambda: build(OPTIMIZERS[optimizer]), [], [18])
+    interrupted(tmp_path, lambda: build(OPTIMIZERS[optimizer]), [18])
 
 
 @pytest.mark.parametrize("optimizer", [pytest.param("accumulated gradients", marks=pytest.mark.slow), "rates by group"])
 def test_a_run_that_crashed_in_each_stage_resumes_with_the_same_result(optimizer, tmp_path):
     make = functools.partial(build, OPTIMIZERS[optimizer], run_eagerly=True)
-    interrupted(tmp_path, make, [GradualUnfreezing(fraction=0.8)], [5, 14, 20])
+    interrupted(tmp_path, make, [5, 14, 20], [GradualUnfreezing(fraction=0.8)])
 
 
 @pytest.mark.slow
@@ -58,25 +64,13 @@ def test_mixed_precision_resumes_with_its_loss_scale(tmp_path):
         scaled = keras.optimizers.LossScaleOptimizer(adam, 2.0**12, 4)
         return build(lambda model: scaled, policy="mixed_float16")
 
-    whole, model = make(), make()
-    fit(whole)
-    crash(tmp_path, 17, make=make)
-    fit(model, TrainingCheckpoint(tmp_path))
-    assert_same(model, whole)
-    assert float(model.optimizer.dynamic_scale) > 2.0**12
+    assert float(interrupted(tmp_path, make, [17]).optimizer.dynamic_scale) > 2.0**12
 
 
 @pytest.mark.parametrize("save_every", [pytest.param("epoch", marks=pytest.mark.slow), 4])
 def test_several_steps_per_execution_stay_together(save_every, tmp_path):
-    def make():
-        return build(steps_per_execution=4)
-
-    whole, model = make(), make()
-    fit(whole)
-    crash(tmp_path, 18, save_every, make)
-    assert names(tmp_path)[-1] == f"epoch-0001-batch-00000{0 if save_every == 'epoch' else 8}.safetensors"
-    fit(model, TrainingCheckpoint(tmp_path))
-    assert_same(model, whole)
+    newest = f"epoch-0001-batch-00000{0 if save_every == 'epoch' else 8}"
+    interrupted(tmp_path, lambda: build(steps_per_execution=4), [18], save_every=save_every, newest=newest)
 
 
 def test_batches_before_the_checkpoint_are_neither_read_nor_trained_on(tmp_path):
@@ -108,23 +102,14 @@ def test_changes_by_earlier_callbacks_at_the_start_and_end_of_an_epoch_are_kept(
         def on_epoch_end(self, epoch, logs=None):
             self.model.layers[0].kernel.assign_add(np.full((4, 8), 0.01))
 
-    whole, model = build(), build()
-    fit(whole, Rates())
-    crash(tmp_path, 13, "epoch", callbacks=[Rates()])
-    fit(model, Rates(), TrainingCheckpoint(tmp_path))
-    assert_same(model, whole)
+    interrupted(tmp_path, build, [13], [Rates()], "epoch")
 
 
 @pytest.mark.slow
 def test_validation_does_not_affect_resuming(tmp_path):
+    # The run ends after the last batch of an epoch, and before its validation, after which the checkpoint is written.
     options = {"validation_data": (X[:12], Y[:12]), "validation_batch_size": 4}
-    whole, model = build(), build()
-    whole_logs = fit(whole, **options)
-    crash(tmp_path, 20, 10, **options)  # after the last batch of an epoch, and before its validation
-    assert names(tmp_path) == ["epoch-0001-batch-000000.safetensors"]  # the next one follows the validation
-    logs = fit(model, TrainingCheckpoint(tmp_path), **options)
-    assert_same(model, whole)
-    assert logs == {name: values[1:] for name, values in whole_logs.items()}
+    interrupted(tmp_path, build, [20], save_every=10, newest="epoch-0001-batch-000000", **options)
 
 
 def test_resuming_a_complete_run_trains_nothing_and_restores_its_final_weights(tmp_path, caplog):
@@ -196,34 +181,26 @@ def test_keras_does_not_warn_that_the_rest_of_an_epoch_is_short(crashed, recwarn
     assert [str(warning.message) for warning in recwarn if "ran out of data" in str(warning.message)] == []
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
+test_wrong_arguments_are_errors = check_errors(
     [
-        ({"save_every": 0}, "'epoch' or a positive integer. Received: save_every=0"),
-        ({"save_every": "step"}, "Received: save_every='step'"),
-        ({"keep": 0}, "`keep` must be a positive integer. Received: keep=0"),
-        ({"signals": ["SIGKILL"]}, r"can be caught. Received: \['SIGKILL'\]"),
-        ({"signals": "TERM"}, r"Received: \['TERM'\]"),
-        ({"data": [1]}, r"the methods `state_dict` and `load_state_dict`.*Received: data=\[1\]"),
-        ({"folder": None}, "`folder` must be the path of a folder. Received: folder=None"),
-        ({"folder": ""}, "Received: folder=''"),
-        ({"folder": 3}, "Received: folder=3"),
-        ({"folder": "gs://bucket/run"}, "`folder` must be local. .*Received: folder='gs://bucket/run'"),
-        ({"folder": pathlib.Path("gs://bucket/run")}, "Received: folder='gs:/bucket/run'"),
-    ],
+        (lambda: TrainingCheckpoint("a", save_every=0), "'epoch' or a positive integer. Received: save_every=0"),
+        (lambda: TrainingCheckpoint("a", save_every="step"), "Received: save_every='step'"),
+        (lambda: TrainingCheckpoint("a", keep=0), "`keep` must be a positive integer. Received: keep=0"),
+        (lambda: TrainingCheckpoint("a", signals=["SIGKILL"]), "can be caught. Received: ['SIGKILL']"),
+        (lambda: TrainingCheckpoint("a", signals="TERM"), "Received: ['TERM']"),
+        (lambda: TrainingCheckpoint("a", data=[1]), "methods `state_dict` and `load_state_dict`", "Received: data=[1]"),
+        (lambda: TrainingCheckpoint(None), "`folder` must be the path of a folder. Received: folder=None"),
+        (lambda: TrainingCheckpoint(""), "Received: folder=''"),
+        (lambda: TrainingCheckpoint(3), "Received: folder=3"),
+        (lambda: TrainingCheckpoint("gs://a/run"), "`folder` must be local. ", "Received: folder='gs://a/run'"),
+        (lambda: TrainingCheckpoint(pathlib.Path("gs://a/run")), "Received: folder='gs:/a/run'"),
+    ]
 )
-def test_wrong_arguments_are_errors(options, message):
-    with pytest.raises(ValueError, match=message):
-        TrainingCheckpoint(**{"folder": "folder", **options})
 
 
 def test_its_config_brings_it_back():
     checkpoint = TrainingCheckpoint("folder", save_every=5, keep=3, signals=("SIGTERM", "SIGINT"))
     again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(checkpoint))
     assert type(again) is TrainingCheckpoint and again.get_config() == checkpoint.get_config()
-    assert checkpoint.get_config() == {
-        "folder": "folder",
-        "save_every": 5,
-        "keep": 3,
-        "signals": ["SIGTERM", "SIGINT"],
-    }
+    settings = {"folder": "folder", "save_every": 5, "keep": 3, "signals": ["SIGTERM", "SIGINT"]}
+    assert checkpoint.get_config() == settings

@@ -1,4 +1,8 @@
-"""Checks of freezing and of each method of unfreezing on pretrained encoders: ours, and KerasHub's."""
+"""Checks of freezing and of each method of unfreezing on pretrained encoders: ours, KerasHub's and TF Hub's."""
+
+import functools
+import pathlib
+import tempfile
 
 import keras
 import numpy as np
@@ -30,12 +34,31 @@ def keras_hub():
     return keras.Model(backbone.input, outputs), tokens(12)
 
 
+def module():
+    from keras_transfer.hub import HubEncoder
+    from tests.hub import saved_modules as modules
+
+    encoder, ids = HubEncoder(pathlib.Path(saved_module().name, "module")), modules.bert_inputs(16)
+    names = zip(("token_ids", "padding_mask", "segment_ids"), modules.BERT_INPUTS)
+    return TextClassifier(encoder, 2, dropout=0.0), {ours: ids[theirs] for ours, theirs in names}
+
+
+@functools.cache
+def saved_module():
+    """The folder of a module, which is written once per process and deleted with it."""
+    from tests.hub.saved_modules import save_bert_module
+
+    folder = tempfile.TemporaryDirectory()
+    save_bert_module(pathlib.Path(folder.name, "module"))
+    return folder
+
+
 def tokens(vocabulary_size):
     ids = np.random.default_rng(0).integers(1, vocabulary_size, (16, 6)).astype("int32")
     return {"token_ids": ids, "segment_ids": np.zeros_like(ids), "padding_mask": np.ones_like(ids)}
 
 
-ENCODERS = {"ours": ours, "keras_hub": keras_hub}
+ENCODERS = {"ours": ours, "keras_hub": keras_hub, "module": module}
 
 
 def check_encoder(kind, method, **compiled):

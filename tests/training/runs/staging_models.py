@@ -75,6 +75,14 @@ class Watch(keras.callbacks.Callback):
         self.values = now
 
 
+def moved_in(watch):
+    """The names of the layers that each step trained, after a check that all weights of each changed."""
+    for paths in watch.steps:
+        names = {path.split("/")[0] for path in paths}
+        assert paths == {path for path in watch.values if path.split("/")[0] in names}
+    return [{path.split("/")[0] for path in paths} for paths in watch.steps]
+
+
 def assert_follows(model, callback, watch, first=0, may_rest=()):
     """Asserts that each step changed only the weights of its stage, or without a callback all trainable weights.
 

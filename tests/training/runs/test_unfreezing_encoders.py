@@ -17,26 +17,14 @@ def test_each_method_trains_its_groups_of_our_encoder(method):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["sequential", "freeze"])
-def test_each_method_trains_its_groups_of_a_keras_hub_backbone(method):
-    pytest.importorskip("keras_hub")
-    check_encoder("keras_hub", method, run_eagerly=method != "freeze")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["gradual", "freeze"])
-def test_each_method_trains_its_groups_of_a_module_of_tokens(method, tmp_path):
-    from keras_transfer.hub import HubEncoder
-    from tests.hub import saved_modules as modules
-
-    keras.utils.set_random_seed(0)
-    model = TextClassifier(HubEncoder(modules.save_bert_module(tmp_path / "module")), 2)
-    ids = modules.bert_inputs(16)
-    inputs = {
-        ours: ids[theirs] for ours, theirs in zip(("token_ids", "padding_mask", "segment_ids"), modules.BERT_INPUTS)
-    }
-    callback, watch = train(model, inputs, method, run_eagerly=method != "gradual")
-    assert_follows(model, callback, watch)
+@pytest.mark.parametrize(
+    ("kind", "method"),
+    [("keras_hub", "sequential"), ("keras_hub", "freeze"), ("module", "gradual"), ("module", "freeze")],
+)
+def test_each_method_trains_its_groups_of_a_keras_hub_backbone_and_of_a_module_of_tokens(kind, method):
+    if kind == "keras_hub":
+        pytest.importorskip("keras_hub")
+    check_encoder(kind, method, run_eagerly=(kind, method) in (("keras_hub", "sequential"), ("module", "freeze")))
 
 
 @pytest.mark.parametrize("method", [pytest.param("chain", marks=pytest.mark.slow), "sequential"])
