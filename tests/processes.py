@@ -22,7 +22,7 @@ def run(*arguments, **environment):
 
 
 class Worker:
-    """A process that starts once and calls functions of the tests: `worker("tests.hub.mirrored:main", folder)`.
+    """A process that starts once and calls functions of the tests: `worker("tests.distribute.mirrored:main", folder)`.
 
     Args:
         *options: str, options of `tests.worker`.

@@ -11,6 +11,7 @@ from keras_transfer.adaptation import Recipe, get_recipe
 from keras_transfer.experiments import compare
 from keras_transfer.experiments.comparison_methods import define
 from keras_transfer.experiments.comparison_report import shorten
+from tests.errors import check_errors
 from tests.tasks.tiny import classifier, examples, of_vectors
 
 pytestmark = [pytest.mark.core, pytest.mark.usefixtures("eagerly")]
@@ -234,34 +235,30 @@ def mistake(methods=None, data=DATA, maker=make_model, **options):
     return lambda: compare(maker, data, {"one": Method(0.5, 0.5)} if methods is None else methods, verbose=0, **options)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
+test_a_mistake_is_one_error = check_errors(
     [
-        (mistake([]), r"`methods` must have at least one method. Received: methods=\[\]"),
+        (mistake([]), "`methods` must have at least one method. Received: methods=[]"),
         (mistake("bert"), "`methods` must be a list or a dict. Received: methods='bert'"),
-        (mistake(["brt"]), "Did you mean 'bert'.*Received: 'brt'"),
-        (mistake({"mine": "huolsby:8"}), "Did you mean 'houlsby'.*Received: 'huolsby:8'"),
-        (mistake(["lora:size=8"]), "Unknown argument of 'lora'.*Received: 'lora:size=8'"),
-        (mistake({"mine": 3}), "A method must be a `Recipe`.*Received: 3"),
+        (mistake(["brt"]), "Did you mean 'bert'", "Received: 'brt'"),
+        (mistake({"mine": "huolsby:8"}), "Did you mean 'houlsby'", "Received: 'huolsby:8'"),
+        (mistake(["lora:size=8"]), "Unknown argument of 'lora'", "Received: 'lora:size=8'"),
+        (mistake({"mine": 3}), "A method must be a `Recipe`", "Received: 3"),
         (mistake(["bert", "bert"]), "must have different names"),
         (mistake([lambda *args: None]), "To name other methods, pass a dict"),
         (mistake([Recipe()]), "To name other methods, pass a dict"),
-        (mistake({"one": []}), r"at least one variant. Received: methods\['one'\]=\[\]"),
-        (mistake(data={"train": (X, Y), "test": (X, Y)}), r"hold out.*Received: \['test', 'train'\], without \['vali"),
-        (mistake(data=(X, Y)), r"`data` must be a dict.*Received: a tuple"),
-        (mistake(data={**DATA, "dev": (X, Y)}), r"perhaps 'test'. Received: \['dev'\]"),
-        (mistake(data={**DATA, "train": [X, Y]}), r"`data\['train'\]` must be .* in memory. Received: a list"),
-        (mistake(seeds=0), "`seeds` must be a positive integer.*Received: seeds=0"),
-        (mistake(seeds=[1, 1]), r"Received: seeds=\[1, 1\]"),
-        (mistake(seeds=[-1]), r"Received: seeds=\[-1\]"),
-        (mistake(baseline="two"), r"`baseline` must be one of \['one'\]. Received: baseline='two'"),
-        (mistake(metric="goodness"), "Pass `mode='max'` if .*Received: metric='goodness'"),
-        (mistake(mode="up"), "`mode` must be 'max', 'min' or 'auto'. Received: mode='up'"),
-        (mistake(metric="f1", seeds=1), r"`metric` must be one of \['accuracy', 'loss'\].*Received: 'f1'"),
-        (mistake(maker=lambda: None), "`make_model` must return a built `keras.Model`. Received: None"),
+        (mistake({"one": []}), "at least one variant. Received: methods['one']=[]"),
+        (mistake(data={"train": (X, Y), "test": (X, Y)}), "hold out", "Received: ['test', 'train'], without ['vali"),
+        (mistake(data=(X, Y)), "`data` must be a dict", "Received: a tuple"),
+        (mistake(data={**DATA, "dev": (X, Y)}), "perhaps 'test'", " Received: ['dev']"),
+        (mistake(data={**DATA, "train": [X, Y]}), "`data['train']` must be ", " in memory. Received: a list"),
+        (mistake(seeds=0), "`seeds` must be a positive integer", "Received: seeds=0"),
+        (mistake(seeds=[1, 1]), "Received: seeds=[1, 1]"),
+        (mistake(seeds=[-1]), "Received: seeds=[-1]"),
+        (mistake(baseline="two"), "`baseline` must be one of ['one']. Received: baseline='two'"),
+        (mistake(metric="goodness"), "Pass `mode='max'` if ", "Received: metric='goodness'"),
+        (mistake(mode="up"), "`mode` must be 'max', 'min' or 'auto'", " Received: mode='up'"),
+        (mistake(metric="f1", seeds=1), "`metric` must be one of ['accuracy', 'loss']", "Received: 'f1'"),
+        (mistake(maker=lambda: None), "`make_model` must return a built `keras.Model`", " Received: None"),
         (mistake({"idle": lambda *args: None}, seeds=1), "must compile the model"),
-    ],
+    ]
 )
-def test_a_mistake_is_one_error(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

@@ -68,3 +68,22 @@ def server(monkeypatch):
 
     with serving(monkeypatch) as running:
         yield running
+
+
+@pytest.fixture
+def url(stub, server):
+    """The URL of an archive of `stub`."""
+    from tests.hub.fetching import pack_folder
+
+    server.answers["/module.tar.gz"] = pack_folder(stub)
+    return f"{server.url}/module.tar.gz"
+
+
+@pytest.fixture
+def archive(stub, tmp_path):
+    """The path of an archive of `stub`."""
+    from tests.hub.fetching import pack_folder
+
+    path = tmp_path / "module.tar.gz"
+    path.write_bytes(pack_folder(stub))
+    return path

@@ -45,31 +45,17 @@ def outputs_of(signature):
     return {name: (spec.dtype, spec.shape.as_list()) for name, spec in signature.structured_outputs.items()}
 
 
-def test_there_are_three_signatures(loaded):
-    assert set(loaded.signatures) == {"serving_default", "tokens", "embed"}
+TEXT, IDS = {"text": (tf.string, [None])}, ("token_ids", "segment_ids", "padding_mask")
+ANSWER = {"label": (tf.string, [None]), "label_id": (tf.int32, [None]), "probabilities": (tf.float32, [None, 3])}
+SIGNATURES = {
+    "serving_default": (TEXT, ANSWER),
+    "tokens": ({name: (tf.int32, [None, None]) for name in IDS}, {"logits": (tf.float32, [None, 3])}),
+    "embed": (TEXT, {"embedding": (tf.float32, [None, 16])}),
+}
 
 
-def test_serving_default_goes_from_text_to_labels_and_probabilities(loaded):
-    signature = loaded.signatures["serving_default"]
-    assert inputs_of(signature) == {"text": (tf.string, [None])}
-    assert outputs_of(signature) == {
-        "label": (tf.string, [None]),
-        "label_id": (tf.int32, [None]),
-        "probabilities": (tf.float32, [None, 3]),
-    }
-
-
-def test_tokens_goes_from_ids_to_logits(loaded):
-    signature = loaded.signatures["tokens"]
-    names = ("token_ids", "segment_ids", "padding_mask")
-    assert inputs_of(signature) == {name: (tf.int32, [None, None]) for name in names}
-    assert outputs_of(signature) == {"logits": (tf.float32, [None, 3])}
-
-
-def test_embed_goes_from_text_to_vectors(loaded):
-    signature = loaded.signatures["embed"]
-    assert inputs_of(signature) == {"text": (tf.string, [None])}
-    assert outputs_of(signature) == {"embedding": (tf.float32, [None, 16])}
+def test_the_signatures_go_from_text_to_labels_and_to_vectors_and_from_ids_to_logits(loaded):
+    assert {name: (inputs_of(each), outputs_of(each)) for name, each in loaded.signatures.items()} == SIGNATURES
 
 
 # Answers

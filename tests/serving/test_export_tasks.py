@@ -47,7 +47,7 @@ def task(cls, size, **options):
 
 def test_several_labels_of_long_texts(ask):
     model = task(tasks.TextClassifier, 3, multi_label=True, thresholds=[0.0, 1.0, 0.5], windows="max")
-    folder, signatures, answer = ask(model, TEXTS, labels=["x", "y", "z"])
+    folder, signatures, answer = ask(model, TEXTS, label_names=["x", "y", "z"])
     assert signatures == ["serving_default", "tokens"]
     np.testing.assert_allclose(answer["probabilities"], model.predict_proba(TEXTS), atol=1e-5)
     np.testing.assert_array_equal(np.array(answer["chosen"])[:, :2], [[1, 0]] * len(TEXTS))
@@ -195,7 +195,7 @@ test_what_has_no_answer_cannot_be_exported = check_errors(
         ),
         "a random sampler": (
             lambda: serving.export(language_model("top_p"), "unwritten"),
-            "needs a sampler without random numbers.",
+            "needs a sampler without random numbers",
             "Received: TopP",
         ),
     }

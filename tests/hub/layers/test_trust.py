@@ -1,13 +1,9 @@
 """Loading a file runs the graphs of its modules, so it asks for trust exactly as Keras does for code."""
 
-import ast
-import pathlib
-
 import keras
 import numpy as np
 import pytest
 
-import keras_transfer
 from keras_transfer.hub import HubError, HubLayer
 from keras_transfer.hub.layers.trust import is_rebuilding
 
@@ -60,16 +56,6 @@ def test_trust_can_be_given_for_the_whole_program(file, trusting):
     again = keras.models.model_from_json(model.to_json())
     for each in (model, again):
         np.testing.assert_array_equal(each(np.ones((1, 1))), [[1.5]])
-
-
-def test_private_modules_of_keras_are_imported_in_one_file():
-    private = {}
-    for path in pathlib.Path(keras_transfer.__file__).parent.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.ImportFrom) and node.module.startswith("keras.src"):
-                private.setdefault(path.name, []).extend(name.name for name in node.names)
-    # See also `tests/keras_internals/test_private_names.py`.
-    assert private == {"saving.py": ["in_symbolic_scope", "in_safe_mode"]}
 
 
 def test_the_private_name_of_keras_for_safe_mode_returns_the_argument_of_loading(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 
 from keras_transfer.hub import HubError
 from keras_transfer.hub.modules.loading import load
-from tests.hub.fetching import Server, pack, pack_folder, save_module, sha256, tree
+from tests.hub.fetching import Server, pack, pack_folder, save_module, tree
 
 
 @dataclasses.dataclass
@@ -84,33 +84,22 @@ def header(name, type, link=""):
 
 GRAPH, INDEX, DATA = "saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001"
 
-# Name -> (function that creates the handle, options, regular expression for the message).
+# Name -> (function that creates the handle, options, regular expression for the message). What `resolve` and `unpack`
+# refuse is in `tests/hub/transport`; here is one of each kind, and what only TensorFlow notices.
 BAD = {
-    # Missing, empty, truncated and corrupted modules.
-    "a missing folder": (lambda b: b.folder / "none", {}, "The module does not exist"),
+    # Missing, truncated and corrupted modules.
     "an empty folder": (lambda b: b.folder, {}, r"no saved_model.pb .found: ..\)"),
-    "no graph": (without(GRAPH), {}, "no saved_model.pb .found: .*'variables'"),
-    "an empty graph": (changed(GRAPH, lambda content: b""), {}, "an empty saved_model.pb"),
     "half a graph": (changed(GRAPH, half), {}, "TensorFlow .* cannot load the module .*download it again"),
     "a garbled graph": (changed(GRAPH, garbled), {}, "TensorFlow .* cannot load the module .*download it again"),
     "a garbled graph in the cache": (cached_but_garbled, {}, "delete the folder if it is in the cache"),
     "no variables": (without("variables"), {}, "no variables/variables.index"),
-    "no index": (without(INDEX), {}, "no variables/variables.index"),
     "half an index": (changed(INDEX, half), {}, "TensorFlow .* cannot load the module .*download it again"),
     "a garbled index": (changed(INDEX, garbled), {}, "TensorFlow .* cannot load the module .*download it again"),
-    "no data": (without(DATA), {}, "no variables/variables.data-00000-of-00001"),
     "half of the data": (changed(DATA, half), {}, "TensorFlow .* cannot load the module .*download it again"),
     "garbled data": (changed(DATA, garbled), {}, "TensorFlow .* cannot load the module .*download it again"),
     # Wrong names.
-    "a handle of the wrong type": (
-        lambda b: 5,
-        {},
-        "`handle` must be a string or a path. Received: handle=5 of type int",
-    ),
     "an unknown form of handle": (lambda b: "use/4", {}, "Expected a folder, a .tar.gz archive, a URL.*'use/4'"),
-    "an unknown scheme": (lambda b: "hub://use/4", {}, "File system scheme 'hub' not implemented"),
     "unknown tags": (lambda b: b.module, {"tags": ["train"]}, r"sets of `tags`, not \['train'\].*\['serve'\]"),
-    "a missing page": (lambda b: f"{b.server.url}/none", {}, "Cannot download .*HTTP Error 404"),
     "an unreachable host": (lambda b: "http://127.0.0.1:1/x", {}, "Cannot download .*URLError"),
     "an invalid URL": (lambda b: "http://[127.0.0.1/x", {}, "Cannot download .*ValueError"),
     # Archives that are damaged or contain something else.
@@ -121,26 +110,12 @@ BAD = {
         {},
         "Expected an intact .tar",
     ),
-    "a truncated download": (
-        lambda b: b.serve((200, {"Content-Length": 9999, "Connection": "close"}, pack_folder(b.module))),
-        {},
-        "EOFError: .* of 9,999 bytes",
-    ),
     "two modules": (
         lambda b: b.archive(pack(("a/saved_model.pb", b"graph"), ("b/saved_model.pb", b"graph"))),
         {},
         "must contain one complete module.*'a', 'b'",
     ),
-    "no module": (
-        lambda b: b.archive(pack(("a/README", b""), ("b/README", b""))),
-        {},
-        "must contain one complete module",
-    ),
-    "an archive with another checksum": (
-        lambda b: b.archive(pack_folder(b.module)),
-        {"sha256": sha256(b"")},
-        "must have the sha256 e3b0c44298.*Received: ",
-    ),
+    "no module": (lambda b: b.archive(pack(("a/README", b""), ("b/README", b""))), {}, "must contain one complete mod"),
     # Attacks.
     "a member above": (lambda b: b.archive_with(("../../../x", b"evil")), {}, "members inside.*'../../../x'"),
     "an absolute member": (lambda b: b.archive_with((f"{b.folder}/x", b"evil")), {}, "members inside.*Received: '/"),
@@ -160,11 +135,6 @@ BAD = {
         lambda b: b.archive_with(("zeros", bytes(5_000_000))),
         {"max_bytes": 1_000_000},
         "Expected at most 1,000,000 bytes when unpacked",
-    ),
-    "a bomb of members": (
-        lambda b: b.archive_with(*[header("x", tarfile.REGTYPE)] * 10_001),
-        {},
-        "Expected at most 10,000 members",
     ),
 }
 

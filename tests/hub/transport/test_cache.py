@@ -23,9 +23,8 @@ def assert_holds_one(cache_dir, url):
     assert sorted(cache_dir.iterdir()) == [folder, folder.with_suffix(".descriptor.txt")]
 
 
-def test_a_url_is_downloaded_only_once(stub, server, cache_dir):
+def test_a_url_is_downloaded_only_once(url, stub, server, cache_dir):
     server.answers["/module.tar.gz"] = pack_folder(stub, top="top")
-    url = f"{server.url}/module.tar.gz"
     for _ in range(2):
         assert resolve(url) == place(cache_dir, url)
     assert tree(place(cache_dir, url)) == tree(stub)
@@ -53,11 +52,7 @@ def test_redirects_are_followed(stub, server, cache_dir):
     assert tree(resolve(f"{server.url}/google/nnlm/1")) == tree(stub)
 
 
-def test_the_argument_the_environment_or_the_temporary_folder_sets_the_cache(
-    stub, server, tmp_path, cache_dir, monkeypatch
-):
-    server.answers["/module.tar.gz"] = pack_folder(stub)
-    url = f"{server.url}/module.tar.gz"
+def test_the_argument_the_environment_or_the_temporary_folder_sets_the_cache(url, tmp_path, cache_dir, monkeypatch):
     assert resolve(url, cache_dir=tmp_path / "mine") == place(tmp_path / "mine", url)
     assert resolve(url) == place(cache_dir, url)
     monkeypatch.delenv("TFHUB_CACHE_DIR")
@@ -114,9 +109,7 @@ def test_a_damaged_module_in_the_cache_is_kept_until_it_is_downloaded_again(how,
     assert_holds_one(cache_dir, url)
 
 
-def test_files_of_a_killed_process_are_never_used_as_a_module(stub, server, cache_dir, tmp_path, monkeypatch):
-    url = f"{server.url}/module.tar.gz"
-    server.answers["/module.tar.gz"] = pack_folder(stub)
+def test_files_of_a_killed_process_are_never_used_as_a_module(url, stub, server, cache_dir, tmp_path, monkeypatch):
 
     def unpack_half(file, folder, *arguments):
         write_stub(folder / "top")
@@ -133,9 +126,7 @@ def test_files_of_a_killed_process_are_never_used_as_a_module(stub, server, cach
     assert len(server.requests) == 2
 
 
-def test_simultaneous_downloads_share_the_module_that_was_unpacked_first(stub, server, cache_dir):
-    server.answers["/module.tar.gz"] = pack_folder(stub)
-    url = f"{server.url}/module.tar.gz"
+def test_simultaneous_downloads_share_the_module_that_was_unpacked_first(url, stub, server, cache_dir):
     server.before_answer = threading.Barrier(2).wait
     folders = []
     threads = [threading.Thread(target=lambda: folders.append(resolve(url))) for _ in range(2)]
@@ -150,9 +141,7 @@ def test_simultaneous_downloads_share_the_module_that_was_unpacked_first(stub, s
 
 
 @pytest.mark.parametrize("theirs", ["whole", "damaged", "another archive"])
-def test_another_process_may_move_its_module_there_first(theirs, stub, server, cache_dir, monkeypatch):
-    server.answers["/module.tar.gz"] = pack_folder(stub)
-    url = f"{server.url}/module.tar.gz"
+def test_another_process_may_move_its_module_there_first(theirs, url, stub, server, cache_dir, monkeypatch):
     cache_dir.mkdir()
     place(cache_dir, url).with_suffix(".descriptor.txt").write_text("a record of what stood there before\n")
     rename, came = pathlib.Path.rename, []
@@ -174,21 +163,13 @@ def test_another_process_may_move_its_module_there_first(theirs, stub, server, c
         assert_holds_one(cache_dir, url)
 
 
-def test_a_path_in_the_cache_that_cannot_be_written_is_an_error(stub, server, cache_dir, monkeypatch):
-    server.answers["/module.tar.gz"] = pack_folder(stub)
-
+def test_a_path_in_the_cache_that_cannot_be_written_is_an_error(url, cache_dir, monkeypatch):
     def fail(path, target):
         raise PermissionError("denied")
 
     monkeypatch.setattr(pathlib.Path, "rename", fail)
-    assert_error(f"{server.url}/module.tar.gz", "Cannot read the module .* or write the cache.*PermissionError: denied")
+    assert_error(url, "Cannot read the module .* or write the cache.*PermissionError: denied")
     assert list(cache_dir.iterdir()) == []
-
-
-@pytest.fixture
-def url(stub, server):
-    server.answers["/module.tar.gz"] = pack_folder(stub)
-    return f"{server.url}/module.tar.gz"
 
 
 def test_an_archive_with_the_right_checksum_is_unpacked(url, server, stub, cache_dir):
@@ -238,9 +219,7 @@ def test_the_file_that_tensorflow_hub_writes_is_not_a_record(url, server, stub, 
     assert len(server.requests) == 2
 
 
-def test_the_checksum_of_a_local_archive_is_checked(stub, tmp_path, cache_dir):
-    archive = tmp_path / "module.tar.gz"
-    archive.write_bytes(pack_folder(stub))
+def test_the_checksum_of_a_local_archive_is_checked(archive, cache_dir):
     resolve(archive)
     assert_error(archive, "must have the sha256", sha256=sha256(b""))
 
@@ -306,9 +285,7 @@ def test_every_exception_of_urllib_becomes_one_error(error, cache_dir, monkeypat
     assert caught.value.__cause__ is error
 
 
-def test_a_cache_that_cannot_be_written_is_an_error(stub, server, tmp_path):
+def test_a_cache_that_cannot_be_written_is_an_error(url, tmp_path):
     (tmp_path / "file").write_bytes(b"")
-    server.answers["/module.tar.gz"] = pack_folder(stub)
-    url = f"{server.url}/module.tar.gz"
     assert_error(url, "Cannot read the module .* or write the cache", cache_dir=tmp_path / "file" / "cache")
     assert_error(url, "The cache must be a local folder.*'gs://bucket'", cache_dir="gs://bucket")

@@ -6,16 +6,10 @@ import stat
 import pytest
 
 from keras_transfer.hub import resolve
-from tests.hub.fetching import assert_error, pack_folder, place, sha256, tree, write_stub
+from tests.hub.fetching import assert_error, place, sha256, tree, write_stub
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs owners and permissions of files")
 REFUSED = "Other users must not be able to write the cache of modules.*Delete it.*TFHUB_CACHE_DIR.*Received: "
-
-
-@pytest.fixture
-def url(stub, server):
-    server.answers["/module.tar.gz"] = pack_folder(stub)
-    return f"{server.url}/module.tar.gz"
 
 
 def plant(cache_dir, url, checksum):
@@ -79,9 +73,7 @@ def test_a_group_may_write_the_cache_only_if_it_is_the_user_s_own(url, cache_dir
         assert resolve(url, cache_dir=cache_dir) == place(cache_dir, url)
 
 
-def test_a_local_archive_is_not_unpacked_into_a_cache_that_others_can_write(stub, tmp_path, cache_dir):
-    archive = tmp_path / "module.tar.gz"
-    archive.write_bytes(pack_folder(stub))
+def test_a_local_archive_is_not_unpacked_into_a_cache_that_others_can_write(archive, cache_dir):
     cache_dir.mkdir()
     cache_dir.chmod(0o777)
     assert_error(archive, f"{REFUSED}{cache_dir} ")
@@ -120,9 +112,7 @@ def test_with_a_checksum_a_cached_module_that_has_changed_is_downloaded_again(ch
     assert len(server.requests) == 2
 
 
-def test_with_a_checksum_the_unpacked_content_of_a_local_archive_is_checked(stub, tmp_path, cache_dir):
-    archive = tmp_path / "module.tar.gz"
-    archive.write_bytes(pack_folder(stub))
+def test_with_a_checksum_the_unpacked_content_of_a_local_archive_is_checked(stub, archive, cache_dir):
     right = sha256(archive.read_bytes())
     (resolve(archive) / "saved_model.pb").write_bytes(b"evil")
     assert tree(resolve(archive, sha256=right)) == tree(stub)

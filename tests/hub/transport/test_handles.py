@@ -218,10 +218,8 @@ def test_a_missing_module_is_an_error(handle):
     assert_error(handle, "The module does not exist. Expected a folder, a .tar.gz archive, a URL, or a name")
 
 
-def test_an_archive_without_read_permission_is_an_error(stub, cache_dir, tmp_path):
+def test_an_archive_without_read_permission_is_an_error(archive, cache_dir):
     if os.geteuid() == 0:
         pytest.skip("root may read everything")
-    archive = tmp_path / "module.tar.gz"
-    archive.write_bytes(pack_folder(stub))
     archive.chmod(0)
     assert_error(archive, "Cannot read the module.*PermissionError")

@@ -9,7 +9,7 @@ import pytest
 import keras_transfer
 from keras_transfer.hub import resolve
 from keras_transfer.hub.transport.scratch import scratch_folder
-from tests.hub.fetching import pack_folder, tree
+from tests.hub.fetching import tree
 
 fcntl = pytest.importorskip("fcntl", reason="needs locks on folders")
 
@@ -34,9 +34,7 @@ cache.Cache(pathlib.Path(folder), None, 10**9).unpack(archive)
 """
 
 
-def test_the_files_of_killed_processes_are_deleted_by_the_next_one(stub, tmp_path, cache_dir):
-    archive = tmp_path / "module.tar.gz"
-    archive.write_bytes(pack_folder(stub))
+def test_the_files_of_killed_processes_are_deleted_by_the_next_one(stub, archive, cache_dir):
     package = pathlib.Path(keras_transfer.__file__).parent
     for _ in range(3):
         killed = subprocess.run([sys.executable, "-c", KILLED, package, archive, cache_dir], stderr=subprocess.PIPE)

@@ -44,9 +44,8 @@ def redirecting(monkeypatch):
     return redirect
 
 
-def test_a_redirect_from_https_to_http_is_an_error(redirecting, stub, server, cache_dir):
-    server.answers["/module.tar.gz"] = pack_folder(stub)
-    redirecting(f"{server.url}/module.tar.gz")
+def test_a_redirect_from_https_to_http_is_an_error(redirecting, url, server, cache_dir):
+    redirecting(url)
     assert_error("https://host/module.tar.gz", "HTTPError: .*Refused the redirect from https to http")
     assert server.requests == []
 
@@ -58,9 +57,7 @@ def test_a_redirect_to_anything_else_is_an_error(location, redirecting, cache_di
 
 
 @pytest.mark.parametrize("scheme", ["HTTP", "Http"])
-def test_the_scheme_of_a_url_may_be_in_capitals(scheme, stub, server, cache_dir):
-    server.answers["/module.tar.gz"] = pack_folder(stub)
-    url = f"{server.url}/module.tar.gz"
+def test_the_scheme_of_a_url_may_be_in_capitals(scheme, url, stub, server, cache_dir):
     assert resolve(scheme + url.removeprefix("http")) == place(cache_dir, url) == resolve(url)
     assert len(server.requests) == 1
     assert resolve(f"FILE://{stub}") == stub
@@ -153,16 +150,13 @@ class FullDisk(io.RawIOBase):
 FULL = r"Cannot read the module .* or write the cache .*Received: OSError: .Errno 28. No space left on device"
 
 
-def test_a_full_disk_is_not_reported_as_a_problem_of_the_network(stub, server, cache_dir, monkeypatch):
-    server.answers["/module.tar.gz"] = pack_folder(stub)
+def test_a_full_disk_is_not_reported_as_a_problem_of_the_network(url, cache_dir, monkeypatch):
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda dir: FullDisk())
-    assert_error(f"{server.url}/module.tar.gz", f"^{FULL}")
+    assert_error(url, f"^{FULL}")
     assert tree(cache_dir) == {}
 
 
-def test_a_full_disk_is_not_reported_as_a_damaged_archive(stub, tmp_path, cache_dir, monkeypatch):
-    archive = tmp_path / "module.tar.gz"
-    archive.write_bytes(pack_folder(stub))
+def test_a_full_disk_is_not_reported_as_a_damaged_archive(archive, cache_dir, monkeypatch):
     monkeypatch.setattr(archives, "open", lambda path, mode: FullDisk(), raising=False)
     assert_error(archive, f"^{FULL}")
     assert tree(cache_dir) == {}
