@@ -18,7 +18,7 @@ import pytest
 import keras_transfer as kt
 from keras_transfer.cli.arguments.parser import make_parser
 from tests.hub import saved_modules as modules
-from tests.hub.preprocessing import save_preprocessing_module
+from tests.hub.saved_modules import save_preprocessing_module
 from tests.hub.tf1 import tf1_modules
 
 REPOSITORY = pathlib.Path(__file__).parents[1]

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 
+from keras_transfer.adaptation import FusedAdamW
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import batches
 from tests.distribute.examples import examples
@@ -70,7 +71,7 @@ def test_full_batches_of_raw_texts_reach_the_step_as_ids_of_one_static_shape():
 def test_a_step_with_static_shapes_has_no_strings_and_no_unknown_shapes():
     encoder = tiny.encoder(dtype="mixed_bfloat16", dropout=0.1)
     model = TextClassifier(encoder, 2, preprocessor=tiny.preprocessor(), pooling="concat")
-    model.compile(keras.optimizers.AdamW(1e-3, global_clipnorm=1.0))
+    model.compile(FusedAdamW(1e-3, global_clipnorm=1.0))
     dataset = whole_batches().map(lambda texts, labels: (model.preprocessor(texts), labels))
     step = tf.function(model.train_step, jit_compile=True, autograph=False)
     graph = step.get_concrete_function(dataset.element_spec).graph

@@ -55,13 +55,10 @@ def test_a_backbone_has_embeddings_and_then_its_blocks(name):
     assert all(group.pretrained for group in groups)
 
 
-def test_the_embeddings_of_bert_include_its_norm_and_segments():
+def test_the_embeddings_include_norm_segments_and_relative_positions():
     groups = layer_groups(keras_hub.models.BertBackbone(**WITH_POSITIONS))
     names = {layer.name for layer in groups[0].layers}
     assert names == {"token_embedding", "position_embedding", "segment_embedding", "embeddings_layer_norm"}
-
-
-def test_the_relative_positions_of_deberta_are_embeddings():
     groups = layer_groups(keras_hub.models.DebertaV3Backbone(**WITH_POSITIONS, bucket_size=4))
     assert "rel_embedding" in {layer.name for layer in groups[0].layers}
 

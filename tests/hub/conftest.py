@@ -6,44 +6,20 @@ They import TensorFlow, for which the process that hands out the tests has no us
 import pytest
 
 
-@pytest.fixture(scope="session")
-def text_module(tmp_path_factory):
-    """A module that takes strings; see `save_text_module`."""
-    from tests.hub import saved_modules as modules
+def saved(kind):
+    """A fixture: the folder of the module that `save_KIND_module` in `saved_modules` writes, once for all tests."""
 
-    return modules.save_text_module(tmp_path_factory.mktemp("text") / "module")
+    @pytest.fixture(scope="session", name=f"{kind}_module")
+    def module(tmp_path_factory):
+        from tests.hub import saved_modules
 
+        return getattr(saved_modules, f"save_{kind}_module")(tmp_path_factory.mktemp(kind) / "module")
 
-@pytest.fixture(scope="session")
-def bert_module(tmp_path_factory):
-    """A module that takes a dict of token ids; see `save_bert_module`."""
-    from tests.hub import saved_modules as modules
-
-    return modules.save_bert_module(tmp_path_factory.mktemp("bert") / "module")
+    return module
 
 
-@pytest.fixture(scope="session")
-def linear_module(tmp_path_factory):
-    """A module that takes numbers, with a signature; see `save_linear_module`."""
-    from tests.hub import saved_modules as modules
-
-    return modules.save_linear_module(tmp_path_factory.mktemp("linear") / "module")
-
-
-@pytest.fixture(scope="session")
-def norm_module(tmp_path_factory):
-    """A module with batch normalization; see `save_norm_module`."""
-    from tests.hub import saved_modules as modules
-
-    return modules.save_norm_module(tmp_path_factory.mktemp("norm") / "module")
-
-
-@pytest.fixture(scope="session")
-def preprocessing_module(tmp_path_factory):
-    """A module that converts strings to the inputs of `bert_module`; see `save_preprocessing_module`."""
-    from tests.hub.preprocessing import save_preprocessing_module
-
-    return save_preprocessing_module(tmp_path_factory.mktemp("preprocessing") / "module")
+# Modules of strings, of a dict of token ids, of numbers, with batch normalization, and from strings to token ids.
+text, bert, linear, norm, preprocessing = map(saved, ("text", "bert", "linear", "norm", "preprocessing"))
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from keras_transfer.tasks import CausalLM, MaskedLM, TextClassifier, TokenClassi
 from keras_transfer.text import batches
 from tests.adaptation.features import cached
 from tests.adaptation.features.cached import largest_difference, values
+from tests.errors import check_errors
 from tests.helpers import EAGER
 from tests.tasks import tiny
 
@@ -255,21 +256,18 @@ def test_what_cannot_be_cached_is_one_error(model, make, data, below, message):
         cache_features(model, data(model), below=below)
 
 
-def test_what_only_the_whole_task_can_do_is_an_error_of_its_part(model, part, tmp_path):
-    upper, features = part
-    for call in (lambda: upper.predict(cached.TEXTS), lambda: upper(cached.TEXTS[:2])):
-        with pytest.raises(ValueError, match="takes what `cache_features` returns. Use the whole task for texts"):
-            call()
-    with pytest.raises(ValueError, match="takes what `cache_features` returns. Use the whole task"):
-        upper.fit(cached.texts(model))
-    with pytest.raises(ValueError, match="must be a whole task"):
-        cache_features(upper, features, below="head")
-    with pytest.raises(ValueError, match="cannot be saved. Use the whole task"):
-        upper.save(tmp_path / "part.keras")
-    with pytest.raises(ValueError, match="Add adapters to the whole task"):
-        add_adapters(upper, "lora:2")
-    with pytest.raises(ValueError, match="cannot be exported. Use the whole task"):
-        export(upper, tmp_path / "served")
+WHOLE = "takes what `cache_features` returns. Use the whole task"
+test_what_only_the_whole_task_can_do_is_an_error_of_its_part = check_errors(
+    [
+        (lambda part: part[0].predict(cached.TEXTS), f"{WHOLE} for texts"),
+        (lambda part: part[0](cached.TEXTS[:2]), f"{WHOLE} for texts"),
+        (lambda part, model: part[0].fit(cached.texts(model)), WHOLE),
+        (lambda part: cache_features(*part, below="head"), "must be a whole task"),
+        (lambda part, tmp_path: part[0].save(tmp_path / "part.keras"), "cannot be saved. Use the whole task"),
+        (lambda part: add_adapters(part[0], "lora:2"), "Add adapters to the whole task"),
+        (lambda part, tmp_path: export(part[0], tmp_path / "served"), "cannot be exported. Use the whole task"),
+    ]
+)
 
 
 def test_batches_keep_the_order_of_the_texts_for_predict(model, part):

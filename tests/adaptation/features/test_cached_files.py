@@ -66,16 +66,6 @@ def test_a_cache_that_was_killed_is_completed(model, tmp_path, monkeypatch, inte
     assert counted.batches == runs and np.load(killed / "done.npy").all()
 
 
-def test_a_cache_without_all_of_its_files_is_computed_again(model, tmp_path, caplog):
-    whole = features(model, folder=tmp_path / "cache")
-    values = np.array(whole.values)
-    for damage in (lambda path: path.unlink(), lambda path: path.write_bytes(path.read_bytes()[:200])):
-        damage(tmp_path / "cache" / "activations_0.npy")
-        caplog.clear()
-        np.testing.assert_array_equal(features(model, folder=tmp_path / "cache").values, values)
-        assert "is computed again, because its files are not complete" in caplog.text
-
-
 def flip(path):
     content = bytearray(path.read_bytes())
     content[-1] ^= 64
@@ -89,6 +79,8 @@ def resave(change):
 @pytest.mark.parametrize(
     "name, damage, said",
     [
+        ("activations_0.npy", lambda path: path.unlink(), "is computed again, because its files are not complete"),
+        ("activations_0.npy", lambda path: path.write_bytes(path.read_bytes()[:200]), "its files are not complete"),
         ("activations_0.npy", flip, "1 of 8 rows of the cache"),
         ("checksums.npy", flip, "1 of 8 rows of the cache"),
         ("activations_0.npy", resave(lambda array: array[:, :8]), "not complete or are damaged: Arrays must have"),
@@ -107,7 +99,8 @@ def test_damaged_files_are_noticed_and_computed_again(model, tmp_path, caplog, n
     values = np.array(features(model, folder=folder).values)
     damage(folder / name)
     # A row that is computed alone can be rounded differently.
-    np.testing.assert_allclose(features(model, folder=folder).values, values, atol=1e-5)
+    again, tolerance = features(model, folder=folder), 1e-5 if "1 of 8 rows" in said else 0
+    np.testing.assert_allclose(again.values, values, rtol=0, atol=tolerance)
     assert said in caplog.text
     caplog.clear()
     np.testing.assert_allclose(features(model, folder=folder).values, values, atol=1e-5)

@@ -251,17 +251,15 @@ def test_only_trainable_weights_are_included_and_unused_ones_are_zero():
     assert fisher["half/unused"] == 0 and fisher["half/used"] > 0
 
 
-def test_regularization_has_no_effect():
+@pytest.mark.parametrize(
+    ("options", "tolerance"),
+    [({"kernel_regularizer": keras.regularizers.L2(10.0)}, 0), ({"dtype": "mixed_bfloat16"}, 0.05)],
+    ids=["regularization", "mixed precision"],
+)
+def test_regularization_has_no_effect_and_mixed_precision_nearly_none(options, tolerance):
     x, y = features()
     expected = estimate_fisher(linear(), x, y, empirical=True)
-    model = linear(kernel_regularizer=keras.regularizers.L2(10.0))
-    assert_same(estimate_fisher(model, x, y, empirical=True), expected, 0)
-
-
-def test_mixed_precision_gives_nearly_the_same_result():
-    x, y = features()
-    expected = estimate_fisher(linear(), x, y, empirical=True)
-    assert_same(estimate_fisher(linear(dtype="mixed_bfloat16"), x, y, empirical=True), expected, 0.05)
+    assert_same(estimate_fisher(linear(**options), x, y, empirical=True), expected, tolerance)
 
 
 def state(model):

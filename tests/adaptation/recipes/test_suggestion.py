@@ -7,6 +7,7 @@ from keras_transfer.adaptation import Recipe, get_recipe, layer_groups, suggest
 from keras_transfer.adaptation.recipes import suggestion
 from keras_transfer.tasks import TokenClassifier
 from tests.adaptation.features import cached
+from tests.errors import check_errors
 from tests.tasks import tiny
 from tests.tasks.tagging import taggers
 
@@ -72,18 +73,10 @@ def test_the_speed_of_a_machine_is_measured(monkeypatch):
     assert suggestion._speed(64, 1) > 0
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
+test_data_without_labels_and_models_that_are_no_tasks_are_errors = check_errors(
     [
-        (lambda model: (cached.TEXTS, None), "must be in memory, with labels"),
-        (lambda model: (model, None), "must be in memory, with labels.*Received: x of type TextClassifier"),
-    ],
+        (lambda model: suggest(model, cached.TEXTS, None), "must be in memory, with labels"),
+        (lambda model: suggest(model, model, None), "must be in memory, with labels", "x of type TextClassifier"),
+        (lambda model: suggest(model.encoder, *many(16)), "must be a task with labels"),
+    ]
 )
-def test_data_without_labels_are_one_error(model, data, message):
-    with pytest.raises(ValueError, match=message):
-        suggest(model, *data(model))
-
-
-def test_a_model_that_is_not_a_task_is_one_error(model):
-    with pytest.raises(ValueError, match="must be a task with labels"):
-        suggest(model.encoder, *many(16))

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from keras_transfer.hub import HubError, HubLayer
+from tests.errors import check_errors
 from tests.hub import saved_modules as modules
 from tests.hub.saved_modules import TEXTS
 
@@ -105,79 +106,60 @@ def test_inputs_and_outputs_may_be_ragged(tmp_path):
 
 
 IDS = {name: np.zeros((2, 3), "int32") for name in modules.BERT_INPUTS}
-TAKES_IDS = (
-    "The inputs do not match the module. Expected {"
-    + ", ".join(f"{name}: int32 [None, None]" for name in sorted(IDS))
-    + "}"
-)
+MASK = IDS["input_mask"]
+EXPECTED = {
+    "text_module": "string [None]",
+    "linear_module": "float32 [None, 1]",
+    "bert_module": "{" + ", ".join(f"{name}: int32 [None, None]" for name in sorted(IDS)) + "}",
+}
 
 
 @pytest.mark.parametrize(
-    "name, inputs, message",
+    "name, inputs, received",
     [
-        (
-            "text_module",
-            [[1.0]],
-            "The inputs do not match the module. Expected string [None]. Received: float32 [1, 1]",
-        ),
-        ("text_module", [["a"]], "The inputs do not match the module. Expected string [None]. Received: string [1, 1]"),
-        (
-            "text_module",
-            {"text": ["a"]},
-            "The inputs do not match the module. Expected string [None]. Received: {text: string [1]}",
-        ),
-        ("text_module", None, "The inputs do not match the module. Expected string [None]. Received: None"),
-        ("text_module", ["a", 1], "A list must be a regular array of texts or numbers. Received: ['a', 1]"),
-        (
-            "text_module",
-            [["a"], []],
-            "A list must be a regular array of texts or numbers. Received: [['a'], []]",
-        ),
-        (
-            "linear_module",
-            ["a"],
-            "The inputs do not match the module. Expected float32 [None, 1]. Received: string [1]",
-        ),
-        (
-            "linear_module",
-            [[1.0, 2.0]],
-            "The inputs do not match the module. Expected float32 [None, 1]. Received: float32 [1, 2]",
-        ),
-        (
-            "linear_module",
-            [1.0],
-            "The inputs do not match the module. Expected float32 [None, 1]. Received: float32 [1]",
-        ),
-        (
-            "linear_module",
-            tf.complex([[1.0]], [[1.0]]),
-            "The inputs do not match the module. Expected float32 [None, 1]. Received: complex64 [1, 1]",
-        ),
-        ("bert_module", IDS["input_mask"], f"{TAKES_IDS}. Received: int32 [2, 3]"),
+        ("text_module", [[1.0]], "float32 [1, 1]"),
+        ("text_module", [["a"]], "string [1, 1]"),
+        ("text_module", {"text": ["a"]}, "{text: string [1]}"),
+        ("text_module", None, "None"),
+        ("linear_module", ["a"], "string [1]"),
+        ("linear_module", [[1.0, 2.0]], "float32 [1, 2]"),
+        ("linear_module", [1.0], "float32 [1]"),
+        ("linear_module", tf.complex([[1.0]], [[1.0]]), "complex64 [1, 1]"),
+        ("bert_module", MASK, "int32 [2, 3]"),
         (
             "bert_module",
-            {"input_mask": IDS["input_mask"], "input_ids": IDS["input_mask"]},
-            f"{TAKES_IDS}. Received: {{input_ids: int32 [2, 3], input_mask: int32 [2, 3]}}",
+            {"input_mask": MASK, "input_ids": MASK},
+            "{input_ids: int32 [2, 3], input_mask: int32 [2, 3]}",
         ),
         (
             "bert_module",
-            {**IDS, "position_ids": IDS["input_mask"]},
-            f"{TAKES_IDS}. Received: {{input_mask: int32 [2, 3], input_type_ids: int32 [2, 3], "
-            "input_word_ids: int32 [2, 3], position_ids: int32 [2, 3]}",
+            {**IDS, "position_ids": MASK},
+            "{input_mask: int32 [2, 3], input_type_ids: int32 [2, 3], input_word_ids: int32 [2, 3], "
+            "position_ids: int32 [2, 3]}",
         ),
         (
             "bert_module",
             {**IDS, "input_mask": np.ones((2, 3))},
-            f"{TAKES_IDS}. Received: {{input_mask: float64 [2, 3], input_type_ids: int32 [2, 3], "
-            "input_word_ids: int32 [2, 3]}",
+            "{input_mask: float64 [2, 3], input_type_ids: int32 [2, 3], input_word_ids: int32 [2, 3]}",
         ),
     ],
 )
-def test_inputs_that_do_not_fit_are_one_clear_error(request, name, inputs, message):
+def test_inputs_that_do_not_fit_are_one_clear_error(request, name, inputs, received):
     layer = HubLayer(request.getfixturevalue(name))
     with pytest.raises(HubError) as error:
         layer(inputs)
-    assert str(error.value) == message
+    expected = f"The inputs do not match the module. Expected {EXPECTED[name]}. Received: {received}"
+    assert str(error.value) == expected
+
+
+test_a_list_that_is_no_regular_array_is_an_error = check_errors(
+    [
+        (["a", 1], "A list must be a regular array of texts or numbers. Received: ['a', 1]"),
+        ([["a"], []], "A list must be a regular array of texts or numbers. Received: [['a'], []]"),
+    ],
+    error=HubError,
+    call=lambda inputs, text_module: HubLayer(text_module)(inputs),
+)
 
 
 def test_inputs_that_do_not_fit_are_an_error_when_the_model_is_built(text_module, bert_module):

@@ -110,6 +110,7 @@ print(json.dumps([before, load(sys.argv[1])[0](["a fine film"]).numpy().astype(s
 """
 
 
+@pytest.mark.slow
 def test_a_module_with_ops_of_tf_text_loads_in_a_process_that_has_not_imported_it(tmp_path):
     tokenizer = pytest.importorskip("tensorflow_text").WhitespaceTokenizer()
     module = tf.Module()

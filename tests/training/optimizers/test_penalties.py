@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.adaptation import EWC, L2SP, LayerwiseOptimizer, freeze
+from tests.errors import check_errors
 from tests.helpers import EAGER
 from tests.training.optimizers.layerwise_models import (
     HALVES,
@@ -178,24 +179,22 @@ def test_a_pretrained_weight_without_fisher_information_is_a_warning(caplog):
     assert "for which `fisher` has no values: ['mid/kernel', 'mid/bias']" in caplog.text
 
 
-def test_fisher_information_of_another_head_is_an_error_with_a_hint():
-    fisher = {**ones(net()), "top/kernel": np.ones((5, 3)), "top/bias": np.ones(3)}
-    with pytest.raises(ValueError, match="'top/kernel' must have.*pass `groups='pretrained'`. Received: shape .5, 3."):
-        LayerwiseOptimizer("sgd", net(), penalty=EWC(fisher))
-    assert returned(EWC(fisher, groups="pretrained"))["top/kernel"] == pytest.approx(1.0)
+OTHER_HEAD = {**ones(net()), "top/kernel": np.ones((5, 3)), "top/bias": np.ones(3)}
+test_a_penalty_of_another_model_is_an_error = check_errors(
+    [
+        (lambda: EWC(OTHER_HEAD), "'top/kernel' must have", "pass `groups='pretrained'`. Received: shape (5, 3)"),
+        (lambda: EWC({"x": np.ones(3)}), "Expected some of ['low/kernel'", "Received: ['x']"),
+        (lambda: EWC({"low/bias": np.ones(6)}, groups="mid"), "['mid/kernel', 'mid/bias']. Received: ['low/bias']"),
+        (lambda: L2SP(groups="high"), "No layer group matches", "Received: 'high'"),
+        (lambda: EWC(ones(net()), groups="high"), "No layer group matches", "Received: 'high'"),
+        (lambda: L2SP(norms_and_biases=0), "`norms_and_biases` must be a boolean. Received: norms_and_biases=0"),
+    ],
+    call=lambda make: LayerwiseOptimizer("sgd", net(), penalty=make()),
+)
 
 
-def test_fisher_information_of_another_model_is_an_error():
-    with pytest.raises(ValueError, match=r"Expected some of \['low/kernel'.*Received: \['x'\]"):
-        LayerwiseOptimizer("sgd", net(), penalty=EWC({"x": np.ones(3)}))
-    with pytest.raises(ValueError, match=r"Expected some of \['mid/kernel', 'mid/bias'\]. Received: \['low/bias'\]"):
-        LayerwiseOptimizer("sgd", net(), penalty=EWC({"low/bias": np.ones(6)}, groups="mid"))
-
-
-def test_a_penalty_for_groups_that_do_not_exist_is_an_error():
-    for penalty in (L2SP(groups="high"), EWC(ones(net()), groups="high")):
-        with pytest.raises(ValueError, match="No layer group matches.*Received: 'high'"):
-            LayerwiseOptimizer("sgd", net(), penalty=penalty)
+def test_a_penalty_of_pretrained_groups_takes_fisher_information_of_another_head():
+    assert returned(EWC(OTHER_HEAD, groups="pretrained"))["top/kernel"] == pytest.approx(1.0)
 
 
 def test_l2sp_pulls_a_head_that_was_trained_before_to_its_start():
@@ -317,11 +316,6 @@ def test_a_config_holds_what_a_penalty_covers():
         again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(penalty))
         assert again.get_config() == penalty.get_config() and again.groups == penalty.groups
     assert L2SP().get_config()["groups"] == "pretrained" and L2SP().norms_and_biases
-
-
-def test_a_flag_that_is_no_boolean_is_an_error():
-    with pytest.raises(ValueError, match="`norms_and_biases` must be a boolean. Received: norms_and_biases=0"):
-        L2SP(norms_and_biases=0)
 
 
 @pytest.mark.parametrize("name", ["squared", "unsquared", "EWC"])
