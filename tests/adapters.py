@@ -14,7 +14,7 @@ from tests.helpers import save_and_load
 HEAD = {"logits/kernel", "logits/bias"}
 
 
-def run_adapter_test(make, spec, parameters, group, folder, tolerance=0.0, change=1e-5, merges=False):
+def run_adapter_test(make, spec, parameters, group, folder, tolerance=1e-6, change=1e-5, merges=False):
     """Checks adapters: identity at the start, what trains, layer groups, both kinds of files, removal and merging.
 
     Args:
@@ -23,9 +23,10 @@ def run_adapter_test(make, spec, parameters, group, folder, tolerance=0.0, chang
         parameters: Integer. Number of weights of the adapters, by the formula of the paper.
         group: String. Name of the layer group of the adapters of the first block.
         folder: Path of an empty folder.
-        tolerance: Float. Difference of the outputs that is allowed at the start, or None if they may change.
-        change: Float. Difference of the outputs that adapters with random weights make, at least.
-        merges: Boolean. Whether they can be merged into the weights of the encoder.
+        tolerance: Float. Difference of the outputs that is allowed at the start, or None if they may change. Defaults
+            to `1e-6`.
+        change: Float. Difference of the outputs that adapters with random weights make, at least. Defaults to `1e-5`.
+        merges: Boolean. Whether they can be merged into the weights of the encoder. Defaults to `False`.
     """
     model = make()
     encoder, before, base = model.encoder, outputs(model), values(model)

@@ -98,21 +98,6 @@ def test_the_layer_groups_include_its_two_layers(frozen):
     assert "hidden_layers" in groups[-1].variables[0].path
 
 
-def test_a_frozen_lower_half_stays_unchanged_while_the_upper_half_learns(trained):
-    model = trained[0]
-    groups = layer_groups(model.layers[0], groups=[("lower", "Embeddings|Layer_0"), ("upper", "")])
-    before = [[variable.numpy() for variable in group.variables] for group in groups]
-    for variable in groups[0].variables:
-        variable.trainable = False
-    try:
-        fit(model, epochs=1)
-    finally:
-        for variable in groups[0].variables:
-            variable.trainable = True
-    for group, old, moves in zip(groups, before, (False, True)):
-        assert all((new.numpy() != value).any() == moves for new, value in zip(group.variables, old, strict=True))
-
-
 def test_a_fine_tuned_classifier_survives_keras_files_and_export(trained, tmp_path):
     model, texts = trained[0], tf.constant(TEXTS)
     expected = model.predict(texts, verbose=0)

@@ -11,7 +11,7 @@ import tarfile
 import pytest
 
 from keras_transfer.hub.transport.archives import find_module, why_incomplete
-from tests.hub.fetching import assert_refused, pack, pack_folder, tree, unpack_bytes, write_stub
+from tests.hub.fetching import assert_refused, pack, tree, unpack_bytes, write_stub
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz"])
@@ -177,11 +177,3 @@ def test_a_module_in_a_subfolder_is_found_if_it_is_the_only_one(tmp_path):
     write_stub(tmp_path / "a" / "two")
     assert find_module(tmp_path / "a") is None
     assert find_module(tmp_path / "missing") is None
-
-
-def test_an_archive_may_have_a_top_folder(tmp_path):
-    stub = write_stub(tmp_path / "stub")
-    for top, below in (("", "."), ("top", "top"), ("./top", "top")):
-        out = unpack_bytes(pack_folder(stub, top=top), tmp_path / f"out{len(top)}")
-        assert find_module(out) == out / below
-        assert tree(out / below) == tree(stub)

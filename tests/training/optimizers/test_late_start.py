@@ -31,17 +31,6 @@ def test_with_a_plain_adam_it_moves_several_times_the_rate():
     assert sum(length > first / 2 for length in lengths) >= 5
 
 
-@pytest.mark.slow
-def test_each_group_counts_its_own_steps_during_gradual_unfreezing():
-    model = net()
-    model.compile(LayerwiseOptimizer(keras.optimizers.Adam(RATE), model, decay=0.5), "mse", run_eagerly=EAGER)
-    model.fit(X, Y, batch_size=16, epochs=5, verbose=0, callbacks=[GradualUnfreezing(epochs=1)])
-    assert [int(part.iterations) for part in model.optimizer.group_optimizers()] == [8, 12, 16, 20]
-    assert int(model.optimizer.iterations) == 20
-    model.fit(X, Y, batch_size=16, verbose=0)
-    assert [int(part.iterations) for part in model.optimizer.group_optimizers()] == [12, 16, 20, 24]
-
-
 def test_a_schedule_follows_the_steps_of_the_run_and_not_of_the_group():
     schedule = keras.optimizers.schedules.PiecewiseConstantDecay([15], [RATE, 0.0])
     model = net()

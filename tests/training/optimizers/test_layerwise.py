@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import L2SP, FusedAdamW, LayerwiseOptimizer, layer_groups
+from keras_transfer.adaptation import L2SP, FusedAdamW, LayerwiseOptimizer
 from tests.helpers import with_slots
 from tests.training.optimizers.layerwise_models import (
     HALVES,
@@ -383,9 +383,3 @@ def test_sparse_gradients_of_an_embedding_train_as_with_separate_optimizers(kind
     assert difference(one.get_weights(), two.get_weights()) < 1e-6
     moved = np.abs(one.get_weights()[0] - start).max(1)
     assert moved[:6].min() > 1e-4 and (moved[6:].max() > 0) == bool(top.weight_decay)
-
-
-def test_the_network_of_these_tests_has_the_expected_groups():
-    assert [(group.name, group.pretrained) for group in layer_groups(net())] == [
-        *[("low", True), ("norm", True), ("mid", True), ("top", False)]
-    ]

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import EWC, L2SP, GradualUnfreezing, LayerwiseOptimizer, Stage, StagedTraining, freeze
+from keras_transfer.adaptation import EWC, L2SP, LayerwiseOptimizer, Stage, StagedTraining, freeze
 from tests.helpers import EAGER, with_slots
 from tests.tasks import tiny
 from tests.training.optimizers.layerwise_models import (
@@ -238,16 +238,6 @@ def test_layers_that_keras_renames_are_an_error_if_other_weights_train_than_befo
         keras.saving.load_model(tmp_path / "model.keras")
 
 
-@pytest.mark.slow
-def test_frozen_groups_do_not_affect_the_state_of_the_others(tmp_path, warned):
-    model = net()
-    freeze(model, 0)
-    apart_by, moved = resumed(compiled(model, decay=0.9), tmp_path / "model.keras", X, Y, **BATCHES)
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
-    assert [w.path for w in loaded.trainable_weights] == [w.path for w in model.trainable_weights]
-    assert apart_by == 0 and moved > 1e-3 and not warned
-
-
 def test_slots_of_single_weights_that_were_frozen_start_anew_with_a_warning(tmp_path, warned):
     model = compiled(net())
     freeze(model, "low", paths="bias")
@@ -381,12 +371,3 @@ def test_an_ewc_penalty_from_a_config_alone_refuses_to_train():
     with pytest.raises(ValueError, match="requires `fisher`.*Received: fisher=None"):
         model.fit(X, Y, verbose=0)
     assert difference(model.get_weights(), start) == 0
-
-
-@pytest.mark.slow
-def test_step_counts_continue_after_a_reload_during_gradual_unfreezing(tmp_path):
-    model = compiled(net())
-    model.fit(X, Y, epochs=4, verbose=0, callbacks=[GradualUnfreezing(epochs=1)], **BATCHES)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
-    assert [int(part.iterations) for part in loaded.optimizer.group_optimizers()] == [2, 4, 6, 8]

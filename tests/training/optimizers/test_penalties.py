@@ -107,11 +107,6 @@ def test_the_start_is_the_value_when_the_optimizer_was_created_and_not_when_it_w
     np.testing.assert_array_equal(model.get_layer("mid").kernel, net().get_layer("mid").kernel)
 
 
-def test_the_norm_has_no_effect_on_the_first_step():
-    first, plain = trained(L2SP(0.5, new_strength=0.0, squared=False), steps=1), trained(None, steps=1)
-    assert difference(first.values(), plain.values()) == 0
-
-
 def test_all_weights_of_a_model_without_a_head_return_to_their_start():
     keras.utils.set_random_seed(0)
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2, name="only")])

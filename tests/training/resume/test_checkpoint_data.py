@@ -99,23 +99,6 @@ def plain_classifier():
     return model
 
 
-@pytest.mark.slow
-def test_so_does_another_model(tmp_path):
-    texts, labels = tiny.examples(40)
-
-    def go(model, *callbacks):
-        train = batches(texts, labels, preprocessor=letters, batch_size=4, seed=3)
-        with TrainingCheckpoint(tmp_path / "run", save_every=3) as checkpoint:
-            fit(model, *callbacks, checkpoint, data=train)
-
-    whole, model = plain_classifier(), plain_classifier()
-    fit(whole, data=batches(texts, labels, preprocessor=letters, batch_size=4, seed=3))
-    with pytest.raises(KeyError):
-        go(plain_classifier(), Crash(15))
-    go(model)
-    assert_same(model, whole)
-
-
 class Drawn(keras.utils.PyDataset):
     """Batches in an order and with noise that Python's and NumPy's random numbers decide."""
 

@@ -52,6 +52,8 @@ def test_layerwise_adam_counts_the_steps_of_each_group():
     assert difference(values(model), expected) < 1e-6
     counts = [int(optimizer.iterations) for optimizer in model.optimizer.group_optimizers()]
     assert counts == [10, 12, 14, 16]
+    fit(model, epochs=1)
+    assert [int(part.iterations) for part in model.optimizer.group_optimizers()] == [14, 16, 18, 20]
 
 
 @pytest.mark.core

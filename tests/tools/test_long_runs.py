@@ -1,10 +1,19 @@
-"""The script with threads that train and predict at the same time finds no error and nothing replaced in Keras."""
+"""The soak script and the script with threads run for some seconds, and find no failure."""
 
 import pathlib
 
 import pytest
 
 from tests.processes import run
+
+SOAK = pathlib.Path(__file__).parents[2] / "tools" / "soak.py"
+
+
+@pytest.mark.slow
+def test_eight_seconds_of_random_combinations_have_no_failure():
+    report = run(SOAK, "--seconds", 8)
+    assert report["cases"] > 0 and report["failures"] == {}
+
 
 THREADS = pathlib.Path(__file__).parents[2] / "tools" / "threads.py"
 
