@@ -6,7 +6,7 @@ import pytest
 from keras import ops
 
 from keras_transfer import adaptation as kt
-from keras_transfer.adaptation.adapters.base import adapted_encoder
+from keras_transfer.adaptation.adapters.base import adapted_encoder, get_adapters
 from keras_transfer.adaptation.adapters.kinds.compacter import Rule
 from keras_transfer.encoders import ModernBertEncoder, MPNetEncoder
 from tests.adaptation.adapters import adapter_models as models
@@ -164,9 +164,9 @@ def test_fusion_attends_to_several_adapters_and_trains_alone():
 
 
 def test_a_name_stands_for_a_kind_with_its_sizes():
-    assert kt.get_adapters("houlsby:16") == [kt.Houlsby(16)]
-    assert kt.get_adapters("lora:r=4,alpha=8,targets='value'") == [kt.LoRA(4, alpha=8, targets="value")]
-    assert kt.get_adapters(["dora:2", kt.Prefix(3)]) == [kt.LoRA(2, magnitude=True), kt.Prefix(3)]
+    assert get_adapters("houlsby:16") == [kt.Houlsby(16)]
+    assert get_adapters("lora:r=4,alpha=8,targets='value'") == [kt.LoRA(4, alpha=8, targets="value")]
+    assert get_adapters(["dora:2", kt.Prefix(3)]) == [kt.LoRA(2, magnitude=True), kt.Prefix(3)]
     assert kt.LoRA(4, alpha=8).scale == 2 and kt.LoRA(4, alpha=8, rank_stabilized=True).scale == 4
 
 
