@@ -190,7 +190,7 @@ def test_train_makes_a_classifier_with_several_labels(folder, monkeypatch, capsy
     ]
     (folder / "b.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (folder / "b.csv").write_text("text,label\n" + "".join(f"{row['text']},{'|'.join(row['label'])}\n" for row in rows))
-    line = ["train", "--task", "multi-label", "--epochs", "30", "--batch-size", "4", "--learning-rate", "0.1"]
+    line = ["train", "--task", "multi-label", "--epochs", "12", "--batch-size", "8", "--learning-rate", "0.5"]
     assert read_parts("b.jsonl", task="multi-label") == read_parts("b.csv", task="multi-label")
     assert run(*line, "--data", "b.csv", "--validation-data", "b.csv", "--output", "csv") == 0
     printed = capsys.readouterr().out
