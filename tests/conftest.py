@@ -8,6 +8,10 @@ import shutil
 import sys
 import tempfile
 
+import pytest
+
+# Failures in these show the values, as those in test files do.
+pytest.register_assert_rewrite("tests.architecture", "tests.helpers", "tests.metrics.cases", "tests.tokenizing")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 BACKEND = os.environ.get("KERAS_BACKEND")
 if BACKEND == "jax":

@@ -28,7 +28,8 @@ def run_metric_test(make, name, y_true, y_pred, expected, empty=0.0, loss="mse")
     """Checks a metric: its value, batches, weights, reset, config, half precision, graphs, `evaluate` and `.keras`.
 
     Args:
-        make: function that makes the metric from `name` and other arguments of its config, usually its class.
+        make: function that makes the metric from `name`: its class, or a `functools.partial` of the class with other
+            arguments, which its config must contain.
         name: string, its default name.
         y_true: array [batch, ...] of labels.
         y_pred: array [batch, ...] of outputs, with at least two axes.
@@ -39,8 +40,8 @@ def run_metric_test(make, name, y_true, y_pred, expected, empty=0.0, loss="mse")
     metric, rows, expected = make(), len(y_true), pytest.approx(expected, abs=1e-5)
     assert metric.name == name and make(name="other").name == "other"
     assert float(metric.result()) == pytest.approx(empty, nan_ok=True)
-    metric.update_state(y_true[: rows // 3], y_pred[: rows // 3])
-    metric.update_state(y_true[rows // 3 :], y_pred[rows // 3 :])
+    for part in np.array_split(np.arange(rows), 3):
+        metric.update_state(y_true[part], y_pred[part])
     assert float(metric.result()) == expected
     metric.reset_state()
     assert float(metric.result()) == pytest.approx(empty, nan_ok=True)
@@ -57,6 +58,8 @@ def run_metric_test(make, name, y_true, y_pred, expected, empty=0.0, loss="mse")
 
     config = make(name="other").get_config()
     assert type(metric).from_config(json.loads(json.dumps(config))).get_config() == config
+    given = getattr(make, "keywords", {})
+    assert {key: config[key] for key in given} == given
     model = pass_through(y_pred.shape[1:], loss, metrics=[make()], run_eagerly=EAGER)
     logs = model.evaluate(y_pred, y_true, batch_size=rows // 2, verbose=0, return_dict=True)
     assert logs[name] == expected

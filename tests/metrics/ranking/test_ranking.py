@@ -97,10 +97,10 @@ def test_rows_without_a_relevant_candidate_have_the_value_0():
     ("make", "name"),
     [
         (NDCG, "ndcg"),
-        pytest.param(partial(NDCG, 5), "ndcg_at_5", marks=pytest.mark.core),
-        (partial(HitsAtK, 1), "hits_at_1"),
-        (partial(RecallAtK, 5), "recall_at_5"),
-        (partial(MeanReciprocalRank, 5), "mean_reciprocal_rank"),
+        pytest.param(partial(NDCG, k=5), "ndcg_at_5", marks=pytest.mark.core),
+        (partial(HitsAtK, k=1), "hits_at_1"),
+        (partial(RecallAtK, k=5), "recall_at_5"),
+        (partial(MeanReciprocalRank, k=5), "mean_reciprocal_rank"),
     ],
 )
 def test_they_are_well_behaved_metrics(make, name):
