@@ -21,6 +21,13 @@ def nan(models):
     return models.command("predict", path, "--data", models.write("t.csv", "text\na\n"))
 
 
+def pairs(models):
+    path, model = str(models.folder / "model.keras"), models.classifier(label_names=NAMES)
+    model.fitted_on = "texts"
+    model.save(path)
+    return models.command("export", path, "--output", "o", "--pairs")
+
+
 MISTAKES = [
     Mistake("an unknown command", lambda m: m.command("trian"), "train"),
     Mistake("an unknown option", train("--epoch-count", "2"), "--epoch"),
@@ -101,6 +108,15 @@ MISTAKES = [
         "classify with a table",
         lambda m: m.command("classify", m.write("t.csv", "text\na\n"), "a"),
         "must be a .keras file",
+    ),
+    Mistake(
+        "export of a table", lambda m: m.command("export", m.write("t.csv", "x"), "--output", "o"), "must be a .keras"
+    ),
+    Mistake("export without an output", lambda m: m.command("export", m.model_file()), "--output"),
+    Mistake(
+        "export of pairs from a model of single texts",
+        pairs,
+        "Leave out `--pairs`",
     ),
     Mistake("info on a folder that does not exist", lambda m: m.command("info", "nothing"), "nothing"),
     Mistake(

@@ -45,7 +45,12 @@ def _run(folder):
     state = _read_json(folder / "run.json", (folder / "run.json").read_text("utf-8"))
     settings, model = state.get("settings", {}), folder / "model.keras"
     next_step = "use it with `keras-transfer predict`" if state.get("finished") else "the same command continues it"
-    rows = [("kind", f"a {'' if state.get('finished') else 'not '}finished run of `keras-transfer train`: {next_step}")]
+    rows = [
+        (
+            "kind",
+            f"{'a finished' if state.get('finished') else 'an unfinished'} run of `keras-transfer train`: {next_step}",
+        )
+    ]
     rows += [(name, str(value)) for name, value in settings.items() if value is not None]
     return rows + ([("model", model.name), *_keras_file(model)[1:]] if model.is_file() else [])
 

@@ -37,6 +37,8 @@ def check_run(folder, settings, overwrite=False):
         OSError: If the folder cannot be written.
         ValueError: If the folder contains a run with other settings and `overwrite` is False.
     """
+    if os.path.lexists(folder) and not os.path.isdir(folder):
+        raise FileExistsError(f"`--output` must be a folder, not a file. Received: {folder}")
     check_folder(folder, overwrite=os.path.isdir(folder))
     folder = pathlib.Path(folder)
     # A run that is killed at once leaves its lock only.
