@@ -255,10 +255,8 @@ test_a_mistake_in_the_users_groups_is_a_clear_error = check_errors(
     MISTAKES, call=lambda groups: layer_groups(DENSE, groups)
 )
 test_a_model_without_weights_and_other_objects_are_errors = check_errors(
-    [
-        (keras.Sequential([keras.layers.Dense(2)]), "must have weights. Build or call it first. Received: model=<Seq"),
-        (keras.Sequential([keras.Input((4,)), keras.layers.Dropout(0.1)]), "`model` must have weights"),
-        ([], "`model` must be a Keras model or layer. Received: model=[]"),
-    ],
+    (keras.Sequential([keras.layers.Dense(2)]), "must have weights. Build or call it first. Received: model=<Seq"),
+    (keras.Sequential([keras.Input((4,)), keras.layers.Dropout(0.1)]), "`model` must have weights"),
+    ([], "`model` must be a Keras model or layer. Received: model=[]"),
     call=layer_groups,
 )

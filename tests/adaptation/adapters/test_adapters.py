@@ -203,23 +203,21 @@ def two():
 
 
 test_other_mistakes_are_clear_errors = check_errors(
-    [
-        (lambda two: kt.add_adapters(two, "lora"), "has adapters with this name"),
-        (lambda two: kt.add_adapters(two, "lora", name="a/b"), "letters, digits"),
-        (lambda two: kt.merge_adapters(two), "changes the base of other adapters"),
-        (lambda two: kt.set_active_adapter(two, "other"), "some of ['default', 'more']. Received: name='other'"),
-        (lambda two: kt.remove_adapters(two, "other"), "Unknown adapters"),
-        (lambda two: kt.add_adapters(two, kt.Fusion(["default", "more"]), name="both"), "not the norms"),
-        (lambda two: two.save_pretrained("nowhere"), "cannot contain adapters"),
-        (lambda two: two.encoder.blocks[0].get_config(), "Save the task or the encoder"),
-        (lambda: kt.add_adapters(models.encoder(MPNetEncoder), "prefix"), "relative position biases"),
-        (lambda: kt.add_adapters(models.encoder(ModernBertEncoder), "bitfit"), "with biases"),
-        (lambda: kt.Fusion(["default"]), "at least two names"),
-        (lambda: kt.add_adapters(keras.Sequential([keras.Input((2,)), keras.layers.Dense(2)]), "lora"), "Transformer"),
-        (lambda: kt.add_adapters(models.language_model(), "pals:4,num_heads=2"), "causal"),
-        (lambda: models.mixed(kt.add_adapters(models.encoder(), "prompt:2")), "cannot be combined with", "`Prompt`"),
-        (lambda: kt.add_adapters(models.mixed(models.encoder()), "prompt:2"), "cannot be combined with `scalar_mix`"),
-    ]
+    (lambda two: kt.add_adapters(two, "lora"), "has adapters with this name"),
+    (lambda two: kt.add_adapters(two, "lora", name="a/b"), "letters, digits"),
+    (lambda two: kt.merge_adapters(two), "changes the base of other adapters"),
+    (lambda two: kt.set_active_adapter(two, "other"), "some of ['default', 'more']. Received: name='other'"),
+    (lambda two: kt.remove_adapters(two, "other"), "Unknown adapters"),
+    (lambda two: kt.add_adapters(two, kt.Fusion(["default", "more"]), name="both"), "not the norms"),
+    (lambda two: two.save_pretrained("nowhere"), "cannot contain adapters"),
+    (lambda two: two.encoder.blocks[0].get_config(), "Save the task or the encoder"),
+    (lambda: kt.add_adapters(models.encoder(MPNetEncoder), "prefix"), "relative position biases"),
+    (lambda: kt.add_adapters(models.encoder(ModernBertEncoder), "bitfit"), "with biases"),
+    (lambda: kt.Fusion(["default"]), "at least two names"),
+    (lambda: kt.add_adapters(keras.Sequential([keras.Input((2,)), keras.layers.Dense(2)]), "lora"), "Transformer"),
+    (lambda: kt.add_adapters(models.language_model(), "pals:4,num_heads=2"), "causal"),
+    (lambda: models.mixed(kt.add_adapters(models.encoder(), "prompt:2")), "cannot be combined with", "`Prompt`"),
+    (lambda: kt.add_adapters(models.mixed(models.encoder()), "prompt:2"), "cannot be combined with `scalar_mix`"),
 )
 
 

@@ -258,15 +258,13 @@ def test_what_cannot_be_cached_is_one_error(model, make, data, below, message):
 
 WHOLE = "takes what `cache_features` returns. Use the whole task"
 test_what_only_the_whole_task_can_do_is_an_error_of_its_part = check_errors(
-    [
-        (lambda part: part[0].predict(cached.TEXTS), f"{WHOLE} for texts"),
-        (lambda part: part[0](cached.TEXTS[:2]), f"{WHOLE} for texts"),
-        (lambda part, model: part[0].fit(cached.texts(model)), WHOLE),
-        (lambda part: cache_features(*part, below="head"), "must be a whole task"),
-        (lambda part, tmp_path: part[0].save(tmp_path / "part.keras"), "cannot be saved. Use the whole task"),
-        (lambda part: add_adapters(part[0], "lora:2"), "Add adapters to the whole task"),
-        (lambda part, tmp_path: export(part[0], tmp_path / "served"), "cannot be exported. Use the whole task"),
-    ]
+    (lambda part: part[0].predict(cached.TEXTS), f"{WHOLE} for texts"),
+    (lambda part: part[0](cached.TEXTS[:2]), f"{WHOLE} for texts"),
+    (lambda part, model: part[0].fit(cached.texts(model)), WHOLE),
+    (lambda part: cache_features(*part, below="head"), "must be a whole task"),
+    (lambda part, tmp_path: part[0].save(tmp_path / "part.keras"), "cannot be saved. Use the whole task"),
+    (lambda part: add_adapters(part[0], "lora:2"), "Add adapters to the whole task"),
+    (lambda part, tmp_path: export(part[0], tmp_path / "served"), "cannot be exported. Use the whole task"),
 )
 
 

@@ -74,9 +74,7 @@ def test_the_speed_of_a_machine_is_measured(monkeypatch):
 
 
 test_data_without_labels_and_models_that_are_no_tasks_are_errors = check_errors(
-    [
-        (lambda model: suggest(model, cached.TEXTS, None), "must be in memory, with labels"),
-        (lambda model: suggest(model, model, None), "must be in memory, with labels", "x of type TextClassifier"),
-        (lambda model: suggest(model.encoder, *many(16)), "must be a task with labels"),
-    ]
+    (lambda model: suggest(model, cached.TEXTS, None), "must be in memory, with labels"),
+    (lambda model: suggest(model, model, None), "must be in memory, with labels", "x of type TextClassifier"),
+    (lambda model: suggest(model.encoder, *many(16)), "must be a task with labels"),
 )

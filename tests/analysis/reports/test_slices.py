@@ -85,15 +85,13 @@ def test_the_picture_begins_at_a_round_number_below_all_intervals(right, count, 
 
 
 test_another_definition_is_an_error = check_errors(
-    [
-        (["not"], "`slices` must be a dict from names to words, functions or arrays. Received: list"),
-        ({"a": 3}, "`slices['a']` must be a word, a list of words, a function ", " Received: int 3"),
-        ({"a": []}, "Received: list"),
-        ({"a": ""}, "Received: str ''"),
-        ({"a": ["not", " "]}, "Received: list"),
-        ({"length 2": "not"}, "must be unique. Received: 'length 2' twice"),
-        ({"a": np.array([True])}, "must have a value for each row. Received: 1 values for 5 rows"),
-    ],
+    (["not"], "`slices` must be a dict from names to words, functions or arrays. Received: list"),
+    ({"a": 3}, "`slices['a']` must be a word, a list of words, a function ", " Received: int 3"),
+    ({"a": []}, "Received: list"),
+    ({"a": ""}, "Received: str ''"),
+    ({"a": ["not", " "]}, "Received: list"),
+    ({"length 2": "not"}, "must be unique. Received: 'length 2' twice"),
+    ({"a": np.array([True])}, "must have a value for each row. Received: 1 values for 5 rows"),
     call=lambda slices: ClassificationReport([0] * 5, np.eye(2)[[0] * 5] * 3, texts=TEXTS, slices=slices),
 )
 

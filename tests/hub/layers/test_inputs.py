@@ -153,10 +153,8 @@ def test_inputs_that_do_not_fit_are_one_clear_error(request, name, inputs, recei
 
 
 test_a_list_that_is_no_regular_array_is_an_error = check_errors(
-    [
-        (["a", 1], "A list must be a regular array of texts or numbers. Received: ['a', 1]"),
-        ([["a"], []], "A list must be a regular array of texts or numbers. Received: [['a'], []]"),
-    ],
+    (["a", 1], "A list must be a regular array of texts or numbers. Received: ['a', 1]"),
+    ([["a"], []], "A list must be a regular array of texts or numbers. Received: [['a'], []]"),
     error=HubError,
     call=lambda inputs, text_module: HubLayer(text_module)(inputs),
 )

@@ -317,15 +317,13 @@ def test_a_stage_without_a_length_beside_one_that_waits_is_an_error():
 
 
 test_a_mistake_in_a_stage_is_an_error = check_errors(
-    [
-        (lambda: Stage("all", learning_rate=-1), "`learning_rate` must be a number of at least 0 or a ", "_rate=-1"),
-        (lambda: Stage("all", learning_rate="0.1"), "`learning_rate` must be"),
-        (lambda: Stage("all", learning_rate=float("nan")), "`learning_rate` must be"),
-        (lambda: Stage("all", fresh_optimizer=1), "`fresh_optimizer` must be a boolean. Received: fresh_optimizer=1"),
-        (lambda: Stage("all", restore_best="yes"), "`restore_best` must be a boolean"),
-        (lambda: Stage("all", patience=0), "`patience` must be a positive integer. Received: 0"),
-        (lambda: Stage("all", monitor=None), "`monitor` must be the name of a metric. Received: monitor=None"),
-    ]
+    (lambda: Stage("all", learning_rate=-1), "`learning_rate` must be a number of at least 0 or a ", "_rate=-1"),
+    (lambda: Stage("all", learning_rate="0.1"), "`learning_rate` must be"),
+    (lambda: Stage("all", learning_rate=float("nan")), "`learning_rate` must be"),
+    (lambda: Stage("all", fresh_optimizer=1), "`fresh_optimizer` must be a boolean. Received: fresh_optimizer=1"),
+    (lambda: Stage("all", restore_best="yes"), "`restore_best` must be a boolean"),
+    (lambda: Stage("all", patience=0), "`patience` must be a positive integer. Received: 0"),
+    (lambda: Stage("all", monitor=None), "`monitor` must be the name of a metric. Received: monitor=None"),
 )
 
 
