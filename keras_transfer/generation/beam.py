@@ -33,7 +33,7 @@ class BeamSearch(Sampler):
 
     streams = False
 
-    def __init__(self, num_beams=4, length_penalty=1.0, early_stopping=False):
+    def __init__(self, num_beams=4, *, length_penalty=1.0, early_stopping=False):
         self.num_beams = num_beams
         self.length_penalty = length_penalty
         self.early_stopping = early_stopping

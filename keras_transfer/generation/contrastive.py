@@ -28,7 +28,7 @@ class ContrastiveSearch(Sampler):
     Source: https://arxiv.org/abs/2202.06417
     """
 
-    def __init__(self, k=4, alpha=0.6):
+    def __init__(self, k=4, *, alpha=0.6):
         self.k = k
         self.alpha = alpha
         check_range(self, "k", 1, float("inf"), int)

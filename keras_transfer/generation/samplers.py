@@ -81,7 +81,7 @@ class TopK(Random):
     Source: https://arxiv.org/abs/1805.04833
     """
 
-    def __init__(self, k=50, temperature=1.0):
+    def __init__(self, k=50, *, temperature=1.0):
         super().__init__(temperature)
         self.k = k
         check_range(self, "k", 1, float("inf"), int)
@@ -110,7 +110,7 @@ class TopP(Random):
     Source: https://arxiv.org/abs/1904.09751
     """
 
-    def __init__(self, p=0.9, temperature=1.0):
+    def __init__(self, p=0.9, *, temperature=1.0):
         super().__init__(temperature)
         self.p = p
         check_range(self, "p", 0, 1, above=True)
@@ -140,7 +140,7 @@ class MinP(Random):
     Source: https://arxiv.org/abs/2407.01082
     """
 
-    def __init__(self, p=0.05, temperature=1.0):
+    def __init__(self, p=0.05, *, temperature=1.0):
         super().__init__(temperature)
         self.p = p
         check_range(self, "p", 0, 1)
@@ -171,7 +171,7 @@ class Typical(Random):
     Source: https://arxiv.org/abs/2202.00666
     """
 
-    def __init__(self, p=0.95, temperature=1.0):
+    def __init__(self, p=0.95, *, temperature=1.0):
         super().__init__(temperature)
         self.p = p
         check_range(self, "p", 0, 1, above=True)

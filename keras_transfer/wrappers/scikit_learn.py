@@ -49,6 +49,7 @@ class KerasTransferClassifier:
     def __init__(
         self,
         source="minilm-l6",
+        *,
         recipe="bert",
         epochs=None,
         learning_rate=None,

@@ -22,7 +22,7 @@ CASES = {
     "constrained": {"repetition_penalty": 1.3, "no_repeat_ngram": 2, "bad_words": [[18], [11, 12], [17, 11, 11]]},
     "beam": {"sampler": generation.BeamSearch(3), "num_sequences": 2},
     "beam_short": {"sampler": generation.BeamSearch(4, length_penalty=-1.0)},
-    "beam_early": {"sampler": generation.BeamSearch(2, 0.5, early_stopping=True), "no_repeat_ngram": 3},
+    "beam_early": {"sampler": generation.BeamSearch(2, length_penalty=0.5, early_stopping=True), "no_repeat_ngram": 3},
 }
 
 
@@ -86,11 +86,13 @@ def test_contrastive_search_equals_its_definition(model, eagerly):
             ids = [*ids, int(candidates[score.argmax()])]
         return ids[count:]
 
-    sampler = generation.ContrastiveSearch(k, alpha)
+    sampler = generation.ContrastiveSearch(k, alpha=alpha)
     found = model.generate(prompts, 8, sampler=sampler, end_token=None)
     assert found == [by_hand(prompt, 8) for prompt in prompts]
     greedy = model.generate(prompts, 8, end_token=None)
-    assert model.generate(prompts, 8, sampler=generation.ContrastiveSearch(k, 0), end_token=None) == greedy != found
+    assert (
+        model.generate(prompts, 8, sampler=generation.ContrastiveSearch(k, alpha=0), end_token=None) == greedy != found
+    )
 
 
 @pytest.mark.core

@@ -297,7 +297,7 @@ class WordVectors:
         layer.trainable = trainable
         return layer
 
-    def save(self, path, overwrite=False):
+    def save(self, path, *, overwrite=False):
         """Writes words and vectors in the text format of word2vec and fastText.
 
         `load` returns exactly the same numbers. The coverage and `unknown_vector` are not written.

@@ -154,7 +154,7 @@ def add_copa(result, row, names, where):
     result.choices.append(choices)
 
 
-def load_race(folder, level="all"):
+def load_race(folder, *, level="all"):
     """Reads RACE (Lai et al. 2017) from the official folder: articles, and questions with four choices.
 
     Args:

@@ -15,7 +15,7 @@ FILES = {
 ENTITIES = ("PER", "ORG", "LOC", "MISC")
 
 
-def load_conll2003(folder, field="ner"):
+def load_conll2003(folder, *, field="ner"):
     """Reads the English data of CoNLL-2003 (Tjong Kim Sang & De Meulder 2003).
 
     Entities and chunks become BIO labels, with `B-` at each beginning. The official files have `B-` only between two

@@ -25,7 +25,7 @@ class TaggedSentences(NamedTuple):
     labels: list
 
 
-def read_conllu(path, field="upos"):
+def read_conllu(path, *, field="upos"):
     """Reads the words of a CoNLL-U file, with one of its columns as labels.
 
     Words are syntactic words: `3 do` and `4 n't` are words, but their token `3-4 don't` is not. Empty nodes (`8.1`) are
@@ -108,7 +108,7 @@ def _read(line, field, words, last, where):
     return row["form"], row[field], last
 
 
-def load_universal_dependencies(folder, field="upos"):
+def load_universal_dependencies(folder, *, field="upos"):
     """Reads a Universal Dependencies treebank (Nivre et al. 2020) from https://universaldependencies.org.
 
     Args:
@@ -141,6 +141,6 @@ def load_universal_dependencies(folder, field="upos"):
             advice = "" if found else f" {SOURCES['universal_dependencies'].advice}"
             message = f"A treebank must have one file *-ud-{part}.conllu.{advice} Received: {folder} with {there}"
             raise ValueError(message) if found else FileNotFoundError(message)
-        splits[split] = read_conllu(found[0], field)
+        splits[split] = read_conllu(found[0], field=field)
     names = sorted({label for part in splits.values() for labels in part.labels for label in labels})
     return Splits(splits, names)

@@ -288,7 +288,7 @@ class Encoder(keras.Model):
 
         return load(source, cls, **overrides)
 
-    def save_pretrained(self, folder, preprocessor=None, overwrite=False):
+    def save_pretrained(self, folder, preprocessor=None, *, overwrite=False):
         """Writes the encoder as a checkpoint that `from_pretrained` and the original library can load.
 
         Transformers' `AutoModel` loads the folder with the same outputs and, if `preprocessor` is given, its

@@ -59,6 +59,7 @@ class HubEncoder(Encoder):
     def __init__(
         self,
         handle,
+        *,
         arguments=None,
         tags=None,
         signature=None,

@@ -90,6 +90,7 @@ class HubLayer(keras.layers.Layer):
         self,
         handle,
         trainable=False,
+        *,
         arguments=None,
         tags=None,
         signature=None,

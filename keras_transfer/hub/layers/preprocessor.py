@@ -44,7 +44,7 @@ class HubPreprocessor(Preprocessor):
     ```
     """
 
-    def __init__(self, handle, sequence_length=None, sha256=None, name=None):
+    def __init__(self, handle, *, sequence_length=None, sha256=None, name=None):
         super().__init__(name=name)
         self.handle = str(handle)
         self.sequence_length = sequence_length

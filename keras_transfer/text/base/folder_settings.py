@@ -1,5 +1,7 @@
 """Settings in the files of a tokenizer that decide whether this library can tokenize as the original does."""
 
+import pathlib
+
 from keras_transfer.files import read_json
 
 CONFIG_FILE = "tokenizer_config.json"
@@ -12,6 +14,15 @@ _CLASSES = {
 }
 # Classes that split texts in Python and never read a `tokenizer.json`.
 _PYTHON_CLASSES = {"BertGeneration", "BertJapanese", "Bertweet", "CTRL", "Flaubert", "Phobert", "XLM"}
+
+
+def check_no_tokenizer(folder, overwrite):
+    """Raises a `FileExistsError` if a folder already has a tokenizer, unless `overwrite=True`."""
+    if not overwrite and (pathlib.Path(folder) / CONFIG_FILE).exists():
+        raise FileExistsError(
+            "The folder has a tokenizer. Choose another folder, or pass `overwrite=True`. "
+            f"Received: folder={str(folder)!r}"
+        )
 
 
 def read_optional(path):

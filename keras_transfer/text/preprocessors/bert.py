@@ -5,7 +5,7 @@ import pathlib
 
 import keras
 
-from keras_transfer.text.base import CONFIG_FILE, DEFAULT_LENGTH, Packing
+from keras_transfer.text.base import CONFIG_FILE, DEFAULT_LENGTH, Packing, check_no_tokenizer
 from keras_transfer.text.preprocessors.token_preprocessor import TokenPreprocessor
 from keras_transfer.text.tokenizers import SPLIT_KEY, WordPieceTokenizer, looks_cased, read_folder
 
@@ -58,13 +58,14 @@ class BertPreprocessor(TokenPreprocessor):
         self,
         vocabulary=None,
         sequence_length=DEFAULT_LENGTH,
+        *,
         lowercase=True,
         strip_accents=None,
         split="punctuation",
         name=None,
     ):
-        tokenizer = WordPieceTokenizer(vocabulary, lowercase, strip_accents)
-        super().__init__(tokenizer, BERT_PACKING, sequence_length, split, name)
+        tokenizer = WordPieceTokenizer(vocabulary, lowercase=lowercase, strip_accents=strip_accents)
+        super().__init__(tokenizer, BERT_PACKING, sequence_length, split=split, name=name)
         self.lowercase = tokenizer.lowercase
         self.strip_accents = tokenizer.strip_accents
 
@@ -87,11 +88,15 @@ class BertPreprocessor(TokenPreprocessor):
             "name": self.name,
         }
 
-    def save(self, folder):
+    def save(self, folder, *, overwrite=False):
         """Writes `vocab.txt` and `tokenizer_config.json`, which `load` and Transformers can read.
 
         Args:
             folder: Path. Created if it does not exist. `sequence_length` is written as `model_max_length`.
+            overwrite: Boolean. Whether to replace the tokenizer of the folder, if it has one. Defaults to `False`.
+
+        Raises:
+            FileExistsError: If the folder has a tokenizer and `overwrite=False`.
 
         Example:
         ```python
@@ -100,6 +105,7 @@ class BertPreprocessor(TokenPreprocessor):
         ```
         """
         folder = pathlib.Path(folder)
+        check_no_tokenizer(folder, overwrite)
         folder.mkdir(parents=True, exist_ok=True)
         self.save_assets(folder)
         config = {
@@ -113,7 +119,7 @@ class BertPreprocessor(TokenPreprocessor):
         (folder / CONFIG_FILE).write_text(json.dumps(config, indent=2) + "\n", "utf-8")
 
     @classmethod
-    def load(cls, folder, sequence_length=None, lowercase=None, split=None, name=None):
+    def load(cls, folder, *, sequence_length=None, lowercase=None, split=None, name=None):
         """Returns the preprocessor of a folder that `save`, Transformers or Google's BERT wrote.
 
         Args:
@@ -148,4 +154,11 @@ class BertPreprocessor(TokenPreprocessor):
         if lowercase is None:
             lowercase = not looks_cased(found["vocabulary"])
         split = split or found["split"]
-        return cls(found["vocabulary"], sequence_length, lowercase, found["strip_accents"], split, name)
+        return cls(
+            found["vocabulary"],
+            sequence_length,
+            lowercase=lowercase,
+            strip_accents=found["strip_accents"],
+            split=split,
+            name=name,
+        )

@@ -21,7 +21,7 @@ class DialogueInputs(NamedTuple):
 
 
 def dialogue_inputs(
-    persona, history, reply=None, bos="<bos>", eos="<eos>", speakers=("<speaker1>", "<speaker2>"), ignored=None
+    persona, history, reply=None, *, bos="<bos>", eos="<eos>", speakers=("<speaker1>", "<speaker2>"), ignored=None
 ):
     """Returns the words, segments, positions and targets of a dialogue, in the format of TransferTransfo.
 

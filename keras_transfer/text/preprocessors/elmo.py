@@ -47,7 +47,7 @@ class ElmoPreprocessor(WholeWordPreprocessor):
     Source: https://github.com/allenai/bilm-tf, `UnicodeCharsVocabulary`.
     """
 
-    def __init__(self, sequence_length=DEFAULT_LENGTH, max_characters=50, split="whitespace", name=None):
+    def __init__(self, sequence_length=DEFAULT_LENGTH, *, max_characters=50, split="whitespace", name=None):
         super().__init__(sequence_length, split, name)
         if max_characters < 3:
             raise ValueError(f"`max_characters` must be at least 3. Received: max_characters={max_characters!r}")

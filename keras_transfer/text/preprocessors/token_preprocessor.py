@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_transfer.text.base import DEFAULT_LENGTH, Packing, as_text_tensors, batch_shape
+from keras_transfer.text.base import DEFAULT_LENGTH, Packing, as_text_tensors, batch_shape, check_no_tokenizer
 from keras_transfer.text.preprocessors.masked_text import mask_positions, masked_ids
 from keras_transfer.text.preprocessors.word_level import WordLevelPreprocessor
 from keras_transfer.text.tokenizer_files import read_tokenizer_folder, write_tokenizer_folder
@@ -49,7 +49,7 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
     ```
     """
 
-    def __init__(self, tokenizer, packing, sequence_length=DEFAULT_LENGTH, split="punctuation", name=None):
+    def __init__(self, tokenizer, packing, sequence_length=DEFAULT_LENGTH, *, split="punctuation", name=None):
         for argument, value, cls in (("tokenizer", tokenizer, Tokenizer), ("packing", packing, Packing)):
             if not isinstance(value, cls):
                 raise ValueError(f"`{argument}` must be a `{cls.__name__}`. Received: {argument}={value!r:.100}")
@@ -206,16 +206,21 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
         super().load_assets(dir_path)
         self._check_vocabulary()
 
-    def save(self, folder):
+    def save(self, folder, *, overwrite=False):
         """Writes the tokenizer and the packing into a folder, which `load` and Transformers can read.
 
         Args:
             folder: Path. Created if it does not exist. `sequence_length` is written as `model_max_length`.
+            overwrite: Boolean. Whether to replace the tokenizer of the folder, if it has one. Defaults to `False`.
+
+        Raises:
+            FileExistsError: If the folder has a tokenizer and `overwrite=False`.
         """
+        check_no_tokenizer(folder, overwrite)
         write_tokenizer_folder(folder, self.tokenizer, self.packing, self.sequence_length, self.split)
 
     @classmethod
-    def load(cls, folder, sequence_length=None, split=None, name=None):
+    def load(cls, folder, *, sequence_length=None, split=None, name=None):
         """Returns the preprocessor of a folder that `save` or Transformers wrote.
 
         Args:
@@ -244,4 +249,4 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
         found = read_tokenizer_folder(folder)
         if sequence_length is None:
             sequence_length = found["sequence_length"] or DEFAULT_LENGTH
-        return cls(found["tokenizer"], found["packing"], sequence_length, split or found["split"], name)
+        return cls(found["tokenizer"], found["packing"], sequence_length, split=split or found["split"], name=name)

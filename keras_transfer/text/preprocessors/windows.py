@@ -44,7 +44,7 @@ class WindowPreprocessor(HasTokenizer, Preprocessor):
     ```
     """
 
-    def __init__(self, preprocessor, overlap=None, name=None):
+    def __init__(self, preprocessor, *, overlap=None, name=None):
         super().__init__(name=name)
         if not isinstance(preprocessor, TokenPreprocessor):
             raise ValueError(

@@ -103,6 +103,7 @@ class WordPreprocessor(HasTokenizer, WholeWordPreprocessor):
         self,
         vocabulary=None,
         sequence_length=DEFAULT_LENGTH,
+        *,
         lowercase=False,
         split="punctuation",
         case_folding=True,

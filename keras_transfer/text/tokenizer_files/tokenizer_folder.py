@@ -203,7 +203,7 @@ def _old_tokenizer(folder, kind, config, special, added):
         _refuse(folder, of_text)
         return GPTTokenizer(ids, merges, **_roles(special, ids))
     prefix = config.get("add_prefix_space", False)
-    return ByteBPETokenizer(ids, merges, prefix, added_tokens=of_text, **_roles(special, ids))
+    return ByteBPETokenizer(ids, merges, add_prefix_space=prefix, added_tokens=of_text, **_roles(special, ids))
 
 
 def _sentence_piece(folder, kind, config, special, added):
@@ -237,7 +237,7 @@ def _sentence_piece(folder, kind, config, special, added):
         steps.append("lowercase")
     keep_spaces = kind == "deberta-v2" and not model.charsmap
     steps += ["collapse_white_space", "NFC", "strip_right"] if keep_spaces else []
-    return UnigramTokenizer(serialized, tokens, steps, keep_spaces=keep_spaces, **_roles(special, tokens))
+    return UnigramTokenizer(serialized, tokens, normalization=steps, keep_spaces=keep_spaces, **_roles(special, tokens))
 
 
 def _refuse(folder, of_text):
@@ -258,10 +258,10 @@ def _word_piece(folder, special):
     lowercase = found["lowercase"]
     return WordPieceTokenizer(
         found["vocabulary"],
-        not looks_cased(found["vocabulary"]) if lowercase is None else lowercase,
-        found["strip_accents"],
-        special.get("unk_token", "[UNK]"),
-        special.get("mask_token", "[MASK]"),
+        lowercase=not looks_cased(found["vocabulary"]) if lowercase is None else lowercase,
+        strip_accents=found["strip_accents"],
+        unk_token=special.get("unk_token", "[UNK]"),
+        mask_token=special.get("mask_token", "[MASK]"),
     )
 
 

@@ -68,6 +68,7 @@ class ByteBPETokenizer(BPETokenizer):
         self,
         vocabulary=None,
         merges=None,
+        *,
         add_prefix_space=False,
         normalization=None,
         added_tokens=(),
@@ -199,9 +200,9 @@ class ByteBPETokenizer(BPETokenizer):
         return cls(
             tokens,
             merges_of(fast["model"]),
-            byte_level.get("add_prefix_space", False),
-            normalizer.get("type"),
-            text_tokens,
+            add_prefix_space=byte_level.get("add_prefix_space", False),
+            normalization=normalizer.get("type"),
+            added_tokens=text_tokens,
             **special,
         )
 

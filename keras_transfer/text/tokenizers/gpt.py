@@ -48,7 +48,7 @@ class GPTTokenizer(BPETokenizer):
 
     outer_space = " $"
 
-    def __init__(self, vocabulary=None, merges=None, unk_token="<unk>", mask_token=None, eos_token=None):
+    def __init__(self, vocabulary=None, merges=None, *, unk_token="<unk>", mask_token=None, eos_token=None):
         super().__init__(vocabulary, merges, unk_token, mask_token, eos_token)
 
     def _make(self):

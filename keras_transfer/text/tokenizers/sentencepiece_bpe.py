@@ -66,6 +66,7 @@ class SentencePieceBPETokenizer(BPETokenizer):
         self,
         vocabulary=None,
         merges=None,
+        *,
         prefix="always",
         byte_fallback=True,
         added_tokens=(),
@@ -108,12 +109,12 @@ class SentencePieceBPETokenizer(BPETokenizer):
         return cls(
             [piece for piece, _, _ in parsed.pieces],
             _merges_of_pieces(parsed.pieces),
-            "always" if parsed.add_dummy_prefix else None,
-            bool(by_type[PieceType.BYTE]),
-            by_type[PieceType.USER_DEFINED],
-            by_type[PieceType.UNKNOWN][0],
-            mask_token,
-            eos_token,
+            prefix="always" if parsed.add_dummy_prefix else None,
+            byte_fallback=bool(by_type[PieceType.BYTE]),
+            added_tokens=by_type[PieceType.USER_DEFINED],
+            unk_token=by_type[PieceType.UNKNOWN][0],
+            mask_token=mask_token,
+            eos_token=eos_token,
         )
 
     def _set_vocabulary(self, tokens):
@@ -221,7 +222,14 @@ class SentencePieceBPETokenizer(BPETokenizer):
             )
         special["unk_token"] = model["unk_token"]
         byte_fallback = bool(model.get("byte_fallback"))
-        return cls(tokens, merges_of(model, allowed=["byte_fallback"]), prefix, byte_fallback, text_tokens, **special)
+        return cls(
+            tokens,
+            merges_of(model, allowed=["byte_fallback"]),
+            prefix=prefix,
+            byte_fallback=byte_fallback,
+            added_tokens=text_tokens,
+            **special,
+        )
 
 
 def _read_prefix(fast, text_tokens):

@@ -85,6 +85,7 @@ class UnigramTokenizer(Tokenizer):
         self,
         model=None,
         vocabulary=None,
+        *,
         normalization=(),
         unk_token=None,
         mask_token=None,
@@ -243,7 +244,7 @@ class UnigramTokenizer(Tokenizer):
             pieces.append((piece, score, PieceType.UNKNOWN if index == model["unk_id"] else type))
         serialized = SentencePieceModel(pieces, charsmap).to_bytes()
         special["unk_token"] = model["vocab"][model["unk_id"]][0]
-        return cls(serialized, tokens, steps, keep_spaces=keep_spaces, graphemes=graphemes, **special)
+        return cls(serialized, tokens, normalization=steps, keep_spaces=keep_spaces, graphemes=graphemes, **special)
 
 
 def _check_pieces(model):

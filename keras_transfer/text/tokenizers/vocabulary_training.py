@@ -11,7 +11,7 @@ from keras_transfer.text.tokenizers.wordpiece import WordPieceTokenizer
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
-def train_vocabulary(texts, kind, size, special_tokens=SPECIAL_TOKENS, lowercase=None):
+def train_vocabulary(texts, kind, size, *, special_tokens=SPECIAL_TOKENS, lowercase=None):
     """Trains a tokenizer on texts.
 
     To save it, pass it to a `TokenPreprocessor`, and call `save`.
@@ -72,7 +72,9 @@ def _train_word_piece(texts, size, special, lowercase):
     trainer = tokenizers.trainers.WordPieceTrainer(vocab_size=size, special_tokens=special, show_progress=False)
     model.train_from_iterator(texts, trainer, len(texts))
     ids = model.get_vocab()
-    return WordPieceTokenizer(sorted(ids, key=ids.get), lowercase, unk_token=special[1], mask_token=special[4])
+    return WordPieceTokenizer(
+        sorted(ids, key=ids.get), lowercase=lowercase, unk_token=special[1], mask_token=special[4]
+    )
 
 
 def _train_byte_bpe(texts, size, special, lowercase):

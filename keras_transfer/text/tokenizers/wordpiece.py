@@ -72,7 +72,7 @@ class WordPieceTokenizer(Tokenizer):
     outer_space = "^ "
     has_offsets = True
 
-    def __init__(self, vocabulary=None, lowercase=True, strip_accents=None, unk_token="[UNK]", mask_token="[MASK]"):
+    def __init__(self, vocabulary=None, *, lowercase=True, strip_accents=None, unk_token="[UNK]", mask_token="[MASK]"):
         self._splitter = None
         super().__init__(vocabulary, unk_token, mask_token)
         self.lowercase = bool(lowercase)

@@ -88,7 +88,7 @@ def test_a_mistake_in_copa_is_one_error(tmp_path):
 
 def test_race_fills_the_gap_of_a_question_or_appends_the_choice(tmp_path):
     write_race(tmp_path, "dev", "high", 1)
-    dev = load_race(tmp_path, "high").validation
+    dev = load_race(tmp_path, level="high").validation
     assert dev.labels == [1, 2] and dev.contexts == ["Tom has a dog."] * 2
     endings = dev.inputs[1]
     assert (endings[0][1], endings[1][2]) == ("Tom has a dog .", "Who has it? Tom")
@@ -119,7 +119,7 @@ def test_a_mistake_in_race_is_one_error(tmp_path):
     ]:
         write_race(tmp_path, "train", "high", 1, {**ARTICLE, **change})
         with pytest.raises(ValueError, match=message):
-            load_race(tmp_path, "high")
+            load_race(tmp_path, level="high")
 
 
 @pytest.mark.parametrize("load, file", [(load_swag, "train.csv"), (load_copa, "copa-dev.xml")])

@@ -38,8 +38,8 @@ def test_label_names_of_entities_have_a_fixed_order(tmp_path):
 
 def test_labels_may_be_parts_of_speech_or_chunks(tmp_path):
     write(tmp_path, START + IOB1)
-    assert load_conll2003(tmp_path, "pos").train.labels[1] == ["NNP", "NNP"]
-    data = load_conll2003(tmp_path, "chunk")
+    assert load_conll2003(tmp_path, field="pos").train.labels[1] == ["NNP", "NNP"]
+    data = load_conll2003(tmp_path, field="chunk")
     assert data.train.labels == [["B-NP", "B-VP", "B-NP", "I-NP", "B-NP", "O"], ["B-NP", "I-NP"]]
     assert data.label_names == ["B-NP", "B-VP", "I-NP", "O"]
 
@@ -61,7 +61,7 @@ def test_a_mistake_in_a_file_is_one_error(tmp_path, text, message):
 
 def test_an_unknown_field_and_a_missing_file_are_errors(tmp_path):
     with pytest.raises(ValueError, match=r"Expected one of \['pos', 'chunk', 'ner'\]. Received: field='tag'"):
-        load_conll2003(tmp_path, "tag")
+        load_conll2003(tmp_path, field="tag")
     write(tmp_path, IOB1, OFFICIAL[:2])
     with pytest.raises(FileNotFoundError, match=r"must contain eng.testb or test.txt. .*Reuters.* Received: "):
         load_conll2003(tmp_path)

@@ -21,7 +21,7 @@ GERMAN = (
 
 def read(tmp_path, text, field="upos"):
     (tmp_path / "a.conllu").write_bytes(text if isinstance(text, bytes) else text.encode())
-    return read_conllu(tmp_path / "a.conllu", field)
+    return read_conllu(tmp_path / "a.conllu", field=field)
 
 
 def word(number, form="x", **columns):
@@ -141,7 +141,7 @@ def test_label_names_contain_the_labels_of_all_parts_sorted(tmp_path):
     assert data.train == data.validation == read_conllu(tmp_path / "xx_dogs-ud-train.conllu")
     assert data.test.labels == [["ADP", "DET", "NUM"]]
     assert data.label_names == ["ADP", "DET", "NOUN", "NUM", "VERB"]
-    assert load_universal_dependencies(tmp_path, "deprel").label_names == ["case", "det", "nsubj", "root"]
+    assert load_universal_dependencies(tmp_path, field="deprel").label_names == ["case", "det", "nsubj", "root"]
 
 
 def test_a_missing_or_duplicate_part_is_an_error_that_lists_the_files(tmp_path):
@@ -170,6 +170,6 @@ def test_the_english_treebank_has_its_published_sizes(data_dir):
 
 @pytest.mark.parametrize("field", ["xpos", "deprel"])
 def test_other_columns_of_the_english_treebank_can_be_labels(data_dir, field):
-    data = read_conllu(data_dir("ud_english_ewt") / "en_ewt-ud-dev.conllu", field)
+    data = read_conllu(data_dir("ud_english_ewt") / "en_ewt-ud-dev.conllu", field=field)
     names = {label for labels in data.labels for label in labels}
     assert len(names) == 49 and "_" not in names

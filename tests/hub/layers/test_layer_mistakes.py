@@ -127,7 +127,17 @@ def test_the_arguments_of_old_code_work(text_module):
     assert layer.dtype == "string"
     model = keras.Sequential([layer, keras.layers.Dense(1)])
     assert model(tf.constant(modules.TEXTS)).shape == (4, 1)
-    positional = HubLayer(text_module, False, None, ["serve"], "serving_default", None, "length", [], None)
+    positional = HubLayer(
+        text_module,
+        False,
+        arguments=None,
+        tags=["serve"],
+        signature="serving_default",
+        signature_outputs_as_dict=None,
+        output_key="length",
+        output_shape=[],
+        load_options=None,
+    )
     assert positional(modules.TEXTS).shape == (4,)
 
 

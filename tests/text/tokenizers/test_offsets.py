@@ -70,7 +70,7 @@ def test_a_kept_accent_is_a_character_like_all_others():
 def test_the_ids_are_those_of_tokenize_for_hard_texts_and_all_characters(variant, data_dir):
     file, lowercase, strip_accents = VARIANTS[variant]
     vocabulary = SMALL if file is None else data_dir("vocabs") / file
-    tokenizer = WordPieceTokenizer(vocabulary, lowercase, strip_accents)
+    tokenizer = WordPieceTokenizer(vocabulary, lowercase=lowercase, strip_accents=strip_accents)
     texts = [text[:2000] for texts in HARD.values() for text in texts]
     texts += [f"a{char}b {char} {char * 2}" for char in sample(characters(40), 10)]
     assert not differing_offsets(tokenizer, texts)

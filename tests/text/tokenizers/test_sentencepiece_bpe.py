@@ -101,7 +101,7 @@ def test_added_tokens_are_found_before_spaces_are_replaced(model):
 def test_words_are_read_as_in_the_middle_of_a_text(model):
     made = SentencePieceBPETokenizer.from_model(model)
     for prefix in ("always", None):
-        tokenizer = SentencePieceBPETokenizer(made.vocabulary, made.merges, prefix)
+        tokenizer = SentencePieceBPETokenizer(made.vocabulary, made.merges, prefix=prefix)
         words = tokenizer.word_pieces(tf.constant(["film", "", "the"])).to_list()
         assert words[0] + words[2] == made.tokenize("film the").numpy().tolist()
         assert words[1] == [tokenizer.unk_id]

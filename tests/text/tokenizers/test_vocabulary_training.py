@@ -17,7 +17,7 @@ SPECIAL = ["<pad>", "<unk>", "<s>", "</s>", "<mask>", "<x>"]
 
 @pytest.mark.parametrize("kind", ["wordpiece", "byte_bpe", "unigram"])
 def test_a_trained_tokenizer_splits_its_texts_and_survives_its_folder(kind, tmp_path):
-    tokenizer = train_vocabulary(TEXTS, kind, 330, SPECIAL)
+    tokenizer = train_vocabulary(TEXTS, kind, 330, special_tokens=SPECIAL)
     assert tokenizer.vocabulary[:6] == SPECIAL
     assert 300 < tokenizer.vocabulary_size <= 330
     assert (tokenizer.unk_id, tokenizer.mask_id) == (1, 4)
