@@ -28,33 +28,35 @@ def warnings_of(caplog):
 def test_truncated_texts_are_counted_and_a_text_that_just_fits_is_not(warnings_of, make, special):
     tokens = 8 - special
     fits, cut = " ".join("a" * tokens), " ".join("a" * (tokens + 1))
-    assert warnings_of(batches, [fits, "a"], None, make(VOCABULARY, 8)) == []
-    [message] = warnings_of(batches, [cut, fits, "a", cut + " b", cut, fits, "a"], None, make(VOCABULARY, 8))
+    assert warnings_of(batches, [fits, "a"], None, preprocessor=make(VOCABULARY, 8)) == []
+    [message] = warnings_of(
+        batches, [cut, fits, "a", cut + " b", cut, fits, "a"], None, preprocessor=make(VOCABULARY, 8)
+    )
     assert message.startswith("3 of 7 texts (43 %) reach the sequence length of 8 tokens and are truncated there.")
     assert "pass a larger `sequence_length` to the preprocessor or to `from_pretrained()`" in message
 
 
 def test_truncated_pairs_are_counted(warnings_of):
     first, second = ["a b c", "a b", "a"], ["d e f", "d e f", "d"]
-    [message] = warnings_of(batches, (first, second), [0, 1, 0], BertPreprocessor(VOCABULARY, 8))
+    [message] = warnings_of(batches, (first, second), [0, 1, 0], preprocessor=BertPreprocessor(VOCABULARY, 8))
     assert message.startswith("1 of 3 texts (33 %)")
 
 
 def test_the_warning_comes_once_for_each_preprocessor(warnings_of):
     preprocessor, texts = BertPreprocessor(VOCABULARY, 8), ["a b c d e f g h"]
-    assert len(warnings_of(batches, texts, None, preprocessor)) == 1
-    assert warnings_of(batches, texts, [1], preprocessor) == []
-    assert len(warnings_of(batches, texts, None, BertPreprocessor(VOCABULARY, 8))) == 1
+    assert len(warnings_of(batches, texts, None, preprocessor=preprocessor)) == 1
+    assert warnings_of(batches, texts, [1], preprocessor=preprocessor) == []
+    assert len(warnings_of(batches, texts, None, preprocessor=BertPreprocessor(VOCABULARY, 8))) == 1
 
 
 def test_texts_in_several_chunks_are_one_warning(warnings_of):
     texts = [*["a"] * 4096, "a b c d e f g h"]
-    [message] = warnings_of(batches, texts, None, BertPreprocessor(VOCABULARY, 8))
+    [message] = warnings_of(batches, texts, None, preprocessor=BertPreprocessor(VOCABULARY, 8))
     assert message.startswith("1 of 4097 texts (0 %)")
 
 
 def test_words_are_never_truncated_and_so_never_warned_about(warnings_of):
-    assert warnings_of(word_batches, [["a"] * 20], [[0] * 20], BertPreprocessor(VOCABULARY, 8)) == []
+    assert warnings_of(word_batches, [["a"] * 20], [[0] * 20], preprocessor=BertPreprocessor(VOCABULARY, 8)) == []
 
 
 def test_the_preprocessor_of_another_library_is_warned_about_too(warnings_of):
@@ -66,7 +68,7 @@ def test_the_preprocessor_of_another_library_is_warned_about_too(warnings_of):
         def __call__(self, texts):
             return BertPreprocessor(VOCABULARY, 8)(texts)
 
-    assert warnings_of(batches, ["a"], None, Other()) == []
-    [message] = warnings_of(batches, ["a", "a b c d e f g h"], None, Other())
+    assert warnings_of(batches, ["a"], None, preprocessor=Other()) == []
+    [message] = warnings_of(batches, ["a", "a b c d e f g h"], None, preprocessor=Other())
     assert message.startswith("1 of 2 texts (50 %)")
-    assert warnings_of(batches, ["a b c d e f g h"], None, BertPreprocessor(VOCABULARY, 8).__call__) == []
+    assert warnings_of(batches, ["a b c d e f g h"], None, preprocessor=BertPreprocessor(VOCABULARY, 8).__call__) == []
