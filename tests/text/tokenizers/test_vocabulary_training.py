@@ -44,13 +44,13 @@ def test_a_mistake_is_one_clear_error(monkeypatch):
     for arguments, message in (
         ((TEXTS, "bpe", 300), "Expected one of .*Received: kind='bpe'"),
         (([], "unigram", 300), "needs texts .*Received: 0 texts"),
-        ((TEXTS, "unigram", 300, ["[PAD]"]), r"special_tokens=\['\[PAD\]'\]"),
+        ((TEXTS, "unigram", 300, {"special_tokens": ["[PAD]"]}), r"special_tokens=\['\[PAD\]'\]"),
         ((TEXTS, "byte_bpe", 260), "`size` must be at least 261. Received: size=260"),
         ((TEXTS, "unigram", 10), "cannot train a vocabulary of this size"),
-        ((TEXTS, "byte_bpe", 300, SPECIAL, True), "keeps upper case.*Received: kind='byte_bpe', lowercase=True"),
+        ((TEXTS, "byte_bpe", 300, {"lowercase": True}), "keeps upper case.*Received: kind='byte_bpe', lowercase=True"),
     ):
         with pytest.raises(ValueError, match=message):
-            train_vocabulary(*arguments)
+            train_vocabulary(*arguments[:3], **dict(*arguments[3:]))
     monkeypatch.setitem(sys.modules, "sentencepiece", None)
     with pytest.raises(ImportError, match="`pip install sentencepiece`"):
         train_vocabulary(TEXTS, "unigram", 300)
