@@ -254,14 +254,18 @@ def comparison(dataset, names, args, seeds, verbose=0):
 
     data, label_names = load(dataset, args.data_dir, args.examples)
 
-    class OneLength(kt.tasks.TextClassifier):
-        def make_batches(self, x, y, batch_size, shuffle, sample_weight):
+    def of_one_length(preprocessor):
+        def make(columns, y, sample_weight, batch_size, shuffle):
             options = {"shuffle": shuffle, "sample_weight": sample_weight, "lengths": [LENGTH]}
-            return kt.text.batches(x, y, preprocessor=self.preprocessor, batch_size=batch_size, **options)
+            return kt.text.batches(columns, y, preprocessor=preprocessor, batch_size=batch_size, **options)
+
+        return make
 
     def make_model():
-        build = (OneLength if args.one_length else kt.tasks.TextClassifier).from_pretrained
-        return build(args.encoder, label_names=label_names, sequence_length=LENGTH)
+        model = kt.tasks.TextClassifier.from_pretrained(args.encoder, label_names=label_names, sequence_length=LENGTH)
+        if args.one_length:
+            model.reader.batches = of_one_length(model.preprocessor)
+        return model
 
     methods = {name: variants(name, dataset, args) for name in names}
     results = args.results / f"{dataset}.jsonl"

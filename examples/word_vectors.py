@@ -53,7 +53,7 @@ for trainable in (True, False):
             trainable_embeddings=trainable,
         )
         preprocessor = kt.text.WordPreprocessor(vectors.words, sequence_length=64, split="whitespace")
-        model = kt.tasks.TextClassifier(encoder, 2, preprocessor)
+        model = kt.tasks.TextClassifier(encoder, preprocessor, num_classes=2)
         model.compile(keras.optimizers.Adam(args.learning_rate))
         model.fit(texts, labels, batch_size=args.batch_size, epochs=args.epochs, verbose=0)
         accuracies.append(100 * model.evaluate(*dev, verbose=0, return_dict=True)["accuracy"])

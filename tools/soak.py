@@ -81,9 +81,9 @@ def build(options):
     keras.config.set_dtype_policy(options["policy"])
     encoder = ENCODERS[options["encoder"]]()
     if options["task"] == "text":
-        model = kt.tasks.TextClassifier(encoder, 3, scalar_mix=options["scalar_mix"])
+        model = kt.tasks.TextClassifier(encoder, num_classes=3, scalar_mix=options["scalar_mix"])
     else:
-        model = kt.tasks.TokenClassifier(encoder, ["A", "B", "C"], scalar_mix=options["scalar_mix"])
+        model = kt.tasks.TokenClassifier(encoder, label_names=["A", "B", "C"], scalar_mix=options["scalar_mix"])
     if options["frozen"] is not None:
         adapt.freeze(model, options["frozen"])
     model.compile(optimizer_of(model, options), loss=loss_of(options), **compilation_of(options))

@@ -81,7 +81,7 @@ class Member:
     def predict(self, random):
         x, _ = self.data(random)
         if isinstance(self.task, kt.tasks.MaskedLM):
-            x = self.task.encode_batch(x)
+            x = self.task.reader.inputs(x)
             x = {**x, "mask_positions": np.ones((ROWS, 1), "int32")}
         with self.lock if keras.backend.backend() == "jax" else contextlib.nullcontext():
             found = self.task.predict(x, batch_size=BATCH, verbose=0)
@@ -91,11 +91,11 @@ class Member:
 
 TASKS = {
     "texts": lambda: Member(
-        lambda encoder, preprocessor: kt.tasks.TextClassifier(encoder, 2, preprocessor=preprocessor),
+        lambda encoder, preprocessor: kt.tasks.TextClassifier(encoder, num_classes=2, preprocessor=preprocessor),
         lambda words: int("good" in words),
     ),
     "more texts": lambda: Member(
-        lambda encoder, preprocessor: kt.tasks.TextClassifier(encoder, 3, preprocessor=preprocessor),
+        lambda encoder, preprocessor: kt.tasks.TextClassifier(encoder, num_classes=3, preprocessor=preprocessor),
         lambda words: len(words) % 3,
         rates=True,
     ),
@@ -104,7 +104,9 @@ TASKS = {
         lambda words: len(words) / 12,
     ),
     "words": lambda: Member(
-        lambda encoder, preprocessor: kt.tasks.TokenClassifier(encoder, ["LETTER", "WORD"], preprocessor=preprocessor),
+        lambda encoder, preprocessor: kt.tasks.TokenClassifier(
+            encoder, label_names=["LETTER", "WORD"], preprocessor=preprocessor
+        ),
         lambda words: [int(len(word) > 1) for word in words],
         list,
     ),

@@ -36,7 +36,7 @@ class Batches(keras.utils.PyDataset):
 
     Args:
         inputs: Dict of arrays [rows, length, ...], or of strings [rows].
-        labels: Array [rows, ...], or None. Defaults to `None`.
+        labels: Array [rows, ...], or a dict of such arrays, or None. Defaults to `None`.
         sample_weight: Array [rows, ...], or None. Defaults to `None`.
         options: `Options`.
         seed: Integer. Seed of the order and of `prepare`. Defaults to `None`, which follows
@@ -193,7 +193,10 @@ class Batches(keras.utils.PyDataset):
         index += position.first
         length, rows = self.planned()[index]
         inputs = {key: _take(column, rows, length) for key, column in self.inputs.items()}
-        labels, weights = (None if column is None else column[rows] for column in (self.labels, self.sample_weight))
+        labels, weights = (
+            None if columns is None else keras.tree.map_structure(lambda column: column[rows], columns)
+            for columns in (self.labels, self.sample_weight)
+        )
         if self.prepare is None:
             return (inputs, *(column for column in (labels, weights) if column is not None))
         random = np.random.default_rng([self.seed or 0, 0 if self._one_epoch else self.epoch, index])
@@ -310,7 +313,10 @@ def batches(
     x = to_columns(x)
     count = _count(x)
     check_batch_size(preprocessor, batch_size, count, drop_remainder)
-    y = as_column(y, "labels", count)
+    if isinstance(y, dict):  # of several heads
+        y = {name: as_column(column, "labels", count) for name, column in y.items()}
+    else:
+        y = as_column(y, "labels", count)
     sample_weight = as_column(sample_weight, "sample weights", count)
     shuffle = y is not None if shuffle is None else shuffle
     if sample_weight is not None and y is None:

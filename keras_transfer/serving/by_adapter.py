@@ -52,7 +52,7 @@ def _choosing(model, function, heads):
     names = list(heads)
 
     def answer(name, inputs):
-        with model.applying_adapters([name]):
+        with model.head_adapters.applying([name]):
             values = [(variable, tf.constant(value)) for variable, value in heads[name]]
             with keras.StatelessScope(state_mapping=values):
                 return function(**inputs)

@@ -108,7 +108,7 @@ def export(model, folder, *, label_names=None, pairs=False, adapters=None, overw
     if model.part is not None:
         model.part.refuse("exported")
     check_folder(folder, overwrite)
-    model.check_adapters()
+    model.head_adapters.check()
     if adapters is not None:
         check_adapters(model, adapters)
     model.signatures(pairs)  # Raises an error if the task cannot answer requests.

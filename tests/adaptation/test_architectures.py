@@ -19,7 +19,7 @@ def test_groups_thaw_from_the_top_and_train_at_their_own_rates(name):
     encoder = Encoder.from_pretrained(
         FIXTURES / name, dropout=0.0, **({} if name == "xlnet" else {"attention_dropout": 0.0})
     )
-    model = TextClassifier(encoder, 2, dropout=0.0)
+    model = TextClassifier(encoder, num_classes=2, dropout=0.0)
     arrays = np.load(FIXTURES / name / "outputs.npz")
     inputs = {key: arrays[key] for key in encoder.input}
     groups = layer_groups(model)

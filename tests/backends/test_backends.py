@@ -42,7 +42,10 @@ def save(folder):
         states = encode(encoder, {key: inputs[key] for key in encoder.input}, hidden_states=True).hidden_states
         outputs |= {f"{name}/{i}": keras.ops.convert_to_numpy(state) for i, state in enumerate(states)}
     model = TextClassifier(
-        BertEncoder(len(VOCABULARY), **{**SIZES, "num_layers": 1}), 2, preprocessor=preprocessor, pooling="concat"
+        BertEncoder(len(VOCABULARY), **{**SIZES, "num_layers": 1}),
+        num_classes=2,
+        preprocessor=preprocessor,
+        pooling="concat",
     )
     model.compile(keras.optimizers.Adam(5e-3))
     model.save(folder / "task.keras")

@@ -150,7 +150,7 @@ def test_a_regressor_is_evaluated_with_errors_and_correlations(regressor, folder
 def test_what_does_not_match_the_model_is_an_error_before_anything_is_imported(
     model, content, arguments, message, tagger, regressor, folder, monkeypatch, capsys
 ):
-    TextRegressor(regressor.encoder, 2, preprocessor=regressor.preprocessor).save("two.keras")
+    TextRegressor(regressor.encoder, num_targets=2, preprocessor=regressor.preprocessor).save("two.keras")
     monkeypatch.setattr(command.ask, "import_tensorflow", None)  # from which TensorFlow would be imported
     (folder / "b.csv").write_text(content)
     assert run("evaluate", f"{model}.keras", "--data", "b.csv", *arguments) == 1

@@ -201,7 +201,7 @@ def errors(two, strategy):
     encoder = tiny.encoder()
     uneven = tf.data.Dataset.from_tensor_slices((TEXTS, LABELS)).batch(32)
     with strategy.scope():
-        half = TextClassifier(encoder, 2, preprocessor=tiny.preprocessor())
+        half = TextClassifier(encoder, num_classes=2, preprocessor=tiny.preprocessor())
         shared = tiny.encoder()
 
     def inside(function, *arguments, **options):
@@ -214,7 +214,7 @@ def errors(two, strategy):
     return {
         "compiled inside": tiny.message(inside(apart.compile, keras.optimizers.SGD(0.1))),
         "fitted inside": tiny.message(inside(apart.fit, TEXTS, LABELS, verbose=0)),
-        "encoder inside, model outside": tiny.message(lambda: TextClassifier(shared, 2).compile()),
+        "encoder inside, model outside": tiny.message(lambda: TextClassifier(shared, num_classes=2).compile()),
         "encoder outside": tiny.message(inside(half.compile)),
         "batch size": tiny.message(lambda: two.fit(TEXTS, LABELS, batch_size=33, verbose=0)),
         "batches": tiny.message(
@@ -256,7 +256,7 @@ def keras_hub_losses():
             intermediate_dim=32,
             max_sequence_length=32,
         )
-        model = TextClassifier(backbone, 2, preprocessor=tiny.preprocessor())
+        model = TextClassifier(backbone, num_classes=2, preprocessor=tiny.preprocessor())
         model.compile(keras.optimizers.Adam(0.01))
     data = batches(TEXTS, LABELS, preprocessor=model.preprocessor, batch_size=32, seed=0)
     return model.fit(data, epochs=10, verbose=0).history["loss"]

@@ -19,7 +19,7 @@ def run(**options):
     """Trains a classifier compiled with these options for 20 steps, and returns its losses, weights and predictions."""
     keras.utils.set_random_seed(0)
     encoder = tiny.encoder(initializer_range=0.2)
-    model = TextClassifier(encoder, 2, preprocessor=tiny.preprocessor(), pooling="max", dropout=0.0)
+    model = TextClassifier(encoder, num_classes=2, preprocessor=tiny.preprocessor(), pooling="max", dropout=0.0)
     model.compile(keras.optimizers.SGD(0.03, momentum=0.9), **options)
     start = model.get_weights()
     data = batches(
@@ -70,7 +70,7 @@ def test_full_batches_of_raw_texts_reach_the_step_as_ids_of_one_static_shape():
 
 def test_a_step_with_static_shapes_has_no_strings_and_no_unknown_shapes():
     encoder = tiny.encoder(dtype="mixed_bfloat16", dropout=0.1)
-    model = TextClassifier(encoder, 2, preprocessor=tiny.preprocessor(), pooling="concat")
+    model = TextClassifier(encoder, num_classes=2, preprocessor=tiny.preprocessor(), pooling="concat")
     model.compile(FusedAdamW(1e-3, global_clipnorm=1.0))
     dataset = whole_batches().map(lambda texts, labels: (model.preprocessor(texts), labels))
     step = tf.function(model.train_step, jit_compile=True, autograph=False)

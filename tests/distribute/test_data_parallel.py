@@ -95,7 +95,7 @@ def test_two_devices_learn_in_mixed_float16():
     try:
         with two_devices():
             encoder = tiny.encoder(initializer_range=0.2)
-            model = TextClassifier(encoder, 2, preprocessor=tiny.preprocessor(), pooling="mean")
+            model = TextClassifier(encoder, num_classes=2, preprocessor=tiny.preprocessor(), pooling="mean")
             model.compile(keras.optimizers.Adam(0.02))
             losses = model.fit(in_eights(model), epochs=5, verbose=0).history["loss"]
             logits = model.predict(TEXTS[:8], verbose=0)

@@ -49,8 +49,8 @@ POOLER, HEAD = ("pooler", "pooler", True), ("head", "head", False)
         (lambda: BertEncoder(**SMALL, pooler=False, num_segments=0), []),
         (lambda: TransformerEncoder(**SMALL, norm="pre"), [("final_norm", "other", True)]),
         (lambda: TransformerEncoder(**SMALL), []),
-        (lambda: TextClassifier(BertEncoder(**SMALL), 3), [POOLER, HEAD]),
-        (lambda: TextClassifier(BertEncoder(**SMALL), 3, pooling="mean"), [HEAD]),
+        (lambda: TextClassifier(BertEncoder(**SMALL), num_classes=3), [POOLER, HEAD]),
+        (lambda: TextClassifier(BertEncoder(**SMALL), num_classes=3, pooling="mean"), [HEAD]),
     ],
     ids=["BERT", "without a pooler", "pre-norm", "of the tutorial", "a classifier", "an unused pooler"],
 )
@@ -67,14 +67,14 @@ def test_the_groups_of_bert_have_its_layers():
 
 
 def test_the_head_of_a_classifier_is_its_last_layer():
-    model = TextClassifier(BertEncoder(**SMALL), 3)
+    model = TextClassifier(BertEncoder(**SMALL), num_classes=3)
     [*_, head] = layer_groups(model)
     assert head.layers == [model.get_layer("logits")] and head.parameters == 4 * 3 + 3
 
 
 @pytest.mark.slow
 def test_seeds_metrics_and_optimizer_slots_are_not_weights():
-    model = TextClassifier(BertEncoder(**SMALL), 2)
+    model = TextClassifier(BertEncoder(**SMALL), num_classes=2)
     before = rows(layer_groups(model)), [group.parameters for group in layer_groups(model)]
     model.compile()
     model.fit(encoder_inputs(model.encoder, [[5, 6], [7, 8]]), np.array([0, 1]), verbose=0)
@@ -127,7 +127,7 @@ def test_an_encoder_called_twice_counts_once():
 
 
 def test_a_task_inside_another_model_keeps_its_groups():
-    task = TextClassifier(BertEncoder(**SMALL), 3)
+    task = TextClassifier(BertEncoder(**SMALL), num_classes=3)
     inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in task.encoder.input}
     model = keras.Model(inputs, keras.layers.Dense(1, name="last")(task(inputs)))
     groups = assert_partition(model)
@@ -221,7 +221,7 @@ def test_batch_normalization_statistics_are_weights_that_never_train():
 
 
 def test_the_groups_print_as_a_table():
-    model = TextClassifier(TransformerEncoder(**{**SMALL, "vocabulary_size": 1000}), 3)
+    model = TextClassifier(TransformerEncoder(**{**SMALL, "vocabulary_size": 1000}), num_classes=3)
     model.get_layer("block_0").trainable = False
     assert (
         str(layer_groups(model))

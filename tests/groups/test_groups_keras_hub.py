@@ -80,7 +80,7 @@ def test_a_keras_hub_task_adds_a_head(task, backbone, head):
 
 
 def test_our_classifier_over_a_keras_hub_backbone_adds_a_head():
-    model = TextClassifier(keras_hub.models.GPT2Backbone(**WITH_POSITIONS), 2)
+    model = TextClassifier(keras_hub.models.GPT2Backbone(**WITH_POSITIONS), num_classes=2)
     groups = assert_partition(model)
     assert [group.name for group in groups] == ["embeddings", *(name for name, _ in BLOCKS), "layer_norm", "head"]
     assert [layer.name for layer in groups[-1].layers] == ["logits"]

@@ -112,7 +112,7 @@ def test_each_of_several_models_that_predict_one_text_is_traced_once_and_without
         for _ in range(5):
             inputs = keras.Input((None,), name="token_ids", dtype="int32")
             pooled = keras.layers.Embedding(9, 4)(inputs)[:, 0]
-            model = TextClassifier(keras.Model({"token_ids": inputs}, {"pooled_output": pooled}), 2)
+            model = TextClassifier(keras.Model({"token_ids": inputs}, {"pooled_output": pooled}), num_classes=2)
             model.predict({"token_ids": [[1, 2, 3]]}, verbose=0)
             model.predict({"token_ids": [[1, 2], [3, 4]]}, verbose=0)
     assert traces == [("predict_step", (None, None))] * 5

@@ -105,7 +105,7 @@ def test_weights_outside_the_model_are_left_unchanged():
     encoder = tiny.encoder()
     from keras_transfer.tasks import TextClassifier
 
-    model = TextClassifier(encoder, 2, pooling="mean")  # does not use the encoder's pooler
+    model = TextClassifier(encoder, num_classes=2, pooling="mean")  # does not use the encoder's pooler
     assert not any("pooler" in weight.path for weight in model.weights)
     set_trainable(model, [])
     assert all(weight.trainable for weight in encoder.pooler.weights)

@@ -48,7 +48,9 @@ def fitted(model, x, y=None, **options):
 
 
 def text_classifier():
-    return fitted(kt.tasks.TextClassifier(encoder(), 2, preprocessor(), pooling="concat"), TEXTS, [0, 1, 0, 1])
+    return fitted(
+        kt.tasks.TextClassifier(encoder(), preprocessor(), num_classes=2, pooling="concat"), TEXTS, [0, 1, 0, 1]
+    )
 
 
 def named_classifier():
@@ -66,27 +68,27 @@ def several_labels():
 
 def windowed():
     return fitted(
-        kt.tasks.TextClassifier(encoder("Roberta"), 2, token_preprocessor(), windows="mean"),
+        kt.tasks.TextClassifier(encoder("Roberta"), token_preprocessor(), num_classes=2, windows="mean"),
         [" ".join(TEXTS * 3)] * 2,
         [0, 1],
     )
 
 
 def siamese():
-    return fitted(kt.tasks.TextClassifier(encoder(), 2, preprocessor(), siamese=True), PAIRS, [0, 1, 0, 1])
+    return fitted(kt.tasks.TextClassifier(encoder(), preprocessor(), num_classes=2, siamese=True), PAIRS, [0, 1, 0, 1])
 
 
 def text_regressor():
-    return fitted(kt.tasks.TextRegressor(encoder(), 1, preprocessor()), TEXTS, [0.0, 1.0, 2.0, 3.0])
+    return fitted(kt.tasks.TextRegressor(encoder(), preprocessor(), num_targets=1), TEXTS, [0.0, 1.0, 2.0, 3.0])
 
 
 def token_classifier():
-    model = kt.tasks.TokenClassifier(encoder(), ["O", "B-X"], preprocessor())
+    model = kt.tasks.TokenClassifier(encoder(), preprocessor(), label_names=["O", "B-X"])
     return fitted(model, [text.split() for text in TEXTS], [["O"] * len(text.split()) for text in TEXTS])
 
 
 def chain():
-    return kt.tasks.TokenClassifier(encoder(), ["O", "B-X", "I-X"], preprocessor(), crf=True)
+    return kt.tasks.TokenClassifier(encoder(), preprocessor(), label_names=["O", "B-X", "I-X"], crf=True)
 
 
 def span_extractor():
@@ -110,7 +112,9 @@ def masked_lm():
 
 
 def replaced_tokens():
-    return kt.tasks.ReplacedTokenDetection(encoder("Electra"), preprocessor(), kt.tasks.MaskedLM(encoder("Electra")))
+    return kt.tasks.ReplacedTokenDetection(
+        encoder("Electra"), preprocessor(), generator=kt.tasks.MaskedLM(encoder("Electra"))
+    )
 
 
 def dialogue():
@@ -123,13 +127,13 @@ def dialogue():
 def word_vectors():
     vectors = kt.checkpoints.WordVectors(WORDS, np.random.default_rng(0).normal(size=(len(WORDS), 4)))
     words = kt.text.WordPreprocessor(WORDS, sequence_length=8)
-    return kt.tasks.TextClassifier(kt.encoders.WordVectorEncoder.from_vectors(vectors), 2, words)
+    return kt.tasks.TextClassifier(kt.encoders.WordVectorEncoder.from_vectors(vectors), words, num_classes=2)
 
 
 def elmo():
     sizes = {"embedding_dim": 4, "filters": ((1, 4), (2, 4)), "num_highways": 1, "projection_dim": 5, "units": 6}
     made = kt.encoders.ElmoEncoder(**sizes, num_layers=1)
-    return kt.tasks.TextClassifier(made, 2, kt.text.ElmoPreprocessor(sequence_length=6))
+    return kt.tasks.TextClassifier(made, kt.text.ElmoPreprocessor(sequence_length=6), num_classes=2)
 
 
 def logits(model):
@@ -238,7 +242,7 @@ def main():
         answers[f"encoder_{name}"] = states(model)
     for spec in ADAPTERS:
         keras.utils.set_random_seed(0)
-        model = with_random_weights(kt.tasks.TextClassifier(encoder(), 2, preprocessor()))
+        model = with_random_weights(kt.tasks.TextClassifier(encoder(), preprocessor(), num_classes=2))
         save(model, "adapters_none")  # the same for all of them
         kt.adaptation.add_adapters(model, spec)
         random = np.random.default_rng(1)
@@ -249,7 +253,7 @@ def main():
         kt.adaptation.save_adapters(model, FOLDER / f"{file_of(spec)}.safetensors")
     for name, make in optimizers().items():
         keras.utils.set_random_seed(0)
-        model = kt.tasks.TextClassifier(encoder(dropout=0.0), 2, preprocessor(), dropout=0.0)
+        model = kt.tasks.TextClassifier(encoder(dropout=0.0), preprocessor(), num_classes=2, dropout=0.0)
         model.compile(make(model), metrics=[])
         model.fit(TEXTS, [0, 1, 0, 1], verbose=0)
         save(model, f"optimizer_{name}")

@@ -19,7 +19,7 @@ def make_classifier():
         # A high dropout rate, which must have no effect.
         encoder = encoders.BertEncoder(len(VOCABULARY), **{**sizes, "dropout": 0.5, **arguments})
         preprocessor = text.BertPreprocessor(vocabulary, sequence_length=24)
-        model = tasks.TextClassifier(encoder, len(LABELS), preprocessor, pooling)
+        model = tasks.TextClassifier(encoder, preprocessor, num_classes=len(LABELS), pooling=pooling)
         # With large weights all three labels occur for any seed.
         random = np.random.default_rng(2)
         for weight in model.weights:

@@ -119,7 +119,7 @@ def test_texts_are_padded_to_the_longest_of_a_request(classifier, tmp_path):
     outputs = {"sequence_output": real(ids), "pooled_output": keras.layers.GlobalAveragePooling1D()(real(ids))}
     encoder = keras.Model({"token_ids": ids, "padding_mask": mask}, outputs)
     real.set_weights([np.arange(20)[:, None] > 0])
-    model = tasks.TextClassifier(encoder, 3, classifier.preprocessor)
+    model = tasks.TextClassifier(encoder, classifier.preprocessor, num_classes=3)
     loaded = tf.saved_model.load(serving.export(model, tmp_path / "served"))
     fractions = run(loaded, ["good", "the film was"], signature="embed")["embedding"]
     np.testing.assert_allclose(fractions, [[3 / 5], [1]], atol=1e-6)

@@ -100,7 +100,7 @@ LABELS = {"label": ((0,), "string"), "label_id": ((0,), "int32"), "probabilities
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_texts_get_no_answers_and_no_encoder_sees_an_empty_tensor(kind, tmp_path):
     encoder, preprocessor = KINDS[kind](tmp_path)
-    model = tasks.TextClassifier(guarded(encoder), 3, preprocessor)
+    model = tasks.TextClassifier(guarded(encoder), preprocessor, num_classes=3)
     signatures = make_signatures(model, NAMES)
     assert answers(signatures["serving_default"], text=NOTHING) == LABELS
     dim = signatures["embed"].structured_outputs["embedding"].shape[-1]
@@ -112,7 +112,7 @@ def test_no_texts_get_no_answers_and_no_encoder_sees_an_empty_tensor(kind, tmp_p
 
 def test_no_pairs_get_no_answers_and_no_encoder_sees_an_empty_tensor():
     encoder = encoders.BertEncoder(len(VOCABULARY), **SIZES)
-    model = tasks.TextClassifier(guarded(encoder), 3, text.BertPreprocessor(VOCABULARY, sequence_length=24))
+    model = tasks.TextClassifier(guarded(encoder), text.BertPreprocessor(VOCABULARY, sequence_length=24), num_classes=3)
     signature = make_signatures(model, NAMES, pairs=True)["serving_default"]
     assert answers(signature, text=NOTHING, text_pair=NOTHING) == LABELS
 
@@ -136,7 +136,7 @@ def test_requests_whose_inputs_differ_in_size_are_errors():
 
 def test_texts_without_a_pair_and_ids_without_a_mask_are_errors():
     encoder = encoders.BertEncoder(len(VOCABULARY), **SIZES)
-    model = tasks.TextClassifier(encoder, 3, text.BertPreprocessor(VOCABULARY, sequence_length=24))
+    model = tasks.TextClassifier(encoder, text.BertPreprocessor(VOCABULARY, sequence_length=24), num_classes=3)
     signatures = make_signatures(model, NAMES, pairs=True)
     for texts in [{"text": ["a"], "text_pair": []}, {"text": [], "text_pair": ["a"]}]:
         with pytest.raises(tf.errors.InvalidArgumentError, match="same batch size"):
@@ -148,7 +148,7 @@ def test_texts_without_a_pair_and_ids_without_a_mask_are_errors():
 @pytest.mark.parametrize("kind", ["bert", "elmo", "vectors", "transformer", "hub_ids"])
 def test_no_words_get_no_labels_and_no_encoder_sees_an_empty_tensor(kind, tmp_path):
     encoder, preprocessor = KINDS[kind](tmp_path)
-    model = tasks.TokenClassifier(guarded(encoder), NAMES, preprocessor)
+    model = tasks.TokenClassifier(guarded(encoder), preprocessor, label_names=NAMES)
     signatures = make_signatures(model, NAMES)
 
     def labels(*shape):

@@ -26,7 +26,7 @@ def test_a_trained_model_is_exported(tmp_path):
     encoder = encoders.BertEncoder(
         len(VOCABULARY), num_layers=1, num_heads=2, hidden_dim=16, intermediate_dim=32, **sizes
     )
-    model = tasks.TextClassifier(encoder, 3, text.BertPreprocessor(VOCABULARY, sequence_length=8))
+    model = tasks.TextClassifier(encoder, text.BertPreprocessor(VOCABULARY, sequence_length=8), num_classes=3)
     model.compile(keras.optimizers.SGD(0.05))
     model.get_layer("logits").kernel.assign(np.random.default_rng(0).normal(size=(16, 3)))  # so that answers differ
     model.fit(TEXTS, [0, 1, 2, 0, 1], epochs=2, verbose=0)
@@ -50,7 +50,7 @@ def test_a_class_unknown_to_the_other_process_is_an_error_that_names_it(tmp_path
     encoder = encoders.TransformerEncoder(
         len(VOCABULARY), num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16, max_sequence_length=16
     )
-    model = tasks.TextClassifier(encoder, 2, Shouted(VOCABULARY, sequence_length=8))
+    model = tasks.TextClassifier(encoder, Shouted(VOCABULARY, sequence_length=8), num_classes=2)
     with pytest.raises(RuntimeError, match="only if a module registers them") as error:
         serving.export(model, tmp_path / "served")
     assert "Shouted" in str(error.value)

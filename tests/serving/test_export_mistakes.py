@@ -5,7 +5,8 @@ import pytest
 
 from keras_transfer import encoders, serving, tasks, text
 from keras_transfer.serving import saved_model
-from keras_transfer.tasks.base.signatures import Signature, encode_texts
+from keras_transfer.tasks.base import Signature
+from keras_transfer.tasks.inputs import Labels, Reader, encode_texts
 from tests.errors import check_errors
 
 tf = pytest.importorskip("tensorflow")
@@ -32,7 +33,7 @@ class Broken(text.Preprocessor):
 
 @pytest.fixture
 def broken(classifier):
-    return tasks.TextClassifier(classifier.encoder, 3, Broken())
+    return tasks.TextClassifier(classifier.encoder, Broken(), num_classes=3)
 
 
 def test_a_folder_that_exists_is_an_error_and_stays_as_it_is(classifier, occupied):
@@ -140,7 +141,7 @@ def test_the_folder_is_checked_first(folder, error, message, broken, tmp_path, m
 
 
 def without_preprocessor(classifier):
-    return tasks.TextClassifier(classifier.encoder, 2)
+    return tasks.TextClassifier(classifier.encoder, num_classes=2)
 
 
 test_only_a_task_with_a_preprocessor_is_exported = check_errors(
@@ -165,11 +166,8 @@ def test_a_custom_task_exports_its_signatures(tmp_path):
         6, num_layers=1, num_heads=1, hidden_dim=4, intermediate_dim=4, max_sequence_length=8
     )
     count = keras.layers.Lambda(lambda ids: keras.ops.sum(ids, 1, keepdims=True), output_shape=(1,))
-    model = Length(
-        encoder,
-        text.BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b"], 8),
-        count(encoder.input["padding_mask"]),
-    )
+    reader = Reader(text.BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b"], 8))
+    model = Length(encoder, count(encoder.input["padding_mask"]), reader, Labels())
     served = tf.saved_model.load(serving.export(model, tmp_path / "served")).signatures
     assert list(served) == ["serving_default"]
     assert served["serving_default"](text=tf.constant(["a b", "a"]))["length"].numpy().tolist() == [4, 3]

@@ -24,7 +24,7 @@ def encoder(cls=BertEncoder, **options):
 def classifier(num_classes=2, num_layers=1, **options):
     keras.utils.set_random_seed(0)
     return TextClassifier(
-        encoder(num_layers=num_layers), num_classes, preprocessor=preprocessor(), dropout=0.0, **options
+        encoder(num_layers=num_layers), num_classes=num_classes, preprocessor=preprocessor(), dropout=0.0, **options
     )
 
 
@@ -65,7 +65,7 @@ def examples(count=64):
 def for_replicas():
     """A classifier without dropout, the same each time, to compare one device with two."""
     keras.utils.set_random_seed(0)
-    model = TextClassifier(encoder(), 2, preprocessor=preprocessor(), dropout=0.0)
+    model = TextClassifier(encoder(), num_classes=2, preprocessor=preprocessor(), dropout=0.0)
     model.compile(keras.optimizers.SGD(0.5))
     return model
 

@@ -26,14 +26,14 @@ def saved_adapters(models, **options):
 
 def other(models, **sizes):
     """A classifier with another encoder, with adapters of the same kind."""
-    return models.watch(kt.tasks.TextClassifier(models.bert(**sizes), 2, models.pieces()))
+    return models.watch(kt.tasks.TextClassifier(models.bert(**sizes), models.pieces(), num_classes=2))
 
 
 def two_tasks(models):
     """Two tasks over one encoder."""
     encoder = models.bert()
-    first = models.watch(kt.tasks.TextClassifier(encoder, 2, models.pieces()))
-    second = models.watch(kt.tasks.TextClassifier(encoder, 3, models.pieces()))
+    first = models.watch(kt.tasks.TextClassifier(encoder, models.pieces(), num_classes=2))
+    second = models.watch(kt.tasks.TextClassifier(encoder, models.pieces(), num_classes=3))
     return first, second
 
 

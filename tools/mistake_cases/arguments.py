@@ -54,22 +54,24 @@ MISTAKES = [
     Mistake("siamese with windows", lambda m: m.bert_classifier(windows="mean", siamese=True), "siamese|windows"),
     Mistake(
         "an encoder's class instead of an encoder",
-        lambda m: tasks.TextClassifier(kt.encoders.BertEncoder, 2),
+        lambda m: tasks.TextClassifier(kt.encoders.BertEncoder, num_classes=2),
         "encoder",
     ),
-    Mistake("a name instead of an encoder", lambda m: tasks.TextClassifier("minilm-l6", 2), "from_pretrained"),
+    Mistake(
+        "a name instead of an encoder", lambda m: tasks.TextClassifier("minilm-l6", num_classes=2), "from_pretrained"
+    ),
     Mistake(
         "a preprocessor with another vocabulary",
         lambda m: tasks.TextClassifier(
             m.bert(),
-            2,
             kt.text.BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *map(str, range(99))], sequence_length=8),
+            num_classes=2,
         ),
         "vocabulary",
     ),
     Mistake(
         "a preprocessor without segments for BERT",
-        lambda m: tasks.TextClassifier(m.bert(), 2, m.tokens()),
+        lambda m: tasks.TextClassifier(m.bert(), m.tokens(), num_classes=2),
         "segment|BertPreprocessor",
     ),
     Mistake(
@@ -144,7 +146,7 @@ MISTAKES = [
     ),
     Mistake(
         "labels of a tagger that are equal",
-        lambda m: tasks.TokenClassifier(m.words(), ["A", "A"], m.word_preprocessor()),
+        lambda m: tasks.TokenClassifier(m.words(), m.word_preprocessor(), label_names=["A", "A"]),
         "two different names",
     ),
     Mistake(

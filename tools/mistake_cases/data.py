@@ -110,7 +110,7 @@ MISTAKES = [
     ),
     Mistake(
         "raw texts without a preprocessor",
-        lambda m: fit(m.watch(kt.tasks.TextClassifier(m.bert(), 2)), TEXTS),
+        lambda m: fit(m.watch(kt.tasks.TextClassifier(m.bert(), num_classes=2)), TEXTS),
         "preprocessor",
     ),
     Mistake("token ids out of the vocabulary", lambda m: fit(m.bert_classifier(), ids(m, 10)), "token.*17|vocabulary"),

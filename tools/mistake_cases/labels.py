@@ -103,7 +103,7 @@ MISTAKES = [
     Mistake("label_names as a string", lambda m: m.classifier(label_names="ab"), "list"),
     Mistake(
         "num_classes that is not the number of label_names",
-        lambda m: kt.tasks.TextClassifier(m.words(), 3, m.word_preprocessor(), label_names=NAMES),
+        lambda m: kt.tasks.TextClassifier(m.words(), m.word_preprocessor(), num_classes=3, label_names=NAMES),
         "num_classes",
     ),
     Mistake(

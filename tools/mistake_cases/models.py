@@ -118,7 +118,9 @@ class Models:
         )
 
     def tagger(self, optimizer="sgd"):
-        return self.watch(kt.tasks.TokenClassifier(self.words(), ["A", "B"], self.word_preprocessor()), optimizer)
+        return self.watch(
+            kt.tasks.TokenClassifier(self.words(), self.word_preprocessor(), label_names=["A", "B"]), optimizer
+        )
 
     def embedder(self, loss=None):
         model = kt.tasks.TextEmbedder(self.words(), self.word_preprocessor())
@@ -140,7 +142,7 @@ class Models:
 
     def detector(self, generator=True):
         generator = kt.tasks.MaskedLM(self.bert()) if generator else None
-        return self.watch(kt.tasks.ReplacedTokenDetection(self.bert(), self.pieces(), generator))
+        return self.watch(kt.tasks.ReplacedTokenDetection(self.bert(), self.pieces(), generator=generator))
 
     def nan(self, **options):
         """A classifier whose head is not a number."""

@@ -42,7 +42,9 @@ MISTAKES = [
     Mistake("pairs=True for word vectors", lambda m: export(m.classifier(), out(m), pairs=True), "pair"),
     Mistake("pairs=True for a tagger", lambda m: export(m.tagger(), out(m), pairs=True), "pair"),
     Mistake(
-        "a model without a preprocessor", lambda m: export(kt.tasks.TextClassifier(m.bert(), 2), out(m)), "preprocessor"
+        "a model without a preprocessor",
+        lambda m: export(kt.tasks.TextClassifier(m.bert(), num_classes=2), out(m)),
+        "preprocessor",
     ),
     Mistake(
         "a plain Keras model",

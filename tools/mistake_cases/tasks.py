@@ -175,7 +175,9 @@ MISTAKES = [
         lambda m: kt.tasks.ReplacedTokenDetection(
             m.bert(),
             m.pieces(),
-            kt.tasks.MaskedLM(kt.encoders.BertEncoder(9, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=8)),
+            generator=kt.tasks.MaskedLM(
+                kt.encoders.BertEncoder(9, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=8)
+            ),
         ),
         "vocabulary",
     ),

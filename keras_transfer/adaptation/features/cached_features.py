@@ -1,5 +1,6 @@
 """Training the upper part of a task on stored activations of the lower one, which runs once."""
 
+import copy
 import logging
 
 from keras_transfer.adaptation.features.activations import Activations, store_activations
@@ -9,7 +10,7 @@ from keras_transfer.distribute import replicas_of
 from keras_transfer.groups import depth_of, layer_groups
 from keras_transfer.tasks.base import Task
 from keras_transfer.tasks.inputs import kind_of
-from keras_transfer.tasks.language import SelfSupervised
+from keras_transfer.tasks.language import HiddenTokens
 
 log = logging.getLogger("keras_transfer")
 
@@ -121,7 +122,7 @@ def _batches(model, x, y, sample_weight):
             "`x` must be in memory, `text.batches(...)`, `text.word_batches(...)` or `model.dataset(...)`. "
             f"Received: x of type {type(x).__name__}"
         )
-    if batches.makes_labels and isinstance(model, SelfSupervised):
+    if batches.makes_labels and isinstance(model.labels, HiddenTokens):
         raise ValueError(
             f"A `{type(model).__name__}` hides other tokens in each epoch, so that its lower part must run again. Use "
             f"`freeze`, or prepared inputs with targets. Received: x of type {type(x).__name__}"
@@ -132,11 +133,13 @@ def _batches(model, x, y, sample_weight):
 def _upper_part(whole, cut):
     """Returns the upper part of a task, a task of the same class with the same settings."""
     upper = type(whole).__new__(type(whole))
-    options = {"scalar_mix": whole.scalar_mix, "inputs": cut.inputs}
-    Task.__init__(upper, whole.encoder, whole.preprocessor, cut.outputs, f"{whole.name}_from_{cut.below}", **options)
+    part, reader = Part(whole, cut), copy.copy(whole.reader)
+    reader.part = part
+    options = {"scalar_mix": whole.scalar_mix, "inputs": cut.inputs, "name": f"{whole.name}_from_{cut.below}"}
+    Task.__init__(upper, whole.encoder, cut.outputs, reader, whole.labels, **options)
     for name in whole.get_config().keys() & vars(whole).keys() - vars(upper).keys():
         object.__setattr__(upper, name, getattr(whole, name))
-    object.__setattr__(upper, "part", Part(whole, cut))
+    object.__setattr__(upper, "part", part)
     return upper
 
 

@@ -8,7 +8,7 @@ from keras_transfer.keras_internals import remember_trainable
 from keras_transfer.losses import CosineSimilarityLoss
 from keras_transfer.tasks.classification import TextClassifier
 from keras_transfer.tasks.embedding import TextEmbedder
-from keras_transfer.tasks.inputs import require_preprocessor, to_array
+from keras_transfer.tasks.inputs import to_array
 from keras_transfer.text.base import to_columns
 from keras_transfer.training.optimizers import FusedAdamW
 
@@ -64,12 +64,12 @@ def set_fit(model, x, y, *, num_iterations=20, batch_size=16, epochs=1, learning
             "`model` must predict one label of a single text, without `multi_label`, `siamese` and `windows`. "
             f"Received: multi_label={model.multi_label}, siamese={model.siamese}, windows={model.windows!r}"
         )
-    require_preprocessor(model)
+    model.reader.require()
     x = to_columns(x)
     if isinstance(x, tuple):
         raise ValueError("`x` must be one column of texts, such as a list. Received: pairs of texts")
-    encoded = model.encode_labels(y)
-    model.check_labels(encoded)
+    encoded = model.labels.encode(y)
+    model.labels.check(encoded, getattr(model, "loss", None))
     encoded = to_array(encoded)
     if len(encoded) != len(x):
         raise ValueError(f"Each text must have a label. Received: {len(x)} texts, {len(encoded)} labels")

@@ -114,7 +114,7 @@ def estimate_fisher(model, x, y=None, *, empirical=False, samples=None, loss=Non
     Source: https://arxiv.org/abs/1612.00796, section 2; the two kinds of labels, https://arxiv.org/abs/1905.12558.
     """
     _check_model(model)
-    if isinstance(model, Task) and not model.predicts_one_class and loss is None:
+    if isinstance(model, Task) and not model.labels.one_of and loss is None:
         raise ValueError(
             f"The outputs of this `{type(model).__name__}` are not the logits of one label. Pass `empirical=True` and "
             f"`loss`, the negative log-likelihood. Received: empirical={empirical!r}, loss=None"
@@ -256,12 +256,14 @@ def _batches(model, x, y, empirical, samples, random):
     if not isinstance(model, Task):
         yield from _batches_in_memory(x, y, samples, random) if _in_memory(x) else _batches_of(x, y, samples, random)
         return
-    y = model.placeholder_labels(x) if y is None and not empirical else y
-    if samples is not None and model.is_raw(x):  # Only the drawn rows are tokenized.
-        x, y = _draw_rows(model.raw_columns(x), y, int(samples), random)
+    raw = model.reader.accepts(x)
+    columns = model.reader.columns(x) if raw else x
+    y = model.labels.placeholders(columns) if raw and y is None and not empirical else y
+    if samples is not None and raw:  # Only the drawn rows are tokenized.
+        x, y = _draw_rows(columns, y, int(samples), random)
         samples = None
     for inputs, targets, weights in _batches_of(model.dataset(x, y), None, samples, random):
-        yield inputs, *model.mask_labels(targets, weights)
+        yield inputs, *model.labels.mask(targets, weights)
 
 
 def _draw_rows(columns, y, samples, random):

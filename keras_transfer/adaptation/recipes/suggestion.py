@@ -64,7 +64,7 @@ def suggest(model, x, y=None, *, memory=None, minutes=None):
 
     Source: https://arxiv.org/abs/2002.06305, https://arxiv.org/abs/2202.10054
     """
-    if not isinstance(model, Task) or model.makes_targets:
+    if not isinstance(model, Task) or model.labels.optional:
         raise ValueError(f"`model` must be a task with labels, such as a `TextClassifier`. Received: model={model!r}")
     data = model.dataset(x, y)
     if not isinstance(data, Batches) or not data.has_labels:

@@ -74,7 +74,7 @@ def report(
     columns = to_columns(x) if is_text(x) else None
     if columns is not None and count_rows(columns) == 0:
         raise ValueError("`x` must have at least one row. Received: no rows")
-    if isinstance(model, Task) and not model.predicts_one_class and not getattr(model, "multi_label", False):
+    if isinstance(model, Task) and not model.labels.one_of and not getattr(model, "multi_label", False):
         raise ValueError(
             "A report requires a classifier. Use `model.evaluate(x, y)` with metrics that fit the task, such as "
             f"`compile(metrics=['spearman_correlation'])` of a regressor. Received: {type(model).__name__}"

@@ -21,7 +21,7 @@ from keras_transfer.checkpoints.base.head_names import (
     summary,
     two_layer_classifier,
 )
-from keras_transfer.checkpoints.base.heads import Head, check_head, find_head, write_head
+from keras_transfer.checkpoints.base.heads import Head, TaskHead, check_head, find_head, write_head
 from keras_transfer.checkpoints.base.names import (
     ACTIVATIONS,
     BERT_BLOCKS,
@@ -62,6 +62,7 @@ __all__ = [
     "CheckpointReport",
     "Head",
     "Layout",
+    "TaskHead",
     "architecture_for",
     "architecture_of",
     "build",

@@ -43,7 +43,7 @@ class Architecture:
         model_class: String. The class of the encoder in Transformers. Defaults to `""`.
         aliases: Tuple of other values of `model_type` that are read. Defaults to `()`.
         prefix: String. Prefix of the names of the encoder's tensors in a model with a head. Defaults to `""`.
-        heads: Dict from the `head_name` of a task to its `Head`. If a head cannot be loaded, only the prefix of the
+        heads: Dict from `TaskHead.name` of a task to its `Head`. If a head cannot be loaded, only the prefix of the
             names of its tensors. Defaults to `{}`.
         tied: Dict from the name of a tensor to the name of the tensor that it is a copy of. Defaults to `{}`.
         ignored: Tuple of regular expressions that match the names of tensors that are not weights. Defaults to `()`.

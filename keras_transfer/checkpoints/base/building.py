@@ -45,7 +45,7 @@ def build(architecture, config, read_tensors, source, cls, overrides, remarks=()
         cls: Class. The encoder's class, or a base of it.
         overrides: Dict of the encoder's arguments that differ from the configuration.
         remarks: List of remarks for the report. Defaults to `()`.
-        head: String. The `head_name` of the task whose head is wanted. Defaults to `None`, for no head.
+        head: String. `TaskHead.name` of the task whose head is wanted. Defaults to `None`, for no head.
 
     Returns:
         The encoder, with its `checkpoint_report`, and the `FoundHead` of the task or None.

@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 import types
+from collections.abc import Callable
 
 from keras_transfer.checkpoints.base.architecture import check_covered, entries_of
 from keras_transfer.checkpoints.base.settings import read_settings, write_settings
@@ -54,6 +55,37 @@ class Head:
         return entries
 
 
+@dataclasses.dataclass(frozen=True)
+class TaskHead:
+    """What a class of tasks expects of checkpoints: its attribute `checkpoint_head`.
+
+    Args:
+        name: String. Name of the head in `Architecture.heads`. Defaults to `None`, for a head that no checkpoint
+            contains.
+        sizes: Tuple of strings, some of `"num_classes"`, `"label_names"` and `"num_targets"`. Arguments of the task
+            that determine the size of the head. If one of them is passed and the checkpoint has no head, a new head is
+            created. Defaults to none.
+        default_sizes: Dict of arguments that determine the size of a new head if the user passes none of `sizes`.
+            Defaults to `{}`, for a task that requires one of them.
+        problem_types: Tuple of strings. Values of `problem_type` in the configuration of a checkpoint whose head the
+            task can load. Defaults to `("single_label_classification",)`.
+        word_level: Boolean. Whether the preprocessor must be one of this library, which takes words and knows their
+            characters. Defaults to `False`.
+        is_embedder: Boolean. Whether the task returns the vectors that a sentence-transformers folder describes.
+            Defaults to `False`.
+        check_encoder: Function that raises a `ValueError` if no task of this class can be built over an encoder.
+            Defaults to `None`, for tasks over any encoder.
+    """
+
+    name: str | None = None
+    sizes: tuple = ()
+    default_sizes: dict = dataclasses.field(default_factory=dict)
+    problem_types: tuple = ("single_label_classification",)
+    word_level: bool = False
+    is_embedder: bool = False
+    check_encoder: Callable | None = None
+
+
 @dataclasses.dataclass
 class FoundHead:
     """A head in a checkpoint, which is loaded into a task.
@@ -101,14 +133,14 @@ class FoundHead:
         fixed = self.head.arguments_for(encoder) | {name: value for name, value in found.items() if name != "dropout"}
         if self.head.labels in self.readers:  # If the tensor is missing, `load_into` reports it.
             count = self.readers[self.head.labels]().shape[0]
-            problem = self.config.get("problem_type") or _problem_type(count)
-            if problem not in task.problem_types:
+            problem, wanted = self.config.get("problem_type") or _problem_type(count), task.checkpoint_head
+            if problem not in wanted.problem_types:
                 raise CheckpointError(
-                    f"The head of {self.source} must be one for {' or '.join(map(repr, task.problem_types))} to load "
+                    f"The head of {self.source} must be one for {' or '.join(map(repr, wanted.problem_types))} to load "
                     f'it as a {task.__name__}. Pass `head="new"` for a new head, which is not trained yet. '
                     f"Received: problem_type={problem!r}, {self.head.labels} with {count} row{'s' if count > 1 else ''}"
                 )
-            names = self._label_names(count, given.get("label_names") if "label_names" in task.head_sizes else ())
+            names = self._label_names(count, given.get("label_names") if "label_names" in wanted.sizes else ())
             if labels is not None and not set(labels) <= set(names or ()):
                 raise CheckpointError(
                     f"The head of {self.source} must have the names of all `labels`. "
@@ -119,8 +151,8 @@ class FoundHead:
             own = names or given.get("label_names")
             own = [f"LABEL_{i}" for i in range(count)] if own is None or len(own) != count else list(own)
             sizes = {"num_classes": count, "label_names": own, "num_targets": count}
-            fixed |= {name: value for name, value in sizes.items() if name in task.head_sizes}
-            if "multi_label_classification" in task.problem_types:
+            fixed |= {name: value for name, value in sizes.items() if name in wanted.sizes}
+            if "multi_label_classification" in wanted.problem_types:
                 fixed["multi_label"] = problem == "multi_label_classification"
         for name, value in given.items():
             value = list(value) if name == "label_names" and value is not None else value
@@ -178,7 +210,7 @@ def find_head(architecture, name, config, readers, source):
 
     Args:
         architecture: `Architecture`.
-        name: String. The `head_name` of the task, or None.
+        name: String. The name of the task's head, or None.
         config: Dict. The configuration of the checkpoint.
         readers: Dict from the plain names of all its tensors to functions that read them.
         source: The checkpoint's name in errors.
@@ -243,7 +275,7 @@ def check_head(architecture, task, action, advice):
     Raises:
         CheckpointError: If the architecture's record has no such head, or if the task's head differs from it.
     """
-    head, kind = architecture.heads.get(task.head_name), type(task).__name__
+    head, kind = architecture.heads.get(task.checkpoint_head.name), type(task).__name__
     if not isinstance(head, Head):
         raise CheckpointError(
             f"The head of a {kind} cannot be {action} with a {type(task.encoder).__name__}. {advice} "
@@ -280,8 +312,8 @@ def write_head(architecture, task):
         names = list(task.label_names or [f"LABEL_{i}" for i in range(task.num_targets)])
         config["id2label"] = {str(i): name for i, name in enumerate(names)}
         config["label2id"] = {name: i for i, name in enumerate(names)}
-    if task.problem_type is not None:
-        config["problem_type"] = task.problem_type
+    if task.labels.problem_type is not None:
+        config["problem_type"] = task.labels.problem_type
     tensors = {}
     for entry in head.entries(task, architecture.model_type):
         tensors |= entry.tensors()

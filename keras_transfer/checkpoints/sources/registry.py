@@ -119,21 +119,23 @@ def load_with_head(source, task, head, overrides, arguments):
     if head not in (None, "new"):
         raise ValueError(f"`head` must be 'new' or None. Received: head={head!r}")
     folder = _resolve_all_but_names(source)
-    name = task.head_name if head is None else None
+    wanted = task.checkpoint_head
+    name = wanted.name if head is None else None
     format, load_vectors = _format_of(folder), None
-    if task.is_embedder and head is None and hasattr(format, "embedder_of"):
+    if wanted.is_embedder and head is None and hasattr(format, "embedder_of"):
         vectors, load_vectors = format.embedder_of(folder)
         arguments = {**vectors, **arguments}
     encoder, found = format.load(folder, Encoder, overrides, name)
     if found is not None:
         return encoder, found.arguments(encoder, task, arguments, labels), found.load_into
-    task.check_encoder(encoder)  # Otherwise, the advice would lead to this error.
+    if wanted.check_encoder is not None:
+        wanted.check_encoder(encoder)  # Otherwise, the advice would lead to this error.
     if labels is not None:
         arguments["label_names"] = labels
-    if all(arguments.get(size) is None for size in task.head_sizes):
-        arguments |= task.default_sizes
-    if name is not None and all(arguments.get(size) is None for size in task.head_sizes):
-        advice = " or ".join(f"`{size}`" for size in task.head_sizes) or '`head="new"`'
+    if all(arguments.get(size) is None for size in wanted.sizes):
+        arguments |= wanted.default_sizes
+    if name is not None and all(arguments.get(size) is None for size in wanted.sizes):
+        advice = " or ".join(f"`{size}`" for size in wanted.sizes) or '`head="new"`'
         report = getattr(encoder, "checkpoint_report", None)
         raise CheckpointError(
             f"{source} has no head for a {task.__name__}. Pass {advice} for a new one, which is not trained yet. "
@@ -192,8 +194,9 @@ def save(encoder, folder, preprocessor=None, overwrite=False, task=None):
             f"A checkpoint of {type(encoder).__name__} cannot contain this preprocessor. Expected "
             f"{'None' if expected is None else expected.__name__}. Received: {type(preprocessor).__name__}"
         )
-    head = None if task is None or task.head_name is None else write_head(architecture, task)
-    vector = {name: getattr(task, name) for name in ("pooling", "normalize") if getattr(task, "is_embedder", False)}
+    head = None if task is None or task.checkpoint_head.name is None else write_head(architecture, task)
+    is_embedder = task is not None and task.checkpoint_head.is_embedder
+    vector = {name: getattr(task, name) for name in ("pooling", "normalize")} if is_embedder else {}
     if vector and architecture.format != "huggingface":
         raise CheckpointError(
             f"A checkpoint of {type(encoder).__name__} cannot contain the pooling of a {type(task).__name__}. Write "

@@ -131,7 +131,7 @@ class WordVectorEncoder(Encoder):
     vectors = keras_transfer.checkpoints.WordVectors(["good", "bad", "film"], np.eye(3))
     encoder = keras_transfer.encoders.WordVectorEncoder.from_vectors(vectors)
     preprocessor = keras_transfer.text.WordPreprocessor(vectors.words, sequence_length=16)
-    model = keras_transfer.tasks.TextClassifier(encoder, 2, preprocessor)
+    model = keras_transfer.tasks.TextClassifier(encoder, preprocessor, num_classes=2)
     model.predict(["Good film!"], verbose=0)
     ```
     """

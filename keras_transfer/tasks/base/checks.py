@@ -1,4 +1,4 @@
-"""The check that a task makes when it is built: whether the preprocessor matches the encoder."""
+"""Checks of a task: whether the preprocessor matches the encoder, and whether it is compiled as it should be."""
 
 import logging
 
@@ -45,14 +45,27 @@ def check_preprocessor(encoder, preprocessor):
     )
 
 
+def warn_of_half_weights(model):
+    """Logs a warning if weights to train have so few digits that small updates do not change them."""
+    half = [weight.dtype for weight in model.trainable_weights if weight.dtype in ("bfloat16", "float16")]
+    if half:
+        log.warning(
+            "The weights to train are %s. Updates that are much smaller than a weight are rounded away, so with usual "
+            "learning rates most weights do not move. Create the model with the dtype policy 'mixed_%s', which keeps "
+            "the weights in float32.",
+            half[0],
+            half[0],
+        )
+
+
 def require_compiled(task, method):
     """Raises a `ValueError` if a task is not compiled, before its data are read."""
     if task.compiled:
         return
-    if task.compile_again:
+    if task.head_adapters.compile_again:
         raise ValueError(
             "The adapters of the model have changed since it was compiled, and with them the weights that train. "
-            f"Call `model.compile(...)` again before `{method}`. Received: adapters {list(task.given_adapters)}"
+            f"Call `model.compile(...)` again before `{method}`. Received: adapters {list(task.head_adapters.given)}"
         )
     raise ValueError(
         f"Call `compile` before `{method}`: `model.compile()` uses the task's loss and metrics. "

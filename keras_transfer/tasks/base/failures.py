@@ -10,7 +10,7 @@ from keras_transfer.training.optimizers import build_optimizer
 
 @contextlib.contextmanager
 def mends_failures(task, function):
-    """Keeps the model usable if Keras's method in this context fails, and raises the error that `keep_error` keeps.
+    """Keeps the model usable if Keras's method in this context fails, and raises the error in `task.kept_error`.
 
     TensorFlow creates variables only while it traces a function for the first time. If that fails, the function stays
     unusable, so Keras must make it again. On JAX, the variables get their values back.
@@ -36,14 +36,3 @@ def mends_failures(task, function):
         raise task.kept_error from error
     finally:
         task.kept_error = outer
-
-
-class KeepsErrors:
-    """A mixin that keeps errors in functions that TensorFlow runs, as TensorFlow reports them without their types."""
-
-    kept_error = None
-
-    def keep_error(self, error):
-        """Keeps an error for `mends_failures`, and returns it."""
-        self.kept_error = error
-        return error

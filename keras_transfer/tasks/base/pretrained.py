@@ -1,123 +1,32 @@
-"""Tasks from checkpoints, with the checkpoint's own head or a new one, and back."""
+"""Tasks from checkpoints, with the checkpoint's own head or a new one."""
 
-from keras_transfer.checkpoints.sources import load_preprocessor, load_with_head, save
-from keras_transfer.encoders.keras_hub import current_encoder
-from keras_transfer.names import argument_names, check_arguments, check_foreign_arguments
+from keras_transfer.checkpoints.sources import load_preprocessor, load_with_head
+from keras_transfer.names import argument_names, check_arguments
 from keras_transfer.tasks.inputs import names_in
 
 _OWN_ARGUMENTS = ("sequence_length", "encoder", "head", "preprocessor", "labels")  # of `from_pretrained`
 
 
-class Pretrained:
-    """A mixin for the encoder of a task, and for `from_pretrained` and `save_pretrained`.
-
-    Attributes:
-        head_name: String. Name of the task's head in `checkpoints.Architecture.heads`. `None` for a task whose head no
-            checkpoint contains.
-        head_sizes: Tuple of strings, some of `"num_classes"`, `"label_names"` and `"num_targets"`. Arguments that
-            determine the size of the head. If one of them is passed and the checkpoint has no head, a new head is
-            created.
-        problem_types: Tuple of strings. Values of `problem_type` in the configuration of a checkpoint whose head the
-            task can load.
-        problem_type: String. The value that `save_pretrained` writes. `None` for none.
-        default_sizes: Dict of arguments that determine the size of a new head if the user passes none of `head_sizes`.
-            Empty for a task that requires one of them.
-        word_level: Boolean. Whether the preprocessor must be one of this library, which takes words and knows their
-            characters.
-        is_embedder: Boolean. Whether the task returns the vectors that a sentence-transformers folder describes.
-    """
-
-    head_name = None
-    head_sizes = ()
-    default_sizes = {}
-    problem_types = ("single_label_classification",)
-    problem_type = None
-    word_level = False
-    is_embedder = False
-
-    def __new__(cls, *args, **kwargs):
-        check_foreign_arguments(cls, kwargs)
-        return super().__new__(cls, *args, **kwargs)
-
-    @property
-    def encoder(self):
-        """The encoder. If a KerasHub backbone has adapters, an encoder over the backbone that contains them."""
-        return current_encoder(self._encoder)
-
-    @classmethod
-    def check_encoder(cls, encoder):
-        """Raises a `ValueError` if no task of this class can be built over an encoder."""
-
-    @classmethod
-    def from_pretrained(
-        cls, source, *, sequence_length=None, encoder=None, head=None, preprocessor="auto", labels=None, **arguments
-    ):
-        """Builds the task over a pretrained encoder, with the encoder's preprocessor and the head of the checkpoint.
-
-        If the checkpoint has a head for this task, such as one that Transformers has fine-tuned, it is loaded with the
-        names of its labels. Arguments that contradict it raise an error. If the checkpoint has none, arguments that
-        determine the size of a head (`num_classes`, `label_names`, `labels` or `num_targets`) create a new one. A
-        `TextRegressor` has one target by default. A task without such arguments requires `head="new"`.
-
-        Args:
-            source: See `Encoder.from_pretrained`.
-            sequence_length: Integer. Number of tokens to which texts are truncated. Defaults to the value of the
-                checkpoint.
-            encoder: Dict of arguments of the encoder that differ from the checkpoint's (`{"dropout": 0.0}`).
-            head: String. `"new"` for a new head, even if the checkpoint has one. Defaults to `None`.
-            preprocessor: As for the constructor. Defaults to `"auto"`, the preprocessor of the checkpoint.
-            labels: List, array or table column of labels. A new head gets all names that occur in it, in sorted order.
-                A head from a checkpoint must have all these names. Only for tasks with `label_names`. Defaults to
-                `None`.
-            **arguments: Arguments of the task.
-
-        Returns:
-            The task, not compiled.
-
-        Raises:
-            TypeError: If the task has no argument of a name in `arguments`.
-            ValueError: If both `preprocessor` and `sequence_length` are given, or both `labels` and another argument
-                for the size of the head.
-            CheckpointError: If the checkpoint cannot be read, does not match, has no preprocessor for the task, has no
-                head while `arguments` do not ask for a new one, or has a head that `arguments` contradict.
-        """
-        check_arguments(f"{cls.__name__}.from_pretrained", arguments, [*_OWN_ARGUMENTS, *argument_names(cls)])
-        if labels is not None:
-            given = [name for name in cls.head_sizes if arguments.get(name) is not None]
-            if "label_names" not in cls.head_sizes or given:
-                raise ValueError(
-                    f"`labels` cannot be used with {' and '.join(given) or f'a {cls.__name__}'}. "
-                    f"Received: labels={labels!r:.100}"
-                )
-            arguments["labels"] = names_in(labels)
-        if isinstance(preprocessor, str) and preprocessor == "auto":
-            preprocessor = load_preprocessor(source, sequence_length, cls.word_level)
-        elif sequence_length is not None:
+def load_task(cls, source, sequence_length, encoder, head, preprocessor, labels, arguments):
+    """Returns a task of a class from a checkpoint; see `Task.from_pretrained`."""
+    check_arguments(f"{cls.__name__}.from_pretrained", arguments, [*_OWN_ARGUMENTS, *argument_names(cls)])
+    wanted = cls.checkpoint_head
+    if labels is not None:
+        given = [name for name in wanted.sizes if arguments.get(name) is not None]
+        if "label_names" not in wanted.sizes or given:
             raise ValueError(
-                "`sequence_length` applies to the preprocessor of the checkpoint. Pass it to your own preprocessor "
-                f"instead. Received: sequence_length={sequence_length}, preprocessor={preprocessor!r:.100}"
+                f"`labels` cannot be used with {' and '.join(given) or f'a {cls.__name__}'}. "
+                f"Received: labels={labels!r:.100}"
             )
-        built, arguments, load_head = load_with_head(source, cls, head, encoder or {}, arguments)
-        task = cls(built, preprocessor=preprocessor, **arguments)
-        load_head(task)
-        return task
-
-    def save_pretrained(self, folder, overwrite=False):
-        """Writes the encoder, the preprocessor and the head as a checkpoint; see `Encoder.save_pretrained`.
-
-        Transformers loads it with the class for the task, such as `AutoModelForSequenceClassification`, and the names
-        of the labels. If `head_name=None`, no checkpoint can contain the head, and the task is written without it.
-
-        Args:
-            folder: String or path. Folder to write. It is written completely or not at all.
-            overwrite: Boolean. Whether to replace a folder that exists. Defaults to `False`.
-
-        Raises:
-            FileExistsError: If the folder exists and `overwrite=False`.
-            CheckpointError: If no format supports the encoder or the preprocessor, or if the head differs from that of
-                Transformers, such as in its pooling.
-        """
-        if self.part is not None:
-            self.part.refuse("saved")
-        preprocessor = getattr(self.preprocessor, "preprocessor", self.preprocessor)  # without windows
-        save(self.encoder, folder, preprocessor, overwrite, self)
+        arguments["labels"] = names_in(labels)
+    if isinstance(preprocessor, str) and preprocessor == "auto":
+        preprocessor = load_preprocessor(source, sequence_length, wanted.word_level)
+    elif sequence_length is not None:
+        raise ValueError(
+            "`sequence_length` applies to the preprocessor of the checkpoint. Pass it to your own preprocessor "
+            f"instead. Received: sequence_length={sequence_length}, preprocessor={preprocessor!r:.100}"
+        )
+    built, arguments, load_head = load_with_head(source, cls, head, encoder or {}, arguments)
+    task = cls(built, preprocessor=preprocessor, **arguments)
+    load_head(task)
+    return task

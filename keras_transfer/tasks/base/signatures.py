@@ -3,10 +3,6 @@
 import dataclasses
 from collections.abc import Callable
 
-from keras import ops
-
-from keras_transfer.text.base import Preprocessor, preprocess
-
 
 @dataclasses.dataclass(frozen=True)
 class Signature:
@@ -28,17 +24,3 @@ class Signature:
     inputs: dict
     shared_axes: int = 1
     ragged: bool = False
-
-
-def encode_texts(task, *texts):
-    """Returns the inputs of texts [batch], or of pairs of texts, padded only to the longest if the preprocessor can."""
-    texts = texts if len(texts) > 1 else texts[0]
-    options = {"sequence_length": "longest"} if isinstance(task.preprocessor, Preprocessor) else {}
-    inputs = preprocess(task.preprocessor, texts, **options)
-    return {name: inputs[name] for name in task.input}
-
-
-def most_likely(logits):
-    """Returns probabilities [..., classes] and the most likely class [...] as the outputs of a signature."""
-    probabilities = ops.softmax(logits)
-    return {"label_id": ops.cast(ops.argmax(probabilities, axis=-1), "int32"), "probabilities": probabilities}

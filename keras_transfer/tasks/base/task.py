@@ -1,51 +1,40 @@
-"""The base of all tasks: a functional model from an encoder's inputs to a head, which takes raw text."""
+"""The base of all tasks: a functional model from an encoder's inputs to a head, with a reader of data and labels."""
+
+import copy
 
 import keras
 
-from keras_transfer.batches import Batches, all_class_weights, as_pipeline, batches, batches_of, counting_epochs
-from keras_transfer.distribute import StringInputs, check_distribution, check_scope, replicas_of, share
+from keras_transfer.batches import Batches, all_class_weights, as_pipeline, batches_of, counting_epochs
+from keras_transfer.checkpoints.base import TaskHead
+from keras_transfer.checkpoints.sources import save
+from keras_transfer.distribute import StringInputs, check_accumulation, check_scope
 from keras_transfer.encoders.base import select_inputs
-from keras_transfer.keras_internals import trace_predict
-from keras_transfer.tasks.base.checks import check_preprocessor, require_compiled
-from keras_transfer.tasks.base.compiled import Compiled
+from keras_transfer.encoders.keras_hub import current_encoder
+from keras_transfer.keras_internals import NotCloned, trace_predict
+from keras_transfer.names import check_foreign_arguments
+from keras_transfer.tasks.base.checks import check_preprocessor, require_compiled, warn_of_half_weights
+from keras_transfer.tasks.base.data_path import batches_or_stream, ready_batch, ready_data, ready_for_fit
 from keras_transfer.tasks.base.failures import mends_failures
-from keras_transfer.tasks.base.given_adapters import GivenAdapters
-from keras_transfer.tasks.base.one_batch import OneBatch
+from keras_transfer.tasks.base.head_adapters import HeadAdapters
 from keras_transfer.tasks.base.prediction import Prediction
-from keras_transfer.tasks.base.pretrained import Pretrained
-from keras_transfer.tasks.base.saved import Saved
+from keras_transfer.tasks.base.pretrained import load_task
+from keras_transfer.tasks.base.saved import common_config, from_config, store_heads, take_heads
 from keras_transfer.tasks.base.signatures import Signature
-from keras_transfer.tasks.inputs import (
-    NoRows,
-    batch_arrays,
-    check_columns,
-    check_inputs,
-    check_kind,
-    check_stream_shares,
-    check_weights_of_classes,
-    checked_batches,
-    columns_of,
-    count_rows,
-    is_stream,
-    kind_of,
-    lacks_labels,
-    no_outputs,
-    prepare_metrics,
-    preprocess_stream,
-    split_last,
-    validation_parts,
-)
-from keras_transfer.text.base import is_text, to_columns
+from keras_transfer.tasks.inputs import ALL_ROWS, NoRows, check_columns, check_kind, columns_of, kind_of
 from keras_transfer.text.preprocessors import PlainText, WindowPreprocessor
-from keras_transfer.training.optimizers import build_optimizer, train_step
+from keras_transfer.training.optimizers import FusedAdamW, build_optimizer, train_step
 from keras_transfer.training.resume import TrainingCheckpoint
 from keras_transfer.training.runs import Run, ScheduleLength
 
+_RATES = {"auto": 5e-5, "adamw": 1e-3}  # Learning rates of the optimizers that `compile` has names for.
 
-class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, keras.Model):
-    """Base class of the tasks: a functional model from an encoder's inputs, through its layers, to a head.
 
-    Each layer of the encoder is a layer of the task. `model.encoder` and `model.preprocessor` are references.
+class Task(StringInputs, NotCloned, keras.Model):
+    """Base class of the tasks: an encoder, a head on it, a reader of the user's data, and labels.
+
+    It is a functional model from the encoder's inputs, through its layers, to the head. Each layer of the encoder is a
+    layer of the task. A subclass has a constructor that chooses the parts, `get_config`, and methods that answer in
+    plain Python. There is nothing else that it must override.
 
     `fit`, `evaluate` and `predict` take raw text and whatever else `dataset` describes. The outputs are logits, in the
     order of the texts. The methods for one batch, such as `train_on_batch`, and the call of the model also take raw
@@ -61,168 +50,118 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
 
     Args:
         encoder: Encoder of this library (`hub.HubEncoder` for a TF Hub module), or a KerasHub backbone.
-        preprocessor: Callable from texts to the encoder's inputs, or None if the encoder takes text itself or if only
-            prepared data are used.
         outputs: Symbolic tensors. Outputs of the head.
-        name: String. Name of the model. Defaults to `None`.
-        scalar_mix: `layers.ScalarMix` between the encoder and the head, or None. Defaults to `None`.
+        reader: `Reader`. Which raw data the task takes, and how they become batches.
+        labels: `Labels`. What `y` is, and the loss and metrics that fit it.
         inputs: Symbolic tensors. Inputs of the model. Defaults to `None`, the inputs of the encoder.
+        scalar_mix: `layers.ScalarMix` between the encoder and the head, or None. Defaults to `None`.
+        name: String. Name of the model. Defaults to `None`.
 
     Attributes:
+        preprocessor: The preprocessor of the reader.
+        label_names: List of strings. Names of the classes, in the order of the logits. `None` without classes.
         fitted_on: String. For tasks that read single texts or pairs of texts, which of them the last `fit` received:
             `"texts"` or `"pairs"`. The other kind is then an error. `None` if it is unknown, as for prepared arrays.
+        checkpoint_head: `checkpoints.base.TaskHead`. Which head of a checkpoint belongs to the class.
+        head_adapters: The adapters that the head belongs to.
+        further_heads: Tuple of layers of the head that are not part of the functional model.
     """
 
-    label_names = None  # Names of the classes, in the order of the logits.
-    makes_targets = False  # Whether raw text needs no labels, because `make_targets` makes them.
-    predicts_one_class = True  # Whether the outputs are logits whose softmax is the likelihood of labels.
-    takes_class_weight = True  # Whether `fit` takes `class_weight`.
-    takes_windows = False  # Whether the task splits the rows of a `text.WindowPreprocessor`.
-    takes_either = False  # Whether single texts and pairs of texts are both valid, and mean something different.
-    part = None  # What the upper part of another task checks, from `adaptation.cache_features`.
-    fitted_on = None  # What it was trained on: "texts", "pairs", or None if that is unknown.
+    checkpoint_head = TaskHead()
+    further_heads = ()
+    part, fitted_on = None, None  # `part` is what the upper part of a task checks, from `adaptation.cache_features`.
+    kept_error = None  # An error in a function that TensorFlow runs, which reports it without its type.
 
-    def __init__(self, encoder, preprocessor, outputs, name=None, scalar_mix=None, inputs=None):
-        if preprocessor is None and isinstance(encoder.input, dict) and "text" in encoder.input:
-            preprocessor = PlainText()
-        if isinstance(preprocessor, WindowPreprocessor) and not self.takes_windows:
+    def __new__(cls, *args, **kwargs):
+        check_foreign_arguments(cls, kwargs)
+        return super().__new__(cls, *args, **kwargs)
+
+    def __init__(self, encoder, outputs, reader, labels, *, inputs=None, scalar_mix=None, name=None):
+        if reader.preprocessor is None and isinstance(encoder.input, dict) and "text" in encoder.input:
+            reader = copy.copy(reader)
+            reader.preprocessor = PlainText()
+        if isinstance(reader.preprocessor, WindowPreprocessor) and not reader.takes_windows:
             raise ValueError(
                 f"A `{type(self).__name__}` reads no windows. Pass `preprocessor.preprocessor`, which truncates texts. "
                 "Received: a `WindowPreprocessor`"
             )
-        check_preprocessor(encoder, preprocessor)
+        check_preprocessor(encoder, reader.preprocessor)
         super().__init__(inputs=encoder.input if inputs is None else inputs, outputs=outputs, name=name)
+        self.reader, self.labels = reader, labels
         # Keras must not track these: the task has all layers of the encoder that it uses, and no others.
-        object.__setattr__(self, "_encoder", encoder)  # for `Pretrained.encoder`
-        object.__setattr__(self, "preprocessor", preprocessor)
+        object.__setattr__(self, "_encoder", encoder)
         object.__setattr__(self, "scalar_mix", scalar_mix)
-        # Maps inactive adapters to the values of their head, for `adaptation.set_active_adapter`.
-        object.__setattr__(self, "adapter_heads", {})
-        self.remember_adapters()
+        object.__setattr__(self, "head_adapters", HeadAdapters(self))
         self.dtype_policy = encoder.dtype_policy
         self._made_for = None
 
+    @property
+    def encoder(self):
+        """The encoder. If a KerasHub backbone has adapters, an encoder over the backbone that contains them."""
+        return current_encoder(self._encoder)
+
+    @property
+    def preprocessor(self):
+        return self.reader.preprocessor
+
+    @property
+    def label_names(self):
+        return self.labels.names
+
+    # === Calling ===
+
+    def __call__(self, inputs, *args, **kwargs):
+        """Returns the outputs of one batch of prepared inputs or of raw text."""
+        if self.reader.accepts(inputs):
+            check_kind(self, inputs, self.fitted_on)
+            inputs = self.reader.inputs(inputs)
+        return super().__call__(inputs, *args, **kwargs)
+
     def call(self, inputs, training=None, mask=None):
-        self.check_adapters()
+        self.head_adapters.check()
         if isinstance(inputs, dict) and not isinstance(self.input, dict):  # `dataset` names all arrays.
             inputs = keras.tree.pack_sequence_as(self.input, [inputs[tensor.name] for tensor in self.inputs])
         return super().call(select_inputs(inputs, self.input), training=training, mask=mask)
 
-    # === What a subclass defines ===
+    # === Training ===
 
-    def default_loss(self):
-        """Returns the loss that `compile(loss="auto")` uses."""
-        raise NotImplementedError(f"{type(self).__name__} must implement `default_loss`.")
-
-    def default_metrics(self):
-        """Returns the metrics that `compile(metrics="auto")` uses."""
-        raise NotImplementedError(f"{type(self).__name__} must implement `default_metrics`.")
-
-    def named_losses(self):
-        """Returns a dict from further names that `compile(loss=...)` takes to functions that return the losses."""
-        return {}
-
-    def named_metrics(self):
-        """Returns a dict from further names that `compile(metrics=...)` takes to functions that return the metrics."""
-        return {}
-
-    def encode_labels(self, labels):
-        """Returns labels in memory as the loss takes them. Labels that need no change are returned as they are."""
-        return labels
-
-    def labels_of_any_rows(self, labels):
-        """Returns labels in memory in a form that `encode_labels` reads in the same way if some rows are left out."""
-        return labels
-
-    def check_labels(self, labels):
-        """Raises a `ValueError` if labels in memory cannot be labels of this task."""
-        raise NotImplementedError(f"{type(self).__name__} must implement `check_labels`.")
-
-    def check_class_weight(self, class_weight):
-        """Raises a `ValueError` if `class_weight` is not a dict from classes to weights, or if the task takes none."""
-        if class_weight is not None and not self.takes_class_weight:
-            raise ValueError(f"A `{type(self).__name__}` has no `class_weight`. Received: class_weight={class_weight}")
-        if class_weight is not None and hasattr(self.output, "shape"):  # one output
-            check_weights_of_classes(class_weight, self.output.shape[-1])
-
-    def encode_class_weight(self, class_weight, labels):
-        """Returns `class_weight` as Keras takes it, given all labels in memory or None."""
-        return class_weight
-
-    def signatures(self, pairs=False):
-        """Returns the signatures of an exported model.
+    def compile(self, optimizer="auto", loss="auto", metrics="auto", weighted_metrics=None, **kwargs):
+        """Configures training as `keras.Model.compile` does, with defaults for the task.
 
         Args:
-            pairs: Boolean. Whether requests hold pairs of texts. Defaults to `False`.
-
-        Returns:
-            Dict from names to `Signature`s: `"tokens"`, from the encoder's inputs to logits, unless the encoder takes
-            text. Subclasses add signatures that take text.
+            optimizer: As in Keras. `"adamw"` is a `FusedAdamW`. Defaults to `"auto"`, a `FusedAdamW` with a learning
+                rate of 5e-5.
+            loss: As in Keras, for logits, or a name that the task has for a loss. Defaults to `"auto"`, the loss of the
+                task.
+            metrics: As in Keras, or names that the task has for metrics. Defaults to `"auto"`, the metrics of the task,
+                or the accuracy if these do not take the labels of the loss.
+            weighted_metrics: As in Keras, or names that the task has for metrics. Defaults to `None`.
+            **kwargs: As in Keras.
 
         Raises:
-            ValueError: If `pairs=True` and the task does not support pairs.
+            ValueError: If the name of a loss or metric is unknown, if one of them expects probabilities or does not fit
+                the task, if a metric takes other labels than the loss, if the model or its encoder was created outside
+                of the strategy's scope, or if the optimizer accumulates gradients on several replicas of TensorFlow.
         """
-        if pairs:
-            raise ValueError(f"`{type(self).__name__}` does not support pairs of texts. Received: pairs=True")
-        if not isinstance(self.input, dict) or "text" in self.input:
-            return {}
+        check_scope(self)
+        check_accumulation(self, optimizer)
+        warn_of_half_weights(self)
+        if isinstance(optimizer, str) and optimizer in _RATES:
+            optimizer = FusedAdamW(_RATES[optimizer])
+        loss, metrics, weighted_metrics = self.labels.compiled(loss, metrics, weighted_metrics)
+        if loss is None and kwargs.get("loss_weights") is not None:
+            raise ValueError(
+                "`loss_weights` cannot be used without a loss, as for tasks that have their own. "
+                f"Received: loss_weights={kwargs['loss_weights']!r:.100}"
+            )
+        super().compile(optimizer, loss=loss, metrics=metrics, weighted_metrics=weighted_metrics, **kwargs)
+        self.head_adapters.compile_again = False
 
-        def tokens(**inputs):
-            return {"logits": self(inputs, training=False)}
-
-        return {"tokens": Signature(tokens, self.input, shared_axes=len(self.output.shape) - 1)}
-
-    # === What a subclass overrides if its raw data are not texts ===
-
-    def is_raw(self, x):
-        """Returns whether `x` is raw data in memory, which the preprocessor takes."""
-        return is_text(x)
-
-    def raw_columns(self, x):
-        """Returns raw data as columns that can be sliced: an array or a list, or a tuple of them."""
-        return to_columns(x)
-
-    def make_batches(self, x, y, batch_size, shuffle, sample_weight):
-        """Returns raw data as `Batches`."""
-        options = {"batch_size": batch_size, "shuffle": shuffle, "sample_weight": sample_weight}
-        return batches(x, y, preprocessor=self.preprocessor, **options)
-
-    def make_targets(self, dataset):
-        """Returns a dataset of raw text with the targets that the task makes from it, and any other one unchanged."""
-        return dataset
-
-    def prepare_stream(self, dataset):
-        """Converts a `tf.data.Dataset` to one of prepared batches."""
-        return preprocess_stream(self, dataset)
-
-    def predict_in_order(self, data, predict):
-        """Returns the outputs for `Batches` in the order of the texts.
-
-        Args:
-            data: `Batches`.
-            predict: `Prediction`. A call returns the outputs of batches in their own order.
-        """
-        restore = data.restorer()
-        return restore(predict(data))
-
-    def predict_nothing(self, columns):
-        """Returns the outputs for data without rows, which are never passed to the model."""
-        return no_outputs(self, columns)
-
-    def placeholder_labels(self, x):
-        """Returns arbitrary valid labels for raw data whose batches cannot be read without labels, or None."""
-        return None
-
-    def mask_labels(self, labels, sample_weight):
-        """Returns labels of a batch without placeholders, and sample weights that are 0 where placeholders were.
-
-        Args:
-            labels: Array of labels, or None.
-            sample_weight: Array of sample weights, or None.
-        """
-        return labels, sample_weight
-
-    # === Compiling ===
+    def compile_from_config(self, config):
+        """Compiles a loaded model as it was before. Keras skips this for a class that overrides `compile`."""
+        super().compile(**keras.saving.deserialize_keras_object(config))
+        if getattr(self, "optimizer", None) is not None:
+            self.optimizer.build(self.trainable_variables)
 
     def make_train_function(self, force=False):
         """Makes the train function as `keras.Model` does, and again if other weights are trainable than last time.
@@ -241,8 +180,6 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
         if keras.backend.backend() != "tensorflow":
             return super().train_step(*args, **kwargs)
         return train_step(self, *args, **kwargs)
-
-    # === Data ===
 
     def dataset(self, x, y=None, sample_weight=None, batch_size=None, shuffle=False):
         """Returns the user's data as a dataset of batches for `keras.Model.fit`, `evaluate` and `predict`.
@@ -281,59 +218,9 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
         ```
         """
         check_columns(x, y, sample_weight)
-        y = None if y is None else self.encode_labels(y)
-        return self.make_targets(self._dataset_of(columns_of(self, x), x, y, sample_weight, batch_size, shuffle))
-
-    def _dataset_of(self, columns, x, y, sample_weight, batch_size, shuffle):
-        """Returns `dataset(x, ...)`, given the columns of `x`."""
-        if columns is None:
-            if y is not None or sample_weight is not None:
-                raise ValueError(
-                    "`y` and `sample_weight` must be None if `x` is a dataset, which contains them. "
-                    f"Received: x of type {type(x).__name__}, and {'sample_weight' if y is None else 'y'}"
-                )
-            return self.prepare_stream(x) if is_stream(x) else x
-        if count_rows(columns) == 0:
-            return NoRows(columns)
-        if batch_size is None:
-            replicas, _ = replicas_of(self)
-            batch_size = -(-32 // replicas) * replicas
-        if isinstance(columns, dict):
-            return batch_arrays(columns, y, sample_weight, batch_size, shuffle)
-        return self.make_batches(columns, y, batch_size, shuffle, sample_weight)
-
-    def _dataset_for(self, method, x, y=None, sample_weight=None, batch_size=None, shuffle=False):
-        """Returns `dataset(...)` in the form that a method needs on the model's replicas."""
-        if self.part is not None:
-            self.part.check_data(self, method, x)
-        self.check_adapters()
-        check_distribution(self)
-        check_inputs(self, x)
-        check_columns(x, y, sample_weight)
-        y = None if y is None else self.encode_labels(y)
-        labels = x.labels if isinstance(x, Batches) else y
-        columns = columns_of(self, x)
-        if labels is not None:
-            self.check_labels(labels)
-        data = self._dataset_of(columns, x, y, sample_weight, batch_size, shuffle)
-        data = data if method == "predict" else self.make_targets(data)
-        if method != "predict" and isinstance(data, NoRows):
-            raise ValueError("`x` must have at least one row. Received: no rows")
-        if method != "predict" and isinstance(data, Batches) and not data.has_labels:
-            raise ValueError(f"`{method}` requires labels. Received: y=None")
-        if method != "predict" and not self.makes_targets and lacks_labels(data):
-            raise ValueError(
-                f"`{method}` requires a dataset of `(inputs, labels)`. Received: a `tf.data.Dataset` of "
-                f"{data.element_spec}"
-            )
-        if is_stream(data) and data is not x:
-            check_stream_shares(self, x, method)
-        if method == "evaluate" and isinstance(data, Batches):
-            data = data.in_one_epoch()
-        prepare_metrics(self, data)
-        return share(self, data, method) if isinstance(data, Batches) else checked_batches(self, data, method)
-
-    # === Training and prediction ===
+        y = None if y is None else self.labels.encode(y)
+        data = batches_or_stream(self, columns_of(self, x), x, y, sample_weight, batch_size, shuffle)
+        return self.labels.targets(data, self)
 
     def fit(
         self,
@@ -362,29 +249,9 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
         """
         check_scope(self)
         require_compiled(self, "fit")
-        columns = None
-        if validation_split:
-            check_inputs(self, x)
-            check_columns(x, y, sample_weight)
-            columns = columns_of(self, x)
-        if columns is not None:
-            if y is None and not self.makes_targets:
-                raise ValueError("`validation_split` requires labels. Received: y=None")
-            y = y if y is None else self.labels_of_any_rows(y)
-            (x, y, sample_weight), validation_data = split_last(columns, y, sample_weight, validation_split)
-            validation_split = 0.0
-        kind = kind_of(self, x)
-        if class_weight is not None:
-            encoded = x.labels if isinstance(x, Batches) else None if y is None else self.encode_labels(y)
-            class_weight = self.encode_class_weight(class_weight, encoded)
-        self.check_class_weight(class_weight)
-        if validation_data is not None:
-            parts = validation_parts(self, validation_data)
-            check_kind(self, parts[0], kind)
-            size = kwargs.get("validation_batch_size")
-            validation_data = self._dataset_for("evaluate", *parts, batch_size=batch_size if size is None else size)
-        data = self._dataset_for("fit", x, y, sample_weight, batch_size, bool(shuffle))
-        self.fitted_on = kind
+        size = kwargs.get("validation_batch_size")
+        options = (batch_size, shuffle, class_weight, validation_split, validation_data, size)
+        data, validation_data, class_weight = ready_for_fit(self, x, y, sample_weight, *options)
         pipeline = as_pipeline(data)
         if not isinstance(callbacks, keras.callbacks.CallbackList):  # It already knows its model and parameters.
             callbacks = [*keras.tree.flatten(callbacks or []), ScheduleLength()]
@@ -398,7 +265,6 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
                 epochs=epochs,
                 verbose=verbose,
                 callbacks=callbacks,
-                validation_split=validation_split,
                 validation_data=as_pipeline(validation_data),
                 shuffle=shuffle,
                 class_weight=all_class_weights(class_weight, pipeline),
@@ -417,12 +283,15 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
         check_kind(self, x, self.fitted_on)
         # Keras's `fit` evaluates the validation data that it has prepared.
         if batches_of(x) is x:
-            x = as_pipeline(self._dataset_for("evaluate", x, y, sample_weight, batch_size))
+            x = as_pipeline(ready_data(self, "evaluate", x, y, sample_weight, batch_size))
         with mends_failures(self, "test_function"):
             return super().evaluate(x, verbose=verbose, **kwargs)
 
     def predict(self, x, batch_size=None, verbose="auto", steps=None, callbacks=None):
-        """Returns the logits as `keras.Model.predict` does, one row for each text, in order. `x` is as for `dataset`.
+        """Returns the outputs as `keras.Model.predict` does, one row for each text, in order. `x` is as for `dataset`.
+
+        The outputs of a `TokenClassifier` and of a `CausalLM` are lists of arrays, one for each sentence or text. Some
+        tasks predict prepared data only, and have other methods for texts, such as `SpanExtractor.answer`.
 
         If `x` has no rows, the result has none, and the model does not run.
 
@@ -431,7 +300,7 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
             RuntimeError: If a callback stops the prediction of data in memory.
         """
         check_kind(self, x, self.fitted_on)
-        data = self._dataset_for("predict", x, batch_size=batch_size)
+        data = ready_data(self, "predict", x, batch_size=batch_size)
         if not isinstance(data, (Batches, NoRows)):
             with mends_failures(self, "predict_function"):
                 return super().predict(data, verbose=verbose, steps=steps, callbacks=callbacks)
@@ -441,10 +310,140 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
                 f"Received: steps={steps}"
             )
         if isinstance(data, NoRows):
-            return self.predict_nothing(data.columns)
+            return self.reader.nothing(self, data.columns)
         data = data.without_labels()
         trace_predict(self, data[0])
         run = super().predict
         predict = Prediction(self, lambda batches, **options: run(as_pipeline(batches), **options), verbose, callbacks)
         with mends_failures(self, "predict_function"):
-            return self.predict_in_order(data, predict)
+            return self.reader.restore(data, predict)
+
+    # === One batch ===
+
+    def train_on_batch(self, x, y=None, sample_weight=None, class_weight=None, return_dict=False):
+        """Trains on one batch as `keras.Model.train_on_batch` does. `x` may be raw text."""
+        batch = ready_batch(self, "train_on_batch", x, y, sample_weight)
+        if class_weight is not None:
+            class_weight = self.labels.class_weight(class_weight, batch[1])
+        self.fitted_on = kind_of(self, x)
+        with mends_failures(self, "train_function"):
+            return super().train_on_batch(*batch, class_weight=class_weight, return_dict=return_dict)
+
+    def test_on_batch(self, x, y=None, sample_weight=None, return_dict=False):
+        """Evaluates one batch as `keras.Model.test_on_batch` does. `x` may be raw text."""
+        check_kind(self, x, self.fitted_on)
+        batch = ready_batch(self, "test_on_batch", x, y, sample_weight)
+        with mends_failures(self, "test_function"):
+            return super().test_on_batch(*batch, return_dict=return_dict)
+
+    def predict_on_batch(self, x):
+        """Returns what `predict` returns, for one batch. `x` may be raw text."""
+        self.head_adapters.check()
+        self.reader.check(x, "predict_on_batch")
+        if not self.reader.accepts(x):
+            return super().predict_on_batch(x)
+        check_kind(self, x, self.fitted_on)
+        data = self.dataset(x, batch_size=ALL_ROWS)
+        if isinstance(data, NoRows):
+            return self.reader.nothing(self, data.columns)
+        predict = super().predict_on_batch
+        return self.reader.restore(data, Prediction(self, lambda batches, **options: predict(batches[0][0])))
+
+    # === Export, files and checkpoints ===
+
+    def signatures(self, pairs=False):
+        """Returns the signatures of an exported model.
+
+        Args:
+            pairs: Boolean. Whether requests hold pairs of texts. Defaults to `False`.
+
+        Returns:
+            Dict from names to `Signature`s: `"tokens"`, from the encoder's inputs to logits, unless the encoder takes
+            text. Subclasses add signatures that take text.
+
+        Raises:
+            ValueError: If `pairs=True` and the task does not support pairs.
+        """
+        if pairs:
+            raise ValueError(f"`{type(self).__name__}` does not support pairs of texts. Received: pairs=True")
+        if not isinstance(self.input, dict) or "text" in self.input:
+            return {}
+
+        def tokens(**inputs):
+            outputs = self(inputs, training=False)
+            return outputs if isinstance(self.output, dict) else {"logits": outputs}
+
+        axes = min(len(output.shape) - 1 for output in keras.tree.flatten(self.output))
+        return {"tokens": Signature(tokens, self.input, shared_axes=axes)}
+
+    def get_config(self):
+        return common_config(self)
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        return from_config(cls, config, custom_objects)
+
+    def save_own_variables(self, store):
+        self.head_adapters.check()
+        super().save_own_variables(store)
+        store_heads(self.head_adapters, store)
+
+    def load_own_variables(self, store):
+        values, heads = take_heads(self.head_adapters, store)
+        super().load_own_variables(values)
+        self.head_adapters.heads.update(heads)
+
+    @classmethod
+    def from_pretrained(
+        cls, source, *, sequence_length=None, encoder=None, head=None, preprocessor="auto", labels=None, **arguments
+    ):
+        """Builds the task over a pretrained encoder, with the encoder's preprocessor and the head of the checkpoint.
+
+        If the checkpoint has a head for this task, such as one that Transformers has fine-tuned, it is loaded with the
+        names of its labels. Arguments that contradict it raise an error. If the checkpoint has none, arguments that
+        determine the size of a head (`num_classes`, `label_names`, `labels` or `num_targets`) create a new one. A
+        `TextRegressor` has one target by default. A task without such arguments requires `head="new"`.
+
+        Args:
+            source: See `Encoder.from_pretrained`.
+            sequence_length: Integer. Number of tokens to which texts are truncated. Defaults to the value of the
+                checkpoint.
+            encoder: Dict of arguments of the encoder that differ from the checkpoint's (`{"dropout": 0.0}`).
+            head: String. `"new"` for a new head, even if the checkpoint has one. Defaults to `None`.
+            preprocessor: As for the constructor. Defaults to `"auto"`, the preprocessor of the checkpoint.
+            labels: List, array or table column of labels. A new head gets all names that occur in it, in sorted order.
+                A head from a checkpoint must have all these names. Only for tasks with `label_names`. Defaults to
+                `None`.
+            **arguments: Arguments of the task.
+
+        Returns:
+            The task, not compiled.
+
+        Raises:
+            TypeError: If the task has no argument of a name in `arguments`.
+            ValueError: If both `preprocessor` and `sequence_length` are given, or both `labels` and another argument
+                for the size of the head.
+            CheckpointError: If the checkpoint cannot be read, does not match, has no preprocessor for the task, has no
+                head while `arguments` do not ask for a new one, or has a head that `arguments` contradict.
+        """
+        return load_task(cls, source, sequence_length, encoder, head, preprocessor, labels, arguments)
+
+    def save_pretrained(self, folder, overwrite=False):
+        """Writes the encoder, the preprocessor and the head as a checkpoint; see `Encoder.save_pretrained`.
+
+        Transformers loads it with the class for the task, such as `AutoModelForSequenceClassification`, and the names
+        of the labels. If no checkpoint can contain the head, the task is written without it.
+
+        Args:
+            folder: String or path. Folder to write. It is written completely or not at all.
+            overwrite: Boolean. Whether to replace a folder that exists. Defaults to `False`.
+
+        Raises:
+            FileExistsError: If the folder exists and `overwrite=False`.
+            CheckpointError: If no format supports the encoder or the preprocessor, or if the head differs from that of
+                Transformers, such as in its pooling.
+        """
+        if self.part is not None:
+            self.part.refuse("saved")
+        preprocessor = getattr(self.preprocessor, "preprocessor", self.preprocessor)  # without windows
+        save(self.encoder, folder, preprocessor, overwrite, self)

@@ -5,11 +5,75 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.batches import choice_batches, choice_columns
+from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.encoders.base import select_inputs
-from keras_transfer.tasks.base import Signature, Task, check_numbers, encode_texts
+from keras_transfer.tasks.base import Signature, Task, check_numbers
 from keras_transfer.tasks.heads import PooledTask, merge_parts
-from keras_transfer.tasks.inputs import check_class_labels, texts_of_stream, to_array
+from keras_transfer.tasks.inputs import (
+    Labels,
+    Reader,
+    check_class_labels,
+    encode_texts,
+    flat_labels,
+    texts_of_stream,
+    to_array,
+    with_flat_labels,
+)
 from keras_transfer.text.base import is_text
+
+
+class ChoiceReader(Reader):
+    """Reads a tuple `(contexts, choices)`: a column of texts, and a list of lists of texts."""
+
+    def accepts(self, x):
+        return is_text(x) or (isinstance(x, tuple) and len(x) > 0 and is_text(x[0]))
+
+    def columns(self, x):
+        return choice_columns(x)
+
+    def batches(self, columns, y, sample_weight, batch_size, shuffle):
+        if y is not None:
+            check_class_labels(y, len(columns[1][0]))
+        return choice_batches(*columns, y, self.preprocessor, batch_size, shuffle, sample_weight)
+
+    def stream(self, dataset):
+        if texts_of_stream(dataset):
+            raise ValueError(
+                "Contexts and choices must be in memory, as a tuple `(contexts, choices)`. "
+                f"Received: a `tf.data.Dataset` of {dataset.element_spec}"
+            )
+        return dataset
+
+    def inputs(self, x):
+        return self.in_one_batch(x)
+
+    def nothing(self, model, columns):
+        choices = next(iter(columns.values())).shape[1] if isinstance(columns, dict) else 0
+        return np.zeros((0, choices), "float32")
+
+
+class ChoicePositions(Labels):
+    """The position of the right choice of each row. Positions are not classes."""
+
+    def loss(self):
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    def metrics(self):
+        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+
+    def encode(self, labels):
+        return flat_labels(labels)
+
+    def check(self, labels, loss=None, inputs=None):
+        labels = to_array(labels)
+        if labels.ndim != 1 or labels.dtype.kind not in "iuf":
+            raise ValueError(
+                "Labels must be the positions of the right choices, one integer for each row. "
+                f"Received: {labels.dtype} of shape {labels.shape}"
+            )
+
+    def targets(self, data, task):
+        return with_flat_labels(data)
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -29,7 +93,7 @@ class MultipleChoice(PooledTask):
         encoder: Encoder of this library (`hub.HubEncoder` for a TF Hub module), or a KerasHub backbone.
         preprocessor: Callable from pairs of texts to the encoder's inputs, or None for prepared ids. Defaults to
             `None`.
-        pooling, dropout, name, scalar_mix, hidden_activation, hidden_norm: See `TextClassifier`.
+        pooling, dropout, hidden_activation, hidden_norm, scalar_mix, name: See `TextClassifier`.
 
     Call arguments:
         inputs: Dict of the encoder's inputs [batch, choices, length].
@@ -55,73 +119,37 @@ class MultipleChoice(PooledTask):
     with BERT, https://arxiv.org/abs/1810.04805, section 4.4.
     """
 
-    head_name = "multiple_choice"
-    takes_windows = False
-    takes_class_weight = False  # The positions of choices are not classes.
+    checkpoint_head = TaskHead(name="multiple_choice")
 
     def __init__(
         self,
         encoder,
         preprocessor=None,
+        *,
         pooling=None,
         dropout=0.1,
-        name=None,
-        scalar_mix=False,
         hidden_activation=None,
         hidden_norm=False,
+        scalar_mix=False,
+        name=None,
     ):
-        super().__init__(encoder, 1, preprocessor, pooling, dropout, name, scalar_mix, hidden_activation, hidden_norm)
+        super().__init__(
+            encoder,
+            1,
+            ChoiceReader(preprocessor),
+            ChoicePositions(),
+            pooling=pooling,
+            dropout=dropout,
+            name=name,
+            scalar_mix=scalar_mix,
+            hidden_activation=hidden_activation,
+            hidden_norm=hidden_norm,
+        )
 
     def call(self, inputs, training=None, mask=None):
         inputs, choices = merge_parts(select_inputs(inputs, self.input), self.input)
         logits = super().call(inputs, training=training, mask=mask)
         return logits if choices is None else ops.reshape(logits, (-1, choices))
-
-    # === Loss, metrics and labels ===
-
-    def default_loss(self):
-        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-
-    def default_metrics(self):
-        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
-
-    def check_labels(self, labels):
-        labels = to_array(labels)
-        if labels.ndim != 1 or labels.dtype.kind not in "iuf":
-            raise ValueError(
-                "Labels must be the positions of the right choices, one integer for each row. "
-                f"Received: {labels.dtype} of shape {labels.shape}"
-            )
-
-    # === Data ===
-
-    def is_raw(self, x):
-        return is_text(x) or (isinstance(x, tuple) and len(x) > 0 and is_text(x[0]))
-
-    def raw_columns(self, x):
-        return choice_columns(x)
-
-    def make_batches(self, x, y, batch_size, shuffle, sample_weight):
-        if y is not None:
-            check_class_labels(y, len(x[1][0]))
-        return choice_batches(*x, y, self.preprocessor, batch_size, shuffle, sample_weight)
-
-    def prepare_stream(self, dataset):
-        if texts_of_stream(dataset):
-            raise ValueError(
-                "Contexts and choices must be in memory, as a tuple `(contexts, choices)`. "
-                f"Received: a `tf.data.Dataset` of {dataset.element_spec}"
-            )
-        return dataset
-
-    def encode_batch(self, texts):
-        return self.encode_columns(texts)
-
-    # === Prediction ===
-
-    def predict_nothing(self, columns):
-        choices = next(iter(columns.values())).shape[1] if isinstance(columns, dict) else 0
-        return np.zeros((0, choices), "float32")
 
     def predict_choices(self, x, batch_size=None, verbose=0):
         """Returns the most likely choice of each row.
@@ -144,7 +172,7 @@ class MultipleChoice(PooledTask):
         model.predict_choices((["It was cold, so"], [["he lit a fire.", "he sang."]]))  # not trained yet
         ```
         """
-        columns = self.raw_columns(x)
+        columns = self.reader.columns(x)
         logits = check_numbers(self.predict(columns, batch_size=batch_size, verbose=verbose))
         return [choices[row.argmax()] for choices, row in zip(columns[1], logits)]
 

@@ -81,10 +81,7 @@ class Probabilities:
 
     def labels_of(self, probabilities):
         """Returns the result of `predict_labels` for the array [texts, classes] that `predict_proba` returns."""
-        if not self.multi_label:
-            return [self.label_names[best] for best in probabilities.argmax(axis=-1)]
-        chosen = probabilities >= np.array(self.thresholds, "float32")
-        return [[name for name, is_chosen in zip(self.label_names, row) if is_chosen] for row in chosen]
+        return self.labels.names_of(probabilities)
 
     def tune_thresholds(self, x, y):
         """Sets the threshold of each class to the one with the highest F1 on validation data.
@@ -162,14 +159,15 @@ class Probabilities:
         errors = [expected_calibration_error(labels, part) for part in rows]
         for weight in (layer.kernel, layer.bias):
             weight.assign(weight / temperature)
-        self.thresholds = [_divide_logit(threshold, temperature) for threshold in self.thresholds]
+        if self.multi_label:
+            self.thresholds = [_divide_logit(threshold, temperature) for threshold in self.thresholds]
         return Calibration(temperature, *errors)
 
     def _labels_and_logits(self, x, y):
         """Returns labels as the loss takes them, and the logits of the texts, or raises a `ValueError`."""
         check_columns(x, y)
-        labels = self.encode_labels(y)
-        self.check_labels(labels)
+        labels = self.labels.encode(y)
+        self.labels.check(labels, getattr(self, "loss", None))
         labels = to_array(labels)
         logits = self.predict(x, verbose=0)
         if len(labels) != len(logits) or not len(labels):
@@ -186,7 +184,7 @@ class Probabilities:
         return labels, logits
 
     def _probabilities(self, logits):
-        return ops.convert_to_numpy(ops.sigmoid(logits) if self.multi_label else ops.softmax(logits))
+        return ops.convert_to_numpy(self.labels.probabilities(logits))
 
 
 def _as_list(x):

@@ -4,23 +4,58 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.encoders.base import select_inputs
+from keras_transfer.checkpoints.base import TaskHead
+from keras_transfer.encoders.base import encode, select_inputs
+from keras_transfer.generation import get_sampler
 from keras_transfer.metrics.words import Perplexity
 from keras_transfer.tasks.base import Task
-from keras_transfer.tasks.dialogue.dialogue_data import (
-    checked_example,
-    dialogue_batches,
-    dialogue_rows,
-    is_examples,
-    with_candidates,
-)
+from keras_transfer.tasks.dialogue.dialogue_data import checked_example
+from keras_transfer.tasks.dialogue.dialogue_reader import DialogueReader
 from keras_transfer.tasks.heads import merge_parts
-from keras_transfer.tasks.language import CausalLM, cut, is_texts, text_of, text_pieces, token_preprocessor
-from keras_transfer.text.preprocessors import warn_of_truncation
+from keras_transfer.tasks.language import (
+    Generates,
+    Likelihood,
+    NextTokens,
+    causal_head,
+    check_causal,
+    checked_max_length,
+    cut,
+    is_texts,
+    text_of,
+    text_pieces,
+    token_preprocessor,
+)
+
+
+def check_speakers(encoder):
+    """Raises a `ValueError` if an encoder is not a causal one with embeddings of speakers."""
+    check_causal(encoder)
+    if getattr(encoder, "speakers", None) is None:
+        raise ValueError(
+            "`encoder` must have `speakers`, the ids of the tokens that separate the utterances. "
+            f"Received: a {type(encoder).__name__} with speakers=None"
+        )
+
+
+class Replies(NextTokens):
+    """The tokens of replies, for a model that computes its losses itself."""
+
+    def loss(self):
+        return None
+
+    def compiled(self, loss, metrics, weighted_metrics):
+        given = {"loss": loss, "metrics": metrics, "weighted_metrics": weighted_metrics}
+        for name, value in given.items():
+            if value is not None and value != "auto":
+                raise ValueError(
+                    "A `DialogueModel` has its own loss and metrics. Leave `loss`, `metrics`, `weighted_metrics` and "
+                    f"`loss_weights` out. Received: {name}={value!r}"
+                )
+        return None, None, None
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class DialogueModel(CausalLM):
+class DialogueModel(Generates, Likelihood, Task):
     """A dialogue model: a causal language model of replies with a second head that finds the right reply.
 
     Its input is a sequence of a persona, the utterances so far and a reply, with a delimiter before each utterance. The
@@ -74,45 +109,49 @@ class DialogueModel(CausalLM):
     Source: https://arxiv.org/abs/1901.08149
     """
 
-    head_name = "dialogue"  # No checkpoint contains this head.
+    checkpoint_head = TaskHead(name="dialogue", check_encoder=check_speakers)  # No checkpoint contains this head.
 
     def __init__(
         self,
         encoder,
         preprocessor=None,
-        name=None,
+        *,
         sampler="greedy",
         max_length=None,
         num_candidates=2,
         next_utterance_weight=1.0,
         special_tokens=("<bos>", "<eos>", "<speaker1>", "<speaker2>"),
+        name=None,
     ):
-        super().__init__(encoder, preprocessor, name, sampler, max_length)
+        # === Layers ===
+        check_speakers(encoder)
         if not isinstance(num_candidates, int) or num_candidates < 2:
             raise ValueError(f"`num_candidates` must be an integer of at least 2. Received: {num_candidates!r}")
         if len(special_tokens) != 4 or len(set(special_tokens)) != 4:
             raise ValueError(f"`special_tokens` must be four different tokens. Received: {special_tokens!r}")
-        self.num_candidates = num_candidates
-        self.next_utterance_weight = next_utterance_weight
-        self.special_tokens = list(special_tokens)
+        encoded, logits = encode(encoder), causal_head(encoder)
         initializer = keras.initializers.TruncatedNormal(stddev=getattr(encoder, "initializer_range", 0.02))
+
+        # === Functional model ===
+        reader = DialogueReader(preprocessor, encoder.speakers, num_candidates, list(special_tokens))
+        labels = Replies(encoder.token_embedding.input_dim)
+        super().__init__(encoder, logits(encoded.sequence), reader, labels, name=name)
+        self.prepare_generation(logits)
         self.next_utterance = keras.layers.Dense(
             1, kernel_initializer=initializer, dtype="float32", name="next_utterance"
         )
         self.next_utterance.build((None, encoder.token_embedding.output_dim))
-        self._token_loss = super().default_loss()
+        self._token_loss = NextTokens(labels.count).loss()
         self._utterance_loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         self.perplexity = Perplexity()
         self.hits = keras.metrics.Mean(name="hits_at_1")
 
-    @classmethod
-    def check_encoder(cls, encoder):
-        super().check_encoder(encoder)
-        if getattr(encoder, "speakers", None) is None:
-            raise ValueError(
-                "`encoder` must have `speakers`, the ids of the tokens that separate the utterances. "
-                f"Received: a {type(encoder).__name__} with speakers=None"
-            )
+        # === Config ===
+        self.sampler = get_sampler(sampler)
+        self.max_length = checked_max_length(encoder, max_length)
+        self.num_candidates = num_candidates
+        self.next_utterance_weight = next_utterance_weight
+        self.special_tokens = list(special_tokens)
 
     @property
     def further_heads(self):
@@ -122,7 +161,7 @@ class DialogueModel(CausalLM):
     # === Training ===
 
     def call(self, inputs, training=None, mask=None):
-        self.check_adapters()
+        self.head_adapters.check()
         inputs, candidates = merge_parts(select_inputs(inputs, self.input), self.input)
         if candidates is None:
             return super().call(inputs, training=training, mask=mask)
@@ -132,23 +171,6 @@ class DialogueModel(CausalLM):
         scores = ops.reshape(self.next_utterance(last), (-1, candidates))
         replies = ops.reshape(vectors, (-1, candidates, *ops.shape(vectors)[1:]))[:, -1]
         return {"logits": self.output_embeddings(replies), "next_utterance": scores}
-
-    def default_loss(self):
-        return None  # `compute_loss` computes the loss.
-
-    def default_metrics(self):
-        return None
-
-    def compile(self, optimizer="auto", loss="auto", metrics="auto", **kwargs):
-        """Configures training as `Task.compile` does, with the loss and the metrics of the task only."""
-        given = {"loss": loss, "metrics": metrics, **kwargs}
-        for name in ("loss", "metrics", "weighted_metrics", "loss_weights"):
-            if given.get(name) is not None and given[name] != "auto":
-                raise ValueError(
-                    "A `DialogueModel` has its own loss and metrics. Leave `loss`, `metrics`, `weighted_metrics` and "
-                    f"`loss_weights` out. Received: {name}={given[name]!r}"
-                )
-        Task.compile(self, optimizer, loss=None, metrics=None, **kwargs)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Returns the mean cross-entropy of the tokens of replies plus the cross-entropy of the right candidates."""
@@ -179,69 +201,7 @@ class DialogueModel(CausalLM):
                 f"Received: inputs [batch, length], with outputs of shape {tuple(outputs.shape)}"
             )
 
-    # === Data ===
-
-    def is_raw(self, x):
-        return is_examples(x) or super().is_raw(x)
-
-    def raw_columns(self, x):
-        if not is_examples(x):
-            raise ValueError(
-                "A `DialogueModel` takes a list of examples, tuples `(persona, history, reply)` or `(persona, history, "
-                f"reply, candidates)`. Received: {type(x).__name__} {x!r:.100}"
-            )
-        return [checked_example(example, index) for index, example in enumerate(x)]
-
-    def make_batches(self, x, y, batch_size, shuffle, sample_weight):
-        if y is not None or sample_weight is not None:
-            raise ValueError("A `DialogueModel` takes no labels and no sample weights. Received: y or sample_weight")
-        return self._batches(with_candidates(x, self.num_candidates), batch_size, shuffle)
-
-    def encode_batch(self, texts):
-        return self.encode_columns(texts)
-
-    def _batches(self, examples, batch_size, shuffle):
-        """Returns examples `(persona, history, candidates)` as batches, and warns if dialogues were cut."""
-        rows, cut = self._rows(examples, self.preprocessor.sequence_length)
-        warn_of_truncation(self.preprocessor, cut, len(rows))
-        return dialogue_batches(rows, self.preprocessor, batch_size, shuffle)
-
-    def _rows(self, examples, length):
-        """Returns what `dialogue_rows` returns for examples `(persona, history, candidates)`."""
-        tokenizer = token_preprocessor(self)
-        begin, end, *speakers = (tokenizer.token_to_id(token) for token in self.special_tokens)
-        if [begin, *speakers] != list(self.encoder.speakers):
-            raise ValueError(
-                f"`speakers` of the encoder must be the ids of {[self.special_tokens[0], *self.special_tokens[2:]]}, "
-                f"{[begin, *speakers]}. Received: speakers={self.encoder.speakers}"
-            )
-        texts = {text for example in examples for part in example for text in part if text is not None}
-        texts = sorted(texts)
-        ids_of = dict(zip(texts, tokenizer.tokenize(texts).to_list())) if texts else {}
-        special = {"bos": begin, "eos": end, "speakers": tuple(speakers)}
-        return dialogue_rows(examples, ids_of, special, length)
-
     # === Prediction ===
-
-    def predict(self, x, **kwargs):
-        """Returns the outputs of prepared data. For dialogues, use `reply` and `rank`."""
-        self._check_prepared(x, "predict")
-        return super().predict(x, **kwargs)
-
-    def predict_on_batch(self, x):
-        """Returns what `predict` returns, for one batch."""
-        self._check_prepared(x, "predict_on_batch")
-        return super().predict_on_batch(x)
-
-    def predict_in_order(self, data, predict):
-        """Returns the dict of outputs for inputs [batch, candidates, length], and otherwise what `CausalLM` returns."""
-        if data.inputs["padding_mask"].ndim == 3:
-            return Task.predict_in_order(self, data, predict)
-        return super().predict_in_order(data, predict)
-
-    def _check_prepared(self, x, method):
-        if self.is_raw(x):
-            raise ValueError(f"`{method}` takes prepared inputs. Use `reply` or `rank`. Received: {x!r:.100}")
 
     def generate(self, prompts, *args, **kwargs):
         """Continues prepared ids as `CausalLM.generate` does. For strings, use `reply`, which adds the delimiters."""
@@ -252,9 +212,6 @@ class DialogueModel(CausalLM):
         """Returns the likelihood of prepared ids as `CausalLM.score` does. For strings, use `rank`."""
         _check_ids(texts, "score", "rank")
         return super().score(texts, batch_size)
-
-    def label_log_likelihoods(self, texts, *args, **kwargs):
-        raise ValueError("A `DialogueModel` does not label texts. Use `rank` to compare replies.")
 
     def reply(
         self,
@@ -288,7 +245,7 @@ class DialogueModel(CausalLM):
         checked_example((persona, history, ""), 0)
         limit = (self.max_length or self.encoder.max_sequence_length) if max_length is None else max_length
         length = min(limit * 3 // 4, token_preprocessor(self).sequence_length)
-        [[(prompt, _)]], _ = self._rows([(persona, history, [None])], length)
+        [[(prompt, _)]], _ = self.reader.rows([(persona, history, [None])], length)
         special = [token_preprocessor(self).token_to_id(token) for token in self.special_tokens]
         [found] = self.generate(
             [prompt],
@@ -320,7 +277,7 @@ class DialogueModel(CausalLM):
         checked_example((persona, history, "", candidates), 0)
         if not len(candidates):
             raise ValueError("`candidates` must contain at least one reply. Received: no candidates")
-        inputs = self._batches([(persona, history, list(candidates))], 1, False)[0][0]
+        inputs = self.reader.candidates([(persona, history, list(candidates))], 1, False)[0][0]
         return np.asarray(keras.Model.predict_on_batch(self, inputs)["next_utterance"][0])
 
     # === Export and config ===
@@ -332,6 +289,8 @@ class DialogueModel(CausalLM):
     def get_config(self):
         return {
             **super().get_config(),
+            "sampler": keras.saving.serialize_keras_object(self.sampler),
+            "max_length": self.max_length,
             "num_candidates": self.num_candidates,
             "next_utterance_weight": self.next_utterance_weight,
             "special_tokens": self.special_tokens,

@@ -3,11 +3,10 @@
 import keras
 import numpy as np
 
-from keras_transfer.batches import part_batches, to_parts, with_placeholders
-from keras_transfer.distribute import replicas_of
+from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.encoders.base import select_inputs
-from keras_transfer.losses import MultipleNegativesRankingLoss
-from keras_transfer.tasks.base import Signature, Task, encode_texts
+from keras_transfer.tasks.base import Signature, Task, batches_or_stream
+from keras_transfer.tasks.embedding.embedder_reader import EmbedderReader
 from keras_transfer.tasks.embedding.prompts import (
     DOCUMENT_PROMPTS,
     QUERY_PROMPTS,
@@ -15,6 +14,7 @@ from keras_transfer.tasks.embedding.prompts import (
     prompt_of,
     with_prompt,
 )
+from keras_transfer.tasks.embedding.similarity_labels import SimilarityLabels
 from keras_transfer.tasks.embedding.vector_search import top_k
 from keras_transfer.tasks.heads import (
     check_encoder,
@@ -24,7 +24,7 @@ from keras_transfer.tasks.heads import (
     split_parts,
     text_vectors,
 )
-from keras_transfer.tasks.inputs import require_preprocessor, texts_of_stream, to_array, to_numpy
+from keras_transfer.tasks.inputs import encode_texts, to_numpy
 from keras_transfer.text.base import is_text, to_columns
 
 
@@ -81,23 +81,21 @@ class TextEmbedder(Task):
     Source: https://arxiv.org/abs/1908.10084
     """
 
-    makes_targets = True  # This applies if the loss takes no labels.
-    predicts_one_class = False
-    takes_class_weight = False
-    is_embedder = True
+    checkpoint_head = TaskHead(is_embedder=True)
     input_spec = None  # Otherwise, Keras would not allow the additional axis of rows of several texts.
 
     def __init__(
         self,
         encoder,
         preprocessor=None,
+        *,
         pooling=None,
         normalize=None,
-        name=None,
         dense=None,
         truncate_dim=None,
         prompts=None,
         default_prompt_name=None,
+        name=None,
     ):
         # === Layers ===
         check_encoder(encoder)
@@ -111,7 +109,8 @@ class TextEmbedder(Task):
         # === Functional model ===
         vectors, pooling, normalize = text_vectors(encoder, pooling, normalize, layers=layers)
         vectors = vectors if truncate_dim is None else vectors[:, :truncate_dim]
-        super().__init__(encoder, preprocessor, vectors, name)
+        reader = EmbedderReader(preprocessor, prompt_of(prompts, default_prompt_name))
+        super().__init__(encoder, vectors, reader, SimilarityLabels(), name=name)
 
         # === Config ===
         self.pooling = pooling
@@ -150,9 +149,9 @@ class TextEmbedder(Task):
             raise ValueError(f"`texts` must be one column of texts, such as a list. Received: a tuple of {len(texts)}")
         data = to_columns(texts)
         if prompt_name is not None and len(data):
-            require_preprocessor(self)
-            prompted = with_prompt(data, prompt_of(self.prompts, prompt_name))
-            data = self._dataset_of(prompted, data, None, None, batch_size, False)
+            self.reader.require()
+            prompt = prompt_of(self.prompts, prompt_name)
+            data = batches_or_stream(self, with_prompt(data, prompt), data, None, None, batch_size, False)
             batch_size = None
         return np.asarray(self.predict(data, batch_size=batch_size, verbose=verbose), "float32")
 
@@ -238,137 +237,10 @@ class TextEmbedder(Task):
             names = " and ".join(f"`{name}`" for name in columns)
             raise ValueError(f"Vectors of {names} must have the same size. Received: {sizes[0]} and {sizes[1]}")
 
-    # === Training ===
-
-    def compile(self, optimizer="auto", loss="auto", metrics="auto", **kwargs):
-        """Configures training as for every task. `loss` compares the vectors of a row, as the losses in `losses` do.
-
-        Raises:
-            ValueError: If `loss` is a loss of Keras, because those compare outputs with labels.
-        """
-        found = None if loss is None or (isinstance(loss, str) and loss == "auto") else keras.losses.get(loss)
-        if (getattr(found, "__module__", None) or "").startswith("keras."):
-            raise ValueError(
-                "`loss` must compare the vectors of a row, such as "
-                "`keras_transfer.losses.MultipleNegativesRankingLoss()`. "
-                f"Received: loss={loss!r}"
-            )
-        super().compile(optimizer, loss, metrics, **kwargs)
-
-    def default_loss(self):
-        return MultipleNegativesRankingLoss()
-
-    def default_metrics(self):
-        return []
-
     def call(self, inputs, training=None, mask=None):
         inputs, parts = merge_parts(select_inputs(inputs, self.input), self.input)
         outputs = super().call(inputs, training=training, mask=mask)
         return outputs if parts is None else split_parts(outputs, parts)
-
-    def is_raw(self, x):
-        if isinstance(x, tuple) and len(x) > 1:
-            return all(is_text(part) for part in x)
-        return is_text(x)
-
-    def raw_columns(self, x):
-        return with_prompt(to_parts(x) if isinstance(x, tuple) else to_columns(x), self._default_prompt())
-
-    def _default_prompt(self):
-        return prompt_of(self.prompts, self.default_prompt_name)
-
-    def make_batches(self, x, y, batch_size, shuffle, sample_weight):
-        if not isinstance(x, tuple):
-            return super().make_batches(x, y, batch_size, shuffle, sample_weight)
-        options = {"shuffle": shuffle, "sample_weight": sample_weight}
-        return part_batches(x, y, preprocessor=self.preprocessor, batch_size=batch_size, **options)
-
-    def make_targets(self, dataset):
-        if getattr(dataset, "kind", None) != "parts":
-            return dataset
-        (replicas, evenly), count = replicas_of(self), len(dataset.order)
-        if evenly and count % replicas:  # Repeated rows would be each other's negatives.
-            raise ValueError(
-                f"The number of rows must be a multiple of the number of devices, {replicas}. Leave out some rows, or "
-                f"use `text.part_batches(..., drop_remainder=True)`. Received: {count} rows"
-            )
-        dataset = dataset.replace(min_rows=self._min_rows(dataset[0][0]))
-        return dataset if dataset.has_labels or self._takes_labels() else with_placeholders(dataset)
-
-    def _min_rows(self, inputs):
-        """Returns the number of rows that a batch needs, given the inputs of one, in which rows have several texts."""
-        shape = next(iter(inputs.values())).shape
-        if len(shape) == len(self.inputs[0].shape) or shape[1] != 2:  # one text, or hard negatives, in each row
-            return 1
-        replicas, whole = replicas_of(self)  # On JAX, the loss sees the rows of all devices.
-        return getattr(getattr(self, "loss", None), "min_rows", 1) * (1 if whole else replicas)
-
-    def _check_rows(self, inputs, count):
-        """Raises a `ValueError` if `count` rows are too few for a batch, given the inputs of a batch."""
-        needed = self._min_rows(inputs)
-        if count < needed:
-            raise ValueError(
-                f"`{type(self.loss).__name__}` compares the texts of a row with those of the other rows of the batch, "
-                f"so that a batch needs at least {needed} rows. Use a larger `batch_size` and more rows, or pass a "
-                f"third column of texts that do not belong to the first. Received: a batch of {count} "
-                f"row{'s' if count > 1 else ''}"
-            )
-
-    def _one_batch(self, method, x, y, sample_weight):
-        batch = super()._one_batch(method, x, y, sample_weight)
-        if isinstance(batch[0], dict):
-            self._check_rows(batch[0], len(next(iter(batch[0].values()))))
-        return batch
-
-    def _dataset_for(self, method, x, *args, **options):
-        if method != "predict" and self.is_raw(x) and not isinstance(x, tuple):
-            raise ValueError(
-                f"`{method}` takes rows of several texts: a tuple of columns, such as `(texts, similar_texts)`. "
-                f"Received: {type(x).__name__} of one text per row"
-            )
-        data = super()._dataset_for(method, x, *args, **options)
-        if method != "predict" and getattr(data, "kind", None) == "parts":
-            self._check_rows(data[0][0], min(data.options.batch_size, len(data.order)))
-        return data
-
-    def prepare_stream(self, dataset):
-        if len(texts_of_stream(dataset)) > 1:
-            raise ValueError(
-                "Rows of several texts must be in memory, as a tuple of columns. "
-                f"Received: a `tf.data.Dataset` of {dataset.element_spec}"
-            )
-        prompt = self._default_prompt()
-        if prompt and texts_of_stream(dataset):
-            if isinstance(dataset.element_spec, tuple):
-                dataset = dataset.map(lambda text, *rest: (prompt + text, *rest))
-            else:
-                dataset = dataset.map(lambda text: prompt + text)
-        return super().prepare_stream(dataset)
-
-    def predict_nothing(self, columns):
-        outputs = super().predict_nothing(columns)
-        return np.stack([outputs] * len(columns), axis=1) if isinstance(columns, tuple) else outputs
-
-    def encode_batch(self, texts):
-        if isinstance(texts, tuple):
-            return self.encode_columns(texts)
-        return super().encode_batch(self.raw_columns(texts) if self._default_prompt() else texts)
-
-    def check_labels(self, labels):
-        loss = getattr(self, "loss", None)
-        if loss is not None and not self._takes_labels():
-            raise ValueError(f"`{type(loss).__name__}` takes no labels. Leave out `y`. Received: labels")
-        values = to_array(labels)
-        values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
-        if values.ndim != 1 or values.dtype.kind not in "biuf":
-            raise ValueError(
-                f"Labels must be numbers, one for each row. Received: {values.dtype} of shape {values.shape}"
-            )
-        if hasattr(loss, "check_labels"):
-            loss.check_labels(values)
-
-    def _takes_labels(self):
-        return getattr(getattr(self, "loss", None), "takes_labels", True)
 
     # === Export and config ===
 
@@ -398,7 +270,7 @@ class TextEmbedder(Task):
 
         with_prompts = {f"embed_{name}": embed_with(prompt) for name, prompt in self.prompts.items()}
         others = {name: Signature(tokens, found.inputs) for name, found in super().signatures(pairs).items()}
-        return {"serving_default": embed_with(self._default_prompt()), **with_prompts, **others}
+        return {"serving_default": embed_with(self.reader.prompt), **with_prompts, **others}
 
     def get_config(self):
         return {

@@ -4,7 +4,7 @@ from keras_transfer.tasks.heads.hidden import hidden_vectors
 from keras_transfer.tasks.heads.members import merge_parts, split_parts
 from keras_transfer.tasks.heads.mixed import check_encoder, encode_mixed
 from keras_transfer.tasks.heads.pooled import check_truncation, checked_dense, text_vectors
-from keras_transfer.tasks.heads.pooled_task import PooledTask
+from keras_transfer.tasks.heads.pooled_task import PooledTask, pooled_reader
 
 __all__ = [
     "PooledTask",
@@ -14,6 +14,7 @@ __all__ = [
     "encode_mixed",
     "hidden_vectors",
     "merge_parts",
+    "pooled_reader",
     "split_parts",
     "text_vectors",
 ]

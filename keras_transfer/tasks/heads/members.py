@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_transfer.tasks.base import encode_texts
+from keras_transfer.tasks.inputs import encode_texts
 
 
 def merge_parts(inputs, wanted):

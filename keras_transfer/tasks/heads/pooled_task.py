@@ -7,14 +7,39 @@ from keras_transfer.encoders.base import TransformerStack, select_inputs
 from keras_transfer.layers.basic import Dropout, serialize_activation
 from keras_transfer.layers.blocks import first_token_only
 from keras_transfer.layers.heads import PairFeatures
-from keras_transfer.tasks.base import Signature, Task, encode_texts
+from keras_transfer.tasks.base import Signature, Task
 from keras_transfer.tasks.heads.hidden import hidden_vectors
 from keras_transfer.tasks.heads.members import encode_parts, merge_parts
 from keras_transfer.tasks.heads.mixed import encode_mixed
 from keras_transfer.tasks.heads.pooled import pooled_vectors, text_vectors
 from keras_transfer.tasks.heads.windows import WINDOWS, cut_windows, join_windows
-from keras_transfer.tasks.inputs import check_export, flat_labels, texts_of_stream, with_flat_labels
+from keras_transfer.tasks.inputs import Reader, TextReader, check_export, encode_texts, texts_of_stream
 from keras_transfer.text.preprocessors import WindowPreprocessor
+
+
+class SiameseReader(Reader):
+    """Reads pairs of texts that the encoder reads separately."""
+
+    def batches(self, columns, y, sample_weight, batch_size, shuffle):
+        options = {"batch_size": batch_size, "shuffle": shuffle, "sample_weight": sample_weight}
+        return part_batches(columns, y, preprocessor=self.preprocessor, **options)
+
+    def stream(self, dataset):
+        if texts_of_stream(dataset):
+            raise ValueError(
+                "With `siamese=True`, pairs of texts must be in memory, as a tuple of two columns. "
+                f"Received: a `tf.data.Dataset` of {dataset.element_spec}"
+            )
+        return dataset
+
+    def inputs(self, x):
+        return self.in_one_batch(x)
+
+
+class WindowReader(TextReader):
+    """Reads texts or pairs of texts. Long texts may become several windows."""
+
+    takes_windows = True
 
 
 class PooledTask(Task):
@@ -23,20 +48,20 @@ class PooledTask(Task):
     Args:
         encoder: See `TextClassifier`.
         units: Integer. Number of outputs for each text.
-        preprocessor, pooling, dropout, name, scalar_mix, hidden_activation, hidden_norm, windows, siamese: See
-            `TextClassifier`.
+        reader, labels: See `Task`.
+        pooling, dropout, name, scalar_mix, hidden_activation, hidden_norm, windows, siamese: See `TextClassifier`.
 
     Outputs:
         Float32 [batch, units].
     """
 
-    takes_windows = True
-
     def __init__(
         self,
         encoder,
         units,
-        preprocessor,
+        reader,
+        labels,
+        *,
         pooling,
         dropout,
         name,
@@ -47,12 +72,6 @@ class PooledTask(Task):
         siamese=False,
     ):
         # === Layers ===
-        if windows is None and isinstance(preprocessor, WindowPreprocessor):
-            raise ValueError(f"A `WindowPreprocessor` requires `windows`, one of {WINDOWS}. Received: windows=None")
-        if windows is not None:
-            if siamese:
-                raise ValueError(f"`windows` cannot be used with `siamese=True`. Received: windows={windows!r}")
-            preprocessor = _with_windows(preprocessor, windows)
         encoded, scalar_mix = encode_mixed(encoder, scalar_mix)
         dtype = encoder.dtype_policy
         initializer = keras.initializers.TruncatedNormal(stddev=getattr(encoder, "initializer_range", 0.02))
@@ -64,7 +83,7 @@ class PooledTask(Task):
         if siamese:
             pooled = PairFeatures(dtype=dtype, name="pair_features")(pooled)
         pooled = hidden_vectors(pooled, encoder, hidden_activation, hidden_norm)
-        super().__init__(encoder, preprocessor, logits(head_dropout(pooled)), name, scalar_mix)
+        super().__init__(encoder, logits(head_dropout(pooled)), reader, labels, scalar_mix=scalar_mix, name=name)
 
         # === Config ===
         self.pooling = pooling
@@ -73,11 +92,6 @@ class PooledTask(Task):
         self.hidden_norm = hidden_norm
         self.windows = windows
         self.siamese = bool(siamese)
-
-    @property
-    def takes_either(self):
-        """Boolean. Whether single texts and pairs of texts are both valid, and mean something different."""
-        return not self.siamese
 
     def call(self, inputs, training=None, mask=None):
         inputs = select_inputs(inputs, self.input)
@@ -99,38 +113,7 @@ class PooledTask(Task):
             outputs = super().call(inputs, training=training, mask=mask)
         return outputs if windows is None else join_windows(outputs, inputs["padding_mask"], windows, self.windows)
 
-    # === Pairs whose texts are encoded separately ===
-
-    def make_batches(self, x, y, batch_size, shuffle, sample_weight):
-        if not self.siamese:
-            return super().make_batches(x, y, batch_size, shuffle, sample_weight)
-        return part_batches(
-            x, y, preprocessor=self.preprocessor, batch_size=batch_size, shuffle=shuffle, sample_weight=sample_weight
-        )
-
-    def _dataset_of(self, *args):
-        return with_flat_labels(super()._dataset_of(*args))
-
-    def _one_batch(self, *args):
-        x, y, sample_weight = super()._one_batch(*args)
-        return x, y if y is None else flat_labels(y), sample_weight
-
-    def prepare_stream(self, dataset):
-        if self.siamese and texts_of_stream(dataset):
-            raise ValueError(
-                "With `siamese=True`, pairs of texts must be in memory, as a tuple of two columns. "
-                f"Received: a `tf.data.Dataset` of {dataset.element_spec}"
-            )
-        return super().prepare_stream(dataset)
-
-    def encode_batch(self, texts):
-        return self.encode_columns(texts) if self.siamese else super().encode_batch(texts)
-
     # === Export and config ===
-
-    def answer(self, outputs):
-        """Returns the response of `"serving_default"`, a dict of tensors, given the outputs of the model."""
-        raise NotImplementedError(f"{type(self).__name__} must implement `answer`.")
 
     def signatures(self, pairs=False):
         """Returns the signatures of an exported model.
@@ -157,10 +140,10 @@ class PooledTask(Task):
         embedder, encode = self._embedder(), encode_parts if self.siamese else encode_texts
 
         def answer(**texts):
-            return self.answer(self(encode(self, *texts.values()), training=False))
+            return self.labels.response(self(encode(self, *texts.values()), training=False))
 
         def embed(text):
-            return {"embedding": embedder(encode_texts(self, text), training=False)}
+            return {"embedding": embedder(select_inputs(encode_texts(self, text), self.encoder.input), training=False)}
 
         names = ("text", "text_pair") if pairs else ("text",)
         texts = {name: keras.KerasTensor((None,), "string", name=name) for name in names}
@@ -185,10 +168,21 @@ class PooledTask(Task):
         }
 
 
-def _with_windows(preprocessor, windows):
-    """Returns a preprocessor that cuts long texts into windows, or raises a `ValueError` if that is not possible."""
+def pooled_reader(preprocessor, windows, siamese):
+    """Returns the reader of a `PooledTask` with these arguments.
+
+    Raises:
+        ValueError: If the arguments exclude each other, or if `windows` is unknown or not possible.
+    """
+    if windows is None and isinstance(preprocessor, WindowPreprocessor):
+        raise ValueError(f"A `WindowPreprocessor` requires `windows`, one of {WINDOWS}. Received: windows=None")
+    if windows is None:
+        return (SiameseReader if siamese else TextReader)(preprocessor)
+    if siamese:
+        raise ValueError(f"`windows` cannot be used with `siamese=True`. Received: windows={windows!r}")
     if windows not in WINDOWS:
         raise ValueError(
             f"Invalid value for argument `windows`. Expected None or one of {WINDOWS}. Received: windows={windows!r}"
         )
-    return preprocessor if isinstance(preprocessor, WindowPreprocessor) else WindowPreprocessor(preprocessor)
+    is_cut = isinstance(preprocessor, WindowPreprocessor)
+    return WindowReader(preprocessor if is_cut else WindowPreprocessor(preprocessor))

@@ -38,11 +38,11 @@ def columns_of(task, x):
         x: Anything that `Task.dataset` accepts.
 
     Returns:
-        `task.raw_columns(x)` for raw data, or a dict of NumPy arrays for arrays.
+        The columns of the task's reader for raw data, or a dict of NumPy arrays for arrays.
     """
-    if task.is_raw(x):
-        require_preprocessor(task)
-        return task.raw_columns(x)
+    if task.reader.accepts(x):
+        task.reader.require()
+        return task.reader.columns(x)
     if not isinstance(x, (Mapping, list, tuple)) and not hasattr(x, "shape"):
         return None
     names = input_names(task)
@@ -81,17 +81,6 @@ def _check_ids(task, arrays):
 def input_names(task):
     """Returns the names of a functional model's inputs, in their order."""
     return list(task.input) if isinstance(task.input, dict) else [tensor.name for tensor in task.inputs]
-
-
-def require_preprocessor(task):
-    """Raises a `ValueError` if the task has no preprocessor, or is a part that takes no texts."""
-    if getattr(task, "part", None) is not None:
-        task.part.refuse_data("texts")
-    if task.preprocessor is None:
-        raise ValueError(
-            "Raw text requires a preprocessor. Create the task with `preprocessor=...`, or pass token ids. "
-            "Received: preprocessor=None"
-        )
 
 
 def to_numpy(values):
@@ -179,7 +168,10 @@ def flat_labels(labels):
     of a compiled step is then unknown.
     """
     shape = getattr(labels, "shape", None)
-    shape = np.shape(labels) if shape is None else shape
+    try:
+        shape = np.shape(labels) if shape is None else shape
+    except ValueError:  # rows of different lengths, which the check of labels reports
+        return labels
     if len(shape) != 2 or shape[1] != 1:
         return labels
     return labels[:, 0] if hasattr(labels, "shape") else [row[0] for row in labels]
@@ -249,11 +241,11 @@ def texts_of_stream(dataset):
     return texts if all(getattr(part, "dtype", None) == "string" for part in texts) else ()
 
 
-def preprocess_stream(task, dataset):
+def preprocess_stream(preprocessor, dataset):
     """Converts a `tf.data.Dataset` of batches of texts to the encoder's inputs, and returns any other unchanged.
 
     Raises:
-        ValueError: If the texts are not batched, if the labels are strings, or if the task has no preprocessor.
+        ValueError: If the texts are not batched, or if the labels are strings.
     """
     spec, texts = dataset.element_spec, texts_of_stream(dataset)
     if not texts:
@@ -263,12 +255,11 @@ def preprocess_stream(task, dataset):
             "Labels must be numbers. Pairs of texts without labels must be nested: `((text, text_pair),)`. "
             f"Received: {spec}"
         )
-    require_preprocessor(task)
     if any(len(text.shape) != 1 for text in texts):
         raise ValueError(f"A `tf.data.Dataset` of texts must be batched: `dataset.batch(32)`. Received: {spec}")
 
     def prepare(x, *rest):
-        x = preprocess(task.preprocessor, x)
+        x = preprocess(preprocessor, x)
         return (x, *rest) if rest else x
 
     return dataset.map(prepare, num_parallel_calls=-1).prefetch(-1)

@@ -166,7 +166,7 @@ def _as_numbers(labels, expected, hint=""):
         return values
     for index, label in enumerate(np.asarray(labels, object).ravel()):
         if not isinstance(label, numbers.Real):
-            advice = " Convert names with `model.encode_labels(labels)`." if isinstance(label, str) else ""
+            advice = " Convert names with `model.labels.encode(labels)`." if isinstance(label, str) else ""
             raise ValueError(f"{expected}.{advice} Received: {label!r:.100} at position {index}")
     raise ValueError(f"{expected}. Received: {values.dtype} of shape {values.shape}")
 
@@ -179,12 +179,12 @@ def validation_parts(task, data):
     Raises:
         ValueError: If `data` are raw data without labels, and the task needs labels.
     """
-    if task.makes_targets and task.is_raw(data) and not isinstance(data, tuple):
+    if task.labels.optional and task.reader.accepts(data) and not isinstance(data, tuple):
         return (data,)
-    if task.makes_targets and isinstance(data, tuple) and all(_is_column(part) for part in data):
+    if task.labels.optional and isinstance(data, tuple) and all(_is_column(part) for part in data):
         return data if len(data) == 1 else (data,)
     if not isinstance(data, (list, tuple)):
-        parts, alone = (data,), task.is_raw(data)
+        parts, alone = (data,), task.reader.accepts(data)
     else:
         parts, alone = data, len(data) not in (2, 3) or any(isinstance(part, (str, bytes)) for part in data)
     if alone:
@@ -212,22 +212,28 @@ def checked_batches(task, data, method):
 
     def check(labels):
         try:
-            task.check_labels(labels)
+            task.labels.check(labels, getattr(task, "loss", None))
         except ValueError as error:
-            raise task.keep_error(ValueError(f"Invalid labels in a batch of the dataset. {error}")) from None
+            raise _kept(task, f"Invalid labels in a batch of the dataset. {error}") from None
 
     def check_weight(weights):
         try:
             for part in keras.tree.flatten(weights):
                 check_weights(to_array(part))
         except ValueError as error:
-            raise task.keep_error(ValueError(f"Invalid sample weights in a batch of the dataset. {error}")) from None
+            raise _kept(task, f"Invalid sample weights in a batch of the dataset. {error}") from None
 
     if isinstance(data, types.GeneratorType):
         return _checked_generator(data, *((lambda values: None,) * 2 if method == "predict" else (check, check_weight)))
     if is_stream(data) and hasattr(data, "map") and method != "predict":
         return with_checked_labels(data, check, check_weight)
     return data
+
+
+def _kept(task, message):
+    """Returns an error that the task keeps, because TensorFlow reports errors in its functions without their types."""
+    task.kept_error = ValueError(message)
+    return task.kept_error
 
 
 def _checked_generator(generator, check, check_weight):

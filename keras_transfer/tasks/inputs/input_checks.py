@@ -24,9 +24,9 @@ def check_texts(task, x):
     elif x is None or isinstance(x, (numbers.Number, Set)):
         raise ValueError(f"`x` must be a list of texts, prepared arrays, or a dataset. Received: x={x!r:.100}")
     elif isinstance(x, (list, tuple)):
-        if not task.is_raw(x):
+        if not task.reader.accepts(x):
             _check_values(x, input_names(task))
-    elif len(getattr(x, "shape", ())) == 1 and not task.is_raw(x) and len(input_names(task)) > 1:
+    elif len(getattr(x, "shape", ())) == 1 and not task.reader.accepts(x) and len(input_names(task)) > 1:
         raise ValueError(
             f"Texts must be strings. Prepared arrays must be a dict of the encoder's inputs {input_names(task)}. "
             f"Received: {getattr(x, 'dtype', 'values')} of shape {tuple(x.shape)}"

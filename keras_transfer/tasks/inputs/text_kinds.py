@@ -17,13 +17,13 @@ def kind_of(task, x):
         task: `Task`.
         x: Anything that `Task.dataset` accepts.
     """
-    if not task.takes_either:
+    if not task.reader.takes_either:
         return None
     if isinstance(x, Batches):
         return x.kind if x.kind in _NAMES else None
     if is_stream(x):
         return {1: "texts", 2: "pairs"}.get(len(texts_of_stream(x)))
-    if not task.is_raw(x):
+    if not task.reader.accepts(x):
         return None
     return "pairs" if isinstance(x, tuple) else "texts"
 
@@ -46,7 +46,7 @@ def check_kind(task, x, expected):
 
 def check_export(task, pairs):
     """Raises a `ValueError` if a task would be exported for the other kind of texts than it was trained on."""
-    if task.takes_either and task.fitted_on is not None and pairs != (task.fitted_on == "pairs"):
+    if task.reader.takes_either and task.fitted_on is not None and pairs != (task.fitted_on == "pairs"):
         raise ValueError(
             f"The model is trained on {_NAMES[task.fitted_on]}. Use `pairs={not pairs}`, or set "
             f"`model.fitted_on = None`. Received: pairs={pairs}"

@@ -37,7 +37,16 @@ _COMPILED = 8  # Number of generators that are kept.
 
 
 class Generates:
-    """A mixin for language models: continuations of prompts."""
+    """A mixin for language models: continuations of prompts.
+
+    A subclass calls `prepare_generation` in its constructor, and has the attributes `sampler` and `max_length`.
+    """
+
+    def prepare_generation(self, output_embeddings):
+        """Keeps the layer of the logits, and a dict for compiled loops."""
+        # Keras has the layer already.
+        object.__setattr__(self, "output_embeddings", output_embeddings)
+        object.__setattr__(self, "compiled_generators", {})
 
     def generate(
         self,
@@ -214,7 +223,7 @@ class Generates:
         """Returns the compiled loop of a sampler for inputs of given shapes."""
         config = json.dumps(keras.saving.serialize_keras_object(sampler), sort_keys=True)
         key = (config, steps, num_sequences, end, constraints, shapes, returns_state)
-        self.check_adapters()
+        self.head_adapters.check()
         kept = self.compiled_generators
         if key not in kept:
             if len(kept) >= _COMPILED:

@@ -94,7 +94,7 @@ class Likelihood:
                 ids[place, : len(rows[index])] = rows[index]
                 mask[place, : len(rows[index])] = 1
             inputs = {"token_ids": ids, "padding_mask": mask, "segment_ids": np.zeros_like(ids)}
-            inputs, targets, _ = self.objective({name: inputs[name] for name in self.input})
+            inputs, targets, _ = self.labels.objective({name: inputs[name] for name in self.input})
             values = scorer.predict_on_batch({**inputs, "target_ids": targets})
             for place, index in enumerate(part):
                 found[index] = values[place, : max(len(rows[index]) - 1, 0)]
@@ -102,7 +102,7 @@ class Likelihood:
 
     def _scorer(self):
         """Returns a model from the encoder's inputs and `target_ids` to the log-likelihoods of the targets."""
-        self.check_adapters()
+        self.head_adapters.check()
         if "scorer" not in self.compiled_generators:
             targets = keras.Input((None,), dtype="int32", name="target_ids")
             values = _TargetLogLikelihood(dtype="float32")(self.output, targets)

@@ -4,22 +4,23 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.layers.basic import get_activation, serialize_activation
 from keras_transfer.layers.embeddings import OutputEmbeddings
 from keras_transfer.layers.heads import TakePositions
-from keras_transfer.metrics.words import WordAccuracy
 from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks.base import Signature, Task
-from keras_transfer.tasks.inputs import require_preprocessor
 from keras_transfer.tasks.language.in_context import InContext
-from keras_transfer.tasks.language.self_supervised import UNUSED, SelfSupervised, for_backend, tokens_of
+from keras_transfer.tasks.language.token_encoders import check_reads_ahead, tokens_of
+from keras_transfer.tasks.language.token_reader import HiddenTokenReader
+from keras_transfer.tasks.language.token_targets import HiddenTokens
 from keras_transfer.text.base import to_list
 
 _EXPORTED = 5  # Number of tokens that an exported model returns for each masked one.
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class MaskedLM(SelfSupervised, InContext, Task):
+class MaskedLM(InContext, Task):
     """A masked language model: an encoder, a dense layer with a norm, and the token embeddings as output embeddings.
 
     `fit` and `evaluate` take raw text without labels. The objective hides some tokens: different ones in each epoch of
@@ -65,13 +66,14 @@ class MaskedLM(SelfSupervised, InContext, Task):
     Source: https://arxiv.org/abs/1810.04805
     """
 
-    head_name = "masked_lm"
+    checkpoint_head = TaskHead(name="masked_lm", check_encoder=check_reads_ahead)
     reads_ahead = True
 
     def __init__(
         self,
         encoder,
         preprocessor=None,
+        *,
         objective=None,
         activation=None,
         layer_norm_epsilon=None,
@@ -79,7 +81,7 @@ class MaskedLM(SelfSupervised, InContext, Task):
         name=None,
     ):
         # === Layers ===
-        self.check_encoder(encoder)
+        check_reads_ahead(encoder)
         table, sequence = tokens_of(encoder)
         if preprocessor is not None and not hasattr(preprocessor, "encode_masked"):
             raise ValueError(
@@ -110,39 +112,22 @@ class MaskedLM(SelfSupervised, InContext, Task):
         # === Functional model ===
         outputs = logits(norm(dense(take(sequence, positions))))
         inputs = {**encoder.input, "mask_positions": positions}
-        super().__init__(encoder, preprocessor, outputs, name, inputs=inputs)
+        objective = TokenMasking() if objective is None else objective
+        reader = HiddenTokenReader(preprocessor, type(self).__name__, "fill_mask", reads_masks=True)
+        labels = HiddenTokens(objective, table.input_dim)
+        super().__init__(encoder, outputs, reader, labels, inputs=inputs, name=name)
 
         # === Config ===
-        self.objective = TokenMasking() if objective is None else objective
+        self.objective = objective
         self.activation = activation
         self.layer_norm_epsilon = layer_norm_epsilon
         self.use_bias = use_bias
 
-    # === Loss and metrics ===
-
-    def default_loss(self):
-        return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=UNUSED)
-
-    def default_metrics(self):
-        return [WordAccuracy()]
-
     # === Prediction ===
 
-    def encode_batch(self, texts):
-        """Returns the inputs of raw text in which the mask token marks the hidden tokens."""
-        require_preprocessor(self)
-        inputs = self.preprocessor.encode_masked(texts, "longest")
-        inputs = {name: inputs[name] for name in self.input}
-        return for_backend(inputs)
-
-    def predict(self, x, **kwargs):
-        """Returns the logits of prepared data. For texts, use `fill_mask`."""
-        if self.is_raw(x):
-            raise ValueError(
-                "`predict` takes prepared inputs, with `mask_positions`. Use `fill_mask(texts)` for texts in which "
-                f"{self._mask_token()!r} marks the hidden tokens. Received: {x!r:.100}"
-            )
-        return super().predict(x, **kwargs)
+    def predict_on_batch(self, x):
+        """Returns the outputs for one batch of prepared data, or of raw text as in a call of the model."""
+        return super().predict_on_batch(self.reader.inputs(x) if self.reader.accepts(x) else x)
 
     def fill_mask(self, texts, top_k=5, batch_size=32):
         """Returns the most likely tokens for the masked ones in texts.
@@ -169,11 +154,11 @@ class MaskedLM(SelfSupervised, InContext, Task):
         [[[(token, probability), _]]] = model.fill_mask(["the [MASK]"], top_k=2)
         ```
         """
-        require_preprocessor(self)
+        self.reader.require()
         size = self.preprocessor.vocabulary_size  # The table may have more rows.
         if not 1 <= top_k <= size:
             raise ValueError(f"`top_k` must be from 1 to {size}, the vocabulary's size. Received: top_k={top_k!r}")
-        if not self.is_raw(texts) or isinstance(texts, tuple):
+        if not self.reader.accepts(texts) or isinstance(texts, tuple):
             raise ValueError(f"`texts` must be a list of strings. Received: {type(texts).__name__}")
         texts, mask, answers = to_list(texts), self._mask_token(), []
         counts = [text.count(mask) for text in texts]
@@ -181,7 +166,7 @@ class MaskedLM(SelfSupervised, InContext, Task):
             at = counts.index(0)
             raise ValueError(f"Every text must contain {mask!r}. Received: {texts[at]!r:.100} at position {at}")
         for start in range(0, len(texts), batch_size):
-            inputs = self.encode_batch(texts[start : start + batch_size])
+            inputs = self.reader.inputs(texts[start : start + batch_size])
             places = np.asarray(inputs["mask_positions"]) >= 0
             for at, (count, found) in enumerate(zip(counts[start:], places.sum(axis=1)), start):
                 if count != found:
@@ -201,7 +186,7 @@ class MaskedLM(SelfSupervised, InContext, Task):
     # === In-context use ===
 
     def _score_labels(self, prompts, words, batch_size):
-        require_preprocessor(self)
+        self.reader.require()
         mask, limit = self._mask_token(), self.preprocessor.sequence_length
         everything = [*words, *(part for prompt in prompts for part in prompt)]
         if found := [part for part in everything if mask is not None and mask in part]:
@@ -221,7 +206,7 @@ class MaskedLM(SelfSupervised, InContext, Task):
                     f"Each text with its examples must have at most {limit} tokens, the `sequence_length` of the "
                     f"preprocessor. Received: {counts.max()} tokens at position {start + counts.argmax()}"
                 )
-            logits = super().predict_on_batch(self.encode_batch(part))
+            logits = super().predict_on_batch(self.reader.inputs(part))
             logits = ops.convert_to_numpy(logits).astype("float64")[:, 0]
             logits -= logits.max(axis=1, keepdims=True)
             scores[start : start + batch_size] = logits[:, tokens] - np.log(np.exp(logits).sum(axis=1))[:, None]
@@ -274,7 +259,7 @@ class MaskedLM(SelfSupervised, InContext, Task):
             raise ValueError(f"`{type(self).__name__}` does not support pairs of texts. Received: pairs=True")
 
         def fill(text):
-            inputs = self.encode_batch(text)
+            inputs = self.reader.inputs(text)
             real = inputs["mask_positions"][:, :, None] >= 0
             tokens, probabilities = self._best(
                 self(inputs, training=False), min(_EXPORTED, self.preprocessor.vocabulary_size)

@@ -4,18 +4,35 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.layers.basic import get_activation, serialize_activation
 from keras_transfer.layers.heads import SampleTokens, put_tokens
 from keras_transfer.objectives import TokenMasking
-from keras_transfer.tasks.base import Signature, Task, encode_texts
-from keras_transfer.tasks.inputs import require_preprocessor
+from keras_transfer.tasks.base import Signature, Task
 from keras_transfer.tasks.language.masked_lm import MaskedLM
-from keras_transfer.tasks.language.self_supervised import SelfSupervised, for_backend, tokens_of
+from keras_transfer.tasks.language.token_encoders import check_reads_ahead, tokens_of
+from keras_transfer.tasks.language.token_reader import HiddenTokenReader
+from keras_transfer.tasks.language.token_targets import HiddenTokens
 from keras_transfer.text.base import to_list
 
 
+class ReplacedTokens(HiddenTokens):
+    """The hidden tokens, for a task that computes the losses of its generator and its discriminator itself."""
+
+    def loss(self):
+        return None
+
+    def compiled(self, loss, metrics, weighted_metrics):
+        if loss not in ("auto", None) or metrics not in ("auto", None):
+            raise ValueError(
+                "`ReplacedTokenDetection` has its own loss and metrics. Leave `loss` and `metrics` out. "
+                f"Received: loss={loss!r}, metrics={metrics!r}"
+            )
+        return None, None, weighted_metrics
+
+
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class ReplacedTokenDetection(SelfSupervised, Task):
+class ReplacedTokenDetection(Task):
     """ELECTRA's pretraining: a generator replaces some tokens, and the encoder learns to detect them.
 
     `fit` and `evaluate` take raw text without labels. The objective hides some tokens. The generator, a `MaskedLM`,
@@ -56,7 +73,8 @@ class ReplacedTokenDetection(SelfSupervised, Task):
         keras_transfer.encoders.BertEncoder(9, num_layers=num_layers, num_heads=2, hidden_dim=8, intermediate_dim=16)
         for num_layers in (1, 2)
     )
-    model = keras_transfer.tasks.ReplacedTokenDetection(large, preprocessor, keras_transfer.tasks.MaskedLM(small))
+    generator = keras_transfer.tasks.MaskedLM(small)
+    model = keras_transfer.tasks.ReplacedTokenDetection(large, preprocessor, generator=generator)
     model.compile(keras_transfer.adaptation.FusedAdamW(1e-4))
     model.fit(["The film begins", "The film ends"])
     model.detect(["The the ends"])
@@ -65,12 +83,13 @@ class ReplacedTokenDetection(SelfSupervised, Task):
     Source: https://arxiv.org/abs/2003.10555
     """
 
-    head_name = "replaced_token"
+    checkpoint_head = TaskHead(name="replaced_token", check_encoder=check_reads_ahead)
 
     def __init__(
         self,
         encoder,
         preprocessor=None,
+        *,
         generator=None,
         objective=None,
         discriminator_weight=50.0,
@@ -78,7 +97,7 @@ class ReplacedTokenDetection(SelfSupervised, Task):
         name=None,
     ):
         # === Layers ===
-        self.check_encoder(encoder)
+        check_reads_ahead(encoder)
         table, sequence = tokens_of(encoder)
         if generator is not None and (
             not isinstance(generator, MaskedLM) or generator.output.shape[-1] != table.input_dim
@@ -100,12 +119,15 @@ class ReplacedTokenDetection(SelfSupervised, Task):
         logits = keras.layers.Dense(1, kernel_initializer=initializer.clone(), dtype="float32", name="logits")
 
         # === Functional model ===
-        super().__init__(encoder, preprocessor, ops.squeeze(logits(dense(sequence)), -1), name)
+        objective = TokenMasking(mask_token_rate=0.85, random_token_rate=0.0) if objective is None else objective
+        reader = HiddenTokenReader(preprocessor, type(self).__name__, "detect", reads_masks=False)
+        labels = ReplacedTokens(objective, table.input_dim)
+        super().__init__(encoder, ops.squeeze(logits(dense(sequence)), -1), reader, labels, name=name)
 
         # === Config ===
         self.generator = generator
         self.sample_tokens = SampleTokens(dtype="float32", name="sample_tokens")
-        self.objective = TokenMasking(mask_token_rate=0.85, random_token_rate=0.0) if objective is None else objective
+        self.objective = objective
         self.discriminator_weight = discriminator_weight
         self.activation = activation
         self.parts = [keras.metrics.Mean(name=part) for part in ("generator_loss", "discriminator_loss", "accuracy")]
@@ -121,21 +143,6 @@ class ReplacedTokenDetection(SelfSupervised, Task):
         token_ids = self.sample_tokens(inputs["token_ids"], inputs["mask_positions"], predicted)
         logits = super().call({**inputs, "token_ids": token_ids}, training=training, mask=mask)
         return {"generator": predicted, "token_ids": token_ids, "discriminator": logits}
-
-    def default_loss(self):
-        return None  # `compute_loss` computes the loss.
-
-    def default_metrics(self):
-        return None
-
-    def compile(self, optimizer="auto", loss="auto", metrics="auto", **kwargs):
-        """Configures training as `Task.compile` does, with the loss and the metrics of the task only."""
-        if loss not in ("auto", None) or metrics not in ("auto", None):
-            raise ValueError(
-                "`ReplacedTokenDetection` has its own loss and metrics. Leave `loss` and `metrics` out. "
-                f"Received: loss={loss!r}, metrics={metrics!r}"
-            )
-        super().compile(optimizer, loss=None, metrics=None, **kwargs)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Returns the loss of the generator plus the weighted loss of the discriminator."""
@@ -169,17 +176,9 @@ class ReplacedTokenDetection(SelfSupervised, Task):
 
     # === Prediction ===
 
-    def encode_batch(self, texts):
-        """Returns the encoder's inputs of raw text, padded to the longest."""
-        require_preprocessor(self)
-        inputs = encode_texts(self, [texts] if isinstance(texts, (str, bytes)) else texts)
-        return for_backend(inputs)
-
-    def predict(self, x, **kwargs):
-        """Returns the logits of prepared data. For texts, use `detect`."""
-        if self.is_raw(x):
-            raise ValueError(f"`predict` takes prepared inputs. Use `detect(texts)` for texts. Received: {x!r:.100}")
-        return super().predict(x, **kwargs)
+    def predict_on_batch(self, x):
+        """Returns the outputs for one batch of prepared data, or of raw text as in a call of the model."""
+        return super().predict_on_batch(self.reader.inputs(x) if self.reader.accepts(x) else x)
 
     def detect(self, texts, batch_size=32):
         """Returns the tokens of texts, each with the probability that it was replaced.
@@ -194,13 +193,13 @@ class ReplacedTokenDetection(SelfSupervised, Task):
         Raises:
             ValueError: If `texts` are not text, or if the task has no preprocessor.
         """
-        require_preprocessor(self)
-        if not self.is_raw(texts) or isinstance(texts, tuple):
+        self.reader.require()
+        if not self.reader.accepts(texts) or isinstance(texts, tuple):
             raise ValueError(f"`texts` must be a list of strings. Received: {type(texts).__name__}")
         texts, answers, special = to_list(texts), [], self.preprocessor.special_ids
         special = [token for token in special if token != self.preprocessor.unk_id]
         for start in range(0, len(texts), batch_size):
-            inputs = self.encode_batch(texts[start : start + batch_size])
+            inputs = self.reader.inputs(texts[start : start + batch_size])
             values = np.asarray(ops.convert_to_numpy(ops.sigmoid(super().predict_on_batch(inputs))))
             ids = np.asarray(inputs["token_ids"])
             words = np.asarray(self.preprocessor.to_tokens(inputs["token_ids"])).astype(str)
@@ -225,7 +224,7 @@ class ReplacedTokenDetection(SelfSupervised, Task):
         signatures = super().signatures(pairs)
 
         def detect(text):
-            inputs = self.encode_batch(text)
+            inputs = self.reader.inputs(text)
             real = inputs["padding_mask"] == 1
             probability = ops.where(real, ops.sigmoid(self(inputs, training=False)), 0.0)
             token = self.preprocessor.to_tokens(ops.where(real, inputs["token_ids"], -1))

@@ -3,7 +3,6 @@
 import numpy as np
 
 from keras_transfer.generation import generation_defaults
-from keras_transfer.tasks.inputs import require_preprocessor
 from keras_transfer.text.base import is_text, to_list
 from keras_transfer.text.preprocessors import TokenPreprocessor
 
@@ -12,7 +11,7 @@ def token_rows(task, texts, end=False):
     """Returns the ids of texts as a list of integer arrays, with the tokens that the preprocessor puts before them.
 
     Args:
-        task: `Task`.
+        task: `Task` or its reader.
         texts: List of strings.
         end: Boolean. Whether to add the tokens that the preprocessor puts after them. Defaults to `False`.
 
@@ -54,7 +53,7 @@ def token_preprocessor(task):
     Raises:
         ValueError: If there is none, or if it has no tokenizer.
     """
-    require_preprocessor(task)
+    getattr(task, "reader", task).require()
     if not isinstance(task.preprocessor, TokenPreprocessor):
         raise ValueError(
             "This method needs a `text.TokenPreprocessor`, which has a tokenizer. "

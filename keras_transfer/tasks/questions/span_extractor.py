@@ -1,7 +1,6 @@
 """The part of a context that answers a question."""
 
 import numbers
-from collections.abc import Mapping
 
 import keras
 import numpy as np
@@ -14,18 +13,18 @@ from keras_transfer.batches import (
     check_span_preprocessor,
     context_windows,
     lengths_for,
-    span_batches,
     span_columns,
     take_characters,
     window_distance,
     windows_in_memory,
 )
-from keras_transfer.layers.attention import HIDDEN
+from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.layers.basic import Dropout, serialize_activation
 from keras_transfer.layers.heads import PositionLogits
 from keras_transfer.tasks.base import Signature, Task, check_numbers
 from keras_transfer.tasks.heads import encode_mixed, hidden_vectors
-from keras_transfer.tasks.inputs import require_preprocessor, texts_of_stream, to_array, to_numpy
+from keras_transfer.tasks.questions.span_reader import SpanReader
+from keras_transfer.tasks.questions.spans import Spans
 
 _SEARCHED = 64  # Number of questions whose answers are searched at once.
 _COLUMNS = ("score", "start", "end", "found")
@@ -86,22 +85,21 @@ class SpanExtractor(Task):
     Source: Devlin et al. 2019, "BERT", sections 4.2 and 4.3. https://arxiv.org/abs/1810.04805
     """
 
-    head_name = "span"
-    takes_class_weight = False
-    word_level = True
+    checkpoint_head = TaskHead(name="span", word_level=True)
 
     def __init__(
         self,
         encoder,
         preprocessor=None,
+        *,
         doc_stride=None,
+        overlap=None,
         max_answer_length=30,
         no_answer_threshold=None,
         dropout=0.0,
-        name=None,
         hidden_activation=None,
         hidden_norm=False,
-        overlap=None,
+        name=None,
     ):
         # === Layers ===
         encoded, _ = encode_mixed(encoder, scalar_mix=False)
@@ -137,7 +135,8 @@ class SpanExtractor(Task):
         vectors = hidden_vectors(encoded.sequence, encoder, hidden_activation, hidden_norm)
         outputs = positions(dense(head_dropout(vectors)), answer_mask)
         inputs = {**encoder.input, "answer_mask": answer_mask}
-        super().__init__(encoder, preprocessor, outputs, name, inputs=inputs)
+        reader = SpanReader(preprocessor, doc_stride, overlap)
+        super().__init__(encoder, outputs, reader, Spans(), inputs=inputs, name=name)
 
         # === Config ===
         self.doc_stride = doc_stride
@@ -148,98 +147,13 @@ class SpanExtractor(Task):
         self.hidden_activation = hidden_activation
         self.hidden_norm = hidden_norm
 
-    # === Loss, metrics and labels ===
-
-    def default_loss(self):
-        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-
-    def default_metrics(self):
-        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
-
-    def check_labels(self, labels):
-        labels = to_numpy(labels) if ops.is_tensor(labels) else labels
-        if getattr(getattr(labels, "dtype", None), "kind", "O") == "O":
-            return  # `span_batches` checks answers.
-        _checked_positions(labels)
-
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Computes the loss as Keras does. Weights [batch] apply to both positions."""
         if sample_weight is not None and len(sample_weight.shape) == 1:  # Only prepared data have these.
             sample_weight = ops.repeat(ops.convert_to_tensor(sample_weight)[:, None], 2, axis=1)
         return super().compute_loss(x, y, y_pred, sample_weight, training)
 
-    # === Data ===
-
-    def make_targets(self, dataset):
-        """Returns the dataset unchanged.
-
-        Raises:
-            ValueError: If the answer of a row in memory begins or ends where `answer_mask` is 0.
-        """
-        if isinstance(dataset, Batches) and dataset.has_labels and "answer_mask" in dataset.inputs:
-            _checked_positions(dataset.labels, dataset.inputs["answer_mask"])
-        return dataset
-
-    def _one_batch(self, method, x, y, sample_weight):
-        if y is not None and isinstance(x, Mapping):
-            y = _checked_positions(y, x.get("answer_mask"))
-        return super()._one_batch(method, x, y, sample_weight)
-
-    def raw_columns(self, x):
-        return span_columns(x)
-
-    def make_batches(self, x, y, batch_size, shuffle, sample_weight):
-        return span_batches(
-            x,
-            y,
-            preprocessor=self.preprocessor,
-            batch_size=batch_size,
-            shuffle=shuffle,
-            sample_weight=sample_weight,
-            doc_stride=self.doc_stride,
-            overlap=self.overlap,
-        )
-
-    def prepare_stream(self, dataset):
-        if texts_of_stream(dataset):
-            raise ValueError(
-                "A `tf.data.Dataset` must contain ids. For questions, contexts and answers, use `text.span_batches("
-                "(questions, contexts), answers, preprocessor=model.preprocessor)` instead. "
-                f"Received: {dataset.element_spec}"
-            )
-        return dataset
-
-    def encode_batch(self, texts):
-        raise ValueError(
-            "A `SpanExtractor` can be called on prepared inputs only, since a long context has several rows. Use "
-            f"`answer(questions, contexts)`. Received: {texts!r:.100}"
-        )
-
     # === Prediction ===
-
-    def predict(self, x, **kwargs):
-        """Returns the logits of prepared data, [rows, 2, length]. For questions and contexts, use `answer`."""
-        self._check_prepared(x)
-        return super().predict(x, **kwargs)
-
-    def predict_on_batch(self, x):
-        """Returns what `predict` returns, for one batch."""
-        self._check_prepared(x)
-        return super().predict_on_batch(x)
-
-    def _check_prepared(self, x):
-        if self.is_raw(x):
-            raise ValueError(
-                "`predict` takes prepared inputs, with `answer_mask`. Use `answer(questions, contexts)` for texts. "
-                f"Received: {x!r:.100}"
-            )
-
-    def predict_in_order(self, data, predict):
-        # The batches of each length have outputs of another length.
-        logits = np.full((len(data.inputs["answer_mask"]), 2, data.inputs["answer_mask"].shape[1]), HIDDEN, "float32")
-        for part, found in predict.parts(data):
-            logits[part.order, :, : found.shape[2]] = found
-        return logits[np.unique(data.order)]
 
     def answer(self, questions, contexts, n_best=None, batch_size=32, verbose=0):
         """Returns the parts of contexts that answer questions.
@@ -271,7 +185,7 @@ class SpanExtractor(Task):
         model.answer("Who?", "Ann ran home.", n_best=3)[0]["text"]  # not trained yet
         ```
         """
-        require_preprocessor(self)
+        self.reader.require()
         if n_best is not None and (not isinstance(n_best, (int, np.integer)) or n_best < 1):
             raise ValueError(f"`n_best` must be an integer of at least 1, or None. Received: n_best={n_best!r}")
         is_single = isinstance(questions, (str, bytes))
@@ -359,38 +273,3 @@ class SpanExtractor(Task):
             config = {**config, "doc_stride": config["stride"]}
             del config["stride"]
         return super().from_config(config, custom_objects)
-
-
-def _checked_positions(labels, answer_mask=None):
-    """Returns labels of prepared data as an array [rows, 2].
-
-    Raises:
-        ValueError: If they are not positions, or not positions where `answer_mask` is 1.
-    """
-    try:
-        labels = to_array(labels)
-    except ValueError:  # answers, some of which are None
-        labels = np.array(labels, object)
-    if labels.ndim != 2 or labels.shape[1] != 2 or labels.dtype.kind not in "iu" or (labels < 0).any():
-        raise ValueError(
-            "Answers must be a list of `(text, start)` or None. Labels of prepared data must be the positions of "
-            "the first and of the last token, integers [batch, 2] of at least 0. "
-            f"Received: {labels.dtype} of shape {labels.shape}"
-        )
-    if answer_mask is None:
-        return labels
-    mask = to_numpy(answer_mask)
-    if len(mask) != len(labels):
-        raise ValueError(
-            f"Inputs and labels must have the same number of rows. Received: {len(mask)} and {len(labels)}"
-        )
-    inside = np.minimum(labels, mask.shape[1] - 1).astype("int64")
-    wrong = np.argwhere((labels != inside) | (np.take_along_axis(mask, inside, axis=1) == 0))
-    if len(wrong):
-        row, column = wrong[0]
-        raise ValueError(
-            "Labels of prepared data must be positions where `answer_mask` is 1: the first one, for no answer, "
-            f"or those of the context. Received: {labels[row, column]} in row {row}, which has "
-            f"{mask.shape[1]} positions"
-        )
-    return labels

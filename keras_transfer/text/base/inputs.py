@@ -176,7 +176,7 @@ def as_column(values, name, count):
     try:
         values = np.asarray(values)
     except ValueError as error:
-        advice = " Convert lists of names with `model.encode_labels(labels)`." if name == "labels" else ""
+        advice = " Convert lists of names with `model.labels.encode(labels)`." if name == "labels" else ""
         raise ValueError(f"The {name} must be an array.{advice} Received: rows of different lengths") from error
     if values.ndim == 0 or len(values) != count:
         received = f"{len(values)} {name}" if values.ndim else repr(values.item())

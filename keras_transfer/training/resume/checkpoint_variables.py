@@ -9,7 +9,7 @@ def variables_of(model):
     """Returns a dict from unique names to the variables of a model, its optimizer and its metrics, and its heads."""
     owners = {"model": model.variables, "optimizer": model.optimizer.variables, "metrics": model.metrics_variables}
     found = {f"{kind}/{i}/{v.path}": v for kind, variables in owners.items() for i, v in enumerate(variables)}
-    heads = getattr(model, "adapter_heads", {})
+    heads = model.head_adapters.heads if hasattr(model, "head_adapters") else {}
     return found | {f"heads/{name}/{i:03d}": value for name, values in heads.items() for i, value in enumerate(values)}
 
 
@@ -30,7 +30,7 @@ def restore_variables(model, stored, metrics):
     for name in sorted(theirs["heads"]):
         heads.setdefault(name.split("/", 1)[1].rpartition("/")[0], []).append(stored.read(name))
     if heads:
-        model.adapter_heads.update(heads)
+        model.head_adapters.heads.update(heads)
 
 
 def _by_kind(tensors):

@@ -25,15 +25,15 @@ def encoder(cls=BertEncoder, **options):
 
 
 def classifier(cls=BertEncoder):
-    return TextClassifier(encoder(cls), 2, dropout=0.0)
+    return TextClassifier(encoder(cls), num_classes=2, dropout=0.0)
 
 
 def mixed(encoder):
-    return TextClassifier(encoder, 2, scalar_mix=True)
+    return TextClassifier(encoder, num_classes=2, scalar_mix=True)
 
 
 def tagger():
-    return TokenClassifier(encoder(RobertaEncoder), ["A", "B"], dropout=0.0)
+    return TokenClassifier(encoder(RobertaEncoder), label_names=["A", "B"], dropout=0.0)
 
 
 def language_model():

@@ -162,7 +162,7 @@ def test_a_file_of_an_encoder_with_other_settings_is_refused(setting, tmp_path):
     file = kt.save_adapters(kt.add_adapters(models.classifier(), "lora:r=2"), tmp_path / "a")
     [(name, value)], encoder = setting.items(), models.encoder(**setting)
     encoder.set_weights(models.encoder().get_weights())
-    for other in (encoder, TextClassifier(encoder, 2)):
+    for other in (encoder, TextClassifier(encoder, num_classes=2)):
         with pytest.raises(ValueError, match=f"same weights but other settings.*Received: {name}={value!r} .file: "):
             kt.load_adapters(other, file)
 

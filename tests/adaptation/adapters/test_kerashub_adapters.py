@@ -40,7 +40,7 @@ def backbone(name="Bert", **options):
 
 
 def classifier(name="Bert"):
-    return TextClassifier(backbone(name), 2, dropout=0.0)
+    return TextClassifier(backbone(name), num_classes=2, dropout=0.0)
 
 
 def states(encoder):
@@ -95,7 +95,7 @@ def in_order(encoder):
 
 @pytest.mark.parametrize(("name", "cls"), [("Bert", BertEncoder), ("GPT2", GPT2Encoder)])
 def test_adapters_compute_what_they_compute_in_our_encoder(name, cls):
-    model = TokenClassifier(backbone(name), ["A", "B"])
+    model = TokenClassifier(backbone(name), label_names=["A", "B"])
     ours = twin(cls, model.encoder)
     np.testing.assert_allclose(states(model.encoder), states(ours), rtol=0, atol=1e-5)
     for spec in ("houlsby:3", "compacter:4,terms=2", kt.LoRA(2, targets=".*", magnitude=True), "ia3"):
@@ -155,12 +155,14 @@ def test_a_file_rebuilds_several_adapters_their_heads_and_the_state_of_the_optim
     "make",
     [
         lambda encoder: MaskedLM(encoder),
-        pytest.param(lambda encoder: TokenClassifier(encoder, ["A", "B"], scalar_mix=True), marks=pytest.mark.slow),
+        pytest.param(
+            lambda encoder: TokenClassifier(encoder, label_names=["A", "B"], scalar_mix=True), marks=pytest.mark.slow
+        ),
     ],
 )
 def test_all_tasks_over_a_backbone_share_save_and_remove_its_adapters(make):
     plain = backbone()
-    first, other, before = TextClassifier(plain, 2), make(plain), states(plain)
+    first, other, before = TextClassifier(plain, num_classes=2), make(plain), states(plain)
     kt.add_adapters(first, ["houlsby:2", kt.LoRA(2, targets="output")])
     randomize(first)
     inputs = dict(models.INPUTS, mask_positions=np.array([[1], [2]], "int32"))
@@ -169,7 +171,7 @@ def test_all_tasks_over_a_backbone_share_save_and_remove_its_adapters(make):
     kt.set_active_adapter(other, "default")
     np.testing.assert_array_equal(outputs(save_and_load(other), inputs), outputs(other, inputs))
 
-    late = TextClassifier(plain, 2)
+    late = TextClassifier(plain, num_classes=2)
     del first
     with pytest.raises(ValueError, match="has adapters with this name"):
         kt.add_adapters(late, "lora")
@@ -179,7 +181,7 @@ def test_all_tasks_over_a_backbone_share_save_and_remove_its_adapters(make):
 
 
 def test_adapters_compute_in_the_dtype_of_the_backbone():
-    model = TextClassifier(backbone(dtype="mixed_bfloat16"), 2)
+    model = TextClassifier(backbone(dtype="mixed_bfloat16"), num_classes=2)
     before = outputs(model)
     kt.add_adapters(model, ["houlsby:2", kt.LoRA(2, targets=".*")])
     np.testing.assert_array_equal(outputs(model), before)
@@ -188,7 +190,7 @@ def test_adapters_compute_in_the_dtype_of_the_backbone():
 
 
 def test_the_dropout_of_the_backbone_stays():
-    model = TextClassifier(backbone(dropout=0.5), 2)
+    model = TextClassifier(backbone(dropout=0.5), num_classes=2)
     inputs = {name: models.INPUTS[name] for name in model.input}
     seeds = [(variable, np.array(ops.convert_to_numpy(variable))) for variable in model.variables]
     seeds = [(variable, value) for variable, value in seeds if "seed" in variable.path]
@@ -208,7 +210,7 @@ def test_the_dropout_of_the_backbone_stays():
 @pytest.mark.parametrize(("name", "options"), [("Llama", {}), ("Gemma", {"head_dim": 4})])
 def test_changes_of_dense_layers_work_in_blocks_of_any_class(name, options):
     sizes = {"num_layers": 2, "num_query_heads": 2, "num_key_value_heads": 1, "hidden_dim": 8, "intermediate_dim": 16}
-    model = TextClassifier(getattr(keras_hub.models, f"{name}Backbone")(20, **sizes, **options), 2)
+    model = TextClassifier(getattr(keras_hub.models, f"{name}Backbone")(20, **sizes, **options), num_classes=2)
     before = outputs(model)
     for spec, number in (
         (kt.LoRA(2, targets=["query", "value", "output", "gate", "outer"]), 2 * 5 * 2),
@@ -227,7 +229,7 @@ def test_changes_of_dense_layers_work_in_blocks_of_any_class(name, options):
 
 @pytest.mark.parametrize(("name", "options"), [("Albert", {"embedding_dim": 4}), ("DebertaV3", {"bucket_size": 4})])
 def test_layers_that_are_called_twice_can_have_adapters(name, options):
-    model = TextClassifier(backbone(name, **options), 2, dropout=0.0)
+    model = TextClassifier(backbone(name, **options), num_classes=2, dropout=0.0)
     before, lora = outputs(model), kt.LoRA(2, targets=".*")
     kt.add_adapters(model, ["houlsby:2", lora] if name == "Albert" else lora)
     np.testing.assert_array_equal(outputs(model), before)
@@ -338,7 +340,7 @@ def test_an_export_takes_raw_text_and_picks_the_adapters_of_each_row(tmp_path):
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", *(f"w{i}" for i in range(13))]
     tokenizer = keras_hub.models.BertTokenizer(vocabulary=words, lowercase=True)
     preprocessor = keras_hub.models.BertTextClassifierPreprocessor(tokenizer, sequence_length=8)
-    model = TextClassifier(backbone(), 2, preprocessor, dropout=0.0)
+    model = TextClassifier(backbone(), preprocessor, num_classes=2, dropout=0.0)
     texts, expected = ["good bad", "bad"], {}
     for name in ("houlsby", "lora"):
         randomize(kt.add_adapters(model, name, name=name), name)

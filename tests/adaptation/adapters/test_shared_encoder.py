@@ -16,7 +16,7 @@ CHANGED = "changed through another task"
 
 def two_tasks():
     encoder = models.encoder()
-    return [TextClassifier(encoder, 2, dropout=0.0, name=name) for name in ("first", "second")]
+    return [TextClassifier(encoder, num_classes=2, dropout=0.0, name=name) for name in ("first", "second")]
 
 
 def head(model):

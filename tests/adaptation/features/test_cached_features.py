@@ -184,7 +184,7 @@ def test_a_causal_language_model_trains_on_cached_features():
 
 
 def test_dropout_in_the_lower_part_is_off_and_a_warning_names_it(caplog):
-    model = TextClassifier(tiny.encoder(num_layers=2, dropout=0.1), 2, tiny.preprocessor(), dropout=0.5)
+    model = TextClassifier(tiny.encoder(num_layers=2, dropout=0.1), tiny.preprocessor(), num_classes=2, dropout=0.5)
     freeze(model, below="block_1")
     upper, features = cache_features(model, cached.texts(model), below="block_1", verbose=0)
     assert "Dropout below 'block_1' is off" in caplog.text and "'block_0'" in caplog.text

@@ -17,7 +17,7 @@ def small():
     """A task with dropout, the same each time."""
     keras.utils.set_random_seed(0)
     encoder = tiny.encoder(num_layers=1, dropout=0.3)
-    return tiny.TextClassifier(encoder, 2, preprocessor=tiny.preprocessor(sequence_length=16), dropout=0.3)
+    return tiny.TextClassifier(encoder, num_classes=2, preprocessor=tiny.preprocessor(sequence_length=16), dropout=0.3)
 
 
 def set_weights(model):

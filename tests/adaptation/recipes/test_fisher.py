@@ -359,10 +359,8 @@ def test_a_file_of_another_format_is_an_error(tmp_path, content):
 def test_only_the_drawn_samples_of_raw_text_are_prepared(monkeypatch):
     texts, labels = tiny.examples(16)
     model, seen = tiny.classifier(), []
-    prepare = type(model).make_batches
-    monkeypatch.setattr(
-        type(model), "make_batches", lambda self, x, *rest: seen.append(len(x)) or prepare(self, x, *rest)
-    )
+    prepare = model.reader.batches
+    monkeypatch.setattr(model.reader, "batches", lambda x, *rest: seen.append(len(x)) or prepare(x, *rest))
     estimate_fisher(model, texts, labels, empirical=True, samples=3, seed=0)
     estimate_fisher(model, texts, samples=3, seed=0)
     assert seen == [3, 3]

@@ -231,7 +231,10 @@ def test_the_page_shortens_long_labels_and_lets_the_browser_choose_the_direction
 
 def test_a_report_requires_a_classifier_and_at_least_one_row():
     model = of_vectors()
-    for task in (TextRegressor(model.encoder, 2, model.preprocessor), TextEmbedder(model.encoder, model.preprocessor)):
+    for task in (
+        TextRegressor(model.encoder, model.preprocessor, num_targets=2),
+        TextEmbedder(model.encoder, model.preprocessor),
+    ):
         with pytest.raises(ValueError, match=f"requires a classifier.* Received: {type(task).__name__}"):
             report(task, ["good", "bad"], [0, 1])
     with pytest.raises(ValueError, match="must have at least one row. Received: no rows"):

@@ -74,7 +74,7 @@ def test_transformers_loads_a_new_head_with_its_names(cls, transformers, tmp_pat
     model = cls(BertEncoder(len(WORDS), **SMALL), preprocessor=BertPreprocessor(WORDS, sequence_length=8), **labels)
     model.save_pretrained(tmp_path / "saved")
     inputs = {name: np.array(value) for name, value in model.preprocessor(["the film was good", "so bad"]).items()}
-    config, expected = logits_of_theirs(transformers, cls.head_name, tmp_path / "saved", inputs)
+    config, expected = logits_of_theirs(transformers, cls.checkpoint_head.name, tmp_path / "saved", inputs)
     if labels:
         assert config.id2label == dict(enumerate(labels["label_names"]))
         assert config.label2id == {name: i for i, name in enumerate(labels["label_names"])}

@@ -249,17 +249,23 @@ def test_a_head_that_transformers_would_compute_otherwise_is_not_written(tmp_pat
     encoder, folder = BertEncoder(**SMALL), tmp_path / "saved"
     advice = r"encoder alone with `model.encoder.save_pretrained\(folder, model.preprocessor\)`.*Received: "
     for model, received in (
-        (TextClassifier(encoder, 2, pooling="mean"), "pooling='pooled'.*pooling='mean'"),
-        (TextClassifier(encoder, 2, hidden_activation="tanh"), "hidden_activation=None.*hidden_activation='tanh'"),
+        (TextClassifier(encoder, num_classes=2, pooling="mean"), "pooling='pooled'.*pooling='mean'"),
+        (
+            TextClassifier(encoder, num_classes=2, hidden_activation="tanh"),
+            "hidden_activation=None.*hidden_activation='tanh'",
+        ),
         (MaskedLM(encoder, activation="relu"), "activation='gelu'.*activation='relu'"),
         (MaskedLM(encoder, use_bias=False), "use_bias=True.*use_bias=False"),
-        (TokenClassifier(encoder, NAMES, hidden_activation="gelu"), "hidden_activation=None.*hidden_activation='gelu'"),
+        (
+            TokenClassifier(encoder, label_names=NAMES, hidden_activation="gelu"),
+            "hidden_activation=None.*hidden_activation='gelu'",
+        ),
     ):
         expected, got = received.split(".*")
         with pytest.raises(CheckpointError, match=f"only if it has {expected}.*{advice}{got}"):
             model.save_pretrained(folder)
     with pytest.raises(CheckpointError, match="cannot be written with its `scalar_mix`"):
-        TokenClassifier(encoder, NAMES, scalar_mix=True).save_pretrained(folder)
+        TokenClassifier(encoder, label_names=NAMES, scalar_mix=True).save_pretrained(folder)
     assert not folder.exists()
 
 

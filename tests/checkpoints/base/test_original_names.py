@@ -13,7 +13,7 @@ from keras_transfer.tasks import CausalLM, MaskedLM, ReplacedTokenDetection
 
 FILE = pathlib.Path(__file__).parents[2] / "references" / "original_names.json"
 ORIGINALS = json.loads(FILE.read_text())
-TASKS = {task.head_name: task for task in (CausalLM, MaskedLM, ReplacedTokenDetection)}
+TASKS = {task.checkpoint_head.name: task for task in (CausalLM, MaskedLM, ReplacedTokenDetection)}
 
 
 def expand(tensors):

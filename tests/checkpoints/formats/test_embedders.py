@@ -18,7 +18,7 @@ SETTINGS = ("dense", "truncate_dim", "prompts", "default_prompt_name")
 @pytest.mark.core
 @pytest.mark.parametrize(("pooling", "normalize"), [("first", False), ("max", True)])
 def test_the_pooling_of_the_task_is_written_whatever_the_encoder_has(pooling, normalize, tmp_path, eagerly):
-    model = TextEmbedder(encoder(pooling="mean"), preprocessor(), pooling, normalize)
+    model = TextEmbedder(encoder(pooling="mean"), preprocessor(), pooling=pooling, normalize=normalize)
     model.save_pretrained(tmp_path / "saved")
     again = TextEmbedder.from_pretrained(tmp_path / "saved")
     assert (again.pooling, again.normalize) == (pooling, normalize)
@@ -31,7 +31,7 @@ def test_the_pooling_of_the_task_is_written_whatever_the_encoder_has(pooling, no
 def test_what_a_folder_cannot_contain_is_an_error_and_writes_nothing(tmp_path):
     for pooling in ("pooled", "concat"):
         with pytest.raises(CheckpointError, match=rf"the poolings \['first', 'last',.*pooling='{pooling}'"):
-            TextEmbedder(encoder(), preprocessor(), pooling).save_pretrained(tmp_path / "saved")
+            TextEmbedder(encoder(), preprocessor(), pooling=pooling).save_pretrained(tmp_path / "saved")
     elu = TextEmbedder(encoder(), preprocessor(), dense=[{"units": 4, "activation": "elu"}])
     with pytest.raises(CheckpointError, match="the activations .*'tanh'.*Received: activation='elu' in `dense`"):
         elu.save_pretrained(tmp_path / "saved")
@@ -46,7 +46,7 @@ def with_everything():
     return TextEmbedder(
         encoder(),
         preprocessor(),
-        "weighted_mean",
+        pooling="weighted_mean",
         normalize=True,
         dense=[{"units": 12, "activation": "tanh"}, {"units": 8, "use_bias": False}],
         truncate_dim=6,

@@ -123,7 +123,7 @@ def test_the_preprocessor_is_saved_with_the_encoder(options, tmp_path):
 
 def test_a_task_is_saved_as_a_checkpoint_for_other_tasks(tmp_path):
     preprocessor = BertPreprocessor(VOCABULARY, sequence_length=6)
-    task = TextClassifier(BertEncoder(**SMALL, attention_dropout=0.1), 2, preprocessor=preprocessor)
+    task = TextClassifier(BertEncoder(**SMALL, attention_dropout=0.1), num_classes=2, preprocessor=preprocessor)
     task.save_pretrained(tmp_path / "saved")
     again = TextClassifier.from_pretrained(tmp_path / "saved", num_classes=3, head="new")
     assert_same_outputs(again.encoder, task.encoder)
@@ -162,7 +162,7 @@ def test_a_preprocessor_that_the_checkpoint_cannot_hold_is_an_error(preprocessor
 def test_a_task_over_an_encoder_without_a_format_is_an_error(tmp_path):
     task = TextClassifier(
         TransformerEncoder(12, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16, max_sequence_length=10),
-        2,
+        num_classes=2,
         preprocessor=None,
     )
     with pytest.raises(CheckpointError, match="cannot be written as a checkpoint.*Received: TransformerEncoder"):

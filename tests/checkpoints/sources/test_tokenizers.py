@@ -66,7 +66,7 @@ def test_raw_text_reaches_the_encoder_with_exactly_its_inputs(name, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": name, **record.configuration(encoder)}))
     FOLDERS[name](tmp_path)
     preprocessor = load_preprocessor(tmp_path, sequence_length=8)
-    model = TextClassifier(encoder, 2, preprocessor)
+    model = TextClassifier(encoder, preprocessor, num_classes=2)
     inputs = {key: np.asarray(value) for key, value in preprocessor(["the film", "a"]).items()}
     assert inputs.keys() == encoder.input.keys()
     long, short = inputs["padding_mask"].sum(1)

@@ -31,7 +31,7 @@ def test_all_layers_are_the_same_block():
 
 
 def test_the_shared_block_of_a_classifier_is_one_layer_group():
-    groups = layer_groups(TextClassifier(AlbertEncoder(**SMALL), 2))
+    groups = layer_groups(TextClassifier(AlbertEncoder(**SMALL), num_classes=2))
     assert [group.name for group in groups] == ["embeddings", "block_0", "pooler", "head"]
 
 

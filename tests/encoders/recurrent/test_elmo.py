@@ -103,7 +103,7 @@ def arrays(inputs):
 def classifier(**options):
     keras.utils.set_random_seed(0)
     encoder = ElmoEncoder(**SIZES, **options)
-    return TextClassifier(encoder, 2, preprocessor=ElmoPreprocessor(sequence_length=6), dropout=0.0)
+    return TextClassifier(encoder, num_classes=2, preprocessor=ElmoPreprocessor(sequence_length=6), dropout=0.0)
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ def test_a_bert_like_module_has_the_names_of_the_protocol(bert_module):
 def test_the_layer_groups_follow_from_the_names_of_variables(bert_module):
     expected = ["embeddings", "layer_0", "layer_1", "pooler"]
     assert [group.name for group in layer_groups(HubLayer(bert_module))] == expected
-    model = TextClassifier(HubEncoder(bert_module), 2)
+    model = TextClassifier(HubEncoder(bert_module), num_classes=2)
     groups = layer_groups(model)
     assert [(group.name, group.pretrained) for group in groups] == [
         *((name, True) for name in expected),
@@ -60,7 +60,7 @@ def test_only_the_lower_layers_of_a_module_are_frozen(bert_module):
 
 
 def test_a_user_can_define_other_groups(bert_module):
-    model = TextClassifier(HubEncoder(bert_module), 2)
+    model = TextClassifier(HubEncoder(bert_module), num_classes=2)
     groups = layer_groups(model, groups=[("lower", "embeddings|layer_0/"), ("upper", "layer_1/")])
     assert [group.name for group in groups] == ["lower", "upper", "pooler", "head"]
     assert [group.depth for group in groups] == [0, 1, 2, 3]

@@ -112,7 +112,7 @@ def test_a_fine_tuned_classifier_survives_keras_files_and_export(trained, tmp_pa
 
 
 def test_a_task_with_the_module_is_served(module, frozen, tmp_path):
-    model = TextClassifier(HubEncoder(module), 2)
+    model = TextClassifier(HubEncoder(module), num_classes=2)
     export(model, tmp_path / "served", label_names=["statement", "question"])
     served = tf.saved_model.load(str(tmp_path / "served")).signatures
     texts = tf.constant(TEXTS)

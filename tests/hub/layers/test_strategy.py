@@ -64,7 +64,7 @@ def trained(build, module, inputs):
 
 
 def task(module):
-    model = TextClassifier(HubEncoder(module), 2, dropout=0.0)
+    model = TextClassifier(HubEncoder(module), num_classes=2, dropout=0.0)
     model.compile(keras.optimizers.SGD(0.1), run_eagerly=is_alone())
     return model
 

@@ -27,7 +27,7 @@ class Learnt:
         if kind != "text":
             preprocessor = HubPreprocessor(shutil.copytree(preprocessing, folder / "preprocessing"))
         pooling = "mean" if of_2019 else None  # the first token of this module does not depend on the others
-        self.model = TextClassifier(encoder, 2, preprocessor=preprocessor, pooling=pooling)
+        self.model = TextClassifier(encoder, num_classes=2, preprocessor=preprocessor, pooling=pooling)
         self.model.compile(keras.optimizers.Adam(0.03), run_eagerly=of_2019)  # whose graph takes long to trace
         self.before = {weight.path: weight.numpy() for weight in self.model.weights}
         self.losses = [self.model.evaluate(TEXTS, LABELS, verbose=0)[0]]
@@ -87,7 +87,7 @@ def test_a_module_moved_out_of_its_archive_is_loaded_without_the_archive_s_check
     archive = tmp_path / "module.tar.gz"
     archive.write_bytes(pack_folder(text_module))
     encoder = HubEncoder(archive, sha256=sha256(archive.read_bytes()))
-    TextClassifier(encoder, 2).save(tmp_path / "model.keras")
+    TextClassifier(encoder, num_classes=2).save(tmp_path / "model.keras")
     archive.unlink()
     with kt.hub.moved_handles({str(archive): str(text_module)}):
         loaded = keras.saving.load_model(tmp_path / "model.keras", safe_mode=False)
@@ -97,8 +97,8 @@ def test_a_module_moved_out_of_its_archive_is_loaded_without_the_archive_s_check
 def test_pooling_and_pairs_with_a_text_embedding_are_an_error(text_module):
     encoder = HubEncoder(text_module)
     with pytest.raises(ValueError, match="has only a pooled output.*Received: pooling='mean'"):
-        TextClassifier(encoder, 2, pooling="mean")
-    model = TextClassifier(encoder, 2)
+        TextClassifier(encoder, num_classes=2, pooling="mean")
+    model = TextClassifier(encoder, num_classes=2)
     model.compile("sgd")
     with pytest.raises(ValueError, match="does not support pairs of texts. Received: "):
         model.fit((TEXTS, TEXTS), LABELS, verbose=0)

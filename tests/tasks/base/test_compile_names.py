@@ -21,7 +21,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def regressor(model):
-    return TextRegressor(model.encoder, 1, model.preprocessor)
+    return TextRegressor(model.encoder, model.preprocessor, num_targets=1)
 
 
 @pytest.mark.core
@@ -46,11 +46,11 @@ def test_names_of_metrics_depend_on_the_task(model, regressor):
     regressor.compile("sgd", metrics=["spearman_correlation", "mae"], run_eagerly=EAGER)
     found = regressor.evaluate(TEXTS, [0.1, 0.5, 0.3], verbose=0, return_dict=True)
     assert set(found) == {"loss", "spearman_correlation", "mae"}
-    several = TextClassifier(model.encoder, 2, model.preprocessor, multi_label=True)
+    several = TextClassifier(model.encoder, model.preprocessor, num_classes=2, multi_label=True)
     several.compile("sgd", metrics={"logits": ["f1", "accuracy"]}, weighted_metrics=["auc"], run_eagerly=EAGER)
     assert {"f1", "auc"} <= set(several.evaluate(TEXTS, [[0, 1], [1, 0], [1, 1]], verbose=0, return_dict=True))
     words = tagger("vectors")
-    assert "entity_f1" in words.named_metrics()
+    assert "entity_f1" in words.labels.named_metrics()
 
 
 @pytest.mark.core

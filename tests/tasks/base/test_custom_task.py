@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 
 from keras_transfer.tasks import Task
-from tests.helpers import EAGER
+from keras_transfer.tasks.inputs import ClassNames, Labels, NamedLabels, Numbers, Reader
 from tests.tasks.tiny import difference, encoder, preprocessor
+
+TEXTS = ["a b", "good", "bad"]
 
 
 @keras.saving.register_keras_serializable("mine")
@@ -14,7 +16,8 @@ class Mine(Task):
     """A head without arguments of its own, so the constructor has those of the base class."""
 
     def __init__(self, encoder, preprocessor=None, name=None):
-        super().__init__(encoder, preprocessor, keras.layers.Dense(2)(encoder.output["pooled_output"]), name)
+        outputs = keras.layers.Dense(2)(encoder.output["pooled_output"])
+        super().__init__(encoder, outputs, Reader(preprocessor), Labels(), name=name)
 
 
 def test_a_custom_task_is_saved_and_loaded_with_its_preprocessor(tmp_path):
@@ -25,26 +28,40 @@ def test_a_custom_task_is_saved_and_loaded_with_its_preprocessor(tmp_path):
 
 
 class Two(Task):
-    """A task with two outputs."""
+    """A class and a number for each text."""
 
-    def __init__(self, encoder, preprocessor):
+    def __init__(self, encoder, preprocessor, label_names, name=None):
+        labels = NamedLabels(topic=ClassNames(label_names), length=Numbers())
         pooled = encoder.output["pooled_output"]
-        heads = {name: keras.layers.Dense(2, name=name) for name in ("first", "second")}
-        super().__init__(encoder, preprocessor, {name: head(pooled) for name, head in heads.items()})
-
-    def check_labels(self, labels):
-        assert set(labels) == {"first", "second"}
+        outputs = {"topic": keras.layers.Dense(len(label_names), name="topic")(pooled)}
+        outputs["length"] = keras.layers.Dense(1, name="length")(pooled)
+        super().__init__(encoder, outputs, Reader(preprocessor), labels, name=name)
 
 
 @pytest.mark.core
-def test_a_task_with_several_outputs_trains():
+def test_a_task_with_two_heads_trains_on_named_labels_and_answers_in_their_terms():
     keras.utils.set_random_seed(0)
-    model = Two(encoder(), preprocessor())
-    loss = {name: keras.losses.SparseCategoricalCrossentropy(from_logits=True) for name in ("first", "second")}
-    model.compile("sgd", loss=loss, metrics=None, run_eagerly=EAGER)
-    inputs = {name: np.array(values) for name, values in model.preprocessor(["a b", "good"]).items()}
-    labels = {"first": np.array([0, 1]), "second": np.array([1, 1])}
+    model = Two(encoder(), preprocessor(), ["bad", "good"])
+    model.compile("sgd")
+    labels = {"topic": ["good", "bad", "good"], "length": [2.0, 1.0, 1.0]}
     before = model.get_weights()
-    assert np.isfinite(model.train_on_batch(inputs, labels)).all()
-    model.fit(((inputs, labels) for _ in range(1)), verbose=0)
+    history = model.fit(TEXTS, labels, batch_size=2, validation_data=(TEXTS, labels), verbose=0).history
+    assert {"topic_accuracy", "length_mean_absolute_error", "val_loss"} <= history.keys()
     assert all(difference([now], [then]) > 0 for now, then in zip(model.get_weights()[-4:], before[-4:]))
+    outputs = model.predict(TEXTS, batch_size=2, verbose=0)
+    alone = model.predict(TEXTS[1:2], verbose=0)
+    assert difference([outputs["topic"][1:2], outputs["length"][1:2]], [alone["topic"], alone["length"]]) < 1e-6
+    answers = model.labels.decode(outputs)
+    assert set(answers["topic"]) <= {"bad", "good"} and len(answers["length"]) == 3
+
+
+def test_wrong_labels_of_one_head_name_the_head():
+    model = Two(encoder(), preprocessor(), ["bad", "good"])
+    model.compile()
+    for labels, message in (
+        ({"topic": ["good", "odd", "bad"], "length": [1.0, 2.0, 3.0]}, "Labels of 'topic': .*'odd' at position 1"),
+        ({"topic": ["good", "bad", "bad"]}, r"a dict with the keys \['topic', 'length'\]. Received: .*\['topic'\]"),
+        (["good", "bad", "bad"], "a dict with the keys"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.fit(TEXTS, labels, verbose=0)

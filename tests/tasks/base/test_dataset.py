@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.tasks import TextClassifier, TokenClassifier
+from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import Batches, batches
 from tests.tasks.tagging.taggers import NAMES, tagger
 from tests.tasks.tiny import classifier, difference, examples
@@ -89,7 +89,7 @@ def test_an_encoder_may_take_one_array_or_a_list_of_them(structure, recwarn):
     inputs = inputs[:1] if structure == "one tensor" else inputs
     pooled = keras.layers.Dense(3)(keras.layers.Concatenate()(inputs) if len(inputs) > 1 else inputs[0])
     encoder = keras.Model(inputs if len(inputs) > 1 else inputs[0], {"pooled_output": pooled})
-    model = TextClassifier(encoder, 2)
+    model = TextClassifier(encoder, num_classes=2)
     random = np.random.default_rng(0)
     x = [random.normal(size=(5, 4)).astype("float32") for _ in inputs]
     x = x if len(x) > 1 else x[0]
@@ -100,10 +100,8 @@ def test_an_encoder_may_take_one_array_or_a_list_of_them(structure, recwarn):
 
 def test_the_data_are_prepared_once(monkeypatch):
     model, calls = tagger(), []
-    make = TokenClassifier.make_batches
-    monkeypatch.setattr(
-        TokenClassifier, "make_batches", lambda self, *arguments: [calls.append(1), make(self, *arguments)][1]
-    )
+    make = model.reader.batches
+    monkeypatch.setattr(model.reader, "batches", lambda *arguments: [calls.append(1), make(*arguments)][1])
     assert [row.shape for row in model.predict(WORDS, verbose=0)] == [(3, len(NAMES)), (1, len(NAMES))]
     assert len(calls) == 1
 

@@ -137,7 +137,7 @@ def test_labels_that_are_refused_before_a_step_leave_the_traced_functions():
 def test_a_wrong_label_that_was_only_read_ahead_does_not_hide_the_error_of_a_callback():
     class Fails(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
-            self.model.keep_error(ValueError("Invalid labels"))
+            self.model.kept_error = ValueError("Invalid labels")
             raise RuntimeError("The disk is full.")
 
     model = made(run_eagerly=True)

@@ -38,7 +38,7 @@ def predict(model, texts=TEXTS):
 def trained():
     """A classifier trained on raw texts, and the training's history."""
     keras.utils.set_random_seed(0)
-    model = tasks.TextClassifier(backbone(), 2, preprocessor(), dropout=0.0)
+    model = tasks.TextClassifier(backbone(), preprocessor(), num_classes=2, dropout=0.0)
     model.compile(keras.optimizers.Adam(0.02, beta_1=0.8))
     history = model.fit(TEXTS, LABELS, batch_size=4, epochs=60, verbose=0)
     return model, history.history
@@ -97,7 +97,7 @@ def test_a_keras_file_brings_back_optimizer_loss_and_metrics(trained):
 
 
 def test_frozen_weights_stay_frozen_after_loading():
-    model = tasks.TextClassifier(backbone(), 2, preprocessor())
+    model = tasks.TextClassifier(backbone(), preprocessor(), num_classes=2)
     model.encoder.get_layer("token_embedding").trainable = False
     loaded = save_and_load(model)
     frozen = [variable.path for variable in model.weights if not variable.trainable]
@@ -131,8 +131,8 @@ def test_a_preset_of_backbone_and_preprocessor_gives_the_same_predictions(traine
     model.preprocessor.save_to_preset(str(tmp_path))
     again = tasks.TextClassifier(
         keras_hub.models.BertBackbone.from_preset(str(tmp_path)),
-        2,
         keras_hub.models.BertTextClassifierPreprocessor.from_preset(str(tmp_path)),
+        num_classes=2,
     )
     again.get_layer("logits").set_weights(model.get_layer("logits").get_weights())
     np.testing.assert_array_equal(predict(again), predict(model))
@@ -175,7 +175,7 @@ def test_a_loaded_model_can_be_exported_with_pairs(trained, tmp_path, monkeypatc
 
 def test_a_preprocessor_that_is_too_long_for_the_backbone_is_an_error():
     with pytest.raises(ValueError, match="at most 16, the encoder's number of positions. Received: sequence_length=32"):
-        tasks.TextClassifier(backbone(), 2, preprocessor(sequence_length=32))
+        tasks.TextClassifier(backbone(), preprocessor(sequence_length=32), num_classes=2)
 
 
 def test_a_vocabulary_that_is_too_large_for_the_backbone_is_an_error():
@@ -183,4 +183,4 @@ def test_a_vocabulary_that_is_too_large_for_the_backbone_is_an_error():
         vocabulary_size=5, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=8, max_sequence_length=8
     )
     with pytest.raises(ValueError, match="which has 5 rows. Received: a vocabulary of 12 tokens"):
-        tasks.TextClassifier(small, 2, preprocessor())
+        tasks.TextClassifier(small, preprocessor(), num_classes=2)

@@ -86,7 +86,7 @@ def test_labels_of_one_batch_are_checked(model):
 
 @pytest.mark.core
 def test_a_task_without_a_preprocessor_says_so():
-    model = TextClassifier(of_vectors().encoder, 2)
+    model = TextClassifier(of_vectors().encoder, num_classes=2)
     for call in (model, model.predict_on_batch):
         with pytest.raises(ValueError, match="Raw text requires a preprocessor"):
             call(TEXTS)

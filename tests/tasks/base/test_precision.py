@@ -20,7 +20,7 @@ TOLERANCE = {"mixed_bfloat16": 0.01, "mixed_float16": 0.001}
 def classifier(policy, **options):
     keras.utils.set_random_seed(0)
     encoder = tiny.encoder(dtype=policy, num_layers=1, initializer_range=0.2)
-    return TextClassifier(encoder, 2, preprocessor=tiny.preprocessor(), dropout=0.0, **options)
+    return TextClassifier(encoder, num_classes=2, preprocessor=tiny.preprocessor(), dropout=0.0, **options)
 
 
 @pytest.fixture(scope="module", params=TOLERANCE)

@@ -37,7 +37,7 @@ def classifier(bert):
 def test_from_pretrained_equals_a_classifier_with_backbone_and_preprocessor(bert):
     folder, backbone, preprocessor = bert
     model = TextClassifier.from_pretrained(folder, num_classes=2)
-    expected = TextClassifier(backbone, 2, preprocessor)
+    expected = TextClassifier(backbone, preprocessor, num_classes=2)
     expected.get_layer("logits").set_weights(model.get_layer("logits").get_weights())
     np.testing.assert_array_equal(model.predict(TEXTS, verbose=0), expected.predict(TEXTS, verbose=0))
 

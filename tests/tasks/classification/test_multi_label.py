@@ -88,7 +88,9 @@ def test_a_checkpoint_says_that_a_text_has_several_labels(tmp_path):
 
 def test_the_answer_of_an_export_is_one_number_for_each_class(model):
     model.thresholds = [0.0, 1.0, 0.5]
-    answer = model.answer(keras.ops.convert_to_tensor(np.array([[0.0, 0.0, 1.0], [0.0, 9.0, -1.0]], "float32")))
+    answer = model.labels.response(
+        keras.ops.convert_to_tensor(np.array([[0.0, 0.0, 1.0], [0.0, 9.0, -1.0]], "float32"))
+    )
     np.testing.assert_array_equal(answer["chosen"], [[1, 0, 1], [1, 0, 0]])
     np.testing.assert_allclose(answer["probabilities"][0], [0.5, 0.5, 0.7310586], atol=1e-6)
     assert list(model.signatures()) == ["serving_default", "embed", "tokens"]
@@ -111,7 +113,7 @@ def test_other_labels_are_one_clear_error(model, labels, message):
 
 
 def test_what_needs_one_label_for_a_text_is_an_error(model):
-    with pytest.raises(ValueError, match="one label for each text, in memory. Received: multi_label=True"):
+    with pytest.raises(ValueError, match="cannot be used with `multi_label=True`.*Received: class_weight='balanced'"):
         model.fit(TEXTS, HOT, class_weight="balanced", verbose=0)
     with pytest.raises(ValueError, match="cannot be used with `multi_label=True`"):
         model.fit(TEXTS, HOT, class_weight={0: 1.0}, verbose=0)
@@ -119,9 +121,9 @@ def test_what_needs_one_label_for_a_text_is_an_error(model):
         classifier().tune_thresholds(["a"], [0])
     for thresholds in ([0.5], [0.5, 0.5, 2.0]):
         with pytest.raises(ValueError, match="`thresholds` must be 3 probabilities"):
-            TextClassifier(encoder(), 3, multi_label=True, thresholds=thresholds)
+            TextClassifier(encoder(), num_classes=3, multi_label=True, thresholds=thresholds)
     with pytest.raises(ValueError, match="require `multi_label=True`"):
-        TextClassifier(encoder(), 2, thresholds=[0.5, 0.5])
+        TextClassifier(encoder(), num_classes=2, thresholds=[0.5, 0.5])
 
 
 def test_calibration_keeps_the_labels_that_thresholds_predict(model):
@@ -149,7 +151,7 @@ def test_nothing_is_changed_by_data_that_cannot_calibrate(model):
 
 
 def test_rows_without_any_label_are_labels(model):
-    np.testing.assert_array_equal(model.encode_labels([[], []]), np.zeros((2, 3)))
+    np.testing.assert_array_equal(model.labels.encode([[], []]), np.zeros((2, 3)))
 
 
 def test_a_calibrated_model_has_the_likeliest_temperature_and_keeps_its_answers():

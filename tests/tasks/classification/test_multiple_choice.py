@@ -161,7 +161,7 @@ def test_labels_that_are_no_positions_are_an_error(untrained, labels, message):
 
 
 def test_class_weights_pairs_and_streams_are_errors(untrained):
-    with pytest.raises(ValueError, match="has no `class_weight`"):
+    with pytest.raises(ValueError, match="`class_weight` requires labels that are classes"):
         untrained.fit(*examples(2), class_weight={0: 2.0})
     with pytest.raises(ValueError, match="`MultipleChoice` does not support pairs"):
         untrained.signatures(pairs=True)

@@ -30,7 +30,7 @@ from tests.tasks.tiny import (
 def eager(optimizer="sgd", **options):
     """A compiled classifier of one block. It runs eagerly, because tracing takes longer than a few steps."""
     keras.utils.set_random_seed(0)
-    model = TextClassifier(encoder(num_layers=1), 2, preprocessor=preprocessor(), dropout=0.0, **options)
+    model = TextClassifier(encoder(num_layers=1), num_classes=2, preprocessor=preprocessor(), dropout=0.0, **options)
     model.compile(optimizer, run_eagerly=True)
     return model
 
@@ -54,10 +54,10 @@ def test_every_pooling_sees_real_tokens_only(pooling):
 
 
 def test_the_default_pooling_is_that_of_the_checkpoint_then_pooled_then_mean():
-    assert TextClassifier(encoder(), 2).pooling == "pooled"
-    assert TextClassifier(encoder(pooler=False), 2).pooling == "mean"
-    assert TextClassifier(encoder(pooling="max"), 2).pooling == "max"
-    assert TextClassifier(encoder(TransformerEncoder), 2).pooling == "mean"
+    assert TextClassifier(encoder(), num_classes=2).pooling == "pooled"
+    assert TextClassifier(encoder(pooler=False), num_classes=2).pooling == "mean"
+    assert TextClassifier(encoder(pooling="max"), num_classes=2).pooling == "max"
+    assert TextClassifier(encoder(TransformerEncoder), num_classes=2).pooling == "mean"
 
 
 def test_every_layer_of_the_encoder_is_a_layer_of_the_task():
@@ -88,7 +88,9 @@ def whole(model):
 def test_only_the_first_token_goes_through_the_last_block_if_only_a_pooler_reads_it(cls, pooling, length, monkeypatch):
     def make():
         keras.utils.set_random_seed(0)
-        model = TextClassifier(encoder(cls, num_layers=2), 2, preprocessor=preprocessor(), dropout=0.0, pooling=pooling)
+        model = TextClassifier(
+            encoder(cls, num_layers=2), num_classes=2, preprocessor=preprocessor(), dropout=0.0, pooling=pooling
+        )
         for weight in model.weights:
             weight.assign(keras.random.normal(weight.shape, stddev=0.2))
         return model
@@ -160,7 +162,7 @@ def test_unused_weights_do_not_belong_to_the_task():
 
 
 def test_logits_are_float32_under_mixed_precision():
-    model = TextClassifier(encoder(dtype="mixed_bfloat16"), 2, preprocessor=preprocessor())
+    model = TextClassifier(encoder(dtype="mixed_bfloat16"), num_classes=2, preprocessor=preprocessor())
     assert model.predict(["a b"], verbose=0).dtype == np.float32
     assert model.get_layer("block_0").compute_dtype == "bfloat16"
 
@@ -268,7 +270,7 @@ def test_pairs_of_texts_are_a_tuple_of_two_columns():
 
 def test_an_encoder_without_segments_ignores_segment_ids(recwarn):
     texts, labels = examples(16)
-    model = TextClassifier(encoder(TransformerEncoder, num_layers=1), 2, preprocessor=preprocessor())
+    model = TextClassifier(encoder(TransformerEncoder, num_layers=1), num_classes=2, preprocessor=preprocessor())
     model.compile("sgd", run_eagerly=True)
     model.fit(texts, labels, verbose=0)
     assert model.predict(texts, verbose=0).shape == (16, 2)
@@ -330,7 +332,7 @@ def test_weights_frozen_before_saving_can_be_thawed_after_loading():
 
 
 def test_a_frozen_encoder_stays_frozen_in_a_task():
-    model = TextClassifier(encoder(trainable=False), 2, preprocessor=preprocessor())
+    model = TextClassifier(encoder(trainable=False), num_classes=2, preprocessor=preprocessor())
     assert [weight.path for weight in model.trainable_weights] == ["logits/kernel", "logits/bias"]
 
 
@@ -383,4 +385,4 @@ def test_a_classifier_can_use_a_mix_of_all_layers():
     np.testing.assert_array_equal(same.predict(texts, verbose=0), model.predict(texts, verbose=0))
     np.testing.assert_array_equal(same.scalar_mix.mix, model.scalar_mix.mix)
     with pytest.raises(ValueError, match="has no pooled output"):
-        TextClassifier(encoder(), 2, scalar_mix=True, pooling="pooled")
+        TextClassifier(encoder(), num_classes=2, scalar_mix=True, pooling="pooled")

@@ -117,7 +117,7 @@ def test_a_loss_that_expects_probabilities_is_an_error(model):
 
 
 def test_raw_text_without_a_preprocessor_is_an_error():
-    model = TextClassifier(encoder(), 2)
+    model = TextClassifier(encoder(), num_classes=2)
     model.compile("sgd")
     with pytest.raises(ValueError, match="Raw text requires a preprocessor"):
         model.fit(["a"], [0], verbose=0)
@@ -134,14 +134,14 @@ def test_an_unbatched_dataset_of_texts_is_an_error(model):
 
 def test_a_preprocessor_that_does_not_fit_the_encoder_is_an_error():
     with pytest.raises(ValueError, match="at most 32, the encoder's number of positions. Received: sequence_length=64"):
-        TextClassifier(encoder(), 2, preprocessor=preprocessor(sequence_length=64))
+        TextClassifier(encoder(), num_classes=2, preprocessor=preprocessor(sequence_length=64))
     more = BertPreprocessor([*VOCABULARY, "more"], sequence_length=32)
     with pytest.raises(ValueError, match="which has 17 rows. Received: a vocabulary of 18 tokens"):
-        TextClassifier(encoder(), 2, preprocessor=more)
+        TextClassifier(encoder(), num_classes=2, preprocessor=more)
 
 
 def test_a_smaller_vocabulary_than_the_embedding_is_logged(caplog):
-    TextClassifier(encoder(), 2, preprocessor=BertPreprocessor(VOCABULARY[:-1], sequence_length=32))
+    TextClassifier(encoder(), num_classes=2, preprocessor=BertPreprocessor(VOCABULARY[:-1], sequence_length=32))
     assert "has 17 rows, but the preprocessor's vocabulary has 16 tokens" in caplog.text
 
 
@@ -154,7 +154,7 @@ def test_a_sequence_longer_than_the_position_table_is_an_error(model):
 
 
 def test_a_model_that_is_not_compiled_is_an_error_before_its_data_are_read(model):
-    model = TextClassifier(encoder(), 2, preprocessor=preprocessor())
+    model = TextClassifier(encoder(), num_classes=2, preprocessor=preprocessor())
     for call in (model.fit, model.evaluate):
         with pytest.raises(ValueError, match=f"Call `compile` before `{call.__name__}`"):
             call(None)
@@ -167,20 +167,20 @@ def test_an_encoder_has_at_least_one_block():
 
 def test_a_misspelt_argument_is_an_error():
     with pytest.raises(TypeError, match="droput"):
-        TextClassifier(encoder(), 2, droput=0.0)
+        TextClassifier(encoder(), num_classes=2, droput=0.0)
 
 
 def test_unknown_poolings_and_too_few_classes_are_errors():
     with pytest.raises(ValueError, match="Received: pooling='average'"):
-        TextClassifier(encoder(), 2, pooling="average")
+        TextClassifier(encoder(), num_classes=2, pooling="average")
     with pytest.raises(ValueError, match="has no pooled output"):
-        TextClassifier(encoder(pooler=False), 2, pooling="pooled")
+        TextClassifier(encoder(pooler=False), num_classes=2, pooling="pooled")
     for classes in (1, None):
         with pytest.raises(ValueError, match=f"at least 2. Received: num_classes={classes}"):
-            TextClassifier(encoder(), classes)
+            TextClassifier(encoder(), num_classes=classes)
     with pytest.raises(ValueError, match="`hidden_norm=True` requires `hidden_activation`"):
-        TextClassifier(encoder(), 2, hidden_norm=True)
+        TextClassifier(encoder(), num_classes=2, hidden_norm=True)
     with pytest.raises(ValueError, match="must be a model. Use `from_pretrained.*Received: encoder='minilm-l6'"):
-        TextClassifier("minilm-l6", 2)
+        TextClassifier("minilm-l6", num_classes=2)
     with pytest.raises(ValueError, match="Received: preprocessor='minilm-l6'"):
-        TextClassifier(encoder(), 2, preprocessor="minilm-l6")
+        TextClassifier(encoder(), num_classes=2, preprocessor="minilm-l6")

@@ -13,7 +13,7 @@ from tests.tasks.tiny import encoder, examples, preprocessor
 
 def regressor(num_targets=1, **options):
     keras.utils.set_random_seed(0)
-    return TextRegressor(encoder(), num_targets, preprocessor=preprocessor(), dropout=0.0, **options)
+    return TextRegressor(encoder(), num_targets=num_targets, preprocessor=preprocessor(), dropout=0.0, **options)
 
 
 @pytest.mark.core
@@ -52,7 +52,9 @@ def test_a_file_and_a_checkpoint_restore_it(tmp_path, eagerly):
 
 
 def test_the_head_of_a_classifier_is_not_one_of_a_regressor(tmp_path):
-    TextClassifier(encoder(), 3, preprocessor=preprocessor(), pooling="pooled").save_pretrained(tmp_path / "saved")
+    TextClassifier(encoder(), num_classes=3, preprocessor=preprocessor(), pooling="pooled").save_pretrained(
+        tmp_path / "saved"
+    )
     with pytest.raises(CheckpointError, match="must be one for 'regression'.*problem_type='single_label"):
         TextRegressor.from_pretrained(tmp_path / "saved")
     assert TextRegressor.from_pretrained(tmp_path / "saved", num_targets=1, head="new").num_targets == 1
@@ -62,7 +64,7 @@ def test_the_export_answers_with_the_numbers():
     model = regressor()
     assert list(model.signatures()) == ["serving_default", "embed", "tokens"]
     outputs = keras.ops.convert_to_tensor([[1.5]])
-    assert model.answer(outputs)["values"] is outputs
+    assert model.labels.response(outputs)["values"] is outputs
 
 
 @pytest.mark.parametrize(
@@ -111,7 +113,7 @@ def test_an_accuracy_of_the_user_may_be_a_metric_of_numbers(eagerly):
 
 def test_wrong_arguments_are_errors():
     with pytest.raises(ValueError, match="positive integer. Received: num_targets=0"):
-        TextRegressor(encoder(), 0)
+        TextRegressor(encoder(), num_targets=0)
     model = regressor()
     model.compile("sgd")
     with pytest.raises(ValueError, match="`class_weight` cannot be used with a regressor"):

@@ -24,7 +24,7 @@ def classifier(preprocessor=True, pooling=None, **options):
     vectors = WordVectors(WORDS, np.random.default_rng(0).normal(size=(12, 8)))
     encoder = WordVectorEncoder.from_vectors(vectors, pooling=pooling, **options)
     preprocessor = WordPreprocessor(vectors.words, sequence_length=24) if preprocessor else None
-    return TextClassifier(encoder, 2, preprocessor, dropout=0.0)
+    return TextClassifier(encoder, preprocessor, num_classes=2, dropout=0.0)
 
 
 def values(weights):
@@ -138,7 +138,7 @@ def test_a_penalty_keeps_the_vectors_near_their_start():
 def test_a_vocabulary_that_does_not_fit_the_vectors_is_an_error():
     encoder = WordVectorEncoder(5, hidden_dim=2)
     with pytest.raises(ValueError, match="which has 5 rows. Received: a vocabulary of 6 tokens"):
-        TextClassifier(encoder, 2, WordPreprocessor(["a", "b", "c", "d"]))
+        TextClassifier(encoder, WordPreprocessor(["a", "b", "c", "d"]), num_classes=2)
 
 
 def test_pairs_are_an_error():

@@ -8,7 +8,8 @@ from keras_transfer.adaptation import freeze, layer_groups
 from keras_transfer.checkpoints import CheckpointError
 from keras_transfer.datasets import load_personachat
 from keras_transfer.encoders import GPT2Encoder, TransformerEncoder
-from keras_transfer.tasks import CausalLM, DialogueModel
+from keras_transfer.tasks import DialogueModel
+from keras_transfer.tasks.language import Generates
 from keras_transfer.text import Packing, TokenPreprocessor, WordPieceTokenizer, dialogue_inputs
 from tests.helpers import EAGER, save_and_load
 
@@ -122,7 +123,7 @@ def test_a_checkpoint_gives_a_new_second_head_and_cannot_contain_it(tmp_path):
 def test_a_reply_ends_before_a_stop_string(eagerly, monkeypatch):
     options = {}
     monkeypatch.setattr(
-        CausalLM, "generate", lambda self, rows, *_, **given: options.update(given) or [ids("i am bob")]
+        Generates, "generate", lambda self, rows, *_, **given: options.update(given) or [ids("i am bob")]
     )
     assert model().reply(["hi"], stop=" bob", seed=1, bad_words=["you"]) == "i am"
     assert options["stop"] == " bob" and options["seed"] == 1 and options["bad_words"] == ["you", [2], [4], [5]]
@@ -243,8 +244,7 @@ def test_other_mistakes_are_errors():
         for texts in ("hi", ["hi"]):
             with pytest.raises(ValueError, match=f"takes prepared ids.* Use `{other}` for strings. Received: .*hi"):
                 method(texts)
-    with pytest.raises(ValueError, match="does not label texts. Use `rank`"):
-        task.classify(["hi"], ["are", "you"])
+    assert not hasattr(task, "classify")  # `rank` compares replies.
     task.compile("sgd", run_eagerly=True)
     inputs, targets, _ = task.dataset(EXAMPLES)[0]
     with pytest.raises(ValueError, match="must contain targets, and sample weights.* Received: sample_weight=None"):

@@ -15,7 +15,7 @@ FIRST, SECOND = ["good a", "b", "c d e f"], ["a", "bad b c d", "e"]
 
 def classifier(**options):
     keras.utils.set_random_seed(0)
-    return TextClassifier(encoder(), 2, preprocessor=preprocessor(), dropout=0.0, siamese=True, **options)
+    return TextClassifier(encoder(), num_classes=2, preprocessor=preprocessor(), dropout=0.0, siamese=True, **options)
 
 
 @pytest.mark.core
@@ -62,7 +62,7 @@ def test_a_file_restores_it_and_the_export_takes_pairs(eagerly):
 
 
 def test_a_regressor_can_be_siamese_too(eagerly):
-    model = TextRegressor(encoder(), 1, preprocessor=preprocessor(), siamese=True)
+    model = TextRegressor(encoder(), num_targets=1, preprocessor=preprocessor(), siamese=True)
     assert model.predict((FIRST, SECOND), verbose=0).shape == (3, 1)
 
 

@@ -17,7 +17,12 @@ TEXTS = ["good a", "a b c d e f g h i j a b c bad", "a b c d e f", "", "a b c d 
 def classifier(windows="mean", **options):
     keras.utils.set_random_seed(0)
     model = TextClassifier(
-        encoder(), 2, preprocessor=preprocessor(sequence_length=LENGTH), dropout=0.0, windows=windows, **options
+        encoder(),
+        num_classes=2,
+        preprocessor=preprocessor(sequence_length=LENGTH),
+        dropout=0.0,
+        windows=windows,
+        **options,
     )
     layer = model.get_layer("logits")
     layer.kernel.assign(layer.kernel * 50.0)
@@ -53,7 +58,7 @@ def test_windows_overlap_and_the_last_ends_with_the_text():
 @pytest.mark.parametrize("windows", ["mean", "max"])
 def test_the_logits_of_a_text_are_the_mean_or_the_maximum_of_those_of_its_windows(windows, eagerly):
     model = classifier(windows)
-    plain = TextClassifier(model.encoder, 2, preprocessor=preprocessor(sequence_length=LENGTH), dropout=0.0)
+    plain = TextClassifier(model.encoder, num_classes=2, preprocessor=preprocessor(sequence_length=LENGTH), dropout=0.0)
     plain.get_layer("logits").set_weights(model.get_layer("logits").get_weights())
     expected = []
     for text in TEXTS:
@@ -102,14 +107,14 @@ def test_what_has_no_windows_is_one_clear_error():
     with pytest.raises(ValueError, match="`windows`. Expected None or one of.*Received: windows=True"):
         classifier(windows=True)
     with pytest.raises(ValueError, match="must be a `TokenPreprocessor`.*Received: preprocessor=None"):
-        TextClassifier(encoder(), 2, windows="mean")
+        TextClassifier(encoder(), num_classes=2, windows="mean")
     with pytest.raises(ValueError, match="must be at most 32, the encoder's number of positions"):
-        TextClassifier(encoder(), 2, preprocessor=preprocessor(sequence_length=64), windows="mean")
+        TextClassifier(encoder(), num_classes=2, preprocessor=preprocessor(sequence_length=64), windows="mean")
     with pytest.raises(ValueError, match="from 0 to 5, since a window has room for 6 tokens. Received: overlap=6"):
         WindowPreprocessor(BertPreprocessor(VOCABULARY, sequence_length=LENGTH), overlap=6)
     windows = WindowPreprocessor(preprocessor(sequence_length=LENGTH))
     with pytest.raises(ValueError, match="A `WindowPreprocessor` requires `windows`"):
-        TextClassifier(encoder(), 2, preprocessor=windows)
+        TextClassifier(encoder(), num_classes=2, preprocessor=windows)
     with pytest.raises(ValueError, match="A `TextEmbedder` reads no windows"):
         TextEmbedder(encoder(), windows)
     model = classifier()

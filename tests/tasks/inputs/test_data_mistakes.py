@@ -80,7 +80,7 @@ def test_classes_and_labels_may_be_of_numpy_and_labels_whole_floats(model):
     from keras_transfer.tasks import TextClassifier
 
     for kind in (np.int64, np.int32):
-        task = TextClassifier(of_vectors().encoder, kind(3))
+        task = TextClassifier(of_vectors().encoder, num_classes=kind(3))
         assert task.num_classes == 3 and type(task.get_config()["num_classes"]) is int
     expected = model.evaluate(TEXTS, LABELS, verbose=0)
     for labels in (np.array(LABELS, "float32"), [1.0, 0.0, 1.0], [True, False, True]):
@@ -104,9 +104,9 @@ def test_labels_may_be_tensors_that_only_the_backend_can_convert(model, kind, mo
     monkeypatch.setattr(keras.ops, "convert_to_numpy", lambda x: x.values if type(x) is OnDevice else convert(x))
     monkeypatch.setattr(keras.ops, "is_tensor", lambda x: type(x) is OnDevice or is_tensor(x))
     task, right, wrong = (model, [0, 1], [0, 2]) if kind == "texts" else (tagger("vectors"), [[0, 1]], [[0, 3]])
-    task.check_labels(OnDevice(right))
+    task.labels.check(OnDevice(right))
     with pytest.raises(ValueError, match="Received: [23] at position"):
-        task.check_labels(OnDevice(wrong))
+        task.labels.check(OnDevice(wrong))
 
 
 # === Inputs ===

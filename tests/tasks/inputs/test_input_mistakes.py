@@ -77,7 +77,7 @@ def test_a_dataset_of_dicts_is_an_error_with_the_map_that_mends_it(model):
 
 @pytest.mark.core
 def test_validation_data_of_a_masked_language_model_may_be_texts_alone():
-    task = MaskedLM(encoder(), preprocessor(), TokenMasking(seed=0))
+    task = MaskedLM(encoder(), preprocessor(), objective=TokenMasking(seed=0))
     task.compile(keras.optimizers.SGD(0.0), run_eagerly=EAGER)
     expected = task.evaluate(TEXTS, verbose=0)[0]
     for data in (TEXTS, (TEXTS,), np.array(TEXTS)):

@@ -49,7 +49,7 @@ def test_several_labels_of_a_text_require_multi_label(model, labels):
 def test_names_that_differ_only_in_their_unicode_form_are_an_error_that_says_so():
     model = of_words(WORDS, label_names=[COMPOSED, "bar"], dropout=0.0)
     with pytest.raises(ValueError, match=r"'caf\\xe9' has the same characters in another Unicode normalization form"):
-        model.encode_labels([DECOMPOSED])
+        model.labels.encode([DECOMPOSED])
     with pytest.raises(ValueError, match=r"differ only in their Unicode.*Received: 'cafe\\u0301' and 'caf\\xe9'"):
         names_in([COMPOSED, DECOMPOSED, "bar"])
 
@@ -57,12 +57,12 @@ def test_names_that_differ_only_in_their_unicode_form_are_an_error_that_says_so(
 def test_an_error_lists_at_most_ten_names():
     names = [f"name {number}" for number in range(30)]
     with pytest.raises(ValueError, match=r"'name 9', ... and 20 more\]. Did you mean 'name 1'"):
-        of_words(WORDS, label_names=names).encode_labels(["nme 1"])
+        of_words(WORDS, label_names=names).labels.encode(["nme 1"])
 
 
 def test_a_checkpoint_with_equal_names_says_so_and_takes_others(tmp_path):
     folder = tmp_path / "saved"
-    TextClassifier(encoder(), 3, preprocessor=preprocessor(), pooling="pooled").save_pretrained(folder)
+    TextClassifier(encoder(), num_classes=3, preprocessor=preprocessor(), pooling="pooled").save_pretrained(folder)
     config = json.loads((folder / "config.json").read_text())
     config["id2label"] = {"0": "bad", "1": "good", "2": "bad"}
     (folder / "config.json").write_text(json.dumps(config))

@@ -7,7 +7,7 @@ import pytest
 from keras_transfer.checkpoints import CheckpointError
 from keras_transfer.losses import SparseCategoricalFocalCrossentropy
 from keras_transfer.tasks import TextClassifier, TokenClassifier
-from keras_transfer.tasks.classification import text_classifier
+from keras_transfer.tasks.inputs import class_labels
 from keras_transfer.tasks.inputs.class_names import names_in
 from keras_transfer.text import batches
 from tests.helpers import save_and_load
@@ -38,9 +38,9 @@ def columns(labels):
 
 def test_names_in_every_kind_of_column_are_their_positions(model):
     for column in columns([1, 0, 1]):
-        np.testing.assert_array_equal(model.encode_labels(column), [1, 0, 1])
+        np.testing.assert_array_equal(model.labels.encode(column), [1, 0, 1])
     for numbers in ([1, 0], np.array([1, 0]), np.eye(2)):
-        assert model.encode_labels(numbers) is numbers
+        assert model.labels.encode(numbers) is numbers
 
 
 @pytest.mark.core
@@ -103,7 +103,9 @@ def test_from_pretrained_takes_the_names_from_a_column(tmp_path):
 def test_a_column_of_labels_never_renames_or_reorders_the_labels_of_a_head(tmp_path):
     for names in (["no", "maybe", "yes"], None):
         folder = tmp_path / str(names)
-        model = TextClassifier(encoder(), 3, preprocessor=preprocessor(), pooling="pooled", label_names=names)
+        model = TextClassifier(
+            encoder(), num_classes=3, preprocessor=preprocessor(), pooling="pooled", label_names=names
+        )
         model.save_pretrained(folder)
         if names:
             assert TextClassifier.from_pretrained(folder, labels=["yes", "no"]).label_names == names
@@ -117,7 +119,7 @@ def test_a_column_of_labels_never_renames_or_reorders_the_labels_of_a_head(tmp_p
 
 def test_names_in_prepared_batches_are_an_error_that_says_how_to_convert_them(model):
     for labels in (["good", "bad"], [["good"], []]):
-        with pytest.raises(ValueError, match=r"`model.encode_labels\(labels\)`"):
+        with pytest.raises(ValueError, match=r"`model.labels.encode\(labels\)`"):
             model.fit(batches(["a", "b"], labels, preprocessor=model.preprocessor), verbose=0)
 
 
@@ -134,8 +136,8 @@ def test_answers_are_the_names_of_the_highest_probability_in_the_order_of_the_te
 
 def test_balanced_classes_have_the_same_total_weight(model):
     labels = ["good"] * 6 + ["bad"] * 2
-    assert model.encode_class_weight("balanced", labels) == {0: 2.0, 1: 8 / 12}
-    assert classifier().encode_class_weight("balanced", np.eye(2)[[1, 1, 1, 0]]) == {0: 2.0, 1: 4 / 6}
+    assert model.labels.class_weight("balanced", labels) == {0: 2.0, 1: 8 / 12}
+    assert classifier().labels.class_weight("balanced", np.eye(2)[[1, 1, 1, 0]]) == {0: 2.0, 1: 4 / 6}
     texts, start = [f"{'good' if label == 'good' else 'bad'} a" for label in labels], model.get_weights()
     model.fit(texts, labels, shuffle=False, class_weight="balanced", verbose=0)
     balanced = model.get_weights()
@@ -154,7 +156,7 @@ def test_balanced_weights_need_labels_in_memory(model):
 
 
 def test_a_loss_by_name_is_the_only_one_that_is_created(model, monkeypatch):
-    monkeypatch.setattr(text_classifier, "SmoothedCrossentropy", None)
+    monkeypatch.setattr(class_labels, "SmoothedCrossentropy", None)
     model.compile("sgd", loss="focal")
     assert isinstance(model.loss, SparseCategoricalFocalCrossentropy)
 

@@ -27,7 +27,7 @@ def model():
 @pytest.mark.core
 def test_integers_that_are_names_are_not_positions(model):
     for labels in ([1, 5], np.array([1, 5]), [1.0, 5.0], np.array([[1], [5]])):
-        np.testing.assert_array_equal(np.ravel(model.encode_labels(labels)), [0, 4])
+        np.testing.assert_array_equal(np.ravel(model.labels.encode(labels)), [0, 4])
     assert model.evaluate(["a", "b"], [1, 5], verbose=0) == model.evaluate(["a", "b"], ["1", "5"], verbose=0)
     assert model.test_on_batch(["a", "b"], [1, 5]) == model.test_on_batch(["a", "b"], ["1", "5"])
 
@@ -35,7 +35,7 @@ def test_integers_that_are_names_are_not_positions(model):
 @pytest.mark.core
 def test_integers_that_can_only_be_positions_are_positions(model):
     labels = [0, 4, 1]
-    assert model.encode_labels(labels) is labels
+    assert model.labels.encode(labels) is labels
 
 
 @pytest.mark.core
@@ -66,13 +66,13 @@ def test_all_rows_of_a_validation_split_tell_whether_integers_are_names(model):
 @pytest.mark.core
 def test_booleans_are_read_by_name(model):
     named = of_words(WORDS, label_names=["True", "False"])
-    np.testing.assert_array_equal(named.encode_labels([True, False]), [0, 1])
-    np.testing.assert_array_equal(named.encode_labels(np.array([False])), [1])
+    np.testing.assert_array_equal(named.labels.encode([True, False]), [0, 1])
+    np.testing.assert_array_equal(named.labels.encode(np.array([False])), [1])
     labels = [True, False]
-    assert of_words(WORDS, num_classes=2).encode_labels(labels) is labels
+    assert of_words(WORDS, num_classes=2).labels.encode(labels) is labels
     for names in (["yes", "no"], STARS):
         with pytest.raises(ValueError, match="must not be booleans, which are not among `label_names`"):
-            of_words(WORDS, label_names=names).encode_labels(labels)
+            of_words(WORDS, label_names=names).labels.encode(labels)
 
 
 @pytest.mark.core
@@ -137,4 +137,4 @@ def test_few_examples_may_have_numbers_as_names(model, monkeypatch):
     monkeypatch.setattr(few_shot, "fine_tune", lambda model, train, **options: seen.append(train[1]))
     monkeypatch.setattr(few_shot.TextEmbedder, "fit", lambda *args, **options: None)
     few_shot.set_fit(model, ["a", "b", "c", "d"], [1, 1, 5, 5], num_iterations=1)
-    np.testing.assert_array_equal(model.encode_labels(seen[0]), [0, 0, 4, 4])
+    np.testing.assert_array_equal(model.labels.encode(seen[0]), [0, 0, 4, 4])

@@ -15,7 +15,7 @@ def test_the_columns_of_a_table_are_read_by_name():
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame(HOT, columns=NAMES)[["sad", "long", "funny"]]
     model = of_words(WORDS, label_names=NAMES, multi_label=True)
-    np.testing.assert_array_equal(model.encode_labels(table), HOT)
+    np.testing.assert_array_equal(model.labels.encode(table), HOT)
     found = MultiLabelReport(table, HOT, label_names=NAMES, resamples=10)
     np.testing.assert_array_equal(found.labels, HOT)
 
@@ -44,33 +44,33 @@ def test_a_table_whose_columns_have_other_names_is_an_error():
     table = pandas.DataFrame(HOT, columns=["funny", "sad", "short"])
     model = of_words(WORDS, label_names=NAMES, multi_label=True)
     with pytest.raises(ValueError, match=r"Expected the columns \['funny', .*Received: \['funny', 'sad', 'short'\]"):
-        model.encode_labels(table)
+        model.labels.encode(table)
 
 
 @pytest.mark.core
 def test_lists_that_may_be_positions_or_zeros_and_ones_are_an_error():
     model, labels = of_words(WORDS, label_names=NAMES[:2], multi_label=True), [[0, 1], [1, 0]]
     with pytest.raises(ValueError, match=r"positions as well as zeros and ones. .*np.array\(labels\)"):
-        model.encode_labels(labels)
+        model.labels.encode(labels)
     with pytest.raises(ValueError, match="positions as well as zeros and ones"):
         MultiLabelReport(labels, labels, label_names=NAMES[:2])
     for clear in (np.array(labels), [[0.0, 1.0], [1.0, 0.0]], [[0, 1], [1, 1]], [[False, True]]):
-        assert model.encode_labels(clear) is clear
+        assert model.labels.encode(clear) is clear
 
 
 def test_the_columns_of_an_arrow_table_are_read_by_name():
     pyarrow = pytest.importorskip("pyarrow")
     table = pyarrow.table({name: HOT[:, NAMES.index(name)] for name in ("sad", "long", "funny")})
     model = of_words(WORDS, label_names=NAMES, multi_label=True)
-    np.testing.assert_array_equal(model.encode_labels(table), HOT)
+    np.testing.assert_array_equal(model.labels.encode(table), HOT)
 
 
 def test_a_table_of_one_column_is_a_column_of_labels_and_a_dict_is_an_error():
     pandas = pytest.importorskip("pandas")
     model = of_words(WORDS, label_names=NAMES)
-    np.testing.assert_array_equal(model.encode_labels(pandas.DataFrame({"label": ["sad", "funny"]})), [1, 0])
+    np.testing.assert_array_equal(model.labels.encode(pandas.DataFrame({"label": ["sad", "funny"]})), [1, 0])
     assert names_in(pandas.DataFrame({"stars": [5, 1, 5]})) == names_in(np.array([[5], [1]])) == ["1", "5"]
     with pytest.raises(ValueError, match=r"must be a list.*Received: a dict with the keys \['label'\]"):
-        model.encode_labels({"label": ["sad", "funny"]})
+        model.labels.encode({"label": ["sad", "funny"]})
     with pytest.raises(ValueError, match="must be a list, an array or a table column. Received: 'sad'"):
-        model.encode_labels("sad")
+        model.labels.encode("sad")

@@ -15,7 +15,9 @@ TEXTS = ["a b c", "d e", "f g h i j a b c d", "a b c d e f g h i j a b c d e f g
 
 def model(generator_dim=8, **options):
     keras.utils.set_random_seed(0)
-    return ReplacedTokenDetection(encoder(), preprocessor(), MaskedLM(encoder(hidden_dim=generator_dim)), **options)
+    return ReplacedTokenDetection(
+        encoder(), preprocessor(), generator=MaskedLM(encoder(hidden_dim=generator_dim)), **options
+    )
 
 
 def numpy(x):

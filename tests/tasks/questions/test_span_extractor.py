@@ -176,7 +176,7 @@ def test_wrong_data_are_one_clear_error():
         (lambda: model.fit(texts, [("b", 0)]), "Did you mean start=2"),
         (lambda: model.fit(texts), "`fit` requires labels"),
         (lambda: model.fit(["a"], [None]), r"must be a tuple of two lists, `\(questions, contexts\)`"),
-        (lambda: model.fit(texts, [None], class_weight={0: 1.0}), "has no `class_weight`"),
+        (lambda: model.fit(texts, [None], class_weight={0: 1.0}), "`class_weight` requires labels that are classes"),
         (lambda: model.fit(stream), "use `text.span_batches"),
         (lambda: model.fit(prepared(), np.zeros((2, 3), "int32")), r"integers \[batch, 2\].*shape \(2, 3\)"),
         (lambda: model.fit(prepared(), np.array([[0, 0], [3, 5]])), "`answer_mask` is 1.*Received: 5 in row 1"),

@@ -37,7 +37,7 @@ def tagger(kind="bert", names=NAMES, scalar_mix=False, crf=False, **options):
     """A tagger without dropout, the same each time; `options` are its encoder's."""
     keras.utils.set_random_seed(0)
     encoder, preprocessor = ENCODERS[kind](**options)
-    return TokenClassifier(encoder, names, preprocessor, dropout=0.0, scalar_mix=scalar_mix, crf=crf)
+    return TokenClassifier(encoder, preprocessor, label_names=names, dropout=0.0, scalar_mix=scalar_mix, crf=crf)
 
 
 def examples(count=32, longest=9):

@@ -270,7 +270,9 @@ def test_a_given_mix_keeps_its_options():
 def test_a_keras_hub_backbone_learns_to_label_words():
     keras_hub = pytest.importorskip("keras_hub", reason="needs KerasHub: pip install keras-hub")
     backbone = keras_hub.models.BertBackbone(len(VOCABULARY), 1, 2, 16, 32, dropout=0.0, max_sequence_length=24)
-    model = TokenClassifier(backbone, NAMES, BertPreprocessor(VOCABULARY, sequence_length=24), scalar_mix=True)
+    model = TokenClassifier(
+        backbone, BertPreprocessor(VOCABULARY, sequence_length=24), label_names=NAMES, scalar_mix=True
+    )
     words, tags = examples(64)
     model.compile(keras.optimizers.Adam(0.03), run_eagerly=True)
     model.fit(words, tags, batch_size=8, epochs=2, verbose=0)

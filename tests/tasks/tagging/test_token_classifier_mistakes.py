@@ -25,31 +25,31 @@ def encoder():
 @pytest.mark.parametrize("names", ["NOUN", ["NOUN"], ["NOUN", "NOUN"], ["NOUN", 3], ["NOUN", ""], 3, {"A", "B"}])
 def test_names_must_be_at_least_two_and_different(encoder, names):
     with pytest.raises(ValueError, match="`label_names` must be a list of at least two different names. Received"):
-        TokenClassifier(encoder, names)
+        TokenClassifier(encoder, label_names=names)
 
 
 @pytest.mark.parametrize("encoder", ["minilm-l6", None])
 def test_an_encoder_must_be_a_model(encoder):
     with pytest.raises(ValueError, match="`encoder` must be a model. Use `from_pretrained"):
-        TokenClassifier(encoder, NAMES)
+        TokenClassifier(encoder, label_names=NAMES)
 
 
 def test_an_encoder_without_a_vector_for_each_token_is_an_error():
     inputs = keras.Input((4,))
     encoder = keras.Model(inputs, {"pooled_output": keras.layers.Dense(3)(inputs)})
     with pytest.raises(ValueError, match="must return a vector for each token"):
-        TokenClassifier(encoder, NAMES)
+        TokenClassifier(encoder, label_names=NAMES)
 
 
 def test_a_mix_requires_hidden_states(encoder):
     inputs = keras.Input((None,), dtype="int32")
     embedding = keras.Model(inputs, keras.layers.Embedding(9, 4)(inputs))
     with pytest.raises(ValueError, match="The encoder provides no hidden states, but they are required"):
-        TokenClassifier(embedding, NAMES, scalar_mix=True)
+        TokenClassifier(embedding, label_names=NAMES, scalar_mix=True)
     with pytest.raises(
         ValueError, match="`scalar_mix` must be a boolean or a `layers.ScalarMix`. Received: scalar_mix='yes'"
     ):
-        TokenClassifier(encoder, NAMES, scalar_mix="yes")
+        TokenClassifier(encoder, label_names=NAMES, scalar_mix="yes")
 
 
 @pytest.mark.parametrize(
@@ -110,12 +110,12 @@ def test_invalid_labels_of_prepared_data_are_an_error(model, labels, message):
 )
 def test_a_preprocessor_that_does_not_fit_is_an_error(encoder, preprocessor, message):
     with pytest.raises(ValueError, match=message):
-        TokenClassifier(encoder, NAMES, preprocessor)
+        TokenClassifier(encoder, preprocessor, label_names=NAMES)
 
 
 def test_the_number_of_characters_must_match_the_encoder():
     with pytest.raises(ValueError, match=r"the encoder's input 'character_ids' of shape \(None, None, 8\)"):
-        TokenClassifier(elmo()[0], NAMES, ElmoPreprocessor(max_characters=12))
+        TokenClassifier(elmo()[0], ElmoPreprocessor(max_characters=12), label_names=NAMES)
 
 
 def test_class_weights_in_fit_are_an_error(model):
@@ -125,7 +125,7 @@ def test_class_weights_in_fit_are_an_error(model):
 
 
 def test_words_without_a_preprocessor_are_an_error(encoder):
-    model = TokenClassifier(encoder, NAMES)
+    model = TokenClassifier(encoder, label_names=NAMES)
     for words in ([["a"]], "a b"):
         with pytest.raises(ValueError, match="Raw text requires a preprocessor"):
             model.predict_words(words)
@@ -133,7 +133,7 @@ def test_words_without_a_preprocessor_are_an_error(encoder):
 
 def test_a_vocabulary_must_fit_the_encoder():
     with pytest.raises(ValueError, match="embedding, which has .* rows. Received: a vocabulary of"):
-        TokenClassifier(vectors()[0], NAMES, WordPreprocessor([str(i) for i in range(99)]))
+        TokenClassifier(vectors()[0], WordPreprocessor([str(i) for i in range(99)]), label_names=NAMES)
 
 
 @pytest.mark.parametrize("x", [3, None, {"token_ids": [[1]]}, np.zeros((2, 3))])
@@ -189,7 +189,7 @@ def test_accuracy_is_that_of_words():
 
 
 def test_names_that_are_only_partly_labels_of_entities_give_a_warning(encoder, caplog):
-    model = TokenClassifier(encoder, ["O", "B-X", "I-X", "L-X"])
+    model = TokenClassifier(encoder, label_names=["O", "B-X", "I-X", "L-X"])
     model.compile("sgd")
     assert "`EntityF1` is not used" in caplog.text and "L-X" in caplog.text
     with pytest.raises(ValueError, match="Labels must be O, or B, I, E or S"):

@@ -149,7 +149,7 @@ def transformer(optimizer):
     encoder = TransformerEncoder(
         20, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16, dropout=0.2, max_sequence_length=16
     )
-    model = TextClassifier(encoder, 2, preprocessor=ids)
+    model = TextClassifier(encoder, num_classes=2, preprocessor=ids)
     model.compile(optimizer)
     return model
 

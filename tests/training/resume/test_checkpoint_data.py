@@ -33,7 +33,7 @@ def classifier():
     encoder = TransformerEncoder(
         40, num_layers=1, num_heads=1, hidden_dim=4, intermediate_dim=4, max_sequence_length=16
     )
-    model = TextClassifier(encoder, 2, preprocessor=letters)
+    model = TextClassifier(encoder, num_classes=2, preprocessor=letters)
     model.compile(keras.optimizers.Adam(1e-2), run_eagerly=True)
     return model
 
@@ -78,7 +78,7 @@ def test_the_heads_of_adapters_that_are_not_active_are_restored(tmp_path):
         model = classifier()
         for name in ("first", "second"):
             add_adapters(model, "houlsby:2", name=name)
-        for value in model.adapter_heads["first"]:  # as if it had been trained before the second was added
+        for value in model.head_adapters.heads["first"]:  # as if it had been trained before the second was added
             value[:] = head
         model.compile("sgd", run_eagerly=True)
         model.fit(texts, labels, callbacks=[TrainingCheckpoint(tmp_path)], verbose=0)

@@ -128,7 +128,7 @@ def test_another_shuffle_or_class_weight_of_a_task_is_a_difference():
 
 def test_other_settings_of_the_model_than_those_of_the_run_are_differences():
     def run(alpha=4, **settings):
-        model = TextClassifier(adapter_models.encoder(**settings), 2)
+        model = TextClassifier(adapter_models.encoder(**settings), num_classes=2)
         add_adapters(model, LoRA(2, alpha=alpha))
         model.compile()
         return may_differ(model, 10, {}, [], [])

@@ -22,7 +22,7 @@ LABELS = np.arange(16) % 2
 
 
 def ours():
-    model = TextClassifier(tiny.encoder(num_layers=1), 2, dropout=0.0)
+    model = TextClassifier(tiny.encoder(num_layers=1), num_classes=2, dropout=0.0)
     return model, tokens(len(tiny.VOCABULARY))
 
 
@@ -40,7 +40,7 @@ def module():
 
     encoder, ids = HubEncoder(pathlib.Path(saved_module().name, "module")), modules.bert_inputs(16)
     names = zip(("token_ids", "padding_mask", "segment_ids"), modules.BERT_INPUTS)
-    return TextClassifier(encoder, 2, dropout=0.0), {ours: ids[theirs] for ours, theirs in names}
+    return TextClassifier(encoder, num_classes=2, dropout=0.0), {ours: ids[theirs] for ours, theirs in names}
 
 
 @functools.cache

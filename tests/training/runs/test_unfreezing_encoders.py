@@ -36,7 +36,7 @@ def test_the_statistics_of_a_module_of_texts_change_while_one_of_its_groups_trai
 
     keras.utils.set_random_seed(0)
     model = TextClassifier(
-        HubEncoder(modules.save_text_module(tmp_path / "text" / "module", dropout=0.0)), 2, dropout=0.0
+        HubEncoder(modules.save_text_module(tmp_path / "text" / "module", dropout=0.0)), num_classes=2, dropout=0.0
     )
     callback, watch = train(model, tf.constant(modules.TEXTS * 4), method, run_eagerly=method != "sequential")
     statistics = {"module/layer_0/norm/moving_mean"}

@@ -143,7 +143,7 @@ def merge_adapters(model):
     """
     encoder = adapted_encoder(model)
     if isinstance(model, Task):
-        model.check_adapters()
+        model.head_adapters.check()
     active = encoder.active_adapters
     if not active:
         advice = "Activate some with `set_active_adapter`" if encoder.adapters else "Call `add_adapters` first"
@@ -297,16 +297,16 @@ def head_for(model, encoder, name):
         ValueError: If they were never active in the task, which then has no head for them.
     """
     weights = head_weights(model)
-    if model.given_adapters == (name,) and name not in model.replaced_adapters():
+    if model.head_adapters.given == (name,) and name not in model.head_adapters.replaced():
         return [(weight, ops.convert_to_numpy(weight)) for weight in weights]
-    model.forget_replaced_heads()
-    if weights and name not in model.adapter_heads:
+    model.head_adapters.forget_replaced()
+    if weights and name not in model.head_adapters.heads:
         raise ValueError(
             "The model has no head for these adapters, which were never the active ones in it. Use the model with "
             f"which they were trained, or call `set_active_adapter(model, {name!r})` to use the current head. "
-            f"Received: name={name!r}, and a model with heads for {sorted(filter(None, model.adapter_heads))}"
+            f"Received: name={name!r}, and a model with heads for {sorted(filter(None, model.head_adapters.heads))}"
         )
-    return list(zip(weights, model.adapter_heads.get(name, ())))
+    return list(zip(weights, model.head_adapters.heads.get(name, ())))
 
 
 def _changed(model, encoder):
@@ -314,8 +314,8 @@ def _changed(model, encoder):
     active, head = encoder.active_adapters, [] if model is encoder else head_weights(model)
     if isinstance(model, Task):
         _exchange_heads(model, head, active)
-        model.remember_adapters()
-        model.compile_again = model.compile_again or model.compiled
+        model.head_adapters.remember()
+        model.head_adapters.compile_again |= model.compiled
     active = [weight for name in active for weight in adapter_weights(encoder, name).values()]
     chosen = {id(weight) for weight in (*head, *active)}
     set_trainable(model, [weight for weight in model.weights if id(weight) in chosen])
@@ -336,12 +336,13 @@ def _exchange_heads(task, head, after):
         head: List of the weights of its head.
         after: Tuple of the names of the other adapters.
     """
-    before, removed = task.given_adapters, task.replaced_adapters() & set(task.given_adapters)
-    task.forget_replaced_heads()
+    adapters = task.head_adapters
+    before, removed = adapters.given, adapters.replaced() & set(adapters.given)
+    adapters.forget_replaced()
     if before == after and not removed:
         return
     if not removed:
-        task.adapter_heads["+".join(before)] = [np.array(ops.convert_to_numpy(weight)) for weight in head]
+        adapters.heads["+".join(before)] = [np.array(ops.convert_to_numpy(weight)) for weight in head]
     if after or not removed:  # Without adapters, the head stays as it was trained with those that were removed.
-        for weight, value in zip(head, task.adapter_heads.get("+".join(after), ())):
+        for weight, value in zip(head, adapters.heads.get("+".join(after), ())):
             weight.assign(value)

@@ -67,7 +67,7 @@ def save_adapters(model, path, *, name=None, format="keras_transfer", overwrite=
 
     encoder, path = adapted_encoder(model), pathlib.Path(path)
     if name is None and model is not encoder:
-        model.check_adapters()
+        model.head_adapters.check()
     name = the_name(encoder, name)
     arrays = {key: _array(weight) for key, weight in adapter_weights(encoder, name).items()}
     if format not in ("keras_transfer", "peft"):
@@ -160,7 +160,8 @@ def _remember(model, encoder):
     active, flags = encoder.active_adapters, remember_trainable(model)
     head = [] if model is encoder else head_weights(model)
     head = [(weight, np.array(ops.convert_to_numpy(weight))) for weight in head]
-    given = () if model is encoder else (dict(model.adapter_heads), model.given_adapters, model.known_adapters)
+    own = None if model is encoder else model.head_adapters
+    given = () if own is None else (dict(own.heads), own.given, own.known)
 
     def restore():
         set_active_adapter(model, active)
@@ -168,9 +169,9 @@ def _remember(model, encoder):
         for weight, value in head:
             weight.assign(value)
         if given:
-            model.adapter_heads.clear()
-            model.adapter_heads.update(given[0])
-            model.remember_adapters(*given[1:])
+            model.head_adapters.heads.clear()
+            model.head_adapters.heads.update(given[0])
+            model.head_adapters.remember(*given[1:])
 
     return restore
 

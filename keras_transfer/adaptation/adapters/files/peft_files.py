@@ -164,7 +164,7 @@ def _of_pattern(config, key, module, default):
 
 def _read_head(task, config, tensors, names, folder):
     """Returns the tensors of the head of a task. Weights that the folder lacks keep their values, with a warning."""
-    given, own = config.get("task_type"), _TASK_TYPES.get(task.head_name)
+    given, own = config.get("task_type"), _TASK_TYPES.get(task.checkpoint_head.name)
     if given in _TASK_TYPES.values() and given != own:
         raise ValueError(
             f"The folder has a head for another task than a `{type(task).__name__}`, which has the type {own!r}. To "
@@ -221,7 +221,7 @@ def write(model, encoder, folder, kinds, arrays, head, overwrite=False):
     modules = modules_of(encoder)
     prefix, saved, task_type, metadata = "", [], None, {"format": "pt"}
     if model is not encoder:
-        prefix, task_type = head_prefixes(encoder)[0], _TASK_TYPES.get(model.head_name)
+        prefix, task_type = head_prefixes(encoder)[0], _TASK_TYPES.get(model.checkpoint_head.name)
         written = _written_head(model, task_type, head)
         saved = sorted({name.partition(".")[0] for name in written})
         tensors |= {f"{_START}{name}": tensor for name, tensor in written.items()}

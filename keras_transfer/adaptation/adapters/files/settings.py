@@ -23,7 +23,6 @@ _NOT_COMPARED = {
 _NOT_COMPARED |= {"initializer_range", "max_sequence_length"}
 # Settings of a task with which the same weights of a head give other answers.
 _OF_HEADS = (
-    "head_name",
     "num_classes",
     "num_targets",
     "multi_label",
@@ -46,7 +45,8 @@ def encoder_settings(encoder):
 
 def head_settings(model):
     """Returns the settings of a task that determine what its head means, such as `label_names`, as JSON values."""
-    return {name: _plain(getattr(model, name)) for name in _OF_HEADS if hasattr(model, name)}
+    found = {name: _plain(getattr(model, name)) for name in _OF_HEADS if hasattr(model, name)}
+    return {"head_name": model.checkpoint_head.name, **found} if hasattr(model, "checkpoint_head") else found
 
 
 def check_encoder_settings(wanted, encoder, path):

@@ -1,0 +1,147 @@
+"""How the user's data become what Keras gets: checks, labels, batches or streams, and targets."""
+
+from keras_transfer.batches import Batches
+from keras_transfer.distribute import check_distribution, replicas_of, share
+from keras_transfer.tasks.base.checks import require_compiled
+from keras_transfer.tasks.inputs import (
+    ALL_ROWS,
+    NoRows,
+    batch_arrays,
+    check_columns,
+    check_inputs,
+    check_kind,
+    check_stream_shares,
+    checked_batches,
+    columns_of,
+    count_rows,
+    is_stream,
+    kind_of,
+    lacks_labels,
+    prepare_metrics,
+    split_last,
+    to_array,
+    validation_parts,
+)
+from keras_transfer.text.base import check_weights
+
+
+def batches_or_stream(task, columns, x, y, sample_weight, batch_size, shuffle):
+    """Returns the user's data as `Task.dataset` does, without targets.
+
+    Args:
+        task: `Task`.
+        columns: What `columns_of` returns for `x`.
+        x, sample_weight, batch_size, shuffle: As for `Task.dataset`.
+        y: Encoded labels, or None.
+    """
+    if columns is None:
+        if y is not None or sample_weight is not None:
+            raise ValueError(
+                "`y` and `sample_weight` must be None if `x` is a dataset, which contains them. "
+                f"Received: x of type {type(x).__name__}, and {'sample_weight' if y is None else 'y'}"
+            )
+        return task.reader.stream(x) if is_stream(x) else x
+    if count_rows(columns) == 0:
+        return NoRows(columns)
+    if batch_size is None:
+        replicas, _ = replicas_of(task)
+        batch_size = -(-32 // replicas) * replicas
+    if isinstance(columns, dict):
+        return batch_arrays(columns, y, sample_weight, batch_size, shuffle)
+    return task.reader.batches(columns, y, sample_weight, batch_size, shuffle)
+
+
+def ready_data(task, method, x, y=None, sample_weight=None, batch_size=None, shuffle=False):
+    """Returns the user's data in the form that `fit`, `evaluate` or `predict` needs on the model's replicas."""
+    if task.part is not None:
+        task.part.check_data(task, method, x)
+    task.head_adapters.check()
+    check_distribution(task)
+    check_inputs(task, x)
+    task.reader.check(x, method)
+    check_columns(x, y, sample_weight)
+    y = None if y is None else task.labels.encode(y)
+    labels = x.labels if isinstance(x, Batches) else y
+    columns = columns_of(task, x)
+    if labels is not None:
+        task.labels.check(labels, getattr(task, "loss", None))
+    data = batches_or_stream(task, columns, x, y, sample_weight, batch_size, shuffle)
+    data = data if method == "predict" else task.labels.targets(data, task)
+    if method != "predict" and isinstance(data, NoRows):
+        raise ValueError("`x` must have at least one row. Received: no rows")
+    if method != "predict" and isinstance(data, Batches) and not data.has_labels:
+        raise ValueError(f"`{method}` requires labels. Received: y=None")
+    if method != "predict" and not task.labels.optional and lacks_labels(data):
+        raise ValueError(
+            f"`{method}` requires a dataset of `(inputs, labels)`. Received: a `tf.data.Dataset` of {data.element_spec}"
+        )
+    if is_stream(data) and data is not x:
+        check_stream_shares(task, x, method)
+    if method == "evaluate" and isinstance(data, Batches):
+        data = data.in_one_epoch()
+    if method != "predict" and getattr(data, "kind", None) == "parts":
+        task.labels.check_batch(data[0][0], min(data.options.batch_size, len(data.order)), task)
+    prepare_metrics(task, data)
+    return share(task, data, method) if isinstance(data, Batches) else checked_batches(task, data, method)
+
+
+def ready_for_fit(task, x, y, sample_weight, batch_size, shuffle, class_weight, split, validation, validation_size):
+    """Returns the data of `fit`, its validation data or None, and `class_weight` as Keras takes it.
+
+    Args:
+        task: `Task`. Its attribute `fitted_on` is set.
+        x, y, sample_weight, batch_size, shuffle, class_weight: As for `Task.fit`.
+        split: Float. The `validation_split`.
+        validation: The `validation_data`, or None.
+        validation_size: Integer. The `validation_batch_size`, or None.
+    """
+    if split:
+        check_inputs(task, x)
+        check_columns(x, y, sample_weight)
+        columns = columns_of(task, x)
+        if columns is None:
+            raise ValueError(
+                "`validation_split` requires data in memory. Pass `validation_data` for a dataset. "
+                f"Received: validation_split={split}, x of type {type(x).__name__}"
+            )
+        if y is None and not task.labels.optional:
+            raise ValueError("`validation_split` requires labels. Received: y=None")
+        y = y if y is None else task.labels.of_any_rows(y)
+        (x, y, sample_weight), validation = split_last(columns, y, sample_weight, split)
+    kind = kind_of(task, x)
+    if class_weight is not None:
+        encoded = x.labels if isinstance(x, Batches) else None if y is None else task.labels.encode(y)
+        class_weight = task.labels.class_weight(class_weight, encoded)
+    if validation is not None:
+        parts = validation_parts(task, validation)
+        check_kind(task, parts[0], kind)
+        size = batch_size if validation_size is None else validation_size
+        validation = ready_data(task, "evaluate", *parts, batch_size=size)
+    data = ready_data(task, "fit", x, y, sample_weight, batch_size, bool(shuffle))
+    task.fitted_on = kind
+    return data, validation, class_weight
+
+
+def ready_batch(task, method, x, y, sample_weight):
+    """Returns `(x, y, sample_weight)` with prepared inputs, for a method that takes one batch."""
+    task.head_adapters.check()
+    require_compiled(task, method)
+    check_columns(x, y, sample_weight)
+    raw = task.reader.accepts(x)
+    if y is not None:
+        y = task.labels.encode(y)
+        task.labels.check(y, getattr(task, "loss", None), x if isinstance(x, dict) else None)
+    if not raw:
+        if sample_weight is not None:
+            check_weights(to_array(sample_weight))
+        if isinstance(x, dict):
+            task.labels.check_batch(x, len(next(iter(x.values()))), task)
+        return x, y, sample_weight
+    data = batches_or_stream(task, columns_of(task, x), x, y, sample_weight, ALL_ROWS, False)
+    data = task.labels.targets(data, task)
+    if isinstance(data, NoRows) or not data.has_labels:
+        received = "no rows" if isinstance(data, NoRows) else "y=None"
+        raise ValueError(f"Raw text must have at least one row, and labels. Received: {received}")
+    inputs, labels, *weights = data[0]
+    task.labels.check_batch(inputs, len(next(iter(inputs.values()))), task)
+    return inputs, labels, weights[0] if weights else None

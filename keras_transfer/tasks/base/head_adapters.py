@@ -1,0 +1,77 @@
+"""The adapters that the head of a task belongs to, which its encoder may share with other tasks."""
+
+import contextlib
+
+
+class HeadAdapters:
+    """Compares the adapters of the encoder with those that a task was last given: its attribute `head_adapters`.
+
+    Tasks over one encoder share its adapters, but each has its own head. After another task has changed the adapters,
+    the head of this task and what Keras has traced do not belong to them.
+
+    Args:
+        task: `Task`.
+
+    Attributes:
+        heads: Dict from inactive choices of adapters (`"first+second"`) to the values of their head.
+        given: Tuple of the names of the adapters that the head belongs to, in order.
+        known: Dict from the names of all adapters of the encoder to their kinds, when the task was last given some.
+            Adapters that replace others under the same name have another list of kinds.
+        compile_again: Boolean. Whether the adapters have changed since `compile`.
+    """
+
+    def __init__(self, task):
+        self._task, self.heads, self.compile_again = task, {}, False
+        self.remember()
+
+    def remember(self, given=None, known=None):
+        """Sets `given` and `known`, by default to the adapters that the encoder has now."""
+        encoder = self._task.encoder
+        self.given = tuple(getattr(encoder, "active_adapters", ()) if given is None else given)
+        self.known = dict(getattr(encoder, "adapters", {}) if known is None else known)
+
+    @contextlib.contextmanager
+    def applying(self, names):
+        """Applies other adapters in this context, without exchanging the head."""
+        before, encoder = self.given, self._task.encoder
+        encoder.activate_adapters(names)
+        self.remember(names, self.known)
+        try:
+            yield
+        finally:
+            encoder.activate_adapters(before)
+            self.remember(before, self.known)
+
+    def replaced(self):
+        """Returns the set of names of adapters that another task has removed, and perhaps added anew."""
+        now = getattr(self._task.encoder, "adapters", {})
+        return {name for name, kinds in self.known.items() if now.get(name) is not kinds}
+
+    def forget_replaced(self):
+        """Forgets the heads of adapters that no longer exist."""
+        replaced = self.replaced()
+        for choice in [choice for choice in self.heads if replaced & set(choice.split("+"))]:
+            self.heads.pop(choice, None)  # Another thread may have been faster.
+
+    def check(self):
+        """Raises a `ValueError` if the encoder does not apply the adapters that the task was last given."""
+        encoder = self._task.encoder
+        active = tuple(getattr(encoder, "active_adapters", ()))
+        replaced = [name for name in self.given if name in self.replaced()]
+        if active == self.given and not replaced:
+            self.forget_replaced()
+            return
+        own = f"`set_active_adapter(model, {_argument(self.given)})` to use its adapters again, or "
+        removed = f" (since removed: {replaced})" if replaced else ""
+        raise ValueError(
+            "The adapters of the encoder were changed through another task or the encoder itself, so they do not "
+            f"belong to the head of this task. Call {'' if replaced else own}"
+            f"`set_active_adapter(model, {_argument(active)})` to use the current ones. Received: "
+            f"model={self._task.name!r}, which was last given {list(self.given)}{removed}, and an encoder with the "
+            f"active adapters {list(active)} of {list(getattr(encoder, 'adapters', {}))}"
+        )
+
+
+def _argument(names):
+    """Returns names as the argument of `set_active_adapter`."""
+    return repr(None if not names else names[0] if len(names) == 1 else list(names))

@@ -1,0 +1,77 @@
+"""What a `DialogueModel` reads: examples of dialogues, each with the right reply among wrong ones."""
+
+from keras_transfer.tasks.dialogue.dialogue_data import (
+    checked_example,
+    dialogue_batches,
+    dialogue_rows,
+    is_examples,
+    with_candidates,
+)
+from keras_transfer.tasks.language import NextTokenReader, token_preprocessor
+from keras_transfer.text.preprocessors import warn_of_truncation
+
+
+class DialogueReader(NextTokenReader):
+    """Reads a list of tuples `(persona, history, reply)` or `(persona, history, reply, candidates)`.
+
+    Args:
+        preprocessor: See `Reader`.
+        speakers: List of the ids of the tokens that begin a sequence and delimit utterances, as the encoder has them.
+        num_candidates: Integer. Number of replies in each example.
+        special_tokens: List of strings. See `DialogueModel`.
+    """
+
+    def __init__(self, preprocessor, speakers, num_candidates, special_tokens):
+        super().__init__(preprocessor)
+        self.speakers, self.num_candidates, self.special_tokens = speakers, num_candidates, special_tokens
+
+    def accepts(self, x):
+        return is_examples(x) or super().accepts(x)
+
+    def check(self, x, method):
+        if method.startswith("predict") and self.accepts(x):
+            raise ValueError(f"`{method}` takes prepared inputs. Use `reply` or `rank`. Received: {x!r:.100}")
+
+    def columns(self, x):
+        if not is_examples(x):
+            raise ValueError(
+                "A `DialogueModel` takes a list of examples, tuples `(persona, history, reply)` or `(persona, history, "
+                f"reply, candidates)`. Received: {type(x).__name__} {x!r:.100}"
+            )
+        return [checked_example(example, index) for index, example in enumerate(x)]
+
+    def batches(self, columns, y, sample_weight, batch_size, shuffle):
+        if y is not None or sample_weight is not None:
+            raise ValueError("A `DialogueModel` takes no labels and no sample weights. Received: y or sample_weight")
+        return self.candidates(with_candidates(columns, self.num_candidates), batch_size, shuffle)
+
+    def inputs(self, x):
+        return self.in_one_batch(x)
+
+    def restore(self, data, predict):
+        """Returns a dict of outputs for inputs [batch, candidates, length], and otherwise the logits of each text."""
+        if data.inputs["padding_mask"].ndim == 3:
+            restore = data.restorer()
+            return restore(predict(data))
+        return super().restore(data, predict)
+
+    def candidates(self, examples, batch_size, shuffle):
+        """Returns examples `(persona, history, candidates)` as batches, and warns if dialogues were cut."""
+        rows, cut = self.rows(examples, self.preprocessor.sequence_length)
+        warn_of_truncation(self.preprocessor, cut, len(rows))
+        return dialogue_batches(rows, self.preprocessor, batch_size, shuffle)
+
+    def rows(self, examples, length):
+        """Returns what `dialogue_rows` returns for examples `(persona, history, candidates)`."""
+        tokenizer = token_preprocessor(self)
+        begin, end, *speakers = (tokenizer.token_to_id(token) for token in self.special_tokens)
+        if [begin, *speakers] != list(self.speakers):
+            raise ValueError(
+                f"`speakers` of the encoder must be the ids of {[self.special_tokens[0], *self.special_tokens[2:]]}, "
+                f"{[begin, *speakers]}. Received: speakers={self.speakers}"
+            )
+        texts = {text for example in examples for part in example for text in part if text is not None}
+        texts = sorted(texts)
+        ids_of = dict(zip(texts, tokenizer.tokenize(texts).to_list())) if texts else {}
+        special = {"bos": begin, "eos": end, "speakers": tuple(speakers)}
+        return dialogue_rows(examples, ids_of, special, length)

@@ -1,0 +1,72 @@
+"""Labels of rows of several texts, which some losses of a `TextEmbedder` take and others do without."""
+
+import keras
+
+from keras_transfer.batches import with_placeholders
+from keras_transfer.distribute import replicas_of
+from keras_transfer.losses import MultipleNegativesRankingLoss
+from keras_transfer.tasks.inputs import Labels, to_array
+
+
+class SimilarityLabels(Labels):
+    """Numbers, one for each row, if the loss takes labels. The loss compares the vectors of a row."""
+
+    one_of = False
+    optional = True  # This applies if the loss takes no labels.
+
+    def loss(self):
+        return MultipleNegativesRankingLoss()
+
+    def compiled(self, loss, metrics, weighted_metrics):
+        found = None if loss is None or (isinstance(loss, str) and loss == "auto") else keras.losses.get(loss)
+        if (getattr(found, "__module__", None) or "").startswith("keras."):
+            raise ValueError(
+                "`loss` must compare the vectors of a row, such as "
+                "`keras_transfer.losses.MultipleNegativesRankingLoss()`. "
+                f"Received: loss={loss!r}"
+            )
+        return super().compiled(loss, metrics, weighted_metrics)
+
+    def check(self, labels, loss=None, inputs=None):
+        if loss is not None and not getattr(loss, "takes_labels", True):
+            raise ValueError(f"`{type(loss).__name__}` takes no labels. Leave out `y`. Received: labels")
+        values = to_array(labels)
+        values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+        if values.ndim != 1 or values.dtype.kind not in "biuf":
+            raise ValueError(
+                f"Labels must be numbers, one for each row. Received: {values.dtype} of shape {values.shape}"
+            )
+        if hasattr(loss, "check_labels"):
+            loss.check_labels(values)
+
+    def targets(self, data, task):
+        if getattr(data, "kind", None) != "parts":
+            return data
+        (replicas, evenly), count = replicas_of(task), len(data.order)
+        if evenly and count % replicas:  # Repeated rows would be each other's negatives.
+            raise ValueError(
+                f"The number of rows must be a multiple of the number of devices, {replicas}. Leave out some rows, or "
+                f"use `text.part_batches(..., drop_remainder=True)`. Received: {count} rows"
+            )
+        loss = getattr(task, "loss", None)
+        data = data.replace(min_rows=_min_rows(task, data[0][0]))
+        return data if data.has_labels or getattr(loss, "takes_labels", True) else with_placeholders(data)
+
+    def check_batch(self, inputs, count, task):
+        needed = _min_rows(task, inputs)
+        if count < needed:
+            raise ValueError(
+                f"`{type(task.loss).__name__}` compares the texts of a row with those of the other rows of the batch, "
+                f"so that a batch needs at least {needed} rows. Use a larger `batch_size` and more rows, or pass a "
+                f"third column of texts that do not belong to the first. Received: a batch of {count} "
+                f"row{'s' if count > 1 else ''}"
+            )
+
+
+def _min_rows(task, inputs):
+    """Returns the number of rows that a batch needs, given the inputs of one, in which rows have several texts."""
+    shape = next(iter(inputs.values())).shape
+    if len(shape) == len(task.inputs[0].shape) or shape[1] != 2:  # one text, or hard negatives, in each row
+        return 1
+    replicas, whole = replicas_of(task)  # On JAX, the loss sees the rows of all devices.
+    return getattr(getattr(task, "loss", None), "min_rows", 1) * (1 if whole else replicas)

@@ -1,0 +1,186 @@
+"""Labels that are classes: one for each text, or any number of them."""
+
+from collections.abc import Mapping
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transfer.batches import checked_names, keys_as_positions
+from keras_transfer.losses import SmoothedCrossentropy, SparseCategoricalFocalCrossentropy
+from keras_transfer.metrics.classification import (
+    AUC,
+    ExpectedCalibrationError,
+    F1Score,
+    MatthewsCorrelation,
+    Precision,
+    Recall,
+)
+from keras_transfer.tasks.inputs.class_names import (
+    are_empty,
+    check_not_positions,
+    has_names,
+    in_order_of_names,
+    multi_hot,
+    names_of_numbers,
+    positions_of,
+    positions_of_numbers,
+)
+from keras_transfer.tasks.inputs.data import flat_labels, to_array, with_flat_labels
+from keras_transfer.tasks.inputs.data_checks import check_class_labels, check_multi_hot, check_weights_of_classes
+from keras_transfer.tasks.inputs.keras_losses import takes_vectors
+from keras_transfer.tasks.inputs.labels import Labels
+
+_UNNAMED = " With `num_classes`, the names of classes are their numbers. Pass `label_names=[...]` instead."
+_SEVERAL = " For several labels per text, create the classifier with `multi_label=True`."
+
+
+class ClassNames(Labels):
+    """One class for each text: its name, or its position in the list of names.
+
+    Args:
+        names: List of strings, at least 2. Names of the classes, in the order of the logits.
+    """
+
+    def __init__(self, names):
+        self.names = checked_names(names)
+
+    def loss(self):
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    def named_losses(self):
+        return {"focal": SparseCategoricalFocalCrossentropy, "label_smoothing": SmoothedCrossentropy}
+
+    def metrics(self):
+        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+
+    def named_metrics(self):
+        of_one = {"matthews_correlation": MatthewsCorrelation, "expected_calibration_error": ExpectedCalibrationError}
+        return {"f1": F1Score, "precision": Precision, "recall": Recall, "auc": AUC, **of_one}
+
+    def encode(self, labels):
+        labels = in_order_of_names(labels, self.names)
+        if has_names(labels):
+            return positions_of(labels, self.names, _UNNAMED)
+        return flat_labels(positions_of_numbers(labels, self.names))
+
+    def of_any_rows(self, labels):
+        labels = in_order_of_names(labels, self.names)  # An array has no names of columns.
+        return labels if has_names(labels) else names_of_numbers(labels, self.names)  # Only all rows tell which.
+
+    def check(self, labels, loss=None, inputs=None):
+        check_class_labels(labels, len(self.names), takes_vectors(loss), _SEVERAL)
+
+    def class_weight(self, weights, labels=None):
+        if isinstance(weights, Mapping):
+            weights = dict(zip(keys_as_positions(weights, self.names), weights.values()))
+        elif isinstance(weights, str) and weights == "balanced":
+            weights = self._balanced(labels)
+        check_weights_of_classes(weights, len(self.names))
+        return weights
+
+    def _balanced(self, labels):
+        """Returns weights with which all classes have the same total weight."""
+        if labels is None:
+            raise ValueError(
+                "`class_weight='balanced'` requires one label for each text, in memory. Received: a dataset"
+            )
+        labels = positions_of(labels, self.names) if has_names(labels) else labels
+        self.check(labels)
+        labels = to_array(labels)
+        if labels.ndim == 2 and labels.shape[1] > 1:
+            labels = labels.argmax(axis=1)
+        counts = np.bincount(labels.reshape(-1).astype(int), minlength=len(self.names)).tolist()
+        # A class without texts has no weight to balance.
+        return {i: len(labels) / (len(counts) * count) if count else 1.0 for i, count in enumerate(counts)}
+
+    def targets(self, data, task):
+        return with_flat_labels(data)
+
+    def probabilities(self, logits):
+        """Returns the probabilities of the classes, a tensor or array as `logits` is."""
+        return ops.softmax(logits)
+
+    def response(self, outputs):
+        return most_likely(outputs)
+
+    def decode(self, outputs):
+        return self.names_of(outputs)  # The highest logit has the highest probability.
+
+    def names_of(self, probabilities):
+        """Returns the name of the most likely class of each row of an array [rows, classes], as a list."""
+        return [self.names[best] for best in probabilities.argmax(axis=-1)]
+
+
+class MultiHot(Labels):
+    """Any number of classes for each text: a list of their names, or an array of zeros and ones.
+
+    Args:
+        names: List of strings, at least 2. Names of the classes, in the order of the logits.
+        thresholds: List of floats, the lowest probability at which each class is predicted. Defaults to `None`, for
+            0.5.
+    """
+
+    one_of = False
+    problem_type = "multi_label_classification"
+
+    def __init__(self, names, thresholds=None):
+        self.names = checked_names(names)
+        self.thresholds = thresholds or [0.5] * len(self.names)
+
+    def loss(self):
+        return keras.losses.BinaryCrossentropy(from_logits=True)
+
+    def named_losses(self):
+        return {
+            "focal": lambda: keras.losses.BinaryFocalCrossentropy(from_logits=True),
+            "label_smoothing": lambda: keras.losses.BinaryCrossentropy(from_logits=True, label_smoothing=0.1),
+        }
+
+    def metrics(self):
+        return [keras.metrics.BinaryAccuracy(threshold=0.0, name="accuracy")]
+
+    def named_metrics(self):
+        return {"f1": F1Score, "precision": Precision, "recall": Recall, "auc": AUC}
+
+    def encode(self, labels):
+        labels = in_order_of_names(labels, self.names)
+        if has_names(labels) or are_empty(labels):
+            return multi_hot(labels, self.names, _UNNAMED)
+        check_not_positions(labels, self.names)
+        return labels
+
+    def of_any_rows(self, labels):
+        return in_order_of_names(labels, self.names)
+
+    def check(self, labels, loss=None, inputs=None):
+        check_multi_hot(labels, len(self.names))
+
+    def class_weight(self, weights, labels=None):
+        raise ValueError(
+            "`class_weight` cannot be used with `multi_label=True`. Use `loss='focal'` for rare labels. "
+            f"Received: class_weight={weights!r:.100}"
+        )
+
+    def probabilities(self, logits):
+        """Returns the probability of each class, a tensor or array as `logits` is."""
+        return ops.sigmoid(logits)
+
+    def response(self, outputs):
+        probabilities = ops.sigmoid(outputs)
+        chosen = probabilities >= ops.convert_to_tensor(self.thresholds, probabilities.dtype)
+        return {"chosen": ops.cast(chosen, "int32"), "probabilities": probabilities}
+
+    def decode(self, outputs):
+        return self.names_of(ops.convert_to_numpy(self.probabilities(outputs)))
+
+    def names_of(self, probabilities):
+        """Returns a list of the names of all classes that reach their threshold, for each row."""
+        chosen = probabilities >= np.array(self.thresholds, "float32")
+        return [[name for name, is_chosen in zip(self.names, row) if is_chosen] for row in chosen]
+
+
+def most_likely(logits):
+    """Returns probabilities [..., classes] and the most likely class [...] as the response of an exported model."""
+    probabilities = ops.softmax(logits)
+    return {"label_id": ops.cast(ops.argmax(probabilities, axis=-1), "int32"), "probabilities": probabilities}

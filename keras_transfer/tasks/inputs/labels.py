@@ -1,0 +1,140 @@
+"""What the labels of a task are: how users write them, which loss and metrics fit, and answers in their terms."""
+
+import keras
+
+from keras_transfer.tasks.inputs.keras_losses import check_loss, check_metrics, default_metrics, from_name
+
+
+class Labels:
+    """Base class of the labels of a task: arrays that the loss takes as they are.
+
+    Labels are the part of a `Task` that turns what users pass as `y` into arrays, and that knows what follows from
+    their kind: the default loss and metrics, `class_weight`, and the answers in users' terms. This class itself has no
+    default loss and checks nothing.
+
+    Attributes:
+        names: List of strings. Names of the classes, in the order of the logits. `None` without classes.
+        one_of: Boolean. Whether the outputs are logits whose softmax is the likelihood of labels.
+        optional: Boolean. Whether raw data need no labels, because `targets` makes them.
+        problem_type: String. What a checkpoint calls the problem in `config.json`, or `None`.
+    """
+
+    names = None
+    one_of = True
+    optional = False
+    problem_type = None
+
+    # === Compiling ===
+
+    def loss(self):
+        """Returns the loss that `compile(loss="auto")` uses."""
+        raise ValueError("The task has no loss of its own. Pass `loss` to `compile`. Received: loss='auto'")
+
+    def metrics(self):
+        """Returns the metrics that `compile(metrics="auto")` uses."""
+        return []
+
+    def named_losses(self):
+        """Returns a dict from further names that `compile(loss=...)` takes to functions that return the losses."""
+        return {}
+
+    def named_metrics(self):
+        """Returns a dict from further names that `compile(metrics=...)` takes to functions that return the metrics."""
+        return {}
+
+    def compiled(self, loss, metrics, weighted_metrics):
+        """Returns the loss, the metrics and the weighted metrics of `compile` as Keras takes them.
+
+        Raises:
+            ValueError: If the name of a loss or metric is unknown, or if it does not fit the outputs or the labels.
+        """
+        if isinstance(loss, str):
+            named = {"auto": self.loss, **self.named_losses()}
+            loss = from_name(loss, named, keras.losses.get, "loss")
+        metrics = default_metrics(self.metrics(), loss) if isinstance(metrics, str) and metrics == "auto" else metrics
+        metrics, weighted_metrics = (self._with_names(given) for given in (metrics, weighted_metrics))
+        check_loss(loss)
+        check_metrics([metrics, weighted_metrics], loss)
+        return loss, metrics, weighted_metrics
+
+    def _with_names(self, metrics):
+        """Returns metrics in the same structure, with an object for each name in `named_metrics`."""
+        named = self.named_metrics()
+        return keras.tree.map_structure(
+            lambda metric: from_name(metric, named, keras.metrics.get, "metric") if isinstance(metric, str) else metric,
+            metrics,
+        )
+
+    # === The user's labels ===
+
+    def encode(self, labels):
+        """Returns labels in memory as the loss takes them. Labels that need no change are returned as they are."""
+        return labels
+
+    def of_any_rows(self, labels):
+        """Returns labels in memory in a form that `encode` reads in the same way if some rows are left out."""
+        return labels
+
+    def check(self, labels, loss=None, inputs=None):
+        """Raises a `ValueError` if encoded labels in memory cannot be labels of this task.
+
+        Args:
+            labels: Labels as the loss takes them.
+            loss: The compiled loss, or None.
+            inputs: Dict of the inputs of the same rows, if they are prepared. Defaults to `None`.
+        """
+
+    def class_weight(self, weights, labels=None):
+        """Returns `class_weight` as Keras takes it.
+
+        Args:
+            weights: What the user passed, not None.
+            labels: All labels in memory, encoded. `None` if they are in a dataset.
+        """
+        raise ValueError(
+            "`class_weight` requires labels that are classes. Use `sample_weight` to weight rows. "
+            f"Received: class_weight={weights!r:.100}"
+        )
+
+    def targets(self, data, task):
+        """Returns a dataset for training or evaluation with the targets that the task makes from raw data.
+
+        Args:
+            data: `Batches`, or any other dataset, which is usually returned unchanged.
+            task: `Task`.
+        """
+        return data
+
+    def check_batch(self, inputs, count, task):
+        """Raises a `ValueError` if a batch of `count` rows is too small for the loss.
+
+        Args:
+            inputs: Dict of the inputs of a batch.
+            count: Integer. Number of rows of the smallest batch.
+            task: `Task`.
+        """
+
+    # === Answers ===
+
+    def decode(self, outputs):
+        """Returns what `predict` returns in users' terms, such as names of classes."""
+        raise NotImplementedError(f"{type(self).__name__} must implement `decode`.")
+
+    def response(self, outputs):
+        """Returns what an exported model answers, a dict of tensors, given the outputs of the model."""
+        raise NotImplementedError(f"{type(self).__name__} must implement `response`.")
+
+    # === Rows and words ===
+
+    def placeholders(self, columns):
+        """Returns arbitrary valid labels for raw data whose batches cannot be read without labels, or None."""
+        return None
+
+    def mask(self, labels, sample_weight):
+        """Returns labels of a batch without placeholders, and sample weights that are 0 where placeholders were.
+
+        Args:
+            labels: Array of labels, or None.
+            sample_weight: Array of sample weights, or None.
+        """
+        return labels, sample_weight

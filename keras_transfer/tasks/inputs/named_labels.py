@@ -1,0 +1,69 @@
+"""Labels of several heads: a dict of the labels of each."""
+
+from keras_transfer.tasks.inputs.labels import Labels
+
+
+class NamedLabels(Labels):
+    """Several labels for each row, one for each head of a task, as a dict from the names of the heads.
+
+    The outputs of the task are a dict with the same names. A loss or metrics in `compile` are dicts, too.
+
+    Args:
+        **labels: `Labels` of each head.
+    """
+
+    one_of = False
+
+    def __init__(self, **labels):
+        self.labels = labels
+
+    def loss(self):
+        return {name: labels.loss() for name, labels in self.labels.items()}
+
+    def metrics(self):
+        return {name: labels.metrics() for name, labels in self.labels.items()}
+
+    def compiled(self, loss, metrics, weighted_metrics):
+        given = (loss, metrics, weighted_metrics)
+        parts = {
+            name: labels.compiled(*(values.get(name) if isinstance(values, dict) else values for values in given))
+            for name, labels in self.labels.items()
+        }
+        return tuple(
+            None if values is None else {name: part[index] for name, part in parts.items()}
+            for index, values in enumerate(given)
+        )
+
+    def encode(self, labels):
+        return self._each(labels, lambda each, values: each.encode(values))
+
+    def of_any_rows(self, labels):
+        return self._each(labels, lambda each, values: each.of_any_rows(values))
+
+    def check(self, labels, loss=None, inputs=None):
+        losses = loss if isinstance(loss, dict) else {}
+        for name, values in self._checked(labels).items():
+            self._of(name, lambda each, values, name=name: each.check(values, losses.get(name), inputs), values)
+
+    def decode(self, outputs):
+        """Returns a dict of the answers of each head, given what `predict` returns."""
+        return {name: each.decode(outputs[name]) for name, each in self.labels.items()}
+
+    def response(self, outputs):
+        found = {name: each.response(outputs[name]) for name, each in self.labels.items()}
+        return {f"{name}_{key}": value for name, response in found.items() for key, value in response.items()}
+
+    def _each(self, labels, function):
+        return {name: self._of(name, function, values) for name, values in self._checked(labels).items()}
+
+    def _of(self, name, function, values):
+        try:
+            return function(self.labels[name], values)
+        except ValueError as error:
+            raise ValueError(f"Labels of {name!r}: {error}") from None
+
+    def _checked(self, labels):
+        if not isinstance(labels, dict) or labels.keys() != self.labels.keys():
+            received = f"the keys {list(labels)}" if isinstance(labels, dict) else type(labels).__name__
+            raise ValueError(f"Labels must be a dict with the keys {list(self.labels)}. Received: {received}")
+        return labels

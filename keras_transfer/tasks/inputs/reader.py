@@ -1,0 +1,114 @@
+"""What data a task reads: texts, pairs of texts, or whatever a subclass accepts."""
+
+import keras
+import numpy as np
+
+from keras_transfer.batches import batches
+from keras_transfer.tasks.inputs.data import no_outputs, preprocess_stream, texts_of_stream
+from keras_transfer.text.base import Preprocessor, is_text, preprocess, to_columns
+
+ALL_ROWS = 2**31  # With this batch size, all rows are one batch.
+
+
+class Reader:
+    """Reads texts, or pairs of texts as a tuple of two columns.
+
+    A reader is the part of a `Task` that decides which raw data it accepts, how they become batches, and how the
+    outputs of these batches become one output for each row. A subclass reads other data.
+
+    Args:
+        preprocessor: Callable from texts to the encoder's inputs, or None if only prepared data are used.
+
+    Attributes:
+        takes_either: Boolean. Whether single texts and pairs of texts are both valid, and mean something different.
+        takes_windows: Boolean. Whether the task splits the rows of a `text.WindowPreprocessor`.
+        part: What the upper part of another task checks, from `adaptation.cache_features`, or None.
+    """
+
+    takes_either = False
+    takes_windows = False
+    part = None
+
+    def __init__(self, preprocessor):
+        self.preprocessor = preprocessor
+
+    def require(self):
+        """Raises a `ValueError` if raw data cannot be read, because there is no preprocessor."""
+        if self.part is not None:
+            self.part.refuse_data("texts")
+        if self.preprocessor is None:
+            raise ValueError(
+                "Raw text requires a preprocessor. Create the task with `preprocessor=...`, or pass token ids. "
+                "Received: preprocessor=None"
+            )
+
+    def accepts(self, x):
+        """Returns whether `x` is raw data in memory, which this reader prepares."""
+        return is_text(x)
+
+    def check(self, x, method):
+        """Raises a `ValueError` if `x` cannot be used for a method, such as `"fit"`, `"evaluate"` or `"predict"`."""
+
+    def columns(self, x):
+        """Returns raw data as columns that can be sliced: an array or a list, or a tuple of them."""
+        return to_columns(x)
+
+    def batches(self, columns, y, sample_weight, batch_size, shuffle):
+        """Returns columns and encoded labels as `Batches`."""
+        options = {"batch_size": batch_size, "shuffle": shuffle, "sample_weight": sample_weight}
+        return batches(columns, y, preprocessor=self.preprocessor, **options)
+
+    def stream(self, dataset):
+        """Returns a `tf.data.Dataset` of raw data as one of prepared batches, and any other one unchanged."""
+        if texts_of_stream(dataset):
+            self.require()
+        return preprocess_stream(self.preprocessor, dataset)
+
+    def inputs(self, x):
+        """Returns the encoder's inputs of one batch of raw data, padded to the longest if the preprocessor can."""
+        self.require()
+        columns = x if isinstance(x, tuple) else (x,)
+        columns = [[part] if isinstance(part, (str, bytes)) else part for part in columns]
+        return for_backend(encode_texts(self, *columns))
+
+    def restore(self, data, predict):
+        """Returns the outputs for `Batches` in the order of the rows.
+
+        Args:
+            data: `Batches`.
+            predict: `Prediction`. A call returns the outputs of batches in their own order.
+        """
+        restore = data.restorer()
+        return restore(predict(data))
+
+    def nothing(self, model, columns):
+        """Returns the outputs of a model for data without rows, which are never passed to it."""
+        return no_outputs(model, columns)
+
+    def in_one_batch(self, x):
+        """Returns the encoder's inputs of raw data in memory, as the only batch of `batches`."""
+        self.require()
+        return self.batches(self.columns(x), None, None, ALL_ROWS, False)[0][0]
+
+
+class TextReader(Reader):
+    """Reads texts or pairs of texts, which are packed into one sequence. A task was trained on one of the two."""
+
+    takes_either = True
+
+
+def encode_texts(task, *texts):
+    """Returns the inputs of texts [batch], or of pairs of texts, padded only to the longest if the preprocessor can.
+
+    Args:
+        task: `Task` or `Reader`.
+        *texts: String tensors or lists, one for each text of a row.
+    """
+    texts = texts if len(texts) > 1 else texts[0]
+    options = {"sequence_length": "longest"} if isinstance(task.preprocessor, Preprocessor) else {}
+    return preprocess(task.preprocessor, texts, **options)
+
+
+def for_backend(inputs):
+    """Converts the inputs from a preprocessor, which are TensorFlow tensors, to a type that the backend can read."""
+    return inputs if keras.backend.backend() == "tensorflow" else {k: np.asarray(v) for k, v in inputs.items()}

@@ -1,0 +1,76 @@
+"""Answers as labels: their texts and places in contexts, or the positions of their tokens in prepared data."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transfer.batches import Batches
+from keras_transfer.tasks.inputs import Labels, to_array, to_numpy
+
+
+class Spans(Labels):
+    """`(text, start)` or None for each question. Labels of prepared data are positions of tokens [rows, 2]."""
+
+    def loss(self):
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    def metrics(self):
+        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+
+    def encode(self, labels):
+        positions = isinstance(labels, list) and bool(labels) and all(map(_are_positions, labels))
+        return np.asarray(labels) if positions else labels
+
+    def check(self, labels, loss=None, inputs=None):
+        if inputs is not None:
+            _checked_positions(labels, inputs.get("answer_mask"))
+            return
+        labels = to_numpy(labels) if ops.is_tensor(labels) else labels
+        if getattr(getattr(labels, "dtype", None), "kind", "O") == "O":
+            return  # `span_batches` checks answers.
+        _checked_positions(labels)
+
+    def targets(self, data, task):
+        """Returns the data unchanged, and raises a `ValueError` if an answer is where `answer_mask` is 0."""
+        if isinstance(data, Batches) and data.has_labels and "answer_mask" in data.inputs:
+            _checked_positions(data.labels, data.inputs["answer_mask"])
+        return data
+
+
+def _are_positions(row):
+    return isinstance(row, (list, tuple)) and all(isinstance(value, (int, np.integer)) for value in row)
+
+
+def _checked_positions(labels, answer_mask=None):
+    """Returns labels of prepared data as an array [rows, 2].
+
+    Raises:
+        ValueError: If they are not positions, or not positions where `answer_mask` is 1.
+    """
+    try:
+        labels = to_array(labels)
+    except ValueError:  # answers, some of which are None
+        labels = np.array(labels, object)
+    if labels.ndim != 2 or labels.shape[1] != 2 or labels.dtype.kind not in "iu" or (labels < 0).any():
+        raise ValueError(
+            "Answers must be a list of `(text, start)` or None. Labels of prepared data must be the positions of "
+            "the first and of the last token, integers [batch, 2] of at least 0. "
+            f"Received: {labels.dtype} of shape {labels.shape}"
+        )
+    if answer_mask is None:
+        return labels
+    mask = to_numpy(answer_mask)
+    if len(mask) != len(labels):
+        raise ValueError(
+            f"Inputs and labels must have the same number of rows. Received: {len(mask)} and {len(labels)}"
+        )
+    inside = np.minimum(labels, mask.shape[1] - 1).astype("int64")
+    wrong = np.argwhere((labels != inside) | (np.take_along_axis(mask, inside, axis=1) == 0))
+    if len(wrong):
+        row, column = wrong[0]
+        raise ValueError(
+            "Labels of prepared data must be positions where `answer_mask` is 1: the first one, for no answer, "
+            f"or those of the context. Received: {labels[row, column]} in row {row}, which has "
+            f"{mask.shape[1]} positions"
+        )
+    return labels

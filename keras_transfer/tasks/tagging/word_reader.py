@@ -1,0 +1,87 @@
+"""What a `TokenClassifier` reads: sentences as lists of words, or texts, which the preprocessor splits into words."""
+
+import logging
+
+import numpy as np
+
+from keras_transfer.batches import word_batches
+from keras_transfer.tasks.inputs import Reader, texts_of_stream
+from keras_transfer.tasks.tagging.word_chain import warn_of_impossible
+from keras_transfer.text.base import is_sentences, is_text, to_sentences
+
+log = logging.getLogger("keras_transfer")
+
+
+class WordReader(Reader):
+    """Reads sentences. A sentence that is too long becomes several rows, and `restore` joins the outputs of its words.
+
+    Args:
+        preprocessor: See `Reader`.
+        label_names: List of strings.
+        field: `layers.ConditionalRandomField`, or None. Defaults to `None`.
+    """
+
+    def __init__(self, preprocessor, label_names, field=None):
+        super().__init__(preprocessor)
+        self.label_names, self.field = label_names, field
+
+    def accepts(self, x):
+        return is_sentences(x) or is_text(x)
+
+    def columns(self, x):
+        if is_sentences(x):
+            return to_sentences(x)
+        if isinstance(x, tuple):
+            raise ValueError(
+                "Sentences must be a list of lists of words. Pairs are not supported. Pass labels as a separate "
+                f"argument: `fit(sentences, labels)`. Received: {x!r:.100}"
+            )
+        self.require()
+        sentences = self.preprocessor.words(x)
+        _warn_of_words(sentences)
+        return sentences
+
+    def batches(self, columns, y, sample_weight, batch_size, shuffle):
+        options = {"shuffle": shuffle, "sample_weight": sample_weight, "label_names": self.label_names}
+        batches = word_batches(columns, y, preprocessor=self.preprocessor, batch_size=batch_size, **options)
+        if self.field is not None:
+            warn_of_impossible(batches, self.label_names, self.field.allowed)
+        return batches
+
+    def stream(self, dataset):
+        if texts_of_stream(dataset):
+            raise ValueError(
+                "A `tf.data.Dataset` must contain ids. For words and their labels, use `text.word_batches(sentences, "
+                "labels, preprocessor=model.preprocessor, label_names=model.label_names)` instead. "
+                f"Received: {dataset.element_spec}"
+            )
+        return dataset
+
+    def inputs(self, x):
+        raise ValueError(
+            "A `TokenClassifier` can be called on prepared inputs only, since a long sentence has several rows. Use "
+            f"`predict` or `predict_words` for sentences and texts. Received: {x!r:.100}"
+        )
+
+    def restore(self, data, predict):
+        if data.places is None:
+            return super().restore(data, predict)
+        logits = np.zeros((len(data.places.row), len(self.label_names)), "float32")
+        for part, outputs in predict.parts(data):
+            words, found = part.places.word_outputs(part.order, outputs)
+            logits[words] = found
+        return data.places.per_sentence(logits)
+
+    def nothing(self, model, columns):
+        return super().nothing(model, columns) if isinstance(columns, dict) else []
+
+
+def _warn_of_words(sentences):
+    """Logs a warning if there are several texts of one word each, which are probably the words of one sentence."""
+    if len(sentences) > 1 and all(len(words) == 1 for words in sentences):
+        log.warning(
+            "Each of the %d texts is a single word, and is read as a sentence of its own. If they are the words of one "
+            "sentence, pass `[words]`. The first are %.100s.",
+            len(sentences),
+            [words[0] for words in sentences[:3]],
+        )

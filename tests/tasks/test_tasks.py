@@ -1,0 +1,90 @@
+"""Every task does what all of them must do."""
+
+import keras
+import pytest
+
+from keras_transfer import tasks
+from keras_transfer.encoders import TransformerEncoder
+from keras_transfer.text import Packing, TokenPreprocessor, WordPieceTokenizer
+from tests.task_harness import run_task_test
+from tests.tasks.tiny import VOCABULARY, encoder, preprocessor
+
+pytestmark = pytest.mark.core
+TEXTS = ["a good b", "bad", "c d e f g", "good bad a"]
+WORDS = [text.split() for text in TEXTS]
+
+
+def causal():
+    sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16, "max_sequence_length": 32}
+    made = TransformerEncoder(len(VOCABULARY), **sizes, norm="pre", causal=True, dropout=0.0)
+    packing = Packing(pad="[PAD]")
+    return made, TokenPreprocessor(WordPieceTokenizer(VOCABULARY), packing, sequence_length=16)
+
+
+CASES = {
+    "classes": (
+        lambda: tasks.TextClassifier(encoder(), preprocessor(), label_names=["no", "yes"]),
+        TEXTS,
+        ["yes", "no", "no", "yes"],
+        None,
+        lambda task, x: task.predict_labels(x),
+    ),
+    "several labels": (
+        lambda: tasks.TextClassifier(encoder(), preprocessor(), label_names=["no", "yes"], multi_label=True),
+        TEXTS,
+        [["yes"], [], ["no"], ["no", "yes"]],
+        None,
+        lambda task, x: task.predict_labels(x),
+    ),
+    "siamese pairs": (
+        lambda: tasks.TextClassifier(encoder(), preprocessor(), num_classes=2, siamese=True),
+        (TEXTS, TEXTS[::-1]),
+        [0, 1, 1, 0],
+        None,
+        lambda task, x: task.predict_labels(x),
+    ),
+    "numbers": (
+        lambda: tasks.TextRegressor(encoder(), preprocessor(), num_targets=2),
+        TEXTS,
+        [[0.1, 1.0], [0.2, 0.0], [0.3, 1.0], [0.4, 0.5]],
+    ),
+    "choices": (
+        lambda: tasks.MultipleChoice(encoder(), preprocessor()),
+        (TEXTS, [["a", "b c"], ["d", "e"], ["a b", "c"], ["f", "g h"]]),
+        [0, 1, 1, 0],
+        None,
+        lambda task, x: task.predict_choices(x),
+    ),
+    "words": (
+        lambda: tasks.TokenClassifier(encoder(), preprocessor(), label_names=["A", "B"]),
+        WORDS,
+        [["A"] * len(words) for words in WORDS],
+        None,
+        lambda task, x: task.predict_words(x),
+    ),
+    "vectors": (
+        lambda: tasks.TextEmbedder(encoder(), preprocessor()),
+        (TEXTS, TEXTS[::-1]),
+        None,
+    ),
+    "next tokens": (lambda: tasks.CausalLM(*causal()), TEXTS, None),
+    "hidden tokens": (
+        lambda: tasks.MaskedLM(encoder(), preprocessor()),
+        TEXTS,
+        None,
+        lambda task, x: task.predict_on_batch([f"{text} [MASK]" for text in x]),
+        lambda task, x: task.fill_mask([f"{text} [MASK]" for text in x]),
+    ),
+    "replaced tokens": (
+        lambda: tasks.ReplacedTokenDetection(encoder(), preprocessor(), generator=tasks.MaskedLM(encoder())),
+        TEXTS,
+        None,
+        lambda task, x: [[value for _, value in row] for row in task.detect(x)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_task(name):
+    keras.utils.set_random_seed(0)
+    run_task_test(*CASES[name])
