@@ -39,8 +39,8 @@ def keras_transfer():
     corpus, queries = vectors()
     questions, documents = texts()
     return {
-        "search": lambda: model.search(queries, corpus, K),
-        "search, all pairs": lambda: model.search(corpus, corpus, K),
+        "search": lambda: model.search(queries, corpus, k=K),
+        "search, all pairs": lambda: model.search(corpus, corpus, k=K),
         "embed": lambda: model.embed(questions, batch_size=32, verbose=0),
         "embed, documents": lambda: model.embed(documents, batch_size=32, verbose=0),
     }

@@ -55,7 +55,7 @@ def test_the_compiled_loop_gives_the_same_in_batches_of_any_size(model):
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-4), ("mixed_bfloat16", 0.5)])
 def test_with_a_cache_each_token_is_the_most_likely_one_without(eagerly, dtype, tolerance):
     model = CausalLM(Encoder.from_pretrained(FOLDER, dtype=dtype))
-    for prompt, found in zip(PROMPTS[:3], model.generate(PROMPTS[:3], LENGTH, end_token=None), strict=True):
+    for prompt, found in zip(PROMPTS[:3], model.generate(PROMPTS[:3], max_length=LENGTH, end_token=None), strict=True):
         logits = logits_of(model, prompt + found)[len(prompt) - 1 : -1]  # up to about 30, so bfloat16 rounds to 0.125
         assert (logits.max(axis=1) - logits[np.arange(len(found)), found] < tolerance).all()
 
@@ -87,11 +87,13 @@ def test_contrastive_search_equals_its_definition(model, eagerly):
         return ids[count:]
 
     sampler = generation.ContrastiveSearch(k, alpha=alpha)
-    found = model.generate(prompts, 8, sampler=sampler, end_token=None)
+    found = model.generate(prompts, max_length=8, sampler=sampler, end_token=None)
     assert found == [by_hand(prompt, 8) for prompt in prompts]
-    greedy = model.generate(prompts, 8, end_token=None)
+    greedy = model.generate(prompts, max_length=8, end_token=None)
     assert (
-        model.generate(prompts, 8, sampler=generation.ContrastiveSearch(k, alpha=0), end_token=None) == greedy != found
+        model.generate(prompts, max_length=8, sampler=generation.ContrastiveSearch(k, alpha=0), end_token=None)
+        == greedy
+        != found
     )
 
 
@@ -121,9 +123,11 @@ def test_each_token_is_reported_as_soon_as_it_is_chosen(model, eagerly):
 @pytest.mark.core
 def test_padded_ids_and_a_prompt_without_room_are_accepted(model, eagerly):
     padded = {"token_ids": np.array([[9, 8, 0], [12, 20, 9]]), "padding_mask": np.array([[1, 1, 0], [1, 1, 1]])}
-    assert model.generate(padded, 6, end_token=None) == model.generate([[9, 8], [12, 20, 9]], 6, end_token=None)
-    assert model.generate([[9, 8]], 2) == [[]]
-    assert model.generate([], 2) == []
+    assert model.generate(padded, max_length=6, end_token=None) == model.generate(
+        [[9, 8], [12, 20, 9]], max_length=6, end_token=None
+    )
+    assert model.generate([[9, 8]], max_length=2) == [[]]
+    assert model.generate([], max_length=2) == []
 
 
 test_bad_input_is_an_error = pytest.mark.core(

@@ -100,7 +100,7 @@ MISTAKES = [
         "start|tuple|pair",
     ),
     Mistake("more questions than contexts", lambda m: m.extractor().answer([QUESTION] * 2, [CONTEXT]), "2.*1"),
-    Mistake("n_best=0", lambda m: m.extractor().answer([QUESTION], [CONTEXT], n_best=0), "n_best"),
+    Mistake("answers: k=0", lambda m: m.extractor().answer([QUESTION], [CONTEXT], k=0), "k"),
     Mistake("a question that fills the window", lambda m: m.extractor().answer(["who " * 30], [CONTEXT]), "question"),
     Mistake("texts for predict of an extractor", lambda m: m.extractor().predict(([QUESTION], [CONTEXT])), "answer"),
     # === Choices ===
@@ -147,7 +147,7 @@ MISTAKES = [
     ),
     # === Language models ===
     Mistake("texts without a mask", lambda m: m.masked().fill_mask(["a b"]), r"\[MASK\]"),
-    Mistake("top_k=0", lambda m: m.masked().fill_mask(["a [MASK]"], top_k=0), "top_k"),
+    Mistake("masks: k=0", lambda m: m.masked().fill_mask(["a [MASK]"], k=0), "k"),
     Mistake("a label of several tokens", lambda m: m.masked().classify(TEXTS, {"x": "good bad", "y": "good"}), "token"),
     Mistake(
         "a template without a place",

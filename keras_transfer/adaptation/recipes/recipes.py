@@ -353,7 +353,9 @@ def _batches(model, x, y, sample_weight, batch_size, options):
     arguments = {"x": x, "y": y, "sample_weight": sample_weight}
     data = {**arguments, "batch_size": batch_size} if in_memory else arguments
     if in_memory and isinstance(model, Task):
-        data = {"x": model.dataset(x, y, sample_weight, batch_size, bool(options.get("shuffle", True)))}
+        data = {
+            "x": model.dataset(x, y, sample_weight, batch_size=batch_size, shuffle=bool(options.get("shuffle", True)))
+        }
     steps = options.get("steps_per_epoch")
     try:
         if steps is None:

@@ -181,7 +181,7 @@ class Task(StringInputs, NotCloned, keras.Model):
             return super().train_step(*args, **kwargs)
         return train_step(self, *args, **kwargs)
 
-    def dataset(self, x, y=None, sample_weight=None, batch_size=None, shuffle=False):
+    def dataset(self, x, y=None, sample_weight=None, *, batch_size=None, shuffle=False):
         """Returns the user's data as a dataset of batches for `keras.Model.fit`, `evaluate` and `predict`.
 
         Only this method decides what the data is. All methods of the task, and those that adapt it, call it.
@@ -428,7 +428,7 @@ class Task(StringInputs, NotCloned, keras.Model):
         """
         return load_task(cls, source, sequence_length, encoder, head, preprocessor, labels, arguments)
 
-    def save_pretrained(self, folder, overwrite=False):
+    def save_pretrained(self, folder, *, overwrite=False):
         """Writes the encoder, the preprocessor and the head as a checkpoint; see `Encoder.save_pretrained`.
 
         Transformers loads it with the class for the task, such as `AutoModelForSequenceClassification`, and the names

@@ -151,7 +151,7 @@ class MultipleChoice(PooledTask):
         logits = super().call(inputs, training=training, mask=mask)
         return logits if choices is None else ops.reshape(logits, (-1, choices))
 
-    def predict_choices(self, x, batch_size=None, verbose=0):
+    def predict_choices(self, x, *, batch_size=None, verbose=0):
         """Returns the most likely choice of each row.
 
         Args:

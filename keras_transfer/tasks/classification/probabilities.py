@@ -33,7 +33,7 @@ class Calibration(NamedTuple):
 class Probabilities:
     """A mixin for classifiers, with one label or several labels for each text."""
 
-    def predict_proba(self, x, batch_size=None, verbose=0):
+    def predict_proba(self, x, *, batch_size=None, verbose=0):
         """Returns the probabilities of the classes.
 
         Args:
@@ -56,7 +56,7 @@ class Probabilities:
         """
         return check_numbers(self._probabilities(self.predict(_as_list(x), batch_size=batch_size, verbose=verbose)))
 
-    def predict_labels(self, x, batch_size=None, verbose=0):
+    def predict_labels(self, x, *, batch_size=None, verbose=0):
         """Returns the name of the most likely class of each text.
 
         Args:
@@ -77,7 +77,7 @@ class Probabilities:
         model.predict_labels(["A fine film."])  # ["good"] or ["bad"], since the model is not trained yet
         ```
         """
-        return self.labels_of(self.predict_proba(x, batch_size, verbose))
+        return self.labels_of(self.predict_proba(x, batch_size=batch_size, verbose=verbose))
 
     def labels_of(self, probabilities):
         """Returns the result of `predict_labels` for the array [texts, classes] that `predict_proba` returns."""

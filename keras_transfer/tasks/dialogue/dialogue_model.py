@@ -203,19 +203,20 @@ class DialogueModel(Generates, Likelihood, Task):
 
     # === Prediction ===
 
-    def generate(self, prompts, *args, **kwargs):
+    def generate(self, prompts, **kwargs):
         """Continues prepared ids as `CausalLM.generate` does. For strings, use `reply`, which adds the delimiters."""
         _check_ids(prompts, "generate", "reply")
-        return super().generate(prompts, *args, **kwargs)
+        return super().generate(prompts, **kwargs)
 
-    def score(self, texts, batch_size=8):
+    def score(self, texts, *, batch_size=8):
         """Returns the likelihood of prepared ids as `CausalLM.score` does. For strings, use `rank`."""
         _check_ids(texts, "score", "rank")
-        return super().score(texts, batch_size)
+        return super().score(texts, batch_size=batch_size)
 
     def reply(
         self,
         history,
+        *,
         persona=(),
         max_length=None,
         sampler=None,
@@ -249,8 +250,8 @@ class DialogueModel(Generates, Likelihood, Task):
         special = [token_preprocessor(self).token_to_id(token) for token in self.special_tokens]
         [found] = self.generate(
             [prompt],
-            max_length,
-            sampler,
+            max_length=max_length,
+            sampler=sampler,
             end_token=special[1],
             repetition_penalty=repetition_penalty,
             no_repeat_ngram=no_repeat_ngram,
@@ -261,7 +262,7 @@ class DialogueModel(Generates, Likelihood, Task):
         text = text_of([token for token in found if token not in special], text_pieces(self))
         return cut(text, [stop] if isinstance(stop, str) else stop).strip()
 
-    def rank(self, history, candidates, persona=()):
+    def rank(self, history, candidates, *, persona=()):
         """Returns the scores of the next-utterance head for replies to a dialogue.
 
         Args:

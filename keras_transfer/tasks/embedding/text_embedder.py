@@ -123,13 +123,13 @@ class TextEmbedder(Task):
 
     # === Vectors ===
 
-    def embed(self, texts, batch_size=None, verbose="auto", prompt_name=None):
+    def embed(self, texts, *, batch_size=None, verbose=0, prompt_name=None):
         """Returns the vector of each text, in the order of the texts.
 
         Args:
             texts: List, array or column of strings, or one string.
             batch_size: Integer. Number of texts per batch. Defaults to 32.
-            verbose: See `predict`. `0` hides the progress bar. Defaults to `"auto"`.
+            verbose: See `predict`. Defaults to `0`, without a progress bar.
             prompt_name: String. Name of the prompt that is put in front of each text. Defaults to `None`, for the
                 default prompt, if there is one.
 
@@ -155,13 +155,13 @@ class TextEmbedder(Task):
             batch_size = None
         return np.asarray(self.predict(data, batch_size=batch_size, verbose=verbose), "float32")
 
-    def similarity(self, first, second, verbose="auto"):
+    def similarity(self, first, second, *, verbose=0):
         """Returns the cosine similarity of each text or vector in `first` to each one in `second`.
 
         Args:
             first: Texts as for `embed`, or an array [texts, dim] of their vectors.
             second: The same as `first`.
-            verbose: See `embed`. Defaults to `"auto"`.
+            verbose: See `embed`. Defaults to `0`.
 
         Returns:
             Float32 array [first, second].
@@ -180,7 +180,7 @@ class TextEmbedder(Task):
         first, second = (self._directions(*values, verbose) for values in ((first, "first"), (second, "second")))
         return first @ second.T
 
-    def search(self, queries, corpus, k=10, verbose="auto"):
+    def search(self, queries, corpus, *, k=10, verbose=0):
         """Returns the texts of a corpus that are most similar to each query, by the cosine of their vectors.
 
         The search is exact. It compares blocks of queries and of the corpus, so that the memory for scores is limited.
@@ -193,7 +193,7 @@ class TextEmbedder(Task):
             queries: Texts as for `embed`, or an array [queries, dim] of their vectors.
             corpus: Texts as for `embed`, or an array [corpus, dim] of their vectors.
             k: Integer. Number of texts to return for each query. Defaults to `10`.
-            verbose: See `embed`. Defaults to `"auto"`.
+            verbose: See `embed`. Defaults to `0`.
 
         Returns:
             Tuple of a float32 array [queries, k] of cosines, highest first, and an int64 array [queries, k] of indices

@@ -79,7 +79,7 @@ class CausalLM(Generates, InContext, Likelihood, Task):
         wholes = [start + word for start in starts for word in words]
         rows = token_rows(self, wholes)
         check_rows(self, rows, "text with its examples")
-        values = self.token_log_likelihoods(rows, batch_size)
+        values = self.token_log_likelihoods(rows, batch_size=batch_size)
         scores = np.zeros((len(starts), len(words)))
         for index, start in enumerate(token_rows(self, starts)):
             part = range(index * len(words), (index + 1) * len(words))

@@ -51,6 +51,7 @@ class Generates:
     def generate(
         self,
         prompts,
+        *,
         max_length=None,
         sampler=None,
         num_sequences=1,

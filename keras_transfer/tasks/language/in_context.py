@@ -20,7 +20,15 @@ class InContext:
     reads_ahead = False  # Whether the model reads the text after the label.
 
     def classify(
-        self, texts, labels, examples=(), template="{text}\n{label}", separator="\n\n", calibrate=False, batch_size=8
+        self,
+        texts,
+        label_names,
+        *,
+        examples=(),
+        template="{text}\n{label}",
+        separator="\n\n",
+        calibrate=False,
+        batch_size=8,
     ):
         """Returns the most likely label of each text by zero-, one- or few-shot classification.
 
@@ -31,7 +39,8 @@ class InContext:
 
         Args:
             texts: List of strings.
-            labels: List of strings that replace `{label}`, or a dict from labels to these strings (PET's verbalizer).
+            label_names: List of strings that replace `{label}`, or a dict from labels to these strings (PET's
+                verbalizer).
             examples: List of tuples `(text, label)`, which the model reads before each text. Defaults to none.
             template: String with one `{text}` and one `{label}`. For a `CausalLM`, `{label}` must be after `{text}`.
                 Defaults to `"{text}\\n{label}"`.
@@ -61,17 +70,17 @@ class InContext:
 
         Source: https://arxiv.org/abs/2005.14165, https://arxiv.org/abs/2001.07676, https://arxiv.org/abs/2102.09690
         """
-        options = (labels, examples, template, separator, batch_size)
-        scores = self.label_log_likelihoods(texts, *options)
+        options = {"examples": examples, "template": template, "separator": separator, "batch_size": batch_size}
+        scores = self.label_log_likelihoods(texts, label_names, **options)
         if calibrate:
-            free = _log_softmax(self.label_log_likelihoods(self._texts_without_content(), *options))
+            free = _log_softmax(self.label_log_likelihoods(self._texts_without_content(), label_names, **options))
             scores = _log_softmax(scores) - np.log(np.exp(free).mean(axis=0))
-        names = list(labels)
+        names = list(label_names)
         check_numbers(scores)
         return [names[best] for best in scores.argmax(axis=1)]
 
     def label_log_likelihoods(
-        self, texts, labels, examples=(), template="{text}\n{label}", separator="\n\n", batch_size=8
+        self, texts, label_names, *, examples=(), template="{text}\n{label}", separator="\n\n", batch_size=8
     ):
         """Returns the log-likelihood of each label for each text, a float64 array [texts, labels].
 
@@ -80,14 +89,16 @@ class InContext:
         the label's token at the mask.
 
         Args:
-            texts, labels, examples, template, separator, batch_size: See `classify`.
+            texts, label_names, examples, template, separator, batch_size: See `classify`.
 
         Raises:
             ValueError: If an argument is invalid, as for `classify`.
         """
-        written = dict(labels) if isinstance(labels, dict) else {label: label for label in labels}
+        written = dict(label_names) if isinstance(label_names, dict) else {name: name for name in label_names}
         if len(written) < 2 or not all(isinstance(text, str) and text for text in written.values()):
-            raise ValueError(f"`labels` must be at least two different strings. Received: labels={labels!r}")
+            raise ValueError(
+                f"`label_names` must be at least two different strings. Received: label_names={label_names!r}"
+            )
         parts = self._template_parts(template)
         unknown = [label for _, label in examples if label not in written]
         if unknown:

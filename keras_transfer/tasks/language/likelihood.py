@@ -36,7 +36,7 @@ class Scores:
 class Likelihood:
     """A mixin for language models: the likelihood of texts."""
 
-    def score(self, texts, batch_size=8):
+    def score(self, texts, *, batch_size=8):
         """Returns the likelihood of texts, which are not truncated.
 
         Args:
@@ -64,7 +64,7 @@ class Likelihood:
         raw = is_texts(texts)
         rows = token_rows(self, texts, end=True) if raw else prepared_rows(texts)
         check_rows(self, rows, "text")
-        found = self.token_log_likelihoods(rows, batch_size)
+        found = self.token_log_likelihoods(rows, batch_size=batch_size)
         sums = np.array([values.sum(dtype="float64") for values in found])
         tokens = max(sum(map(len, found)), 1)
         words = max(sum(len(str(text).split()) for text in texts), 1) if raw else None
@@ -75,7 +75,7 @@ class Likelihood:
             None if words is None else float(np.exp(-sums.sum() / words)),
         )
 
-    def token_log_likelihoods(self, rows, batch_size=8):
+    def token_log_likelihoods(self, rows, *, batch_size=8):
         """Returns the log-likelihood of each token but the first of rows of ids, as a list of float32 arrays.
 
         Args:

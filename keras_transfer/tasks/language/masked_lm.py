@@ -60,7 +60,7 @@ class MaskedLM(InContext, Task):
     model = keras_transfer.tasks.MaskedLM(encoder, preprocessor)
     model.compile(keras_transfer.adaptation.FusedAdamW(1e-4))
     model.fit(["The film begins", "The film ends"])
-    model.fill_mask(["The [MASK] ends"], top_k=2)
+    model.fill_mask(["The [MASK] ends"], k=2)
     ```
 
     Source: https://arxiv.org/abs/1810.04805
@@ -129,7 +129,7 @@ class MaskedLM(InContext, Task):
         """Returns the outputs for one batch of prepared data, or of raw text as in a call of the model."""
         return super().predict_on_batch(self.reader.inputs(x) if self.reader.accepts(x) else x)
 
-    def fill_mask(self, texts, top_k=5, batch_size=32):
+    def fill_mask(self, texts, *, k=5, batch_size=32):
         """Returns the most likely tokens for the masked ones in texts.
 
         The mask token, such as "[MASK]" or "<mask>", is the only special token that these texts may contain. Everything
@@ -137,27 +137,27 @@ class MaskedLM(InContext, Task):
 
         Args:
             texts: A string, or a list, array or table column of strings, each with at least one mask token.
-            top_k: Integer. Number of tokens for each masked one. Defaults to `5`.
+            k: Integer. Number of tokens for each masked one. Defaults to `5`.
             batch_size: Integer. Number of texts in a batch. Defaults to `32`.
 
         Returns:
             For each text, a list with one list of `(token, probability)` for each masked token, the most likely first.
 
         Raises:
-            ValueError: If a text has no mask token, if a mask token is truncated, or if `top_k` is out of range.
+            ValueError: If a text has no mask token, if a mask token is truncated, or if `k` is out of range.
 
         Example:
         ```python
         words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "film"]
         encoder = keras_transfer.encoders.BertEncoder(7, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16)
         model = keras_transfer.tasks.MaskedLM(encoder, keras_transfer.text.BertPreprocessor(words))
-        [[[(token, probability), _]]] = model.fill_mask(["the [MASK]"], top_k=2)
+        [[[(token, probability), _]]] = model.fill_mask(["the [MASK]"], k=2)
         ```
         """
         self.reader.require()
         size = self.preprocessor.vocabulary_size  # The table may have more rows.
-        if not 1 <= top_k <= size:
-            raise ValueError(f"`top_k` must be from 1 to {size}, the vocabulary's size. Received: top_k={top_k!r}")
+        if not 1 <= k <= size:
+            raise ValueError(f"`k` must be from 1 to {size}, the vocabulary's size. Received: k={k!r}")
         if not self.reader.accepts(texts) or isinstance(texts, tuple):
             raise ValueError(f"`texts` must be a list of strings. Received: {type(texts).__name__}")
         texts, mask, answers = to_list(texts), self._mask_token(), []
@@ -174,7 +174,7 @@ class MaskedLM(InContext, Task):
                         f"{mask!r} must be within the first {self.preprocessor.sequence_length} tokens of a text. "
                         f"Received: {count - found} behind them, in the text at position {at}"
                     )
-            found = self._best(super().predict_on_batch(inputs), top_k)
+            found = self._best(super().predict_on_batch(inputs), k)
             tokens, values = (np.asarray(part) for part in found)
             words = np.asarray(self.preprocessor.to_tokens(tokens)).astype(str)
             for row, real in enumerate(places):
@@ -234,9 +234,9 @@ class MaskedLM(InContext, Task):
     def _mask_token(self):
         return getattr(getattr(self.preprocessor, "tokenizer", None), "mask_token", None)
 
-    def _best(self, logits, top_k):
+    def _best(self, logits, k):
         """Returns the ids of the most likely tokens of the vocabulary, and their probabilities, from logits."""
-        probabilities, tokens = ops.top_k(ops.softmax(logits[..., : self.preprocessor.vocabulary_size]), top_k)
+        probabilities, tokens = ops.top_k(ops.softmax(logits[..., : self.preprocessor.vocabulary_size]), k)
         return ops.cast(tokens, "int32"), probabilities
 
     # === Export ===

@@ -180,7 +180,7 @@ class ReplacedTokenDetection(Task):
         """Returns the outputs for one batch of prepared data, or of raw text as in a call of the model."""
         return super().predict_on_batch(self.reader.inputs(x) if self.reader.accepts(x) else x)
 
-    def detect(self, texts, batch_size=32):
+    def detect(self, texts, *, batch_size=32):
         """Returns the tokens of texts, each with the probability that it was replaced.
 
         Args:

@@ -155,13 +155,13 @@ class SpanExtractor(Task):
 
     # === Prediction ===
 
-    def answer(self, questions, contexts, n_best=None, batch_size=32, verbose=0):
+    def answer(self, questions, contexts, *, k=None, batch_size=32, verbose=0):
         """Returns the parts of contexts that answer questions.
 
         Args:
             questions: A string, or a list, array or table column of strings.
             contexts: A string, or one string for each question.
-            n_best: Integer. Number of answers to each question. Defaults to `None`, for the best answer only.
+            k: Integer. Number of answers to each question. Defaults to `None`, for the best answer only.
             batch_size: Integer. Number of windows in a batch. Defaults to `32`.
             verbose: See `predict`. Defaults to `0`.
 
@@ -170,7 +170,7 @@ class SpanExtractor(Task):
             possible answers in the context; `start` and `end`, its first character in the context, and the position
             after its last character; and `no_answer_score`, the score of no answer minus that of the best answer, which
             is compared with `no_answer_threshold`. If there is no answer, `text` is "", and `start` and `end` are -1.
-            The result is a list of dicts, or one dict if `questions` is a string. With `n_best`, there is a list
+            The result is a list of dicts, or one dict if `questions` is a string. With `k`, there is a list
             instead of each dict, the best answer first. The list is shorter if a context has fewer answers.
 
         Raises:
@@ -182,16 +182,16 @@ class SpanExtractor(Task):
         ```python
         model = keras_transfer.tasks.SpanExtractor.from_pretrained("minilm-l6", head="new")
         [first, second] = model.answer(["Who?", "Where?"], ["Ann ran home."] * 2)
-        model.answer("Who?", "Ann ran home.", n_best=3)[0]["text"]  # not trained yet
+        model.answer("Who?", "Ann ran home.", k=3)[0]["text"]  # not trained yet
         ```
         """
         self.reader.require()
-        if n_best is not None and (not isinstance(n_best, (int, np.integer)) or n_best < 1):
-            raise ValueError(f"`n_best` must be an integer of at least 1, or None. Received: n_best={n_best!r}")
+        if k is not None and (not isinstance(k, (int, np.integer)) or k < 1):
+            raise ValueError(f"`k` must be an integer of at least 1, or None. Received: k={k!r}")
         is_single = isinstance(questions, (str, bytes))
         questions, contexts = span_columns((questions, contexts))
-        answers = self._answers(questions, contexts, n_best or 1, batch_size, verbose) if len(questions) else []
-        answers = answers if n_best is not None else [found[0] for found in answers]
+        answers = self._answers(questions, contexts, k or 1, batch_size, verbose) if len(questions) else []
+        answers = answers if k is not None else [found[0] for found in answers]
         return answers[0] if is_single else answers
 
     def _answers(self, questions, contexts, count, batch_size, verbose):

@@ -161,7 +161,7 @@ class TokenClassifier(Task):
 
     # === Prediction ===
 
-    def predict_words(self, x, batch_size=None, verbose=0):
+    def predict_words(self, x, *, batch_size=None, verbose=0):
         """Returns each word with its most likely label, or with its label in the most likely sequence of a sentence.
 
         Args:

@@ -47,8 +47,8 @@ def test_it_learns_to_reply_and_to_find_the_reply_and_survives_keras_files(eager
     same = save_and_load(task)
     assert same.evaluate(EXAMPLES, verbose=0, return_dict=True) == pytest.approx(after)
     persona, history, reply, _ = EXAMPLES[0]
-    assert same.rank(history, ["you", reply], persona).argmax() == 1
-    assert same.reply(history, persona, max_length=24) == reply
+    assert same.rank(history, ["you", reply], persona=persona).argmax() == 1
+    assert same.reply(history, persona=persona, max_length=24) == reply
 
 
 def test_the_inputs_are_those_of_the_tutorial_and_the_last_candidate_is_the_reply():
@@ -203,7 +203,7 @@ def test_the_prompt_of_a_reply_leaves_a_quarter_of_the_length(monkeypatch):
         DialogueModel, "generate", lambda self, rows, *_, **options: prompts.extend(rows) or [ids("hi you")]
     )
     task, persona, history = model(sequence_length=12), ["i am bob", "hi"], ["hi hi hi", "who", "are you"]
-    assert task.reply(history * 5, persona) == "hi you"
+    assert task.reply(history * 5, persona=persona) == "hi you"
     assert prompts == [dialogue_inputs(map_ids(persona), map_ids(["who", "are you"]), **SPECIAL).words]
 
 

@@ -123,7 +123,7 @@ def test_of_equal_texts_search_returns_the_first():
 )
 def test_searches_that_have_no_answer_are_errors_before_any_text_is_embedded(arguments, expected, monkeypatch):
     monkeypatch.delattr(TextEmbedder, "embed")
-    assert expected in message(lambda: embedder().search(*arguments, verbose=0))
+    assert expected in message(lambda: embedder().search(*arguments[:2], k=arguments[2], verbose=0))
 
 
 # === Prompts, dense layers and truncation ===
@@ -150,7 +150,7 @@ def test_search_puts_the_prompts_of_queries_and_of_documents_in_front_of_texts()
         model.embed(queries, prompt_name="query", verbose=0),
         model.embed(corpus, prompt_name="document", verbose=0),
     )
-    for ours, theirs in zip(model.search(queries, corpus, 3, verbose=0), model.search(*vectors, 3), strict=True):
+    for ours, theirs in zip(model.search(queries, corpus, k=3, verbose=0), model.search(*vectors, k=3), strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
 

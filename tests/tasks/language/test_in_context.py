@@ -23,12 +23,12 @@ def by_hand(model, start, label):
 
 def test_likelihoods_equal_those_of_the_written_template():
     model = small()
-    found = model.label_log_likelihoods(TEXTS, LABELS, SHOTS, TEMPLATE, separator=" ; ")
+    found = model.label_log_likelihoods(TEXTS, LABELS, examples=SHOTS, template=TEMPLATE, separator=" ; ")
     shots = "x d e is good ! ; x f is bad j ! ; "
     expected = [[by_hand(model, f"{shots}x {text} is ", label) for label in LABELS.values()] for text in TEXTS]
     np.testing.assert_allclose(found, expected, atol=1e-4)
     labels = [list(LABELS)[best] for best in np.argmax(expected, axis=1)]
-    assert model.classify(TEXTS, LABELS, SHOTS, TEMPLATE, separator=" ; ") == labels
+    assert model.classify(TEXTS, LABELS, examples=SHOTS, template=TEMPLATE, separator=" ; ") == labels
 
 
 def test_calibration_divides_by_the_likelihoods_for_texts_without_content():
@@ -53,11 +53,11 @@ def test_calibration_divides_by_the_likelihoods_for_texts_without_content():
         ),
         ({"template": "is {label}"}, "`template` must contain"),
         ({"template": "{label}: {text}"}, "`template` must contain"),
-        ({"labels": ["good"]}, "`labels` must be at least two different strings"),
+        ({"label_names": ["good"]}, "`label_names` must be at least two different strings"),
         ({"examples": [("a", "fine")]}, r"Labels of `examples` must be among \['good', 'bad'\]. Received: 'fine'"),
         ({"examples": [("a b c d e f", "bad")] * 8}, "at most 32 tokens, the encoder's number of positions"),
     ],
 )
 def test_bad_input_is_an_error(options, message):
     with pytest.raises(ValueError, match=message):
-        small().classify(TEXTS, **{"labels": ["good", "bad"], **options})
+        small().classify(TEXTS, **{"label_names": ["good", "bad"], **options})

@@ -22,19 +22,19 @@ def masked_lm(**options):
 
 def by_hand(model, text):
     """Returns the log-likelihoods of all tokens at the mask."""
-    answers = model.fill_mask(text, top_k=17)[0][0]
+    answers = model.fill_mask(text, k=17)[0][0]
     return {token: np.log(probability) for token, probability in answers}
 
 
 def test_likelihoods_are_those_of_the_labels_tokens_in_the_written_template():
     model = masked_lm()
-    found = model.label_log_likelihoods(TEXTS, LABELS, SHOTS, TEMPLATE, separator=" ; ", batch_size=1)
+    found = model.label_log_likelihoods(TEXTS, LABELS, examples=SHOTS, template=TEMPLATE, separator=" ; ", batch_size=1)
     shots = "x d e is g ! ; x f is bad ! ; "
     every = [by_hand(model, f"{shots}x {text} is [MASK] !") for text in TEXTS]
     expected = [[likelihoods[word] for word in LABELS.values()] for likelihoods in every]
     np.testing.assert_allclose(found, expected, atol=1e-4)
     labels = [list(LABELS)[best] for best in np.argmax(expected, axis=1)]
-    assert model.classify(TEXTS, LABELS, SHOTS, TEMPLATE, separator=" ; ") == labels
+    assert model.classify(TEXTS, LABELS, examples=SHOTS, template=TEMPLATE, separator=" ; ") == labels
     first = model.label_log_likelihoods(TEXTS, ["good", "bad"], template="{label}: {text}")
     np.testing.assert_allclose(first[0, 0], by_hand(model, "[MASK]: a b")["good"], atol=1e-4)
     assert model.classify([], LABELS) == []
@@ -61,17 +61,17 @@ def test_calibration_divides_by_the_likelihoods_for_texts_without_the_mask_token
         ({"template": "it is {label}"}, "`template` must contain"),
         ({"template": "{text} is {label} or {label}"}, "`template` must contain"),
         ({"template": "{text} [MASK] {label}"}, r"must not contain '\[MASK\]'.*Received: 'a b \[MASK\] '"),
-        ({"labels": ["good", "bad j"]}, r"a single token. Received: 'bad j', which becomes \['bad', 'j'\]"),
-        ({"labels": ["good", "fine"]}, r"a single token. Received: 'fine', which becomes \['\[UNK\]'\]"),
-        ({"labels": ["good", "Good"]}, r"must become different tokens. Received: \['good', 'Good'\]"),
-        ({"labels": ["good"]}, "`labels` must be at least two different strings"),
+        ({"label_names": ["good", "bad j"]}, r"a single token. Received: 'bad j', which becomes \['bad', 'j'\]"),
+        ({"label_names": ["good", "fine"]}, r"a single token. Received: 'fine', which becomes \['\[UNK\]'\]"),
+        ({"label_names": ["good", "Good"]}, r"must become different tokens. Received: \['good', 'Good'\]"),
+        ({"label_names": ["good"]}, "`label_names` must be at least two different strings"),
         ({"examples": [("a", "fine")]}, r"Labels of `examples` must be among \['good', 'bad'\]. Received: 'fine'"),
         ({"examples": [("a b c d e f", "bad")] * 8}, "at most 32 tokens, .*Received: 61 tokens at position 0"),
     ],
 )
 def test_bad_input_is_an_error(options, message):
     with pytest.raises(ValueError, match=message):
-        masked_lm().classify(TEXTS, **{"labels": ["good", "bad"], **options})
+        masked_lm().classify(TEXTS, **{"label_names": ["good", "bad"], **options})
 
 
 def test_without_a_mask_token_or_a_preprocessor_it_is_an_error():

@@ -172,9 +172,9 @@ def test_the_mask_token_is_the_only_special_token_that_a_text_may_contain():
 def test_fill_mask_returns_the_most_likely_tokens_of_each_mask():
     model = masked_lm()
     texts = ["a [MASK] c", "[MASK] [MASK] b", "[MASK] [MASK] c", "a [MASK]"]  # two batches of one shape
-    answers = model.fill_mask(texts, top_k=3, batch_size=2)
+    answers = model.fill_mask(texts, k=3, batch_size=2)
     assert [len(answer) for answer in answers] == [1, 2, 2, 1]
-    whole = model.fill_mask(texts[1::-1], top_k=17)[0][1]
+    whole = model.fill_mask(texts[1::-1], k=17)[0][1]
     assert sorted(token for token, _ in whole) == sorted(model.preprocessor.vocabulary)
     assert sum(value for _, value in whole) == pytest.approx(1, abs=1e-5)
     assert [token for token, _ in whole[:3]] == [token for token, _ in answers[1][1]]
@@ -192,8 +192,8 @@ def test_fill_mask_returns_the_most_likely_tokens_of_each_mask():
             {},
             "within the first 32 tokens.*1 behind them, in the text at position 1",
         ),
-        (["[MASK]"], {"top_k": 18}, "`top_k` must be from 1 to 17.*Received: top_k=18"),
-        (["[MASK]"], {"top_k": 0}, "Received: top_k=0"),
+        (["[MASK]"], {"k": 18}, "`k` must be from 1 to 17.*Received: k=18"),
+        (["[MASK]"], {"k": 0}, "Received: k=0"),
         ((["[MASK]"], ["b"]), {}, "`texts` must be a list of strings. Received: tuple"),
     ],
 )

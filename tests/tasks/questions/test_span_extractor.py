@@ -186,7 +186,7 @@ def test_wrong_data_are_one_clear_error():
         (lambda: model(texts), r"Use `answer\(questions, contexts\)`"),
         (lambda: model.answer("a " * 40, "b"), "must leave room for its context.*at position 0"),
         (lambda: model.answer(["a"], ["b", "c"]), "Received: 1 and 2 texts"),
-        (lambda: model.answer("a", "b", n_best=0), "at least 1, or None. Received: n_best=0"),
+        (lambda: model.answer("a", "b", k=0), "at least 1, or None. Received: k=0"),
         (lambda: SpanExtractor(encoder()).answer("a", "b"), "requires a preprocessor"),
         (lambda: model.signatures(pairs=True), "without `pairs`"),
     ):
@@ -255,13 +255,13 @@ def test_a_question_has_one_answer_and_a_list_of_questions_a_list(model, eagerly
 
 
 def test_the_n_best_answers_are_in_the_order_of_their_scores_and_all_different(model, eagerly):
-    best = model.answer("a", LONG, n_best=20)
+    best = model.answer("a", LONG, k=20)
     scores = [answer["score"] for answer in best]
     assert len(best) == 20 and scores == sorted(scores, reverse=True) and sum(scores) <= 1 + 1e-5
     assert len({(answer["start"], answer["end"]) for answer in best}) == 20
     assert all(len(answer["text"].split()) <= 4 for answer in best)
     assert model.answer("a", LONG) == pytest.approx(best[0])
-    few = model.answer("a", "b c", n_best=20)
+    few = model.answer("a", "b c", k=20)
     assert sorted(answer["text"] for answer in few) == ["b", "b c", "c"]
     assert sum(answer["score"] for answer in few) == pytest.approx(1, abs=1e-5)
 
@@ -269,7 +269,7 @@ def test_the_n_best_answers_are_in_the_order_of_their_scores_and_all_different(m
 def test_an_empty_context_has_no_answer(model, eagerly):
     nothing = {"text": "", "score": 0.0, "start": -1, "end": -1, "no_answer_score": float("inf")}
     assert model.answer("a", "") == nothing
-    assert model.answer(["a", "a"], ["", "b"], n_best=2)[0] == [nothing]
+    assert model.answer(["a", "a"], ["", "b"], k=2)[0] == [nothing]
 
 
 def test_the_threshold_decides_whether_there_is_an_answer(model, eagerly):
@@ -282,7 +282,7 @@ def test_the_threshold_decides_whether_there_is_an_answer(model, eagerly):
         answer = model.answer("a", LONG)
         assert (answer["text"], answer["start"], answer["end"]) == ("", -1, -1)
         assert answer["score"] == pytest.approx(1)
-        found, nothing = model.answer(["a", "a"], ["b c", ""], n_best=9)
+        found, nothing = model.answer(["a", "a"], ["b c", ""], k=9)
         assert [answer["start"] for answer in found].count(-1) == 1
         assert [answer["score"] for answer in nothing] == pytest.approx([1])
     finally:
