@@ -1,22 +1,24 @@
 """From the name of a source to its folder, and from the folder to the format that reads it."""
 
 from keras_transfer.checkpoints.sources.registry import (
+    check_length,
     head_entries,
     head_prefixes,
     load,
     load_preprocessor,
-    load_with_head,
+    open_checkpoint,
     resolve,
     save,
     tensor_names,
 )
 
 __all__ = [
+    "check_length",
     "head_entries",
     "head_prefixes",
     "load",
     "load_preprocessor",
-    "load_with_head",
+    "open_checkpoint",
     "resolve",
     "save",
     "tensor_names",

@@ -73,6 +73,92 @@ def _suggestion(source):
     return question
 
 
+def check_length(sequence_length):
+    """Raises a `ValueError` if `sequence_length` is neither a positive integer nor None."""
+    if sequence_length is not None and (not isinstance(sequence_length, numbers.Integral) or sequence_length < 1):
+        raise ValueError(f"`sequence_length` must be a positive integer. Received: sequence_length={sequence_length!r}")
+
+
+class OpenedCheckpoint:
+    """A checkpoint whose source is resolved, and fetched if necessary, which `open_checkpoint` returns.
+
+    Attributes:
+        source: What the user passed.
+        folder: The local folder, or the name of a KerasHub preset.
+    """
+
+    def __init__(self, source):
+        self.source, self.folder = source, _resolve_all_but_names(source)
+        self._format = _format_of(self.folder)
+
+    def encoder(self, cls=Encoder, **overrides):
+        """Returns the encoder; see `load`."""
+        return self._format.load(self.folder, cls, overrides)[0]
+
+    def preprocessor(self, sequence_length=None, word_level=False, **overrides):
+        """Returns the preprocessor; see `load_preprocessor`."""
+        if sequence_length is not None:
+            overrides["sequence_length"] = sequence_length
+        return self._format.load_preprocessor(self.folder, word_level, **overrides)
+
+    def with_head(self, task, head, overrides, arguments):
+        """Returns the parts of a task, with or without the head of the checkpoint; see `Task.from_pretrained`.
+
+        Args:
+            task: Class of the task.
+            head: String, `"new"` or None, as for `Task.from_pretrained`.
+            overrides: Dict of arguments of the encoder that differ from the checkpoint's.
+            arguments: Dict of the user's arguments of the task, and `labels`, the names that a head must have.
+
+        Returns:
+            The encoder, a dict of the arguments of the task, and a function that loads the head into the task.
+
+        Raises:
+            ValueError: If `head` is unknown.
+            CheckpointError: If the checkpoint has no head and `arguments` do not ask for a new one, if they contradict
+                the head, or if `load` raises one.
+        """
+        arguments = dict(arguments)
+        labels = arguments.pop("labels", None)
+        if head not in (None, "new"):
+            raise ValueError(f"`head` must be 'new' or None. Received: head={head!r}")
+        wanted = task.checkpoint_head
+        name = wanted.name if head is None else None
+        load_vectors = None
+        if wanted.is_embedder and head is None and hasattr(self._format, "embedder_of"):
+            vectors, load_vectors = self._format.embedder_of(self.folder)
+            arguments = {**vectors, **arguments}
+        encoder, found = self._format.load(self.folder, Encoder, overrides, name)
+        if found is not None:
+            return encoder, found.arguments(encoder, task, arguments, labels), found.load_into
+        if wanted.check_encoder is not None:
+            wanted.check_encoder(encoder)  # Otherwise, the advice would lead to this error.
+        if labels is not None:
+            arguments["label_names"] = labels
+        if all(arguments.get(size) is None for size in wanted.sizes):
+            arguments |= wanted.default_sizes
+        if name is not None and all(arguments.get(size) is None for size in wanted.sizes):
+            advice = " or ".join(f"`{size}`" for size in wanted.sizes) or '`head="new"`'
+            report = getattr(encoder, "checkpoint_report", None)
+            raise CheckpointError(
+                f"{self.source} has no head for a {task.__name__}. Pass {advice} for a new one, which is not trained "
+                f"yet. Received: tensors of other heads: {report.unused[:5] if report else []}"
+            )
+        return encoder, arguments, load_vectors or (lambda task: None)
+
+
+def open_checkpoint(source):
+    """Returns an `OpenedCheckpoint`, whose source is resolved and fetched once for all its parts.
+
+    Args:
+        source: As for `Encoder.from_pretrained`.
+
+    Raises:
+        CheckpointError: If there is no such folder or name, or if it cannot be fetched or read.
+    """
+    return OpenedCheckpoint(source)
+
+
 def load(source, cls=Encoder, **overrides):
     """Returns the encoder of a checkpoint.
 
@@ -92,56 +178,7 @@ def load(source, cls=Encoder, **overrides):
     encoder = keras_transfer.checkpoints.load("minilm-l6", dropout=0.0)
     ```
     """
-    folder = _resolve_all_but_names(source)
-    return _format_of(folder).load(folder, cls, overrides)[0]
-
-
-def load_with_head(source, task, head, overrides, arguments):
-    """Returns the parts of a task, from a checkpoint with or without its head; see `Task.from_pretrained`.
-
-    Args:
-        source: As for `Encoder.from_pretrained`.
-        task: Class of the task.
-        head: String, `"new"` or None, as for `Task.from_pretrained`.
-        overrides: Dict of arguments of the encoder that differ from the checkpoint's.
-        arguments: Dict of the user's arguments of the task, and `labels`, the names that a head must have.
-
-    Returns:
-        The encoder, a dict of the arguments of the task, and a function that loads the head into the task.
-
-    Raises:
-        ValueError: If `head` is unknown.
-        CheckpointError: If the checkpoint has no head and `arguments` do not ask for a new one, if they contradict the
-            head, or if `load` raises one.
-    """
-    arguments = dict(arguments)
-    labels = arguments.pop("labels", None)
-    if head not in (None, "new"):
-        raise ValueError(f"`head` must be 'new' or None. Received: head={head!r}")
-    folder = _resolve_all_but_names(source)
-    wanted = task.checkpoint_head
-    name = wanted.name if head is None else None
-    format, load_vectors = _format_of(folder), None
-    if wanted.is_embedder and head is None and hasattr(format, "embedder_of"):
-        vectors, load_vectors = format.embedder_of(folder)
-        arguments = {**vectors, **arguments}
-    encoder, found = format.load(folder, Encoder, overrides, name)
-    if found is not None:
-        return encoder, found.arguments(encoder, task, arguments, labels), found.load_into
-    if wanted.check_encoder is not None:
-        wanted.check_encoder(encoder)  # Otherwise, the advice would lead to this error.
-    if labels is not None:
-        arguments["label_names"] = labels
-    if all(arguments.get(size) is None for size in wanted.sizes):
-        arguments |= wanted.default_sizes
-    if name is not None and all(arguments.get(size) is None for size in wanted.sizes):
-        advice = " or ".join(f"`{size}`" for size in wanted.sizes) or '`head="new"`'
-        report = getattr(encoder, "checkpoint_report", None)
-        raise CheckpointError(
-            f"{source} has no head for a {task.__name__}. Pass {advice} for a new one, which is not trained yet. "
-            f"Received: tensors of other heads: {report.unused[:5] if report else []}"
-        )
-    return encoder, arguments, load_vectors or (lambda task: None)
+    return open_checkpoint(source).encoder(cls, **overrides)
 
 
 def load_preprocessor(source, sequence_length=None, word_level=False, **overrides):
@@ -169,12 +206,8 @@ def load_preprocessor(source, sequence_length=None, word_level=False, **override
     for name in ("max_length", "max_seq_length", "model_max_length"):
         if name in overrides:
             check_arguments("load_preprocessor", overrides, ["sequence_length", *(set(overrides) - {name})])
-    if sequence_length is not None and (not isinstance(sequence_length, numbers.Integral) or sequence_length < 1):
-        raise ValueError(f"`sequence_length` must be a positive integer. Received: sequence_length={sequence_length!r}")
-    folder = _resolve_all_but_names(source)
-    if sequence_length is not None:
-        overrides["sequence_length"] = sequence_length
-    return _format_of(folder).load_preprocessor(folder, word_level, **overrides)
+    check_length(sequence_length)
+    return open_checkpoint(source).preprocessor(sequence_length, word_level, **overrides)
 
 
 def save(encoder, folder, preprocessor=None, overwrite=False, task=None):

@@ -1,6 +1,6 @@
 """Tasks from checkpoints, with the checkpoint's own head or a new one."""
 
-from keras_transfer.checkpoints.sources import load_preprocessor, load_with_head
+from keras_transfer.checkpoints.sources import check_length, open_checkpoint
 from keras_transfer.names import argument_names, check_arguments
 from keras_transfer.tasks.inputs import names_in
 
@@ -19,14 +19,17 @@ def load_task(cls, source, sequence_length, encoder, head, preprocessor, labels,
                 f"Received: labels={labels!r:.100}"
             )
         arguments["labels"] = names_in(labels)
-    if isinstance(preprocessor, str) and preprocessor == "auto":
-        preprocessor = load_preprocessor(source, sequence_length, wanted.word_level)
-    elif sequence_length is not None:
+    check_length(sequence_length)
+    automatic = isinstance(preprocessor, str) and preprocessor == "auto"
+    if not automatic and sequence_length is not None:
         raise ValueError(
             "`sequence_length` applies to the preprocessor of the checkpoint. Pass it to your own preprocessor "
             f"instead. Received: sequence_length={sequence_length}, preprocessor={preprocessor!r:.100}"
         )
-    built, arguments, load_head = load_with_head(source, cls, head, encoder or {}, arguments)
+    checkpoint = open_checkpoint(source)
+    if automatic:
+        preprocessor = checkpoint.preprocessor(sequence_length, wanted.word_level)
+    built, arguments, load_head = checkpoint.with_head(cls, head, encoder or {}, arguments)
     task = cls(built, preprocessor=preprocessor, **arguments)
     load_head(task)
     return task

@@ -134,7 +134,7 @@ def test_a_report_reads_the_values_of_classes_of_scikit_learn_by_value():
 
 def test_few_examples_may_have_numbers_as_names(model, monkeypatch):
     seen = []
-    monkeypatch.setattr(few_shot, "fine_tune", lambda model, train, **options: seen.append(train[1]))
+    monkeypatch.setattr(few_shot, "fine_tune", lambda model, x, y, **options: seen.append(y))
     monkeypatch.setattr(few_shot.TextEmbedder, "fit", lambda *args, **options: None)
     few_shot.set_fit(model, ["a", "b", "c", "d"], [1, 1, 5, 5], num_iterations=1)
     np.testing.assert_array_equal(model.labels.encode(seen[0]), [0, 0, 4, 4])
