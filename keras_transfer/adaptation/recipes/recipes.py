@@ -345,7 +345,7 @@ def _lowest_of_last(model, count):
 def _batches(model, x, y, sample_weight, batch_size, options):
     """Returns `(arguments of fit, number of batches of an epoch)`."""
     in_memory = y is not None or hasattr(x, "shape") or isinstance(x, (list, tuple, dict, str))
-    if in_memory and y is None and not getattr(model, "makes_targets", False):
+    if in_memory and y is None and not (isinstance(model, Task) and model.labels.optional):
         raise ValueError(
             "Data in memory require labels. Pass them as `y`: `fine_tune(model, x, y)`. "
             f"Received: x of type {type(x).__name__}, and y=None"

@@ -66,6 +66,8 @@ def suggest(model, x, y=None, *, memory=None, minutes=None):
     """
     if not isinstance(model, Task) or model.labels.optional:
         raise ValueError(f"`model` must be a task with labels, such as a `TextClassifier`. Received: model={model!r}")
+    if not hasattr(model.output, "shape"):
+        raise ValueError(f"`model` must have one output. Received: outputs {list(model.output)}")
     data = model.dataset(x, y)
     if not isinstance(data, Batches) or not data.has_labels:
         raise ValueError(

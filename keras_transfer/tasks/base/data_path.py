@@ -79,7 +79,7 @@ def ready_data(task, method, x, y=None, sample_weight=None, batch_size=None, shu
         check_stream_shares(task, x, method)
     if method == "evaluate" and isinstance(data, Batches):
         data = data.in_one_epoch()
-    if method != "predict" and getattr(data, "kind", None) == "parts":
+    if method != "predict" and task.labels.compares_rows and getattr(data, "kind", None) == "parts":
         task.labels.check_batch(data[0][0], min(data.options.batch_size, len(data.order)), task)
     prepare_metrics(task, data)
     return share(task, data, method) if isinstance(data, Batches) else checked_batches(task, data, method)

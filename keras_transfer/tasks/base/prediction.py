@@ -27,7 +27,7 @@ def check_numbers(outputs):
 
 
 class Prediction:
-    """`predict` of a task with given options, for `Task.predict_in_order`.
+    """`predict` of a task with given options, for `Reader.restore`.
 
     A call with batches returns their outputs. Keras joins these, so they must have the same length.
 

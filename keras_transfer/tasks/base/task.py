@@ -16,6 +16,7 @@ from keras_transfer.tasks.base.checks import check_preprocessor, require_compile
 from keras_transfer.tasks.base.data_path import batches_or_stream, ready_batch, ready_data, ready_for_fit
 from keras_transfer.tasks.base.failures import mends_failures
 from keras_transfer.tasks.base.head_adapters import HeadAdapters
+from keras_transfer.tasks.base.part_attributes import of_part
 from keras_transfer.tasks.base.prediction import Prediction
 from keras_transfer.tasks.base.pretrained import load_task
 from keras_transfer.tasks.base.saved import common_config, from_config, store_heads, take_heads
@@ -67,6 +68,8 @@ class Task(StringInputs, NotCloned, keras.Model):
         further_heads: Tuple of layers of the head that are not part of the functional model.
     """
 
+    preprocessor = of_part("reader", "preprocessor")
+    label_names = of_part("labels", "names")
     checkpoint_head = TaskHead()
     further_heads = ()
     part, fitted_on = None, None  # `part` is what the upper part of a task checks, from `adaptation.cache_features`.
@@ -99,14 +102,6 @@ class Task(StringInputs, NotCloned, keras.Model):
     def encoder(self):
         """The encoder. If a KerasHub backbone has adapters, an encoder over the backbone that contains them."""
         return current_encoder(self._encoder)
-
-    @property
-    def preprocessor(self):
-        return self.reader.preprocessor
-
-    @property
-    def label_names(self):
-        return self.labels.names
 
     # === Calling ===
 

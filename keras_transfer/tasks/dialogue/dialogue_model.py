@@ -8,7 +8,7 @@ from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.encoders.base import encode, select_inputs
 from keras_transfer.generation import get_sampler
 from keras_transfer.metrics.words import Perplexity
-from keras_transfer.tasks.base import Task
+from keras_transfer.tasks.base import Task, of_part
 from keras_transfer.tasks.dialogue.dialogue_data import checked_example
 from keras_transfer.tasks.dialogue.dialogue_reader import DialogueReader
 from keras_transfer.tasks.heads import merge_parts
@@ -21,6 +21,7 @@ from keras_transfer.tasks.language import (
     checked_max_length,
     cut,
     is_texts,
+    own_loss_only,
     text_of,
     text_pieces,
     token_preprocessor,
@@ -44,14 +45,7 @@ class Replies(NextTokens):
         return None
 
     def compiled(self, loss, metrics, weighted_metrics):
-        given = {"loss": loss, "metrics": metrics, "weighted_metrics": weighted_metrics}
-        for name, value in given.items():
-            if value is not None and value != "auto":
-                raise ValueError(
-                    "A `DialogueModel` has its own loss and metrics. Leave `loss`, `metrics`, `weighted_metrics` and "
-                    f"`loss_weights` out. Received: {name}={value!r}"
-                )
-        return None, None, None
+        return own_loss_only("DialogueModel", loss, metrics, weighted_metrics)
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -111,6 +105,9 @@ class DialogueModel(Generates, Likelihood, Task):
 
     checkpoint_head = TaskHead(name="dialogue", check_encoder=check_speakers)  # No checkpoint contains this head.
 
+    num_candidates = of_part("reader", "num_candidates")
+    special_tokens = of_part("reader", "special_tokens")
+
     def __init__(
         self,
         encoder,
@@ -149,9 +146,7 @@ class DialogueModel(Generates, Likelihood, Task):
         # === Config ===
         self.sampler = get_sampler(sampler)
         self.max_length = checked_max_length(encoder, max_length)
-        self.num_candidates = num_candidates
         self.next_utterance_weight = next_utterance_weight
-        self.special_tokens = list(special_tokens)
 
     @property
     def further_heads(self):
@@ -294,7 +289,7 @@ class DialogueModel(Generates, Likelihood, Task):
             "max_length": self.max_length,
             "num_candidates": self.num_candidates,
             "next_utterance_weight": self.next_utterance_weight,
-            "special_tokens": self.special_tokens,
+            "special_tokens": list(self.special_tokens),
         }
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from keras_transfer.batches import part_batches, to_parts
-from keras_transfer.tasks.embedding.prompts import with_prompt
+from keras_transfer.tasks.embedding.prompts import prompt_of, with_prompt
 from keras_transfer.tasks.inputs import Reader, texts_of_stream
 from keras_transfer.text.base import is_text, to_columns
 
@@ -13,12 +13,18 @@ class EmbedderReader(Reader):
 
     Args:
         preprocessor: See `Reader`.
-        prompt: String. Defaults to `""`.
+        prompts: Dict from names to prompts.
+        default_prompt_name: String, or None. Name of the prompt in front of every text.
     """
 
-    def __init__(self, preprocessor, prompt=""):
+    def __init__(self, preprocessor, prompts, default_prompt_name):
         super().__init__(preprocessor)
-        self.prompt = prompt
+        self.prompts, self.default_prompt_name = prompts, default_prompt_name
+
+    @property
+    def prompt(self):
+        """String. The prompt in front of every text, or `""`."""
+        return prompt_of(self.prompts, self.default_prompt_name, "default_prompt_name")
 
     def accepts(self, x):
         if isinstance(x, tuple) and len(x) > 1:

@@ -12,6 +12,7 @@ class SimilarityLabels(Labels):
     """Numbers, one for each row, if the loss takes labels. The loss compares the vectors of a row."""
 
     one_of = False
+    compares_rows = True
     optional = True  # This applies if the loss takes no labels.
 
     def loss(self):

@@ -5,7 +5,7 @@ import numpy as np
 
 from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.encoders.base import select_inputs
-from keras_transfer.tasks.base import Signature, Task, batches_or_stream
+from keras_transfer.tasks.base import Signature, Task, batches_or_stream, of_part
 from keras_transfer.tasks.embedding.embedder_reader import EmbedderReader
 from keras_transfer.tasks.embedding.prompts import (
     DOCUMENT_PROMPTS,
@@ -82,6 +82,8 @@ class TextEmbedder(Task):
     """
 
     checkpoint_head = TaskHead(is_embedder=True)
+    prompts = of_part("reader", "prompts")
+    default_prompt_name = of_part("reader", "default_prompt_name")
     input_spec = None  # Otherwise, Keras would not allow the additional axis of rows of several texts.
 
     def __init__(
@@ -109,7 +111,7 @@ class TextEmbedder(Task):
         # === Functional model ===
         vectors, pooling, normalize = text_vectors(encoder, pooling, normalize, layers=layers)
         vectors = vectors if truncate_dim is None else vectors[:, :truncate_dim]
-        reader = EmbedderReader(preprocessor, prompt_of(prompts, default_prompt_name))
+        reader = EmbedderReader(preprocessor, prompts, default_prompt_name)
         super().__init__(encoder, vectors, reader, SimilarityLabels(), name=name)
 
         # === Config ===
@@ -118,8 +120,6 @@ class TextEmbedder(Task):
         object.__setattr__(self, "dense_layers", layers)  # Keras has them already.
         object.__setattr__(self, "dense", dense)
         self.truncate_dim = truncate_dim
-        object.__setattr__(self, "prompts", prompts)
-        self.default_prompt_name = default_prompt_name
 
     # === Vectors ===
 
@@ -279,7 +279,7 @@ class TextEmbedder(Task):
             "normalize": self.normalize,
             "dense": self.dense,
             "truncate_dim": self.truncate_dim,
-            "prompts": self.prompts,
+            "prompts": dict(self.prompts),
             "default_prompt_name": self.default_prompt_name,
         }
 

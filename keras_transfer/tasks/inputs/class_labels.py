@@ -105,6 +105,7 @@ class ClassNames(Labels):
         return most_likely(outputs)
 
     def decode(self, outputs):
+        """Returns what `predict` returns as a list of names."""
         return self.names_of(outputs)  # The highest logit has the highest probability.
 
     def names_of(self, probabilities):
@@ -172,6 +173,7 @@ class MultiHot(Labels):
         return {"chosen": ops.cast(chosen, "int32"), "probabilities": probabilities}
 
     def decode(self, outputs):
+        """Returns what `predict` returns as a list of lists of names."""
         return self.names_of(ops.convert_to_numpy(self.probabilities(outputs)))
 
     def names_of(self, probabilities):

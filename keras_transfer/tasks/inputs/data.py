@@ -117,7 +117,7 @@ def split_last(columns, y, sample_weight, fraction):
     """
     count = count_rows(columns)
     at = int(count * (1 - fraction))
-    labels = count if y is None else len(y)
+    labels = count if y is None else len(next(iter(y.values())) if isinstance(y, dict) else y)
     if not 0 < at < count or labels != count:
         raise ValueError(
             "`validation_split` must leave at least one row for each part, and each row must have a label. "
@@ -149,10 +149,14 @@ def batch_arrays(columns, y, sample_weight, batch_size, shuffle):
         ValueError: If the arrays differ in their number of rows, if a sample weight is not finite, or if `batch_size`
             is not positive.
     """
-    y, sample_weight = (None if values is None else to_numpy(values) for values in (y, sample_weight))
+    if isinstance(y, dict):  # of several heads
+        y = {name: to_numpy(part) for name, part in y.items()}
+    elif y is not None:
+        y = to_numpy(y)
+    sample_weight = None if sample_weight is None else to_numpy(sample_weight)
     if sample_weight is not None:
         sample_weight = check_weights(sample_weight)
-    arrays = {**columns, "y": y, "sample_weight": sample_weight}
+    arrays = {**columns, **(y if isinstance(y, dict) else {"y": y}), "sample_weight": sample_weight}
     rows = {name: len(array) if array.ndim else None for name, array in arrays.items() if array is not None}
     if len(set(rows.values())) > 1:
         raise ValueError(f"Inputs, labels and sample weights must have the same number of rows. Received: {rows}")

@@ -102,7 +102,7 @@ def check_weights_of_classes(weights, count):
     if not known:
         raise ValueError(
             f"`class_weight` must be a dict from classes, integers from 0 to {count - 1}, to finite weights of at "
-            "least 0. `fit` of a `TextClassifier` also takes names in `label_names`, and 'balanced'. "
+            "least 0. A `TextClassifier` also takes names in `label_names`, and 'balanced'. "
             f"Received: class_weight={weights!r}"
         )
 

@@ -29,9 +29,13 @@ _ACCURACIES = {
     keras.metrics.BinaryAccuracy,
     keras.metrics.CategoricalAccuracy,
     keras.metrics.SparseCategoricalAccuracy,
+    keras.metrics.TopKCategoricalAccuracy,
+    keras.metrics.SparseTopKCategoricalAccuracy,
     keras.metrics.binary_accuracy,
     keras.metrics.categorical_accuracy,
     keras.metrics.sparse_categorical_accuracy,
+    keras.metrics.top_k_categorical_accuracy,
+    keras.metrics.sparse_top_k_categorical_accuracy,
 }
 _ANY_LABELS = {keras.losses.CTC, keras.losses.ctc, keras.losses.Circle, keras.losses.circle}
 _ANY_LABELS |= {keras.metrics.IoU, keras.metrics.MeanIoU, keras.metrics.BinaryIoU}  # Their arguments determine which.

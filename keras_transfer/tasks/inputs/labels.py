@@ -15,6 +15,7 @@ class Labels:
     Attributes:
         names: List of strings. Names of the classes, in the order of the logits. `None` without classes.
         one_of: Boolean. Whether the outputs are logits whose softmax is the likelihood of labels.
+        compares_rows: Boolean. Whether the loss compares the rows of a batch, so that `check_batch` needs one.
         optional: Boolean. Whether raw data need no labels, because `targets` makes them.
         problem_type: String. What a checkpoint calls the problem in `config.json`, or `None`.
     """
@@ -22,6 +23,7 @@ class Labels:
     names = None
     one_of = True
     optional = False
+    compares_rows = False
     problem_type = None
 
     # === Compiling ===
@@ -115,10 +117,6 @@ class Labels:
         """
 
     # === Answers ===
-
-    def decode(self, outputs):
-        """Returns what `predict` returns in users' terms, such as names of classes."""
-        raise NotImplementedError(f"{type(self).__name__} must implement `decode`.")
 
     def response(self, outputs):
         """Returns what an exported model answers, a dict of tensors, given the outputs of the model."""

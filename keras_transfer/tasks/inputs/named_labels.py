@@ -1,5 +1,8 @@
 """Labels of several heads: a dict of the labels of each."""
 
+import numpy as np
+
+from keras_transfer.names import did_you_mean
 from keras_transfer.tasks.inputs.labels import Labels
 
 
@@ -25,17 +28,28 @@ class NamedLabels(Labels):
 
     def compiled(self, loss, metrics, weighted_metrics):
         given = (loss, metrics, weighted_metrics)
-        parts = {
-            name: labels.compiled(*(values.get(name) if isinstance(values, dict) else values for values in given))
-            for name, labels in self.labels.items()
-        }
+        for argument, values in zip(("loss", "metrics", "weighted_metrics"), given):
+            unknown = [name for name in values if name not in self.labels] if isinstance(values, dict) else []
+            if unknown:
+                raise ValueError(
+                    f"`{argument}` must be a dict with the names of heads, {list(self.labels)}."
+                    f"{did_you_mean(unknown[0], self.labels)} Received: {unknown[0]!r}"
+                )
+        parts = {}
+        for name in self.labels:
+            own = [values.get(name) if isinstance(values, dict) else values for values in given]
+            parts[name] = self._of(name, lambda each, own: each.compiled(*own), own, "Head")
         return tuple(
             None if values is None else {name: part[index] for name, part in parts.items()}
             for index, values in enumerate(given)
         )
 
     def encode(self, labels):
-        return self._each(labels, lambda each, values: each.encode(values))
+        found = self._each(labels, lambda each, values: each.encode(values))
+        # Keras would take lists for structures.
+        return {
+            name: np.asarray(values) if isinstance(values, (list, tuple)) else values for name, values in found.items()
+        }
 
     def of_any_rows(self, labels):
         return self._each(labels, lambda each, values: each.of_any_rows(values))
@@ -49,20 +63,18 @@ class NamedLabels(Labels):
         """Returns a dict of the answers of each head, given what `predict` returns."""
         return {name: each.decode(outputs[name]) for name, each in self.labels.items()}
 
-    def response(self, outputs):
-        found = {name: each.response(outputs[name]) for name, each in self.labels.items()}
-        return {f"{name}_{key}": value for name, response in found.items() for key, value in response.items()}
-
     def _each(self, labels, function):
         return {name: self._of(name, function, values) for name, values in self._checked(labels).items()}
 
-    def _of(self, name, function, values):
+    def _of(self, name, function, values, what="Labels of"):
         try:
             return function(self.labels[name], values)
         except ValueError as error:
-            raise ValueError(f"Labels of {name!r}: {error}") from None
+            raise ValueError(f"{what} {name!r}: {error}") from None
 
     def _checked(self, labels):
+        if hasattr(labels, "columns") and not callable(labels.columns):  # a table
+            labels = {str(name): labels[name] for name in labels.columns}
         if not isinstance(labels, dict) or labels.keys() != self.labels.keys():
             received = f"the keys {list(labels)}" if isinstance(labels, dict) else type(labels).__name__
             raise ValueError(f"Labels must be a dict with the keys {list(self.labels)}. Received: {received}")

@@ -8,7 +8,7 @@ from keras_transfer.tasks.language.masked_lm import MaskedLM
 from keras_transfer.tasks.language.replaced_tokens import ReplacedTokenDetection
 from keras_transfer.tasks.language.token_lists import is_texts, text_pieces, token_preprocessor
 from keras_transfer.tasks.language.token_reader import NextTokenReader
-from keras_transfer.tasks.language.token_targets import HiddenTokens, NextTokens
+from keras_transfer.tasks.language.token_targets import HiddenTokens, NextTokens, own_loss_only
 
 __all__ = [
     "CausalLM",
@@ -24,6 +24,7 @@ __all__ = [
     "checked_max_length",
     "cut",
     "is_texts",
+    "own_loss_only",
     "text_of",
     "text_pieces",
     "token_preprocessor",

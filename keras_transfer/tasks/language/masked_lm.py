@@ -9,9 +9,9 @@ from keras_transfer.layers.basic import get_activation, serialize_activation
 from keras_transfer.layers.embeddings import OutputEmbeddings
 from keras_transfer.layers.heads import TakePositions
 from keras_transfer.objectives import TokenMasking
-from keras_transfer.tasks.base import Signature, Task
+from keras_transfer.tasks.base import Signature
+from keras_transfer.tasks.language.hidden_tokens import HiddenTokenTask, check_reads_ahead, tokens_of
 from keras_transfer.tasks.language.in_context import InContext
-from keras_transfer.tasks.language.token_encoders import check_reads_ahead, tokens_of
 from keras_transfer.tasks.language.token_reader import HiddenTokenReader
 from keras_transfer.tasks.language.token_targets import HiddenTokens
 from keras_transfer.text.base import to_list
@@ -20,7 +20,7 @@ _EXPORTED = 5  # Number of tokens that an exported model returns for each masked
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class MaskedLM(InContext, Task):
+class MaskedLM(InContext, HiddenTokenTask):
     """A masked language model: an encoder, a dense layer with a norm, and the token embeddings as output embeddings.
 
     `fit` and `evaluate` take raw text without labels. The objective hides some tokens: different ones in each epoch of
@@ -118,16 +118,11 @@ class MaskedLM(InContext, Task):
         super().__init__(encoder, outputs, reader, labels, inputs=inputs, name=name)
 
         # === Config ===
-        self.objective = objective
         self.activation = activation
         self.layer_norm_epsilon = layer_norm_epsilon
         self.use_bias = use_bias
 
     # === Prediction ===
-
-    def predict_on_batch(self, x):
-        """Returns the outputs for one batch of prepared data, or of raw text as in a call of the model."""
-        return super().predict_on_batch(self.reader.inputs(x) if self.reader.accepts(x) else x)
 
     def fill_mask(self, texts, *, k=5, batch_size=32):
         """Returns the most likely tokens for the masked ones in texts.

@@ -8,11 +8,11 @@ from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.layers.basic import get_activation, serialize_activation
 from keras_transfer.layers.heads import SampleTokens, put_tokens
 from keras_transfer.objectives import TokenMasking
-from keras_transfer.tasks.base import Signature, Task
+from keras_transfer.tasks.base import Signature
+from keras_transfer.tasks.language.hidden_tokens import HiddenTokenTask, check_reads_ahead, tokens_of
 from keras_transfer.tasks.language.masked_lm import MaskedLM
-from keras_transfer.tasks.language.token_encoders import check_reads_ahead, tokens_of
 from keras_transfer.tasks.language.token_reader import HiddenTokenReader
-from keras_transfer.tasks.language.token_targets import HiddenTokens
+from keras_transfer.tasks.language.token_targets import HiddenTokens, own_loss_only
 from keras_transfer.text.base import to_list
 
 
@@ -23,16 +23,11 @@ class ReplacedTokens(HiddenTokens):
         return None
 
     def compiled(self, loss, metrics, weighted_metrics):
-        if loss not in ("auto", None) or metrics not in ("auto", None):
-            raise ValueError(
-                "`ReplacedTokenDetection` has its own loss and metrics. Leave `loss` and `metrics` out. "
-                f"Received: loss={loss!r}, metrics={metrics!r}"
-            )
-        return None, None, weighted_metrics
+        return own_loss_only("ReplacedTokenDetection", loss, metrics, weighted_metrics)
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class ReplacedTokenDetection(Task):
+class ReplacedTokenDetection(HiddenTokenTask):
     """ELECTRA's pretraining: a generator replaces some tokens, and the encoder learns to detect them.
 
     `fit` and `evaluate` take raw text without labels. The objective hides some tokens. The generator, a `MaskedLM`,
@@ -127,7 +122,6 @@ class ReplacedTokenDetection(Task):
         # === Config ===
         self.generator = generator
         self.sample_tokens = SampleTokens(dtype="float32", name="sample_tokens")
-        self.objective = objective
         self.discriminator_weight = discriminator_weight
         self.activation = activation
         self.parts = [keras.metrics.Mean(name=part) for part in ("generator_loss", "discriminator_loss", "accuracy")]
@@ -175,10 +169,6 @@ class ReplacedTokenDetection(Task):
         return _mean(losses, targets >= 0), _mean(wrong, real), _mean(right, real)
 
     # === Prediction ===
-
-    def predict_on_batch(self, x):
-        """Returns the outputs for one batch of prepared data, or of raw text as in a call of the model."""
-        return super().predict_on_batch(self.reader.inputs(x) if self.reader.accepts(x) else x)
 
     def detect(self, texts, *, batch_size=32):
         """Returns the tokens of texts, each with the probability that it was replaced.

@@ -112,3 +112,15 @@ class HiddenTokens(Labels):
             return self.objective(inputs, random, **tokens)
 
         return data.with_targets(make, self.objective.seed)
+
+
+def own_loss_only(name, loss, metrics, weighted_metrics):
+    """Returns the loss and the metrics of a task that computes its own, and raises a `ValueError` for others."""
+    given = {"loss": loss, "metrics": metrics, "weighted_metrics": weighted_metrics}
+    for argument, value in given.items():
+        if value is not None and not (isinstance(value, str) and value == "auto"):
+            raise ValueError(
+                f"A `{name}` has its own loss and metrics. Leave `loss`, `metrics`, `weighted_metrics` and "
+                f"`loss_weights` out. Received: {argument}={value!r}"
+            )
+    return None, None, None

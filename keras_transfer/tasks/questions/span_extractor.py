@@ -21,7 +21,7 @@ from keras_transfer.batches import (
 from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.layers.basic import Dropout, serialize_activation
 from keras_transfer.layers.heads import PositionLogits
-from keras_transfer.tasks.base import Signature, Task, check_numbers
+from keras_transfer.tasks.base import Signature, Task, check_numbers, of_part
 from keras_transfer.tasks.heads import encode_mixed, hidden_vectors
 from keras_transfer.tasks.questions.span_reader import SpanReader
 from keras_transfer.tasks.questions.spans import Spans
@@ -86,6 +86,8 @@ class SpanExtractor(Task):
     """
 
     checkpoint_head = TaskHead(name="span", word_level=True)
+    doc_stride = of_part("reader", "doc_stride")
+    overlap = of_part("reader", "overlap")
 
     def __init__(
         self,
@@ -139,8 +141,6 @@ class SpanExtractor(Task):
         super().__init__(encoder, outputs, reader, Spans(), inputs=inputs, name=name)
 
         # === Config ===
-        self.doc_stride = doc_stride
-        self.overlap = overlap
         self.max_answer_length = int(max_answer_length)
         self.no_answer_threshold = None if no_answer_threshold is None else float(no_answer_threshold)
         self.dropout = dropout

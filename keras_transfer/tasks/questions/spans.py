@@ -18,35 +18,32 @@ class Spans(Labels):
         return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
 
     def encode(self, labels):
-        positions = isinstance(labels, list) and bool(labels) and all(map(_are_positions, labels))
+        positions = isinstance(labels, (list, tuple)) and bool(labels) and all(map(_are_positions, labels))
         return np.asarray(labels) if positions else labels
 
     def check(self, labels, loss=None, inputs=None):
         if inputs is not None:
-            _checked_positions(labels, inputs.get("answer_mask"))
+            _check_positions(labels, inputs.get("answer_mask"))
             return
         labels = to_numpy(labels) if ops.is_tensor(labels) else labels
         if getattr(getattr(labels, "dtype", None), "kind", "O") == "O":
             return  # `span_batches` checks answers.
-        _checked_positions(labels)
+        _check_positions(labels)
 
     def targets(self, data, task):
         """Returns the data unchanged, and raises a `ValueError` if an answer is where `answer_mask` is 0."""
         if isinstance(data, Batches) and data.has_labels and "answer_mask" in data.inputs:
-            _checked_positions(data.labels, data.inputs["answer_mask"])
+            _check_positions(data.labels, data.inputs["answer_mask"])
         return data
 
 
 def _are_positions(row):
-    return isinstance(row, (list, tuple)) and all(isinstance(value, (int, np.integer)) for value in row)
+    is_row = isinstance(row, (list, tuple)) or getattr(row, "ndim", 0) == 1
+    return is_row and all(isinstance(value, (int, np.integer)) for value in row)
 
 
-def _checked_positions(labels, answer_mask=None):
-    """Returns labels of prepared data as an array [rows, 2].
-
-    Raises:
-        ValueError: If they are not positions, or not positions where `answer_mask` is 1.
-    """
+def _check_positions(labels, answer_mask=None):
+    """Raises a `ValueError` if labels of prepared data are not positions [rows, 2], or not where `answer_mask` is 1."""
     try:
         labels = to_array(labels)
     except ValueError:  # answers, some of which are None
@@ -58,7 +55,7 @@ def _checked_positions(labels, answer_mask=None):
             f"Received: {labels.dtype} of shape {labels.shape}"
         )
     if answer_mask is None:
-        return labels
+        return
     mask = to_numpy(answer_mask)
     if len(mask) != len(labels):
         raise ValueError(
@@ -73,4 +70,3 @@ def _checked_positions(labels, answer_mask=None):
             f"or those of the context. Received: {labels[row, column]} in row {row}, which has "
             f"{mask.shape[1]} positions"
         )
-    return labels

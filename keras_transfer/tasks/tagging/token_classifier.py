@@ -103,8 +103,8 @@ class TokenClassifier(Task):
         if crf:
             field = ConditionalRandomField(allowed=allowed_transitions(label_names), dtype="float32", name="crf")
             outputs = field(outputs)
-        reader, labels = WordReader(preprocessor, label_names, field), WordTags(label_names, field)
-        super().__init__(encoder, outputs, reader, labels, scalar_mix=scalar_mix, name=name)
+        labels = WordTags(label_names, field)
+        super().__init__(encoder, outputs, WordReader(preprocessor, labels), labels, scalar_mix=scalar_mix, name=name)
 
         # === Config ===
         self.dropout = dropout
@@ -239,7 +239,7 @@ class TokenClassifier(Task):
     def get_config(self):
         return {
             **super().get_config(),
-            "label_names": self.label_names,
+            "label_names": list(self.label_names),
             "dropout": self.dropout,
             "hidden_activation": None
             if self.hidden_activation is None

@@ -17,13 +17,12 @@ class WordReader(Reader):
 
     Args:
         preprocessor: See `Reader`.
-        label_names: List of strings.
-        field: `layers.ConditionalRandomField`, or None. Defaults to `None`.
+        labels: `WordTags`, whose names are those of the labels of words.
     """
 
-    def __init__(self, preprocessor, label_names, field=None):
+    def __init__(self, preprocessor, labels):
         super().__init__(preprocessor)
-        self.label_names, self.field = label_names, field
+        self.labels = labels
 
     def accepts(self, x):
         return is_sentences(x) or is_text(x)
@@ -42,10 +41,10 @@ class WordReader(Reader):
         return sentences
 
     def batches(self, columns, y, sample_weight, batch_size, shuffle):
-        options = {"shuffle": shuffle, "sample_weight": sample_weight, "label_names": self.label_names}
+        options = {"shuffle": shuffle, "sample_weight": sample_weight, "label_names": self.labels.names}
         batches = word_batches(columns, y, preprocessor=self.preprocessor, batch_size=batch_size, **options)
-        if self.field is not None:
-            warn_of_impossible(batches, self.label_names, self.field.allowed)
+        if self.labels.field is not None:
+            warn_of_impossible(batches, self.labels.names, self.labels.field.allowed)
         return batches
 
     def stream(self, dataset):
@@ -66,7 +65,7 @@ class WordReader(Reader):
     def restore(self, data, predict):
         if data.places is None:
             return super().restore(data, predict)
-        logits = np.zeros((len(data.places.row), len(self.label_names)), "float32")
+        logits = np.zeros((len(data.places.row), len(self.labels.names)), "float32")
         for part, outputs in predict.parts(data):
             words, found = part.places.word_outputs(part.order, outputs)
             logits[words] = found

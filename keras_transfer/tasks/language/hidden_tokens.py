@@ -1,6 +1,17 @@
-"""Encoders whose hidden tokens can be predicted from the tokens on both sides."""
+"""What the tasks that predict hidden tokens have in common: their objective, and the checks of their encoders."""
 
 from keras_transfer.encoders.base import TransformerStack, encode
+from keras_transfer.tasks.base import Task, of_part
+
+
+class HiddenTokenTask(Task):
+    """Base class of the tasks whose objective hides tokens. One batch of raw text is read as in a call of the model."""
+
+    objective = of_part("labels", "objective", "The objective, such as `objectives.TokenMasking`.")
+
+    def predict_on_batch(self, x):
+        """Returns the outputs for one batch of prepared data, or of raw text as in a call of the model."""
+        return super().predict_on_batch(self.reader.inputs(x) if self.reader.accepts(x) else x)
 
 
 def check_reads_ahead(encoder):
