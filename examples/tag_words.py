@@ -35,7 +35,11 @@ for seed in args.seeds:
     if args.frozen:
         kt.adaptation.freeze(model, below="head")
     train = kt.text.word_batches(
-        *data.train, model.preprocessor, batch_size=args.batch_size, seed=seed, label_names=data.label_names
+        *data.train,
+        preprocessor=model.preprocessor,
+        batch_size=args.batch_size,
+        seed=seed,
+        label_names=data.label_names,
     )
     rate = kt.adaptation.LinearWarmupDecay(peak, total_steps=args.epochs * len(train))
     optimizer = kt.adaptation.FusedAdamW(rate, weight_decay=0.01, global_clipnorm=1.0)
