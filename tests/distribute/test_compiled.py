@@ -61,7 +61,7 @@ def test_full_batches_of_raw_texts_reach_the_step_as_ids_of_one_static_shape():
             seen.append(keras.tree.map_structure(lambda x: (x.dtype.name, tuple(x.shape)), data))
             return super().train_step(data)
 
-    model = Recording(tiny.encoder(), 2, preprocessor=tiny.preprocessor())
+    model = Recording(tiny.encoder(), tiny.preprocessor(), num_classes=2)
     model.compile("sgd")
     model.fit(whole_batches(), verbose=0)
     ids = dict.fromkeys(("token_ids", "segment_ids", "padding_mask"), ("int32", (16, 32)))

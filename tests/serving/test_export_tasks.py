@@ -37,16 +37,16 @@ def serve(folder):
     return tf.saved_model.load(folder).signatures["serving_default"]
 
 
-def task(cls, size, **options):
+def task(cls, **options):
     keras.utils.set_random_seed(0)
-    return cls(encoder(), size, preprocessor=preprocessor(sequence_length=8), **options)
+    return cls(encoder(), preprocessor(sequence_length=8), **options)
 
 
 # === Classification ===
 
 
 def test_several_labels_of_long_texts(ask):
-    model = task(tasks.TextClassifier, 3, multi_label=True, thresholds=[0.0, 1.0, 0.5], windows="max")
+    model = task(tasks.TextClassifier, num_classes=3, multi_label=True, thresholds=[0.0, 1.0, 0.5], windows="max")
     folder, signatures, answer = ask(model, TEXTS, label_names=["x", "y", "z"])
     assert signatures == ["serving_default", "tokens"]
     np.testing.assert_allclose(answer["probabilities"], model.predict_proba(TEXTS), atol=1e-5)
@@ -55,7 +55,7 @@ def test_several_labels_of_long_texts(ask):
 
 
 def test_numbers_of_siamese_pairs(ask):
-    model = task(tasks.TextRegressor, 2, siamese=True)
+    model = task(tasks.TextRegressor, num_targets=2, siamese=True)
     _, signatures, answer = ask(model, {"text": TEXTS, "text_pair": TEXTS[::-1]}, pairs=True)
     assert signatures == ["embed", "serving_default"]
     np.testing.assert_allclose(answer["values"], model.predict((TEXTS, TEXTS[::-1]), verbose=0), atol=1e-5)

@@ -9,7 +9,8 @@ from keras_transfer.tasks.inputs.labels import Labels
 class NamedLabels(Labels):
     """Several labels for each row, one for each head of a task, as a dict from the names of the heads.
 
-    The outputs of the task are a dict with the same names. A loss or metrics in `compile` are dicts, too.
+    The outputs of the task are a dict with the same names. A loss or metrics in `compile` are dicts, too. A head that a
+    dict of losses leaves out has its default loss; `None` turns its training off.
 
     Args:
         **labels: `Labels` of each head.
@@ -37,7 +38,11 @@ class NamedLabels(Labels):
                 )
         parts = {}
         for name in self.labels:
-            own = [values.get(name) if isinstance(values, dict) else values for values in given]
+            # A head that a dict of losses leaves out has its own loss.
+            own = [
+                values.get(name, default) if isinstance(values, dict) else values
+                for values, default in zip(given, ("auto", None, None))
+            ]
             parts[name] = self._of(name, lambda each, own: each.compiled(*own), own, "Head")
         return tuple(
             None if values is None else {name: part[index] for name, part in parts.items()}

@@ -81,6 +81,8 @@ def test_what_names_no_head_is_an_error():
     model = two()
     found = message(lambda: model.compile(loss={"topick": "mse", "length": "mse"}))
     assert "`loss` must be a dict with the names of heads" in found and "Did you mean 'topic'?" in found
+    model.compile("sgd", loss={"topic": "focal"})
+    assert isinstance(model.loss["length"], keras.losses.MeanSquaredError)
     assert "Head 'topic': Unknown metric" in message(lambda: model.compile(metrics={"topic": ["nothing"]}))
     assert "must have one output" in message(lambda: suggest(model, TEXTS, LABELS))
 
