@@ -80,7 +80,7 @@ def cached(below):
     made = kt.adaptation.freeze(model(), below=below)
     data = made.dataset(*batch(), batch_size=BATCH)
     upper, features = kt.adaptation.cache_features(made, data, below=below, verbose=0)
-    caching = {"caching pass": lambda: upper.cut.lower.predict_on_batch(batch()[0])}
+    caching = {"caching pass": lambda: upper.part.cut.lower.predict_on_batch(batch()[0])}
     return {**measures(upper, keras.optimizers.Adam(RATE), features[0]), **caching}
 
 

@@ -79,7 +79,7 @@ def frozen(model, train, validation, seed, callbacks, rate, epochs, pooling="mea
     from keras_transfer import adaptation
 
     head = {"pooling": pooling, "scalar_mix": scalar_mix}
-    model = type(model)(model.encoder, model.num_classes, model.preprocessor, **head)
+    model = type(model)(model.encoder, model.preprocessor, num_classes=model.num_classes, **head)
     adaptation.freeze(model, "pretrained")
     lowest = next(group.name for group in adaptation.layer_groups(model) if not group.pretrained)
     return cached(model, train, validation, seed, callbacks, rate, epochs, lowest, weight_decay=0.0)
@@ -91,7 +91,7 @@ def cached(model, train, validation, seed, callbacks, rate, epochs, below, **cha
 
     adaptation.freeze(model, below=below)
     upper, data = adaptation.cache_features(model, *train, below=below, verbose=0)
-    fine_tune(upper, data, validation, seed, callbacks, rate, epochs, **changes)
+    fine_tune(upper, (data,), validation, seed, callbacks, rate, epochs, **changes)
     model.compile()
     return model
 
