@@ -9,7 +9,7 @@ import numpy as np
 _sources = weakref.WeakKeyDictionary()  # from pipelines to their batches
 
 
-def as_pipeline(data):
+def as_pipeline(data, may_end_early=False):
     """Returns batches as Keras's `fit`, `evaluate` and `predict` should take them.
 
     On TensorFlow, this is a pipeline with a spec. Keras would infer which axes vary from the first two batches, trace a
@@ -21,6 +21,8 @@ def as_pipeline(data):
 
     Args:
         data: `Batches`. Anything else is returned unchanged, as are batches on other backends.
+        may_end_early: Boolean. Whether an epoch may have fewer batches, such as a resumed one. This makes a pipeline
+            that is read only once slower. Defaults to `False`.
     """
     if keras.backend.backend() != "tensorflow" or not hasattr(data, "planned"):
         return data
@@ -35,11 +37,15 @@ def as_pipeline(data):
     options.autotune.enabled = False
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     found = tf.data.Dataset.from_generator(generate, output_signature=_spec(data))
-    # `assert_cardinality` would raise an error in a resumed epoch, which has fewer batches. This choice has no end of
-    # its own, so that `take` gives it a length, but it ends with the generator.
-    always_first = tf.data.Dataset.from_tensors(np.int64(0)).repeat()
-    found = tf.data.Dataset.choose_from_datasets([found, found.repeat()], always_first, stop_on_empty_dataset=True)
-    found = found.take(len(data)).prefetch(2).with_options(options)
+    if may_end_early:
+        # `assert_cardinality` would raise an error. This choice has no end of its own, so that `take` gives it a
+        # length, but it ends with the generator.
+        always_first = tf.data.Dataset.from_tensors(np.int64(0)).repeat()
+        found = tf.data.Dataset.choose_from_datasets([found, found.repeat()], always_first, stop_on_empty_dataset=True)
+        found = found.take(len(data))
+    else:
+        found = found.apply(tf.data.experimental.assert_cardinality(len(data)))
+    found = found.prefetch(2).with_options(options)
     _sources[found] = data
     return found
 

@@ -310,7 +310,7 @@ def fine_tune(
     callbacks = [*plan.build_callbacks(), *keras.tree.flatten(callbacks or [])]
     x, run = data["x"], Run(data["x"], callbacks, validation_data is not None, {})
     if not isinstance(model, Task) and "batch_size" not in data:  # `fit` of a task does this itself.
-        data["x"], validation_data = as_pipeline(x), as_pipeline(validation_data)
+        data["x"], validation_data = as_pipeline(x, may_end_early=True), as_pipeline(validation_data)
         if "class_weight" in kwargs:
             kwargs["class_weight"] = all_class_weights(kwargs["class_weight"], data["x"])
     with run, counting_epochs(x, data["x"], callbacks) as callbacks:

@@ -247,7 +247,7 @@ class Task(StringInputs, NotCloned, keras.Model):
         size = kwargs.get("validation_batch_size")
         options = (batch_size, shuffle, class_weight, validation_split, validation_data, size)
         data, validation_data, class_weight = ready_for_fit(self, x, y, sample_weight, *options)
-        pipeline = as_pipeline(data)
+        pipeline = as_pipeline(data, may_end_early=True)  # A resumed epoch has fewer batches.
         if not isinstance(callbacks, keras.callbacks.CallbackList):  # It already knows its model and parameters.
             callbacks = [*keras.tree.flatten(callbacks or []), ScheduleLength()]
             callbacks.sort(key=lambda callback: isinstance(callback, TrainingCheckpoint))  # They write what others did.
