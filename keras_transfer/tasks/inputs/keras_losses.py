@@ -64,6 +64,7 @@ _BASES = {
     keras.metrics.MeanMetricWrapper,
 }
 _OF_KERAS = {kind for module in (keras.losses, keras.metrics) for kind in vars(module).values() if callable(kind)}
+_ALL_OF_KERAS = _OF_KERAS | _BASES
 _OF_KERAS -= _BASES
 
 
@@ -178,7 +179,7 @@ def _kind(function):
 
 def _decides_itself(function):
     """Returns whether a user's subclass converts labels or outputs itself, before or instead of Keras's class."""
-    own = itertools.takewhile(lambda found: found not in _OF_KERAS | _BASES, _classes(function))
+    own = itertools.takewhile(lambda found: found not in _ALL_OF_KERAS, _classes(function))
     return any({"call", "update_state", "__call__"} & vars(found).keys() for found in own if isinstance(found, type))
 
 
