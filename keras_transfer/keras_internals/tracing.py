@@ -4,7 +4,7 @@ import keras
 
 
 def trace_predict(model, batch):
-    """Traces Keras's function for `predict` on TensorFlow for any number of rows and any length.
+    """Traces Keras's function for `predict` on TensorFlow for any number of rows and any length, but for one rank.
 
     Keras would trace it up to three times: for the first batch, for one of another length, and for the short last one.
 
@@ -31,5 +31,7 @@ def trace_predict(model, batch):
 
     inputs, *others = batch
     specs = {name: spec(values, name) for name, values in inputs.items()}, *map(spec, others)
-    model.make_predict_function()
+    ranks = [len(values.shape) for values in inputs.values()]  # TensorFlow would trace two ranks as an unknown one.
+    model.make_predict_function(force=getattr(model, "_traced_ranks", ranks) != ranks)
+    model._traced_ranks = ranks
     model.predict_function.get_concrete_function([specs])

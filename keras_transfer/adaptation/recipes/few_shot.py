@@ -69,7 +69,7 @@ def set_fit(model, x, y, *, num_iterations=20, batch_size=16, epochs=1, learning
     if isinstance(x, tuple):
         raise ValueError("`x` must be one column of texts, such as a list. Received: pairs of texts")
     encoded = model.labels.encode(y)
-    model.labels.check(encoded, getattr(model, "loss", None))
+    model.labels.check(encoded, model.loss)
     encoded = to_array(encoded)
     if len(encoded) != len(x):
         raise ValueError(f"Each text must have a label. Received: {len(x)} texts, {len(encoded)} labels")

@@ -64,7 +64,7 @@ def ready_data(task, method, x, y=None, sample_weight=None, batch_size=None, shu
     labels = x.labels if isinstance(x, Batches) else y
     columns = columns_of(task, x)
     if labels is not None:
-        task.labels.check(labels, getattr(task, "loss", None))
+        task.labels.check(labels, task.loss)
     data = batches_or_stream(task, columns, x, y, sample_weight, batch_size, shuffle)
     data = data if method == "predict" else task.labels.targets(data, task)
     if method != "predict" and isinstance(data, NoRows):
@@ -130,7 +130,7 @@ def ready_batch(task, method, x, y, sample_weight):
     raw = task.reader.accepts(x)
     if y is not None:
         y = task.labels.encode(y)
-        task.labels.check(y, getattr(task, "loss", None), x if isinstance(x, dict) else None)
+        task.labels.check(y, task.loss, x if isinstance(x, dict) else None)
     if not raw:
         if sample_weight is not None:
             check_weights(to_array(sample_weight))

@@ -15,7 +15,6 @@ from keras_transfer.tasks.inputs import (
     check_class_labels,
     encode_texts,
     flat_labels,
-    texts_of_stream,
     to_array,
     with_flat_labels,
 )
@@ -24,6 +23,8 @@ from keras_transfer.text.base import is_text
 
 class ChoiceReader(Reader):
     """Reads a tuple `(contexts, choices)`: a column of texts, and a list of lists of texts."""
+
+    in_memory = "Contexts and choices must be in memory, as a tuple `(contexts, choices)`."
 
     def accepts(self, x):
         return is_text(x) or (isinstance(x, tuple) and len(x) > 0 and is_text(x[0]))
@@ -35,14 +36,6 @@ class ChoiceReader(Reader):
         if y is not None:
             check_class_labels(y, len(columns[1][0]))
         return choice_batches(*columns, y, self.preprocessor, batch_size, shuffle, sample_weight)
-
-    def stream(self, dataset):
-        if texts_of_stream(dataset):
-            raise ValueError(
-                "Contexts and choices must be in memory, as a tuple `(contexts, choices)`. "
-                f"Received: a `tf.data.Dataset` of {dataset.element_spec}"
-            )
-        return dataset
 
     def inputs(self, x):
         return self.in_one_batch(x)

@@ -167,7 +167,7 @@ class Probabilities:
         """Returns labels as the loss takes them, and the logits of the texts, or raises a `ValueError`."""
         check_columns(x, y)
         labels = self.labels.encode(y)
-        self.labels.check(labels, getattr(self, "loss", None))
+        self.labels.check(labels, self.loss)
         labels = to_array(labels)
         logits = self.predict(x, verbose=0)
         if len(labels) != len(logits) or not len(labels):

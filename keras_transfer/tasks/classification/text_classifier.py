@@ -148,7 +148,7 @@ class TextClassifier(Probabilities, PooledTask):
             ValueError: If the model was trained for several labels per text (`BinaryCrossentropy`) without
                 `multi_label=True`, or if `PooledTask.signatures` raises an error.
         """
-        if not self.multi_label and trains_classes_apart(loss := getattr(self, "loss", None)):
+        if not self.multi_label and trains_classes_apart(loss := self.loss):
             raise ValueError(
                 "The export answers with one label for each text and the probabilities of a softmax, but the loss "
                 "trains several labels per text. Create the classifier with `multi_label=True`, or use a softmax "

@@ -49,7 +49,7 @@ class SimilarityLabels(Labels):
                 f"The number of rows must be a multiple of the number of devices, {replicas}. Leave out some rows, or "
                 f"use `text.part_batches(..., drop_remainder=True)`. Received: {count} rows"
             )
-        loss = getattr(task, "loss", None)
+        loss = task.loss
         data = data.replace(min_rows=_min_rows(task, data[0][0]))
         return data if data.has_labels or getattr(loss, "takes_labels", True) else with_placeholders(data)
 
@@ -70,4 +70,4 @@ def _min_rows(task, inputs):
     if len(shape) == len(task.inputs[0].shape) or shape[1] != 2:  # one text, or hard negatives, in each row
         return 1
     replicas, whole = replicas_of(task)  # On JAX, the loss sees the rows of all devices.
-    return getattr(getattr(task, "loss", None), "min_rows", 1) * (1 if whole else replicas)
+    return getattr(task.loss, "min_rows", 1) * (1 if whole else replicas)

@@ -13,24 +13,18 @@ from keras_transfer.tasks.heads.members import encode_parts, merge_parts
 from keras_transfer.tasks.heads.mixed import encode_mixed
 from keras_transfer.tasks.heads.pooled import pooled_vectors, text_vectors
 from keras_transfer.tasks.heads.windows import WINDOWS, cut_windows, join_windows
-from keras_transfer.tasks.inputs import Reader, TextReader, check_export, encode_texts, texts_of_stream
+from keras_transfer.tasks.inputs import Reader, TextReader, check_export, encode_texts
 from keras_transfer.text.preprocessors import WindowPreprocessor
 
 
 class SiameseReader(Reader):
     """Reads pairs of texts that the encoder reads separately."""
 
+    in_memory = "With `siamese=True`, pairs of texts must be in memory, as a tuple of two columns."
+
     def batches(self, columns, y, sample_weight, batch_size, shuffle):
         options = {"batch_size": batch_size, "shuffle": shuffle, "sample_weight": sample_weight}
         return part_batches(columns, y, preprocessor=self.preprocessor, **options)
-
-    def stream(self, dataset):
-        if texts_of_stream(dataset):
-            raise ValueError(
-                "With `siamese=True`, pairs of texts must be in memory, as a tuple of two columns. "
-                f"Received: a `tf.data.Dataset` of {dataset.element_spec}"
-            )
-        return dataset
 
     def inputs(self, x):
         return self.in_one_batch(x)

@@ -212,7 +212,7 @@ def checked_batches(task, data, method):
 
     def check(labels):
         try:
-            task.labels.check(labels, getattr(task, "loss", None))
+            task.labels.check(labels, task.loss)
         except ValueError as error:
             raise _kept(task, f"Invalid labels in a batch of the dataset. {error}") from None
 

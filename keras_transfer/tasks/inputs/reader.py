@@ -22,11 +22,13 @@ class Reader:
     Attributes:
         takes_either: Boolean. Whether single texts and pairs of texts are both valid, and mean something different.
         takes_windows: Boolean. Whether the task splits the rows of a `text.WindowPreprocessor`.
+        in_memory: String. What an error says about a `tf.data.Dataset` of texts, if those must be in memory, or None.
         part: What the upper part of another task checks, from `adaptation.cache_features`, or None.
     """
 
     takes_either = False
     takes_windows = False
+    in_memory = None
     part = None
 
     def __init__(self, preprocessor):
@@ -61,6 +63,8 @@ class Reader:
     def stream(self, dataset):
         """Returns a `tf.data.Dataset` of raw data as one of prepared batches, and any other one unchanged."""
         if texts_of_stream(dataset):
+            if self.in_memory is not None:
+                raise ValueError(f"{self.in_memory} Received: a `tf.data.Dataset` of {dataset.element_spec}")
             self.require()
         return preprocess_stream(self.preprocessor, dataset)
 

@@ -12,7 +12,7 @@ from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks.base import Signature
 from keras_transfer.tasks.language.hidden_tokens import HiddenTokenTask, check_reads_ahead, tokens_of
 from keras_transfer.tasks.language.in_context import InContext
-from keras_transfer.tasks.language.token_reader import HiddenTokenReader
+from keras_transfer.tasks.language.token_reader import MaskReader
 from keras_transfer.tasks.language.token_targets import HiddenTokens
 from keras_transfer.text.base import to_list
 
@@ -113,7 +113,7 @@ class MaskedLM(InContext, HiddenTokenTask):
         outputs = logits(norm(dense(take(sequence, positions))))
         inputs = {**encoder.input, "mask_positions": positions}
         objective = TokenMasking() if objective is None else objective
-        reader = HiddenTokenReader(preprocessor, type(self).__name__, "fill_mask", reads_masks=True)
+        reader = MaskReader(preprocessor, type(self).__name__, "fill_mask")
         labels = HiddenTokens(objective, table.input_dim)
         super().__init__(encoder, outputs, reader, labels, inputs=inputs, name=name)
 

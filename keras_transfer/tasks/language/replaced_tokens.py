@@ -115,7 +115,7 @@ class ReplacedTokenDetection(HiddenTokenTask):
 
         # === Functional model ===
         objective = TokenMasking(mask_token_rate=0.85, random_token_rate=0.0) if objective is None else objective
-        reader = HiddenTokenReader(preprocessor, type(self).__name__, "detect", reads_masks=False)
+        reader = HiddenTokenReader(preprocessor, type(self).__name__, "detect")
         labels = ReplacedTokens(objective, table.input_dim)
         super().__init__(encoder, ops.squeeze(logits(dense(sequence)), -1), reader, labels, name=name)
 

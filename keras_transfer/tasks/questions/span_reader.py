@@ -4,7 +4,7 @@ import numpy as np
 
 from keras_transfer.batches import span_batches, span_columns
 from keras_transfer.layers.attention import HIDDEN
-from keras_transfer.tasks.inputs import Reader, texts_of_stream
+from keras_transfer.tasks.inputs import Reader
 
 
 class SpanReader(Reader):
@@ -14,6 +14,11 @@ class SpanReader(Reader):
         preprocessor: See `Reader`.
         doc_stride, overlap: See `SpanExtractor`.
     """
+
+    in_memory = (
+        "A `tf.data.Dataset` must contain ids. For questions, contexts and answers, use `text.span_batches((questions, "
+        "contexts), answers, preprocessor=model.preprocessor)` instead."
+    )
 
     def __init__(self, preprocessor, doc_stride, overlap):
         super().__init__(preprocessor)
@@ -40,15 +45,6 @@ class SpanReader(Reader):
             doc_stride=self.doc_stride,
             overlap=self.overlap,
         )
-
-    def stream(self, dataset):
-        if texts_of_stream(dataset):
-            raise ValueError(
-                "A `tf.data.Dataset` must contain ids. For questions, contexts and answers, use `text.span_batches("
-                "(questions, contexts), answers, preprocessor=model.preprocessor)` instead. "
-                f"Received: {dataset.element_spec}"
-            )
-        return dataset
 
     def inputs(self, x):
         raise ValueError(

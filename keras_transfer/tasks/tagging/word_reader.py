@@ -5,7 +5,7 @@ import logging
 import numpy as np
 
 from keras_transfer.batches import word_batches
-from keras_transfer.tasks.inputs import Reader, texts_of_stream
+from keras_transfer.tasks.inputs import Reader
 from keras_transfer.tasks.tagging.word_chain import warn_of_impossible
 from keras_transfer.text.base import is_sentences, is_text, to_sentences
 
@@ -19,6 +19,11 @@ class WordReader(Reader):
         preprocessor: See `Reader`.
         labels: `WordTags`, whose names are those of the labels of words.
     """
+
+    in_memory = (
+        "A `tf.data.Dataset` must contain ids. For words and their labels, use `text.word_batches(sentences, labels, "
+        "preprocessor=model.preprocessor, label_names=model.label_names)` instead."
+    )
 
     def __init__(self, preprocessor, labels):
         super().__init__(preprocessor)
@@ -46,15 +51,6 @@ class WordReader(Reader):
         if self.labels.field is not None:
             warn_of_impossible(batches, self.labels.names, self.labels.field.allowed)
         return batches
-
-    def stream(self, dataset):
-        if texts_of_stream(dataset):
-            raise ValueError(
-                "A `tf.data.Dataset` must contain ids. For words and their labels, use `text.word_batches(sentences, "
-                "labels, preprocessor=model.preprocessor, label_names=model.label_names)` instead. "
-                f"Received: {dataset.element_spec}"
-            )
-        return dataset
 
     def inputs(self, x):
         raise ValueError(

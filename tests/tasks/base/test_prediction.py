@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.encoders import TransformerEncoder
-from keras_transfer.tasks import CausalLM, SpanExtractor
+from keras_transfer.tasks import CausalLM, SpanExtractor, TextEmbedder
 from keras_transfer.text import word_batches
 from tests.tasks.tagging.taggers import tagger
 from tests.tasks.tiny import classifier, encoder, preprocessor
@@ -128,3 +128,12 @@ def test_tensorflow_tunes_no_pipeline_of_a_task(eagerly, tuned):
         tuned.clear()
         run()
         assert tuned[0] is False
+
+
+def test_texts_and_rows_of_several_texts_are_predicted_by_one_compiled_model():
+    model = TextEmbedder(encoder(), preprocessor())
+    texts = ["a b", "good c d", "e"]
+    vectors = model.predict(texts, verbose=0)
+    rows = model.predict((texts, texts[::-1]), verbose=0)
+    np.testing.assert_allclose(rows, np.stack([vectors, vectors[::-1]], axis=1), atol=1e-5)
+    np.testing.assert_allclose(model.predict(texts, verbose=0), vectors, atol=1e-5)
