@@ -32,6 +32,6 @@ def trace_predict(model, batch):
     inputs, *others = batch
     specs = {name: spec(values, name) for name, values in inputs.items()}, *map(spec, others)
     ranks = [len(values.shape) for values in inputs.values()]  # TensorFlow would trace two ranks as an unknown one.
-    model.make_predict_function(force=getattr(model, "_traced_ranks", ranks) != ranks)
-    model._traced_ranks = ranks
+    model.make_predict_function(force=getattr(model, "traced_ranks", ranks) != ranks)
+    model.traced_ranks = ranks
     model.predict_function.get_concrete_function([specs])
