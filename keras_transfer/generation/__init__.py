@@ -4,6 +4,10 @@ Names imported `as` themselves are for the other rooms of the library.
 """
 
 from keras_transfer.generation.beam import BeamSearch
+from keras_transfer.generation.continuations import Continuations as Continuations
+from keras_transfer.generation.continuations import TokenStream as TokenStream
+from keras_transfer.generation.continuations import cut as cut
+from keras_transfer.generation.continuations import text_of as text_of
 from keras_transfer.generation.contrastive import ContrastiveSearch
 from keras_transfer.generation.defaults import generation_defaults as generation_defaults
 from keras_transfer.generation.defaults import log_unused as log_unused

@@ -15,13 +15,15 @@ class Decoder:
     rows take each step together. In a step, `column` is the place of the tokens that are to be chosen.
 
     Args:
-        encoder: `TransformerStack`. Its blocks are causal.
+        encoder: `TransformerStack` whose blocks are causal, or an encoder-decoder with `step`.
         output: Layer from the encoder's vectors to logits.
         length: Integer or scalar tensor. Number of places of the prompts.
         room: Integer or scalar tensor. Number of places of prompts and continuations.
         end_ids: Tuple of integers. The tokens that end a text. Defaults to `()`, for none.
         constraints: `Constraints`. Defaults to `None`.
         stop_table: Integer tensor of shape `[states, vocabulary]`, from `stop_table`. Defaults to `None`.
+        context: What `encoder.encode_context` returned, for an encoder-decoder. It has one row for each prompt, which
+            all rows of the prompt read, and no step changes it. Defaults to `None`.
     """
 
     encoder: object
@@ -31,22 +33,28 @@ class Decoder:
     end_ids: tuple = ()
     constraints: Constraints | None = None
     stop_table: object = None
+    context: object = None
 
     def encode_prompts(self, given, rows, count):
         """Returns vectors and the cache of the first `count` places of the prompts, with `rows` rows for each prompt.
 
         `given` is a dict of `token_ids` `[prompts, length]` and `first` `[prompts * rows]`, the place of each row's
-        first token.
+        first token. The vectors are `None` if `count` is 0.
         """
-        token_ids = given["token_ids"]
+        token_ids, vectors = given["token_ids"], None
         cache = self.encoder.empty_cache(ops.shape(token_ids)[0], self.room)
-        vectors, cache = self.encoder.step(token_ids[:, :count], cache, 0, first=given["first"][::rows])
+        if not isinstance(count, int) or count > 0:
+            vectors, cache = self._encode(token_ids[:, :count], cache, 0, given["first"][::rows])
         return vectors, repeat_rows(cache, rows)
 
     def step(self, token_ids, cache, column, first):
         """Returns vectors `[rows, dim]`, logits `[rows, vocabulary]` and the cache, given the tokens at a place."""
-        vectors, cache = self.encoder.step(token_ids[:, None], cache, column, first=first)
+        vectors, cache = self._encode(token_ids[:, None], cache, column, first)
         return vectors[:, 0], self.output(vectors[:, 0]), cache
+
+    def _encode(self, token_ids, cache, start, first):
+        context = {} if self.context is None else {"context": self.context}
+        return self.encoder.step(token_ids, cache, start, first=first, **context)
 
     def constrain(self, scores, tokens, column, given):
         """Returns logits or log-probabilities `[rows, vocabulary]` after the constraints."""

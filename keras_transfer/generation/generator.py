@@ -14,7 +14,7 @@ class Generator(keras.Model):
     """Continues prompts of one shape with one sampler.
 
     Args:
-        encoder: `TransformerStack`. Its blocks are causal.
+        encoder: `TransformerStack` whose blocks are causal, or an encoder-decoder with `encode_context` and `step`.
         output: Layer from the encoder's vectors to logits.
         sampler: `Sampler`.
         steps: Integer. Number of new tokens for which there is room.
@@ -33,6 +33,8 @@ class Generator(keras.Model):
             - `until`: Integer. The place at which this call stops.
             - `uniform`: Floats `[rows, steps]`. Random numbers from 0 to 1, for random samplers.
             - `stop_table`: Integers `[states, vocabulary]`, if there are stop strings.
+            - `context`: Dict of `token_ids` and `padding_mask` `[prompts, source length]`, the inputs of
+              `encoder.encode_context`, for an encoder-decoder. They are encoded once.
             - `state`: The state of an earlier call, to continue from there.
     """
 
@@ -64,6 +66,10 @@ class Generator(keras.Model):
         rows = self.sampler.num_rows(self.num_sequences)
         length = inputs["token_ids"].shape[1]
         length = ops.shape(inputs["token_ids"])[1] if length is None else length
+        state = dict(inputs["state"]) if "state" in inputs else None
+        context = None if state is None else state.pop("context", None)
+        if context is None and "context" in inputs:
+            context = self.encoder.encode_context(inputs["context"])
         decoder = Decoder(
             self.encoder,
             self.output_layer,
@@ -72,19 +78,22 @@ class Generator(keras.Model):
             self.end_ids,
             self.constraints,
             inputs.get("stop_table"),
+            context,
         )
         given = {
             **inputs,
             "first": ops.repeat(inputs["first"], rows, axis=0),
             "limit": ops.repeat(inputs["limit"], rows, axis=0),
         }
-        state = inputs["state"] if "state" in inputs else self.sampler.start(decoder, given, rows)
+        state = self.sampler.start(decoder, given, rows) if state is None else state
         [state] = ops.while_loop(
             lambda state: ops.logical_and(self.sampler.goes_on(state), state["column"] < inputs["until"]),
             lambda state: (self.sampler.advance(decoder, given, state),),
             (state,),
         )
-        return state if self.returns_state else self.sampler.result(state, self.num_sequences)
+        if not self.returns_state:
+            return self.sampler.result(state, self.num_sequences)
+        return state if context is None else {**state, "context": context}
 
 
 def align_right(rows, length):

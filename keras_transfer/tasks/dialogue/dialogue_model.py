@@ -6,7 +6,7 @@ from keras import ops
 
 from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.encoders.base import encode, select_inputs
-from keras_transfer.generation import get_sampler
+from keras_transfer.generation import cut, get_sampler, text_of
 from keras_transfer.metrics.words import Perplexity
 from keras_transfer.tasks.base import Task, of_part
 from keras_transfer.tasks.dialogue.dialogue_data import checked_example
@@ -19,10 +19,8 @@ from keras_transfer.tasks.language import (
     causal_head,
     check_causal,
     checked_max_length,
-    cut,
     is_texts,
     own_loss_only,
-    text_of,
     text_pieces,
     token_preprocessor,
 )

@@ -2,7 +2,7 @@
 
 from keras_transfer.tasks.language.causal_lm import CausalLM
 from keras_transfer.tasks.language.causal_parts import causal_head, check_causal, checked_max_length
-from keras_transfer.tasks.language.generates import Generates, cut, text_of
+from keras_transfer.tasks.language.generates import Generates
 from keras_transfer.tasks.language.likelihood import Likelihood
 from keras_transfer.tasks.language.masked_lm import MaskedLM
 from keras_transfer.tasks.language.replaced_tokens import ReplacedTokenDetection
@@ -22,10 +22,8 @@ __all__ = [
     "causal_head",
     "check_causal",
     "checked_max_length",
-    "cut",
     "is_texts",
     "own_loss_only",
-    "text_of",
     "text_pieces",
     "token_preprocessor",
 ]

@@ -1,6 +1,5 @@
 """How a language model continues prompts: strings or ids in, strings or ids out."""
 
-import codecs
 import dataclasses
 import inspect
 import json
@@ -10,15 +9,15 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.generation import (
-    NEW_STEP,
-    PROMPT_STEP,
+    Continuations,
     Generator,
-    align_right,
+    TokenStream,
+    cut,
     generation_defaults,
     get_sampler,
     log_unused,
-    round_up,
     stop_table,
+    text_of,
 )
 from keras_transfer.names import GENERATION_HINTS, check_arguments
 from keras_transfer.tasks.base import Signature
@@ -150,11 +149,15 @@ class Generates:
         constraints = dataclasses.replace(defaults.constraints, **given)
         stops = [stop] if isinstance(stop, str) else list(stop)
         pieces = text_pieces(self) if raw or stops else None
-        run = _Run(self, sampler, num_sequences, end, constraints, max_length, seed, batch_size)
-        run.stop_table = stop_table(stops, pieces) if stops else None
+        table = stop_table(stops, pieces) if stops else None
+        run = Continuations(
+            self.generator, sampler, num_sequences, end, constraints, max_length, seed, batch_size, table
+        )
         streams = None
         if on_token is not None:
-            streams = [_Stream(on_token, i, pieces if raw else None, stops) for i in range(len(rows) * num_sequences)]
+            streams = [
+                TokenStream(on_token, i, pieces if raw else None, stops) for i in range(len(rows) * num_sequences)
+            ]
         found = run(rows, streams)
         if raw:
             found = [cut(text_of(ids, pieces), stops) for ids in found]
@@ -280,105 +283,3 @@ class Generates:
 
         text = keras.KerasTensor((None,), "string")
         return {"serving_default": Signature(continue_text, {"text": text}), **signatures}
-
-
-class _Run:
-    """One call of `generate`, for rows of ids."""
-
-    stop_table = None
-
-    def __init__(self, task, sampler, num_sequences, end, constraints, max_length, seed, batch_size):
-        self.task, self.sampler, self.num_sequences, self.end = task, sampler, num_sequences, end
-        self.constraints, self.max_length, self.batch_size = constraints, max_length, batch_size
-        self.rows_each = sampler.num_rows(num_sequences)
-        # By default, the draws follow `keras.utils.set_random_seed`.
-        self.random = np.random.default_rng(np.random.randint(2**31) if seed is None else seed)
-
-    def __call__(self, rows, streams=None):
-        """Returns the new ids of each sequence, as a list of lists."""
-        if not rows:
-            return []
-        uniform = None
-        if self.sampler.is_random:
-            shape = (len(rows), self.rows_each, round_up(self.max_length, NEW_STEP))
-            uniform = self.random.random(shape).astype("float32")
-        found = [None] * len(rows)
-        order = sorted(range(len(rows)), key=lambda index: len(rows[index]))
-        for begin in range(0, len(rows), self.batch_size):
-            part = order[begin : begin + self.batch_size]
-            for index, sequences in zip(part, self._continue(part, rows, uniform, streams)):
-                found[index] = sequences
-        return [ids for sequences in found for ids in sequences]
-
-    def _continue(self, part, rows, uniform, streams):
-        """Returns the new ids of one batch of prompts, a list of lists for each of them."""
-        length = round_up(max(len(rows[index]) for index in part), PROMPT_STEP)
-        steps = round_up(self.max_length - min(len(rows[index]) for index in part), NEW_STEP)
-        batch = min(self.batch_size, len(rows))
-        filler = [part[0]] * (batch - len(part))  # A short last batch gets the shape of the others.
-        token_ids, first = align_right([rows[index] for index in part + filler], length)
-        limit = first + self.max_length
-        limit[len(part) :] = 0
-        inputs = {"token_ids": token_ids, "first": first, "limit": limit, "until": np.int32(length + steps)}
-        if uniform is not None:
-            inputs["uniform"] = uniform[part + filler, :, :steps].reshape(-1, steps)
-        if self.stop_table is not None:
-            inputs["stop_table"] = self.stop_table
-        shapes = tuple(value.shape for value in inputs.values())
-        settings = (self.sampler, steps, self.num_sequences, self.end, self.constraints, shapes)
-        if streams is None:
-            outputs = self.task.generator(*settings).predict_on_batch(inputs)
-        else:
-            outputs = self._stream(settings, inputs, [streams[index * self.num_sequences :] for index in part])
-        tokens, end = outputs["tokens"], outputs["end"]
-        new = [ids[length:stop].tolist() for ids, stop in zip(tokens, end)]
-        return [new[i * self.num_sequences : (i + 1) * self.num_sequences] for i in range(len(part))]
-
-    def _stream(self, settings, inputs, streams):
-        """Returns the outputs of a generator that runs token by token, and reports each token."""
-        length = inputs["token_ids"].shape[1]
-        generator, state = self.task.generator(*settings, returns_state=True), None
-        for column in range(length, int(inputs["until"])):
-            before = {} if state is None else {"state": state}
-            state = generator.predict_on_batch({**inputs, "until": np.int32(column + 1), **before})
-            for row in range(len(streams) * self.num_sequences):
-                if state["end"][row] > column:
-                    prompt, sequence = divmod(row, self.num_sequences)
-                    streams[prompt][sequence].add(int(state["tokens"][row, column]), bool(state["finished"][row]))
-            if state["finished"].all():
-                break
-        return state
-
-
-class _Stream:
-    """The pieces of one sequence, as far as they are certain."""
-
-    def __init__(self, on_token, index, pieces, stops):
-        self.on_token, self.index, self.pieces, self.stops = on_token, index, pieces, stops
-        self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self.text, self.shown = "", 0
-
-    def add(self, token, finished):
-        """Takes the next token, and reports what is certain now."""
-        if self.pieces is None:
-            self.on_token(self.index, token)
-            return
-        self.text += self.decoder.decode(self.pieces[token], final=finished)
-        text = cut(self.text, self.stops)
-        if not finished:  # The end may be the beginning of a stop string.
-            held = max((end for stop in self.stops for end in range(len(stop)) if text.endswith(stop[:end])), default=0)
-            text = text[: len(text) - held]
-        if len(text) > self.shown:
-            self.on_token(self.index, text[self.shown :])
-            self.shown = len(text)
-
-
-def text_of(ids, pieces):
-    """Returns the text of ids, given what each token adds to it."""
-    return b"".join(pieces[index] for index in ids).decode("utf-8", "replace")
-
-
-def cut(text, stops):
-    """Returns a text up to its first stop string."""
-    places = [text.find(stop) for stop in stops]
-    return text[: min((place for place in places if place >= 0), default=len(text))]
