@@ -64,7 +64,7 @@ def test_constructors_explain_the_names_of_other_libraries():
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("max_new_tokens", "Pass `max_length=...`, which also counts the tokens of the prompt"),
+        ("min_length", "Pass `min_new_tokens=...`, which does not count the tokens of the prompt"),
         ("temperature", "generation.TopP(0.9, temperature=0.7)"),
         ("eos_token_id", "Pass `end_token=...`"),
         ("batchsize", "Did you mean 'batch_size'?"),

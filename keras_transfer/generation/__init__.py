@@ -9,6 +9,7 @@ from keras_transfer.generation.continuations import TokenStream as TokenStream
 from keras_transfer.generation.continuations import cut as cut
 from keras_transfer.generation.continuations import text_of as text_of
 from keras_transfer.generation.contrastive import ContrastiveSearch
+from keras_transfer.generation.defaults import OF_SAMPLERS as OF_SAMPLERS
 from keras_transfer.generation.defaults import generation_defaults as generation_defaults
 from keras_transfer.generation.defaults import log_unused as log_unused
 from keras_transfer.generation.generator import NEW_STEP as NEW_STEP

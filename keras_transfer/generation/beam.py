@@ -2,9 +2,11 @@
 
 from keras import ops
 
-from keras_transfer.generation.constraints import NEVER
 from keras_transfer.generation.decoder import extend, take_rows
 from keras_transfer.generation.sampler import Sampler, check_range, register_name
+
+# The score of beams that do not count, which a token that the constraints exclude does not reach.
+NEVER = -1e9
 
 
 @register_name("beam")
@@ -17,8 +19,10 @@ class BeamSearch(Sampler):
     Args:
         num_beams: Integer, at least 2. Number of continuations that are kept. Defaults to `4`.
         length_penalty: Float. Above 0, longer continuations are preferred, below 0 shorter ones. Defaults to `1.0`.
-        early_stopping: Boolean. Whether the search ends as soon as `num_beams` continuations have ended. Otherwise it
-            ends when no other is likely to be better. Defaults to `False`.
+        early_stopping: `True`, `False` or `"never"`. With `True`, the search ends as soon as `num_beams` continuations
+            have ended. With `False`, it ends when no other is likely to be better: when the best score that goes on,
+            at its present length, is worse than all of theirs. With `"never"`, it ends when no other can be better,
+            which compares at the length at which the score could be best. Defaults to `False`.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -39,6 +43,10 @@ class BeamSearch(Sampler):
         self.early_stopping = early_stopping
         check_range(self, "num_beams", 2, float("inf"), int)
         check_range(self, "length_penalty", float("-inf"), float("inf"))
+        if not isinstance(early_stopping, bool) and early_stopping != "never":
+            raise ValueError(
+                f"`early_stopping` must be True, False or 'never'. Received: early_stopping={early_stopping!r}"
+            )
 
     def num_rows(self, num_sequences):
         if num_sequences > self.num_beams:
@@ -74,26 +82,26 @@ class BeamSearch(Sampler):
         _, logits, cache = decoder.step(last, state["cache"], column - 1, first)
         scores = decoder.constrain(ops.log_softmax(logits), flat, column, given)
 
-        # Twice as many candidates as beams: enough to go on, even if all of the best ones end here.
+        # So many candidates that enough of them go on, even if each beam's best ones are all of the end tokens.
         vocabulary = logits.shape[-1]
+        count = beams * min(max(2, 1 + len(decoder.end_ids)), vocabulary)
         scores = ops.reshape(scores, (-1, beams, vocabulary)) + state["score"][:, :, None]
-        score, index = ops.top_k(ops.reshape(scores, (-1, beams * vocabulary)), 2 * beams)
+        score, index = ops.top_k(ops.reshape(scores, (-1, beams * vocabulary)), count)
         index = ops.cast(index, "int32")
         parent, chosen = index // vocabulary, index % vocabulary
         here = ops.arange(room) == column
         tokens = ops.where(here, chosen[:, :, None], _take(tokens, parent))
         limit = ops.reshape(given["limit"], (-1, beams))[:, :1]
         ended, stop_state = decoder.ends(chosen, _take(state["stop_state"], parent), column, limit)
-        count = ops.cast(column + 1 - decoder.length, "float32")
-        penalty = ops.power(count, self.length_penalty)
+        penalty = ops.power(ops.cast(column + 1 - decoder.length, "float32"), self.length_penalty)
 
         # The beams that go on.
         running, kept = ops.top_k(score + ops.where(ended, NEVER, 0.0), beams)
         rows = ops.reshape(ops.arange(prompts)[:, None] * beams + _take(parent, kept), (-1,))
 
         # The continuations that ended. Only those among the best `num_beams` candidates count.
-        is_new = ops.logical_and(ended, ops.arange(2 * beams) < beams)
-        full = ops.all(state["has_ended"], axis=1) if self.early_stopping else ops.zeros_like(state["open"])
+        is_new = ops.logical_and(ended, ops.arange(count) < beams)
+        full = ops.all(state["has_ended"], axis=1) if self.early_stopping is True else ops.zeros_like(state["open"])
         is_new = ops.logical_and(is_new, ops.logical_and(state["open"], ops.logical_not(full))[:, None])
         ended_score = ops.concatenate([state["ended_score"], score / penalty + ops.where(is_new, 0.0, NEVER)], axis=1)
         ended_score, best = ops.top_k(ended_score, beams)
@@ -102,10 +110,13 @@ class BeamSearch(Sampler):
             return _take(ops.concatenate([old, new], axis=1), best)
 
         has_ended = merge(state["has_ended"], is_new)
+        if self.early_stopping == "never" and self.length_penalty > 0:
+            longest = ops.maximum(ops.cast(limit - decoder.length, "float32"), 1.0)
+            penalty = ops.power(longest, self.length_penalty)
         possible = running[:, :1] / penalty
         worst = ops.where(has_ended, ops.min(ended_score, axis=1, keepdims=True), NEVER)
         goes_on = ops.logical_and(ops.any(possible > worst, axis=1), ops.logical_not(ops.all(ended, axis=1)))
-        if self.early_stopping:
+        if self.early_stopping is True:
             goes_on = ops.logical_and(goes_on, ops.logical_not(ops.all(has_ended, axis=1)))
         return {
             "column": column + 1,

@@ -1,11 +1,12 @@
-"""Constraints on generated text: repetitions and bad words to avoid."""
+"""Constraints on generated text: repetitions and bad words to avoid, a minimum length, and forced tokens."""
 
 import dataclasses
-import functools
 
+import numpy as np
 from keras import ops
 
-NEVER = -1e9  # Softmax makes it exactly 0, and sums of it are finite.
+# Softmax makes it exactly 0, and sums of it are finite. Beams that do not count yet have a larger score.
+NEVER = -(2.0**100)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,6 +20,9 @@ class Constraints:
         no_repeat_ngram: Integer. Length of sequences of tokens that must not occur twice (Paulus et al. 2018). Defaults
             to `0`, no constraint.
         bad_words: Tuple of tuples of token ids. Sequences that must not occur. Defaults to `()`.
+        min_length: Integer. Number of tokens, including those of the prompt, before which no text ends with an end
+            token. Defaults to `0`.
+        min_new_tokens: Integer. The same for the number of tokens after the prompt. Defaults to `0`.
         forced_first: Integer. The token after the first one of a text. Defaults to `None`, for none.
         forced_last: Tuple of integers. Tokens of which one must be the last that a row may use. Defaults to `()`, for
             none.
@@ -30,6 +34,8 @@ class Constraints:
     repetition_penalty: float = 1.0
     no_repeat_ngram: int = 0
     bad_words: tuple = ()
+    min_length: int = 0
+    min_new_tokens: int = 0
     forced_first: int | None = None
     forced_last: tuple = ()
 
@@ -38,15 +44,14 @@ class Constraints:
             raise ValueError(
                 f"`repetition_penalty` must be greater than 0. Received: repetition_penalty={self.repetition_penalty!r}"
             )
-        if not isinstance(self.no_repeat_ngram, int) or self.no_repeat_ngram < 0:
-            raise ValueError(
-                "`no_repeat_ngram` must be an integer of at least 0. "
-                f"Received: no_repeat_ngram={self.no_repeat_ngram!r}"
-            )
+        for name in ("no_repeat_ngram", "min_length", "min_new_tokens"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+                raise ValueError(f"`{name}` must be an integer of at least 0. Received: {name}={value!r}")
         if not all(len(word) for word in self.bad_words):
             raise ValueError(f"`bad_words` must not contain empty words. Received: bad_words={self.bad_words!r}")
 
-    def apply(self, scores, tokens, column, first, limit=None):
+    def apply(self, scores, tokens, column, first, limit=None, length=0, end_ids=()):
         """Returns the scores `[rows, vocabulary]` of the token at `column`.
 
         Args:
@@ -56,6 +61,9 @@ class Constraints:
             first: Integer tensor of shape `[rows]`. The place of each row's first token.
             limit: Integer tensor of shape `[rows]`. Number of places that each row may use. Only `forced_last` needs
                 it. Defaults to `None`.
+            length: Integer or scalar tensor. The place of the first token after the prompts. Only `min_new_tokens`
+                needs it. Defaults to `0`.
+            end_ids: Tuple of integers. The tokens that end a text. Defaults to `()`, for none.
         """
         place = ops.arange(ops.shape(tokens)[1])[None]
         real = ops.logical_and(place >= first[:, None], place < column)
@@ -69,12 +77,20 @@ class Constraints:
             for back in range(1, before + 1):
                 same = ops.logical_and(same, _back(tokens, back) == _at(tokens, column - back)[:, None])
             scores = _put(scores, tokens, same, NEVER)
+        alone = [word[0] for word in self.bad_words if len(word) == 1]
+        if alone:
+            scores = ops.where(_among(alone, scores), NEVER, scores)
         for word in self.bad_words:
+            if len(word) == 1:
+                continue
             banned = column - first >= len(word) - 1
             for back, token in enumerate(reversed(word[:-1]), 1):
                 banned = ops.logical_and(banned, _at(tokens, column - back) == token)
             is_last = ops.arange(scores.shape[-1])[None] == word[-1]
             scores = ops.where(ops.logical_and(banned[:, None], is_last), NEVER, scores)
+        if end_ids and (self.min_length or self.min_new_tokens):
+            short = ops.logical_or(column - first < self.min_length, column - length < self.min_new_tokens)
+            scores = ops.where(ops.logical_and(short[:, None], _among(end_ids, scores)), NEVER, scores)
         if self.forced_first is not None:
             scores = _only(scores, column - first == 1, [self.forced_first])
         if self.forced_last:
@@ -82,11 +98,15 @@ class Constraints:
         return scores
 
 
+def _among(token_ids, scores):
+    """Returns which tokens of the vocabulary are among the given ones, as a boolean array `[1, vocabulary]`."""
+    return np.isin(np.arange(scores.shape[-1]), token_ids)[None]
+
+
 def _only(scores, rows, token_ids):
     """Returns scores of 0 for the given tokens and of `NEVER` for all others, in the rows for which `rows` is true."""
-    vocabulary = ops.arange(scores.shape[-1])
-    allowed = functools.reduce(ops.logical_or, [vocabulary == token for token in token_ids])
-    return ops.where(rows[:, None], ops.where(allowed, 0.0, NEVER)[None], scores)
+    forced = np.where(_among(token_ids, scores), 0.0, NEVER).astype("float32")
+    return ops.where(rows[:, None], forced, scores)
 
 
 def _at(tokens, place):

@@ -17,7 +17,7 @@ class Continuations:
         num_sequences: Integer. Number of sequences for each row.
         end_ids: Tuple of integers. The tokens that end a sequence.
         constraints: `Constraints`.
-        max_length: Integer. Number of tokens at which a sequence ends, including the prompt.
+        lengths: List of integers. For each row, the number of tokens at which its sequences end, prompt included.
         seed: Integer, or `None` to follow `keras.utils.set_random_seed`.
         batch_size: Integer. Number of rows in a batch.
         stop_table: Array from `stop_table`. Defaults to `None`.
@@ -33,14 +33,14 @@ class Continuations:
         num_sequences,
         end_ids,
         constraints,
-        max_length,
+        lengths,
         seed,
         batch_size,
         stop_table=None,
         context_rows=None,
     ):
         self.generator, self.sampler, self.num_sequences, self.end_ids = generator, sampler, num_sequences, end_ids
-        self.constraints, self.max_length, self.batch_size = constraints, max_length, batch_size
+        self.constraints, self.lengths, self.batch_size = constraints, lengths, batch_size
         self.stop_table, self.context_rows = stop_table, context_rows
         self.rows_each = sampler.num_rows(num_sequences)
         # By default, the draws follow `keras.utils.set_random_seed`.
@@ -52,7 +52,7 @@ class Continuations:
             return []
         uniform = None
         if self.sampler.is_random:
-            shape = (len(rows), self.rows_each, round_up(self.max_length, NEW_STEP))
+            shape = (len(rows), self.rows_each, round_up(max(self.lengths), NEW_STEP))
             uniform = self.random.random(shape).astype("float32")
         found = [None] * len(rows)
         sorted_by = rows if self.context_rows is None else self.context_rows
@@ -67,11 +67,11 @@ class Continuations:
         """Returns the new ids of one batch of prompts, a list of lists for each of them."""
         longest = max(len(rows[index]) for index in part)
         length = round_up(longest, PROMPT_STEP if self.context_rows is None else 1)
-        steps = round_up(self.max_length - min(len(rows[index]) for index in part), NEW_STEP)
+        steps = round_up(max(self.lengths[index] - len(rows[index]) for index in part), NEW_STEP)
         batch = min(self.batch_size, len(rows))
         filler = [part[0]] * (batch - len(part))  # A short last batch gets the shape of the others.
         token_ids, first = align_right([rows[index] for index in part + filler], length)
-        limit = first + self.max_length
+        limit = first + np.array([self.lengths[index] for index in part + filler], "int32")
         limit[len(part) :] = 0
         inputs = {"token_ids": token_ids, "first": first, "limit": limit, "until": np.int32(length + steps)}
         if uniform is not None:

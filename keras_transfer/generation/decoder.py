@@ -60,7 +60,8 @@ class Decoder:
         """Returns logits or log-probabilities `[rows, vocabulary]` after the constraints."""
         if self.constraints is None:
             return scores
-        return self.constraints.apply(scores, tokens, column, given["first"], given["limit"])
+        limits = {"limit": given["limit"], "length": self.length, "end_ids": self.end_ids}
+        return self.constraints.apply(scores, tokens, column, given["first"], **limits)
 
     def first_stop_state(self, rows):
         """Returns the states of the stop strings before the first new token, for `rows` (a tensor of any shape)."""

@@ -10,37 +10,51 @@ log = logging.getLogger("keras_transfer")
 # Settings that `generate` reads.
 _READ = {
     "bad_words_ids",
+    "decoder_start_token_id",
+    "early_stopping",
     "eos_token_id",
     "forced_bos_token_id",
     "forced_eos_token_id",
+    "length_penalty",
     "max_length",
+    "max_new_tokens",
+    "min_length",
+    "min_new_tokens",
     "no_repeat_ngram_size",
     "repetition_penalty",
     "suppress_tokens",
 }
 # Settings that change nothing here, and those that Transformers uses only for random samplers or for beams.
-_WITHOUT_EFFECT = {"bos_token_id", "pad_token_id", "decoder_start_token_id", "use_cache", "transformers_version"}
+_WITHOUT_EFFECT = {"bos_token_id", "pad_token_id", "use_cache", "transformers_version"}
 _WITHOUT_EFFECT |= {"return_dict_in_generate", "cache_implementation", "max_time"}
 _OF_RANDOM = {"temperature", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff"}
-_OF_BEAMS = {"length_penalty", "early_stopping", "num_beam_groups", "diversity_penalty"}
+_OF_BEAMS = {"num_beam_groups", "diversity_penalty"}
+# Settings in whose place a sampler can be passed.
+OF_SAMPLERS = frozenset({"do_sample", "num_beams", "num_return_sequences", *_OF_RANDOM, *_OF_BEAMS})
 # Values of other settings that change nothing.
-_NEUTRAL = {"do_sample": False, "num_beams": 1, "num_return_sequences": 1, "min_length": 0, "min_new_tokens": 0}
+_NEUTRAL = {"do_sample": False, "num_beams": 1, "num_return_sequences": 1}
 
 
 @dataclasses.dataclass(frozen=True)
 class GenerationDefaults:
-    """What a checkpoint specifies for `CausalLM.generate`.
+    """What a checkpoint specifies for `generate`.
 
     Attributes:
         end_ids: Tuple of integers. Tokens that end a sequence, or `None` if the checkpoint does not say.
         constraints: `Constraints`.
         max_length: Integer, or `None` if the checkpoint does not say.
+        max_new_tokens: Integer, or `None` if the checkpoint does not say. If it does, `max_length` does not count.
+        start_id: Integer. The token that an encoder-decoder continues, or `None` if the checkpoint does not say.
+        beams: Dict of the checkpoint's `length_penalty` and `early_stopping`, for `BeamSearch`.
         unused: Dict of the settings that `generate` does not read.
     """
 
     end_ids: tuple | None = None
     constraints: Constraints = dataclasses.field(default_factory=Constraints)
     max_length: int | None = None
+    max_new_tokens: int | None = None
+    start_id: int | None = None
+    beams: dict = dataclasses.field(default_factory=dict)
     unused: dict = dataclasses.field(default_factory=dict)
 
 
@@ -60,27 +74,36 @@ def generation_defaults(encoder):
     found = {key: config[key] for key in (_READ if own is None else {"eos_token_id"}) if key in config}
     found = {key: value for key, value in {**found, **(own or {})}.items() if value is not None}
     ends = _ids(found, "eos_token_id")
-    # A word that is an end token alone does not count, as in Transformers.
     words = [_checked(word, "bad_words_ids") for word in found.get("bad_words_ids", ())]
+    # A word that is an end token alone does not count, as in Transformers. It may be suppressed.
+    words = [word for word in words if word not in {(end,) for end in ends or ()}]
     words += [(token,) for token in _ids(found, "suppress_tokens") or ()]
-    first = _ids(found, "forced_bos_token_id")
+    first, start = _ids(found, "forced_bos_token_id"), _ids(found, "decoder_start_token_id")
     constraints = Constraints(
         _number(found, "repetition_penalty", 1.0, float),
         _number(found, "no_repeat_ngram_size", 0, int),
-        tuple(dict.fromkeys(word for word in words if word not in {(end,) for end in ends or ()})),
+        tuple(dict.fromkeys(words)),
+        _number(found, "min_length", 0, int),
+        _number(found, "min_new_tokens", 0, int),
         first[0] if first else None,
         _ids(found, "forced_eos_token_id") or (),
     )
-    return GenerationDefaults(ends, constraints, _number(found, "max_length", None, int), _unused(found))
+    beams = {}
+    if "length_penalty" in found:
+        beams["length_penalty"] = _number(found, "length_penalty", None, float)
+    if "early_stopping" in found:
+        beams["early_stopping"] = found["early_stopping"]
+    lengths = [_number(found, key, None, int) for key in ("max_length", "max_new_tokens")]
+    return GenerationDefaults(ends, constraints, *lengths, start[0] if start else None, beams, _unused(found))
 
 
-def log_unused(defaults):
-    """Logs a warning that names the settings of a checkpoint that `generate` does not read, if there are any."""
-    if defaults.unused:
+def log_unused(unused):
+    """Logs a warning that names settings of a checkpoint that `generate` does not read, if there are any."""
+    if unused:
         log.warning(
-            "`generate` does not read these settings of generation_config.json: %s. Pass a sampler instead, such as "
-            "`generation.TopP(0.9, temperature=0.7)` or `generation.BeamSearch(4)`, and `max_length`.",
-            ", ".join(f"{key}={value!r:.40}" for key, value in defaults.unused.items()),
+            "`generate` does not read these settings of generation_config.json: %s. Pass `num_beams=4` or a sampler "
+            "instead, such as `generation.TopP(0.9, temperature=0.7)`.",
+            ", ".join(f"{key}={value!r:.40}" for key, value in unused.items()),
         )
 
 

@@ -76,7 +76,7 @@ def run(decoder, sampler, num_sequences=1, stream=None, batch_size=3, seed=None)
             kept[key] = model
         return kept[key]
 
-    settings = (sampler, num_sequences, (END,), Constraints(), ROOM, seed, batch_size)
+    settings = (sampler, num_sequences, (END,), Constraints(), [ROOM] * len(SOURCES), seed, batch_size)
     return Continuations(generator, *settings, context_rows=SOURCES)([[START]] * len(SOURCES), stream)
 
 

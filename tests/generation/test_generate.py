@@ -23,6 +23,12 @@ CASES = {
     "beam": {"sampler": generation.BeamSearch(3), "num_sequences": 2},
     "beam_short": {"sampler": generation.BeamSearch(4, length_penalty=-1.0)},
     "beam_early": {"sampler": generation.BeamSearch(2, length_penalty=0.5, early_stopping=True), "no_repeat_ngram": 3},
+    "new_tokens": {"max_new_tokens": 7},
+    "least_new": {"min_new_tokens": 6, "bad_words": [[11], [18]]},
+    "beam_forced": {"num_beams": 4, "forced_first": 17, "forced_last": END, "min_new_tokens": 5},
+    "beam_never": {"sampler": generation.BeamSearch(3, length_penalty=2.0, early_stopping="never")},
+    "beam_never_short": {"sampler": generation.BeamSearch(3, length_penalty=-0.5, early_stopping="never")},
+    "beam_ends": {"sampler": generation.BeamSearch(3, early_stopping=True), "end_token": [END, 18, 22]},
 }
 
 
@@ -39,10 +45,12 @@ def logits_of(model, ids):
 
 
 @pytest.mark.parametrize(
-    "case", [pytest.param(case, marks=pytest.mark.core if case in ("greedy", "beam") else ()) for case in CASES]
+    "case",
+    [pytest.param(case, marks=pytest.mark.core if case in ("greedy", "beam", "beam_forced") else ()) for case in CASES],
 )
 def test_prompts_of_unequal_length_continue_as_in_transformers(model, eagerly, case):
-    found = model.generate(PROMPTS, end_token=END, batch_size=50, **CASES[case])
+    prompts = [prompt[:1] for prompt in PROMPTS] if case == "beam_forced" else PROMPTS
+    found = model.generate(prompts, **{"end_token": END, "batch_size": 50, **CASES[case]})
     found = found if CASES[case].get("num_sequences") else [[ids] for ids in found]
     assert found == REFERENCE[case]
 
@@ -146,6 +154,25 @@ test_bad_input_is_an_error = pytest.mark.core(
         (([[0.5]], {}), "Prompts must be strings, lists of token ids"),
         ((["a"], {}), "Raw text requires a preprocessor"),
         (([[9]], {"sampler": "best"}), "Invalid value for argument `sampler`"),
+        (
+            ([[9]], {"max_new_tokens": 32}),
+            "must fit in 32 places ... max_new_tokens=32 and a prompt of 1 tokens at pos",
+        ),
+        (
+            ([[9]], {"max_new_tokens": -1}),
+            "`max_new_tokens` must be an integer of at least 0. Received: max_new_tokens=-1",
+        ),
+        (
+            ([[9]], {"max_new_tokens": 3, "max_length": 4}),
+            "Only one of `max_length` ... and `max_new_tokens` can be passed",
+        ),
+        (([[9]], {"min_new_tokens": -1}), "`min_new_tokens` must be an integer of at least 0"),
+        (([[9]], {"num_beams": 2, "sampler": "beam"}), "`num_beams` is short for ... num_beams=2 and sampler='beam'"),
+        (([[9]], {"num_beams": 0}), "`num_beams` must be an integer of at least 2"),
+        (
+            ([[9]], {"forced_first": "de_DE"}),
+            "`forced_first` must be a token of the vocabulary. Received: forced_first='de",
+        ),
         (([[9]], {"num_sequences": 2}), "`Greedy` has one result for each prompt"),
         (([[9]], {"num_sequences": 0}), "`num_sequences` must be an integer of at least 1"),
         (([[9]], {"num_sequences": 5, "sampler": "beam"}), "at most 4, the number of beams"),

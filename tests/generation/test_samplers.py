@@ -1,5 +1,8 @@
 """The distributions of the random samplers, their arguments, and constraints on tokens."""
 
+import json
+import pathlib
+
 import numpy as np
 import pytest
 from keras.ops import convert_to_numpy as to_numpy
@@ -10,6 +13,7 @@ from keras_transfer import generation
 from keras_transfer.generation.constraints import NEVER, Constraints
 from tests.errors import check_errors
 
+CONSTRAINTS = pathlib.Path(__file__).parents[1] / "references" / "generation" / "constraints.json"
 PROBABILITIES = np.array([0.05, 0.4, 0.02, 0.2, 0.1, 0.23])
 ENTROPY = -(PROBABILITIES * np.log(PROBABILITIES)).sum()
 
@@ -84,6 +88,11 @@ test_an_argument_out_of_range_is_an_error = check_errors(
     (lambda: generation.ContrastiveSearch(alpha=2), "`alpha` must be ... at most 1. Received: alpha=2"),
     (lambda: Constraints(repetition_penalty=0.0), "`repetition_penalty` must be greater than 0"),
     (lambda: Constraints(no_repeat_ngram=-1), "`no_repeat_ngram` must be an integer of at least 0"),
+    (lambda: Constraints(min_length=-2), "`min_length` must be an integer of at least 0. Received: min_length=-2"),
+    (
+        lambda: generation.BeamSearch(early_stopping="always"),
+        "must be True, False or 'never'. Received: early_stopping=",
+    ),
     (lambda: Constraints(bad_words=((),)), "`bad_words` must not contain empty words"),
     (
         lambda: generation.get_sampler("nucleus"),
@@ -132,3 +141,35 @@ def test_no_sequence_of_tokens_occurs_twice(size, banned):
 def test_the_last_token_of_a_bad_word_is_excluded_after_the_others():
     scores = changed(Constraints(bad_words=((0,), (1, 2, 4), (2, 3), (1, 3, 2), (1, 2, 1, 2, 3), (0, 1, 2, 1, 2, 1))))
     assert [set(np.flatnonzero(row == np.float32(NEVER))) for row in scores] == [{0, 3, 4}, {0, 2}]
+
+
+@pytest.mark.core
+def test_no_text_ends_before_its_minimum_length():
+    def ended(**options):
+        constraints, ends = Constraints(**options), {"length": 4, "end_ids": (1, 3)}
+        scores, tokens = np.zeros((2, 5), "float32"), np.zeros((2, 8), "int32")
+        found = constraints.apply(to_tensor(scores), to_tensor(tokens), COLUMN, to_tensor(FIRST, "int32"), **ends)
+        return [set(np.flatnonzero(row == np.float32(NEVER))) for row in to_numpy(found)]
+
+    # At place 6, the rows have 4 and 6 tokens, of which 2 are new.
+    assert ended(min_length=5) == [{1, 3}, set()] and ended(min_length=4) == [set(), set()]
+    assert ended(min_new_tokens=3) == [{1, 3}, {1, 3}] and ended(min_new_tokens=2) == [set(), set()]
+
+
+@pytest.mark.core
+def test_constraints_give_the_scores_of_transformers():
+    for case in json.loads(CONSTRAINTS.read_text()):
+        options = {key: _hashable(value) for key, value in case["constraints"].items()}
+        tokens, column, room = np.array(case["tokens"], "int32"), case["column"], case["room"]
+        given = {"limit": np.full(len(tokens), room, "int32"), "length": case["length"], "end_ids": tuple(case["ends"])}
+        tokens = np.pad(tokens, [(0, 0), (0, room - column)])
+        scores = to_tensor(np.array(case["logits"], "float32"))
+        scores = Constraints(**options).apply(
+            scores, to_tensor(tokens), column, np.zeros(len(tokens), "int32"), **given
+        )
+        expected = np.array([[NEVER if x is None else x for x in row] for row in case["scores"]], "float32")
+        np.testing.assert_allclose(to_numpy(scores), expected, rtol=1e-6)
+
+
+def _hashable(value):
+    return tuple(map(_hashable, value)) if isinstance(value, list) else value

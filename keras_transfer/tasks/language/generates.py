@@ -9,6 +9,8 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.generation import (
+    OF_SAMPLERS,
+    BeamSearch,
     Continuations,
     Generator,
     TokenStream,
@@ -52,12 +54,17 @@ class Generates:
         prompts,
         *,
         max_length=None,
+        max_new_tokens=None,
+        min_new_tokens=None,
+        num_beams=None,
         sampler=None,
         num_sequences=1,
         end_token="auto",
         repetition_penalty=None,
         no_repeat_ngram=None,
         bad_words=None,
+        forced_first=None,
+        forced_last=None,
         stop=(),
         seed=None,
         on_token=None,
@@ -66,20 +73,27 @@ class Generates:
     ):
         """Continues prompts, with a cache of keys and values.
 
-        A sequence ends with its end token, with a stop string, or at `max_length`. The loop is compiled once for each
-        sampler and shape: prompts are padded to multiples of 16 tokens, continuations to multiples of 32. Prompts may
-        differ in length, and results do not depend on the other prompts or on `batch_size`.
+        A sequence ends with its end token, with a stop string, or at its maximum length. The loop is compiled once for
+        each sampler and shape: prompts are padded to multiples of 16 tokens, continuations to multiples of 32. Prompts
+        may differ in length, and results do not depend on the other prompts or on `batch_size`.
 
         Defaults come from the `generation_config.json` of the encoder's checkpoint, or else from its `config.json`:
-        `eos_token_id`, `max_length`, `repetition_penalty`, `no_repeat_ngram_size`, `bad_words_ids`, `suppress_tokens`,
-        `forced_bos_token_id` and `forced_eos_token_id`, each with the meaning that it has in Transformers. Other
-        settings, such as `do_sample`, are not read, and the first call logs a warning that names them.
+        `eos_token_id`, `max_length`, `max_new_tokens`, `min_length`, `min_new_tokens`, `repetition_penalty`,
+        `no_repeat_ngram_size`, `bad_words_ids`, `suppress_tokens`, `forced_bos_token_id` and `forced_eos_token_id`, and
+        for `num_beams` also `length_penalty` and `early_stopping`, each with the meaning that it has in Transformers.
+        Other settings, such as `do_sample`, are not read, and the first call logs a warning that names them.
 
         Args:
             prompts: A string or a list of strings, or prepared ids: a list of lists of integers, or a dict of
                 `token_ids` and `padding_mask` [batch, length].
             max_length: Integer. Number of tokens at which a sequence ends, including the prompt. Defaults to the
                 `max_length` of the task, or else of the checkpoint, or else the encoder's number of positions.
+            max_new_tokens: Integer. Number of new tokens at which a sequence ends, in place of `max_length`. Defaults
+                to `None`: that of the checkpoint, unless there is a `max_length` of the call or the task.
+            min_new_tokens: Integer. Number of new tokens before which no sequence ends with an end token. Defaults to
+                `None`: that of the checkpoint, or else `0`.
+            num_beams: Integer. Number of beams of a `BeamSearch` with the `length_penalty` and `early_stopping` of the
+                checkpoint, in place of `sampler`. `1` is greedy. Defaults to `None`.
             sampler: `generation.Sampler` or its name, such as `"top_p"`. Defaults to the sampler of the task.
             num_sequences: Integer. Number of sequences for each prompt, with a random sampler or `BeamSearch`. Defaults
                 to `1`.
@@ -92,6 +106,10 @@ class Generates:
                 `None`: that of the checkpoint, or else `0`.
             bad_words: List of strings, or of lists of ids, that must not occur. A string is excluded as its tokens with
                 and without a space before it. Defaults to `None`: those of the checkpoint, or else none.
+            forced_first: String or integer. The token after the first one of a sequence, prompt included, so it only
+                concerns prompts of one token. Defaults to `None`: that of the checkpoint, or else none.
+            forced_last: String or integer, or a list of them. Tokens of which one is the last at the maximum length.
+                Defaults to `None`: those of the checkpoint, or else none.
             stop: String or list of strings. The text ends before the first stop string, even if that begins or ends
                 inside a token. Defaults to none.
             seed: Integer. Seed of random samplers. Defaults to `None`, which follows `keras.utils.set_random_seed`.
@@ -109,7 +127,7 @@ class Generates:
         Raises:
             TypeError: If there is no argument of a name in `unknown`.
             ValueError: If a prompt is empty, or longer than the encoder's positions or than `max_length`; if an
-                argument is out of range; or if strings are used without a preprocessor.
+                argument is out of range, or two exclude each other; or if strings are used without a preprocessor.
 
         Example:
         ```python
@@ -130,9 +148,61 @@ class Generates:
         raw = is_texts(prompts)
         rows = token_rows(self, prompts) if raw else prepared_rows(prompts)
         check_rows(self, rows, "prompt")
-        defaults = self._generation_defaults()
-        max_length = self._checked_length(max_length, rows)
-        sampler = self.sampler if sampler is None else get_sampler(sampler)
+        found = self.continue_rows(
+            rows,
+            self._lengths(rows, max_length, max_new_tokens),
+            raw=raw,
+            min_new_tokens=min_new_tokens,
+            num_beams=num_beams,
+            sampler=sampler,
+            num_sequences=num_sequences,
+            end_token=end_token,
+            repetition_penalty=repetition_penalty,
+            no_repeat_ngram=no_repeat_ngram,
+            bad_words=bad_words,
+            forced_first=forced_first,
+            forced_last=forced_last,
+            stop=stop,
+            seed=seed,
+            on_token=on_token,
+            batch_size=batch_size,
+        )
+        return found[0] if single else found
+
+    def continue_rows(
+        self,
+        rows,
+        lengths,
+        *,
+        raw,
+        min_new_tokens,
+        num_beams,
+        sampler,
+        num_sequences,
+        end_token,
+        repetition_penalty,
+        no_repeat_ngram,
+        bad_words,
+        forced_first,
+        forced_last,
+        stop,
+        seed,
+        on_token,
+        batch_size,
+        context_rows=None,
+    ):
+        """Returns the continuations of rows of ids, as `generate` does, whose other arguments are these.
+
+        Args:
+            rows: List of integer arrays, the prompts.
+            lengths: List of integers. For each prompt, the number of tokens at which a sequence ends, prompt included.
+            raw: Boolean. Whether to return strings.
+            context_rows: List of integer arrays, one for each prompt, that an encoder-decoder encodes. Defaults to
+                `None`.
+        """
+        defaults = generation_defaults(self.encoder)
+        self._log_unused(defaults, sampler is not None or num_beams is not None)
+        sampler = self._sampler(sampler, num_beams, defaults)
         if not isinstance(num_sequences, int) or num_sequences < 1:
             raise ValueError(f"`num_sequences` must be an integer of at least 1. Received: {num_sequences!r}")
         if on_token is not None and not sampler.streams:
@@ -144,34 +214,73 @@ class Generates:
             "repetition_penalty": None if repetition_penalty is None else float(repetition_penalty),
             "no_repeat_ngram": no_repeat_ngram,
             "bad_words": None if bad_words is None else self._bad_ids(bad_words),
+            "min_new_tokens": min_new_tokens,
+            "min_length": None if min_new_tokens is None else 0,
+            "forced_first": None if forced_first is None else self._token_id(forced_first, "forced_first"),
+            "forced_last": None if forced_last is None else self._token_ids(forced_last, "forced_last"),
         }
         given = {name: value for name, value in given.items() if value is not None}
         constraints = dataclasses.replace(defaults.constraints, **given)
         stops = [stop] if isinstance(stop, str) else list(stop)
         pieces = text_pieces(self) if raw or stops else None
         table = stop_table(stops, pieces) if stops else None
-        run = Continuations(
-            self.generator, sampler, num_sequences, end, constraints, max_length, seed, batch_size, table
-        )
+        options = (sampler, num_sequences, end, constraints, lengths, seed, batch_size, table, context_rows)
+        run = Continuations(self.generator, *options)
         streams = None
         if on_token is not None:
-            streams = [
-                TokenStream(on_token, i, pieces if raw else None, stops) for i in range(len(rows) * num_sequences)
-            ]
+            count = len(rows) * num_sequences
+            streams = [TokenStream(on_token, index, pieces if raw else None, stops) for index in range(count)]
         found = run(rows, streams)
         if raw:
             found = [cut(text_of(ids, pieces), stops) for ids in found]
         if num_sequences > 1:
             found = [found[i : i + num_sequences] for i in range(0, len(found), num_sequences)]
-        return found[0] if single else found
+        return found
 
-    def _generation_defaults(self):
-        """Returns the `GenerationDefaults` of the checkpoint. Logs those that are not read, once for each task."""
-        defaults = generation_defaults(self.encoder)
-        if not getattr(self, "logged_defaults", False):
-            object.__setattr__(self, "logged_defaults", True)
-            log_unused(defaults)
-        return defaults
+    def _sampler(self, sampler, num_beams, defaults):
+        """Returns the sampler of a call of `generate`."""
+        if num_beams is None:
+            return self.sampler if sampler is None else get_sampler(sampler)
+        if sampler is not None:
+            raise ValueError(
+                "`num_beams` is short for `sampler=generation.BeamSearch(...)`, so only one of them can be passed. "
+                f"Received: num_beams={num_beams!r} and sampler={sampler!r}"
+            )
+        return get_sampler("greedy") if num_beams == 1 else BeamSearch(num_beams, **defaults.beams)
+
+    def _log_unused(self, defaults, has_sampler):
+        """Logs the settings of the checkpoint that are not read, each once for each task."""
+        logged = getattr(self, "logged_defaults", frozenset())
+        ignored = logged | (OF_SAMPLERS if has_sampler else frozenset())
+        unused = {name: value for name, value in defaults.unused.items() if name not in ignored}
+        log_unused(unused)
+        object.__setattr__(self, "logged_defaults", logged | set(unused))
+
+    def _lengths(self, rows, max_length, max_new_tokens):
+        """Returns the number of tokens at which each row ends, of which its prompt is a part."""
+        default = generation_defaults(self.encoder).max_new_tokens
+        if max_new_tokens is None and (max_length is not None or self.max_length is not None or default is None):
+            return [self._checked_length(max_length, rows)] * len(rows)
+        if max_length is not None:
+            raise ValueError(
+                "Only one of `max_length`, which counts the tokens of the prompt, and `max_new_tokens` can be passed. "
+                f"Received: max_length={max_length!r} and max_new_tokens={max_new_tokens!r}"
+            )
+        positions = getattr(self.encoder, "max_sequence_length", None)
+        if max_new_tokens is None:
+            lengths = [len(row) + default for row in rows]
+            return lengths if positions is None else [min(length, positions) for length in lengths]
+        if not isinstance(max_new_tokens, (int, np.integer)) or isinstance(max_new_tokens, bool) or max_new_tokens < 0:
+            raise ValueError(
+                f"`max_new_tokens` must be an integer of at least 0. Received: max_new_tokens={max_new_tokens!r}"
+            )
+        for index, row in enumerate(rows):
+            if positions is not None and len(row) + max_new_tokens > positions:
+                raise ValueError(
+                    f"A prompt and its new tokens must fit in {positions} places, the encoder's number of positions. "
+                    f"Received: max_new_tokens={max_new_tokens} and a prompt of {len(row)} tokens at position {index}"
+                )
+        return [len(row) + int(max_new_tokens) for row in rows]
 
     def _checked_length(self, max_length, rows):
         """Returns `max_length`, or its default, if it fits the prompts and the encoder."""
@@ -189,7 +298,8 @@ class Generates:
         for index, row in enumerate(rows):
             if len(row) > max_length:
                 raise ValueError(
-                    "`max_length` counts the tokens of the prompt too, so it must not be smaller. "
+                    "`max_length` counts the tokens of the prompt too, so it must not be smaller. Pass "
+                    "`max_new_tokens` to count only new ones. "
                     f"Received: max_length={max_length} and a prompt of {len(row)} tokens at position {index}"
                 )
         return int(max_length)
@@ -200,14 +310,19 @@ class Generates:
             return ()
         if isinstance(token, str) and token == "auto":
             return end_ids(self)
-        return tuple(map(self._end_id, token if isinstance(token, (list, tuple)) else [token]))
+        return self._token_ids(token, "end_token")
 
-    def _end_id(self, token):
+    def _token_ids(self, tokens, argument):
+        tokens = tokens if isinstance(tokens, (list, tuple)) else [tokens]
+        return tuple(self._token_id(token, argument) for token in tokens)
+
+    def _token_id(self, token, argument):
+        """Returns the id of a token, given as a string or as its id."""
         if not isinstance(token, str):
             return int(token)
         found = None if self.preprocessor is None else self.preprocessor.token_to_id(token)
         if found is None:
-            raise ValueError(f"`end_token` must be a token of the vocabulary. Received: end_token={token!r}")
+            raise ValueError(f"`{argument}` must be a token of the vocabulary. Received: {argument}={token!r}")
         return found
 
     def _bad_ids(self, words):
@@ -263,10 +378,11 @@ class Generates:
                 f"Received: {type(self.sampler).__name__}"
             )
         max_length, pieces = self._checked_length(None, ()), text_pieces(self)
-        constraints = generation_defaults(self.encoder).constraints
+        defaults = generation_defaults(self.encoder)
+        new_only = None if self.max_length else defaults.max_new_tokens
         start = [self.preprocessor.token_to_id(token) for token in self.preprocessor.packing.start]
         generator = Generator(
-            *(self.encoder, self.output_embeddings, self.sampler, max_length, 1, end_ids(self), constraints),
+            *(self.encoder, self.output_embeddings, self.sampler, max_length, 1, end_ids(self), defaults.constraints),
             jit_compile=False,
         )
 
@@ -274,7 +390,9 @@ class Generates:
             ids = self.preprocessor.tokenize(text)
             token_ids, first = align_ragged_right(ids, start, max_length - 1)
             length = ops.shape(token_ids)[1]
-            limit = ops.where(first < length, first + max_length, 0)
+            limit = first + max_length
+            limit = limit if new_only is None else ops.minimum(limit, length + new_only)
+            limit = ops.where(first < length, limit, 0)
             until = length + max_length
             found = generator.call({"token_ids": token_ids, "first": first, "limit": limit, "until": until})
             place = ops.arange(ops.shape(found["tokens"])[1])[None]

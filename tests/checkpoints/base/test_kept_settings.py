@@ -123,13 +123,45 @@ def test_the_last_token_is_that_of_the_checkpoint(eagerly, tmp_path):
     assert {ids[-1] for ids in found} == {5} and max(len(a) + len(b) for a, b in zip(PROMPTS, found)) == 20
 
 
+@pytest.mark.parametrize(
+    ("case", "settings"),
+    [
+        ("least", {"min_length": 14, "forced_eos_token_id": 5}),
+        ("least_new", {"min_new_tokens": 6, "suppress_tokens": [11, 18]}),
+        ("first", {"forced_bos_token_id": 17, "min_length": 6, "decoder_start_token_id": 5}),
+        ("new_tokens", {"max_new_tokens": 7}),
+    ],
+)
+def test_the_lengths_and_forced_tokens_of_the_checkpoint_are_those_of_transformers(eagerly, tmp_path, case, settings):
+    model = language_model(tmp_path / "copy", {"eos_token_id": 5, "max_length": 24, **settings})
+    prompts = [prompt[:1] for prompt in PROMPTS] if case == "first" else PROMPTS
+    assert model.generate(prompts) == [ids for [ids] in OUTPUTS[case][: len(PROMPTS)]]
+
+
+def test_arguments_replace_the_lengths_and_tokens_of_the_checkpoint(eagerly, tmp_path):
+    settings = {"min_length": 14, "forced_eos_token_id": 5, "max_new_tokens": 7, "suppress_tokens": [11]}
+    model = language_model(tmp_path / "copy", {"eos_token_id": 5, **settings})
+    found = model.generate(PROMPTS, min_new_tokens=0, forced_last=(), max_length=24, bad_words=())
+    assert found == [ids for [ids] in OUTPUTS["greedy"][: len(PROMPTS)]]
+
+
+def test_num_beams_searches_as_the_checkpoint_says(eagerly, tmp_path, caplog):
+    settings = {"eos_token_id": 5, "max_length": 24, "num_beams": 3, "length_penalty": 2.0, "early_stopping": "never"}
+    model = language_model(tmp_path / "copy", settings)
+    with caplog.at_level(logging.WARNING, "keras_transfer"):
+        assert model.generate(PROMPTS, num_beams=3) == [ids for [ids] in OUTPUTS["beam_never"][: len(PROMPTS)]]
+        assert not caplog.records
+        assert model.generate(PROMPTS) == [ids for [ids] in OUTPUTS["greedy"][: len(PROMPTS)]]
+    assert "num_beams=3. Pass `num_beams=4` or a sampler" in caplog.text
+
+
 def test_settings_of_generation_that_are_not_read_are_named_once(eagerly, tmp_path, caplog):
     model = language_model(tmp_path / "copy", {"do_sample": True, "temperature": 0.7, "_from_model_config": True})
     with caplog.at_level(logging.WARNING, "keras_transfer"):
         for _ in range(2):
             model.generate([[3, 4]], max_length=4)
     [message] = [record.message for record in caplog.records if "generation_config" in record.message]
-    assert "do_sample=True, temperature=0.7. Pass a sampler instead" in message
+    assert "do_sample=True, temperature=0.7. Pass `num_beams=4` or a sampler instead" in message
 
 
 def test_a_setting_of_generation_of_another_kind_is_an_error(tmp_path):
