@@ -9,13 +9,18 @@ import pytest
 from keras import ops
 
 from keras_transfer import adaptation as kt
-from keras_transfer.adaptation.adapters.base import adapter_weights
+from keras_transfer.adaptation.adapters.base import adapter_weights, register_kind
 from keras_transfer.encoders import Encoder, RobertaEncoder, encode
 from keras_transfer.tasks import TextClassifier
 from tests.adaptation.adapters import adapter_models as models
 from tests.adaptation.adapters.adapter_models import outputs, train
 
 pytestmark = pytest.mark.core
+
+
+@register_kind()
+class ChildOfLoRA(kt.LoRA):
+    """A kind that is a subclass of another one."""
 
 
 def test_a_file_is_loaded_under_its_name_or_another_and_without_a_head_into_an_encoder(tmp_path):
@@ -27,6 +32,13 @@ def test_a_file_is_loaded_under_its_name_or_another_and_without_a_head_into_an_e
         np.testing.assert_array_equal(outputs(loaded), outputs(model))
     alone = kt.load_adapters(models.encoder(), file)
     np.testing.assert_array_equal(outputs(alone), outputs(model.encoder))
+
+
+def test_a_kind_may_be_a_subclass_of_another_one(tmp_path):
+    model = models.randomize(kt.add_adapters(models.classifier(), ChildOfLoRA(2)))
+    again = kt.load_adapters(models.classifier(), kt.save_adapters(model, tmp_path / "child.safetensors"))
+    assert again.encoder.adapters == {"default": [ChildOfLoRA(2)]}
+    np.testing.assert_array_equal(outputs(kt.merge_adapters(again)), outputs(kt.merge_adapters(model)))
 
 
 def test_what_does_not_fit_is_an_error_that_changes_nothing(tmp_path):

@@ -309,7 +309,7 @@ def adapted():
     return kt.add_adapters(classifier(), "lora:r=2")
 
 
-OURS_ALONE = ("cannot have this kind", "some of ['bitfit', ", "'dora'], or a `Fusion`. Received")
+OURS_ALONE = ("cannot have this kind", "some of ['bitfit', ", "'dora'", "], or a `Fusion`. Received")
 test_mistakes_are_clear_errors_that_change_nothing = check_errors(
     *(
         (lambda intact, spec=spec: kt.add_adapters(intact, spec), *OURS_ALONE)

@@ -13,7 +13,7 @@ from keras_transfer.encoders.base import TransformerStack
 from keras_transfer.encoders.keras_hub import BackboneEncoder, is_backbone
 from keras_transfer.groups import layer_groups
 from keras_transfer.keras_internals import set_trainable, trainer
-from keras_transfer.layers.adapters import AdaptedDense, check_kernel
+from keras_transfer.layers.adapters import check_kernel
 from keras_transfer.names import did_you_mean, hint_for
 from keras_transfer.tasks.base import Task
 
@@ -124,15 +124,15 @@ def merge_adapters(model):
     The model then returns the same outputs as with the adapters, and is as fast as a model without them.
 
     Args:
-        model: Model whose active adapters are all `LoRA` or `IA3`.
+        model: Model whose active adapters can all be merged, such as `LoRA` and `IA3`.
 
     Returns:
         The model, which must be compiled again.
 
     Raises:
-        ValueError: If no adapters are active; if another task has changed them; if one of them does not change a dense
-            layer; if such a layer is quantized or has Keras's own LoRA; or if the model has other adapters, whose base
-            would change.
+        ValueError: If no adapters are active; if another task has changed them; if one of them cannot be
+            merged; if a dense layer that they change is quantized or has Keras's own LoRA; or if the model has other
+            adapters, whose base would change.
 
     Example:
     ```python
@@ -153,10 +153,13 @@ def merge_adapters(model):
         )
     if others := [name for name in encoder.adapters if name not in active]:
         raise ValueError(f"Merging changes the base of other adapters. Remove these first. Received: {others}")
+    if others := [kind for name in active for kind in encoder.adapters[name] if not kind.merges]:
+        possible = [word for word, kind in KINDS.items() if kind.func.merges]
+        raise ValueError(
+            "Adapters of this kind cannot be merged into the weights of the encoder. Expected some of "
+            f"{possible}. Received: {others[0]}"
+        )
     for slot in encoder.adapter_slots:
-        if not isinstance(slot, AdaptedDense):
-            found = [type(kind).__name__ for name in active for kind in encoder.adapters[name]]
-            raise ValueError(f"Only `LoRA` and `IA3` can be merged. Received: {found}")
         check_kernel(slot.base)
     for slot in encoder.adapter_slots:
         slot.merge()

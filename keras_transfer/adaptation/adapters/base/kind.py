@@ -8,6 +8,7 @@ import keras
 from keras_transfer.names import check_foreign_arguments
 
 KINDS = {}  # From names in specifications to functions that create a kind.
+_CLASSES = {}  # By name, as in files.
 
 
 class AdapterKind:
@@ -15,10 +16,12 @@ class AdapterKind:
 
     Attributes:
         for_backbones: Boolean. Whether KerasHub backbones can have adapters of this kind.
+        merges: Boolean. Whether `merge_adapters` can merge adapters of this kind, whose layers all have `merged`.
         lengthens: Boolean. Whether the sequences inside the encoder are longer than its inputs.
     """
 
     for_backbones = False
+    merges = False
     lengthens = False
 
     def __new__(cls, *args, **kwargs):
@@ -56,6 +59,7 @@ def register_kind(**names):
     def register(cls):
         cls = dataclasses.dataclass(frozen=True)(cls)
         keras.saving.register_keras_serializable(package="keras_transfer")(cls)
+        _CLASSES[cls.__name__] = cls
         KINDS.update({name: functools.partial(cls, **arguments) for name, arguments in names.items()})
         return cls
 
@@ -68,10 +72,9 @@ def kind_of(class_name, config):
     Raises:
         ValueError: If the name is unknown.
     """
-    known = {cls.__name__: cls for cls in AdapterKind.__subclasses__()}
-    if class_name not in known:
-        raise ValueError(f"Unknown kind of adapters. Expected one of {sorted(known)}. Received: {class_name!r}")
-    return known[class_name].from_config(config)
+    if class_name not in _CLASSES:
+        raise ValueError(f"Unknown kind of adapters. Expected one of {sorted(_CLASSES)}. Received: {class_name!r}")
+    return _CLASSES[class_name].from_config(config)
 
 
 def positive(value):

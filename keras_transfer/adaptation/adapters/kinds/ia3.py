@@ -26,6 +26,7 @@ class IA3(AdapterKind):
     """
 
     for_backbones = True
+    merges = True
     targets: tuple = ("key", "value")
     _: dataclasses.KW_ONLY
     input_targets: tuple = ("outer",)

@@ -43,6 +43,7 @@ class LoRA(AdapterKind):
     """
 
     for_backbones = True
+    merges = True
     rank: int = 8
     _: dataclasses.KW_ONLY
     alpha: float | None = None
