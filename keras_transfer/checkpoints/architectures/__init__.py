@@ -1,5 +1,7 @@
-"""The architectures whose checkpoints load: each file registers its record."""
+"""The architectures whose checkpoints load: each file registers its record, and this one imports all of them."""
 
-from keras_transfer.checkpoints.architectures import autoregressive, bidirectional, recurrent
+import importlib
+import pkgutil
 
-__all__ = ["autoregressive", "bidirectional", "recurrent"]
+for module in pkgutil.walk_packages(__path__, f"{__name__}."):
+    importlib.import_module(module.name)
