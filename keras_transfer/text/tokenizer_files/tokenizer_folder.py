@@ -5,7 +5,7 @@ import pathlib
 
 from keras_transfer.files import read_json
 from keras_transfer.text.base import CONFIG_FILE, Packing, added_tokens, check_class, read_optional, text_tokens
-from keras_transfer.text.sentencepiece import SPACE, SentencePieceModel
+from keras_transfer.text.sentencepiece import SentencePieceModel
 from keras_transfer.text.tokenizer_files.post_processor import read_post_processor, write_post_processor
 from keras_transfer.text.tokenizers import (
     MERGES_FILE,
@@ -14,6 +14,7 @@ from keras_transfer.text.tokenizers import (
     ByteBPETokenizer,
     GPTTokenizer,
     SentencePieceBPETokenizer,
+    Tokenizer,
     UnigramTokenizer,
     WordPieceTokenizer,
     looks_cased,
@@ -22,7 +23,6 @@ from keras_transfer.text.tokenizers import (
 )
 
 FAST_FILE = "tokenizer.json"
-_GRAPHEMES_KEY = "keras_transfer_graphemes"  # Transformers has no such setting
 
 _S = {
     **{"cls_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>", "mask_token": "<mask>"},
@@ -163,7 +163,7 @@ def write_tokenizer_folder(folder, tokenizer, packing, sequence_length, split):
         "model_max_length": sequence_length,
         "clean_up_tokenization_spaces": False,
         SPLIT_KEY: split,
-        **({_GRAPHEMES_KEY: tokenizer.graphemes} if isinstance(tokenizer, UnigramTokenizer) else {}),
+        **{key: getattr(tokenizer, argument) for argument, key in tokenizer.folder_settings.items()},
         **({"padding_side": "left"} if cls and not packing.start else {}),  # XLNet reads the last position
         **roles,
     }
@@ -176,18 +176,24 @@ def _fast_tokenizer(folder, config, fast, special, added):
     kind = model.get("type") or ("BPE" if "merges" in model else None)
     if kind == "WordPiece":
         return _word_piece(folder, special)
-    bpe = SentencePieceBPETokenizer if SPACE in model["vocab"] else ByteBPETokenizer
-    bpe = GPTTokenizer if model.get("end_of_word_suffix") == "</w>" else bpe
-    classes = {"BPE": bpe, "Unigram": UnigramTokenizer}
-    if kind not in classes:
-        raise ValueError(
-            f"The tokenizer must be one of {sorted([*classes, 'WordPiece'])}. Received: {kind!r} in {folder}"
-        )
-    ids = model["vocab"] if kind == "BPE" else {token: index for index, (token, _) in enumerate(model["vocab"])}
+    known = [cls for cls in _subclasses(Tokenizer) if "reads_json" in vars(cls)]
+    # The most specific class, and for other BPE models the bytes of GPT-2.
+    found = [cls for cls in reversed(known) if cls.reads_json(fast)] + ([ByteBPETokenizer] if kind == "BPE" else [])
+    if not found:
+        names = sorted(cls.__name__ for cls in (WordPieceTokenizer, ByteBPETokenizer, *known))
+        raise ValueError(f"The tokenizer must be one of {names}. Received: {kind!r} in {folder}")
+    ids = model["vocab"]
+    ids = ids if isinstance(ids, dict) else {token: index for index, (token, _) in enumerate(ids)}
     ids = ids | {token["content"]: token["id"] for token in added}
     of_text = [token["content"] for token in text_tokens(added)]
-    settings = {"graphemes": config.get(_GRAPHEMES_KEY, True)} if kind == "Unigram" else {}
-    return classes[kind].from_json(fast, tokens_of(ids), of_text, **settings, **_roles(special, ids))
+    settings = {argument: config[key] for argument, key in found[0].folder_settings.items() if key in config}
+    return found[0].from_json(fast, tokens_of(ids), of_text, **settings, **_roles(special, ids))
+
+
+def _subclasses(cls):
+    """Returns the subclasses of a class, each after those that it inherits from."""
+    direct = cls.__subclasses__()
+    return [*direct, *(found for other in direct for found in _subclasses(other))]
 
 
 def _old_tokenizer(folder, kind, config, special, added):

@@ -178,13 +178,7 @@ class ByteBPETokenizer(BPETokenizer):
 
     @classmethod
     def from_json(cls, fast, tokens, text_tokens, **special):
-        """Returns the tokenizer of a `tokenizer.json`.
-
-        Args:
-            fast: Dict, the contents of the file.
-            tokens: List of strings, the tokens in the order of their ids, including added ones.
-            text_tokens: List of strings, the added tokens that are not special.
-            **special: `unk_token`, `mask_token` and `eos_token`.
+        """Returns the tokenizer of a `tokenizer.json`, see `Tokenizer.from_json`.
 
         Raises:
             ValueError: If it is not a byte-level BPE that splits words as GPT-2 does.

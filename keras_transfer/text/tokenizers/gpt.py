@@ -87,8 +87,12 @@ class GPTTokenizer(BPETokenizer):
         }
 
     @classmethod
+    def reads_json(cls, fast):
+        return fast["model"].get("end_of_word_suffix") == _END
+
+    @classmethod
     def from_json(cls, fast, tokens, text_tokens, **special):
-        """Returns the tokenizer of a `tokenizer.json`, like `ByteBPETokenizer.from_json`."""
+        """Returns the tokenizer of a `tokenizer.json`, see `Tokenizer.from_json`."""
         wrong = unlike_bert(fast, lowercase=True)
         wrong += ["model fuse_unk=True (expected False)"] if fast["model"].get("fuse_unk") else []
         wrong += [f"added tokens {text_tokens[:3]} (expected only special ones)"] if text_tokens else []

@@ -204,8 +204,13 @@ class SentencePieceBPETokenizer(BPETokenizer):
         }
 
     @classmethod
+    def reads_json(cls, fast):
+        model = fast["model"]
+        return "merges" in model and SPACE in model["vocab"] and model.get("end_of_word_suffix") != "</w>"
+
+    @classmethod
     def from_json(cls, fast, tokens, text_tokens, **special):
-        """Returns the tokenizer of a `tokenizer.json`, like `ByteBPETokenizer.from_json`."""
+        """Returns the tokenizer of a `tokenizer.json`, see `Tokenizer.from_json`."""
         model, prefix = fast["model"], _read_prefix(fast, text_tokens)
         if not (model.get("byte_fallback") or model.get("fuse_unk")) or model.get("unk_token") is None:
             received = {name: model.get(name) for name in ("unk_token", "byte_fallback", "fuse_unk")}

@@ -15,8 +15,9 @@ class Tokenizer:
     `Packing` adds the special tokens.
 
     A subclass implements `_tokenize(texts)`, which returns the ids of a string tensor [batch] as an int32 ragged tensor
-    [batch, None], and `get_config`. It can also implement `token_bytes` to convert ids to texts, `to_json` to write
-    a folder that Transformers can read, and, if it sets `has_offsets`, `_tokenize_with_offsets(texts)`.
+    [batch, None], and `get_config`. It can also implement `token_bytes` to convert ids to texts, `to_json`,
+    `reads_json` and `from_json` to write and read a folder that Transformers can read, and, if it sets `has_offsets`,
+    `_tokenize_with_offsets(texts)`.
 
     Args:
         vocabulary: List of strings, the tokens in the order of their ids, or the path of a file with one token per
@@ -36,6 +37,7 @@ class Tokenizer:
     outer_space = ""  # Regular expression of the extra space in decoded texts.
     added_tokens = ()  # Tokens that are matched before texts are split.
     special_tokens = ()  # Further tokens that text never becomes, besides those of the arguments and of the packing.
+    folder_settings = {}  # Arguments that a `tokenizer.json` cannot contain, to their names in `tokenizer_config.json`.
     has_offsets = False  # Whether `tokenize_with_offsets` knows the characters of each token.
 
     def __init__(self, vocabulary=None, unk_token=None, mask_token=None, eos_token=None):
@@ -238,6 +240,23 @@ class Tokenizer:
     def to_json(self):
         """Returns the `normalizer`, `pre_tokenizer`, `model` and `decoder` of a `tokenizer.json`, as a dict."""
         raise NotImplementedError(f"{type(self).__name__} cannot be written as a tokenizer.json.")
+
+    @classmethod
+    def reads_json(cls, fast):
+        """Returns whether `from_json` is for a `tokenizer.json` with these contents, a dict."""
+        return False
+
+    @classmethod
+    def from_json(cls, fast, tokens, text_tokens, **settings):
+        """Returns the tokenizer of a `tokenizer.json`, or raises a `ValueError` that names what is not supported.
+
+        Args:
+            fast: Dict, the contents of the file.
+            tokens: List of strings, the tokens in the order of their ids, including added ones.
+            text_tokens: List of strings, the added tokens that are not special.
+            **settings: `unk_token`, `mask_token`, `eos_token`, and those of `folder_settings` that the folder has.
+        """
+        raise NotImplementedError(f"{cls.__name__} cannot be read from a tokenizer.json.")
 
     @classmethod
     def from_config(cls, config):

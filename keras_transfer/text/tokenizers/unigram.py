@@ -80,6 +80,7 @@ class UnigramTokenizer(Tokenizer):
     model_file = "spiece.model"
     vocabulary_file = "pieces.txt"
     outer_space = "^ "
+    folder_settings = {"graphemes": "keras_transfer_graphemes"}  # Transformers has no such setting.
 
     def __init__(
         self,
@@ -227,8 +228,12 @@ class UnigramTokenizer(Tokenizer):
         }
 
     @classmethod
+    def reads_json(cls, fast):
+        return fast["model"].get("type") == "Unigram"
+
+    @classmethod
     def from_json(cls, fast, tokens, text_tokens, graphemes=True, **special):
-        """Returns the tokenizer of a `tokenizer.json`, like `ByteBPETokenizer.from_json`."""
+        """Returns the tokenizer of a `tokenizer.json`, see `Tokenizer.from_json`."""
         if text_tokens:
             raise ValueError(f"Added tokens must be special. Received: {text_tokens}")
         model = fast["model"]
