@@ -1,36 +1,26 @@
 """Adaptation methods for any encoder: which layer groups train, when, at what rate, and how far they may move."""
 
-from keras_transfer.adaptation.adapters.base import (
+from keras_transfer.adaptation.adapters.base.adapters import (
     add_adapters,
     merge_adapters,
     remove_adapters,
     set_active_adapter,
 )
-from keras_transfer.adaptation.adapters.files import load_adapters, save_adapters
-from keras_transfer.adaptation.adapters.kinds import (
-    IA3,
-    BitFit,
-    Compacter,
-    Fusion,
-    Houlsby,
-    LoRA,
-    PALs,
-    Parallel,
-    Pfeiffer,
-    Prefix,
-    Prompt,
-)
-from keras_transfer.adaptation.features import cache_features
-from keras_transfer.adaptation.recipes import (
-    Fisher,
-    Recipe,
-    estimate_fisher,
-    fine_tune,
-    get_recipe,
-    sample_pairs,
-    set_fit,
-    suggest,
-)
+from keras_transfer.adaptation.adapters.files.adapter_files import load_adapters, save_adapters
+from keras_transfer.adaptation.adapters.kinds.bitfit import BitFit
+from keras_transfer.adaptation.adapters.kinds.bottlenecks import Houlsby, Parallel, Pfeiffer
+from keras_transfer.adaptation.adapters.kinds.compacter import Compacter
+from keras_transfer.adaptation.adapters.kinds.fusion import Fusion
+from keras_transfer.adaptation.adapters.kinds.ia3 import IA3
+from keras_transfer.adaptation.adapters.kinds.lora import LoRA
+from keras_transfer.adaptation.adapters.kinds.pals import PALs
+from keras_transfer.adaptation.adapters.kinds.prefix import Prefix
+from keras_transfer.adaptation.adapters.kinds.prompt import Prompt
+from keras_transfer.adaptation.features.cached_features import cache_features
+from keras_transfer.adaptation.recipes.few_shot import sample_pairs, set_fit
+from keras_transfer.adaptation.recipes.fisher import Fisher, estimate_fisher
+from keras_transfer.adaptation.recipes.recipes import Recipe, fine_tune, get_recipe
+from keras_transfer.adaptation.recipes.suggestion import suggest
 from keras_transfer.groups import LayerGroup, LayerGroups, layer_groups, select_groups
 from keras_transfer.training.optimizers import (
     EWC,

@@ -1,9 +1,11 @@
 """Formats of pretrained weights, and one record per architecture with the names of its weights in these formats."""
 
 from keras_transfer.checkpoints import architectures  # noqa: F401 (it registers them)
-from keras_transfer.checkpoints.base import Architecture, CheckpointError, CheckpointReport, register_architecture
-from keras_transfer.checkpoints.sources import load, load_preprocessor, resolve
-from keras_transfer.checkpoints.word_vectors import WordVectors
+from keras_transfer.checkpoints.base.architecture import Architecture, register_architecture
+from keras_transfer.checkpoints.base.building import CheckpointReport
+from keras_transfer.checkpoints.base.tensors import CheckpointError
+from keras_transfer.checkpoints.sources.registry import load, load_preprocessor, resolve
+from keras_transfer.checkpoints.word_vectors.vectors import WordVectors
 
 __all__ = [
     "Architecture",

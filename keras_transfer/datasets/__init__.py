@@ -1,26 +1,25 @@
 """Readers of tables, of the official files of common NLP datasets, and of a small packaged dataset."""
 
-from keras_transfer.datasets.answers import Answer, Choices, Questions, load_copa, load_race, load_squad, load_swag
-from keras_transfer.datasets.base import Split, Splits, download, hold_out
-from keras_transfer.datasets.corpora import (
-    Dialogue,
-    DialogueExample,
-    MinimalPairs,
-    Turn,
-    load_blimp,
-    load_personachat,
-    load_wikitext,
-)
-from keras_transfer.datasets.suites import (
+from keras_transfer.datasets.answers.multiple_choice import Choices, load_copa, load_race, load_swag
+from keras_transfer.datasets.answers.squad import Answer, Questions, load_squad
+from keras_transfer.datasets.base.dataset import Split, hold_out
+from keras_transfer.datasets.base.downloading import download
+from keras_transfer.datasets.base.splits import Splits
+from keras_transfer.datasets.corpora.personachat import Dialogue, DialogueExample, Turn, load_personachat
+from keras_transfer.datasets.corpora.texts import MinimalPairs, load_blimp, load_wikitext
+from keras_transfer.datasets.suites.glue import load_glue
+from keras_transfer.datasets.suites.superglue import (
     AnswersToGrade,
     ClozeQuestions,
     Coreferences,
     WordsInContext,
-    load_glue,
     load_superglue,
 )
-from keras_transfer.datasets.tagging import TaggedSentences, load_conll2003, load_universal_dependencies, read_conllu
-from keras_transfer.datasets.texts import load_ag_news, load_demo_questions, load_imdb, load_trec6, read_table
+from keras_transfer.datasets.tagging.conll2003 import load_conll2003
+from keras_transfer.datasets.tagging.conllu import TaggedSentences, load_universal_dependencies, read_conllu
+from keras_transfer.datasets.texts.classified_texts import load_ag_news, load_imdb
+from keras_transfer.datasets.texts.questions import load_demo_questions, load_trec6
+from keras_transfer.datasets.texts.table import read_table
 
 __all__ = [
     "Answer",

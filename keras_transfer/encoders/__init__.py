@@ -1,19 +1,20 @@
 """Pretrained encoders, one file per architecture, behind one protocol: they turn token ids into vectors."""
 
-from keras_transfer.encoders.autoregressive import GPT2Encoder, GPTEncoder, XLNetEncoder
-from keras_transfer.encoders.base import Encoded, Encoder, TransformerEncoder, encode
-from keras_transfer.encoders.bidirectional import (
-    AlbertEncoder,
-    BertEncoder,
-    DebertaV2Encoder,
-    DistilBertEncoder,
-    ElectraEncoder,
-    ModernBertEncoder,
-    MPNetEncoder,
-    RobertaEncoder,
-)
-from keras_transfer.encoders.recurrent import ElmoEncoder
-from keras_transfer.encoders.static import WordVectorEncoder
+from keras_transfer.encoders.autoregressive.gpt import GPTEncoder
+from keras_transfer.encoders.autoregressive.gpt2 import GPT2Encoder
+from keras_transfer.encoders.autoregressive.xlnet import XLNetEncoder
+from keras_transfer.encoders.base.encoder import Encoded, Encoder, encode
+from keras_transfer.encoders.base.transformer import TransformerEncoder
+from keras_transfer.encoders.bidirectional.albert import AlbertEncoder
+from keras_transfer.encoders.bidirectional.bert import BertEncoder
+from keras_transfer.encoders.bidirectional.deberta_v2 import DebertaV2Encoder
+from keras_transfer.encoders.bidirectional.distilbert import DistilBertEncoder
+from keras_transfer.encoders.bidirectional.electra import ElectraEncoder
+from keras_transfer.encoders.bidirectional.modernbert import ModernBertEncoder
+from keras_transfer.encoders.bidirectional.mpnet import MPNetEncoder
+from keras_transfer.encoders.bidirectional.roberta import RobertaEncoder
+from keras_transfer.encoders.recurrent.elmo import ElmoEncoder
+from keras_transfer.encoders.static.word_vectors import WordVectorEncoder
 
 __all__ = [
     "AlbertEncoder",

@@ -1,41 +1,28 @@
 """Building blocks of the encoders. They do not depend on the other rooms."""
 
-from keras_transfer.layers.adapters import BottleneckAdapter
-from keras_transfer.layers.attention import (
-    AttentionBias,
-    DisentangledAttention,
-    DistanceEmbedding,
-    MultiHeadAttention,
-    RelativeAttention,
-    RelativePositionBias,
-    RelativePositions,
-    RotaryPositions,
-    TwoStreams,
-)
-from keras_transfer.layers.basic import Dropout, LayerNormalization
-from keras_transfer.layers.blocks import (
-    ConvolutionBlock,
-    FeedForward,
-    GatedFeedForward,
-    ProjectedLSTM,
-    TransformerBlock,
-)
-from keras_transfer.layers.embeddings import (
-    CharacterCNN,
-    OutputEmbeddings,
-    PositionEmbedding,
-    SegmentEmbedding,
-    SpeakerEmbedding,
-)
-from keras_transfer.layers.heads import (
-    ConditionalRandomField,
-    PairFeatures,
-    PositionLogits,
-    SampleTokens,
-    ScalarMix,
-    SequencePooling,
-    TakePositions,
-)
+from keras_transfer.layers.adapters.bottleneck import BottleneckAdapter
+from keras_transfer.layers.attention.bias import AttentionBias
+from keras_transfer.layers.attention.disentangled import DisentangledAttention, DistanceEmbedding
+from keras_transfer.layers.attention.multi_head import MultiHeadAttention
+from keras_transfer.layers.attention.relative_attention import RelativeAttention
+from keras_transfer.layers.attention.relative_positions import RelativePositionBias, RelativePositions
+from keras_transfer.layers.attention.rotary import RotaryPositions
+from keras_transfer.layers.attention.two_streams import TwoStreams
+from keras_transfer.layers.basic.dropout import Dropout
+from keras_transfer.layers.basic.normalization import LayerNormalization
+from keras_transfer.layers.blocks.convolution import ConvolutionBlock
+from keras_transfer.layers.blocks.feed_forward import FeedForward, GatedFeedForward
+from keras_transfer.layers.blocks.recurrent import ProjectedLSTM
+from keras_transfer.layers.blocks.transformer import TransformerBlock
+from keras_transfer.layers.embeddings.characters import CharacterCNN
+from keras_transfer.layers.embeddings.input_embeddings import PositionEmbedding, SegmentEmbedding
+from keras_transfer.layers.embeddings.output_embeddings import OutputEmbeddings
+from keras_transfer.layers.embeddings.speakers import SpeakerEmbedding
+from keras_transfer.layers.heads.pair_features import PairFeatures
+from keras_transfer.layers.heads.pooling import SequencePooling
+from keras_transfer.layers.heads.random_field import ConditionalRandomField
+from keras_transfer.layers.heads.scalar_mix import ScalarMix
+from keras_transfer.layers.heads.token_positions import PositionLogits, SampleTokens, TakePositions
 
 __all__ = [
     "AttentionBias",

@@ -1,19 +1,20 @@
 """Metrics that Keras lacks: for classes from logits, entities, answers, rankings and language models."""
 
-from keras_transfer.metrics.benchmarks import glue_metrics, squad_scores
-from keras_transfer.metrics.classification import (
-    AUC,
+from keras_transfer.metrics.benchmarks.glue import glue_metrics
+from keras_transfer.metrics.benchmarks.squad import squad_scores
+from keras_transfer.metrics.classification.auc import AUC
+from keras_transfer.metrics.classification.calibration import (
     ExpectedCalibrationError,
-    F1Score,
-    MatthewsCorrelation,
-    Precision,
-    Recall,
     calibration_bins,
     expected_calibration_error,
 )
-from keras_transfer.metrics.ranking import NDCG, HitsAtK, MeanReciprocalRank, RecallAtK
-from keras_transfer.metrics.regression import PearsonCorrelation, SpearmanCorrelation
-from keras_transfer.metrics.words import EntityF1, Perplexity, WordAccuracy, entities, entity_report
+from keras_transfer.metrics.classification.class_counts import F1Score, MatthewsCorrelation, Precision, Recall
+from keras_transfer.metrics.ranking.rankings import NDCG, HitsAtK, MeanReciprocalRank, RecallAtK
+from keras_transfer.metrics.regression.correlations import PearsonCorrelation, SpearmanCorrelation
+from keras_transfer.metrics.words.entity_f1 import EntityF1
+from keras_transfer.metrics.words.perplexity import Perplexity
+from keras_transfer.metrics.words.spans import entities, entity_report
+from keras_transfer.metrics.words.word_accuracy import WordAccuracy
 
 __all__ = [
     "AUC",

@@ -1,12 +1,16 @@
 """Tasks: models with a pretrained encoder, a head and a loss that take raw text."""
 
-from keras_transfer.tasks.base import Task
-from keras_transfer.tasks.classification import MultipleChoice, TextClassifier, TextRegressor
-from keras_transfer.tasks.dialogue import DialogueModel
-from keras_transfer.tasks.embedding import TextEmbedder
-from keras_transfer.tasks.language import CausalLM, MaskedLM, ReplacedTokenDetection
-from keras_transfer.tasks.questions import SpanExtractor
-from keras_transfer.tasks.tagging import TokenClassifier
+from keras_transfer.tasks.base.task import Task
+from keras_transfer.tasks.classification.multiple_choice import MultipleChoice
+from keras_transfer.tasks.classification.text_classifier import TextClassifier
+from keras_transfer.tasks.classification.text_regressor import TextRegressor
+from keras_transfer.tasks.dialogue.dialogue_model import DialogueModel
+from keras_transfer.tasks.embedding.text_embedder import TextEmbedder
+from keras_transfer.tasks.language.causal_lm import CausalLM
+from keras_transfer.tasks.language.masked_lm import MaskedLM
+from keras_transfer.tasks.language.replaced_tokens import ReplacedTokenDetection
+from keras_transfer.tasks.questions.span_extractor import SpanExtractor
+from keras_transfer.tasks.tagging.token_classifier import TokenClassifier
 
 __all__ = [
     "CausalLM",

@@ -7,25 +7,22 @@ from keras_transfer.batches import (
     span_batches,
     word_batches,
 )
-from keras_transfer.text.base import Packing, Preprocessor
-from keras_transfer.text.preprocessors import (
-    BertPreprocessor,
-    ElmoPreprocessor,
-    PlainText,
-    TokenPreprocessor,
-    WindowPreprocessor,
-    WordPreprocessor,
-    dialogue_inputs,
-)
-from keras_transfer.text.tokenizers import (
-    ByteBPETokenizer,
-    GPTTokenizer,
-    SentencePieceBPETokenizer,
-    Tokenizer,
-    UnigramTokenizer,
-    WordPieceTokenizer,
-    train_vocabulary,
-)
+from keras_transfer.text.base.packing import Packing
+from keras_transfer.text.base.preprocessor import Preprocessor
+from keras_transfer.text.preprocessors.bert import BertPreprocessor
+from keras_transfer.text.preprocessors.dialogue import dialogue_inputs
+from keras_transfer.text.preprocessors.elmo import ElmoPreprocessor
+from keras_transfer.text.preprocessors.plain import PlainText
+from keras_transfer.text.preprocessors.token_preprocessor import TokenPreprocessor
+from keras_transfer.text.preprocessors.windows import WindowPreprocessor
+from keras_transfer.text.preprocessors.words import WordPreprocessor
+from keras_transfer.text.tokenizers.byte_bpe import ByteBPETokenizer
+from keras_transfer.text.tokenizers.gpt import GPTTokenizer
+from keras_transfer.text.tokenizers.sentencepiece_bpe import SentencePieceBPETokenizer
+from keras_transfer.text.tokenizers.tokenizer import Tokenizer
+from keras_transfer.text.tokenizers.unigram import UnigramTokenizer
+from keras_transfer.text.tokenizers.vocabulary_training import train_vocabulary
+from keras_transfer.text.tokenizers.wordpiece import WordPieceTokenizer
 
 __all__ = [
     "Batches",

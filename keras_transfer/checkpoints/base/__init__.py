@@ -8,7 +8,7 @@ from keras_transfer.checkpoints.base.architecture import (
     is_for_keras_hub,
     register_architecture,
 )
-from keras_transfer.checkpoints.base.building import CheckpointReport, build
+from keras_transfer.checkpoints.base.building import build
 from keras_transfer.checkpoints.base.head_names import (
     AS_ENCODER,
     CLASSIFIER,
@@ -59,7 +59,6 @@ __all__ = [
     "TOKENS",
     "Architecture",
     "CheckpointError",
-    "CheckpointReport",
     "Head",
     "Layout",
     "TaskHead",

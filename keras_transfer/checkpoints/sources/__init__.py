@@ -5,9 +5,7 @@ from keras_transfer.checkpoints.sources.registry import (
     head_entries,
     head_prefixes,
     load,
-    load_preprocessor,
     open_checkpoint,
-    resolve,
     save,
     tensor_names,
 )
@@ -17,9 +15,7 @@ __all__ = [
     "head_entries",
     "head_prefixes",
     "load",
-    "load_preprocessor",
     "open_checkpoint",
-    "resolve",
     "save",
     "tensor_names",
 ]

@@ -1,7 +1,6 @@
 """What the readers of datasets share: splits, lines, and where the files come from."""
 
-from keras_transfer.datasets.base.dataset import Split, hold_out
-from keras_transfer.datasets.base.downloading import download
+from keras_transfer.datasets.base.dataset import Split
 from keras_transfer.datasets.base.sources import SOURCES, existing_file, existing_files
 from keras_transfer.datasets.base.splits import Splits, positions, score
 from keras_transfer.lines import (
@@ -26,11 +25,9 @@ __all__ = [
     "Splits",
     "check_names",
     "checked_rows",
-    "download",
     "existing_file",
     "existing_files",
     "get",
-    "hold_out",
     "log",
     "positions",
     "read_json_lines",

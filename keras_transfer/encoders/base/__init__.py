@@ -1,14 +1,11 @@
 """The encoder protocol, and the Transformer stack that carries it out."""
 
-from keras_transfer.encoders.base.encoder import Encoded, Encoder, constructor_settings, encode, select_inputs
+from keras_transfer.encoders.base.encoder import Encoder, constructor_settings, encode, select_inputs
 from keras_transfer.encoders.base.stack import TransformerStack
-from keras_transfer.encoders.base.transformer import TransformerEncoder
 from keras_transfer.encoders.base.wiring import make_blocks, make_embeddings, make_pooler
 
 __all__ = [
-    "Encoded",
     "Encoder",
-    "TransformerEncoder",
     "TransformerStack",
     "constructor_settings",
     "encode",

@@ -3,7 +3,6 @@
 from keras_transfer.layers.basic.activations import (
     NamedActivation,
     activate,
-    gelu_tanh,
     get_activation,
     serialize_activation,
 )
@@ -18,7 +17,6 @@ __all__ = [
     "NamedActivation",
     "TruncatedNormal",
     "activate",
-    "gelu_tanh",
     "get_activation",
     "make_dense",
     "replaced_weights",

@@ -5,10 +5,4 @@ from keras_transfer.layers.embeddings.input_embeddings import PositionEmbedding,
 from keras_transfer.layers.embeddings.output_embeddings import OutputEmbeddings
 from keras_transfer.layers.embeddings.speakers import SpeakerEmbedding
 
-__all__ = [
-    "CharacterCNN",
-    "OutputEmbeddings",
-    "PositionEmbedding",
-    "SegmentEmbedding",
-    "SpeakerEmbedding",
-]
+__all__ = ["CharacterCNN", "OutputEmbeddings", "PositionEmbedding", "SegmentEmbedding", "SpeakerEmbedding"]

@@ -6,10 +6,4 @@ from keras_transfer.tasks.base.prediction import check_numbers
 from keras_transfer.tasks.base.signatures import Signature
 from keras_transfer.tasks.base.task import Task
 
-__all__ = [
-    "Signature",
-    "Task",
-    "batches_or_stream",
-    "check_numbers",
-    "of_part",
-]
+__all__ = ["Signature", "Task", "batches_or_stream", "check_numbers", "of_part"]

@@ -1,24 +1,18 @@
 """Language models: self-supervised training, generation and likelihoods."""
 
-from keras_transfer.tasks.language.causal_lm import CausalLM
 from keras_transfer.tasks.language.causal_parts import causal_head, check_causal, checked_max_length
 from keras_transfer.tasks.language.generates import Generates
 from keras_transfer.tasks.language.likelihood import Likelihood
-from keras_transfer.tasks.language.masked_lm import MaskedLM
-from keras_transfer.tasks.language.replaced_tokens import ReplacedTokenDetection
 from keras_transfer.tasks.language.token_lists import is_texts, text_pieces, token_preprocessor
 from keras_transfer.tasks.language.token_reader import NextTokenReader
 from keras_transfer.tasks.language.token_targets import HiddenTokens, NextTokens, own_loss_only
 
 __all__ = [
-    "CausalLM",
     "Generates",
     "HiddenTokens",
     "Likelihood",
-    "MaskedLM",
     "NextTokenReader",
     "NextTokens",
-    "ReplacedTokenDetection",
     "causal_head",
     "check_causal",
     "checked_max_length",

@@ -1,7 +1,1 @@
 """Answers that are a part of a text."""
-
-from keras_transfer.tasks.questions.span_extractor import SpanExtractor
-
-__all__ = [
-    "SpanExtractor",
-]

@@ -16,7 +16,6 @@ from keras_transfer.text.preprocessors.token_preprocessor import TokenPreprocess
 from keras_transfer.text.preprocessors.truncation import count_truncated, warn_of_truncation
 from keras_transfer.text.preprocessors.windows import WindowPreprocessor
 from keras_transfer.text.preprocessors.word_level import check_word_level
-from keras_transfer.text.preprocessors.words import WordPreprocessor
 
 __all__ = [
     "BEGIN_SENTENCE",
@@ -30,7 +29,6 @@ __all__ = [
     "PlainText",
     "TokenPreprocessor",
     "WindowPreprocessor",
-    "WordPreprocessor",
     "check_word_level",
     "count_truncated",
     "dialogue_inputs",

@@ -6,7 +6,6 @@ from keras_transfer.text.tokenizers.gpt import GPTTokenizer
 from keras_transfer.text.tokenizers.sentencepiece_bpe import SentencePieceBPETokenizer
 from keras_transfer.text.tokenizers.tokenizer import HasTokenizer, Tokenizer, check_offsets
 from keras_transfer.text.tokenizers.unigram import UnigramTokenizer
-from keras_transfer.text.tokenizers.vocabulary_training import train_vocabulary
 from keras_transfer.text.tokenizers.wordpiece import SPLIT_KEY, WordPieceTokenizer, looks_cased, read_folder
 
 __all__ = [
@@ -24,5 +23,4 @@ __all__ = [
     "looks_cased",
     "read_folder",
     "tokens_of",
-    "train_vocabulary",
 ]

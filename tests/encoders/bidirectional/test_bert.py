@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.encoders import BertEncoder
-from keras_transfer.layers.basic import gelu_tanh
+from keras_transfer.layers.basic.activations import gelu_tanh
 from tests.helpers import encoder_inputs, run_encoder_test, save_and_load
 
 SMALL = {"vocabulary_size": 12, "num_layers": 2, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16}

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.layers.basic import gelu_tanh, get_activation
+from keras_transfer.layers.basic.activations import gelu_tanh, get_activation
 
 X = np.linspace(-3, 3, 13).astype("float32")
 

@@ -13,7 +13,7 @@ from keras_transfer.layers import (
     TransformerBlock,
 )
 from keras_transfer.layers.adapters import AdaptedResidual, stand_in
-from keras_transfer.layers.basic import gelu_tanh
+from keras_transfer.layers.basic.activations import gelu_tanh
 from keras_transfer.layers.blocks.transformer import first_token_only
 from tests.helpers import run_layer_test, save_and_load
 

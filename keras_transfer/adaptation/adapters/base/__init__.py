@@ -8,7 +8,6 @@ from keras_transfer.adaptation.adapters.base.adapters import (
     get_adapters,
     head_for,
     head_weights,
-    merge_adapters,
     remove_adapters,
     set_active_adapter,
 )
@@ -50,7 +49,6 @@ __all__ = [
     "head_for",
     "head_weights",
     "kind_of",
-    "merge_adapters",
     "norms_of",
     "positive",
     "put",
