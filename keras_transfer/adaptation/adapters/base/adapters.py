@@ -66,7 +66,7 @@ def add_adapters(model, adapters, *, name="default"):
     if getattr(model, "scalar_mix", None) is not None and any(kind.lengthens for kind in found):
         raise ValueError("`Prompt` cannot be combined with `scalar_mix`. Received: a model with a `scalar_mix`")
     if isinstance(encoder, BackboneEncoder) and (others := [kind for kind in found if not kind.for_backbones]):
-        possible = [word for word, kind in KINDS.items() if kind.func.for_backbones]
+        possible = sorted(word for word, kind in KINDS.items() if kind.func.for_backbones)
         raise ValueError(
             "A KerasHub backbone cannot have this kind of adapters, because its blocks do not expose the tensors that "
             f"it needs. Expected some of {possible}, or a `Fusion`. Received: {others[0]}"
@@ -154,7 +154,7 @@ def merge_adapters(model):
     if others := [name for name in encoder.adapters if name not in active]:
         raise ValueError(f"Merging changes the base of other adapters. Remove these first. Received: {others}")
     if others := [kind for name in active for kind in encoder.adapters[name] if not kind.merges]:
-        possible = [word for word, kind in KINDS.items() if kind.func.merges]
+        possible = sorted(word for word, kind in KINDS.items() if kind.func.merges)
         raise ValueError(
             "Adapters of this kind cannot be merged into the weights of the encoder. Expected some of "
             f"{possible}. Received: {others[0]}"
@@ -222,7 +222,7 @@ def get_adapters(spec):
     if not isinstance(spec, str) or word not in KINDS:
         raise ValueError(
             "`spec` must be a kind of adapters, a list, or a name, one of "
-            f"{list(KINDS)}.{did_you_mean(word, KINDS)} Received: {spec!r}"
+            f"{sorted(KINDS)}.{did_you_mean(word, KINDS)} Received: {spec!r}"
         )
     fields, values = [field.name for field in dataclasses.fields(KINDS[word].func)], {}
     for i, argument in enumerate(part for part in arguments.split(",") if part):
