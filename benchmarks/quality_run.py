@@ -4,12 +4,13 @@ import real_data_run  # first, since it records when the process starts
 
 # ruff: isort: split
 
+import functools
 import pathlib
 import runpy
 
 import numpy as np
 import real_texts
-from real_data_run import BATCH, fit, torch_outputs, train_rows, train_torch
+from real_data_run import BATCH, fit, length_grouped, torch_outputs, train_rows, train_torch
 
 SIZES = {"sst2": 10_000}  # Where only some of the training data are used.
 OVERLAP = 128  # Tokens that a window of a context has in common with the next, which Transformers call `stride`.
@@ -18,7 +19,8 @@ LONGEST_ANSWER = 30  # in tokens
 # === Embeddings: trained with the cosines of pairs, which they predict ===
 
 
-def keras_embeddings(data, folder, epochs, seed, clock):
+def keras_embeddings(data, folder, epochs, seed, clock, same_order=False):
+    """Trains with the order of our own batches, or with the same as `torch_embeddings`."""
     import keras
 
     import keras_transfer as kt
@@ -29,7 +31,11 @@ def keras_embeddings(data, folder, epochs, seed, clock):
     def make_batches():
         return kt.text.part_batches(*data.train, preprocessor=model.preprocessor, batch_size=BATCH, seed=seed)
 
-    fit(model, make_batches, data, epochs, clock, loss=kt.losses.CosineSimilarityLoss())
+    def make_epochs(train):
+        return length_grouped(characters(data.train[0]), seed)
+
+    loss = kt.losses.CosineSimilarityLoss()
+    fit(model, make_batches, data, epochs, clock, loss, make_epochs if same_order else None)
     return lambda texts: cosines(*(model.embed(column, batch_size=BATCH, verbose=0) for column in texts))
 
 
@@ -49,11 +55,16 @@ def torch_embeddings(data, folder, epochs, seed, clock):
         return loss(inputs, torch.tensor([labels[row] for row in batch]))
 
     def prepare():
-        return loss_of, [max(map(len, pair)) for pair in zip(*texts)]  # in characters, as `encode` has them
+        return loss_of, characters(texts)
 
     train_torch(model, prepare, data, epochs, seed, clock)
     model.eval()
     return lambda texts: cosines(*(model.encode(column, batch_size=BATCH) for column in texts))
+
+
+def characters(texts):
+    """Returns the length of the longer text of each pair in characters, by which `encode` sorts."""
+    return [max(map(len, pair)) for pair in zip(*texts)]
 
 
 def cosines(first, second):
@@ -64,7 +75,8 @@ def cosines(first, second):
 # === Questions: predictions are the texts of the answers ===
 
 
-def keras_answers(data, folder, epochs, seed, clock):
+def keras_answers(data, folder, epochs, seed, clock, same_order=False):
+    """Trains with the order of our own batches, or with the same as `torch_answers`."""
     import keras
 
     import keras_transfer as kt
@@ -78,7 +90,10 @@ def keras_answers(data, folder, epochs, seed, clock):
             *data.train, preprocessor=model.preprocessor, batch_size=BATCH, seed=seed, overlap=OVERLAP
         )
 
-    fit(model, make_batches, data, epochs, clock)
+    def make_epochs(train):
+        return length_grouped(train.real.tolist(), seed)
+
+    fit(model, make_batches, data, epochs, clock, make_epochs=make_epochs if same_order else None)
     return lambda texts: [answer["text"] for answer in model.answer(*texts, batch_size=BATCH)]
 
 
@@ -140,8 +155,10 @@ def torch_answers(data, folder, epochs, seed, clock):
 
 CONTENDERS = {
     ("sts_b_embeddings", "keras_transfer"): keras_embeddings,
+    ("sts_b_embeddings", "keras_transfer_same_order"): functools.partial(keras_embeddings, same_order=True),
     ("sts_b_embeddings", "sentence_transformers"): torch_embeddings,
     ("squad", "keras_transfer"): keras_answers,
+    ("squad", "keras_transfer_same_order"): functools.partial(keras_answers, same_order=True),
     ("squad", "transformers"): torch_answers,
 }
 

