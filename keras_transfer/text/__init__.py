@@ -18,6 +18,7 @@ from keras_transfer.text.preprocessors.windows import WindowPreprocessor
 from keras_transfer.text.preprocessors.words import WordPreprocessor
 from keras_transfer.text.tokenizers.byte_bpe import ByteBPETokenizer
 from keras_transfer.text.tokenizers.gpt import GPTTokenizer
+from keras_transfer.text.tokenizers.marian import MarianTokenizer
 from keras_transfer.text.tokenizers.sentencepiece_bpe import SentencePieceBPETokenizer
 from keras_transfer.text.tokenizers.tokenizer import Tokenizer
 from keras_transfer.text.tokenizers.unigram import UnigramTokenizer
@@ -30,6 +31,7 @@ __all__ = [
     "ByteBPETokenizer",
     "ElmoPreprocessor",
     "GPTTokenizer",
+    "MarianTokenizer",
     "Packing",
     "PlainText",
     "Preprocessor",

@@ -8,8 +8,8 @@ CONFIG_FILE = "tokenizer_config.json"
 
 # The classes of Transformers whose tokenizers this library implements, by the name without `Tokenizer` and `Fast`.
 _CLASSES = {
-    *("Albert", "Bert", "Camembert", "DebertaV2", "DistilBert", "Electra", "GPT2", "MPNet", "OpenAIGPT", "Roberta"),
-    *("T5", "XLMRoberta", "XLNet"),
+    *("Albert", "Bart", "Bert", "ByT5", "Camembert", "DebertaV2", "DistilBert", "Electra", "GPT2", "MBart", "MBart50"),
+    *("MPNet", "Marian", "OpenAIGPT", "Pegasus", "Roberta", "T5", "XLMRoberta", "XLNet"),
     *("PreTrained", "TokenizersBackend", ""),  # any tokenizer
 }
 # Classes that split texts in Python and never read a `tokenizer.json`.

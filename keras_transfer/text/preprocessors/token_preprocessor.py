@@ -1,5 +1,7 @@
 """The preprocessor of every architecture that reads tokens: it combines a tokenizer with a packing."""
 
+import dataclasses
+
 import keras
 
 from keras_transfer.text.base import DEFAULT_LENGTH, Packing, as_text_tensors, batch_shape, check_no_tokenizer
@@ -79,6 +81,35 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
     def mask_id(self):
         """Integer. The id of the mask token, or `None`."""
         return self.tokenizer.mask_id
+
+    def with_language(self, language):
+        """Returns the preprocessor of texts in another language, with the same tokenizer.
+
+        The code of the language takes the place of that of the packing (mBART: after the text, mBART-50: in front of
+        it), or is put in front of texts if the packing has none (Marian, where it is the language of the translation).
+
+        Args:
+            language: String. One of the `language_codes` of the tokenizer, such as `"de_DE"`.
+
+        Returns:
+            A `TokenPreprocessor`.
+
+        Raises:
+            ValueError: If the tokenizer has no such language.
+        """
+        codes = self.tokenizer.language_codes
+        if language not in codes:
+            raise ValueError(
+                f"`language` must be one of the language codes of the tokenizer, {codes}. Received: {language!r}"
+            )
+        start, end = (
+            tuple(language if token in codes else token for token in tokens)
+            for tokens in (self.packing.start, self.packing.end)
+        )
+        if language not in (*start, *end):
+            start = (language, *start)
+        packing = dataclasses.replace(self.packing, start=start, end=end)
+        return type(self)(self.tokenizer, packing, self.sequence_length, split=self.split)
 
     def tokenize(self, texts):
         """Returns the ids of texts without special tokens, neither truncated nor padded: see `Tokenizer.tokenize`."""
@@ -220,12 +251,14 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
         write_tokenizer_folder(folder, self.tokenizer, self.packing, self.sequence_length, self.split)
 
     @classmethod
-    def load(cls, folder, *, sequence_length=None, split=None, name=None):
+    def load(cls, folder, *, target=False, sequence_length=None, split=None, name=None):
         """Returns the preprocessor of a folder that `save` or Transformers wrote.
 
         Args:
             folder: Path of a folder with `tokenizer.json`, or with the older files of the tokenizer (`vocab.json` and
                 `merges.txt`) and a `config.json` or `tokenizer_config.json` that says which model it belongs to.
+            target: Boolean. Whether texts are the targets of an encoder-decoder, for which a folder may have another
+                tokenizer (Marian) or another language (mBART). Defaults to `False`.
             sequence_length: Integer. Defaults to `max_seq_length` of `sentence_bert_config.json`, else to
                 `model_max_length` of `tokenizer_config.json`, else to `128`.
             split: String. As in the constructor. Defaults to what `save` wrote, else to `"punctuation"`.
@@ -246,7 +279,7 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
         keras_transfer.text.TokenPreprocessor.load("my_preprocessor", sequence_length=64)
         ```
         """
-        found = read_tokenizer_folder(folder)
+        found = read_tokenizer_folder(folder, target)
         if sequence_length is None:
             sequence_length = found["sequence_length"] or DEFAULT_LENGTH
         return cls(found["tokenizer"], found["packing"], sequence_length, split=split or found["split"], name=name)

@@ -3,19 +3,14 @@
 import json
 import pathlib
 
-from keras_transfer.files import read_json
 from keras_transfer.text.base import CONFIG_FILE, Packing, added_tokens, check_class, read_optional, text_tokens
-from keras_transfer.text.sentencepiece import SentencePieceModel
+from keras_transfer.text.tokenizer_files.families import FAMILIES, OF_CLASS, read_family_files, special_roles
 from keras_transfer.text.tokenizer_files.post_processor import read_post_processor, write_post_processor
 from keras_transfer.text.tokenizers import (
-    MERGES_FILE,
     SPLIT_KEY,
-    BPETokenizer,
     ByteBPETokenizer,
-    GPTTokenizer,
     SentencePieceBPETokenizer,
     Tokenizer,
-    UnigramTokenizer,
     WordPieceTokenizer,
     looks_cased,
     read_folder,
@@ -24,54 +19,18 @@ from keras_transfer.text.tokenizers import (
 
 FAST_FILE = "tokenizer.json"
 
-_S = {
-    **{"cls_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>", "mask_token": "<mask>"},
-    **{"bos_token": "<s>", "eos_token": "</s>"},
-}
-_BRACKETS = {
-    **{"cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]", "unk_token": "[UNK]", "mask_token": "[MASK]"},
-    **{"bos_token": "[CLS]", "eos_token": "[SEP]"},
-}
-_GPT2 = dict.fromkeys(["bos_token", "eos_token", "unk_token"], "<|endoftext|>")
-
-# Settings that folders without `tokenizer.json` do not contain, by `model_type`: the special tokens, the tokens in
-# front of, between and after texts, and the segments.
-_KINDS = {
-    "albert": (
-        {**_BRACKETS, "pad_token": "<pad>", "unk_token": "<unk>"},
-        *(["cls_token"], ["sep_token"], ["sep_token"], (0, 1)),
-    ),
-    "camembert": (_S, ["cls_token"], ["sep_token", "sep_token"], ["sep_token"], None),
-    "deberta-v2": (_BRACKETS, ["cls_token"], ["sep_token"], ["sep_token"], (0, 1)),
-    "gpt2": (_GPT2, [], [], [], None),
-    "openai-gpt": ({"unk_token": "<unk>"}, [], [], [], None),
-    "roberta": (_S, ["cls_token"], ["sep_token", "sep_token"], ["sep_token"], None),
-    "t5": (
-        {"eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"},
-        *([], ["eos_token"], ["eos_token"], None),
-    ),
-    "xlm-roberta": (_S, ["cls_token"], ["sep_token", "sep_token"], ["sep_token"], None),
-    "xlnet": (
-        {**_S, "cls_token": "<cls>", "sep_token": "<sep>"},
-        *([], ["sep_token"], ["sep_token", "cls_token"], (0, 1, 2)),
-    ),
-}
-_WITH_MERGES = {"gpt2", "openai-gpt", "roberta"}
-# The tokens in front of those of the SentencePiece model, and the number of the model's tokens that they replace.
-_FAIRSEQ = {
-    "xlm-roberta": (["<s>", "<pad>", "</s>", "<unk>"], 3),
-    "camembert": (["<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"], 1),
-}
 # The number of segments of the models that have any, if `config.json` has no `type_vocab_size`. A `tokenizer.json`
 # also describes segments for models without any, such as GPT-2, DistilBERT, ModernBERT and MPNet.
 _SEGMENTS = {"albert": 2, "bert": 2, "electra": 2, "xlnet": 3}
 
 
-def read_tokenizer_folder(folder):
+def read_tokenizer_folder(folder, target=False):
     """Returns what a preprocessor needs from a folder.
 
     Args:
         folder: Path of a folder with `tokenizer.json` or the older files of the tokenizer.
+        target: Boolean. Whether texts are the targets of an encoder-decoder, for which a folder may have another
+            tokenizer (Marian) or another language (mBART). Defaults to `False`.
 
     Returns:
         Dict of `tokenizer`, `packing`, `sequence_length` (`None` if the folder does not specify it) and `split`.
@@ -82,26 +41,29 @@ def read_tokenizer_folder(folder):
     """
     folder = pathlib.Path(folder)
     config, model_config = read_optional(folder / CONFIG_FILE), read_optional(folder / "config.json")
-    kind = model_config.get("model_type") or _kind_of_class(config.get("tokenizer_class") or "")
+    kind = _kind_of(config, model_config)
     fast = read_optional(folder / FAST_FILE)
     check_class(folder, config, model_config, fast)
     added = added_tokens(folder, config, fast)
-    special, *layout, segments = _KINDS.get(kind, ({}, [], [], [], None))
+    special, *layout, segments = FAMILIES.get(kind, ({}, [], [], [], None))
     special = {**special, **_tokens(read_optional(folder / "special_tokens_map.json")), **_tokens(config)}
     special = {**_tokens(fast.get("padding") or {}), **special}
     has_segments = _has_segments(kind, config, model_config)
     if fast:
         tokenizer = _fast_tokenizer(folder, config, fast, special, added)
         start, between, end, segments = read_post_processor(fast.get("post_processor"), has_segments)
-    elif kind in _KINDS:
-        tokenizer = _old_tokenizer(folder, kind, config, special, added)
+    elif kind in FAMILIES:
+        special["language"] = config.get("src_lang") or "en_XX"
+        if target:
+            special["language"] = config.get("tgt_lang") or special["language"]
+        tokenizer = read_family_files(folder, kind, config, special, added, target)
         start, between, end = ([special[role] for role in roles] for roles in layout)
         if config.get("add_bos_token"):
             start = [special["bos_token"]]
     else:
         found = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else "no folder"
         raise FileNotFoundError(
-            f"{folder} must contain tokenizer.json, or a config.json with a `model_type` of {sorted(_KINDS)} and the "
+            f"{folder} must contain tokenizer.json, or a config.json with a `model_type` of {sorted(FAMILIES)} and the "
             f"older files of its tokenizer. Received: {found}, model_type={kind!r}"
         )
     segments = segments if has_segments else None
@@ -187,76 +149,13 @@ def _fast_tokenizer(folder, config, fast, special, added):
     ids = ids | {token["content"]: token["id"] for token in added}
     of_text = [token["content"] for token in text_tokens(added)]
     settings = {argument: config[key] for argument, key in found[0].folder_settings.items() if key in config}
-    return found[0].from_json(fast, tokens_of(ids), of_text, **settings, **_roles(special, ids))
+    return found[0].from_json(fast, tokens_of(ids), of_text, **settings, **special_roles(special, ids))
 
 
 def _subclasses(cls):
     """Returns the subclasses of a class, each after those that it inherits from."""
     direct = cls.__subclasses__()
     return [*direct, *(found for other in direct for found in _subclasses(other))]
-
-
-def _old_tokenizer(folder, kind, config, special, added):
-    """Returns the tokenizer of a folder without `tokenizer.json`."""
-    if kind not in _WITH_MERGES:
-        return _sentence_piece(folder, kind, config, special, added)
-    path, merges = folder / BPETokenizer.vocabulary_file, folder / MERGES_FILE
-    if not path.is_file() or not merges.is_file():
-        raise _missing(folder, "vocab.json and merges.txt")
-    ids = read_json(path) | {token["content"]: token["id"] for token in added}
-    of_text = [token["content"] for token in text_tokens(added, special.values())]
-    if kind == "openai-gpt":
-        _refuse(folder, of_text)
-        return GPTTokenizer(ids, merges, **_roles(special, ids))
-    prefix = config.get("add_prefix_space", False)
-    return ByteBPETokenizer(ids, merges, add_prefix_space=prefix, added_tokens=of_text, **_roles(special, ids))
-
-
-def _sentence_piece(folder, kind, config, special, added):
-    models = sorted(folder.glob("*.model"))
-    if len(models) != 1:
-        raise _missing(folder, "one SentencePiece model (*.model)")
-    serialized = models[0].read_bytes()
-    model = SentencePieceModel.from_bytes(serialized)
-    pieces = [piece for piece, _, _ in model.pieces]
-    front, replaced = _FAIRSEQ.get(kind, ([], 0))
-    tokens = [*front, *pieces[replaced:]]
-    extra = [special["mask_token"]] if "mask_token" in special else []
-    if kind == "t5":
-        extra = [f"<extra_id_{index}>" for index in reversed(range(config.get("extra_ids", 100)))]
-    _refuse(folder, [token["content"] for token in text_tokens(added, special.values())])
-    known = {*tokens}
-    added = [token["content"] for token in added]
-    tokens += [token for token in dict.fromkeys([*added, *extra]) if token not in known]
-    for key, only in {"split_by_punct": False, "add_prefix_space": True}.items():
-        # DeBERTa's tokenizer puts a space before a text in either case.
-        if config.get(key, only) != only and not (kind == "deberta-v2" and key == "add_prefix_space"):
-            raise ValueError(
-                f"The tokenizer in {folder / CONFIG_FILE} is not supported. Expected {key}={only}. "
-                f"Received: {key}={config[key]}"
-            )
-    steps = []
-    if kind in ("albert", "xlnet"):
-        steps.append("quotes")
-        steps += [] if config.get("keep_accents", False) else ["NFKD", "strip_accents"]
-    if config.get("do_lower_case", kind == "albert"):
-        steps.append("lowercase")
-    keep_spaces = kind == "deberta-v2" and not model.charsmap
-    steps += ["collapse_white_space", "NFC", "strip_right"] if keep_spaces else []
-    return UnigramTokenizer(serialized, tokens, normalization=steps, keep_spaces=keep_spaces, **_roles(special, tokens))
-
-
-def _refuse(folder, of_text):
-    if of_text:
-        raise ValueError(
-            f"The tokenizer in {folder} must have no added tokens that are not special. "
-            f"Received: {len(of_text)} tokens, starting with {of_text[:3]}"
-        )
-
-
-def _missing(folder, files):
-    found = sorted(path.name for path in folder.iterdir())
-    return FileNotFoundError(f"{folder} must contain tokenizer.json, or {files}. Received: {found}")
 
 
 def _word_piece(folder, special):
@@ -271,12 +170,6 @@ def _word_piece(folder, special):
     )
 
 
-def _roles(special, ids):
-    """Returns the special tokens that a tokenizer knows. Transformers also names some that a vocabulary lacks."""
-    names = ("unk_token", "mask_token", "eos_token")
-    return {name: special[name] if special.get(name) in ids else None for name in names}
-
-
 def _tokens(config):
     """Returns the special tokens in a file of settings, by role."""
     tokens = {key: value for key, value in config.items() if key.endswith("_token")}
@@ -284,9 +177,12 @@ def _tokens(config):
     return {key: value for key, value in tokens.items() if isinstance(value, str)}
 
 
-def _kind_of_class(name):
-    kinds = {kind.replace("-", ""): kind for kind in _KINDS}
-    return kinds.get(name.removesuffix("Fast").removesuffix("Tokenizer").lower())
+def _kind_of(config, model_config):
+    """Returns the family of a folder's tokenizer, or the `model_type` of its model."""
+    name = config.get("tokenizer_class") or model_config.get("tokenizer_class") or ""
+    name = name.removesuffix("Fast").removesuffix("Tokenizer")
+    kinds = {kind.replace("-", ""): kind for kind in FAMILIES}
+    return OF_CLASS.get(name) or model_config.get("model_type") or kinds.get(name.lower())
 
 
 def _has_segments(kind, config, model_config):

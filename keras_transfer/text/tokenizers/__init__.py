@@ -1,8 +1,9 @@
 """Tokenizers: from strings to ids, exactly as their originals do it."""
 
 from keras_transfer.text.tokenizers.bpe import MERGES_FILE, BPETokenizer, tokens_of
-from keras_transfer.text.tokenizers.byte_bpe import ByteBPETokenizer
+from keras_transfer.text.tokenizers.byte_bpe import ByteBPETokenizer, byte_characters
 from keras_transfer.text.tokenizers.gpt import GPTTokenizer
+from keras_transfer.text.tokenizers.marian import MarianTokenizer
 from keras_transfer.text.tokenizers.sentencepiece_bpe import SentencePieceBPETokenizer
 from keras_transfer.text.tokenizers.tokenizer import HasTokenizer, Tokenizer, check_offsets
 from keras_transfer.text.tokenizers.unigram import UnigramTokenizer
@@ -15,10 +16,12 @@ __all__ = [
     "ByteBPETokenizer",
     "GPTTokenizer",
     "HasTokenizer",
+    "MarianTokenizer",
     "SentencePieceBPETokenizer",
     "Tokenizer",
     "UnigramTokenizer",
     "WordPieceTokenizer",
+    "byte_characters",
     "check_offsets",
     "looks_cased",
     "read_folder",

@@ -2,9 +2,13 @@
 
 import os
 import pathlib
+import re
 
 from keras_transfer.text.base import as_text_tensors
 from keras_transfer.text.strings import join_pieces
+
+_SENTINEL = re.compile("\u2581?<extra_id_([0-9]+)>")  # with the mark of a space in mT5
+_LANGUAGE = re.compile("[a-z]{2,3}_[A-Z]{2}|[a-z]{3}_[A-Z][a-z]{3}|__[a-z]{2,3}__|>>[^<>]+<<")
 
 
 class Tokenizer:
@@ -103,6 +107,20 @@ class Tokenizer:
     def eos_id(self):
         """Integer. The id of `eos_token`, or `None`."""
         return self.token_to_id(self.eos_token)
+
+    @property
+    def sentinel_ids(self):
+        """List of integers. The ids of the sentinels `<extra_id_0>`, `<extra_id_1>`, ... of T5, in this order."""
+        found = {}
+        for token, index in self._ids.items():
+            if match := _SENTINEL.fullmatch(token):
+                found[int(match[1])] = index
+        return [found[number] for number in sorted(found)]
+
+    @property
+    def language_codes(self):
+        """List of strings. The special tokens that name languages, such as `de_DE` (mBART) and `>>deu<<` (Marian)."""
+        return [token for token in self.special_tokens if _LANGUAGE.fullmatch(token)]
 
     def _check_loaded(self):
         if not self.is_loaded:
