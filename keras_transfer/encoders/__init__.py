@@ -14,10 +14,16 @@ from keras_transfer.encoders.bidirectional.modernbert import ModernBertEncoder
 from keras_transfer.encoders.bidirectional.mpnet import MPNetEncoder
 from keras_transfer.encoders.bidirectional.roberta import RobertaEncoder
 from keras_transfer.encoders.recurrent.elmo import ElmoEncoder
+from keras_transfer.encoders.sequence_to_sequence.bart import Bart, BartEncoder, Marian, MBart, Pegasus
+from keras_transfer.encoders.sequence_to_sequence.encoder_decoder import EncoderDecoder
+from keras_transfer.encoders.sequence_to_sequence.t5 import T5, T5Encoder
 from keras_transfer.encoders.static.word_vectors import WordVectorEncoder
 
 __all__ = [
+    "T5",
     "AlbertEncoder",
+    "Bart",
+    "BartEncoder",
     "BertEncoder",
     "DebertaV2Encoder",
     "DistilBertEncoder",
@@ -25,11 +31,16 @@ __all__ = [
     "ElmoEncoder",
     "Encoded",
     "Encoder",
+    "EncoderDecoder",
     "GPT2Encoder",
     "GPTEncoder",
+    "MBart",
     "MPNetEncoder",
+    "Marian",
     "ModernBertEncoder",
+    "Pegasus",
     "RobertaEncoder",
+    "T5Encoder",
     "TransformerEncoder",
     "WordVectorEncoder",
     "XLNetEncoder",

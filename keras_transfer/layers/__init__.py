@@ -15,7 +15,7 @@ from keras_transfer.layers.blocks.feed_forward import FeedForward, GatedFeedForw
 from keras_transfer.layers.blocks.recurrent import ProjectedLSTM
 from keras_transfer.layers.blocks.transformer import TransformerBlock
 from keras_transfer.layers.embeddings.characters import CharacterCNN
-from keras_transfer.layers.embeddings.input_embeddings import PositionEmbedding, SegmentEmbedding
+from keras_transfer.layers.embeddings.input_embeddings import PositionEmbedding, SegmentEmbedding, SinusoidalPositions
 from keras_transfer.layers.embeddings.output_embeddings import OutputEmbeddings
 from keras_transfer.layers.embeddings.speakers import SpeakerEmbedding
 from keras_transfer.layers.heads.pair_features import PairFeatures
@@ -50,6 +50,7 @@ __all__ = [
     "ScalarMix",
     "SegmentEmbedding",
     "SequencePooling",
+    "SinusoidalPositions",
     "SpeakerEmbedding",
     "TakePositions",
     "TransformerBlock",

@@ -36,12 +36,15 @@ class Architecture:
             configuration to those of the argument.
         tensors: Dict from the path of a layer or a variable of the encoder to the name of its tensors. A `*` stands
             for each item of a list. The name is a list if a layer holds several tensors side by side, and
-            `(name, layout)` if a variable is not stored unchanged. The layout may be a function of the encoder. The
-            path is a tuple if a tensor holds several variables, stacked on the first axis.
+            `(name, layout)` if a variable is not stored unchanged. The name and the layout may be functions of the
+            encoder. The path is a tuple if a tensor holds several variables, stacked on the first axis.
         preprocessor_class: Class. The preprocessor of its checkpoints. Defaults to `None`, for none.
         format: String. The format that writes its checkpoints. Defaults to `"huggingface"`.
         model_class: String. The class of the encoder in Transformers. Defaults to `""`.
         aliases: Tuple of other values of `model_type` that are read. Defaults to `()`.
+        part: `Architecture` of the same checkpoints, of which another encoder holds only a part of the weights, such as
+            the encoder of an encoder-decoder. It is loaded if the configuration names its `model_class`, or if the user
+            asks for its encoder. Defaults to `None`.
         prefix: String. Prefix of the names of the encoder's tensors in a model with a head. Defaults to `""`.
         heads: Dict from `TaskHead.name` of a task to its `Head`. If a head cannot be loaded, only the prefix of the
             names of its tensors. Defaults to `{}`.
@@ -69,6 +72,7 @@ class Architecture:
     format: str = "huggingface"
     model_class: str = ""
     aliases: tuple = ()
+    part: "Architecture | None" = None
     prefix: str = ""
     heads: dict = dataclasses.field(default_factory=dict)
     tied: dict = dataclasses.field(default_factory=dict)
@@ -180,12 +184,17 @@ def register_architecture(architecture):
     names = (architecture.model_type, *architecture.aliases)
     if taken := [name for name in names if name in _architectures]:
         raise ValueError(f"An architecture is already registered for this `model_type`. Received: {taken}")
-    if architecture.encoder_class in {known.encoder_class for known in _architectures.values()}:
+    if architecture.encoder_class in {known.encoder_class for known in _all_records()}:
         raise ValueError(
             f"An architecture is already registered for this encoder. Received: {architecture.encoder_class.__name__}"
         )
     _architectures.update(dict.fromkeys(names, architecture))
     return architecture
+
+
+def _all_records():
+    """Returns the registered architectures and their parts."""
+    return [*_architectures.values(), *(known.part for known in _architectures.values() if known.part is not None)]
 
 
 def is_for_keras_hub(config):
@@ -211,7 +220,8 @@ def architecture_of(config, source, default=None):
             f"The architecture of {source} is not supported. Expected one of {sorted(known)}, or of "
             f"{list(CONVERTED_BY_KERAS_HUB)}, which KerasHub converts. Received: {name!r}"
         )
-    return known[name]
+    found = known[name]
+    return found.part if found.part is not None and classes == [found.part.model_class] else found
 
 
 def architecture_for(encoder):
@@ -220,7 +230,7 @@ def architecture_for(encoder):
     Raises:
         CheckpointError: If there is none.
     """
-    known = {record.encoder_class: record for record in _architectures.values()}
+    known = {record.encoder_class: record for record in _all_records()}
     cls = type(encoder)
     if cls in known:
         return known[cls]
@@ -238,6 +248,7 @@ def entries_of(owner, tensors):
     entries = []
     for paths, names in tensors.items():
         names, layout = names if isinstance(names, tuple) else (names, SAME)
+        names = names(owner) if callable(names) else names
         layout = layout(owner) if callable(layout) else layout
         found = [_find(owner, path.split(".")) for path in ([paths] if isinstance(paths, str) else paths)]
         for owners in zip(*found, strict=True):

@@ -31,6 +31,8 @@ class Head:
         fixed: Dict of settings of which a head can be loaded and written only with one value, which is the original's
             default. Defaults to `{}`.
         written: Dict of further settings that a configuration with this head has. Defaults to `{}`.
+        own_table: String. The tensor that a language model's head has only if it does not share the token embeddings.
+            Its presence determines the argument `tied` of the task. Defaults to `None`, for other heads.
     """
 
     prefix: str | tuple
@@ -41,6 +43,7 @@ class Head:
     settings: tuple = ()
     fixed: dict = dataclasses.field(default_factory=dict)
     written: dict = dataclasses.field(default_factory=dict)
+    own_table: str | None = None
 
     def arguments_for(self, encoder):
         """Returns a dict of the arguments of a task over an encoder that the head determines."""
@@ -131,6 +134,8 @@ class FoundHead:
         if problems:
             raise CheckpointError("\n  ".join([f"The head of {self.source} cannot be loaded:", *problems]))
         fixed = self.head.arguments_for(encoder) | {name: value for name, value in found.items() if name != "dropout"}
+        if self.head.own_table is not None:
+            fixed["tied"] = self.head.own_table not in self.readers
         if self.head.labels in self.readers:  # If the tensor is missing, `load_into` reports it.
             count = self.readers[self.head.labels]().shape[0]
             problem, wanted = self.config.get("problem_type") or _problem_type(count), task.checkpoint_head
@@ -218,7 +223,7 @@ def find_head(architecture, name, config, readers, source):
     head = architecture.heads.get(name)
     if not isinstance(head, Head):
         return None
-    stems = [stem for names in head.tensors.values() for stem in ([names] if isinstance(names, str) else names)]
+    stems = [] if head.own_table else _stems(head)
     present = [any(f"{stem}{part}" in readers for part in ("", ".weight", ".bias")) for stem in stems]
     classes = config.get("architectures")
     if isinstance(classes, list) and classes:
@@ -230,6 +235,12 @@ def find_head(architecture, name, config, readers, source):
         return None
     own = {key: read for key, read in readers.items() if key.startswith(head.prefix)}
     return FoundHead(head, architecture.model_type, source, config, own)
+
+
+def _stems(head):
+    """Returns the names of the tensors of a head without `.weight` and `.bias`."""
+    names = [found[0] if isinstance(found, tuple) else found for found in head.tensors.values()]
+    return [stem for found in names for stem in ([found] if isinstance(found, str) else found)]
 
 
 def check_supported(architecture, name, readers, source):

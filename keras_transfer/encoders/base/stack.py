@@ -1,24 +1,11 @@
 """The base class of Transformer encoders: the functional model, layer groups, and decoding with a cache."""
 
-import inspect
-import types
-
 import keras
-from keras import ops
 
 from keras_transfer.encoders.base.encoder import Encoder
-from keras_transfer.layers.attention import AttentionBias, MultiHeadAttention, mask_bias
-from keras_transfer.layers.basic import Dropout
+from keras_transfer.encoders.base.running import StackLayers, embed, groups_of, run_blocks, step
+from keras_transfer.layers.attention import MultiHeadAttention
 from keras_transfer.layers.blocks import FeedForward, GatedFeedForward, TransformerBlock
-
-_EMBEDDINGS = (
-    "token_embedding",
-    "position_embedding",
-    "segment_embedding",
-    "embeddings_norm",
-    "embeddings_projection",
-    "block_inputs",
-)
 
 
 class TransformerStack(Encoder):
@@ -37,11 +24,14 @@ class TransformerStack(Encoder):
         embeddings_dropout: Float between 0 and 1. Dropout rate after the norm. Defaults to `0.0`.
         embeddings_projection: Layer, applied after the dropout. Defaults to `None`.
         block_inputs: Layer from the embeddings to a dict of keyword arguments for every block, such as
-            `RotaryPositions`, or a list of one layer for each block. `step` also passes it `start`. Defaults to `None`.
+            `RotaryPositions`, or a list of one layer for each block. `step` also passes it `start` and, if it takes it,
+            `num_keys`. Defaults to `None`.
         final_norm: Layer, applied after the last block. Defaults to `None`.
         pooler: Layer from the first token's vector to `pooled_output`. Defaults to `None`.
         segment_ids: Boolean. Whether `segment_ids` is an input. Otherwise every token is in segment 0. Defaults to
             `True`.
+        token_scale: Float. Factor of the token embeddings. Defaults to `None`, for no factor.
+        output_dropout: Float between 0 and 1. Dropout rate of the outputs. Defaults to `0.0`.
         dtype, **kwargs: See `Encoder`.
     """
 
@@ -59,34 +49,39 @@ class TransformerStack(Encoder):
         final_norm=None,
         pooler=None,
         segment_ids=True,
+        token_scale=None,
+        output_dropout=0.0,
         dtype=None,
         **kwargs,
     ):
-        layers = {name: layer for name, layer in locals().items() if name in (*_EMBEDDINGS, "final_norm", "pooler")}
-        layers["embeddings_dropout"] = Dropout(embeddings_dropout, dtype=dtype, name="embeddings_dropout")
+        layers = StackLayers(
+            token_embedding,
+            blocks,
+            position_embedding=position_embedding,
+            segment_embedding=segment_embedding,
+            embeddings_norm=embeddings_norm,
+            embeddings_dropout=embeddings_dropout,
+            embeddings_projection=embeddings_projection,
+            block_inputs=block_inputs,
+            final_norm=final_norm,
+            pooler=pooler,
+            token_scale=token_scale,
+            output_dropout=output_dropout,
+            dtype=dtype,
+        )
         names = ["token_ids", "padding_mask"]
         names += ["segment_ids"] if segment_embedding is not None and segment_ids else []
         inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
-        biases = {}
-        for kind in map(_mask_kind, blocks):
-            if kind not in biases:
-                name = f"attention_bias_{len(biases)}" if biases else "attention_bias"
-                biases[kind] = AttentionBias(causal=kind[0], window=kind[1], dtype=dtype, name=name)
-        parts = types.SimpleNamespace(**layers, blocks=list(blocks), attention_biases=biases)
-        outputs, hidden_states = _run_blocks(parts, _embed(parts, inputs), inputs["padding_mask"])
+        outputs, hidden_states = run_blocks(layers, embed(layers, inputs), inputs["padding_mask"])
         super().__init__(inputs, outputs, hidden_states, dtype=dtype, settings=settings, **kwargs)
-        for name, layer in layers.items():
-            setattr(self, name, layer)
-        self.blocks = parts.blocks
-        object.__setattr__(self, "attention_biases", biases)  # Keras does not track dicts whose keys are tuples.
+        for name, layer in vars(layers).items():
+            if name != "attention_biases":
+                setattr(self, name, layer)
+        # Keras does not track dicts whose keys are tuples.
+        object.__setattr__(self, "attention_biases", layers.attention_biases)
 
     def layer_groups(self):
-        layers = keras.tree.flatten([getattr(self, name) for name in _EMBEDDINGS])
-        embeddings = list({id(layer): layer for layer in layers if layer is not None}.values())
-        blocks = list({id(block): block for block in self.blocks}.values())
-        groups = [("embeddings", "embeddings", embeddings), *((block.name, "block", [block]) for block in blocks)]
-        groups += [] if self.final_norm is None else [("final_norm", "other", [self.final_norm])]
-        return groups + ([] if self.pooler is None else [("pooler", "pooler", [self.pooler])])
+        return groups_of(self)
 
     def block_for_first_token(self):
         """Returns the last block if a model that only reads `pooled_output` can use `first_token_only` with it.
@@ -121,7 +116,7 @@ class TransformerStack(Encoder):
         outputs, states = encoder.run_blocks(keras.random.normal((1, 3, 8)), np.ones((1, 3)), start=1)
         ```
         """
-        return _run_blocks(self, hidden, padding_mask, start)
+        return run_blocks(self, hidden, padding_mask, start)
 
     # === Decoding with a cache ===
 
@@ -169,70 +164,4 @@ class TransformerStack(Encoder):
         third, cache = encoder.step(np.array([[7]]), cache, start=2)
         ```
         """
-        for layer in keras.tree.flatten(self.block_inputs):
-            if layer is not None and "start" not in inspect.signature(layer.call).parameters:
-                raise ValueError(
-                    f"`{type(self).__name__}` cannot decode with a cache, because its `{type(layer).__name__}` needs "
-                    "all tokens at once. Call the encoder with whole texts instead. "
-                    f"Received: `step` with a cache of {len(cache)} blocks"
-                )
-        if padding_mask is None and not all(block.attention.causal for block in self.blocks):
-            raise ValueError(
-                "`padding_mask` is required unless all blocks are causal, because the cache also contains positions "
-                "without a token. Received: padding_mask=None"
-            )
-        x = _embed(self, {"token_ids": ops.convert_to_tensor(token_ids)}, start if first is None else start - first)
-        arguments = _block_arguments(self.block_inputs, self.blocks, x, start=start)
-        sizes = {"length": ops.shape(x)[1], "num_keys": ops.shape(cache[0]["attention"][0])[2], "start": start}
-        if first is not None:
-            real = ops.arange(sizes["num_keys"]) >= first[:, None]
-            padding_mask = real if padding_mask is None else ops.logical_and(real, ops.cast(padding_mask, "bool"))
-        biases, updated = {}, []
-        for block, block_cache, own in zip(self.blocks, cache, arguments):
-            kind = _mask_kind(block)
-            if kind not in biases:
-                biases[kind] = mask_bias(padding_mask, None, *kind, **sizes)
-            x, block_cache = block(x, attention_bias=biases[kind], cache=block_cache, cache_index=start, **own)
-            updated.append(block_cache)
-        return (x if self.final_norm is None else self.final_norm(x)), updated
-
-
-def _run_blocks(layers, x, padding_mask, start=0):
-    """Returns the outputs and hidden states of an encoder; `layers` has its layers as attributes."""
-    blocks, arguments = layers.blocks[start:], _block_arguments(layers.block_inputs, layers.blocks, x)[start:]
-    biases = {kind: layers.attention_biases[kind](padding_mask) for kind in dict.fromkeys(map(_mask_kind, blocks))}
-    hidden_states = [x]
-    for block, own in zip(blocks, arguments):
-        x = block(x, attention_bias=biases[_mask_kind(block)], **own)
-        hidden_states.append(x)
-    outputs = {"sequence_output": x if layers.final_norm is None else layers.final_norm(x)}
-    if layers.pooler is not None:
-        outputs["pooled_output"] = layers.pooler(outputs["sequence_output"][:, 0])
-    return outputs, hidden_states
-
-
-def _mask_kind(block):
-    return block.attention.causal, block.attention.window
-
-
-def _block_arguments(layers, blocks, x, **options):
-    """Returns the keyword arguments of each block. A layer that serves several blocks is called once."""
-    layers = layers if isinstance(layers, list) else [layers] * len(blocks)
-    results = {}
-    for layer in layers:
-        if id(layer) not in results:
-            results[id(layer)] = {} if layer is None else layer(x, **options)
-    return [results[id(layer)] for layer in layers]
-
-
-def _embed(layers, inputs, start=0):
-    """Returns the embeddings of tokens from position `start` on; `layers` has them as attributes."""
-    x = layers.token_embedding(inputs["token_ids"])
-    if layers.position_embedding is not None:
-        x = x + layers.position_embedding(x, start=start)
-    if layers.segment_embedding is not None:
-        segment_ids = inputs["segment_ids"] if "segment_ids" in inputs else ops.zeros_like(inputs["token_ids"])
-        x = x + layers.segment_embedding(segment_ids)
-    for layer in (layers.embeddings_norm, layers.embeddings_dropout, layers.embeddings_projection):
-        x = x if layer is None else layer(x)
-    return x
+        return step(self, token_ids, cache, start, padding_mask, first)

@@ -31,22 +31,27 @@ def by_distance(x):
 class RelativePositionBias(keras.layers.Layer):
     """Learned biases of the attention scores for the distance between two tokens, in buckets (Raffel et al. 2020).
 
-    Half of the buckets are for keys before the query, half for those after it. In each half, the nearest distances have
-    a bucket each, and further buckets grow logarithmically up to `max_distance`. All distances from `max_distance` on
-    share the last bucket.
+    Half of the buckets are for keys before the query, half for those after it, or all of them for keys before it. The
+    nearest distances have a bucket each, and further buckets grow logarithmically up to `max_distance`. All distances
+    from `max_distance` on share the last bucket.
 
     Args:
         num_heads: Integer. Number of attention heads.
         num_buckets: Integer, a multiple of 4. Number of buckets. Defaults to `32`.
         max_distance: Integer. The smallest distance of the last bucket. Defaults to `128`.
         initializer: Initializer of the table. Defaults to `"glorot_uniform"`.
+        bidirectional: Boolean. Whether half of the buckets are for keys after the query. Otherwise, these share the
+            bucket of the query itself, since causal attention does not see them. Defaults to `True`.
 
     Call arguments:
         inputs: Tensor of shape `[batch, length, dim]`. Only its length is read.
+        start: Integer or integer tensor. Position of the first query when decoding with a cache. Defaults to `None`,
+            for queries and keys of the same tokens.
+        num_keys: Integer. Number of keys in the cache. Required with `start`.
 
     Returns:
         A dict with the key `relative_positions`, the keyword argument of `MultiHeadAttention`: a tensor of shape
-        `[1, num_heads, length, length]`.
+        `[1, num_heads, length, length]`, or `[1, num_heads, length, num_keys]` with `start`.
 
     Raises:
         ValueError: If `num_buckets` is not a positive multiple of 4.
@@ -61,7 +66,16 @@ class RelativePositionBias(keras.layers.Layer):
     Source: https://arxiv.org/abs/1910.10683, section 2.1
     """
 
-    def __init__(self, num_heads, *, num_buckets=32, max_distance=128, initializer="glorot_uniform", **kwargs):
+    def __init__(
+        self,
+        num_heads,
+        *,
+        num_buckets=32,
+        max_distance=128,
+        initializer="glorot_uniform",
+        bidirectional=True,
+        **kwargs,
+    ):
         super().__init__(**kwargs)
         if num_buckets < 4 or num_buckets % 4:
             raise ValueError(f"`num_buckets` must be a positive multiple of 4. Received: num_buckets={num_buckets}")
@@ -69,30 +83,40 @@ class RelativePositionBias(keras.layers.Layer):
         self.num_buckets = num_buckets
         self.max_distance = max_distance
         self.initializer = keras.initializers.get(initializer)
+        self.bidirectional = bidirectional
 
     def build(self, input_shape):
         shape = (self.num_buckets, self.num_heads)
         self.embeddings = self.add_weight(name="embeddings", shape=shape, initializer=self.initializer)
 
-    def call(self, inputs):
+    def call(self, inputs, start=None, num_keys=None):
         length = ops.shape(inputs)[1]
-        distance = length - ops.arange(2 * length)
-        nearest = ops.minimum(ops.abs(distance), self.max_distance)
-        bucket = ops.take(self._buckets(), nearest) + ops.where(distance < 0, self.num_buckets // 2, 0)
-        values = ops.take(ops.cast(self.embeddings, self.compute_dtype), bucket, axis=0)
-        values = ops.broadcast_to(ops.transpose(values)[:, None], (self.num_heads, length, 2 * length))
+        if start is not None:
+            values = self._values((ops.arange(length) + start)[:, None] - ops.arange(num_keys))
+            return {"relative_positions": ops.transpose(values, (2, 0, 1))[None]}
+        values = ops.transpose(self._values(length - ops.arange(2 * length)))
+        values = ops.broadcast_to(values[:, None], (self.num_heads, length, 2 * length))
         return {"relative_positions": by_distance(values[None])}
+
+    def _values(self, distance):
+        """Returns the biases `[..., num_heads]` of distances back from a query to a key."""
+        nearest = ops.abs(distance) if self.bidirectional else ops.maximum(distance, 0)
+        bucket = ops.take(self._buckets(), ops.minimum(nearest, self.max_distance))
+        if self.bidirectional:
+            bucket = bucket + ops.where(distance < 0, self.num_buckets // 2, 0)
+        return ops.take(ops.cast(self.embeddings, self.compute_dtype), bucket, axis=0)
 
     def _buckets(self):
         """Returns the bucket of each distance from 0 to `max_distance`, as an array."""
-        half, exact = self.num_buckets // 2, self.num_buckets // 4
+        count = self.num_buckets // 2 if self.bidirectional else self.num_buckets
+        exact = count // 2
         distance = np.arange(self.max_distance + 1)
         # In float32, as in the original, because the result is truncated.
         ratio = np.log(np.maximum(distance, exact).astype("float32") / exact) / math.log(self.max_distance / exact)
-        far = exact + (ratio * (half - exact)).astype("int32")
-        return np.where(distance < exact, distance, np.minimum(far, half - 1)).astype("int32")
+        far = exact + (ratio * (count - exact)).astype("int32")
+        return np.where(distance < exact, distance, np.minimum(far, count - 1)).astype("int32")
 
-    def compute_output_spec(self, inputs):
+    def compute_output_spec(self, inputs, start=None, num_keys=None):
         length = inputs.shape[1]
         return {"relative_positions": keras.KerasTensor((1, self.num_heads, length, length), self.compute_dtype)}
 
@@ -103,6 +127,7 @@ class RelativePositionBias(keras.layers.Layer):
             "num_buckets": self.num_buckets,
             "max_distance": self.max_distance,
             "initializer": keras.initializers.serialize(self.initializer),
+            "bidirectional": self.bidirectional,
         }
 
 

@@ -209,7 +209,12 @@ class TransformerBlock(keras.layers.Layer):
             return attend("attention", x, attention_bias=attention_bias, **own, **options)
 
         def cross_attention(x):
-            return attend("cross_attention", x, **others)
+            if "cross_attention" not in cache:
+                return attend("cross_attention", x, **others)
+            # Sequences that share a context, such as those of a beam search, are further queries of its only row.
+            rows = ops.shape(cache["cross_attention"][0])[0]
+            found = attend("cross_attention", ops.reshape(x, (rows, -1, x.shape[-1])), **others)
+            return ops.reshape(found, (-1, length, x.shape[-1]))
 
         def feed_forward(x):
             h = ops.reshape(x, (-1, x.shape[-1]))  # a plain matmul, which TensorFlow fuses with bias and activation
@@ -235,7 +240,7 @@ class TransformerBlock(keras.layers.Layer):
     def empty_cache(self, batch_size, length, context=None):
         """Returns an empty cache with room for `length` tokens, and with the keys of `context`, if any."""
         cache = {"attention": self.attention.empty_cache(batch_size, length)}
-        if self.cross_attention is not None:
+        if context is not None:
             cache["cross_attention"] = self.cross_attention.context_cache(context)
         return cache
 

@@ -1,6 +1,7 @@
 """Embeddings that are more than a table look-up."""
 
 import keras
+import numpy as np
 from keras import ops
 
 
@@ -61,11 +62,7 @@ class PositionEmbedding(keras.layers.Layer):
 
     def check_length(self, length, start=0):
         """Raises a `ValueError` if the table has no row for a position of sequences of `length` after `start`."""
-        if length is not None and start + length > self.max_sequence_length:
-            raise ValueError(
-                f"Sequences must have at most {self.max_sequence_length} tokens, the size of the position table. "
-                f"Truncate them with `sequence_length` of the preprocessor. Received: {start + length} tokens"
-            )
+        _check_length(length, start, self.max_sequence_length)
 
     def compute_output_shape(self, input_shape):
         self.check_length(input_shape[1])
@@ -78,6 +75,65 @@ class PositionEmbedding(keras.layers.Layer):
             "initializer": keras.initializers.serialize(self.initializer),
             "offset": self.offset,
         }
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class SinusoidalPositions(keras.layers.Layer):
+    """Fixed absolute positions: sines in the first half of a vector and cosines in the second (Vaswani et al. 2017).
+
+    Args:
+        max_sequence_length: Integer. Number of positions, which is the length of the longest sequence.
+
+    Call arguments:
+        inputs, start: See `PositionEmbedding`. Positions below 0 are padding.
+
+    Returns:
+        A tensor of shape `[1 or batch, length, dim]`, to be added to the token embeddings.
+
+    Raises:
+        ValueError: If the sequence is longer than `max_sequence_length`.
+
+    Example:
+    ```python
+    tokens = keras.random.normal((2, 5, 8))
+    tokens + keras_transfer.layers.SinusoidalPositions(max_sequence_length=16)(tokens)
+    ```
+
+    Source: https://arxiv.org/abs/1706.03762, section 3.5
+    """
+
+    def __init__(self, max_sequence_length, **kwargs):
+        super().__init__(**kwargs)
+        self.max_sequence_length = max_sequence_length
+
+    def call(self, inputs, start=0):
+        if isinstance(start, int):
+            _check_length(inputs.shape[1], start, self.max_sequence_length)
+        dim = inputs.shape[-1]
+        positions = ops.cast(
+            ops.expand_dims(ops.convert_to_tensor(start), -1) + ops.arange(ops.shape(inputs)[1]), "float32"
+        )
+        positions = ops.reshape(positions, (-1, ops.shape(inputs)[1], 1))
+        frequencies = np.power(10000.0, -np.arange(0, dim, 2) / dim)
+        angles = positions * ops.convert_to_tensor(frequencies, "float32")
+        waves = ops.concatenate([ops.sin(angles), ops.cos(angles)[..., : dim // 2]], axis=-1)
+        return ops.cast(waves, self.compute_dtype)
+
+    def compute_output_shape(self, input_shape):
+        _check_length(input_shape[1], 0, self.max_sequence_length)
+        return (1, *input_shape[1:])
+
+    def get_config(self):
+        return {**super().get_config(), "max_sequence_length": self.max_sequence_length}
+
+
+def _check_length(length, start, most):
+    """Raises a `ValueError` if there is no position for sequences of `length` after `start`."""
+    if length is not None and start + length > most:
+        raise ValueError(
+            f"Sequences must have at most {most} tokens, the size of the position table. Truncate them with "
+            f"`sequence_length` of the preprocessor. Received: {start + length} tokens"
+        )
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

@@ -13,6 +13,7 @@ class OutputEmbeddings(keras.layers.Layer):
     Args:
         token_embedding: `keras.layers.Embedding`. The layer from token ids to vectors.
         use_bias: Boolean. Whether each token has a bias of its own. Defaults to `False`.
+        scale: Float. Factor of the vectors (T5). Defaults to `None`, for no factor.
 
     Call arguments:
         inputs: Tensor of shape `[..., dim]`.
@@ -30,8 +31,9 @@ class OutputEmbeddings(keras.layers.Layer):
     Source: https://arxiv.org/abs/1608.05859
     """
 
-    def __init__(self, token_embedding, *, use_bias=False, **kwargs):
+    def __init__(self, token_embedding, *, use_bias=False, scale=None, **kwargs):
         super().__init__(**kwargs)
+        self.scale = scale
         object.__setattr__(self, "token_embedding", token_embedding)  # Keras must not track its weights here.
         self.use_bias = use_bias
 
@@ -43,6 +45,7 @@ class OutputEmbeddings(keras.layers.Layer):
     def call(self, inputs):
         rows = ops.shape(inputs)[:-1]
         x = ops.reshape(ops.cast(inputs, self.compute_dtype), (-1, inputs.shape[-1]))
+        x = x if self.scale is None else x * self.scale
         table = ops.cast(self.token_embedding.embeddings, self.compute_dtype)
         logits = ops.cast(ops.matmul(x, ops.transpose(table)), "float32")
         logits = logits + ops.cast(self.bias, "float32") if self.use_bias else logits
@@ -56,6 +59,7 @@ class OutputEmbeddings(keras.layers.Layer):
             **super().get_config(),
             "token_embedding": keras.saving.serialize_keras_object(self.token_embedding),
             "use_bias": self.use_bias,
+            "scale": self.scale,
         }
 
     @classmethod

@@ -1,0 +1,1 @@
+"""Records of the encoder-decoders, one family a file."""

@@ -1,0 +1,112 @@
+"""The checkpoints of BART (Lewis et al. 2020), mBART, Pegasus and Marian."""
+
+from keras_transfer.checkpoints.base import (
+    ACTIVATIONS,
+    Architecture,
+    CheckpointError,
+    Head,
+    Layout,
+    register_architecture,
+)
+from keras_transfer.encoders.sequence_to_sequence import Bart, Marian, MBart, Pegasus
+from keras_transfer.text.preprocessors import TokenPreprocessor
+
+_SETTINGS = (
+    ("vocabulary_size", "vocab_size", int),
+    ("num_layers", "encoder_layers", int),
+    ("num_heads", "encoder_attention_heads", int),
+    ("hidden_dim", "d_model", int),
+    ("intermediate_dim", "encoder_ffn_dim", int),
+    ("num_decoder_layers", "decoder_layers", int),
+    ("num_decoder_heads", "decoder_attention_heads", int),
+    ("decoder_intermediate_dim", "decoder_ffn_dim", int),
+    ("dropout", "dropout", 0.1),
+    ("max_sequence_length", "max_position_embeddings", 1024),
+    ("attention_dropout", "attention_dropout", 0.0),
+    ("activation_dropout", "activation_dropout", 0.0),
+    ("activation", "activation_function", "gelu", ACTIVATIONS),
+    ("scale_embedding", "scale_embedding", False),
+    ("initializer_range", "init_std", 0.02),
+)
+_TIED = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight")
+_BIAS = Layout(lambda tensor: tensor[0], lambda array: array[None])
+
+
+def _half(half):
+    """Returns the table of the encoder or the decoder."""
+
+    def attention(ours, theirs):
+        parts = {"query_key_value": "qkv", "query": "q", "key_value": "kv"}
+        return {
+            **{
+                f"{half}.blocks.*.{ours}.{name}": [f"{half}.layers.*.{theirs}.{part}_proj" for part in letters]
+                for name, letters in parts.items()
+            },
+            f"{half}.blocks.*.{ours}.output_dense": f"{half}.layers.*.{theirs}.out_proj",
+            f"{half}.blocks.*.{ours}_norm": f"{half}.layers.*.{theirs}_layer_norm",
+        }
+
+    return {
+        f"{half}.position_embedding": f"{half}.embed_positions",
+        f"{half}.embeddings_norm": f"{half}.layernorm_embedding",
+        **attention("attention", "self_attn"),
+        **attention("cross_attention", "encoder_attn"),
+        f"{half}.blocks.*.feed_forward.inner": f"{half}.layers.*.fc1",
+        f"{half}.blocks.*.feed_forward.outer": f"{half}.layers.*.fc2",
+        f"{half}.blocks.*.feed_forward_norm": f"{half}.layers.*.final_layer_norm",
+        f"{half}.final_norm": f"{half}.layer_norm",
+    }
+
+
+def _record(model_type, encoder_class, model_class, head_class="ForConditionalGeneration", **options):
+    """Registers the record of one of these models, given its names."""
+    layout = encoder_class.layout
+    return register_architecture(
+        Architecture(
+            model_type=model_type,
+            encoder_class=encoder_class,
+            settings=_SETTINGS,
+            tensors={"token_embedding": "shared", **_half("encoder"), **_half("decoder")},
+            preprocessor_class=TokenPreprocessor,
+            model_class=model_class,
+            prefix="model.",
+            heads={
+                "seq2seq": Head(
+                    ("lm_head.", "final_logits_bias"),
+                    (head_class,),
+                    tensors={"logits.bias": ("final_logits_bias", _BIAS)},
+                ),
+                "classifier": "classification_head.",
+                "span": "qa_outputs.",
+            },
+            tied=dict.fromkeys(_TIED, "shared.weight"),
+            ignored=() if layout["positions"] == "learned" else (r"embed_positions\.weight$",),
+            fixed={
+                "is_decoder": False,
+                "tie_word_embeddings": True,
+                "normalize_before": layout["norm"] == "pre",
+                "add_final_layer_norm": layout["norm"] == "pre",
+                "normalize_embedding": layout["embeddings_norm"],
+                "static_position_embeddings": layout["positions"] == "sinusoidal",
+            },
+            **options,
+        )
+    )
+
+
+def _read_marian(found, config):
+    sizes = {"vocab_size": config["vocab_size"], "decoder_vocab_size": config.get("decoder_vocab_size")}
+    if sizes["decoder_vocab_size"] not in (None, sizes["vocab_size"]) or not config.get(
+        "share_encoder_decoder_embeddings", True
+    ):
+        raise CheckpointError(
+            "A Marian model must have one vocabulary for both languages, with shared embeddings. Received: "
+            f"{sizes}, share_encoder_decoder_embeddings={config.get('share_encoder_decoder_embeddings', True)}"
+        )
+    return found
+
+
+BART = _record("bart", Bart, "BartModel")
+MBART = _record("mbart", MBart, "MBartModel")
+PEGASUS = _record("pegasus", Pegasus, "PegasusModel")
+MARIAN = _record("marian", Marian, "MarianModel", "MTModel", read=_read_marian)

@@ -1,0 +1,251 @@
+"""BART (Lewis et al. 2020) and the encoder-decoders that differ from it in norms and positions."""
+
+import keras
+
+from keras_transfer.encoders.base import TransformerStack, constructor_settings
+from keras_transfer.encoders.sequence_to_sequence.encoder_decoder import EncoderDecoder
+from keras_transfer.layers.attention import MultiHeadAttention
+from keras_transfer.layers.basic import LayerNormalization
+from keras_transfer.layers.blocks import FeedForward, TransformerBlock
+from keras_transfer.layers.embeddings import PositionEmbedding, SinusoidalPositions
+
+_EPSILON = 1e-5
+_OF_DECODER = ("num_decoder_layers", "num_decoder_heads", "decoder_intermediate_dim")
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class BartEncoder(TransformerStack):
+    """BART's encoder: token and position embeddings with a norm, and Transformer blocks.
+
+    The first two rows of the position table are unused, as in RoBERTa.
+
+    Args:
+        vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim: Integers. Sizes.
+        dropout: Float between 0 and 1. Dropout rate of the embeddings and the residuals. Defaults to `0.1`.
+        max_sequence_length: Integer. Number of positions. Defaults to `1024`.
+        attention_dropout: Float between 0 and 1. Dropout rate of the attention weights. Defaults to `0.0`.
+        activation_dropout: Float between 0 and 1. Dropout rate within the feed-forward networks. Defaults to `0.0`.
+        activation: String or callable. Activation of the feed-forward networks. Defaults to `"gelu"`.
+        scale_embedding: Boolean. Whether the token embeddings are multiplied by the root of `hidden_dim`. Defaults to
+            `False`.
+        initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
+        norm: String, `"post"` as in BART, or `"pre"` with a norm after the last block. Defaults to `"post"`.
+        positions: String, `"learned"` as in BART, or `"sinusoidal"`. Defaults to `"learned"`.
+        embeddings_norm: Boolean. Whether there is a norm after the embeddings. Defaults to `True`.
+        dtype, **kwargs: See `Encoder`.
+
+    Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
+
+    Outputs: Dict of `sequence_output` `[batch, length, hidden_dim]`.
+
+    Example:
+    ```python
+    encoder = keras_transfer.encoders.BartEncoder(50, num_layers=2, num_heads=2, hidden_dim=8, intermediate_dim=16)
+    encoder({"token_ids": np.array([[0, 6, 2]]), "padding_mask": np.ones((1, 3), "int32")})["sequence_output"]
+    ```
+
+    Source: https://arxiv.org/abs/1910.13461
+    """
+
+    def __init__(
+        self,
+        vocabulary_size,
+        *,
+        num_layers,
+        num_heads,
+        hidden_dim,
+        intermediate_dim,
+        dropout=0.1,
+        max_sequence_length=1024,
+        attention_dropout=0.0,
+        activation_dropout=0.0,
+        activation="gelu",
+        scale_embedding=False,
+        initializer_range=0.02,
+        norm="post",
+        positions="learned",
+        embeddings_norm=True,
+        dtype=None,
+        **kwargs,
+    ):
+        settings = constructor_settings(locals())
+        initializer = keras.initializers.RandomNormal(stddev=initializer_range)
+        table = keras.layers.Embedding(vocabulary_size, hidden_dim, initializer, dtype=dtype, name="token_embedding")
+        super().__init__(settings, table, **_layers(settings, dtype), dtype=dtype, **kwargs)
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class Bart(EncoderDecoder):
+    """BART: the encoder, and a decoder with the same token embeddings.
+
+    Args:
+        num_decoder_layers: Integer. Number of blocks of the decoder. Defaults to `None`, the same as `num_layers`.
+        num_decoder_heads: Integer. Number of heads of the decoder. Defaults to `None`, the same as `num_heads`.
+        decoder_intermediate_dim: Integer. Width of the feed-forward networks of the decoder. Defaults to `None`, the
+            same as `intermediate_dim`.
+        vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim, dropout, max_sequence_length,
+            attention_dropout, activation_dropout, activation, scale_embedding, initializer_range, dtype, **kwargs: See
+            `BartEncoder`.
+
+    Inputs, Outputs: See `EncoderDecoder`.
+
+    Example:
+    ```python
+    model = keras_transfer.encoders.Bart(50, num_layers=2, num_heads=2, hidden_dim=8, intermediate_dim=16)
+    ids = {"token_ids": np.array([[0, 6, 2]]), "decoder_token_ids": np.array([[2, 0, 7]])}
+    model({**ids, **{name.replace("token_ids", "padding_mask"): np.ones_like(value) for name, value in ids.items()}})
+    ```
+
+    Source: https://arxiv.org/abs/1910.13461
+    """
+
+    layout = {"norm": "post", "positions": "learned", "embeddings_norm": True}
+    output_bias = True
+
+    def __init__(
+        self,
+        vocabulary_size,
+        *,
+        num_layers,
+        num_heads,
+        hidden_dim,
+        intermediate_dim,
+        num_decoder_layers=None,
+        num_decoder_heads=None,
+        decoder_intermediate_dim=None,
+        dropout=0.1,
+        max_sequence_length=1024,
+        attention_dropout=0.0,
+        activation_dropout=0.0,
+        activation="gelu",
+        scale_embedding=False,
+        initializer_range=0.02,
+        dtype=None,
+        **kwargs,
+    ):
+        num_decoder_layers = num_layers if num_decoder_layers is None else num_decoder_layers
+        num_decoder_heads = num_heads if num_decoder_heads is None else num_decoder_heads
+        decoder_intermediate_dim = intermediate_dim if decoder_intermediate_dim is None else decoder_intermediate_dim
+        settings = constructor_settings(locals())
+        own = {name: value for name, value in settings.items() if name not in _OF_DECODER} | self.layout
+        encoder = BartEncoder(**own, dtype=dtype, name="encoder")
+        sizes = dict(zip(("num_layers", "num_heads", "intermediate_dim"), map(settings.get, _OF_DECODER)))
+        super().__init__(settings, encoder, _layers({**own, **sizes}, dtype, decoder=True), dtype=dtype, **kwargs)
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class MBart(Bart):
+    """mBART: BART with pre-norm blocks and a norm after each half, for many languages (Liu et al. 2020).
+
+    Args:
+        vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim, **kwargs: See `Bart`.
+
+    Example:
+    ```python
+    model = keras_transfer.encoders.MBart(50, num_layers=2, num_heads=2, hidden_dim=8, intermediate_dim=16)
+    model.encode_context({"token_ids": np.array([[6, 2, 7]]), "padding_mask": np.ones((1, 3), "int32")})
+    ```
+
+    Source: https://arxiv.org/abs/2001.08210
+    """
+
+    layout = {"norm": "pre", "positions": "learned", "embeddings_norm": True}
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class Pegasus(Bart):
+    """Pegasus: pre-norm blocks, sinusoidal positions, no norm after the embeddings (Zhang et al. 2020).
+
+    Args:
+        vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim, **kwargs: See `Bart`.
+
+    Example:
+    ```python
+    model = keras_transfer.encoders.Pegasus(50, num_layers=2, num_heads=2, hidden_dim=8, intermediate_dim=16)
+    model.encode_context({"token_ids": np.array([[6, 7, 1]]), "padding_mask": np.ones((1, 3), "int32")})
+    ```
+
+    Source: https://arxiv.org/abs/1912.08777
+    """
+
+    layout = {"norm": "pre", "positions": "sinusoidal", "embeddings_norm": False}
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class Marian(Bart):
+    """Marian's Transformer for translation: sinusoidal positions, no norm after the embeddings.
+
+    Args:
+        vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim, **kwargs: See `Bart`.
+
+    Example:
+    ```python
+    model = keras_transfer.encoders.Marian(50, num_layers=2, num_heads=2, hidden_dim=8, intermediate_dim=16)
+    model.encode_context({"token_ids": np.array([[6, 7, 0]]), "padding_mask": np.ones((1, 3), "int32")})
+    ```
+
+    Source: https://arxiv.org/abs/1804.00344
+    """
+
+    layout = {"norm": "post", "positions": "sinusoidal", "embeddings_norm": False}
+
+
+def _layers(settings, dtype, decoder=False):
+    """Returns the layers of the encoder or the decoder as arguments of `TransformerStack`, without token embeddings.
+
+    Args:
+        settings: Dict of the arguments of `BartEncoder`, with the sizes of the half.
+        dtype: Dtype or policy.
+        decoder: Boolean. Whether the layers are the decoder's. Defaults to `False`.
+    """
+    prefix, dropout = "decoder_" if decoder else "", settings["dropout"]
+    initializer = keras.initializers.RandomNormal(stddev=settings["initializer_range"])
+    shared = {"kernel_initializer": initializer, "dtype": dtype}
+    attention = {"dropout": settings["attention_dropout"], **shared}
+
+    def norm(name):
+        return LayerNormalization(epsilon=_EPSILON, dtype=dtype, name=f"{prefix}{name}")
+
+    blocks = [
+        TransformerBlock(
+            MultiHeadAttention(settings["num_heads"], causal=decoder, name="attention", **attention),
+            FeedForward(
+                settings["intermediate_dim"],
+                settings["activation"],
+                dropout=settings["activation_dropout"],
+                name="feed_forward",
+                **shared,
+            ),
+            norm=settings["norm"],
+            cross_attention=MultiHeadAttention(
+                settings["num_heads"], cross_attention=True, name="cross_attention", **attention
+            )
+            if decoder
+            else None,
+            dropout=dropout,
+            layer_norm_epsilon=_EPSILON,
+            dtype=dtype,
+            name=f"{prefix}block_{i}",
+        )
+        for i in range(settings["num_layers"])
+    ]
+    if settings["positions"] == "learned":
+        positions = PositionEmbedding(
+            settings["max_sequence_length"],
+            initializer=initializer.clone(),
+            offset=2,
+            dtype=dtype,
+            name=f"{prefix}position_embedding",
+        )
+    else:
+        positions = SinusoidalPositions(
+            settings["max_sequence_length"], dtype=dtype, name=f"{prefix}position_embedding"
+        )
+    return {
+        "blocks": blocks,
+        "position_embedding": positions,
+        "token_scale": settings["hidden_dim"] ** 0.5 if settings["scale_embedding"] else None,
+        "embeddings_norm": norm("embeddings_norm") if settings["embeddings_norm"] else None,
+        "embeddings_dropout": dropout,
+        "final_norm": norm("final_norm") if settings["norm"] == "pre" else None,
+    }

@@ -1,0 +1,200 @@
+"""T5: an encoder-decoder with relative positions for texts in, texts out (Raffel et al. 2020)."""
+
+import keras
+
+from keras_transfer.encoders.base import TransformerStack, constructor_settings
+from keras_transfer.encoders.sequence_to_sequence.encoder_decoder import EncoderDecoder
+from keras_transfer.layers.attention import MultiHeadAttention, RelativePositionBias
+from keras_transfer.layers.blocks import FeedForward, GatedFeedForward, TransformerBlock
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class T5Encoder(TransformerStack):
+    """T5's encoder: token embeddings, pre-norm blocks with RMS norms and shared relative position biases, a final norm.
+
+    There are no biases, no absolute positions, and the scores of attention are not scaled.
+
+    Args:
+        vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim: Integers. Sizes.
+        head_dim: Integer. Width of a head of attention. Defaults to `64`.
+        gated: Boolean. Whether the feed-forward networks are gated, as in T5 1.1, FLAN-T5 and mT5. Defaults to `False`.
+        activation: String or callable. Activation of the feed-forward networks. Defaults to `"relu"`.
+        dropout: Float between 0 and 1. All dropout rates. Defaults to `0.1`.
+        num_buckets: Integer. Number of buckets of relative positions. Defaults to `32`.
+        max_distance: Integer. The smallest distance of the last bucket. Defaults to `128`.
+        layer_norm_epsilon: Float. Defaults to `1e-6`.
+        initializer_factor: Float. Factor of the initial weights. Defaults to `1.0`.
+        dtype, **kwargs: See `Encoder`.
+
+    Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
+
+    Outputs: Dict of `sequence_output` `[batch, length, hidden_dim]`.
+
+    Example:
+    ```python
+    encoder = keras_transfer.encoders.T5Encoder(50, num_layers=2, num_heads=2, hidden_dim=8, intermediate_dim=16)
+    encoder({"token_ids": np.array([[5, 6, 1]]), "padding_mask": np.ones((1, 3), "int32")})["sequence_output"]
+    ```
+
+    Source: https://arxiv.org/abs/1910.10683
+    """
+
+    def __init__(
+        self,
+        vocabulary_size,
+        *,
+        num_layers,
+        num_heads,
+        hidden_dim,
+        intermediate_dim,
+        head_dim=64,
+        gated=False,
+        activation="relu",
+        dropout=0.1,
+        num_buckets=32,
+        max_distance=128,
+        layer_norm_epsilon=1e-6,
+        initializer_factor=1.0,
+        dtype=None,
+        **kwargs,
+    ):
+        settings = constructor_settings(locals())
+        table = keras.layers.Embedding(
+            vocabulary_size,
+            hidden_dim,
+            keras.initializers.RandomNormal(stddev=initializer_factor),
+            dtype=dtype,
+            name="token_embedding",
+        )
+        layers = _layers(num_layers, settings, dtype)
+        super().__init__(settings, table, **layers, dtype=dtype, **kwargs)
+        _scale_queries(self.blocks, head_dim)
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class T5(EncoderDecoder):
+    """T5: the encoder, and a decoder with the same token embeddings.
+
+    Args:
+        num_decoder_layers: Integer. Number of blocks of the decoder. Defaults to `None`, the same as `num_layers`.
+        scale_outputs: Boolean. Whether the decoder's vectors are multiplied by `hidden_dim ** -0.5` before the token
+            embeddings turn them into logits, as in the first T5. Defaults to `True`.
+        vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim, head_dim, gated, activation, dropout,
+            num_buckets, max_distance, layer_norm_epsilon, initializer_factor, dtype, **kwargs: See `T5Encoder`.
+
+    Inputs, Outputs: See `EncoderDecoder`.
+
+    Example:
+    ```python
+    model = keras_transfer.encoders.T5(50, num_layers=2, num_heads=2, hidden_dim=8, intermediate_dim=16)
+    ids = {"token_ids": np.array([[5, 6, 1]]), "decoder_token_ids": np.array([[0, 7]])}
+    model({**ids, **{name.replace("token_ids", "padding_mask"): np.ones_like(value) for name, value in ids.items()}})
+    ```
+
+    Source: https://arxiv.org/abs/1910.10683
+    """
+
+    def __init__(
+        self,
+        vocabulary_size,
+        *,
+        num_layers,
+        num_heads,
+        hidden_dim,
+        intermediate_dim,
+        head_dim=64,
+        num_decoder_layers=None,
+        gated=False,
+        activation="relu",
+        dropout=0.1,
+        num_buckets=32,
+        max_distance=128,
+        layer_norm_epsilon=1e-6,
+        initializer_factor=1.0,
+        scale_outputs=True,
+        dtype=None,
+        **kwargs,
+    ):
+        num_decoder_layers = num_layers if num_decoder_layers is None else num_decoder_layers
+        settings = constructor_settings(locals())
+        own = {name: value for name, value in settings.items() if name not in ("num_decoder_layers", "scale_outputs")}
+        encoder = T5Encoder(**own, dtype=dtype, name="encoder")
+        layers = _layers(num_decoder_layers, settings, dtype, decoder=True)
+        super().__init__(settings, encoder, layers, dtype=dtype, **kwargs)
+        _scale_queries(self.decoder.blocks, head_dim)
+
+    @property
+    def output_scale(self):
+        """Float or None. Factor of the vectors that the token embeddings turn into logits."""
+        return self.hidden_dim**-0.5 if self.scale_outputs else None
+
+
+def _layers(count, settings, dtype, decoder=False):
+    """Returns the layers of the encoder or the decoder as arguments of `TransformerStack`, without token embeddings."""
+    prefix, dropout, epsilon = "decoder_" if decoder else "", settings["dropout"], settings["layer_norm_epsilon"]
+    scale = settings["initializer_factor"] ** 2
+    normal = keras.initializers.VarianceScaling(scale, "fan_in", "untruncated_normal")
+    feed_forward = GatedFeedForward if settings["gated"] else FeedForward
+
+    def attention(name, **options):
+        return MultiHeadAttention(
+            settings["num_heads"],
+            head_dim=settings["head_dim"],
+            use_bias=False,
+            scale=1.0,
+            dropout=dropout,
+            kernel_initializer=normal,
+            dtype=dtype,
+            name=name,
+            **options,
+        )
+
+    blocks = [
+        TransformerBlock(
+            attention("attention", causal=decoder),
+            feed_forward(
+                settings["intermediate_dim"],
+                settings["activation"],
+                use_bias=False,
+                dropout=dropout,
+                kernel_initializer=normal,
+                dtype=dtype,
+                name="feed_forward",
+            ),
+            norm="pre",
+            normalization="rms",
+            cross_attention=attention("cross_attention", cross_attention=True) if decoder else None,
+            dropout=dropout,
+            layer_norm_epsilon=epsilon,
+            dtype=dtype,
+            name=f"{prefix}block_{i}",
+        )
+        for i in range(count)
+    ]
+    return {
+        "blocks": blocks,
+        "block_inputs": RelativePositionBias(
+            settings["num_heads"],
+            num_buckets=settings["num_buckets"],
+            max_distance=settings["max_distance"],
+            initializer=keras.initializers.RandomNormal(stddev=(scale / settings["hidden_dim"]) ** 0.5),
+            bidirectional=not decoder,
+            dtype=dtype,
+            name=f"{prefix}relative_positions",
+        ),
+        "embeddings_dropout": dropout,
+        "final_norm": keras.layers.RMSNormalization(epsilon=epsilon, dtype=dtype, name=f"{prefix}final_norm"),
+        "output_dropout": dropout,
+    }
+
+
+def _scale_queries(blocks, head_dim):
+    """Makes the initial queries smaller by the root of `head_dim`, because the scores of attention are not scaled."""
+    for block in blocks:
+        size = block.attention.num_heads * head_dim
+        kernel = block.attention.query_key_value.kernel
+        factor = keras.ops.where(keras.ops.arange(kernel.shape[1]) < size, head_dim**-0.5, 1.0)
+        kernel.assign(kernel * keras.ops.cast(factor, kernel.dtype))
+        if block.cross_attention is not None:
+            kernel = block.cross_attention.query.kernel
+            kernel.assign(kernel * head_dim**-0.5)
