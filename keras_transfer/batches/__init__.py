@@ -1,6 +1,6 @@
 """How prepared rows become batches: their lengths, their order, and what is in a row."""
 
-from keras_transfer.batches.batching import Batches, batches, real_lengths
+from keras_transfer.batches.batching import Batches, batches, preprocess_texts, real_lengths
 from keras_transfer.batches.choice_batching import choice_batches, choice_columns
 from keras_transfer.batches.contexts import check_span_preprocessor, context_windows, windows_in_memory
 from keras_transfer.batches.label_checks import with_checked_labels
@@ -35,6 +35,7 @@ __all__ = [
     "lengths_for",
     "part_batches",
     "parts_item",
+    "preprocess_texts",
     "real_lengths",
     "span_batches",
     "span_columns",

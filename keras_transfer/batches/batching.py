@@ -48,6 +48,9 @@ class Batches(keras.utils.PyDataset):
         kind: String. What a row is: `"texts"`, `"pairs"`, `"parts"` (several texts that are read apart) or `"words"`.
             Defaults to `None`, if it is unknown.
         places: `WordPlaces`, for words. Defaults to `None`.
+        label_lengths: Integer array [rows]. The length of each row of labels [rows, length] that are padded on the
+            right, such as target texts. A batch has labels as long as its longest ones, in steps of
+            `Options.label_lengths`. Defaults to `None`, for labels that are not sequences.
 
     Attributes:
         options: `Options`.
@@ -67,12 +70,13 @@ class Batches(keras.utils.PyDataset):
         makes_labels=False,
         kind=None,
         places=None,
+        label_lengths=None,
     ):
         super().__init__()
         self.inputs, self.labels, self.sample_weight = inputs, labels, sample_weight
         self.options = options or Options()
         self.prepare, self.makes_labels, self.kind = prepare, makes_labels, kind
-        self.places = places
+        self.places, self.label_lengths = places, label_lengths
         if seed is None and self.options.shuffle:
             seed = np.random.randint(2**31)
         self.real = real_lengths(inputs)
@@ -104,7 +108,10 @@ class Batches(keras.utils.PyDataset):
         """Returns the same rows in batches of at most six lengths, for a step that is compiled for each length."""
         if len(self.options.lengths) <= MAX_LENGTHS:
             return self
-        return self.replace(lengths=tuple(choose_lengths(self.real, self.inputs["padding_mask"].shape[1])))
+        few = {"lengths": tuple(choose_lengths(self.real, self.inputs["padding_mask"].shape[1]))}
+        if self.label_lengths is not None:
+            few["label_lengths"] = tuple(choose_lengths(self.label_lengths, self.labels.shape[1]))
+        return self.replace(**few)
 
     def with_targets(self, make, seed=None):
         """Returns the same rows as batches of the inputs and targets of an objective, other ones in each epoch.
@@ -175,6 +182,14 @@ class Batches(keras.utils.PyDataset):
             self._planned = now, plan(self.real, self.options, *now)
         return self._planned[1]
 
+    def extremes(self):
+        """Returns two batches, each `(length, rows)`, which differ in each axis whose size varies."""
+        lengths, last = self.options.lengths, len(self.real) - 1
+        short, long = 0, last
+        if self.label_lengths is not None:
+            short, long = int(np.argmin(self.label_lengths)), int(np.argmax(self.label_lengths))
+        return [(lengths[0], [short]), (lengths[-1], [long, last])]
+
     @property
     def has_labels(self):
         """Boolean. Whether the items contain labels."""
@@ -197,6 +212,9 @@ class Batches(keras.utils.PyDataset):
             None if columns is None else keras.tree.map_structure(lambda column: column[rows], columns)
             for columns in (self.labels, self.sample_weight)
         )
+        if labels is not None and self.label_lengths is not None:
+            allowed, longest = self.options.label_lengths, self.label_lengths[rows].max()
+            labels = labels[:, : allowed[np.searchsorted(allowed, longest)]]
         if self.prepare is None:
             return (inputs, *(column for column in (labels, weights) if column is not None))
         random = np.random.default_rng([self.seed or 0, 0 if self._one_epoch else self.epoch, index])

@@ -106,8 +106,7 @@ def _spec(data):
     """Returns the structure of `tf.TensorSpec`s of a batch. An axis varies if it differs between two lengths."""
     import tensorflow as tf
 
-    short, long = data.options.lengths[0], data.options.lengths[-1]
-    ends = data.pinned([(short, [0]), (long, [0, len(data.real) - 1])])
+    ends = data.pinned(data.extremes())
     rows = data.options.batch_size if data.options.drop_remainder else None
 
     def spec(one, other):

@@ -26,6 +26,8 @@ class Options:
             many rows. Defaults to `1`.
         repeat: Boolean. Whether all batches are divisible by `replicas`, because short ones repeat their own rows.
             Defaults to `False`.
+        label_lengths: Tuple of integers in ascending order. Lengths that labels which are sequences may have. Defaults
+            to `()`, for other labels.
         inferred: Boolean. Whether Keras infers from the first two batches which axes vary, as it does on TensorFlow
             unless it gets a pipeline. Defaults to `True`.
     """
@@ -38,6 +40,7 @@ class Options:
     min_rows: int = 1
     replicas: int = 1
     repeat: bool = False
+    label_lengths: tuple = ()
     inferred: bool = True
 
 

@@ -10,6 +10,7 @@ from keras_transfer.tasks.language.causal_lm import CausalLM
 from keras_transfer.tasks.language.masked_lm import MaskedLM
 from keras_transfer.tasks.language.replaced_tokens import ReplacedTokenDetection
 from keras_transfer.tasks.questions.span_extractor import SpanExtractor
+from keras_transfer.tasks.sequence_to_sequence.seq2seq_lm import Seq2SeqLM
 from keras_transfer.tasks.tagging.token_classifier import TokenClassifier
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "MaskedLM",
     "MultipleChoice",
     "ReplacedTokenDetection",
+    "Seq2SeqLM",
     "SpanExtractor",
     "Task",
     "TextClassifier",

@@ -46,8 +46,8 @@ def encode(encoder, inputs=None, hidden_states=False):
         An `Encoded`.
 
     Raises:
-        ValueError: If the encoder returns neither a sequence nor a vector, or if `hidden_states=True` and it does not
-            provide them.
+        ValueError: If the encoder returns neither a sequence nor a vector, if it is an encoder-decoder, or if
+            `hidden_states=True` and it does not provide them.
 
     Example:
     ```python
@@ -59,6 +59,11 @@ def encode(encoder, inputs=None, hidden_states=False):
     ).hidden_states
     ```
     """
+    if "decoder_sequence_output" in (encoder.output if isinstance(encoder.output, dict) else ()):
+        raise ValueError(
+            "An encoder-decoder returns vectors of two texts. Use its `encoder` for tasks that read one text, or a "
+            f"`Seq2SeqLM`. Received: {type(encoder).__name__}"
+        )
     symbolic = inputs is None
     inputs = encoder.input if symbolic else _tensors(select_inputs(inputs, encoder.input))
     hidden = _symbolic_hidden_states(encoder) if hidden_states else None

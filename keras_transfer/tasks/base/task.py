@@ -10,6 +10,7 @@ from keras_transfer.checkpoints.sources import save
 from keras_transfer.distribute import StringInputs, check_accumulation, check_scope
 from keras_transfer.encoders.base import select_inputs
 from keras_transfer.encoders.keras_hub import current_encoder
+from keras_transfer.encoders.sequence_to_sequence import EncoderDecoder
 from keras_transfer.keras_internals import NotCloned, trace_predict
 from keras_transfer.names import check_foreign_arguments
 from keras_transfer.tasks.base.checks import check_preprocessor, require_compiled, warn_of_half_weights
@@ -88,7 +89,8 @@ class Task(StringInputs, NotCloned, keras.Model):
                 f"A `{type(self).__name__}` reads no windows. Pass `preprocessor.preprocessor`, which truncates texts. "
                 "Received: a `WindowPreprocessor`"
             )
-        check_preprocessor(encoder, reader.preprocessor)
+        # The reader makes what a decoder reads.
+        check_preprocessor(encoder.encoder if isinstance(encoder, EncoderDecoder) else encoder, reader.preprocessor)
         super().__init__(inputs=encoder.input if inputs is None else inputs, outputs=outputs, name=name)
         self.reader, self.labels = reader, labels
         # Keras must not track these: the task has all layers of the encoder that it uses, and no others.

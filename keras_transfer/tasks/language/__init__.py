@@ -3,7 +3,14 @@
 from keras_transfer.tasks.language.causal_parts import causal_head, check_causal, checked_max_length
 from keras_transfer.tasks.language.generates import Generates
 from keras_transfer.tasks.language.likelihood import Likelihood
-from keras_transfer.tasks.language.token_lists import is_texts, text_pieces, token_preprocessor
+from keras_transfer.tasks.language.token_lists import (
+    check_rows,
+    end_ids,
+    is_texts,
+    prepared_rows,
+    text_pieces,
+    token_preprocessor,
+)
 from keras_transfer.tasks.language.token_reader import NextTokenReader
 from keras_transfer.tasks.language.token_targets import HiddenTokens, NextTokens, own_loss_only
 
@@ -15,9 +22,12 @@ __all__ = [
     "NextTokens",
     "causal_head",
     "check_causal",
+    "check_rows",
     "checked_max_length",
+    "end_ids",
     "is_texts",
     "own_loss_only",
+    "prepared_rows",
     "text_pieces",
     "token_preprocessor",
 ]

@@ -1,0 +1,1 @@
+"""Tasks that read one text and write another."""

@@ -1,0 +1,317 @@
+"""A language model that reads one text and writes another."""
+
+import inspect
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transfer.checkpoints.base import TaskHead
+from keras_transfer.encoders.sequence_to_sequence import EncoderDecoder
+from keras_transfer.generation import Generator, generation_defaults, get_sampler
+from keras_transfer.layers.embeddings import OutputEmbeddings
+from keras_transfer.names import GENERATION_HINTS, check_arguments
+from keras_transfer.tasks.base import Signature, Task
+from keras_transfer.tasks.inputs import encode_texts
+from keras_transfer.tasks.language import Generates, check_rows, end_ids, is_texts, prepared_rows, text_pieces
+from keras_transfer.tasks.sequence_to_sequence.target_texts import SequenceReader, TargetTexts
+from keras_transfer.text.preprocessors import TokenPreprocessor
+from keras_transfer.text.strings import take_pieces
+
+_NEW_TOKENS = 64  # if neither the user nor the checkpoint says how many
+
+
+def _check_encoder(encoder):
+    """Raises a `ValueError` if an encoder is not an encoder-decoder."""
+    if not isinstance(encoder, EncoderDecoder):
+        raise ValueError(
+            "`encoder` must be an `EncoderDecoder`, such as `T5` or `Bart`. Use a `CausalLM` for a decoder alone. "
+            f"Received: {type(encoder).__name__}"
+        )
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class Seq2SeqLM(Generates, Task):
+    """A model that reads a source text and writes a target text, for summaries, translations and text-to-text tasks.
+
+    `fit(sources, targets)` and `evaluate` take two columns of raw texts, which are truncated to the `sequence_length`
+    of the preprocessor. The decoder reads the target, moved to the right by a start token, and predicts its next token
+    at each place. The loss is the mean over the tokens of a batch, without padding. `compile(loss="label_smoothing")`
+    smooths the targets. `generate` writes the texts, and `score` returns the likelihood of given ones.
+
+    Args:
+        encoder: `EncoderDecoder`, such as `T5` or `Bart`.
+        preprocessor: `text.TokenPreprocessor` of sources and targets, or None for prepared ids. Defaults to `None`.
+        prefix: String. What is in front of each source, such as `"summarize: "`. Defaults to `""`.
+        tied: Boolean. Whether the head is the token embeddings. Otherwise it has a table of its own, as in T5 1.1.
+            Defaults to `True`.
+        start_token: Integer or string. The token that the decoder begins with. Defaults to that of the checkpoint, or
+            else to the padding token.
+        sampler: `generation.Sampler` or its name. How `generate` and exported models choose tokens. Defaults to
+            `"greedy"`.
+        max_new_tokens: Integer. Number of tokens at which `generate` and exported models stop. Defaults to that of the
+            checkpoint, or else to `64`.
+        name: String. Name of the model. Defaults to `None`.
+
+    Inputs:
+        Dict of `token_ids`, `padding_mask`, `decoder_token_ids` and `decoder_padding_mask`.
+
+    Outputs:
+        Logits [batch, decoder_length, vocabulary], float32. The logits at a position predict the next token.
+
+    Raises:
+        ValueError: If `encoder` is not an `EncoderDecoder`; if `preprocessor` does not match it; if `start_token` is
+            not in the vocabulary; or if an argument is out of range.
+
+    Example:
+    ```python
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b", "c"]
+    encoder = keras_transfer.encoders.T5(
+        len(vocabulary), num_layers=1, num_heads=2, hidden_dim=16, intermediate_dim=32, head_dim=8
+    )
+    model = keras_transfer.tasks.Seq2SeqLM(encoder, keras_transfer.text.BertPreprocessor(vocabulary))
+    model.compile(keras_transfer.adaptation.FusedAdamW(1e-2))
+    model.fit(["a b c", "b c"], ["c b a", "c b"], epochs=2)
+    model.generate(["a b"], max_new_tokens=4)
+    ```
+
+    Source: https://arxiv.org/abs/1910.10683
+    """
+
+    checkpoint_head = TaskHead(name="seq2seq", check_encoder=_check_encoder)
+    max_length = None  # `Generates` counts new tokens only.
+
+    def __init__(
+        self,
+        encoder,
+        preprocessor=None,
+        *,
+        prefix="",
+        tied=True,
+        start_token=None,
+        sampler="greedy",
+        max_new_tokens=None,
+        name=None,
+    ):
+        # === Layers ===
+        _check_encoder(encoder)
+        table, options = encoder.token_embedding, {"dtype": encoder.dtype_policy, "name": "logits"}
+        if tied:
+            logits = OutputEmbeddings(table, use_bias=encoder.output_bias, scale=encoder.output_scale, **options)
+        elif encoder.output_scale is not None:
+            raise ValueError(
+                "A head with a table of its own takes unscaled vectors. Create the encoder with `scale_outputs=False`. "
+                "Received: tied=False and scale_outputs=True"
+            )
+        else:
+            logits = keras.layers.Dense(table.input_dim, use_bias=encoder.output_bias, **options)
+
+        # === Functional model ===
+        start_id = _start_id(encoder, preprocessor, start_token)
+        reader, labels = SequenceReader(preprocessor, prefix, start_id), TargetTexts(table.input_dim)
+        super().__init__(encoder, logits(encoder.output["decoder_sequence_output"]), reader, labels, name=name)
+        self.prepare_generation(logits)
+
+        # === Config ===
+        positions = getattr(encoder, "max_sequence_length", None)
+        if max_new_tokens is not None and (max_new_tokens < 1 or (positions or np.inf) <= max_new_tokens):
+            raise ValueError(
+                f"`max_new_tokens` must be at least 1{f' and below {positions}' if positions else ''}. "
+                f"Received: max_new_tokens={max_new_tokens}"
+            )
+        self.prefix = prefix
+        self.tied = tied
+        self.start_token = start_id
+        self.sampler = get_sampler(sampler)
+        self.max_new_tokens = max_new_tokens
+
+    # === Answers ===
+
+    def generate(
+        self,
+        sources,
+        *,
+        max_new_tokens=None,
+        min_new_tokens=None,
+        num_beams=None,
+        sampler=None,
+        num_sequences=1,
+        end_token="auto",
+        repetition_penalty=None,
+        no_repeat_ngram=None,
+        bad_words=None,
+        forced_first=None,
+        forced_last=None,
+        stop=(),
+        seed=None,
+        on_token=None,
+        batch_size=8,
+        **unknown,
+    ):
+        """Writes a target for each source. The encoder reads a source once, for all tokens and beams of its target.
+
+        Args:
+            sources: A string or a list of strings, or prepared ids: a list of lists of integers, or a dict of
+                `token_ids` and `padding_mask` [batch, length].
+            max_new_tokens: Integer. Number of tokens at which a target ends. Defaults to that of the task, or else to
+                that of the checkpoint, or else to `64`.
+            min_new_tokens, num_beams, sampler, num_sequences, end_token, repetition_penalty, no_repeat_ngram,
+                bad_words, forced_first, forced_last, stop, seed, on_token, batch_size: See `CausalLM.generate`. They
+                apply to the target, whose start token counts as the prompt.
+            **unknown: Must be empty. Names of Transformers' arguments raise an error that says what to pass instead.
+
+        Returns:
+            The targets: a list of strings for a list of strings, and a string for a string. For ids, a list of lists of
+            ids, which include the end token. If `num_sequences` is greater than 1, a list of these for each source.
+
+        Raises:
+            TypeError: If there is no argument of a name in `unknown`.
+            ValueError: If a source is empty or longer than the encoder's positions; if an argument is out of range; or
+                if strings are used without a preprocessor.
+
+        Example:
+        ```python
+        encoder = keras_transfer.encoders.T5(20, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16)
+        keras_transfer.tasks.Seq2SeqLM(encoder).generate([[3, 4, 5, 1], [6, 1]], max_new_tokens=4, num_beams=2)
+        ```
+        """
+        if unknown:
+            known = [
+                name for name in inspect.signature(Seq2SeqLM.generate).parameters if name not in ("self", "unknown")
+            ]
+            check_arguments(f"{type(self).__name__}.generate", unknown, known, GENERATION_HINTS)
+        single = isinstance(sources, (str, bytes))
+        sources = [sources] if single else sources
+        raw = is_texts(sources)
+        rows = self._source_rows(sources) if raw else prepared_rows(sources)
+        check_rows(self, rows, "source")
+        starts = [np.array([self.reader.start_id], "int32")] * len(rows)
+        found = self.continue_rows(
+            starts,
+            self._lengths(starts, None, self._new_tokens() if max_new_tokens is None else max_new_tokens),
+            raw=raw,
+            min_new_tokens=min_new_tokens,
+            num_beams=num_beams,
+            sampler=sampler,
+            num_sequences=num_sequences,
+            end_token=end_token,
+            repetition_penalty=repetition_penalty,
+            no_repeat_ngram=no_repeat_ngram,
+            bad_words=bad_words,
+            forced_first=forced_first,
+            forced_last=forced_last,
+            stop=stop,
+            seed=seed,
+            on_token=on_token,
+            batch_size=batch_size,
+            context_rows=rows,
+        )
+        return found[0] if single else found
+
+    def _source_rows(self, sources):
+        """Returns the ids of sources as `fit` reads them, truncated in the same way."""
+        inputs = encode_texts(self.reader, [self.prefix + text for text in sources])
+        return prepared_rows({name: np.asarray(inputs[name]) for name in ("token_ids", "padding_mask")})
+
+    def _new_tokens(self):
+        """Returns the default of `max_new_tokens`."""
+        found = generation_defaults(self.encoder)
+        of_checkpoint = found.max_new_tokens or (found.max_length and found.max_length - 1)
+        positions = getattr(self.encoder, "max_sequence_length", None)
+        count = self.max_new_tokens or of_checkpoint or _NEW_TOKENS
+        return count if positions is None else min(count, positions - 1)
+
+    def score(self, sources, targets, *, batch_size=8):
+        """Returns the log-likelihood of each target given its source, as a float array [rows].
+
+        Args:
+            sources: List of strings.
+            targets: List of strings, one for each source.
+            batch_size: Integer. Number of rows in a batch. Defaults to `8`.
+
+        Raises:
+            ValueError: If the task has no preprocessor, or if there are not as many targets as sources.
+
+        Example:
+        ```python
+        vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b", "c"]
+        encoder = keras_transfer.encoders.T5(7, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16)
+        model = keras_transfer.tasks.Seq2SeqLM(encoder, keras_transfer.text.BertPreprocessor(vocabulary))
+        model.score(["a b", "a b"], ["b a", "c"])
+        ```
+        """
+        data = self.dataset(list(sources), list(targets), batch_size=batch_size)
+        found = np.zeros(len(data.real))
+        for part in data.each():
+            inputs, ids, weights = part[0]
+            logits = ops.convert_to_numpy(self.predict_on_batch(inputs)).astype("float64")
+            logits -= logits.max(axis=-1, keepdims=True)
+            chosen = np.take_along_axis(logits, ids[:, :, None], axis=2)[:, :, 0]
+            found[part.order] = ((chosen - np.log(np.exp(logits).sum(axis=-1))) * weights).sum(axis=1)
+        return found
+
+    # === Export and config ===
+
+    def signatures(self, pairs=False):
+        """Returns the signatures of an exported model.
+
+        Args:
+            pairs: Must be `False`, because a `Seq2SeqLM` does not support pairs.
+
+        Returns:
+            Dict of `Signature`s: `"serving_default"`, from `text` to the `target` that `generate` writes, with the
+            task's `sampler` and `max_new_tokens`; and `"tokens"`, from the inputs of the model to `logits`.
+
+        Raises:
+            ValueError: If `pairs=True`, or if the sampler is random.
+        """
+        signatures = Task.signatures(self, pairs)
+        if not isinstance(self.preprocessor, TokenPreprocessor):
+            return signatures
+        if self.sampler.is_random:
+            raise ValueError(
+                "An exported model needs a sampler without random numbers, such as `sampler='greedy'` or 'beam'. "
+                f"Received: {type(self.sampler).__name__}"
+            )
+        steps, pieces = self._new_tokens(), text_pieces(self)
+        options = (self.sampler, steps, 1, end_ids(self), generation_defaults(self.encoder).constraints)
+        generator = Generator(self.encoder, self.output_embeddings, *options, jit_compile=False)
+
+        def write(text):
+            inputs = encode_texts(self.reader, self.prefix + text if self.prefix else text)
+            rows = ops.shape(inputs["token_ids"])[0]
+            start = ops.full((rows, 1), self.reader.start_id, "int32")
+            given = {"token_ids": start, "first": ops.zeros((rows,), "int32")}
+            limit = ops.full((rows,), 1 + steps, "int32")
+            context = {name: inputs[name] for name in ("token_ids", "padding_mask")}
+            found = generator.call({**given, "limit": limit, "until": 1 + steps, "context": context})
+            place = ops.arange(ops.shape(found["tokens"])[1])[None]
+            new = ops.logical_and(place >= 1, place < found["end"][:, None])
+            return {"target": take_pieces(found["tokens"], new, pieces)}
+
+        return {"serving_default": Signature(write, {"text": keras.KerasTensor((None,), "string")}), **signatures}
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "prefix": self.prefix,
+            "tied": self.tied,
+            "start_token": self.start_token,
+            "sampler": keras.saving.serialize_keras_object(self.sampler),
+            "max_new_tokens": self.max_new_tokens,
+        }
+
+
+def _start_id(encoder, preprocessor, token):
+    """Returns the id of the token that the decoder begins with."""
+    if isinstance(token, str):
+        found = None if preprocessor is None else preprocessor.token_to_id(token)
+        if found is None:
+            raise ValueError(f"`start_token` must be a token of the vocabulary. Received: start_token={token!r}")
+        return found
+    if token is not None:
+        return int(token)
+    found = generation_defaults(encoder).start_id
+    if found is not None:
+        return found
+    return preprocessor.pad_id if isinstance(preprocessor, TokenPreprocessor) else 0

@@ -1,0 +1,125 @@
+"""What a `Seq2SeqLM` reads and writes: source texts, and the target texts in the place of labels."""
+
+import keras
+import numpy as np
+
+from keras_transfer.batches import Batches, Options, lengths_for, preprocess_texts, real_lengths
+from keras_transfer.losses import SmoothedCrossentropy
+from keras_transfer.tasks.inputs import Reader
+from keras_transfer.tasks.language import NextTokens
+from keras_transfer.text.base import as_column, check_batch_size, is_text, to_columns
+
+_UNUSED = -1  # The id at places that a target does not use.
+
+
+class TargetTexts(NextTokens):
+    """The texts that the model learns to write, in the place of labels."""
+
+    optional = False
+
+    def named_losses(self):
+        return {"label_smoothing": lambda: SmoothedCrossentropy(0.1, reduction="mean_with_sample_weight")}
+
+    def encode(self, labels):
+        return to_columns(labels) if is_text(labels) else labels
+
+    def check(self, labels, loss=None, inputs=None):
+        if isinstance(labels, tuple):
+            raise ValueError("Targets must be one column of texts. Received: a tuple of two")
+        if is_text(labels):
+            return
+        values = np.asarray(labels) if not hasattr(labels, "shape") else keras.ops.convert_to_numpy(labels)
+        if (
+            values.ndim != 2
+            or values.dtype.kind not in "iu"
+            or (values < _UNUSED).any()
+            or (values >= self.count).any()
+        ):
+            raise ValueError(
+                "Targets must be texts, one for each source, or, for prepared inputs, integers [batch, length] from 0 "
+                f"to {self.count - 1}. Received: {values.dtype} of shape {values.shape}"
+            )
+
+    def targets(self, data, task):
+        return data
+
+
+class SequenceReader(Reader):
+    """Reads source texts, each with a prefix in front. With target texts, they become inputs of both halves.
+
+    Args:
+        preprocessor: `text.TokenPreprocessor`, or None.
+        prefix: String. What is in front of each source.
+        start_id: Integer. The token that the decoder begins with.
+    """
+
+    in_memory = (
+        "A `Seq2SeqLM` takes texts in memory: `fit(sources, targets)`. A `tf.data.Dataset` must contain `(inputs, "
+        "targets, weights)`."
+    )
+
+    def __init__(self, preprocessor, prefix, start_id):
+        super().__init__(preprocessor)
+        self.prefix, self.start_id = prefix, start_id
+
+    def check(self, x, method):
+        if method.startswith("predict") and self.accepts(x):
+            raise ValueError(
+                f"`{method}` takes prepared inputs, with `decoder_token_ids`. Use `generate(sources)` for texts, or "
+                f"`score(sources, targets)`. Received: {x!r:.100}"
+            )
+
+    def columns(self, x):
+        texts = to_columns(x)
+        if isinstance(texts, tuple):
+            raise ValueError(
+                "Sources must be one column of texts, and targets are the second argument: `fit(sources, targets)`. "
+                "Received: a tuple of two as the first argument"
+            )
+        return texts if not self.prefix else np.array([self.prefix + text for text in texts], object)
+
+    def inputs(self, x):
+        raise ValueError(
+            "A `Seq2SeqLM` can be called on prepared inputs only, a dict with `decoder_token_ids`. Use "
+            f"`generate(sources)` for texts. Received: {x!r:.100}"
+        )
+
+    def batches(self, columns, y, sample_weight, batch_size, shuffle):
+        self.require()
+        if y is None:
+            raise ValueError("Raw text requires targets: `fit(sources, targets)`. Received: y=None")
+        count = len(columns)
+        y, sample_weight = as_column(y, "targets", count), as_column(sample_weight, "sample weights", count)
+        check_batch_size(self.preprocessor, batch_size, count, False)
+        inputs = preprocess_texts(columns, self.preprocessor)
+        ids, real = self._targets(y)
+        lengths = lengths_for(real_lengths(inputs), inputs["padding_mask"].shape[1])
+        options = Options(
+            batch_size,
+            tuple(lengths),
+            shuffle,
+            label_lengths=tuple(lengths_for(real, ids.shape[1])),
+        )
+        return Batches(inputs, ids, sample_weight, options, prepare=self._item, label_lengths=real)
+
+    def _targets(self, texts):
+        """Returns the ids of target texts `[rows, length]`, -1 where they are shorter, and their lengths."""
+        found = preprocess_texts(texts, self.preprocessor)
+        real = real_lengths(found)
+        if len(empty := np.flatnonzero(real == 0)):
+            raise ValueError(
+                f"Each target must have at least one token. Received: {texts[empty[0]]!r} at position {empty[0]}"
+            )
+        return np.where(found["padding_mask"] == 1, found["token_ids"], _UNUSED), real
+
+    def _item(self, columns, length, random):
+        inputs, ids, weights = columns
+        used = ids != _UNUSED
+        targets = np.where(used, ids, 0)
+        start = np.full((len(ids), 1), self.start_id, "int32")
+        given = {
+            "decoder_token_ids": np.concatenate([start, targets[:, :-1]], axis=1),
+            "decoder_padding_mask": used.astype("int32"),
+        }
+        weights = used if weights is None else used * np.asarray(weights)[:, None]
+        return {**inputs, **given}, targets, weights.astype("float32")
