@@ -16,8 +16,9 @@ from keras_transfer.tasks.inputs import encode_texts
 from keras_transfer.tasks.language import Generates, check_rows, end_ids, is_texts, prepared_rows, text_pieces
 from keras_transfer.tasks.sequence_to_sequence.target_texts import SequenceReader, TargetTexts
 from keras_transfer.text.preprocessors import TokenPreprocessor
-from keras_transfer.text.strings import take_pieces
+from keras_transfer.text.strings import take_pieces, without_first_space
 
+_HINTS = {**GENERATION_HINTS, "max_length": "Pass `max_new_tokens=...`, since a target has no prompt."}
 _NEW_TOKENS = 64  # if neither the user nor the checkpoint says how many
 
 
@@ -179,7 +180,7 @@ class Seq2SeqLM(Generates, Task):
             known = [
                 name for name in inspect.signature(Seq2SeqLM.generate).parameters if name not in ("self", "unknown")
             ]
-            check_arguments(f"{type(self).__name__}.generate", unknown, known, GENERATION_HINTS)
+            check_arguments(f"{type(self).__name__}.generate", unknown, known, _HINTS)
         single = isinstance(sources, (str, bytes))
         sources = [sources] if single else sources
         raw = is_texts(sources)
@@ -206,6 +207,8 @@ class Seq2SeqLM(Generates, Task):
             batch_size=batch_size,
             context_rows=rows,
         )
+        if raw:  # A target begins a text, so that it needs no space before its first word.
+            found = keras.tree.map_structure(lambda text: text.removeprefix(" "), found)
         return found[0] if single else found
 
     def _source_rows(self, sources):
@@ -287,7 +290,7 @@ class Seq2SeqLM(Generates, Task):
             found = generator.call({**given, "limit": limit, "until": 1 + steps, "context": context})
             place = ops.arange(ops.shape(found["tokens"])[1])[None]
             new = ops.logical_and(place >= 1, place < found["end"][:, None])
-            return {"target": take_pieces(found["tokens"], new, pieces)}
+            return {"target": without_first_space(take_pieces(found["tokens"], new, pieces))}
 
         return {"serving_default": Signature(write, {"text": keras.KerasTensor((None,), "string")}), **signatures}
 

@@ -12,7 +12,7 @@ from keras_transfer.text.strings.normalizer import (
     normalize_characters,
     replace_newer,
 )
-from keras_transfer.text.strings.pieces import align_ragged_right, join_pieces, take_pieces
+from keras_transfer.text.strings.pieces import align_ragged_right, join_pieces, take_pieces, without_first_space
 from keras_transfer.text.strings.splitting import CUT, check_split, split_around, split_at, split_words
 from keras_transfer.text.strings.string_table import look_up, make_table
 
@@ -39,4 +39,5 @@ __all__ = [
     "split_words",
     "take_pieces",
     "utf8_widths",
+    "without_first_space",
 ]

@@ -41,6 +41,13 @@ def take_pieces(ids, kept, pieces):
     return join_pieces(tf.where(kept, tf.gather(table, ids), ""))
 
 
+def without_first_space(texts):
+    """Returns a string tensor without the space that each text may begin with."""
+    import tensorflow as tf
+
+    return tf.strings.regex_replace(texts, "^ ", "")
+
+
 def join_pieces(pieces):
     """Returns pieces of UTF-8, a string tensor or ragged tensor [..., None], as texts [...].
 

@@ -1,0 +1,153 @@
+"""Makes sequence_to_sequence/NAME: small random encoder-decoders, as Transformers writes them, and what they compute.
+
+    python tests/references/make_sequence_to_sequence.py bart
+
+Needs torch and transformers. Without names it makes all. The vectors and logits are computed in float64, and `errors`
+are those of Transformers in float32. The generated ids are those of Transformers with its cache.
+"""
+
+import copy
+import json
+import pathlib
+import re
+import sys
+
+import numpy as np
+import torch
+import transformers
+
+FOLDER = pathlib.Path(__file__).with_name("sequence_to_sequence")
+T5 = {
+    "vocab_size": 60,
+    "d_model": 16,
+    "d_kv": 6,
+    "d_ff": 24,
+    "num_layers": 2,
+    "num_heads": 3,
+    "relative_attention_num_buckets": 8,
+    "relative_attention_max_distance": 12,
+    "decoder_start_token_id": 0,
+}
+BART = {
+    "vocab_size": 60,
+    "d_model": 16,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 24,
+    "decoder_ffn_dim": 20,
+    "max_position_embeddings": 40,
+    "forced_eos_token_id": None,
+}
+MODELS = {
+    "t5": ("T5ForConditionalGeneration", "T5Config", T5),
+    "t5_gated": (
+        "T5ForConditionalGeneration",
+        "T5Config",
+        {**T5, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
+    ),
+    "mt5": ("MT5ForConditionalGeneration", "MT5Config", T5),
+    "bart": ("BartForConditionalGeneration", "BartConfig", {**BART, "decoder_start_token_id": 2}),
+    "bart_scaled": (
+        "BartForConditionalGeneration",
+        "BartConfig",
+        {**BART, "decoder_start_token_id": 2, "scale_embedding": True},
+    ),
+    "mbart": ("MBartForConditionalGeneration", "MBartConfig", {**BART, "decoder_start_token_id": 5}),
+    "pegasus": (
+        "PegasusForConditionalGeneration",
+        "PegasusConfig",
+        {**BART, "scale_embedding": True, "activation_function": "relu", "decoder_start_token_id": 0},
+    ),
+    "marian": (
+        "MarianMTModel",
+        "MarianConfig",
+        {
+            **BART,
+            "scale_embedding": True,
+            "activation_function": "swish",
+            "pad_token_id": 59,
+            "eos_token_id": 1,
+            "decoder_start_token_id": 59,
+        },
+    ),
+}
+GENERATED = {
+    "greedy": {},
+    "greedy_ngram": {"no_repeat_ngram_size": 3},
+    "beam": {"num_beams": 4, "length_penalty": 2.0, "no_repeat_ngram_size": 2},
+    "beam_early": {"num_beams": 3, "length_penalty": 0.6, "early_stopping": True, "no_repeat_ngram_size": 2},
+    "min_length": {"min_new_tokens": 8, "no_repeat_ngram_size": 3},
+}
+NEW, SOURCES = 12, 12
+
+
+def main(name):
+    model_class, config_class, settings = MODELS[name]
+    torch.manual_seed(0)
+    random = np.random.default_rng(0)
+    config = getattr(transformers, config_class)(**settings, attn_implementation="eager")
+    model = getattr(transformers, model_class)(config).eval()
+    with torch.no_grad():
+        for path, weight in model.named_parameters():
+            if weight.ndim == 1:
+                weight.add_(0.3 * torch.randn(weight.shape))
+            elif "embed_positions" not in path or "bart" in name:
+                weight.copy_(torch.randn(weight.shape) * (0.5 if "shared" in path else 0.3))
+        if hasattr(model, "final_logits_bias"):
+            model.final_logits_bias.copy_(torch.randn(model.final_logits_bias.shape))
+    if name == "t5_gated":
+        model.lm_head.weight = torch.nn.Parameter(torch.randn(60, 16))
+    folder = FOLDER / name
+    model.save_pretrained(folder)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+
+    ids, decoder_ids = random.integers(6, 58, (3, 20)), random.integers(6, 58, (3, 18))
+    mask, decoder_mask = np.ones_like(ids), np.ones_like(decoder_ids)
+    mask[1, 9:], mask[2, 1:], decoder_mask[1, 5:] = 0, 0, 0
+    inputs = {
+        "input_ids": torch.tensor(ids),
+        "attention_mask": torch.tensor(mask),
+        "decoder_input_ids": torch.tensor(decoder_ids),
+        "decoder_attention_mask": torch.tensor(decoder_mask),
+    }
+    exact, rounded = run(copy.deepcopy(model).double(), inputs), run(model, inputs)
+    real = {"encoder": mask == 1, "decoder": decoder_mask == 1, "logits": decoder_mask == 1}
+    errors = {key: np.abs(exact[key] - rounded[key])[real[key]].max() for key in exact}
+    np.savez_compressed(
+        folder / "outputs.npz",
+        token_ids=ids.astype("int32"),
+        padding_mask=mask.astype("int32"),
+        decoder_token_ids=decoder_ids.astype("int32"),
+        decoder_padding_mask=decoder_mask.astype("int32"),
+        **exact,
+        errors=np.array([errors[key] for key in ("encoder", "decoder", "logits")]),
+    )
+    sources = [random.integers(6, 58, random.integers(1, 20)).tolist() for _ in range(SOURCES)]
+    generated = {case: [generate(model, row, options) for row in sources] for case, options in GENERATED.items()}
+    text = json.dumps({"sources": sources, "generated": generated})
+    (folder / "generated.json").write_text(re.sub(r"\], \[", "],\n[", text) + "\n")
+
+
+def run(model, inputs):
+    with torch.no_grad():
+        outputs = model(**inputs, output_hidden_states=True)
+    return {
+        "encoder": outputs.encoder_last_hidden_state.double().numpy(),
+        "decoder": outputs.decoder_hidden_states[-1].double().numpy(),
+        "logits": outputs.logits.double().numpy(),
+    }
+
+
+def generate(model, row, options):
+    with torch.no_grad():
+        found = model.generate(torch.tensor([row]), max_new_tokens=NEW, do_sample=False, **{"num_beams": 1, **options})
+    new = found[0, 1:].tolist()
+    end = model.config.eos_token_id
+    return new[: new.index(end) + 1] if end in new else new
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or MODELS:
+        main(name)

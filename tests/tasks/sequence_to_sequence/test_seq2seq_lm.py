@@ -1,0 +1,124 @@
+"""A model that reads one text and writes another learns from raw texts, answers, is saved and is exported."""
+
+import keras
+import numpy as np
+import pytest
+from keras.ops import convert_to_numpy as to_numpy
+
+from keras_transfer.adaptation import FusedAdamW, add_adapters
+from keras_transfer.encoders import T5, Bart
+from keras_transfer.serving import export
+from keras_transfer.tasks import CausalLM, Seq2SeqLM, TextClassifier
+from tests.errors import check_errors
+from tests.helpers import save_and_load
+from tests.tasks.tiny import VOCABULARY, preprocessor
+
+LETTERS = list("abcdefghij")
+SIZES = {"num_layers": 1, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32, "dropout": 0.0}
+
+
+def model(cls=T5, **options):
+    keras.utils.set_random_seed(0)
+    sizes = {**SIZES, "head_dim": 8} if cls is T5 else {**SIZES, "max_sequence_length": 16}
+    return Seq2SeqLM(cls(len(VOCABULARY), **sizes), preprocessor(sequence_length=16), max_new_tokens=6, **options)
+
+
+def texts(count=64):
+    random = np.random.default_rng(0)
+    sources = [" ".join(random.choice(LETTERS, random.integers(2, 5))) for _ in range(count)]
+    return sources, [source.split()[0] for source in sources]  # The target is the first letter.
+
+
+@pytest.fixture(scope="module")
+def trained():
+    found = model()
+    found.compile(FusedAdamW(1e-2))
+    sources, targets = texts()
+    history = found.fit(sources, targets, epochs=15, batch_size=16, validation_data=(sources, targets), verbose=0)
+    return found, history.history
+
+
+def test_it_learns_to_write_from_raw_texts(trained):
+    found, history = trained
+    assert history["val_loss"][-1] < 0.5 * history["val_loss"][0]
+    assert np.isfinite(history["val_perplexity"]).all()
+    sources, targets = texts()
+    written = found.generate(sources, batch_size=64)
+    assert np.mean([ours == target for ours, target in zip(written, targets)]) > 0.5  # by chance 0.1
+    assert found.generate(sources[0]) == written[0]
+    right, wrong = found.score(sources, targets), found.score(sources, [*targets[1:], targets[0]])
+    assert (right < 0).all() and right.mean() > wrong.mean()
+
+
+def test_it_survives_keras_files_and_an_export_writes_what_generate_writes(trained, tmp_path):
+    found, _ = trained
+    sources = texts(5)[0]
+    again = save_and_load(found)
+    assert again.get_config() == found.get_config()
+    assert again.generate(sources) == found.generate(sources)
+    export(found, tmp_path / "served")
+    import tensorflow as tf
+
+    served = tf.saved_model.load(str(tmp_path / "served")).signatures["serving_default"](text=tf.constant(sources))
+    assert [text.decode() for text in served["target"].numpy()] == found.generate(sources)
+
+
+@pytest.mark.core
+def test_batches_have_the_target_after_the_start_token_and_weights_without_padding():
+    found = model(start_token="[MASK]", prefix="good ")
+    [(inputs, targets, weights)] = found.dataset(["a b c", "d"], ["b", "a b c d"], np.array([1.0, 0.5]))
+    tokens = {name: found.preprocessor.token_to_id(name) for name in ("[MASK]", "[CLS]", "[SEP]", "a", "b", "good")}
+    np.testing.assert_array_equal(inputs["token_ids"][0, :3], [tokens["[CLS]"], tokens["good"], tokens["a"]])
+    np.testing.assert_array_equal(targets[0, :3], [tokens["[CLS]"], tokens["b"], tokens["[SEP]"]])
+    np.testing.assert_array_equal(inputs["decoder_token_ids"][0, :3], [tokens["[MASK]"], tokens["[CLS]"], tokens["b"]])
+    np.testing.assert_array_equal(inputs["decoder_padding_mask"], [[1, 1, 1, 0, 0, 0], [1] * 6])
+    np.testing.assert_array_equal(weights, [[1, 1, 1, 0, 0, 0], [0.5] * 6])
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("cls", [T5, Bart])
+def test_padding_changes_no_logits(cls):
+    found = model(cls)
+    inputs, _, _ = found.dataset(["a b c", "d"], ["b", "a b c d"])[0]
+    alone = {name: values[:1, : 3 if name.startswith("decoder") else None] for name, values in inputs.items()}
+    np.testing.assert_allclose(to_numpy(found(alone))[0], to_numpy(found(inputs))[0, :3], atol=1e-5)
+
+
+def test_the_epoch_has_every_row_once_with_targets_as_long_as_the_longest_of_a_batch():
+    sources, targets = texts(20)
+    targets[3] = "a b c d e f g"
+    data = model().dataset(sources, targets, batch_size=4, shuffle=True)
+    assert sorted(data.order) == list(range(20))
+    for inputs, ids, weights in (data[i] for i in range(len(data))):
+        assert ids.shape == weights.shape == inputs["decoder_token_ids"].shape
+        assert weights[:, -1].any()
+
+
+def test_smoothed_targets_and_validation_split_train():
+    found = model(Bart)
+    found.compile(FusedAdamW(1e-2), loss="label_smoothing")
+    history = found.fit(*texts(32), epochs=3, validation_split=0.25, verbose=0).history
+    assert history["loss"][-1] < history["loss"][0]
+
+
+test_mistakes_are_errors = check_errors(
+    (lambda: model().predict(["a"]), "with `decoder_token_ids`. Use `generate(sources)` for texts"),
+    (lambda: model()(["a"]), "prepared inputs only, a dict with `decoder_token_ids`"),
+    (lambda: _compiled().fit(["a"]), "`fit(sources, targets)`. Received: y=None"),
+    (lambda: _compiled().fit(["a"], ["b", "c"]), "Received: 2 targets, 1 texts"),
+    (lambda: _compiled().fit(["a"], [1]), "Targets must be texts, one for each source"),
+    (lambda: _compiled().fit((["a"], ["b"]), ["c"]), "Sources must be one column of texts"),
+    (lambda: model(start_token="nowhere"), "Received: start_token='nowhere'"),
+    (lambda: TextClassifier(T5(20, **SIZES), num_classes=2), "Use its `encoder` for tasks that read one text"),
+    (lambda: CausalLM(T5(20, **SIZES)), "whose tokens see only earlier ones"),
+    (lambda: add_adapters(model(), "lora"), "Received: model=Seq2SeqLM with encoder=T5"),
+    (lambda: model().generate("a", max_length=3), TypeError, "Pass `max_new_tokens=...`"),
+    (lambda: model().generate([[]]), "an empty source at position 0"),
+    (lambda: model().generate([[99]]), "Token ids must be from 0 to"),
+)
+
+
+def _compiled():
+    found = model()
+    found.compile()
+    return found
