@@ -30,6 +30,15 @@ class EncoderDecoder(Encoder):
         encoder: The encoder.
         decoder: `StackLayers`. The layers of the decoder.
         decoder_hidden_states: List of symbolic tensors: the embeddings of the decoder, and each block's output.
+
+    Example:
+    ```python
+    model = keras_transfer.encoders.Bart(50, num_layers=2, num_heads=2, hidden_dim=8, intermediate_dim=16)
+    isinstance(model, keras_transfer.encoders.EncoderDecoder)  # True
+    classifier = keras_transfer.tasks.TextClassifier(model.encoder, num_classes=2)  # over the encoder alone
+    ```
+
+    Source: https://arxiv.org/abs/1706.03762
     """
 
     output_scale = None  # Factor of the vectors that the token embeddings turn into logits.
