@@ -199,17 +199,17 @@ same runs as above. In all other rows, each library has its own order: both sort
 shortest of a window, and ours are shuffled.
 
 The likely cause of the difference of SQuAD is this order. In Transformers' order, ours has 48.44 and F1 62.52 with seed
-0, and 49.80 and 63.51 with seed 1, instead of 47.76 and 61.35, and of 46.35 and 60.86. Their means, 49.12 ± 0.68 and
-63.01 ± 0.49, are above those of Transformers. Seed 2 was not run, nor Transformers in our order. With a loss that does
-not leave the tokens of the question out of the softmax, like Transformers', ours with seed 0 has 47.20 and 60.66
-instead of 44.31 and 57.62. These runs are of another script with the batches of `same order`, so the table lacks them.
+0, 49.80 and 63.51 with seed 1, and 46.97 and 61.33 with seed 2, instead of 47.76 and 61.35, 46.35 and 60.86, and 46.41
+and 60.70. The means in that order are 48.41 ± 0.82 and 62.45 ± 0.63, within one standard error of those of
+Transformers (-0.21 ± 0.99 and +0.22 ± 0.77). Transformers was not run in our order. With a loss that does not leave the
+tokens of the question out of the softmax, like Transformers', ours with seed 0 has 47.20 and 60.66 instead of 44.31 and
+57.62. The runs of seeds 0 and 1 are of another script with the batches of `same order`, so the table has seed 2 alone.
 
 The windows, ids, offsets, targets, number of steps, learning rates, and places and rates of dropout are equal, and so
 are the answers on the same logits. Adam's epsilon is not: Keras adds it before the second moment is corrected for its
 bias, torch afterwards. In 30 small steps without dropout from the same weights, the losses differ by at most 0.017, and
-by at most 0.0008 if torch's epsilon is changed to Keras's in each step. The cause of the difference of STS-B
-embeddings, 0.02, is not known: the order and epsilon differ there too. With seed 0 in the other order, ours has 89.49
-instead of 89.40, and theirs 89.42.
+by at most 0.0008 if torch's epsilon is changed to Keras's in each step. The difference of STS-B embeddings, 0.02, is
+within the spread of the seeds in the same order, where ours has 89.39 ± 0.05 and theirs 89.41 ± 0.01.
 """
 TIMES_INTRODUCTION = """\
 Training times are means over the seeds in seconds, from the texts to the last step: tokenizing, tracing, and all steps,
