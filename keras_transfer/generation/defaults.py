@@ -58,10 +58,14 @@ class GenerationDefaults:
     unused: dict = dataclasses.field(default_factory=dict)
 
 
+_IN_CONFIG = {"eos_token_id", "decoder_start_token_id"}  # They count even if there is a `generation_config.json`.
+
+
 def generation_defaults(encoder):
     """Returns the `GenerationDefaults` of an encoder's checkpoint; those of an encoder without one change nothing.
 
-    As in Transformers, `config.json` only counts if there is no `generation_config.json`, except for `eos_token_id`.
+    As in Transformers, `config.json` only counts if there is no `generation_config.json`, except for `eos_token_id` and
+    the start token, with which the model was trained.
 
     Args:
         encoder: Encoder.
@@ -71,7 +75,7 @@ def generation_defaults(encoder):
     """
     files = getattr(encoder, "checkpoint_settings", {})
     config, own = files.get("config.json", {}), files.get("generation_config.json")
-    found = {key: config[key] for key in (_READ if own is None else {"eos_token_id"}) if key in config}
+    found = {key: config[key] for key in (_READ if own is None else _IN_CONFIG) if key in config}
     found = {key: value for key, value in {**found, **(own or {})}.items() if value is not None}
     ends = _ids(found, "eos_token_id")
     words = [_checked(word, "bad_words_ids") for word in found.get("bad_words_ids", ())]

@@ -15,6 +15,7 @@ from keras_transfer.tasks.base import Signature, Task
 from keras_transfer.tasks.inputs import encode_texts
 from keras_transfer.tasks.language import Generates, check_rows, end_ids, is_texts, prepared_rows, text_pieces
 from keras_transfer.tasks.sequence_to_sequence.target_texts import SequenceReader, TargetTexts
+from keras_transfer.text.base import to_columns
 from keras_transfer.text.preprocessors import TokenPreprocessor
 from keras_transfer.text.strings import take_pieces, without_first_space
 
@@ -120,6 +121,7 @@ class Seq2SeqLM(Generates, Task):
                 f"`max_new_tokens` must be at least 1{f' and below {positions}' if positions else ''}. "
                 f"Received: max_new_tokens={max_new_tokens}"
             )
+        _note_start(encoder, start_id)
         self.prefix = prefix
         self.tied = tied
         self.start_token = start_id
@@ -152,8 +154,8 @@ class Seq2SeqLM(Generates, Task):
         """Writes a target for each source. The encoder reads a source once, for all tokens and beams of its target.
 
         Args:
-            sources: A string or a list of strings, or prepared ids: a list of lists of integers, or a dict of
-                `token_ids` and `padding_mask` [batch, length].
+            sources: A string or a list of strings, which are truncated as in `fit`, or prepared ids: a list of lists
+                of integers, or a dict of `token_ids` and `padding_mask` [batch, length].
             max_new_tokens: Integer. Number of tokens at which a target ends. Defaults to that of the task, or else to
                 that of the checkpoint, or else to `64`.
             min_new_tokens, num_beams, sampler, num_sequences, end_token, repetition_penalty, no_repeat_ngram,
@@ -167,8 +169,8 @@ class Seq2SeqLM(Generates, Task):
 
         Raises:
             TypeError: If there is no argument of a name in `unknown`.
-            ValueError: If a source is empty or longer than the encoder's positions; if an argument is out of range; or
-                if strings are used without a preprocessor.
+            ValueError: If prepared ids of a source are empty or longer than the encoder's positions; if an argument is
+                out of range; or if strings are used without a preprocessor.
 
         Example:
         ```python
@@ -213,8 +215,9 @@ class Seq2SeqLM(Generates, Task):
 
     def _source_rows(self, sources):
         """Returns the ids of sources as `fit` reads them, truncated in the same way."""
-        inputs = encode_texts(self.reader, [self.prefix + text for text in sources])
-        return prepared_rows({name: np.asarray(inputs[name]) for name in ("token_ids", "padding_mask")})
+        self.reader.require()
+        inputs = self.reader.sources(to_columns(sources)) if len(sources) else {}
+        return prepared_rows(inputs) if inputs else []
 
     def _new_tokens(self):
         """Returns the default of `max_new_tokens`."""
@@ -228,8 +231,8 @@ class Seq2SeqLM(Generates, Task):
         """Returns the log-likelihood of each target given its source, as a float array [rows].
 
         Args:
-            sources: List of strings.
-            targets: List of strings, one for each source.
+            sources: A string or a list of strings.
+            targets: A string or a list of strings, one for each source.
             batch_size: Integer. Number of rows in a batch. Defaults to `8`.
 
         Raises:
@@ -243,7 +246,10 @@ class Seq2SeqLM(Generates, Task):
         model.score(["a b", "a b"], ["b a", "c"])
         ```
         """
-        data = self.dataset(list(sources), list(targets), batch_size=batch_size)
+        sources, targets = ([each] if isinstance(each, (str, bytes)) else list(each) for each in (sources, targets))
+        if not sources and not targets:
+            return np.zeros(0)
+        data = self.dataset(sources, targets, batch_size=batch_size)
         found = np.zeros(len(data.real))
         for part in data.each():
             inputs, ids, weights = part[0]
@@ -313,8 +319,20 @@ def _start_id(encoder, preprocessor, token):
             raise ValueError(f"`start_token` must be a token of the vocabulary. Received: start_token={token!r}")
         return found
     if token is not None:
+        if not 0 <= int(token) < encoder.token_embedding.input_dim:
+            raise ValueError(
+                f"`start_token` must be an id from 0 to {encoder.token_embedding.input_dim - 1}. "
+                f"Received: start_token={token}"
+            )
         return int(token)
     found = generation_defaults(encoder).start_id
     if found is not None:
         return found
     return preprocessor.pad_id if isinstance(preprocessor, TokenPreprocessor) else 0
+
+
+def _note_start(encoder, start_id):
+    """Notes the start token among the settings that `save_pretrained` writes and `generation_defaults` reads."""
+    files = encoder.checkpoint_settings
+    for name in ("config.json", *({"generation_config.json"} & files.keys())):
+        files[name] = {**files.get(name, {}), "decoder_start_token_id": start_id}

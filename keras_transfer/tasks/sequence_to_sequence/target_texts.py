@@ -21,7 +21,16 @@ class TargetTexts(NextTokens):
         return {"label_smoothing": lambda: SmoothedCrossentropy(0.1, reduction="mean_with_sample_weight")}
 
     def encode(self, labels):
-        return to_columns(labels) if is_text(labels) else labels
+        if is_text(labels):
+            return to_columns(labels)
+        values = keras.ops.convert_to_numpy(labels) if hasattr(labels, "shape") else np.asarray(labels)
+        self.check(values)
+        if (values < 0).any():  # `check` allows the padding of our own batches.
+            raise ValueError(
+                "Targets of prepared inputs must not be negative. Pass `sample_weight`, 0 at padding. "
+                f"Received: {values.min()}"
+            )
+        return values
 
     def check(self, labels, loss=None, inputs=None):
         if isinstance(labels, tuple):
@@ -41,6 +50,12 @@ class TargetTexts(NextTokens):
             )
 
     def targets(self, data, task):
+        if not isinstance(data, Batches) or data.prepare is not None or data.labels is None:
+            return data
+        if data.labels.dtype == object:
+            raise ValueError("Prepared inputs need prepared targets, integers [batch, length]. Received: texts")
+        if data.sample_weight is None and "decoder_padding_mask" in data.inputs:
+            data = data.replace(sample_weight=data.inputs["decoder_padding_mask"].astype("float32"))
         return data
 
 
@@ -76,7 +91,7 @@ class SequenceReader(Reader):
                 "Sources must be one column of texts, and targets are the second argument: `fit(sources, targets)`. "
                 "Received: a tuple of two as the first argument"
             )
-        return texts if not self.prefix else np.array([self.prefix + text for text in texts], object)
+        return texts
 
     def inputs(self, x):
         raise ValueError(
@@ -91,7 +106,8 @@ class SequenceReader(Reader):
         count = len(columns)
         y, sample_weight = as_column(y, "targets", count), as_column(sample_weight, "sample weights", count)
         check_batch_size(self.preprocessor, batch_size, count, False)
-        inputs = preprocess_texts(columns, self.preprocessor)
+        self._check_tokenizer()
+        inputs = self.sources(columns)
         ids, real = self._targets(y)
         lengths = lengths_for(real_lengths(inputs), inputs["padding_mask"].shape[1])
         options = Options(
@@ -101,6 +117,22 @@ class SequenceReader(Reader):
             label_lengths=tuple(lengths_for(real, ids.shape[1])),
         )
         return Batches(inputs, ids, sample_weight, options, prepare=self._item, label_lengths=real)
+
+    def sources(self, texts):
+        """Returns the inputs of the encoder for source texts, arrays [rows, length], with the prefix."""
+        texts = np.array([self.prefix + text for text in texts], object) if self.prefix else texts
+        return preprocess_texts(texts, self.preprocessor)
+
+    def _check_tokenizer(self):
+        """Raises a `ValueError` if targets are tokenized in another way than sources."""
+        tokenizer = getattr(self.preprocessor, "tokenizer", None)
+        if getattr(tokenizer, "language_codes", None):
+            raise ValueError(
+                "Targets of a translation model with codes of languages are tokenized in another way than its sources. "
+                "Prepare the ids of both with `TokenPreprocessor.load(folder)` and "
+                "`TokenPreprocessor.load(folder, target=True)`, and pass `decoder_token_ids` and targets. "
+                f"Received: texts for a {type(tokenizer).__name__}"
+            )
 
     def _targets(self, texts):
         """Returns the ids of target texts `[rows, length]`, -1 where they are shorter, and their lengths."""

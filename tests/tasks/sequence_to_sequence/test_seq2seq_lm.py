@@ -122,3 +122,43 @@ def _compiled():
     found = model()
     found.compile()
     return found
+
+
+def test_a_prefix_is_in_front_once_also_with_a_validation_split():
+    found, seen = model(prefix="good "), []
+    found.compile(FusedAdamW(1e-2), run_eagerly=True)
+    call = found.call
+    found.call = lambda inputs, **options: (seen.append(np.asarray(inputs["token_ids"])), call(inputs, **options))[1]
+    found.fit(["a b", "a b", "a b", "a b"], ["b"] * 4, validation_split=0.5, verbose=0)
+    good = found.preprocessor.token_to_id("good")
+    assert seen and all((ids == good).sum(axis=1).tolist() == [1] * len(ids) for ids in seen)
+
+
+@pytest.mark.core
+def test_prepared_inputs_count_no_padding():
+    found = model()
+    found.compile("sgd")
+    inputs, targets, weights = found.dataset(["a b c", "d"], ["b", "a b c d"])[0]
+    expected = found.evaluate(inputs, targets, sample_weight=weights, verbose=0)
+    np.testing.assert_allclose(found.evaluate(inputs, targets, verbose=0), expected, rtol=1e-5)
+    np.testing.assert_allclose(found.evaluate(["a b c", "d"], ["b", "a b c d"], verbose=0), expected, rtol=1e-5)
+
+
+def test_the_start_token_is_saved_with_a_checkpoint(tmp_path):
+    found = model(start_token="[MASK]")
+    found.encoder.save_pretrained(tmp_path / "alone")
+    again = Seq2SeqLM.from_pretrained(tmp_path / "alone", preprocessor=None, head="new")
+    assert again.start_token == found.start_token == found.preprocessor.token_to_id("[MASK]")
+    assert found.score("a b", "b").shape == (1,) and found.score([], []).shape == (0,)
+
+
+test_mistakes_in_prepared_data_are_errors = check_errors(
+    (lambda: _compiled().fit(*_prepared(targets=-9), verbose=0), "must not be negative. Pass `sample_weight`"),
+    (lambda: _compiled().fit(_prepared()[0], ["b", "c"], verbose=0), "Prepared inputs need prepared targets"),
+    (lambda: model(start_token=999), "from 0 to 16. Received: start_token=999"),
+)
+
+
+def _prepared(targets=0):
+    inputs, ids, _ = model().dataset(["a b c", "d"], ["b", "c"])[0]
+    return inputs, ids + targets

@@ -89,6 +89,7 @@ def _record(model_type, encoder_class, model_class, head_class="ForConditionalGe
                 "normalize_embedding": layout["embeddings_norm"],
                 "static_position_embeddings": layout["positions"] == "sinusoidal",
             },
+            write=lambda config, encoder: {**config, "eos_token_id": None, "is_encoder_decoder": True},
             **options,
         )
     )

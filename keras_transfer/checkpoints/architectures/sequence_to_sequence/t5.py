@@ -72,7 +72,12 @@ def _write_encoder(config, model):
             "A T5 checkpoint can contain the feed-forward networks "
             f"{list(names)} (gated, activation). Received: {(model.gated, model.activation)}"
         )
-    return {**config, "feed_forward_proj": names[model.gated, model.activation], "is_encoder_decoder": False}
+    return {
+        **config,
+        "feed_forward_proj": names[model.gated, model.activation],
+        "is_encoder_decoder": False,
+        "eos_token_id": None,
+    }
 
 
 def _write(config, model):
