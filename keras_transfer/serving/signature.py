@@ -67,9 +67,11 @@ def _checks(inputs):
 
     if len(inputs) == 1:
         return []
-    axes = min(2, *(tensor.shape.rank for tensor in inputs.values()))
+    of_decoder = {name for name in inputs if name.startswith("decoder_")}  # They have a length of their own.
+    axes = 1 if of_decoder else min(2, *(tensor.shape.rank for tensor in inputs.values()))
     sizes = tf.stack([tf.shape(tensor)[:axes] for tensor in inputs.values()])
-    message = f"Inputs must have the same batch size and the same length. Received for {list(inputs)}:"
+    same = "batch size" if of_decoder else "batch size and the same length"
+    message = f"Inputs must have the same {same}. Received for {list(inputs)}:"
     return [tf.debugging.Assert(tf.reduce_all(tf.equal(sizes, sizes[0])), [message, sizes], summarize=2 * len(inputs))]
 
 

@@ -10,7 +10,7 @@ class EncoderDecoder(Encoder):
     """Base class of the models that read one text and write another (Sutskever et al. 2014; Vaswani et al. 2017).
 
     The decoder's blocks are causal, and their cross-attention reads what the encoder returns. `blocks` are the blocks
-    of both, so that adapters, freezing and layer groups reach both.
+    of both, so that freezing and layer groups reach both. Adapters are not supported yet.
 
     Args:
         settings: Dict of the arguments of the subclass's constructor in order. They become attributes and the config.

@@ -1,5 +1,6 @@
 """A language model that reads one text and writes another."""
 
+import dataclasses
 import inspect
 
 import keras
@@ -274,7 +275,11 @@ class Seq2SeqLM(Generates, Task):
         Raises:
             ValueError: If `pairs=True`, or if the sampler is random.
         """
-        signatures = Task.signatures(self, pairs)
+        # The outputs have the length of the target, which differs from that of the source.
+        signatures = {
+            name: dataclasses.replace(signature, shared_axes=1)
+            for name, signature in Task.signatures(self, pairs).items()
+        }
         if not isinstance(self.preprocessor, TokenPreprocessor):
             return signatures
         if self.sampler.is_random:

@@ -54,8 +54,10 @@ class TargetTexts(NextTokens):
             return data
         if data.labels.dtype == object:
             raise ValueError("Prepared inputs need prepared targets, integers [batch, length]. Received: texts")
-        if data.sample_weight is None and "decoder_padding_mask" in data.inputs:
-            data = data.replace(sample_weight=data.inputs["decoder_padding_mask"].astype("float32"))
+        weights = data.sample_weight
+        if "decoder_padding_mask" in data.inputs and (weights is None or weights.ndim == 1):
+            mask = data.inputs["decoder_padding_mask"].astype("float32")
+            data = data.replace(sample_weight=mask if weights is None else mask * weights[:, None])
         return data
 
 
@@ -105,6 +107,11 @@ class SequenceReader(Reader):
             raise ValueError("Raw text requires targets: `fit(sources, targets)`. Received: y=None")
         count = len(columns)
         y, sample_weight = as_column(y, "targets", count), as_column(sample_weight, "sample weights", count)
+        if sample_weight is not None and np.ndim(sample_weight) != 1:
+            raise ValueError(
+                "`sample_weight` must have one weight for each pair of texts. "
+                f"Received: weights of shape {np.shape(sample_weight)}"
+            )
         check_batch_size(self.preprocessor, batch_size, count, False)
         self._check_tokenizer()
         inputs = self.sources(columns)

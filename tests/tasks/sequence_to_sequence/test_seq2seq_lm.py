@@ -59,7 +59,11 @@ def test_it_survives_keras_files_and_an_export_writes_what_generate_writes(train
     export(found, tmp_path / "served")
     import tensorflow as tf
 
-    served = tf.saved_model.load(str(tmp_path / "served")).signatures["serving_default"](text=tf.constant(sources))
+    signatures = tf.saved_model.load(str(tmp_path / "served")).signatures
+    served = signatures["serving_default"](text=tf.constant(sources))
+    inputs = found.dataset(["a b c"], ["b"])[0][0]
+    logits = signatures["tokens"](**{name: tf.constant(inputs[name]) for name in found.input})["logits"]
+    np.testing.assert_allclose(logits, to_numpy(found(inputs)), atol=1e-4)
     assert [text.decode() for text in served["target"].numpy()] == found.generate(sources)
 
 
@@ -79,9 +83,12 @@ def test_batches_have_the_target_after_the_start_token_and_weights_without_paddi
 @pytest.mark.parametrize("cls", [T5, Bart])
 def test_padding_changes_no_logits(cls):
     found = model(cls)
-    inputs, _, _ = found.dataset(["a b c", "d"], ["b", "a b c d"])[0]
-    alone = {name: values[:1, : 3 if name.startswith("decoder") else None] for name, values in inputs.items()}
-    np.testing.assert_allclose(to_numpy(found(alone))[0], to_numpy(found(inputs))[0, :3], atol=1e-5)
+    inputs, _, _ = found.dataset(["a b c", "d"], ["a b c d", "b"])[0]
+    alone = {name: values[1:, :3] for name, values in inputs.items()}
+    expected = to_numpy(found(inputs))[1, :3]
+    np.testing.assert_allclose(to_numpy(found(alone))[0], expected, atol=1e-5)
+    unmasked = found({**inputs, "padding_mask": np.ones_like(inputs["padding_mask"])})
+    assert np.abs(to_numpy(unmasked)[1, :3] - expected).max() > 1e-4
 
 
 def test_the_epoch_has_every_row_once_with_targets_as_long_as_the_longest_of_a_batch():
@@ -112,6 +119,7 @@ test_mistakes_are_errors = check_errors(
     (lambda: TextClassifier(T5(20, **SIZES), num_classes=2), "Use its `encoder` for tasks that read one text"),
     (lambda: CausalLM(T5(20, **SIZES)), "whose tokens see only earlier ones"),
     (lambda: add_adapters(model(), "lora"), "Received: model=Seq2SeqLM with encoder=T5"),
+    (lambda: add_adapters(T5(20, **SIZES), "lora"), "Received: model=T5 with encoder=T5"),
     (lambda: model().generate("a", max_length=3), TypeError, "Pass `max_new_tokens=...`"),
     (lambda: model().generate([[]]), "an empty source at position 0"),
     (lambda: model().generate([[99]]), "Token ids must be from 0 to"),

@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_transfer.adaptation.adapters.base.kind import KINDS, AdapterKind
 from keras_transfer.adaptation.adapters.base.places import take
-from keras_transfer.encoders.base import TransformerStack
+from keras_transfer.encoders.base import Encoder, TransformerStack
 from keras_transfer.encoders.keras_hub import BackboneEncoder, is_backbone
 from keras_transfer.groups import layer_groups
 from keras_transfer.keras_internals import set_trainable, trainer
@@ -252,7 +252,7 @@ def adapted_encoder(model):
     """
     if getattr(model, "part", None) is not None:
         raise ValueError(f"Add adapters to the whole task, not to a part of it. Received: model={model.name!r}")
-    encoder = model if isinstance(model, SUPPORTED) else getattr(model, "encoder", None)
+    encoder = model if isinstance(model, Encoder) else getattr(model, "encoder", None)
     if is_backbone(encoder):
         return BackboneEncoder(encoder)
     if not isinstance(encoder, SUPPORTED):
