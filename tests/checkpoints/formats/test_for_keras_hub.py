@@ -101,8 +101,8 @@ def test_what_cannot_be_converted_is_an_error_that_names_what_can(tmp_path, monk
     monkeypatch.setitem(sys.modules, "keras_hub", None)
     with pytest.raises(CheckpointError, match="requires KerasHub: `pip install keras-hub`"):
         Encoder.from_pretrained(LLAMA)
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "t5"}))
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "longformer"}))
     with pytest.raises(
-        CheckpointError, match=r"is not supported. .*'llama'.*, which KerasHub converts. Received: 't5'"
+        CheckpointError, match=r"is not supported. .*'llama'.*, which KerasHub converts. Received: 'longformer'"
     ):
         Encoder.from_pretrained(tmp_path)

@@ -73,8 +73,8 @@ def test_a_folder_without_a_vocabulary(tmp_path):
 
 def test_an_unsupported_architecture_is_named_before_its_vocabulary_is_missed(tmp_path):
     for cls, options in ((TextClassifier, {"num_classes": 2}), (TokenClassifier, {"label_names": ["A", "B"]})):
-        with pytest.raises(CheckpointError, match=r"architecture of .* is not supported.* Received: 't5'"):
-            cls.from_pretrained(write_config(tmp_path, model_type="t5"), **options)
+        with pytest.raises(CheckpointError, match=r"architecture of .* is not supported.* Received: 'longformer'"):
+            cls.from_pretrained(write_config(tmp_path, model_type="longformer"), **options)
 
 
 def test_a_folder_without_a_configuration_is_an_error(tmp_path):
@@ -172,7 +172,7 @@ def test_an_unknown_override_is_an_error(tmp_path):
 
 def test_a_checkpoint_of_another_architecture_is_an_error(tmp_path):
     known = r"Expected one of \[.*'bert'.*\], or of \[.*'llama'.*\], which KerasHub converts. Received: "
-    assert_error(write_bert(tmp_path / "a", model_type="t5"), f"{known}'t5'")
+    assert_error(write_bert(tmp_path / "a", model_type="longformer"), f"{known}'longformer'")
     folder = write_bert(tmp_path / "b", model_type=None, architectures=["T5ForConditionalGeneration"])
     assert_error(folder, f"{known}'T5ForConditionalGeneration'")
     assert_error(write_bert(tmp_path / "c", model_type=None), r"Received: None")

@@ -26,6 +26,14 @@ def test_texts_may_be_longer_than_the_largest_distance():
     assert np.isfinite(np.array(encoder(encoder_inputs(encoder, [ids]))["sequence_output"])).all()
 
 
+def test_a_step_with_a_cache_is_an_error():
+    encoder = DebertaV2Encoder(**{**SMALL, "conv_kernel_size": 0})
+    with pytest.raises(
+        ValueError, match=r"not possible, because the layer `\w+` of the encoder needs all tokens at once"
+    ):
+        encoder.step(np.array([[5, 6]]), encoder.empty_cache(1, 4), 0, np.ones((1, 4)))
+
+
 def test_older_configurations_are_read_too():
     older = {**CONFIG, "pos_att_type": "c2p|p2c", "max_relative_positions": 10, "position_buckets": -1}
     found = DEBERTA_V2.arguments(older, "deberta")

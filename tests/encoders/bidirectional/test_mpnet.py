@@ -34,10 +34,12 @@ def test_the_biases_of_distances_that_occur_matter():
         table.assign(changed)
 
 
-def test_a_step_with_a_cache_is_an_error():
+def test_a_step_with_all_tokens_and_a_longer_cache_is_a_call():
     encoder = MPNetEncoder(**SMALL)
-    with pytest.raises(ValueError, match="`MPNetEncoder` cannot decode with a cache, because its `RelativePositionBia"):
-        encoder.step(np.array([[5, 6]]), encoder.empty_cache(1, 4), 0, np.ones((1, 4)))
+    ids = np.array([[5, 6, 7, 8]])
+    expected = np.array(encoder({"token_ids": ids, "padding_mask": np.ones_like(ids)})["sequence_output"])
+    found, _ = encoder.step(ids, encoder.empty_cache(1, 6), 0, np.array([[1, 1, 1, 1, 0, 0]]))
+    np.testing.assert_allclose(np.array(found), expected, atol=1e-5)
 
 
 def test_another_number_of_buckets_is_an_error(tmp_path):

@@ -107,7 +107,7 @@ T5_RECORD = register_architecture(
     Architecture(
         model_type="t5",
         encoder_class=T5,
-        settings=(*_SETTINGS, ("num_decoder_layers", "num_decoder_layers", lambda config: config["num_layers"])),
+        settings=(*_SETTINGS, ("num_decoder_layers", "num_decoder_layers", lambda config: config.get("num_layers"))),
         tensors={
             "token_embedding": "shared",
             **_half("encoder.", "encoder"),
