@@ -161,12 +161,11 @@ def test_constraints_give_the_scores_of_transformers():
     for case in json.loads(CONSTRAINTS.read_text()):
         options = {key: _hashable(value) for key, value in case["constraints"].items()}
         tokens, column, room = np.array(case["tokens"], "int32"), case["column"], case["room"]
-        given = {"limit": np.full(len(tokens), room, "int32"), "length": case["length"], "end_ids": tuple(case["ends"])}
+        first, limit = (to_tensor(np.full(len(tokens), place, "int32")) for place in (0, room))
+        given = {"limit": limit, "length": case["length"], "end_ids": tuple(case["ends"])}
         tokens = np.pad(tokens, [(0, 0), (0, room - column)])
         scores = to_tensor(np.array(case["logits"], "float32"))
-        scores = Constraints(**options).apply(
-            scores, to_tensor(tokens), column, np.zeros(len(tokens), "int32"), **given
-        )
+        scores = Constraints(**options).apply(scores, to_tensor(tokens), column, first, **given)
         expected = np.array([[NEVER if x is None else x for x in row] for row in case["scores"]], "float32")
         np.testing.assert_allclose(to_numpy(scores), expected, rtol=1e-6)
 
