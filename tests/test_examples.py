@@ -17,6 +17,7 @@ import pytest
 
 import keras_transfer as kt
 from keras_transfer.cli.arguments.parser import make_parser
+from keras_transfer.datasets.texts.questions import TREC_FILES
 from tests.hub import saved_modules as modules
 from tests.hub.saved_modules import save_preprocessing_module
 from tests.hub.tf1 import tf1_modules
@@ -312,7 +313,7 @@ def test_the_keras_tuner_example_searches_and_the_same_command_continues(
 
 @pytest.mark.slow
 def test_the_fine_tuning_example_runs_on_a_part_of_trec(tmp_path, monkeypatch, capsys, data_dir, two_blocks):
-    for name in kt.datasets.texts.TREC_FILES:
+    for name in TREC_FILES:
         lines = (data_dir("trec6") / name).read_text("iso-8859-1").splitlines()[:320]
         (tmp_path / name).write_text("\n".join(lines) + "\n", "iso-8859-1")
     script = REPOSITORY / "examples" / "finetune_classifier.py"
@@ -417,7 +418,7 @@ def test_the_module_example_runs_and_learns(tmp_path, monkeypatch, capsys, data_
 def test_the_tpu_example_runs_on_two_cpu_devices_and_saves_what_it_evaluated(
     tmp_path, data_dir, two_blocks_package, tensorflow_process
 ):
-    for name in kt.datasets.texts.TREC_FILES:
+    for name in TREC_FILES:
         lines = (data_dir("trec6") / name).read_text("iso-8859-1").splitlines()[:48]
         (tmp_path / name).write_text("\n".join(lines) + "\n", "iso-8859-1")
     script, output = REPOSITORY / "examples" / "tpu.py", tmp_path / "model.keras"
