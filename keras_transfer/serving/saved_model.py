@@ -199,7 +199,8 @@ def make_signatures(model, labels, pairs=False, adapters=None):
         signatures = signatures_by_adapter(model, signatures, adapters)
     for name, signature in signatures.items():
         specs = {key: tf.TensorSpec(spec.shape, spec.dtype, name=key) for key, spec in signature.inputs.items()}
-        concrete[name] = concrete_signature(in_tensorflow(signature, labels), specs, axes=signature.shared_axes)
+        axes = signature.shared_axes, signature.input_axes
+        concrete[name] = concrete_signature(in_tensorflow(signature, labels), specs, *axes)
     return concrete
 
 

@@ -31,7 +31,7 @@ def in_tensorflow(signature, labels):
     return function
 
 
-def concrete_signature(function, specs, axes=1):
+def concrete_signature(function, specs, axes=1, input_axes=2):
     """Returns `function` as a concrete function that never computes with an empty tensor.
 
     Kernels fail on tensors without rows: oneDNN's concatenations and fused products return wrong shapes. Encoders need
@@ -42,8 +42,9 @@ def concrete_signature(function, specs, axes=1):
 
     Args:
         function: Function that takes tensors by the names in `specs` and returns a dict of tensors.
-        specs: Dict of `tf.TensorSpec`s, of shape [batch] or [batch, length, ...]. All lengths must be the same.
+        specs: Dict of `tf.TensorSpec`s, of shape [batch] or [batch, length, ...].
         axes: Integer, 1 or 2. Number of leading axes that the outputs have in common with the inputs. Defaults to `1`.
+        input_axes: Integer, 1 or 2. Number of leading axes that several inputs have in common. Defaults to `2`.
 
     Returns:
         A `tf.types.experimental.ConcreteFunction`.
@@ -53,7 +54,7 @@ def concrete_signature(function, specs, axes=1):
     def answer(**inputs):
         sizes = tf.shape(next(iter(inputs.values())))
         request = tuple(slice(sizes[axis]) for axis in range(axes))
-        with tf.control_dependencies(_checks(inputs)):
+        with tf.control_dependencies(_checks(inputs, input_axes)):
             inputs = {name: _pad(tensor) for name, tensor in inputs.items()}
         outputs = function(**inputs)
         return {name: output[request] for name, output in outputs.items()}
@@ -61,16 +62,15 @@ def concrete_signature(function, specs, axes=1):
     return tf.function(answer, autograph=False).get_concrete_function(**specs)
 
 
-def _checks(inputs):
+def _checks(inputs, axes):
     """Returns operations that fail if the inputs of a request differ in size, before one of them is broadcast."""
     import tensorflow as tf
 
     if len(inputs) == 1:
         return []
-    of_decoder = {name for name in inputs if name.startswith("decoder_")}  # They have a length of their own.
-    axes = 1 if of_decoder else min(2, *(tensor.shape.rank for tensor in inputs.values()))
+    axes = min(axes, *(tensor.shape.rank for tensor in inputs.values()))
     sizes = tf.stack([tf.shape(tensor)[:axes] for tensor in inputs.values()])
-    same = "batch size" if of_decoder else "batch size and the same length"
+    same = "batch size" if axes == 1 else "batch size and the same length"
     message = f"Inputs must have the same {same}. Received for {list(inputs)}:"
     return [tf.debugging.Assert(tf.reduce_all(tf.equal(sizes, sizes[0])), [message, sizes], summarize=2 * len(inputs))]
 

@@ -60,6 +60,10 @@ def make_blocks(
     attention_dropout=0.0,
     causal=False,
     dtype=None,
+    *,
+    activation_dropout=0.0,
+    cross_attention=False,
+    prefix="",
     **options,
 ):
     """Returns a list of blocks `block_0`, `block_1`, ... of plain attention and a plain feed-forward network.
@@ -73,6 +77,9 @@ def make_blocks(
         attention_dropout: Float between 0 and 1. Dropout rate of the attention weights. Defaults to `0.0`.
         causal: Boolean. Whether a token sees only itself and earlier tokens. Defaults to `False`.
         dtype: Dtype or policy of the layers. Defaults to `None`, the global policy.
+        activation_dropout: Float between 0 and 1. Dropout rate within the feed-forward networks. Defaults to `0.0`.
+        cross_attention: Boolean. Whether the blocks also attend to a context. Defaults to `False`.
+        prefix: String. What the names of the blocks begin with. Defaults to `""`.
         **options: Further arguments of `TransformerBlock`, such as `norm` and `dropout`.
 
     Raises:
@@ -81,12 +88,19 @@ def make_blocks(
     if num_layers < 1:
         raise ValueError(f"`num_layers` must be at least 1. Received: num_layers={num_layers!r}")
     shared = {"kernel_initializer": initializer, "dtype": dtype}
+
+    def attention(name, **kind):
+        return MultiHeadAttention(num_heads, dropout=attention_dropout, **kind, **shared, name=name)
+
     return [
         TransformerBlock(
-            MultiHeadAttention(num_heads, causal=causal, dropout=attention_dropout, **shared, name="attention"),
-            FeedForward(intermediate_dim, activation=activation, **shared, name="feed_forward"),
+            attention("attention", causal=causal),
+            FeedForward(
+                intermediate_dim, activation=activation, dropout=activation_dropout, **shared, name="feed_forward"
+            ),
+            cross_attention=attention("cross_attention", cross_attention=True) if cross_attention else None,
             dtype=dtype,
-            name=f"block_{i}",
+            name=f"{prefix}block_{i}",
             **options,
         )
         for i in range(num_layers)

@@ -2,11 +2,9 @@
 
 import keras
 
-from keras_transfer.encoders.base import TransformerStack, constructor_settings
+from keras_transfer.encoders.base import TransformerStack, constructor_settings, make_blocks
 from keras_transfer.encoders.sequence_to_sequence.encoder_decoder import EncoderDecoder
-from keras_transfer.layers.attention import MultiHeadAttention
 from keras_transfer.layers.basic import LayerNormalization
-from keras_transfer.layers.blocks import FeedForward, TransformerBlock
 from keras_transfer.layers.embeddings import PositionEmbedding, SinusoidalPositions
 
 _EPSILON = 1e-5
@@ -200,35 +198,23 @@ def _layers(settings, dtype, decoder=False):
     """
     prefix, dropout = "decoder_" if decoder else "", settings["dropout"]
     initializer = keras.initializers.RandomNormal(stddev=settings["initializer_range"])
-    shared = {"kernel_initializer": initializer, "dtype": dtype}
-    attention = {"dropout": settings["attention_dropout"], **shared}
 
     def norm(name):
         return LayerNormalization(epsilon=_EPSILON, dtype=dtype, name=f"{prefix}{name}")
 
-    blocks = [
-        TransformerBlock(
-            MultiHeadAttention(settings["num_heads"], causal=decoder, name="attention", **attention),
-            FeedForward(
-                settings["intermediate_dim"],
-                settings["activation"],
-                dropout=settings["activation_dropout"],
-                name="feed_forward",
-                **shared,
-            ),
-            norm=settings["norm"],
-            cross_attention=MultiHeadAttention(
-                settings["num_heads"], cross_attention=True, name="cross_attention", **attention
-            )
-            if decoder
-            else None,
-            dropout=dropout,
-            layer_norm_epsilon=_EPSILON,
-            dtype=dtype,
-            name=f"{prefix}block_{i}",
-        )
-        for i in range(settings["num_layers"])
-    ]
+    blocks = make_blocks(
+        *(settings[name] for name in ("num_layers", "num_heads", "intermediate_dim", "activation")),
+        initializer,
+        settings["attention_dropout"],
+        causal=decoder,
+        dtype=dtype,
+        activation_dropout=settings["activation_dropout"],
+        cross_attention=decoder,
+        prefix=prefix,
+        norm=settings["norm"],
+        dropout=dropout,
+        layer_norm_epsilon=_EPSILON,
+    )
     if settings["positions"] == "learned":
         positions = PositionEmbedding(
             settings["max_sequence_length"],

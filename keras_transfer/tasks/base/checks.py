@@ -7,13 +7,16 @@ import keras
 log = logging.getLogger("keras_transfer")
 
 
-def check_preprocessor(encoder, preprocessor):
-    """Raises a `ValueError` if a preprocessor returns inputs that the encoder does not accept, such as unknown ids."""
+def check_preprocessor(encoder, reader):
+    """Raises a `ValueError` if a reader's preprocessor returns inputs that the encoder does not accept."""
+    preprocessor = reader.preprocessor
     if preprocessor is not None and not callable(preprocessor):
         raise ValueError(f"`preprocessor` must be callable. Received: preprocessor={preprocessor!r}")
     if hasattr(preprocessor, "encode_words") and isinstance(encoder.input, dict):
         made = preprocessor.compute_output_spec(keras.KerasTensor((None,), "string"), sequence_length="longest")
         for name, tensor in encoder.input.items():
+            if name in reader.makes:
+                continue
             shape = made[name].shape if name in made else None
             if shape is None or len(shape) != len(tensor.shape) or not _compatible(shape[2:], tensor.shape[2:]):
                 shapes = {key: value.shape for key, value in made.items()}

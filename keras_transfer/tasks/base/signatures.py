@@ -16,6 +16,7 @@ class Signature:
             [batch, length, ...].
         shared_axes: Integer, 1 or 2. Number of leading axes that the outputs have in common with the inputs. Defaults
             to `1`.
+        input_axes: Integer, 1 or 2. Number of leading axes that several inputs have in common. Defaults to `2`.
         ragged: Boolean. Whether `function` takes its string input [batch, length] as a ragged tensor, without the ""
             that pad its rows. Defaults to `False`.
     """
@@ -23,4 +24,5 @@ class Signature:
     function: Callable
     inputs: dict
     shared_axes: int = 1
+    input_axes: int = 2
     ragged: bool = False

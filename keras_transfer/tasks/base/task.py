@@ -10,7 +10,6 @@ from keras_transfer.checkpoints.sources import save
 from keras_transfer.distribute import StringInputs, check_accumulation, check_scope
 from keras_transfer.encoders.base import select_inputs
 from keras_transfer.encoders.keras_hub import current_encoder
-from keras_transfer.encoders.sequence_to_sequence import EncoderDecoder
 from keras_transfer.keras_internals import NotCloned, trace_predict
 from keras_transfer.names import check_foreign_arguments
 from keras_transfer.tasks.base.checks import check_preprocessor, require_compiled, warn_of_half_weights
@@ -89,8 +88,7 @@ class Task(StringInputs, NotCloned, keras.Model):
                 f"A `{type(self).__name__}` reads no windows. Pass `preprocessor.preprocessor`, which truncates texts. "
                 "Received: a `WindowPreprocessor`"
             )
-        # The reader makes what a decoder reads.
-        check_preprocessor(encoder.encoder if isinstance(encoder, EncoderDecoder) else encoder, reader.preprocessor)
+        check_preprocessor(encoder, reader)
         super().__init__(inputs=encoder.input if inputs is None else inputs, outputs=outputs, name=name)
         self.reader, self.labels = reader, labels
         # Keras must not track these: the task has all layers of the encoder that it uses, and no others.

@@ -22,12 +22,14 @@ class Reader:
     Attributes:
         takes_either: Boolean. Whether single texts and pairs of texts are both valid, and mean something different.
         takes_windows: Boolean. Whether the task splits the rows of a `text.WindowPreprocessor`.
+        makes: Tuple of strings. Inputs of the encoder that the reader makes, and not the preprocessor.
         in_memory: String. What an error says about a `tf.data.Dataset` of texts, if those must be in memory, or None.
         part: What the upper part of another task checks, from `adaptation.cache_features`, or None.
     """
 
     takes_either = False
     takes_windows = False
+    makes = ()
     in_memory = None
     part = None
 

@@ -2,11 +2,11 @@
 
 from keras_transfer.tasks.language.causal_parts import causal_head, check_causal, checked_max_length
 from keras_transfer.tasks.language.generates import Generates
-from keras_transfer.tasks.language.likelihood import Likelihood
+from keras_transfer.tasks.language.likelihood import Likelihood, scorer
 from keras_transfer.tasks.language.token_lists import (
     check_rows,
-    end_ids,
     is_texts,
+    named_token_id,
     prepared_rows,
     text_pieces,
     token_preprocessor,
@@ -24,10 +24,11 @@ __all__ = [
     "check_causal",
     "check_rows",
     "checked_max_length",
-    "end_ids",
     "is_texts",
+    "named_token_id",
     "own_loss_only",
     "prepared_rows",
+    "scorer",
     "text_pieces",
     "token_preprocessor",
 ]

@@ -27,6 +27,7 @@ from keras_transfer.tasks.language.token_lists import (
     check_rows,
     end_ids,
     is_texts,
+    named_token_id,
     prepared_rows,
     text_pieces,
     token_rows,
@@ -210,13 +211,14 @@ class Generates:
                 f"`on_token` requires a sampler that decides token by token. Received: {type(sampler).__name__}"
             )
         end = self._end_ids(end_token)
+        first = None if forced_first is None else named_token_id(self.preprocessor, forced_first, "forced_first")
         given = {
             "repetition_penalty": None if repetition_penalty is None else float(repetition_penalty),
             "no_repeat_ngram": no_repeat_ngram,
             "bad_words": None if bad_words is None else self._bad_ids(bad_words),
             "min_new_tokens": min_new_tokens,
             "min_length": None if min_new_tokens is None else 0,
-            "forced_first": None if forced_first is None else self._token_id(forced_first, "forced_first"),
+            "forced_first": first,
             "forced_last": None if forced_last is None else self._token_ids(forced_last, "forced_last"),
         }
         given = {name: value for name, value in given.items() if value is not None}
@@ -314,16 +316,7 @@ class Generates:
 
     def _token_ids(self, tokens, argument):
         tokens = tokens if isinstance(tokens, (list, tuple)) else [tokens]
-        return tuple(self._token_id(token, argument) for token in tokens)
-
-    def _token_id(self, token, argument):
-        """Returns the id of a token, given as a string or as its id."""
-        if not isinstance(token, str):
-            return int(token)
-        found = None if self.preprocessor is None else self.preprocessor.token_to_id(token)
-        if found is None:
-            raise ValueError(f"`{argument}` must be a token of the vocabulary. Received: {argument}={token!r}")
-        return found
+        return tuple(named_token_id(self.preprocessor, token, argument) for token in tokens)
 
     def _bad_ids(self, words):
         """Returns bad words as a tuple of tuples of ids."""
@@ -354,6 +347,21 @@ class Generates:
 
     # === Export ===
 
+    def exported_generator(self, steps):
+        """Returns the loop of an exported model, which writes up to `steps` tokens.
+
+        Raises:
+            ValueError: If the sampler is random.
+        """
+        if self.sampler.is_random:
+            raise ValueError(
+                "An exported model needs a sampler without random numbers, such as `sampler='greedy'` or 'beam'. "
+                f"Received: {type(self.sampler).__name__}"
+            )
+        constraints = generation_defaults(self.encoder).constraints
+        options = (self.sampler, steps, 1, end_ids(self), constraints)
+        return Generator(self.encoder, self.output_embeddings, *options, jit_compile=False)
+
     def signatures(self, pairs=False):
         """Returns the signatures of an exported model.
 
@@ -372,19 +380,10 @@ class Generates:
         signatures = super().signatures(pairs)
         if not isinstance(self.preprocessor, TokenPreprocessor):
             return signatures
-        if self.sampler.is_random:
-            raise ValueError(
-                "An exported model needs a sampler without random numbers, such as `sampler='greedy'` or 'beam'. "
-                f"Received: {type(self.sampler).__name__}"
-            )
         max_length, pieces = self._checked_length(None, ()), text_pieces(self)
-        defaults = generation_defaults(self.encoder)
-        new_only = None if self.max_length else defaults.max_new_tokens
+        new_only = None if self.max_length else generation_defaults(self.encoder).max_new_tokens
         start = [self.preprocessor.token_to_id(token) for token in self.preprocessor.packing.start]
-        generator = Generator(
-            *(self.encoder, self.output_embeddings, self.sampler, max_length, 1, end_ids(self), defaults.constraints),
-            jit_compile=False,
-        )
+        generator = self.exported_generator(max_length)
 
         def continue_text(text):
             ids = self.preprocessor.tokenize(text)

@@ -82,7 +82,7 @@ class Likelihood:
             rows: List of integer arrays.
             batch_size: Integer. Number of rows in a batch. Defaults to `8`.
         """
-        scorer, found = self._scorer(), [None] * len(rows)
+        model, found = scorer(self), [None] * len(rows)
         order = sorted(range(len(rows)), key=lambda index: len(rows[index]))
         positions = getattr(self.encoder, "max_sequence_length", None)
         for start in range(0, len(rows), batch_size):
@@ -95,19 +95,20 @@ class Likelihood:
                 mask[place, : len(rows[index])] = 1
             inputs = {"token_ids": ids, "padding_mask": mask, "segment_ids": np.zeros_like(ids)}
             inputs, targets, _ = self.labels.objective({name: inputs[name] for name in self.input})
-            values = scorer.predict_on_batch({**inputs, "target_ids": targets})
+            values = model.predict_on_batch({**inputs, "target_ids": targets})
             for place, index in enumerate(part):
                 found[index] = values[place, : max(len(rows[index]) - 1, 0)]
         return found
 
-    def _scorer(self):
-        """Returns a model from the encoder's inputs and `target_ids` to the log-likelihoods of the targets."""
-        self.head_adapters.check()
-        if "scorer" not in self.compiled_generators:
-            targets = keras.Input((None,), dtype="int32", name="target_ids")
-            values = _TargetLogLikelihood(dtype="float32")(self.output, targets)
-            self.compiled_generators["scorer"] = keras.Model({**self.input, "target_ids": targets}, values)
-        return self.compiled_generators["scorer"]
+
+def scorer(task):
+    """Returns a model from the inputs of a language model and `target_ids` to the log-likelihoods of the targets."""
+    task.head_adapters.check()
+    if "scorer" not in task.compiled_generators:
+        targets = keras.Input((None,), dtype="int32", name="target_ids")
+        values = _TargetLogLikelihood(dtype="float32")(task.output, targets)
+        task.compiled_generators["scorer"] = keras.Model({**task.input, "target_ids": targets}, values)
+    return task.compiled_generators["scorer"]
 
 
 class _TargetLogLikelihood(keras.layers.Layer):

@@ -47,6 +47,25 @@ def prepared_rows(ids):
     return [row.astype("int32") for row in rows]
 
 
+def named_token_id(preprocessor, token, argument):
+    """Returns the id of a token that the user passed as a string or as its id.
+
+    Args:
+        preprocessor: The preprocessor of the task, or None.
+        token: String or integer.
+        argument: String. Name of the argument, for the error.
+
+    Raises:
+        ValueError: If a string is no token of the vocabulary.
+    """
+    if not isinstance(token, str):
+        return int(token)
+    found = None if preprocessor is None else preprocessor.token_to_id(token)
+    if found is None:
+        raise ValueError(f"`{argument}` must be a token of the vocabulary. Received: {argument}={token!r}")
+    return found
+
+
 def token_preprocessor(task):
     """Returns the preprocessor of a task.
 

@@ -9,12 +9,20 @@ from keras import ops
 
 from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.encoders.sequence_to_sequence import EncoderDecoder
-from keras_transfer.generation import Generator, generation_defaults, get_sampler
+from keras_transfer.generation import generation_defaults, get_sampler
 from keras_transfer.layers.embeddings import OutputEmbeddings
 from keras_transfer.names import GENERATION_HINTS, check_arguments
 from keras_transfer.tasks.base import Signature, Task
 from keras_transfer.tasks.inputs import encode_texts
-from keras_transfer.tasks.language import Generates, check_rows, end_ids, is_texts, prepared_rows, text_pieces
+from keras_transfer.tasks.language import (
+    Generates,
+    check_rows,
+    is_texts,
+    named_token_id,
+    prepared_rows,
+    scorer,
+    text_pieces,
+)
 from keras_transfer.tasks.sequence_to_sequence.target_texts import SequenceReader, TargetTexts
 from keras_transfer.text.base import to_columns
 from keras_transfer.text.preprocessors import TokenPreprocessor
@@ -252,12 +260,12 @@ class Seq2SeqLM(Generates, Task):
             return np.zeros(0)
         data = self.dataset(sources, targets, batch_size=batch_size)
         found = np.zeros(len(data.real))
+        model = scorer(self)
         for part in data.each():
             inputs, ids, weights = part[0]
-            logits = ops.convert_to_numpy(self.predict_on_batch(inputs)).astype("float64")
-            logits -= logits.max(axis=-1, keepdims=True)
-            chosen = np.take_along_axis(logits, ids[:, :, None], axis=2)[:, :, 0]
-            found[part.order] = ((chosen - np.log(np.exp(logits).sum(axis=-1))) * weights).sum(axis=1)
+            inputs = {name: inputs[name] for name in self.input}
+            values = model.predict_on_batch({**inputs, "target_ids": ids})
+            found[part.order] = (values * weights).sum(axis=1, dtype="float64")
         return found
 
     # === Export and config ===
@@ -275,21 +283,15 @@ class Seq2SeqLM(Generates, Task):
         Raises:
             ValueError: If `pairs=True`, or if the sampler is random.
         """
-        # The outputs have the length of the target, which differs from that of the source.
+        # The length of a target, which is that of the outputs, differs from that of its source.
         signatures = {
-            name: dataclasses.replace(signature, shared_axes=1)
+            name: dataclasses.replace(signature, shared_axes=1, input_axes=1)
             for name, signature in Task.signatures(self, pairs).items()
         }
         if not isinstance(self.preprocessor, TokenPreprocessor):
             return signatures
-        if self.sampler.is_random:
-            raise ValueError(
-                "An exported model needs a sampler without random numbers, such as `sampler='greedy'` or 'beam'. "
-                f"Received: {type(self.sampler).__name__}"
-            )
         steps, pieces = self._new_tokens(), text_pieces(self)
-        options = (self.sampler, steps, 1, end_ids(self), generation_defaults(self.encoder).constraints)
-        generator = Generator(self.encoder, self.output_embeddings, *options, jit_compile=False)
+        generator = self.exported_generator(steps)
 
         def write(text):
             inputs = encode_texts(self.reader, self.prefix + text if self.prefix else text)
@@ -318,18 +320,11 @@ class Seq2SeqLM(Generates, Task):
 
 def _start_id(encoder, preprocessor, token):
     """Returns the id of the token that the decoder begins with."""
-    if isinstance(token, str):
-        found = None if preprocessor is None else preprocessor.token_to_id(token)
-        if found is None:
-            raise ValueError(f"`start_token` must be a token of the vocabulary. Received: start_token={token!r}")
-        return found
     if token is not None:
-        if not 0 <= int(token) < encoder.token_embedding.input_dim:
-            raise ValueError(
-                f"`start_token` must be an id from 0 to {encoder.token_embedding.input_dim - 1}. "
-                f"Received: start_token={token}"
-            )
-        return int(token)
+        found, count = named_token_id(preprocessor, token, "start_token"), encoder.token_embedding.input_dim
+        if not 0 <= found < count:
+            raise ValueError(f"`start_token` must be an id from 0 to {count - 1}. Received: start_token={token}")
+        return found
     found = generation_defaults(encoder).start_id
     if found is not None:
         return found

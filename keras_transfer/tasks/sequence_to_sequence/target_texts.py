@@ -1,11 +1,10 @@
 """What a `Seq2SeqLM` reads and writes: source texts, and the target texts in the place of labels."""
 
-import keras
 import numpy as np
 
 from keras_transfer.batches import Batches, Options, lengths_for, preprocess_texts, real_lengths
 from keras_transfer.losses import SmoothedCrossentropy
-from keras_transfer.tasks.inputs import Reader
+from keras_transfer.tasks.inputs import Reader, to_array
 from keras_transfer.tasks.language import NextTokens
 from keras_transfer.text.base import as_column, check_batch_size, is_text, to_columns
 
@@ -23,7 +22,7 @@ class TargetTexts(NextTokens):
     def encode(self, labels):
         if is_text(labels):
             return to_columns(labels)
-        values = keras.ops.convert_to_numpy(labels) if hasattr(labels, "shape") else np.asarray(labels)
+        values = to_array(labels)
         self.check(values)
         if (values < 0).any():  # `check` allows the padding of our own batches.
             raise ValueError(
@@ -37,7 +36,7 @@ class TargetTexts(NextTokens):
             raise ValueError("Targets must be one column of texts. Received: a tuple of two")
         if is_text(labels):
             return
-        values = np.asarray(labels) if not hasattr(labels, "shape") else keras.ops.convert_to_numpy(labels)
+        values = to_array(labels)
         if (
             values.ndim != 2
             or values.dtype.kind not in "iu"
@@ -70,6 +69,7 @@ class SequenceReader(Reader):
         start_id: Integer. The token that the decoder begins with.
     """
 
+    makes = ("decoder_token_ids", "decoder_padding_mask")
     in_memory = (
         "A `Seq2SeqLM` takes texts in memory: `fit(sources, targets)`. A `tf.data.Dataset` must contain `(inputs, "
         "targets, weights)`."
@@ -135,9 +135,9 @@ class SequenceReader(Reader):
         tokenizer = getattr(self.preprocessor, "tokenizer", None)
         if getattr(tokenizer, "language_codes", None):
             raise ValueError(
-                "Targets of a translation model with codes of languages are tokenized in another way than its sources. "
-                "Prepare the ids of both with `TokenPreprocessor.load(folder)` and "
-                "`TokenPreprocessor.load(folder, target=True)`, and pass `decoder_token_ids` and targets. "
+                "Targets of a translation model are tokenized in another way than its sources. Prepare the ids of both "
+                "with `TokenPreprocessor.load(folder)` and `TokenPreprocessor.load(folder, target=True)`, and pass "
+                "`decoder_token_ids` and targets. "
                 f"Received: texts for a {type(tokenizer).__name__}"
             )
 
