@@ -7,6 +7,7 @@ from keras_transfer.losses import SmoothedCrossentropy
 from keras_transfer.tasks.inputs import Reader, to_array
 from keras_transfer.tasks.language import NextTokens
 from keras_transfer.text.base import as_column, check_batch_size, is_text, to_columns
+from keras_transfer.text.tokenizers import MarianTokenizer
 
 _UNUSED = -1  # The id at places that a target does not use.
 
@@ -133,7 +134,7 @@ class SequenceReader(Reader):
     def _check_tokenizer(self):
         """Raises a `ValueError` if targets are tokenized in another way than sources."""
         tokenizer = getattr(self.preprocessor, "tokenizer", None)
-        if getattr(tokenizer, "language_codes", None):
+        if isinstance(tokenizer, MarianTokenizer) or getattr(tokenizer, "language_codes", None):
             raise ValueError(
                 "Targets of a translation model are tokenized in another way than its sources. Prepare the ids of both "
                 "with `TokenPreprocessor.load(folder)` and `TokenPreprocessor.load(folder, target=True)`, and pass "

@@ -6,9 +6,11 @@ import pytest
 from keras.ops import convert_to_numpy as to_numpy
 
 from keras_transfer.adaptation import FusedAdamW, add_adapters
+from keras_transfer.datasets import load_demo_questions
 from keras_transfer.encoders import T5, Bart
 from keras_transfer.serving import export
 from keras_transfer.tasks import CausalLM, Seq2SeqLM, TextClassifier
+from keras_transfer.text import MarianTokenizer, Packing, TokenPreprocessor, UnigramTokenizer, train_vocabulary
 from tests.errors import check_errors
 from tests.helpers import save_and_load
 from tests.tasks.tiny import VOCABULARY, preprocessor
@@ -171,3 +173,15 @@ test_mistakes_in_prepared_data_are_errors = check_errors(
 def _prepared(factor=1):
     inputs, ids, _ = model().dataset(["a b c", "d"], ["b", "c"])[0]
     return inputs, np.sign(ids) * factor
+
+
+def test_targets_of_a_model_with_two_tokenizers_must_be_prepared(tmp_path):
+    train_vocabulary(load_demo_questions().train.texts, "unigram", 200).save_assets(tmp_path)
+    pieces = UnigramTokenizer(tmp_path / "spiece.model").vocabulary
+    tokenizer = MarianTokenizer(tmp_path / "spiece.model", [*pieces, "<pad>"])
+    read = TokenPreprocessor(tokenizer, Packing([], [], ["[SEP]"], "<pad>"), sequence_length=16)
+    found = Seq2SeqLM(Bart(len(pieces) + 1, **SIZES, max_sequence_length=16), read)
+    found.compile("sgd")
+    with pytest.raises(ValueError, match=r"tokenized in another way than its sources.*target=True.*MarianTokenizer"):
+        found.fit(["Who?"], ["Where?"], verbose=0)
+    assert len(found.generate(["Who?"], max_new_tokens=2)) == 1
