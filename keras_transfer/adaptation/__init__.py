@@ -37,6 +37,7 @@ from keras_transfer.training.optimizers import (
 from keras_transfer.training.resume import TrainingCheckpoint
 from keras_transfer.training.runs import (
     ChainThaw,
+    GenerationMetrics,
     GradualUnfreezing,
     SequentialUnfreezing,
     Stage,
@@ -57,6 +58,7 @@ __all__ = [
     "Fisher",
     "FusedAdamW",
     "Fusion",
+    "GenerationMetrics",
     "GradualUnfreezing",
     "Houlsby",
     "InverseSquareRoot",

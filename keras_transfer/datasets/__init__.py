@@ -7,6 +7,10 @@ from keras_transfer.datasets.base.downloading import download
 from keras_transfer.datasets.base.splits import Splits
 from keras_transfer.datasets.corpora.personachat import Dialogue, DialogueExample, Turn, load_personachat
 from keras_transfer.datasets.corpora.texts import MinimalPairs, load_blimp, load_wikitext
+from keras_transfer.datasets.parallel.multi30k import load_multi30k
+from keras_transfer.datasets.parallel.parallel_texts import ParallelTexts, read_parallel, read_parallel_tsv
+from keras_transfer.datasets.parallel.sgm import read_sgm
+from keras_transfer.datasets.parallel.summaries import load_cnn_dailymail, load_xsum, read_stories
 from keras_transfer.datasets.suites.glue import load_glue
 from keras_transfer.datasets.suites.superglue import (
     AnswersToGrade,
@@ -30,6 +34,7 @@ __all__ = [
     "Dialogue",
     "DialogueExample",
     "MinimalPairs",
+    "ParallelTexts",
     "Questions",
     "Split",
     "Splits",
@@ -40,11 +45,13 @@ __all__ = [
     "hold_out",
     "load_ag_news",
     "load_blimp",
+    "load_cnn_dailymail",
     "load_conll2003",
     "load_copa",
     "load_demo_questions",
     "load_glue",
     "load_imdb",
+    "load_multi30k",
     "load_personachat",
     "load_race",
     "load_squad",
@@ -53,6 +60,11 @@ __all__ = [
     "load_trec6",
     "load_universal_dependencies",
     "load_wikitext",
+    "load_xsum",
     "read_conllu",
+    "read_parallel",
+    "read_parallel_tsv",
+    "read_sgm",
+    "read_stories",
     "read_table",
 ]

@@ -59,6 +59,12 @@ SOURCES = {
     "wikitext": Source(
         "Get wikitext-2-v1.zip or wikitext-103-v1.zip from https://wikitext.smerity.com (CC BY-SA 3.0) and unpack it."
     ),
+    "multi30k": Source("Get the folder data/task1/raw of https://github.com/multi30k/dataset."),
+    "xsum": Source("Get the documents and summaries as https://github.com/EdinburghNLP/XSum describes."),
+    "cnn_dailymail": Source(
+        "Get the stories from https://cs.nyu.edu/~kcho/DMQA/, and the lists of their addresses from "
+        "https://github.com/abisee/cnn-dailymail."
+    ),
     "blimp": Source("Get the folder data of https://github.com/alexwarstadt/blimp (CC BY 4.0)."),
 }
 

@@ -5,6 +5,10 @@ import re
 import string
 from collections import Counter
 
+import keras
+
+from keras_transfer.metrics.texts import TextMetric
+
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
@@ -57,6 +61,41 @@ def squad_scores(y_true, y_pred, *, no_answer_scores=None):
         for key, values in (("best_exact_match", exact), ("best_f1", f1)):
             scores[key], scores[f"{key}_threshold"] = _best_threshold(values, has_answer, y_pred, no_answer_scores)
     return scores
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class Squad(TextMetric):
+    """Exact match and F1 of generated answers in percent, as `squad_scores` computes them.
+
+    Args:
+        name: String. Name of the metric. The results are named `"exact_match"` and `"f1"`. Defaults to `"squad"`.
+
+    Call arguments:
+        See `TextMetric`. An empty list of references stands for a question without an answer, to which the right text
+        is `""`.
+
+    Raises:
+        ValueError: If the texts are invalid.
+
+    Example:
+    ```python
+    squad = keras_transfer.metrics.Squad()
+    squad(["Denver Broncos", ["Paris", "Paris, France"]], ["the Broncos", "paris"])
+    # {"exact_match": 50.0, "f1": 83.33...}
+    ```
+
+    Source: See `squad_scores`.
+    """
+
+    result_names = ("exact_match", "f1")
+    needs_references = False
+
+    def __init__(self, *, name="squad"):
+        super().__init__(name)
+
+    def score(self, y_true, y_pred):
+        scores = squad_scores(y_true, y_pred)
+        return {each: scores[each] for each in self.result_names}
 
 
 def _check(answers, predictions, no_answer_scores):

@@ -1,6 +1,7 @@
-"""Runs: what trains when, from freezing before `fit` to stages inside it."""
+"""Runs: what trains when, from freezing before `fit` to stages inside it, and what is measured after each epoch."""
 
 from keras_transfer.training.runs.freezing import freeze, freeze_to, trainable_summary, unfreeze
+from keras_transfer.training.runs.generation_metrics import GenerationMetrics
 from keras_transfer.training.runs.plans import ChainThaw, GradualUnfreezing, SequentialUnfreezing, StagedTraining
 from keras_transfer.training.runs.run import Run, RunCallback, sync
 from keras_transfer.training.runs.run_length import ScheduleLength, warn_in_epoch
@@ -9,6 +10,7 @@ from keras_transfer.training.runs.stages import Stages
 
 __all__ = [
     "ChainThaw",
+    "GenerationMetrics",
     "GradualUnfreezing",
     "Run",
     "RunCallback",

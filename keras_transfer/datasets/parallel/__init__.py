@@ -1,0 +1,1 @@
+"""Parallel texts: translations, summaries and corrections."""
