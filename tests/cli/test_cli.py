@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import runpy
 import subprocess
 import sys
 import types
@@ -213,10 +214,11 @@ def test_the_command_knows_the_packaged_encoders():
     assert tuple(PACKAGED_ENCODERS) == PACKAGED
 
 
-def test_the_package_as_a_module_is_the_same_command():
-    line = [sys.executable, "-m", "keras_transfer", "--version"]
-    child = subprocess.run(line, cwd=ROOT, capture_output=True, text=True)
-    assert child.stdout == run("--version").stdout == f"{__version__}\n"
+def test_the_package_as_a_module_is_the_same_command(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["keras_transfer", "--version"])
+    with pytest.raises(SystemExit, match="^0$"):
+        runpy.run_module("keras_transfer", run_name="__main__")  # `python -m keras_transfer`, in this process
+    assert capsys.readouterr().out == run("--version").stdout == f"{__version__}\n"
 
 
 @pytest.mark.parametrize("unexpected", [False, True])
