@@ -1,9 +1,21 @@
-"""Self-supervision: turns a batch of token ids into inputs, targets and weights in NumPy, for all backends."""
+"""Self-supervision: turns token ids into inputs and targets in NumPy, for all backends."""
 
+from keras_transfer.objectives.denoising import Denoising
 from keras_transfer.objectives.next_token import NextToken
+from keras_transfer.objectives.prefix_lm import PrefixLM
+from keras_transfer.objectives.sequence_objective import SequenceObjective
+from keras_transfer.objectives.span_corruption import SpanCorruption
+from keras_transfer.objectives.span_prediction import SpanPrediction
 from keras_transfer.objectives.token_masking import TokenMasking
+from keras_transfer.objectives.translation_masking import TranslationMasking
 
 __all__ = [
+    "Denoising",
     "NextToken",
+    "PrefixLM",
+    "SequenceObjective",
+    "SpanCorruption",
+    "SpanPrediction",
     "TokenMasking",
+    "TranslationMasking",
 ]

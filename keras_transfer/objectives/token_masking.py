@@ -3,6 +3,9 @@
 import keras
 import numpy as np
 
+from keras_transfer.objectives.draws import check_inner_rate, check_kinds, draw_ids, draw_kinds
+from keras_transfer.objectives.noise import replace_tokens
+
 # The names of the arguments in files of version 0.1.
 _NAMES_OF_0_1 = {"fraction": "mask_selection_rate", "masked": "mask_token_rate", "replaced": "random_token_rate"}
 
@@ -53,18 +56,8 @@ class TokenMasking:
     """
 
     def __init__(self, mask_selection_rate=0.15, *, mask_token_rate=0.8, random_token_rate=0.1, seed=None):
-        for name, value in (
-            ("mask_selection_rate", mask_selection_rate),
-            ("mask_token_rate", mask_token_rate),
-            ("random_token_rate", random_token_rate),
-        ):
-            if not 0 <= value <= 1 or (name == "mask_selection_rate" and value in (0, 1)):
-                raise ValueError(f"`{name}` must be between 0 and 1. Received: {name}={value!r}")
-        if mask_token_rate + random_token_rate > 1:
-            raise ValueError(
-                "`mask_token_rate` and `random_token_rate` must not exceed 1 together. Received: "
-                f"mask_token_rate={mask_token_rate}, random_token_rate={random_token_rate}"
-            )
+        check_inner_rate(mask_selection_rate=mask_selection_rate)
+        check_kinds(mask_token_rate, random_token_rate)
         self.mask_selection_rate = mask_selection_rate
         self.mask_token_rate = mask_token_rate
         self.random_token_rate = random_token_rate
@@ -86,17 +79,10 @@ class TokenMasking:
         targets = np.full_like(positions, -1)
         targets[row, place] = ids[row, chosen]
 
-        drawn = random.integers(0, max(vocabulary_size - len(special_ids), 1), len(row))
-        for special in special_ids:
-            drawn += drawn >= special
-        kind = random.random(len(row))
-        new = np.where(
-            kind < self.mask_token_rate,
-            mask_id,
-            np.where(kind < self.mask_token_rate + self.random_token_rate, drawn, ids[row, chosen]),
-        )
+        drawn = draw_ids(random, len(row), vocabulary_size, special_ids)
+        kinds = draw_kinds(random, len(row), self.mask_token_rate, self.random_token_rate)
         ids = ids.copy()
-        ids[row, chosen] = new
+        ids[row, chosen] = replace_tokens(ids[row, chosen], kinds, drawn, mask_id)
         inputs = {**inputs, "token_ids": ids.astype("int32"), "mask_positions": positions.astype("int32")}
         return inputs, targets.astype("int32")
 

@@ -145,6 +145,15 @@ MISTAKES = [
     Mistake(
         "a fraction of 1.5 of masked tokens", lambda m: kt.objectives.TokenMasking(mask_selection_rate=1.5), "rate"
     ),
+    Mistake("a noise density of 15", lambda m: kt.objectives.SpanCorruption(15), "noise_density"),
+    Mistake("masks of length 2", lambda m: kt.objectives.Denoising(replace_length=2), "replace_length"),
+    Mistake("a prefix of most tokens", lambda m: kt.objectives.PrefixLM(0.9), "at most 0.5"),
+    Mistake("blocks without tokens", lambda m: kt.objectives.SpanPrediction(block_length=0), "block_length"),
+    Mistake(
+        "rates of hidden tokens above 1",
+        lambda m: kt.objectives.TranslationMasking(mask_token_rate=0.9, random_token_rate=0.2),
+        "together",
+    ),
     Mistake(
         "labels of a tagger that are equal",
         lambda m: tasks.TokenClassifier(m.words(), m.word_preprocessor(), label_names=["A", "A"]),

@@ -181,7 +181,12 @@ def validation_parts(task, data):
     """
     if task.labels.optional and task.reader.accepts(data) and not isinstance(data, tuple):
         return (data,)
-    if task.labels.optional and isinstance(data, tuple) and all(_is_column(part) for part in data):
+    if (
+        task.labels.optional
+        and isinstance(data, tuple)
+        and (task.reader.takes_pairs or len(data) == 1)
+        and all(_is_column(part) for part in data)
+    ):
         return data if len(data) == 1 else (data,)
     if not isinstance(data, (list, tuple)):
         parts, alone = (data,), task.reader.accepts(data)

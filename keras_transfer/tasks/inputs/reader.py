@@ -21,6 +21,7 @@ class Reader:
 
     Attributes:
         takes_either: Boolean. Whether single texts and pairs of texts are both valid, and mean something different.
+        takes_pairs: Boolean. Whether a row may be a pair of texts.
         takes_windows: Boolean. Whether the task splits the rows of a `text.WindowPreprocessor`.
         makes: Tuple of strings. Inputs of the encoder that the reader makes, and not the preprocessor.
         in_memory: String. What an error says about a `tf.data.Dataset` of texts, if those must be in memory, or None.
@@ -28,6 +29,7 @@ class Reader:
     """
 
     takes_either = False
+    takes_pairs = True
     takes_windows = False
     makes = ()
     in_memory = None

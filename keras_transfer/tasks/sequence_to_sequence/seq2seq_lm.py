@@ -12,7 +12,7 @@ from keras_transfer.encoders.sequence_to_sequence import EncoderDecoder
 from keras_transfer.generation import generation_defaults, get_sampler
 from keras_transfer.layers.embeddings import OutputEmbeddings
 from keras_transfer.names import GENERATION_HINTS, check_arguments
-from keras_transfer.tasks.base import Signature, Task
+from keras_transfer.tasks.base import Signature, Task, of_part
 from keras_transfer.tasks.inputs import encode_texts
 from keras_transfer.tasks.language import (
     Generates,
@@ -50,6 +50,9 @@ class Seq2SeqLM(Generates, Task):
     at each place. The loss is the mean over the tokens of a batch, without padding. `compile(loss="label_smoothing")`
     smooths the targets. `generate` writes the texts, and `score` returns the likelihood of given ones.
 
+    With an `objective`, the model is pretrained: `fit(texts)` takes raw texts without targets. The objective makes a
+    source and a target from each text, other ones in each epoch of `fit`, and the same ones in each evaluation.
+
     Args:
         encoder: `EncoderDecoder`, such as `T5` or `Bart`.
         preprocessor: `text.TokenPreprocessor` of sources and targets, or None for prepared ids. Defaults to `None`.
@@ -62,6 +65,8 @@ class Seq2SeqLM(Generates, Task):
             `"greedy"`.
         max_new_tokens: Integer. Number of tokens at which `generate` and exported models stop. Defaults to that of the
             checkpoint, or else to `64`.
+        objective: `objectives.SpanCorruption`, `objectives.Denoising`, `objectives.PrefixLM` or another
+            `objectives.SequenceObjective` that makes targets from texts. Defaults to `None`, which requires targets.
         name: String. Name of the model. Defaults to `None`.
 
     Inputs:
@@ -72,7 +77,7 @@ class Seq2SeqLM(Generates, Task):
 
     Raises:
         ValueError: If `encoder` is not an `EncoderDecoder`; if `preprocessor` does not match it; if `start_token` is
-            not in the vocabulary; or if an argument is out of range.
+            not in the vocabulary; if `objective` makes no targets; or if an argument is out of range.
 
     Example:
     ```python
@@ -91,6 +96,7 @@ class Seq2SeqLM(Generates, Task):
 
     checkpoint_head = TaskHead(name="seq2seq", check_encoder=_check_encoder)
     max_length = None  # `Generates` counts new tokens only.
+    objective = of_part("labels", "objective", "The objective, such as `objectives.SpanCorruption`, or `None`.")
 
     def __init__(
         self,
@@ -102,6 +108,7 @@ class Seq2SeqLM(Generates, Task):
         start_token=None,
         sampler="greedy",
         max_new_tokens=None,
+        objective=None,
         name=None,
     ):
         # === Layers ===
@@ -119,7 +126,8 @@ class Seq2SeqLM(Generates, Task):
 
         # === Functional model ===
         start_id = _start_id(encoder, preprocessor, start_token)
-        reader, labels = SequenceReader(preprocessor, prefix, start_id), TargetTexts(table.input_dim)
+        reader = SequenceReader(preprocessor, prefix, start_id)
+        labels = TargetTexts(table.input_dim, objective)
         super().__init__(encoder, logits(encoder.output["decoder_sequence_output"]), reader, labels, name=name)
         self.prepare_generation(logits)
 
@@ -315,6 +323,7 @@ class Seq2SeqLM(Generates, Task):
             "start_token": self.start_token,
             "sampler": keras.saving.serialize_keras_object(self.sampler),
             "max_new_tokens": self.max_new_tokens,
+            "objective": keras.saving.serialize_keras_object(self.objective),
         }
 
 

@@ -4,8 +4,10 @@ import numpy as np
 
 from keras_transfer.batches import Batches, Options, lengths_for, preprocess_texts, real_lengths
 from keras_transfer.losses import SmoothedCrossentropy
+from keras_transfer.objectives import SequenceObjective
 from keras_transfer.tasks.inputs import Reader, to_array
 from keras_transfer.tasks.language import NextTokens
+from keras_transfer.tasks.sequence_to_sequence.noised_texts import with_noise
 from keras_transfer.text.base import as_column, check_batch_size, is_text, to_columns
 from keras_transfer.text.tokenizers import MarianTokenizer
 
@@ -13,9 +15,32 @@ _UNUSED = -1  # The id at places that a target does not use.
 
 
 class TargetTexts(NextTokens):
-    """The texts that the model learns to write, in the place of labels."""
+    """The texts that the model learns to write, in the place of labels, or those that an objective makes.
 
-    optional = False
+    Args:
+        count: Integer. Number of tokens that the model predicts.
+        objective: `objectives.SequenceObjective`, or None. Defaults to `None`.
+    """
+
+    def __init__(self, count, objective=None):
+        self.count, self.objective = count, objective  # No `NextToken` as in the base class.
+
+    @property
+    def objective(self):
+        return self._objective
+
+    @objective.setter
+    def objective(self, objective):
+        if objective is not None and not isinstance(objective, SequenceObjective):
+            raise ValueError(
+                "`objective` must make sources and targets, such as `objectives.SpanCorruption` or "
+                f"`objectives.Denoising`. Received: objective={objective!r:.100}"
+            )
+        self._objective = objective
+
+    @property
+    def optional(self):
+        return self.objective is not None
 
     def named_losses(self):
         return {"label_smoothing": lambda: SmoothedCrossentropy(0.1, reduction="mean_with_sample_weight")}
@@ -50,7 +75,16 @@ class TargetTexts(NextTokens):
             )
 
     def targets(self, data, task):
-        if not isinstance(data, Batches) or data.prepare is not None or data.labels is None:
+        if not isinstance(data, Batches) or data.prepare is not None:
+            return data
+        if data.labels is None and data.kind == "texts":
+            if self.objective is None:
+                raise ValueError(
+                    "Raw text requires targets, or an `objective` that makes them: `fit(sources, targets)`. "
+                    "Received: y=None"
+                )
+            return with_noise(data, self.objective, task.reader)
+        if data.labels is None:
             return data
         if data.labels.dtype == object:
             raise ValueError("Prepared inputs need prepared targets, integers [batch, length]. Received: texts")
@@ -70,6 +104,7 @@ class SequenceReader(Reader):
         start_id: Integer. The token that the decoder begins with.
     """
 
+    takes_pairs = False
     makes = ("decoder_token_ids", "decoder_padding_mask")
     in_memory = (
         "A `Seq2SeqLM` takes texts in memory: `fit(sources, targets)`. A `tf.data.Dataset` must contain `(inputs, "
@@ -104,8 +139,8 @@ class SequenceReader(Reader):
 
     def batches(self, columns, y, sample_weight, batch_size, shuffle):
         self.require()
-        if y is None:
-            raise ValueError("Raw text requires targets: `fit(sources, targets)`. Received: y=None")
+        if y is None:  # The labels have an objective, or raise an error.
+            return super().batches(columns, None, sample_weight, batch_size, shuffle)
         count = len(columns)
         y, sample_weight = as_column(y, "targets", count), as_column(sample_weight, "sample weights", count)
         if sample_weight is not None and np.ndim(sample_weight) != 1:
@@ -114,7 +149,7 @@ class SequenceReader(Reader):
                 f"Received: weights of shape {np.shape(sample_weight)}"
             )
         check_batch_size(self.preprocessor, batch_size, count, False)
-        self._check_tokenizer()
+        self.check_tokenizer()
         inputs = self.sources(columns)
         ids, real = self._targets(y)
         lengths = lengths_for(real_lengths(inputs), inputs["padding_mask"].shape[1])
@@ -131,7 +166,7 @@ class SequenceReader(Reader):
         texts = np.array([self.prefix + text for text in texts], object) if self.prefix else texts
         return preprocess_texts(texts, self.preprocessor)
 
-    def _check_tokenizer(self):
+    def check_tokenizer(self):
         """Raises a `ValueError` if targets are tokenized in another way than sources."""
         tokenizer = getattr(self.preprocessor, "tokenizer", None)
         if isinstance(tokenizer, MarianTokenizer) or getattr(tokenizer, "language_codes", None):
@@ -154,7 +189,17 @@ class SequenceReader(Reader):
 
     def _item(self, columns, length, random):
         inputs, ids, weights = columns
-        used = ids != _UNUSED
+        return self.item(inputs, ids, ids != _UNUSED, weights)
+
+    def item(self, inputs, ids, used, weights=None):
+        """Returns the inputs of both halves of the model, the targets and their weights.
+
+        Args:
+            inputs: Dict of arrays, the inputs of the encoder.
+            ids: Integer array [rows, length]. The targets.
+            used: Array [rows, length], true or 1 at tokens of a target.
+            weights: Float array [rows]. Weights of the rows. Defaults to `None`.
+        """
         targets = np.where(used, ids, 0)
         start = np.full((len(ids), 1), self.start_id, "int32")
         given = {

@@ -1,0 +1,104 @@
+"""The objective of MASS: a span of a text is hidden from the encoder, and the decoder writes it."""
+
+import keras
+import numpy as np
+
+from keras_transfer.objectives.draws import as_rows, check_kinds, draw_ids, draw_kinds
+from keras_transfer.objectives.noise import replace_tokens
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class SpanPrediction:
+    """Hides a span of each text, which the decoder writes (MASS, Song et al. 2019).
+
+    The encoder reads the text, in which most tokens of the span are masks. The decoder reads, at the positions of the
+    span, the tokens before those that it predicts. The first token of a text is never hidden.
+
+    This is the algorithm of MASS for summaries, in which all places of a span are equally likely. (That for
+    unsupervised translation puts 40% of the spans at one of the ends.) No task of this library gives positions to a
+    decoder, so that a model of your own must consume them.
+
+    Args:
+        mask_rate: Float between 0 and 1. Fraction of the tokens that are hidden, rounded down. Defaults to `0.5`.
+        block_length: Integer. Number of tokens of a block. Each block has a span of its own. Defaults to `None`, for
+            one span in each text.
+        mask_token_rate: Float between 0 and 1. Fraction of the hidden tokens that become the mask token. Defaults to
+            `0.8`.
+        random_token_rate: Float between 0 and 1. Fraction of the hidden tokens that become a random token. The others
+            do not change. Defaults to `0.1`.
+
+    Call arguments:
+        rows: List of integer arrays [tokens].
+        random: `np.random.Generator`.
+        mask_id: Integer. Id of the mask token.
+        vocabulary_size: Integer. Number of ids.
+        special_ids: List of integers. Ids that are never drawn as random tokens. Defaults to `()`.
+
+    Returns:
+        A tuple of four lists of integer arrays: the sources; what the decoder reads; the targets; and the positions of
+        the targets in their text, from 1 on. The last three are equally long, and empty if less than one token would
+        be hidden.
+
+    Raises:
+        ValueError: If a number is out of range.
+
+    Example:
+    ```python
+    objective = keras_transfer.objectives.SpanPrediction()
+    tokens = {"mask_id": 4, "vocabulary_size": 60, "special_ids": [0, 1, 2, 3, 4]}
+    sources, previous, targets, positions = objective([np.arange(10, 21)], np.random.default_rng(0), **tokens)
+    ```
+
+    Source: https://arxiv.org/abs/1905.02450
+    """
+
+    def __init__(self, mask_rate=0.5, *, block_length=None, mask_token_rate=0.8, random_token_rate=0.1):
+        if not 0 < mask_rate <= 1:
+            raise ValueError(f"`mask_rate` must be above 0 and at most 1. Received: mask_rate={mask_rate!r}")
+        if block_length is not None and (not isinstance(block_length, int) or block_length < 1):
+            raise ValueError(
+                f"`block_length` must be a positive integer or None. Received: block_length={block_length!r}"
+            )
+        check_kinds(mask_token_rate, random_token_rate)
+        self.mask_rate = mask_rate
+        self.block_length = block_length
+        self.mask_token_rate = mask_token_rate
+        self.random_token_rate = random_token_rate
+
+    def draw(self, length, random):
+        """Returns the positions of the hidden tokens of a text, an integer array in ascending order.
+
+        Args:
+            length: Integer. Number of tokens.
+            random: `np.random.Generator`.
+        """
+        block, found = self.block_length or max(length, 1), [np.zeros(0, int)]
+        for first in range(1, length, block):
+            size = min(block, length - first)
+            count = int(size * self.mask_rate)
+            found.append(first + random.integers(size - count, endpoint=True) + np.arange(count))
+        return np.concatenate(found)
+
+    def __call__(self, rows, random, mask_id, vocabulary_size, special_ids=()):
+        rows = as_rows(rows)
+        positions = [self.draw(len(row), random) for row in rows]
+        targets = [row[places] for row, places in zip(rows, positions)]
+        previous = [row[places - 1] for row, places in zip(rows, positions)]
+        sources = [row.copy() for row in rows]
+        for source, places, target in zip(sources, positions, targets):
+            kinds = draw_kinds(random, len(target), self.mask_token_rate, self.random_token_rate)
+            drawn = draw_ids(random, len(target), vocabulary_size, special_ids)
+            source[places] = replace_tokens(target, kinds, drawn, mask_id)
+        return sources, previous, targets, positions
+
+    def get_config(self):
+        return {
+            "mask_rate": self.mask_rate,
+            "block_length": self.block_length,
+            "mask_token_rate": self.mask_token_rate,
+            "random_token_rate": self.random_token_rate,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**config)

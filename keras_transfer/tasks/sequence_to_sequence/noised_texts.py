@@ -1,0 +1,54 @@
+"""Texts whose sources and targets an objective makes, other ones in each epoch."""
+
+import numpy as np
+
+from keras_transfer.text.preprocessors import TokenPreprocessor
+
+
+def with_noise(data, objective, reader):
+    """Returns batches of texts with the sources and targets that an objective makes from them.
+
+    Args:
+        data: `Batches` of texts without labels.
+        objective: `objectives.SequenceObjective`.
+        reader: `SequenceReader`.
+    """
+    preprocessor = reader.preprocessor
+    if not isinstance(preprocessor, TokenPreprocessor):
+        raise ValueError(
+            f"An objective requires a `text.TokenPreprocessor`. Received: preprocessor={preprocessor!r:.100}"
+        )
+    if reader.prefix:
+        raise ValueError(
+            "An objective makes sources without a prefix. Create the task without `prefix` to pretrain it. "
+            f"Received: prefix={reader.prefix!r}"
+        )
+    reader.check_tokenizer()
+    special = preprocessor.num_special_tokens
+    if len(empty := np.flatnonzero(data.real <= special)):
+        raise ValueError(f"Each text must have at least one token. Received: a text without any at position {empty[0]}")
+    tokens = objective.tokens(preprocessor)
+
+    def make(inputs, random):
+        ids, real = inputs["token_ids"], inputs["padding_mask"].sum(axis=1)
+        begin, end = preprocessor.num_start_tokens, special - preprocessor.num_start_tokens
+        rows = [row[begin : count - end] for row, count in zip(ids, real)]
+        parts = objective(rows, random, **tokens)
+        lengths = objective.max_lengths(ids.shape[1] - special)
+        # A batch has the length that its longest text may need, so that few lengths of texts remain few shapes.
+        (sources, mask), (targets, used) = (
+            _pack(part, ids, real, begin, end, min(length + special, preprocessor.sequence_length), preprocessor.pad_id)
+            for part, length in zip(parts, lengths)
+        )
+        return reader.item({"token_ids": sources, "padding_mask": mask}, targets, used)
+
+    return data.with_targets(make, objective.seed)
+
+
+def _pack(rows, ids, real, begin, end, length, pad_id):
+    """Returns rows with the special tokens of their texts, padded or truncated, and which of their tokens are real."""
+    packed, mask = np.full((len(rows), length), pad_id, "int32"), np.zeros((len(rows), length), "int32")
+    for i, (row, count) in enumerate(zip(rows, real)):
+        row = np.concatenate([ids[i, :begin], row[: length - begin - end], ids[i, count - end : count]])
+        packed[i, : len(row)], mask[i, : len(row)] = row, 1
+    return packed, mask

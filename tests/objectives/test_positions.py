@@ -1,0 +1,84 @@
+"""The objectives of MASS and XLM, whose rows come with positions, hide what they should."""
+
+import keras
+import numpy as np
+import pytest
+from scipy import stats
+
+from keras_transfer.objectives import SpanPrediction, TranslationMasking
+from tests.errors import check_errors
+
+pytestmark = pytest.mark.core
+MASK, SIZE = 4, 1000
+TOKENS = {"mask_id": MASK, "vocabulary_size": SIZE, "special_ids": [0, 1, 2, 3, 4]}
+
+
+def test_the_decoder_reads_the_token_before_each_target():
+    row = np.arange(10, 31)
+    [source], [previous], [target], [positions] = SpanPrediction(mask_token_rate=1.0, random_token_rate=0.0)(
+        [row], np.random.default_rng(0), **TOKENS
+    )
+    assert len(target) == 10 and (np.diff(positions) == 1).all()
+    np.testing.assert_array_equal(target, row[positions])
+    np.testing.assert_array_equal(previous, row[positions - 1])
+    np.testing.assert_array_equal(np.flatnonzero(source == MASK), positions)
+    np.testing.assert_array_equal(np.delete(source, positions), np.delete(row, positions))
+
+
+def test_all_places_of_a_span_are_equally_likely():
+    objective, random = SpanPrediction(), np.random.default_rng(0)
+    firsts = np.bincount([objective.draw(12, random)[0] for _ in range(10_000)])
+    assert firsts[0] == 0 and len(firsts) == 8 and stats.chisquare(firsts[1:]).pvalue > 1e-3
+    assert [len(objective.draw(length, random)) for length in range(5)] == [0, 0, 0, 1, 1]
+
+
+def test_each_block_has_a_span():
+    objective, random = SpanPrediction(0.5, block_length=4), np.random.default_rng(0)
+    for _ in range(20):
+        positions = objective.draw(11, random)
+        assert np.bincount((positions - 1) // 4).tolist() == [2, 2, 1]
+
+
+def test_tokens_of_both_texts_are_hidden_with_the_same_probability():
+    rows, pairs = [np.array([2, 10, 11, 12, 3])] * 10_000, [np.array([2, 20, 21, 3])] * 10_000
+    inputs, targets = TranslationMasking(0.3)(rows, pairs, np.random.default_rng(0), **TOKENS, language_ids=(3, 7))
+    assert inputs["positions"][0].tolist() == [0, 1, 2, 3, 4, 0, 1, 2, 3]
+    assert inputs["language_ids"][0].tolist() == [3] * 5 + [7] * 4
+    counts = np.bincount(np.concatenate(inputs["mask_positions"]), minlength=9)
+    assert counts[[0, 4, 5, 8]].sum() == 0
+    chosen = counts[[1, 2, 3, 6, 7]]
+    assert ((chosen - 3000) ** 2 / 2100).sum() < stats.chi2.isf(1e-3, 5)
+    numbers = np.bincount([len(row) for row in targets], minlength=6)
+    assert stats.chisquare(numbers, stats.binom.pmf(np.arange(6), 5, 0.3) * 10_000).pvalue > 1e-3
+    before, places = np.concatenate([rows[0], pairs[0]]), np.concatenate(inputs["mask_positions"])
+    np.testing.assert_array_equal(np.concatenate(targets), before[places])
+    after = np.concatenate([ids[at] for ids, at in zip(inputs["token_ids"], inputs["mask_positions"])])
+    kinds = np.array([(after == MASK).sum(), (after == before[places]).sum()]) / len(places)
+    np.testing.assert_allclose(kinds, [0.8, 0.1], atol=0.02)
+    assert (after >= 4).all()
+
+
+def test_without_special_ids_every_token_but_the_first_may_be_hidden():
+    rows, pairs = [[2, 10, 3]] * 200, [[2, 20, 3]] * 200
+    inputs, _ = TranslationMasking(0.5)(rows, pairs, np.random.default_rng(0), MASK, SIZE)
+    assert (np.bincount(np.concatenate(inputs["mask_positions"]), minlength=6) > 0).tolist() == [False] + [True] * 5
+
+
+@pytest.mark.parametrize(
+    "objective", [SpanPrediction(0.4, block_length=64), TranslationMasking(0.2, mask_token_rate=0.7)]
+)
+def test_the_config_makes_the_objective_again(objective):
+    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(objective))
+    assert type(again) is type(objective) and again.get_config() == objective.get_config()
+
+
+test_mistakes_are_errors = check_errors(
+    (lambda: SpanPrediction(0), "above 0 and at most 1. Received: mask_rate=0"),
+    (lambda: SpanPrediction(block_length=0), "a positive integer or None. Received: block_length=0"),
+    (lambda: SpanPrediction(mask_token_rate=0.95), "must not exceed 1 together"),
+    (lambda: TranslationMasking(1.0), "above 0 and below 1. Received: mask_selection_rate=1.0"),
+    (
+        lambda: TranslationMasking()([[1]], [], np.random.default_rng(0), MASK, SIZE),
+        "one translation. Received: 1 texts, 0 translations",
+    ),
+)

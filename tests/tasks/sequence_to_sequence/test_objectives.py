@@ -1,0 +1,163 @@
+"""Encoder-decoders are pretrained on raw texts, with the sources and targets that an objective makes."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.adaptation import FusedAdamW
+from keras_transfer.encoders import T5, Bart
+from keras_transfer.objectives import Denoising, PrefixLM, SequenceObjective, SpanCorruption, TokenMasking
+from keras_transfer.tasks import Seq2SeqLM
+from keras_transfer.text import Packing, TokenPreprocessor, WordPieceTokenizer
+from tests.errors import check_errors
+from tests.helpers import save_and_load
+
+WORDS = [*"abcdefghijklmnopqrst", "."]
+SENTINELS = [f"<extra_id_{i}>" for i in reversed(range(4))]
+VOCABULARY = ["<pad>", "[UNK]", "<s>", "</s>", "[MASK]", *WORDS, *SENTINELS]
+SIZES = {"num_layers": 1, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32, "dropout": 0.0}
+
+
+def preprocessor(start=(), vocabulary=VOCABULARY, **options):
+    packing = Packing(start=start, end=["</s>"], pad="<pad>")
+    return TokenPreprocessor(WordPieceTokenizer(vocabulary), packing, **{"sequence_length": 24, **options})
+
+
+def model(objective, cls=T5, **options):
+    keras.utils.set_random_seed(0)
+    sizes = {**SIZES, "head_dim": 8} if cls is T5 else {**SIZES, "max_sequence_length": 24}
+    read = preprocessor() if cls is T5 else preprocessor(["<s>"])
+    return Seq2SeqLM(cls(len(VOCABULARY), **sizes), **{"preprocessor": read, "objective": objective, **options})
+
+
+def texts(count=64, low=5, high=20):
+    """Parts of the alphabet, in which the missing letters can be known."""
+    random = np.random.default_rng(0)
+    starts = random.integers(0, len(WORDS) - 1 - low, count)
+    return [" ".join(WORDS[start : start + random.integers(low, high)]) for start in starts]
+
+
+@pytest.fixture(scope="module")
+def trained():
+    found = model(SpanCorruption(0.3, mean_span_length=2.0, seed=1))
+    found.compile(FusedAdamW(1e-2))
+    history = found.fit(texts(), epochs=12, batch_size=16, validation_data=texts(16), verbose=0)
+    return found, history.history
+
+
+def test_t5_learns_from_raw_texts(trained):
+    found, history = trained
+    assert history["val_loss"][-1] < 0.7 * history["val_loss"][0]
+    assert found.evaluate(texts(16), verbose=0) == found.evaluate(texts(16), verbose=0)
+    assert found.evaluate(texts(16), texts(16), verbose=0) != found.evaluate(texts(16), verbose=0)
+
+
+def test_the_file_of_a_model_has_its_objective(trained):
+    found, _ = trained
+    again = save_and_load(found)
+    assert again.get_config() == found.get_config() and again.objective.noise_density == 0.3
+    again.objective = None
+    assert again.get_config()["objective"] is None
+
+
+@pytest.mark.core
+def test_a_batch_has_the_sources_and_targets_of_span_corruption():
+    found = model(SpanCorruption(0.3, mean_span_length=2.0, seed=1))
+    text = "a b c d e f g h i j"
+    [(inputs, targets, weights)] = found.dataset([text, "a b c"])
+    ids = found.preprocessor.tokenizer.sentinel_ids
+    end, row = found.preprocessor.token_to_id("</s>"), list(found.preprocessor([text])["token_ids"][0].numpy())[:10]
+    source = inputs["token_ids"][0][inputs["padding_mask"][0] == 1].tolist()
+    target = targets[0][weights[0] == 1].tolist()
+    assert source[-1] == target[-1] == end
+    assert [index for index in source if index in ids] == ids[:2] == [index for index in target if index in ids]
+    assert sorted(index for index in source + target if index not in (*ids, end)) == sorted(row)
+    assert targets.shape == weights.shape == inputs["decoder_token_ids"].shape
+    np.testing.assert_array_equal(inputs["decoder_token_ids"][:, 1:], targets[:, :-1])
+    np.testing.assert_array_equal(inputs["decoder_padding_mask"], weights)
+    assert (inputs["decoder_token_ids"][:, 0] == found.start_token).all()
+    assert np.isfinite(np.asarray(keras.ops.convert_to_numpy(found(inputs)))).all()
+
+
+@pytest.mark.core
+def test_a_batch_has_the_texts_of_bart_and_their_noise():
+    found = model(Denoising(0.4, replace_length=-1, permutation_rate=0.0, random_token_rate=0.0, seed=1), Bart)
+    [(inputs, targets, weights)] = found.dataset(["a b c d e f g h i j", "a b c"])
+    start, end, mask = map(found.preprocessor.token_to_id, ("<s>", "</s>", "[MASK]"))
+    assert targets[0, :12].tolist() == [start, *range(5, 15), end]
+    assert weights.sum(axis=1).tolist() == [12, 5]
+    for source, real in zip(inputs["token_ids"], inputs["padding_mask"].sum(axis=1)):
+        assert (source[0], source[real - 1]) == (start, end) and mask in source[:real]
+
+
+def test_bart_learns_from_raw_texts_whose_noise_is_another_one_in_each_epoch():
+    found = model(Denoising(seed=0), Bart)
+    found.compile(FusedAdamW(1e-2))
+    data = found.dataset(texts(), batch_size=16, shuffle=True)
+    first = [data[i][0]["token_ids"] for i in range(len(data))]
+    again = [data[i][0]["token_ids"] for i in range(len(data))]
+    data.on_epoch_end()
+    second = [data[i][0]["token_ids"] for i in range(len(data))]
+    assert all(map(np.array_equal, first, again)) and not all(map(np.array_equal, first, second))
+    history = found.fit(texts(), epochs=4, batch_size=16, verbose=0).history
+    assert history["loss"][-1] < 0.9 * history["loss"][0]
+
+
+def test_sources_and_targets_have_one_length_for_each_length_of_texts():
+    found, shapes = model(SpanCorruption(seed=0)), set()
+    data = found.dataset(texts(), batch_size=4, shuffle=True).few_lengths()
+    for _ in range(3):
+        shapes |= {(data[i][0]["token_ids"].shape[1], data[i][1].shape[1]) for i in range(len(data))}
+        data.on_epoch_end()
+    assert len(shapes) == len(data.options.lengths)
+
+
+def test_sources_that_grow_are_truncated_and_keep_their_end():
+    found = model(Denoising(0.0, insertion_rate=1.0, permutation_rate=0.0, seed=0), Bart)
+    [(inputs, _, _)] = found.dataset([" ".join("abcdefghijklmnopqrst")])
+    assert inputs["token_ids"].shape == (1, 24) and inputs["padding_mask"].all()
+    assert inputs["token_ids"][0, -1] == found.preprocessor.token_to_id("</s>")
+
+
+class Reversal(SequenceObjective):
+    """An objective of one's own: the decoder writes a text backwards."""
+
+    def __call__(self, rows, random):
+        return rows, [row[::-1] for row in rows]
+
+    def max_lengths(self, length):
+        return length, length
+
+
+def test_an_objective_of_ones_own_and_targets_that_are_given():
+    found = model(Reversal())
+    [(inputs, targets, _)] = found.dataset(["a b c"])
+    assert inputs["token_ids"][0, :3].tolist() == targets[0, 2::-1].tolist() == [5, 6, 7]
+    [(_, targets, _)] = found.dataset(["a b c"], ["d"])
+    assert targets[0, 0] == 8
+    found.compile("sgd")
+    found.fit(texts(4), validation_data=(texts(4), texts(4)), verbose=0)
+
+
+def compiled(*args, **options):
+    found = model(*args, **options)
+    found.compile("sgd")
+    return found
+
+
+test_mistakes_are_errors = check_errors(
+    (lambda: model(TokenMasking()), "such as `objectives.SpanCorruption` ... Received: objective=<"),
+    (lambda: compiled(None).fit(["a"]), "or an `objective` that makes them: `fit(sources, targets)`. Received: y=None"),
+    (lambda: compiled(PrefixLM()).fit(["a b", ""]), "at least one token. Received: a text without any at position 1"),
+    (lambda: compiled(PrefixLM(), prefix="a ").fit(["a b"]), "without `prefix` to pretrain it. Received: prefix='a '"),
+    (lambda: compiled(PrefixLM()).fit(["a b"], sample_weight=[1.0]), "`sample_weight` requires `y`"),
+    (lambda: compiled(SpanCorruption(), preprocessor=plain()).fit(["a b"]), "with sentinels ... tokens without them"),
+    (lambda: compiled(SpanCorruption(0.5, mean_span_length=1)).fit([" ".join(WORDS)]), "Received: 4 sentinels"),
+    (lambda: compiled(Denoising(stop_tokens=["!"])).fit(["a b"]), "`stop_tokens` must be ... Received: stop_tokens="),
+    (lambda: compiled(Denoising(), preprocessor=plain("[MASK]")).fit(["a b"]), "the special tokens [MASK]"),
+)
+
+
+def plain(*without):
+    """A preprocessor without sentinels and other tokens."""
+    return preprocessor(vocabulary=[token for token in VOCABULARY if token not in (*SENTINELS, *without)])
