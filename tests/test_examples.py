@@ -77,7 +77,7 @@ def test_every_public_class_and_function_has_an_example():
         *("CheckpointError", "CheckpointReport", "HubError"),
         *("Architecture", "load", "resolve", "TaggedSentences", "Tokenizer"),
         *("Answer", "Questions", "Choices", "Turn", "Dialogue", "DialogueExample", "MinimalPairs"),
-        *("AnswersToGrade", "ClozeQuestions", "Coreferences", "WordsInContext"),
+        *("AnswersToGrade", "ClozeQuestions", "Coreferences", "ParallelTexts", "WordsInContext"),
     }
     without = []
     for room in kt.__all__:
