@@ -119,6 +119,17 @@ def read_rows(path, header=None):
     return header, rows
 
 
+def read_records(path):
+    """Returns the names of the columns of a table, and an iterator of `(line number, dict from names to fields)`.
+
+    Raises:
+        ValueError: As `read_rows`, `check_names` and, while the rows are read, `checked_rows`.
+    """
+    names, rows = read_rows(path)
+    check_names(path, names)
+    return names, ((number, dict(zip(names, fields))) for number, fields in checked_rows(path, names, rows))
+
+
 def split_rows(lines, path, columns=0):
     """Yields `(number of the first line, fields)` for each row of a table, from its header on.
 

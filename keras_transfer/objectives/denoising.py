@@ -5,7 +5,7 @@ import math
 import keras
 import numpy as np
 
-from keras_transfer.objectives.draws import as_rows, check_rates, draw_ids
+from keras_transfer.objectives.draws import as_rows, check_rates, draw_ids, mask_tokens
 from keras_transfer.objectives.noise import (
     count_insertions,
     find_sentences,
@@ -15,7 +15,7 @@ from keras_transfer.objectives.noise import (
     permute_sentences,
     rotate,
 )
-from keras_transfer.objectives.sequence_objective import SequenceObjective, check_mask_token
+from keras_transfer.objectives.sequence_objective import SequenceObjective
 
 _SPECIAL = 2  # Rates of insertions and rotations also count the first and the last token of a text, as in BART.
 _LEAST = 1e-7  # Lengths of spans that are less likely are not drawn.
@@ -184,12 +184,7 @@ class Denoising(SequenceObjective):
         return insert_tokens(row, random.permutation(len(row) + count)[:count], values)
 
     def tokens(self, preprocessor):
-        check_mask_token(preprocessor)
-        found = {
-            "mask_id": preprocessor.mask_id,
-            "vocabulary_size": preprocessor.vocabulary_size,
-            "special_ids": preprocessor.special_ids,
-        }
+        found = mask_tokens(preprocessor)
         if self.permutation_rate > 0:
             found["stop_ids"] = [preprocessor.token_to_id(token) for token in self.stop_tokens]
             if None in found["stop_ids"]:
@@ -204,7 +199,7 @@ class Denoising(SequenceObjective):
         return found
 
     def max_lengths(self, length):
-        insertions = math.ceil((length + _SPECIAL) * self.insertion_rate)
+        insertions = count_insertions(length + _SPECIAL, self.insertion_rate)
         if self.mask_rate > 0 and self._probabilities is not None:
             # Spans of length 0 are hardly ever more than twice their mean number, and a few more in short texts.
             spans, empty = length * self.mask_rate / self.poisson_mean, self._probabilities[0]

@@ -1,10 +1,10 @@
-"""What several objectives draw at random, and the checks of their rates and rows."""
+"""What several objectives draw at random, what they need of a vocabulary, and the checks of their rates and rows."""
 
 import numbers
 
 import numpy as np
 
-from keras_transfer.objectives.noise import MASK, RANDOM, SAME
+from keras_transfer.objectives.noise import MASK, RANDOM, SAME, replace_tokens
 
 
 def draw_ids(random, count, vocabulary_size, special_ids):
@@ -16,10 +16,29 @@ def draw_ids(random, count, vocabulary_size, special_ids):
     return drawn
 
 
-def draw_kinds(random, count, mask_token_rate, random_token_rate):
-    """Returns what becomes of hidden tokens, an integer array [count] of `MASK`, `SAME` and `RANDOM`."""
-    value = random.random(count)
-    return np.where(value < mask_token_rate, MASK, np.where(value < mask_token_rate + random_token_rate, RANDOM, SAME))
+def hide(ids, random, objective, mask_id, vocabulary_size, special_ids):
+    """Returns what becomes of hidden tokens, an integer array as `ids`: masks, random tokens or the same ones.
+
+    The objective has the rates, `mask_token_rate` and `random_token_rate`.
+    """
+    drawn = draw_ids(random, len(ids), vocabulary_size, special_ids)
+    value, mask_rate = random.random(len(ids)), objective.mask_token_rate
+    kinds = np.where(value < mask_rate, MASK, np.where(value < mask_rate + objective.random_token_rate, RANDOM, SAME))
+    return replace_tokens(ids, kinds, drawn, mask_id)
+
+
+def mask_tokens(preprocessor):
+    """Returns what hiding tokens needs to know about a vocabulary: `mask_id`, `special_ids` and `vocabulary_size`.
+
+    Raises:
+        ValueError: If the vocabulary has no mask token.
+    """
+    preprocessor.tokenizer.require([preprocessor.tokenizer.mask_token])
+    return {
+        "mask_id": preprocessor.mask_id,
+        "special_ids": preprocessor.special_ids,
+        "vocabulary_size": preprocessor.vocabulary_size,
+    }
 
 
 def check_rates(**rates):

@@ -54,8 +54,3 @@ class SequenceObjective:
     @classmethod
     def from_config(cls, config):
         return cls(**config)
-
-
-def check_mask_token(preprocessor):
-    """Raises a `ValueError` if the vocabulary of a preprocessor has no mask token."""
-    preprocessor.tokenizer.require([preprocessor.tokenizer.mask_token])

@@ -3,8 +3,7 @@
 import keras
 import numpy as np
 
-from keras_transfer.objectives.draws import as_rows, check_kinds, draw_ids, draw_kinds
-from keras_transfer.objectives.noise import replace_tokens
+from keras_transfer.objectives.draws import as_rows, check_kinds, hide
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -86,9 +85,7 @@ class SpanPrediction:
         previous = [row[places - 1] for row, places in zip(rows, positions)]
         sources = [row.copy() for row in rows]
         for source, places, target in zip(sources, positions, targets):
-            kinds = draw_kinds(random, len(target), self.mask_token_rate, self.random_token_rate)
-            drawn = draw_ids(random, len(target), vocabulary_size, special_ids)
-            source[places] = replace_tokens(target, kinds, drawn, mask_id)
+            source[places] = hide(target, random, self, mask_id, vocabulary_size, special_ids)
         return sources, previous, targets, positions
 
     def get_config(self):

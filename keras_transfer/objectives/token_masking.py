@@ -3,8 +3,7 @@
 import keras
 import numpy as np
 
-from keras_transfer.objectives.draws import check_inner_rate, check_kinds, draw_ids, draw_kinds
-from keras_transfer.objectives.noise import replace_tokens
+from keras_transfer.objectives.draws import check_inner_rate, check_kinds, hide, mask_tokens
 
 # The names of the arguments in files of version 0.1.
 _NAMES_OF_0_1 = {"fraction": "mask_selection_rate", "masked": "mask_token_rate", "replaced": "random_token_rate"}
@@ -79,12 +78,21 @@ class TokenMasking:
         targets = np.full_like(positions, -1)
         targets[row, place] = ids[row, chosen]
 
-        drawn = draw_ids(random, len(row), vocabulary_size, special_ids)
-        kinds = draw_kinds(random, len(row), self.mask_token_rate, self.random_token_rate)
         ids = ids.copy()
-        ids[row, chosen] = replace_tokens(ids[row, chosen], kinds, drawn, mask_id)
+        ids[row, chosen] = hide(ids[row, chosen], random, self, mask_id, vocabulary_size, special_ids)
         inputs = {**inputs, "token_ids": ids.astype("int32"), "mask_positions": positions.astype("int32")}
         return inputs, targets.astype("int32")
+
+    def tokens(self, preprocessor):
+        """Returns what a call needs to know about a vocabulary, a dict of its further arguments.
+
+        Args:
+            preprocessor: `text.TokenPreprocessor`.
+
+        Raises:
+            ValueError: If the vocabulary has no mask token.
+        """
+        return mask_tokens(preprocessor)
 
     def get_config(self):
         return {

@@ -3,8 +3,7 @@
 import keras
 import numpy as np
 
-from keras_transfer.objectives.draws import as_rows, check_inner_rate, check_kinds, draw_ids, draw_kinds
-from keras_transfer.objectives.noise import replace_tokens
+from keras_transfer.objectives.draws import as_rows, check_inner_rate, check_kinds, hide
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -84,9 +83,7 @@ class TranslationMasking:
             joined, lengths = np.concatenate(parts), [len(part) for part in parts]
             places = self.draw(joined, random, special_ids)
             target = joined[places]
-            kinds = draw_kinds(random, len(target), self.mask_token_rate, self.random_token_rate)
-            drawn = draw_ids(random, len(target), vocabulary_size, special_ids)
-            joined[places] = replace_tokens(target, kinds, drawn, mask_id)
+            joined[places] = hide(target, random, self, mask_id, vocabulary_size, special_ids)
             inputs["token_ids"].append(joined)
             inputs["positions"].append(np.concatenate([np.arange(length) for length in lengths]))
             inputs["language_ids"].append(np.repeat(language_ids, lengths))

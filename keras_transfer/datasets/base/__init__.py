@@ -1,16 +1,16 @@
 """What the readers of datasets share: splits, lines, and where the files come from."""
 
 from keras_transfer.datasets.base.dataset import Split
-from keras_transfer.datasets.base.sources import SOURCES, existing_file, existing_files
+from keras_transfer.datasets.base.sources import SOURCES, existing_file, existing_files, missing_files
 from keras_transfer.datasets.base.splits import Splits, positions, score
 from keras_transfer.lines import (
     NUMBER,
-    check_names,
     checked_rows,
     get,
     log,
     read_json_lines,
     read_lines,
+    read_records,
     read_rows,
     read_text,
     read_whole_json,
@@ -23,15 +23,16 @@ __all__ = [
     "SOURCES",
     "Split",
     "Splits",
-    "check_names",
     "checked_rows",
     "existing_file",
     "existing_files",
     "get",
     "log",
+    "missing_files",
     "positions",
     "read_json_lines",
     "read_lines",
+    "read_records",
     "read_rows",
     "read_text",
     "read_whole_json",

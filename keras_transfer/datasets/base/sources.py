@@ -86,21 +86,41 @@ def existing_files(folder, names, dataset):
     folder = pathlib.Path(folder)
     found = {split: folder / name for split, name in names.items() if (folder / name).is_file()}
     if not found:
-        there = sorted(path.name for path in folder.glob("*"))[:8] if folder.is_dir() else "no such folder"
-        raise FileNotFoundError(
-            f"The folder must contain {', '.join(names.values())}. {SOURCES[dataset].advice} "
-            f"Received: {folder} with {there}"
-        )
+        raise missing_files(folder, ", ".join(names.values()), dataset)
     return found
 
 
-def existing_file(path, dataset):
+def missing_files(folder, expected, dataset):
+    """Returns the error to raise if a folder contains none of the expected files.
+
+    Args:
+        folder: `pathlib.Path`.
+        expected: String. The names of the files, as a part of the message.
+        dataset: String. Key of `SOURCES`.
+    """
+    return FileNotFoundError(
+        f"The folder must contain {expected}. {SOURCES[dataset].advice} Received: {folder} with {_names_in(folder)}"
+    )
+
+
+def _names_in(folder):
+    return sorted(path.name for path in folder.glob("*"))[:8] if folder.is_dir() else "no such folder"
+
+
+def existing_file(path, dataset=None):
     """Returns the path of a file as a `pathlib.Path`.
+
+    Args:
+        path: Path of the file.
+        dataset: String. Key of `SOURCES`, which tells where to get it. Defaults to `None`, a file of the user's own.
 
     Raises:
         FileNotFoundError: If it is not a file.
     """
     path = pathlib.Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"The file does not exist. {SOURCES[dataset].advice} Received: {path}")
+        advice = "" if dataset is None else f" {SOURCES[dataset].advice}"
+        raise FileNotFoundError(
+            f"The file does not exist.{advice} Received: {path} in a folder with {_names_in(path.parent)}"
+        )
     return path

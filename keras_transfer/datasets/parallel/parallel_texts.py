@@ -1,9 +1,8 @@
 """Sources and targets, and their readers: two files with a text on each line, or one file with two columns."""
 
-import pathlib
 from typing import NamedTuple
 
-from keras_transfer.datasets.base import log, read_lines, shorten
+from keras_transfer.datasets.base import existing_file, log, read_lines, shorten
 
 
 class ParallelTexts(NamedTuple):
@@ -48,7 +47,7 @@ def read_parallel(source_path, target_path, *, skip_empty=False):
     data.sources, data.targets  # (["A dog.", "Two cats."], ["Ein Hund.", "Zwei Katzen."])
     ```
     """
-    paths = [existing(path) for path in (source_path, target_path)]
+    paths = [existing_file(path) for path in (source_path, target_path)]
     columns = [read_lines(path) for path in paths]
     counts = [len(column) for column in columns]
     if counts[0] != counts[1]:
@@ -88,7 +87,7 @@ def read_parallel_tsv(path, *, columns=None, skip_empty=False):
     keras_transfer.datasets.read_parallel_tsv("corrections.tsv").targets  # ["She goes home ."]
     ```
     """
-    path, places = existing(path), [0, 1] if columns is None else list(columns)
+    path, places = existing_file(path), [0, 1] if columns is None else list(columns)
     if len(places) != 2 or not all(isinstance(place, int) and place >= 0 for place in places):
         raise ValueError(f"`columns` must be two positions, counted from 0. Received: columns={columns!r}")
     rows, count = [], 2 if columns is None else None
@@ -103,15 +102,6 @@ def read_parallel_tsv(path, *, columns=None, skip_empty=False):
             )
         rows.append(tuple(fields[place] for place in places))
     return checked_texts(rows, lambda row, column: f"{path}, line {row + 1}", path, skip_empty)
-
-
-def existing(path):
-    """Returns the path of a file as a `pathlib.Path`, or raises a `FileNotFoundError`."""
-    path = pathlib.Path(path)
-    if not path.is_file():
-        there = sorted(each.name for each in path.parent.glob("*"))[:8] if path.parent.is_dir() else "no such folder"
-        raise FileNotFoundError(f"The file does not exist. Received: {path} in a folder with {there}")
-    return path
 
 
 def checked_texts(rows, where, path, skip_empty=False):

@@ -4,8 +4,8 @@ import html
 import itertools
 import re
 
-from keras_transfer.datasets.base import read_text, shorten
-from keras_transfer.datasets.parallel.parallel_texts import checked_texts, existing
+from keras_transfer.datasets.base import existing_file, read_text, shorten
+from keras_transfer.datasets.parallel.parallel_texts import checked_texts
 
 TAG = re.compile(r"<(?P<close>/?)(?P<name>refset|doc|seg)\b(?P<attributes>[^>]*)>", re.IGNORECASE)
 ATTRIBUTE = re.compile(r"""([a-z]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|(\S+))""", re.IGNORECASE)
@@ -45,7 +45,7 @@ def read_sgm(source_path, target_path, *, reference=None, skip_empty=False):
 
     Source: https://www.statmt.org/wmt14/translation-task.html
     """
-    paths = existing(source_path), existing(target_path)
+    paths = existing_file(source_path), existing_file(target_path)
     sources, targets = _one(_read(paths[0]), paths[0], None), _one(_read(paths[1]), paths[1], reference)
     for (path, found), (other, theirs) in itertools.permutations(zip(paths, (sources, targets))):
         missing = next((key for key in found if key not in theirs), None)

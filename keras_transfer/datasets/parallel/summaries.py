@@ -6,15 +6,15 @@ import pathlib
 from keras_transfer.datasets.base import (
     SOURCES,
     Splits,
-    check_names,
-    checked_rows,
+    existing_file,
     get,
+    missing_files,
     read_json_lines,
     read_lines,
-    read_rows,
+    read_records,
     shorten,
 )
-from keras_transfer.datasets.parallel.parallel_texts import checked_texts, existing, read_parallel
+from keras_transfer.datasets.parallel.parallel_texts import checked_texts, read_parallel
 
 SPLITS = {"train": ("train",), "validation": ("validation", "val", "valid", "dev"), "test": ("test",)}
 TABLES = (".jsonl", ".json", ".csv", ".jsonl.gz", ".json.gz", ".csv.gz")
@@ -125,7 +125,7 @@ def read_stories(folder, *, urls=None, skip_empty=False):
         paths = [found[name] for name in sorted(found)]
     else:
         paths = []
-        for number, url in enumerate(read_lines(existing(urls)), 1):
+        for number, url in enumerate(read_lines(existing_file(urls)), 1):
             name = hashlib.sha1(url.strip().encode(), usedforsecurity=False).hexdigest()
             if name not in found:
                 raise FileNotFoundError(
@@ -167,22 +167,18 @@ def _load(folder, columns, dataset, skip_empty):
         elif found:
             splits[split] = _read_table(found[0], columns, skip_empty)
     if not splits:
-        there = sorted(path.name for path in folder.glob("*"))[:8] if folder.is_dir() else "no such folder"
-        raise FileNotFoundError(
-            f"The folder must contain files such as train.jsonl, train.csv, or train.source and train.target. "
-            f"{SOURCES[dataset].advice} Received: {folder} with {there}"
-        )
+        expected = "files such as train.jsonl, train.csv, or train.source and train.target"
+        raise missing_files(folder, expected, dataset)
     return Splits(splits)
 
 
 def _read_table(path, columns, skip_empty):
     """Returns two columns of a JSON Lines or CSV file as `ParallelTexts`."""
     if ".csv" in path.suffixes:
-        names, rows = read_rows(path)
-        check_names(path, names)
+        names, rows = read_records(path)
         if missing := [name for name in columns if name not in names]:
             raise ValueError(f"{path}: Expected the columns {columns}. Received: {shorten(names)} without {missing}")
-        rows = [(number, dict(zip(names, fields))) for number, fields in checked_rows(path, names, rows)]
+        rows = list(rows)
     else:
         rows = read_json_lines(path)
     texts = [[get(row, name, f"{path}, line {number}") for name in columns] for number, row in rows]

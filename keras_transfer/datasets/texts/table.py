@@ -10,11 +10,9 @@ from keras_transfer.datasets.base import (
     NUMBER,
     Split,
     Splits,
-    check_names,
-    checked_rows,
     positions,
     read_json_lines,
-    read_rows,
+    read_records,
     shorten,
 )
 from keras_transfer.names import did_you_mean
@@ -198,9 +196,8 @@ def _read_file(path):
         rows = read_json_lines(path)
         names = list(dict.fromkeys(name for _, row in rows for name in row))
     else:
-        names, rows = read_rows(path)
-        check_names(path, names)
-        rows = [(number, dict(zip(names, fields))) for number, fields in checked_rows(path, names, rows)]
+        names, rows = read_records(path)
+        rows = list(rows)
 
     def where(row):
         return f"{path}" if row is None else f"{path}, line {rows[row][0]}"

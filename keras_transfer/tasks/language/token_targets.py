@@ -19,9 +19,10 @@ class NextTokens(Labels):
     """
 
     optional = True
+    objective = NextToken()
 
     def __init__(self, count):
-        self.count, self.objective = count, NextToken()
+        self.count = count
 
     def loss(self):
         # Keras's default reduction would divide by the number of all positions.
@@ -100,13 +101,7 @@ class HiddenTokens(Labels):
         if not isinstance(data, Batches) or data.has_labels or "mask_positions" in data.inputs:
             return data
         task.reader.require()
-        preprocessor = task.preprocessor
-        preprocessor.tokenizer.require([preprocessor.tokenizer.mask_token])
-        tokens = {
-            "mask_id": preprocessor.mask_id,
-            "special_ids": preprocessor.special_ids,
-            "vocabulary_size": preprocessor.vocabulary_size,
-        }
+        tokens = self.objective.tokens(task.preprocessor)
 
         def make(inputs, random):
             return self.objective(inputs, random, **tokens)

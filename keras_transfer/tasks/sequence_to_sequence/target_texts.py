@@ -23,7 +23,8 @@ class TargetTexts(NextTokens):
     """
 
     def __init__(self, count, objective=None):
-        self.count, self.objective = count, objective  # No `NextToken` as in the base class.
+        super().__init__(count)
+        self.objective = objective
 
     @property
     def objective(self):
