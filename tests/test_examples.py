@@ -206,10 +206,12 @@ def test_the_script_in_the_page_on_modules_runs(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_script_in_the_page_on_generation_runs(capsys, eagerly):
+def test_the_script_in_the_page_on_generation_runs(tmp_path, monkeypatch, capsys, eagerly):
+    monkeypatch.chdir(tmp_path)
     names = run_page("generation.md")
     assert names["scores"].perplexity_per_word > 1
     assert set(capsys.readouterr().out.split()) <= set(names["words"])
+    assert len(names["history"].history["val_chrf"]) == 2 and (tmp_path / "best.weights.h5").is_file()
 
 
 @pytest.mark.slow
