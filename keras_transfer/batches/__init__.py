@@ -3,14 +3,11 @@
 from keras_transfer.batches.batching import Batches, batches, preprocess_texts, real_lengths
 from keras_transfer.batches.choice_batching import choice_batches, choice_columns
 from keras_transfer.batches.contexts import check_span_preprocessor, context_windows, windows_in_memory
-from keras_transfer.batches.label_checks import with_checked_labels
 from keras_transfer.batches.member_batching import part_batches, parts_item, to_parts, with_placeholders
-from keras_transfer.batches.number_names import as_names, as_positions, keys_as_positions
 from keras_transfer.batches.pipeline import all_class_weights, as_pipeline, batches_of, counting_epochs
 from keras_transfer.batches.planning import LENGTH_STEP, MAX_LENGTHS, Options, lengths_for
 from keras_transfer.batches.span_batching import span_batches, span_columns, window_distance
-from keras_transfer.batches.span_search import best_spans, take_characters
-from keras_transfer.batches.word_batching import NO_WORD, checked_names, trim, word_batches
+from keras_transfer.batches.word_batching import NO_WORD, trim, word_batches
 
 __all__ = [
     "LENGTH_STEP",
@@ -19,19 +16,14 @@ __all__ = [
     "Batches",
     "Options",
     "all_class_weights",
-    "as_names",
     "as_pipeline",
-    "as_positions",
     "batches",
     "batches_of",
-    "best_spans",
     "check_span_preprocessor",
-    "checked_names",
     "choice_batches",
     "choice_columns",
     "context_windows",
     "counting_epochs",
-    "keys_as_positions",
     "lengths_for",
     "part_batches",
     "parts_item",
@@ -39,12 +31,10 @@ __all__ = [
     "real_lengths",
     "span_batches",
     "span_columns",
-    "take_characters",
     "to_parts",
     "trim",
     "window_distance",
     "windows_in_memory",
-    "with_checked_labels",
     "with_placeholders",
     "word_batches",
 ]

@@ -1,14 +1,10 @@
 """Batches sentences of words in memory as ids, with a label for each word."""
 
-import unicodedata
-from collections.abc import Mapping
-
 import numpy as np
 
 from keras_transfer.batches.batching import Batches, concatenate
-from keras_transfer.batches.number_names import as_positions, keys_as_positions
 from keras_transfer.batches.planning import LENGTH_STEP, Options, lengths_for
-from keras_transfer.names import listed
+from keras_transfer.label_names import checked_names, label_ids, weights_of_words
 from keras_transfer.text.base import check_rows_of_batches, check_weights, to_sentences
 from keras_transfer.text.preprocessors import check_word_level
 
@@ -114,7 +110,7 @@ def word_batches(
     if sample_weight is not None or class_weight is not None:
         # One weight for each position: Keras would apply weights [batch] along the positions.
         weights = np.ones(inputs["padding_mask"].shape, "float32")
-        weights[row, position] = _class_weights(class_weight, label_names, ids)
+        weights[row, position] = weights_of_words(class_weight, label_names, ids)
         weights *= _sentence_weights(sample_weight, len(x))[sentence][:, None]
     places = WordPlaces([len(words) for words in x], row, position)
     options = Options(batch_size, tuple(lengths_for(real, inputs["padding_mask"].shape[1])), shuffle)
@@ -125,31 +121,6 @@ def trim(item, length, random):
     """Returns an item of `Batches` whose labels and weights [rows, longest] belong to tokens."""
     inputs, *columns = item
     return (inputs, *(column[:, :length] for column in columns if column is not None))
-
-
-def checked_names(names):
-    """Returns the names of labels as a list of `str`.
-
-    Raises:
-        ValueError: If they are not at least two different strings, also after Unicode normalization.
-    """
-    names = names.tolist() if isinstance(names, np.ndarray) else names
-    strings = isinstance(names, (list, tuple)) and all(isinstance(name, str) and name for name in names)
-    if not strings or len(names) < 2 or len(set(names)) != len(names):
-        advice = " For a dict, pass `[names[i] for i in range(len(names))]`." if isinstance(names, Mapping) else ""
-        raise ValueError(
-            f"`label_names` must be a list of at least two different names.{advice} "
-            f"Received: label_names={listed(names) if isinstance(names, list) else repr(names)[:200]}"
-        )
-    forms = {}
-    for index, name in enumerate(names):
-        other = forms.setdefault(unicodedata.normalize("NFC", name), index)
-        if other != index:
-            raise ValueError(
-                "`label_names` must differ by more than their Unicode form. Bring labels to one form, such as with "
-                f"`unicodedata.normalize('NFC', label)`. Received: {names[index]!r} at positions {other} and {index}"
-            )
-    return [str(name) for name in names]
 
 
 def _sentence_weights(weights, count):
@@ -166,64 +137,6 @@ def _sentence_weights(weights, count):
             f"Received: shape {shape} for {count} sentences"
         )
     return check_weights(weights)
-
-
-def _class_weights(weights, names, ids):
-    """Returns the weight of each word [words]."""
-    by_id = dict(zip(keys_as_positions(weights or {}, names or ()), (weights or {}).values()))
-    wrong = [label for label in by_id if isinstance(label, str) or (names and label not in range(len(names)))]
-    if wrong:
-        expected = listed(names) if names else "integers (names require `label_names`)"
-        raise ValueError(f"The keys of `class_weight` must be labels: {expected}. Received: {wrong}")
-    check_weights(np.array(list(by_id.values())), "class_weight")
-    return np.array([by_id.get(label, 1.0) for label in ids.tolist()], "float32")
-
-
-def label_ids(sentences, labels, names=None):
-    """Returns the labels of all words as one integer array.
-
-    Args:
-        sentences: List of lists of strings.
-        labels: List of lists of integers, or of strings that are among the names.
-        names: List of strings, or `None` if all labels are integers. Defaults to `None`.
-
-    Raises:
-        ValueError: If the numbers of labels and words differ, or if a label is unknown.
-    """
-    labels = labels.to_pylist() if hasattr(labels, "to_pylist") else list(labels)
-    if len(labels) != len(sentences):
-        raise ValueError(
-            "Labels must contain one list for each sentence. "
-            f"Received: {len(labels)} lists of labels, {len(sentences)} sentences"
-        )
-    known = {name: index for index, name in enumerate(names or ())}
-    numbers = range(len(known)) if names else range(2**31 - 1)
-    expected = (
-        f"one of {listed(names)}, or its index" if names else "integers of at least 0 (names require `label_names`)"
-    )
-    ids, named = [], _numbers_as_positions(labels, names or ())
-    for index, (words, tags) in enumerate(zip(sentences, labels)):
-        tags = [tags] if isinstance(tags, (str, bytes)) or not hasattr(tags, "__len__") else list(tags)
-        if len(tags) != len(words):
-            raise ValueError(
-                f"Labels must contain one label for each word. Received: {len(words)} words, {words[:8]}, and "
-                f"{len(tags)} labels, {tags[:8]}, in sentence {index}"
-            )
-        for word, tag in zip(words, tags):
-            is_integer = isinstance(tag, (int, np.integer)) and not isinstance(tag, bool)
-            number = named.get(tag, tag) if is_integer else known.get(tag) if isinstance(tag, str) else None
-            if number is None or number not in numbers:
-                raise ValueError(f"Labels must be {expected}. Received: {tag!r} for {word!r} in sentence {index}")
-            ids.append(number)
-    return np.array(ids, "int32")
-
-
-def _numbers_as_positions(labels, names):
-    """Returns a dict from the integers among the labels of words to their positions, if these are not the same."""
-    rows = (tags for tags in labels if hasattr(tags, "__len__") and not isinstance(tags, (str, bytes)))
-    found = [tag for tags in rows for tag in tags if isinstance(tag, (int, np.integer)) and not isinstance(tag, bool)]
-    found = sorted(set(found))
-    return dict(zip(found, as_positions(np.array(found, int), names).tolist()))
 
 
 def _preprocess(sentences, preprocessor, chunk=4096):

@@ -9,7 +9,7 @@ import pytest
 
 from keras_transfer.batches.contexts import windows_in_memory
 from keras_transfer.batches.span_batching import answer_positions, answer_spans
-from keras_transfer.batches.span_search import best_spans
+from keras_transfer.tasks.questions.span_search import best_spans
 from keras_transfer.text import BertPreprocessor
 from tests.samples import WHOLE, sample
 

@@ -6,7 +6,8 @@ import pytest
 from keras_transfer import encoders, serving, tasks, text
 from keras_transfer.serving import saved_model
 from keras_transfer.tasks.base import Signature
-from keras_transfer.tasks.inputs import Labels, Reader, encode_texts
+from keras_transfer.tasks.inputs import Reader, encode_texts
+from keras_transfer.tasks.labels import Labels
 from tests.errors import check_errors
 
 tf = pytest.importorskip("tensorflow")

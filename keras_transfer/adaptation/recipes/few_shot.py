@@ -8,8 +8,7 @@ from keras_transfer.keras_internals import remember_trainable
 from keras_transfer.losses import CosineSimilarityLoss
 from keras_transfer.tasks.classification import TextClassifier
 from keras_transfer.tasks.embedding import TextEmbedder
-from keras_transfer.tasks.inputs import to_array
-from keras_transfer.text.base import to_columns
+from keras_transfer.text.base import to_array, to_columns
 from keras_transfer.training.optimizers import FusedAdamW
 
 

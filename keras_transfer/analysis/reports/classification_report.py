@@ -5,9 +5,10 @@ import numpy as np
 from keras_transfer.analysis.output import tables
 from keras_transfer.analysis.reports import scores
 from keras_transfer.analysis.reports.base_report import Report
+from keras_transfer.label_names import has_names, positions_of, positions_of_numbers
 from keras_transfer.metrics.classification import expected_calibration_error
 from keras_transfer.names import listed
-from keras_transfer.tasks.inputs import check_class_labels, has_names, positions_of, positions_of_numbers
+from keras_transfer.tasks.labels import check_class_labels
 
 
 class ClassificationReport(Report):

@@ -7,16 +7,10 @@ import numpy as np
 from keras_transfer.analysis.output import tables
 from keras_transfer.analysis.reports import scores
 from keras_transfer.analysis.reports.base_report import Report
+from keras_transfer.label_names import are_empty, check_not_positions, has_names, in_order_of_names, multi_hot
 from keras_transfer.metrics.classification import expected_calibration_error
 from keras_transfer.names import listed
-from keras_transfer.tasks.inputs import (
-    are_empty,
-    check_multi_hot,
-    check_not_positions,
-    has_names,
-    in_order_of_names,
-    multi_hot,
-)
+from keras_transfer.tasks.labels import check_multi_hot
 
 
 class MultiLabelReport(Report):

@@ -6,9 +6,10 @@ import numpy as np
 from keras_transfer.analysis.reports.classification_report import ClassificationReport
 from keras_transfer.analysis.reports.multi_label_report import MultiLabelReport
 from keras_transfer.analysis.reports.scores import softmax
+from keras_transfer.label_names import multi_hot, positions_of
 from keras_transfer.names import listed
 from keras_transfer.tasks.base import Task
-from keras_transfer.tasks.inputs import count_rows, multi_hot, positions_of
+from keras_transfer.tasks.inputs import count_rows
 from keras_transfer.text.base import is_text, to_columns
 
 

@@ -16,9 +16,9 @@ from keras_transfer.cli.actions.progress import Progress
 from keras_transfer.cli.actions.regression import describe_numbers
 from keras_transfer.cli.arguments import PREDICTIONS, SEPARATOR
 from keras_transfer.files import atomic_file
+from keras_transfer.label_names import multi_hot, positions_of
 from keras_transfer.names import listed
 from keras_transfer.tasks.base import check_numbers
-from keras_transfer.tasks.inputs import multi_hot, positions_of
 
 ROWS = 1024  # predicted at once
 DIALECTS = {  # as `datasets.lines` reads them

@@ -2,6 +2,7 @@
 
 from keras_transfer.batches import Batches
 from keras_transfer.distribute import check_distribution, replicas_of, share
+from keras_transfer.keras_internals import build_metrics
 from keras_transfer.tasks.base.checks import require_compiled
 from keras_transfer.tasks.inputs import (
     ALL_ROWS,
@@ -17,12 +18,10 @@ from keras_transfer.tasks.inputs import (
     is_stream,
     kind_of,
     lacks_labels,
-    prepare_metrics,
     split_last,
-    to_array,
     validation_parts,
 )
-from keras_transfer.text.base import check_weights
+from keras_transfer.text.base import check_weights, to_array
 
 
 def batches_or_stream(task, columns, x, y, sample_weight, batch_size, shuffle):
@@ -81,7 +80,7 @@ def ready_data(task, method, x, y=None, sample_weight=None, batch_size=None, shu
         data = data.in_one_epoch()
     if method != "predict" and task.labels.compares_rows and getattr(data, "kind", None) == "parts":
         task.labels.check_batch(data[0][0], min(data.options.batch_size, len(data.order)), task)
-    prepare_metrics(task, data)
+    _prepare_metrics(task, data)
     return share(task, data, method) if isinstance(data, Batches) else checked_batches(task, data, method)
 
 
@@ -145,3 +144,13 @@ def ready_batch(task, method, x, y, sample_weight):
     inputs, labels, *weights = data[0]
     task.labels.check_batch(inputs, len(next(iter(inputs.values()))), task)
     return inputs, labels, weights[0] if weights else None
+
+
+def _prepare_metrics(task, data):
+    """Creates the metrics that were given to `compile` by name, given batches or a stream with labels."""
+    labels = data.labels if isinstance(data, Batches) else None
+    if is_stream(data) and isinstance(data.element_spec, tuple) and len(data.element_spec) > 1:
+        labels = data.element_spec[1]
+        labels = labels if getattr(labels, "shape", None) else None  # A shape of unknown rank is False.
+    if hasattr(labels, "shape"):
+        build_metrics(task, labels)

@@ -1,8 +1,8 @@
 """Tasks from checkpoints, with the checkpoint's own head or a new one."""
 
 from keras_transfer.checkpoints.sources import check_length, open_checkpoint
+from keras_transfer.label_names import names_in
 from keras_transfer.names import argument_names, check_arguments
-from keras_transfer.tasks.inputs import names_in
 
 _OWN_ARGUMENTS = ("sequence_length", "encoder", "head", "preprocessor", "labels")  # of `from_pretrained`
 

@@ -9,16 +9,9 @@ from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.encoders.base import select_inputs
 from keras_transfer.tasks.base import Signature, Task, check_numbers
 from keras_transfer.tasks.heads import PooledTask, merge_parts
-from keras_transfer.tasks.inputs import (
-    Labels,
-    Reader,
-    check_class_labels,
-    encode_texts,
-    flat_labels,
-    to_array,
-    with_flat_labels,
-)
-from keras_transfer.text.base import is_text
+from keras_transfer.tasks.inputs import Reader, encode_texts
+from keras_transfer.tasks.labels import Labels, check_class_labels, flat_labels, with_flat_labels
+from keras_transfer.text.base import is_text, to_array
 
 
 class ChoiceReader(Reader):

@@ -8,7 +8,8 @@ from keras import ops
 
 from keras_transfer.metrics.classification import expected_calibration_error
 from keras_transfer.tasks.base import check_numbers
-from keras_transfer.tasks.inputs import check_columns, to_array
+from keras_transfer.tasks.inputs import check_columns
+from keras_transfer.text.base import to_array
 
 log = logging.getLogger("keras_transfer")
 

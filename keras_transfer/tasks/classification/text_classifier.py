@@ -3,12 +3,12 @@
 import keras
 import numpy as np
 
-from keras_transfer.batches import checked_names
 from keras_transfer.checkpoints.base import TaskHead
+from keras_transfer.label_names import checked_names
 from keras_transfer.names import listed
 from keras_transfer.tasks.classification.probabilities import Probabilities
 from keras_transfer.tasks.heads import PooledTask, pooled_reader
-from keras_transfer.tasks.inputs import ClassNames, MultiHot, trains_classes_apart
+from keras_transfer.tasks.labels import ClassNames, MultiHot, trains_classes_apart
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

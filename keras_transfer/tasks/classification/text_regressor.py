@@ -5,7 +5,7 @@ import numpy as np
 
 from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.tasks.heads import PooledTask, pooled_reader
-from keras_transfer.tasks.inputs import Numbers
+from keras_transfer.tasks.labels import Numbers
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

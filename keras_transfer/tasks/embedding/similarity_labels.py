@@ -5,7 +5,8 @@ import keras
 from keras_transfer.batches import with_placeholders
 from keras_transfer.distribute import replicas_of
 from keras_transfer.losses import MultipleNegativesRankingLoss
-from keras_transfer.tasks.inputs import Labels, to_array
+from keras_transfer.tasks.labels import Labels
+from keras_transfer.text.base import to_array
 
 
 class SimilarityLabels(Labels):

@@ -24,8 +24,8 @@ from keras_transfer.tasks.heads import (
     split_parts,
     text_vectors,
 )
-from keras_transfer.tasks.inputs import encode_texts, to_numpy
-from keras_transfer.text.base import is_text, to_columns
+from keras_transfer.tasks.inputs import encode_texts
+from keras_transfer.text.base import is_text, to_columns, to_numpy
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

@@ -1,13 +1,37 @@
-"""Checks of what is passed instead of texts: paths, numbers, rows of a table, and datasets of such rows."""
+"""Checks of `x`: raw data of a task, arrays of its inputs, or a dataset of these, and not what looks like them."""
 
 import numbers
 import os
-from collections.abc import Mapping, Set
+import types
+from collections.abc import Iterator, Mapping, Set
 
-from keras_transfer.tasks.inputs.data import input_names, is_stream
+from keras_transfer.tasks.inputs.columns import input_names
+from keras_transfer.tasks.inputs.streams import is_stream, texts_of_stream
 
 
-def check_texts(task, x):
+def check_inputs(task, x):
+    """Raises a `ValueError` if `x` is a dict without the encoder's inputs, an iterator, or a stream of wrong shapes."""
+    _check_texts(task, x)
+    names = input_names(task)
+    if isinstance(x, Mapping):
+        if not set(names) <= set(x):
+            raise ValueError(
+                f"A dict must have the encoder's inputs {names}. Pass raw texts as a list, and pairs of texts as a "
+                f"tuple of two lists. Received: x with the keys {list(x)}"
+            )
+    elif isinstance(x, Iterator) and not isinstance(x, types.GeneratorType):
+        raise ValueError(
+            "`x` must not be an iterator, such as `zip(...)`. Pass texts as a list, pairs of texts as a tuple of two "
+            f"lists, and labels as `y`. Received: x of type {type(x).__name__}"
+        )
+    elif is_stream(x) and any((text.shape.rank or 0) > 1 for text in texts_of_stream(x)):
+        raise ValueError(
+            "Texts in a `tf.data.Dataset` must have the shape [batch]. Remove the last axis, such as with "
+            f"`dataset.map(lambda x, y: (tf.squeeze(x, -1), y))`. Received: {x.element_spec}"
+        )
+
+
+def _check_texts(task, x):
     """Raises a `ValueError` if `x` is neither raw data of a task, nor arrays of its inputs, nor a dataset of these.
 
     Args:

@@ -4,7 +4,8 @@ import keras
 import numpy as np
 
 from keras_transfer.batches import batches
-from keras_transfer.tasks.inputs.data import no_outputs, preprocess_stream, texts_of_stream
+from keras_transfer.tasks.inputs.no_rows import no_outputs
+from keras_transfer.tasks.inputs.streams import preprocess_stream, texts_of_stream
 from keras_transfer.text.base import Preprocessor, is_text, preprocess, to_columns
 
 ALL_ROWS = 2**31  # With this batch size, all rows are one batch.

@@ -1,7 +1,7 @@
 """What a task was trained on, single texts or pairs of texts, because it answers the other kind without an error."""
 
 from keras_transfer.batches import Batches
-from keras_transfer.tasks.inputs.data import is_stream, texts_of_stream
+from keras_transfer.tasks.inputs.streams import is_stream, texts_of_stream
 
 _NAMES = {"texts": "single texts", "pairs": "pairs of texts"}
 _ADVICE = {

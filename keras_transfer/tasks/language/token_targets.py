@@ -6,7 +6,8 @@ import numpy as np
 from keras_transfer.batches import Batches
 from keras_transfer.metrics.words import Perplexity, WordAccuracy
 from keras_transfer.objectives import NextToken
-from keras_transfer.tasks.inputs import Labels, to_numpy
+from keras_transfer.tasks.labels import Labels
+from keras_transfer.text.base import to_numpy
 
 UNUSED = -1  # The target at places that a text does not use.
 

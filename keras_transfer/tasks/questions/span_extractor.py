@@ -9,12 +9,10 @@ from keras import ops
 from keras_transfer.batches import (
     Batches,
     Options,
-    best_spans,
     check_span_preprocessor,
     context_windows,
     lengths_for,
     span_columns,
-    take_characters,
     window_distance,
     windows_in_memory,
 )
@@ -24,6 +22,7 @@ from keras_transfer.layers.heads import PositionLogits
 from keras_transfer.tasks.base import Signature, Task, check_numbers, of_part
 from keras_transfer.tasks.heads import encode_mixed, hidden_vectors
 from keras_transfer.tasks.questions.span_reader import SpanReader
+from keras_transfer.tasks.questions.span_search import best_spans, take_characters
 from keras_transfer.tasks.questions.spans import Spans
 
 _SEARCHED = 64  # Number of questions whose answers are searched at once.

@@ -5,7 +5,8 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.batches import Batches
-from keras_transfer.tasks.inputs import Labels, to_array, to_numpy
+from keras_transfer.tasks.labels import Labels
+from keras_transfer.text.base import to_array, to_numpy
 
 
 class Spans(Labels):

@@ -5,10 +5,10 @@ import numpy as np
 from keras_transfer.batches import Batches, Options, lengths_for, preprocess_texts, real_lengths
 from keras_transfer.losses import SmoothedCrossentropy
 from keras_transfer.objectives import SequenceObjective
-from keras_transfer.tasks.inputs import Reader, to_array
+from keras_transfer.tasks.inputs import Reader
 from keras_transfer.tasks.language import NextTokens
 from keras_transfer.tasks.sequence_to_sequence.noised_texts import with_noise
-from keras_transfer.text.base import as_column, check_batch_size, is_text, to_columns
+from keras_transfer.text.base import as_column, check_batch_size, is_text, to_array, to_columns
 from keras_transfer.text.tokenizers import MarianTokenizer
 
 _UNUSED = -1  # The id at places that a target does not use.

@@ -5,13 +5,14 @@ import threading
 import keras
 from keras import ops
 
-from keras_transfer.batches import NO_WORD, checked_names
+from keras_transfer.batches import NO_WORD
 from keras_transfer.checkpoints.base import TaskHead
+from keras_transfer.label_names import checked_names
 from keras_transfer.layers.basic import Dropout, serialize_activation
 from keras_transfer.layers.heads import ConditionalRandomField
 from keras_transfer.tasks.base import Signature, Task, check_numbers
 from keras_transfer.tasks.heads import encode_mixed, hidden_vectors
-from keras_transfer.tasks.inputs import most_likely
+from keras_transfer.tasks.labels import most_likely
 from keras_transfer.tasks.tagging.word_chain import allowed_transitions, decode_ragged, decode_sentences, row_weights
 from keras_transfer.tasks.tagging.word_reader import WordReader
 from keras_transfer.tasks.tagging.word_tags import WordTags

@@ -7,8 +7,9 @@ import numpy as np
 
 from keras_transfer.batches import NO_WORD
 from keras_transfer.metrics.words import EntityF1, WordAccuracy
-from keras_transfer.tasks.inputs import Labels, takes_vectors, to_numpy
+from keras_transfer.tasks.labels import Labels, takes_vectors
 from keras_transfer.tasks.tagging.word_chain import ChainLoss
+from keras_transfer.text.base import to_numpy
 
 log = logging.getLogger("keras_transfer")
 

@@ -1,5 +1,6 @@
 """What every preprocessor has: its protocol, its inputs, packing, and the settings of its files."""
 
+from keras_transfer.text.base.arrays import as_column, check_weights, to_array, to_numpy
 from keras_transfer.text.base.folder_settings import (
     CONFIG_FILE,
     added_tokens,
@@ -11,10 +12,8 @@ from keras_transfer.text.base.folder_settings import (
     unlike_bert,
 )
 from keras_transfer.text.base.inputs import (
-    as_column,
     check_batch_size,
     check_rows_of_batches,
-    check_weights,
     is_sentences,
     is_text,
     to_columns,
@@ -58,8 +57,10 @@ __all__ = [
     "read_optional",
     "single_part",
     "text_tokens",
+    "to_array",
     "to_columns",
     "to_list",
+    "to_numpy",
     "to_sentences",
     "unlike_bert",
 ]

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from keras_transfer.tasks import Task
-from keras_transfer.tasks.inputs import ClassNames, Labels, NamedLabels, Numbers, Reader
+from keras_transfer.tasks.inputs import Reader
+from keras_transfer.tasks.labels import ClassNames, Labels, NamedLabels, Numbers
 from tests.tasks.tiny import difference, encoder, preprocessor
 
 TEXTS = ["a b", "good", "bad"]

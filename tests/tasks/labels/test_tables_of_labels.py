@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.analysis import MultiLabelReport
-from keras_transfer.tasks.inputs.class_names import in_order_of_names, names_in
+from keras_transfer.label_names import in_order_of_names, names_in
 from tests.tasks.tiny import WORDS, of_words
 
 NAMES = ["funny", "sad", "long"]

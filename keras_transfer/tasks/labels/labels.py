@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_transfer.tasks.inputs.keras_losses import check_loss, check_metrics, default_metrics, from_name
+from keras_transfer.tasks.labels.keras_losses import check_loss, check_metrics, default_metrics, from_name
 
 
 class Labels:

@@ -6,7 +6,18 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.batches import checked_names, keys_as_positions
+from keras_transfer.label_names import (
+    are_empty,
+    check_not_positions,
+    checked_names,
+    has_names,
+    in_order_of_names,
+    keys_as_positions,
+    multi_hot,
+    names_of_numbers,
+    positions_of,
+    positions_of_numbers,
+)
 from keras_transfer.losses import SmoothedCrossentropy, SparseCategoricalFocalCrossentropy
 from keras_transfer.metrics.classification import (
     AUC,
@@ -16,20 +27,11 @@ from keras_transfer.metrics.classification import (
     Precision,
     Recall,
 )
-from keras_transfer.tasks.inputs.class_names import (
-    are_empty,
-    check_not_positions,
-    has_names,
-    in_order_of_names,
-    multi_hot,
-    names_of_numbers,
-    positions_of,
-    positions_of_numbers,
-)
-from keras_transfer.tasks.inputs.data import flat_labels, to_array, with_flat_labels
-from keras_transfer.tasks.inputs.data_checks import check_class_labels, check_multi_hot, check_weights_of_classes
-from keras_transfer.tasks.inputs.keras_losses import takes_vectors
-from keras_transfer.tasks.inputs.labels import Labels
+from keras_transfer.tasks.labels.flat import flat_labels, with_flat_labels
+from keras_transfer.tasks.labels.keras_losses import takes_vectors
+from keras_transfer.tasks.labels.label_checks import check_class_labels, check_multi_hot, check_weights_of_classes
+from keras_transfer.tasks.labels.labels import Labels
+from keras_transfer.text.base import to_array
 
 _UNNAMED = " With `num_classes`, the names of classes are their numbers. Pass `label_names=[...]` instead."
 _SEVERAL = " For several labels per text, create the classifier with `multi_label=True`."

@@ -6,9 +6,9 @@ import pytest
 
 from keras_transfer.adaptation.recipes import few_shot
 from keras_transfer.analysis import ClassificationReport, report
-from keras_transfer.batches.number_names import keys_as_positions
 from keras_transfer.batches.word_batching import label_ids
-from keras_transfer.tasks.inputs.class_names import names_in
+from keras_transfer.label_names import names_in
+from keras_transfer.label_names.numbers import keys_as_positions
 from keras_transfer.text import word_batches
 from tests.helpers import EAGER
 from tests.tasks.tiny import WORDS, of_words

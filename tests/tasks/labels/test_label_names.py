@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from keras_transfer.checkpoints import CheckpointError
+from keras_transfer.label_names import names_in
 from keras_transfer.losses import SparseCategoricalFocalCrossentropy
 from keras_transfer.tasks import TextClassifier, TokenClassifier
-from keras_transfer.tasks.inputs import class_labels
-from keras_transfer.tasks.inputs.class_names import names_in
+from keras_transfer.tasks.labels import class_labels
 from keras_transfer.text import batches
 from tests.helpers import save_and_load
 from tests.tasks.tiny import WORDS, classifier, encoder, examples, of_words, preprocessor

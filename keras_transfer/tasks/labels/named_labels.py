@@ -3,7 +3,7 @@
 import numpy as np
 
 from keras_transfer.names import did_you_mean
-from keras_transfer.tasks.inputs.labels import Labels
+from keras_transfer.tasks.labels.labels import Labels
 
 
 class NamedLabels(Labels):

@@ -4,9 +4,10 @@ import keras
 import numpy as np
 
 from keras_transfer.metrics.regression import PearsonCorrelation, SpearmanCorrelation
-from keras_transfer.tasks.inputs.data import flat_labels, to_array, with_flat_labels
-from keras_transfer.tasks.inputs.keras_losses import is_accuracy
-from keras_transfer.tasks.inputs.labels import Labels
+from keras_transfer.tasks.labels.flat import flat_labels, with_flat_labels
+from keras_transfer.tasks.labels.keras_losses import is_accuracy
+from keras_transfer.tasks.labels.labels import Labels
+from keras_transfer.text.base import to_array
 
 
 class Numbers(Labels):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.batches.contexts import windows_in_memory
-from keras_transfer.batches.span_search import best_spans, take_characters
+from keras_transfer.tasks.questions.span_search import best_spans, take_characters
 from keras_transfer.text import BertPreprocessor
 
 tf = pytest.importorskip("tensorflow")

@@ -1,0 +1,44 @@
+"""Columns of labels as users have them: their rows, and whether these are names."""
+
+import numpy as np
+from keras import ops
+
+
+def has_names(labels):
+    """Returns whether labels in memory are names, or lists of names."""
+    kind = getattr(getattr(labels, "dtype", None), "kind", "O")
+    numbers = kind in "biuf" or (ops.is_tensor(labels) and "string" not in str(labels.dtype))
+    if numbers or getattr(labels, "ndim", 1) == 0 or not hasattr(labels, "__iter__"):
+        return False
+    rows = rows_of(labels)
+    return any(is_name(row) or (is_list(row) and any(map(is_name, row))) for row in rows)
+
+
+def are_empty(labels):
+    """Returns whether labels in memory are one or more lists that are all empty."""
+    return (
+        isinstance(labels, (list, tuple)) and len(labels) > 0 and all(is_list(row) and not len(row) for row in labels)
+    )
+
+
+def rows_of(labels):
+    if hasattr(labels, "to_pylist"):  # a column of an Arrow table
+        return labels.to_pylist()
+    if isinstance(labels, (list, tuple)):
+        return labels
+    values = np.asarray(labels)
+    if values.ndim == 0:
+        raise ValueError(f"Labels must be a list, an array or a table column. Received: {labels!r:.100}")
+    return list(values)
+
+
+def is_list(row):
+    return isinstance(row, (list, tuple, set, frozenset, np.ndarray))
+
+
+def is_name(label):
+    return isinstance(label, (str, bytes))
+
+
+def as_string(label):
+    return label.decode("utf-8") if isinstance(label, bytes) else str(label)

@@ -1,0 +1,104 @@
+"""Checks of the labels and sample weights in a generator or a `tf.data.Dataset`, as each batch is read."""
+
+import types
+
+import keras
+
+from keras_transfer.tasks.inputs.streams import is_stream
+from keras_transfer.text.base import check_weights, is_text, to_array
+
+
+def checked_batches(task, data, method):
+    """Makes a generator or `tf.data.Dataset` check each batch as it is read: its labels and its sample weights.
+
+    Other data do not change.
+
+    Args:
+        task: `Task`.
+        data: Dataset as `Task.dataset` returns it.
+        method: String. `"fit"`, `"evaluate"` or `"predict"`. Labels are not checked for `"predict"`.
+    """
+
+    def check(labels):
+        try:
+            task.labels.check(labels, task.loss)
+        except ValueError as error:
+            raise _kept(task, f"Invalid labels in a batch of the dataset. {error}") from None
+
+    def check_weight(weights):
+        try:
+            for part in keras.tree.flatten(weights):
+                check_weights(to_array(part))
+        except ValueError as error:
+            raise _kept(task, f"Invalid sample weights in a batch of the dataset. {error}") from None
+
+    if isinstance(data, types.GeneratorType):
+        return _checked_generator(data, *((lambda values: None,) * 2 if method == "predict" else (check, check_weight)))
+    if is_stream(data) and hasattr(data, "map") and method != "predict":
+        return _with_checked_labels(data, check, check_weight)
+    return data
+
+
+def _kept(task, message):
+    """Returns an error that the task keeps, because TensorFlow reports errors in its functions without their types."""
+    task.kept_error = ValueError(message)
+    return task.kept_error
+
+
+def _checked_generator(generator, check, check_weight):
+    for batch in generator:
+        inputs, labels, weights = (
+            (*batch, None, None)[:3] if isinstance(batch, tuple) and batch else (batch, None, None)
+        )
+        if is_text(inputs):
+            raise ValueError(
+                "A generator must yield batches of prepared inputs and labels, `(inputs, labels)`. Pass raw texts as a "
+                f"list: `fit(list(texts), labels)`. Received: a generator that yields {inputs!r:.100}"
+            )
+        if labels is not None:
+            check(labels)
+        if weights is not None:
+            check_weight(weights)
+        yield batch
+
+
+def _with_checked_labels(dataset, check, check_weights):
+    """Returns a `tf.data.Dataset` with the same batches, which first calls functions on the labels and weights of each.
+
+    This works on every backend, even if the labels are used in a compiled step, which cannot raise errors.
+
+    Args:
+        dataset: `tf.data.Dataset` of `(inputs, labels)` or `(inputs, labels, sample_weights)`. Any other dataset, or
+            one whose labels are not dense tensors, is returned unchanged.
+        check: Function that takes labels, a NumPy array or a dict of arrays, and raises an error if they are wrong.
+        check_weights: The same for sample weights. Weights that are not dense tensors are not checked.
+    """
+    import tensorflow as tf
+
+    spec = dataset.element_spec
+    if not isinstance(spec, tuple) or len(spec) < 2 or not _is_dense(spec[1], tf.TensorSpec):
+        return dataset
+
+    def after(check, values):
+        parts = tf.nest.flatten(values)
+
+        def run(*arrays):
+            check(tf.nest.pack_sequence_as(values, arrays))
+            return arrays
+
+        same = tf.numpy_function(run, parts, [part.dtype for part in parts])
+        for part, before in zip(same, parts):
+            part.set_shape(before.shape)
+        return tf.nest.pack_sequence_as(values, same)
+
+    def checked(inputs, labels, *weights):
+        weights = [after(check_weights, each) if _is_dense(each, tf.Tensor) else each for each in weights]
+        return inputs, after(check, labels), *weights
+
+    return dataset.map(checked)
+
+
+def _is_dense(values, kind):
+    return isinstance(values, kind) or (
+        isinstance(values, dict) and bool(values) and all(isinstance(value, kind) for value in values.values())
+    )

@@ -1,0 +1,24 @@
+"""What users pass to a task as labels: their kinds, with the losses and metrics that fit, and their checks."""
+
+from keras_transfer.tasks.labels.class_labels import ClassNames, MultiHot, most_likely
+from keras_transfer.tasks.labels.flat import flat_labels, with_flat_labels
+from keras_transfer.tasks.labels.keras_losses import takes_vectors, trains_classes_apart
+from keras_transfer.tasks.labels.label_checks import check_class_labels, check_multi_hot
+from keras_transfer.tasks.labels.labels import Labels
+from keras_transfer.tasks.labels.named_labels import NamedLabels
+from keras_transfer.tasks.labels.numbers import Numbers
+
+__all__ = [
+    "ClassNames",
+    "Labels",
+    "MultiHot",
+    "NamedLabels",
+    "Numbers",
+    "check_class_labels",
+    "check_multi_hot",
+    "flat_labels",
+    "most_likely",
+    "takes_vectors",
+    "trains_classes_apart",
+    "with_flat_labels",
+]

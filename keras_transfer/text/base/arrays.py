@@ -1,0 +1,62 @@
+"""Columns of numbers that users pass, such as labels and weights, as NumPy arrays."""
+
+import numbers
+
+import keras
+import numpy as np
+
+
+def to_numpy(values):
+    """Returns an array, a tensor of any framework, or a list as a NumPy array, without a copy if possible."""
+    return values if isinstance(values, np.ndarray) else keras.ops.convert_to_numpy(values)
+
+
+def to_array(values):
+    """Returns labels in memory, a list or anything with a shape, as a NumPy array with the dtype that NumPy chooses."""
+    return np.asarray(to_numpy(values) if hasattr(values, "shape") else values)
+
+
+def as_column(values, name, count):
+    """Returns labels or sample weights as an array or None.
+
+    Raises:
+        ValueError: If their number is not `count`, or if a sample weight is not a finite number.
+    """
+    if values is None:
+        return None
+    try:
+        values = np.asarray(values)
+    except ValueError as error:
+        advice = " Convert lists of names with `model.labels.encode(labels)`." if name == "labels" else ""
+        raise ValueError(f"The {name} must be an array.{advice} Received: rows of different lengths") from error
+    if values.ndim == 0 or len(values) != count:
+        received = f"{len(values)} {name}" if values.ndim else repr(values.item())
+        raise ValueError(f"The number of {name} must equal the number of texts. Received: {received}, {count} texts")
+    return check_weights(values) if name == "sample weights" else values
+
+
+def check_weights(weights, name="sample_weight"):
+    """Returns an array of weights, or raises a `ValueError` if one is not a finite number.
+
+    Training with such a weight would make all weights of the model NaN.
+    """
+    kind = getattr(weights.dtype, "kind", "V")
+    if kind == "O":  # a column that contains None or other objects
+        for place, value in np.ndenumerate(weights):
+            if not isinstance(value, numbers.Real):
+                raise ValueError(
+                    f"`{name}` must be finite numbers. Received: {value!r:.100} at position {_plain(place)}"
+                )
+        weights = weights.astype("float32")
+    elif kind in "SUMm":
+        raise ValueError(f"`{name}` must be finite numbers. Received: an array of type {weights.dtype}")
+    with np.errstate(over="ignore"):
+        wrong = np.argwhere(~np.isfinite(np.asarray(weights, "float32")))
+    if len(wrong):
+        place = tuple(wrong[0].tolist())
+        raise ValueError(f"`{name}` must be finite numbers. Received: {weights[place]} at position {_plain(place)}")
+    return weights
+
+
+def _plain(place):
+    return place[0] if len(place) == 1 else place
