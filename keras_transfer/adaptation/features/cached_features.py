@@ -10,7 +10,7 @@ from keras_transfer.distribute import replicas_of
 from keras_transfer.groups import depth_of, layer_groups
 from keras_transfer.tasks.base import Task
 from keras_transfer.tasks.inputs import kind_of
-from keras_transfer.tasks.language import HiddenTokens
+from keras_transfer.tasks.masked import HiddenTokens
 
 log = logging.getLogger("keras_transfer")
 

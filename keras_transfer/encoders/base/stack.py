@@ -80,6 +80,11 @@ class TransformerStack(Encoder):
         # Keras does not track dicts whose keys are tuples.
         object.__setattr__(self, "attention_biases", layers.attention_biases)
 
+    @property
+    def is_causal(self):
+        """Boolean. Whether tokens see only earlier ones, so that the encoder can continue a text with a cache."""
+        return all(block.attention.causal for block in self.blocks)
+
     def layer_groups(self):
         return groups_of(self)
 

@@ -12,6 +12,7 @@ from keras_transfer.tasks.base import Task, of_part
 from keras_transfer.tasks.dialogue.dialogue_data import checked_example
 from keras_transfer.tasks.dialogue.dialogue_reader import DialogueReader
 from keras_transfer.tasks.heads import merge_parts
+from keras_transfer.tasks.labels import OwnLoss
 from keras_transfer.tasks.language import (
     Generates,
     Likelihood,
@@ -20,7 +21,6 @@ from keras_transfer.tasks.language import (
     check_causal,
     checked_max_length,
     is_texts,
-    own_loss_only,
     text_pieces,
     token_preprocessor,
 )
@@ -36,14 +36,10 @@ def check_speakers(encoder):
         )
 
 
-class Replies(NextTokens):
+class Replies(OwnLoss, NextTokens):
     """The tokens of replies, for a model that computes its losses itself."""
 
-    def loss(self):
-        return None
-
-    def compiled(self, loss, metrics, weighted_metrics):
-        return own_loss_only("DialogueModel", loss, metrics, weighted_metrics)
+    task_name = "DialogueModel"
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

@@ -7,6 +7,7 @@ from keras_transfer.tasks.labels.label_checks import check_class_labels, check_m
 from keras_transfer.tasks.labels.labels import Labels
 from keras_transfer.tasks.labels.named_labels import NamedLabels
 from keras_transfer.tasks.labels.numbers import Numbers
+from keras_transfer.tasks.labels.own_loss import OwnLoss
 
 __all__ = [
     "ClassNames",
@@ -14,6 +15,7 @@ __all__ = [
     "MultiHot",
     "NamedLabels",
     "Numbers",
+    "OwnLoss",
     "check_class_labels",
     "check_multi_hot",
     "flat_labels",

@@ -1,8 +1,10 @@
-"""Language models: self-supervised training, generation and likelihoods."""
+"""Language models that read from left to right: training, generation and likelihoods."""
 
-from keras_transfer.tasks.language.causal_parts import causal_head, check_causal, checked_max_length
+from keras_transfer.tasks.language.causal_lm import causal_head, check_causal, checked_max_length
 from keras_transfer.tasks.language.generates import Generates
+from keras_transfer.tasks.language.in_context import InContext
 from keras_transfer.tasks.language.likelihood import Likelihood, scorer
+from keras_transfer.tasks.language.next_tokens import NextTokenReader, NextTokens
 from keras_transfer.tasks.language.token_lists import (
     check_rows,
     is_texts,
@@ -11,12 +13,10 @@ from keras_transfer.tasks.language.token_lists import (
     text_pieces,
     token_preprocessor,
 )
-from keras_transfer.tasks.language.token_reader import NextTokenReader
-from keras_transfer.tasks.language.token_targets import HiddenTokens, NextTokens, own_loss_only
 
 __all__ = [
     "Generates",
-    "HiddenTokens",
+    "InContext",
     "Likelihood",
     "NextTokenReader",
     "NextTokens",
@@ -26,7 +26,6 @@ __all__ = [
     "checked_max_length",
     "is_texts",
     "named_token_id",
-    "own_loss_only",
     "prepared_rows",
     "scorer",
     "text_pieces",

@@ -6,14 +6,49 @@ import numpy as np
 from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.encoders.base import encode
 from keras_transfer.generation import get_sampler
+from keras_transfer.layers.embeddings import OutputEmbeddings
 from keras_transfer.tasks.base import Task
-from keras_transfer.tasks.language.causal_parts import causal_head, check_causal, checked_max_length
 from keras_transfer.tasks.language.generates import Generates
 from keras_transfer.tasks.language.in_context import InContext
 from keras_transfer.tasks.language.likelihood import Likelihood
+from keras_transfer.tasks.language.next_tokens import NextTokenReader, NextTokens
 from keras_transfer.tasks.language.token_lists import check_rows, token_rows
-from keras_transfer.tasks.language.token_reader import NextTokenReader
-from keras_transfer.tasks.language.token_targets import NextTokens
+
+
+def check_causal(encoder):
+    """Raises a `ValueError` if an encoder's tokens see later ones, or if it cannot decode with a cache."""
+    if not getattr(encoder, "is_causal", False):
+        raise ValueError(
+            "`encoder` must have tokens that see only earlier ones, and decode with a cache, such as `GPT2Encoder` or "
+            "`TransformerEncoder(causal=True)`. Use a `MaskedLM` for encoders such as BERT. "
+            f"Received: {type(encoder).__name__}"
+        )
+
+
+def causal_head(encoder):
+    """Returns the layer that turns an encoder's outputs into logits, its token embeddings.
+
+    Raises:
+        ValueError: If the embeddings differ in width from the outputs.
+    """
+    width, outputs = encoder.token_embedding.output_dim, encode(encoder).sequence.shape[-1]
+    if outputs != width:
+        raise ValueError(
+            "The token embeddings must have the width of the encoder's outputs, because they are the head. "
+            f"Received: widths {width} and {outputs}"
+        )
+    return OutputEmbeddings(encoder.token_embedding, dtype=encoder.dtype_policy, name="logits")
+
+
+def checked_max_length(encoder, max_length):
+    """Returns `max_length`, or raises a `ValueError` if it does not fit the encoder's positions."""
+    positions = getattr(encoder, "max_sequence_length", None)
+    if max_length is not None and (max_length < 1 or (positions is not None and max_length > positions)):
+        raise ValueError(
+            f"`max_length` must be from 1 to {positions}, the encoder's number of positions. "
+            f"Received: max_length={max_length}"
+        )
+    return max_length
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -26,7 +61,8 @@ class CausalLM(Generates, InContext, Likelihood, Task):
     `generate` continues them, and `classify` labels them by likelihood.
 
     Args:
-        encoder: `TransformerStack` with causal blocks, such as `GPT2Encoder` or `TransformerEncoder(causal=True)`.
+        encoder: Encoder whose tokens see only earlier ones, such as `GPT2Encoder` or
+            `TransformerEncoder(causal=True)`.
         preprocessor: `text.TokenPreprocessor`, or None for prepared ids. Defaults to `None`.
         name: String. Name of the model. Defaults to `None`.
         sampler: `generation.Sampler` or its name. How `generate` and exported models choose tokens. Defaults to
@@ -38,8 +74,8 @@ class CausalLM(Generates, InContext, Likelihood, Task):
         Logits [batch, length, vocabulary], float32. The logits at a position predict the next token.
 
     Raises:
-        ValueError: If `encoder` is not a `TransformerStack`, if its tokens see later ones, or if the token embeddings
-            differ in width from its outputs; if `preprocessor` does not match it; or if an argument is out of range.
+        ValueError: If the tokens of `encoder` see later ones, or if its token embeddings differ in width from its
+            outputs; if `preprocessor` does not match it; or if an argument is out of range.
 
     Example:
     ```python

@@ -128,7 +128,7 @@ def test_a_checkpoint_is_written_back_with_its_head(tmp_path):
 def test_bad_arguments_are_errors():
     with pytest.raises(ValueError, match="only earlier ones.* Received: BertEncoder"):
         CausalLM(BertEncoder(17, **SIZES))
-    with pytest.raises(ValueError, match="`encoder` must be a `TransformerStack`"):
+    with pytest.raises(ValueError, match="`encoder` must have tokens that see only earlier ones"):
         CausalLM("gpt2")
     with pytest.raises(ValueError, match="`max_length` must be from 1 to 32.* Received: max_length=33"):
         small(max_length=33)

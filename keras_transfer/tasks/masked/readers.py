@@ -1,26 +1,6 @@
-"""What language models read: texts without labels, because the tokens themselves are the targets."""
+"""What tasks that predict hidden tokens read: texts without labels."""
 
 from keras_transfer.tasks.inputs import Reader, for_backend
-
-
-class NextTokenReader(Reader):
-    """Reads texts for a causal language model. Outputs are trimmed to the tokens of each text."""
-
-    in_memory = (
-        "A `CausalLM` takes raw text in memory, such as a list. A `tf.data.Dataset` must contain `(inputs, targets, "
-        "weights)`."
-    )
-
-    def restore(self, data, predict):
-        """Returns a list of arrays [tokens, vocabulary], the logits of each text."""
-        lengths, logits = data.inputs["padding_mask"].sum(axis=1), [None] * len(data.inputs["padding_mask"])
-        for part, outputs in predict.parts(data):
-            for row, values in zip(part.order, outputs):
-                logits[row] = values[: lengths[row]]
-        return logits
-
-    def nothing(self, model, columns):
-        return []
 
 
 class HiddenTokenReader(Reader):

@@ -1,15 +1,34 @@
-"""Targets that language models make from texts: the next token of each, or the tokens that an objective hides."""
+"""Texts and their next tokens: what causal language models read, and the targets that they make of it."""
 
 import keras
 import numpy as np
 
 from keras_transfer.batches import Batches
-from keras_transfer.metrics.words import Perplexity, WordAccuracy
+from keras_transfer.metrics.words import Perplexity
 from keras_transfer.objectives import NextToken
+from keras_transfer.tasks.inputs import Reader
 from keras_transfer.tasks.labels import Labels
 from keras_transfer.text.base import to_numpy
 
-UNUSED = -1  # The target at places that a text does not use.
+
+class NextTokenReader(Reader):
+    """Reads texts for a causal language model. Outputs are trimmed to the tokens of each text."""
+
+    in_memory = (
+        "A `CausalLM` takes raw text in memory, such as a list. A `tf.data.Dataset` must contain `(inputs, targets, "
+        "weights)`."
+    )
+
+    def restore(self, data, predict):
+        """Returns a list of arrays [tokens, vocabulary], the logits of each text."""
+        lengths, logits = data.inputs["padding_mask"].sum(axis=1), [None] * len(data.inputs["padding_mask"])
+        for part, outputs in predict.parts(data):
+            for row, values in zip(part.order, outputs):
+                logits[row] = values[: lengths[row]]
+        return logits
+
+    def nothing(self, model, columns):
+        return []
 
 
 class NextTokens(Labels):
@@ -68,55 +87,3 @@ class NextTokens(Labels):
                 f"Received: {len(data.order)} texts of one token"
             )
         return data.with_targets(lambda inputs, random: self.objective(inputs))
-
-
-class HiddenTokens(Labels):
-    """The tokens that an objective hides, in the place of labels.
-
-    Args:
-        objective: `objectives.TokenMasking`.
-        count: Integer. Number of tokens that the model predicts.
-    """
-
-    optional = True
-
-    def __init__(self, objective, count):
-        self.objective, self.count = objective, count
-
-    def loss(self):
-        return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=UNUSED)
-
-    def metrics(self):
-        return [WordAccuracy()]
-
-    def check(self, labels, loss=None, inputs=None):
-        labels = to_numpy(labels) if hasattr(labels, "shape") else np.asarray(labels)
-        if labels.ndim != 2 or labels.dtype.kind not in "iu" or (labels < UNUSED).any() or (labels >= self.count).any():
-            raise ValueError(
-                "Raw text has no labels, since the objective makes the targets. Targets of prepared data must be "
-                f"integers [batch, places] below {self.count}, and {UNUSED} at unused places. "
-                f"Received: {labels.dtype} of shape {labels.shape}"
-            )
-
-    def targets(self, data, task):
-        if not isinstance(data, Batches) or data.has_labels or "mask_positions" in data.inputs:
-            return data
-        task.reader.require()
-        tokens = self.objective.tokens(task.preprocessor)
-
-        def make(inputs, random):
-            return self.objective(inputs, random, **tokens)
-
-        return data.with_targets(make, self.objective.seed)
-
-
-def own_loss_only(name, loss, metrics, weighted_metrics):
-    """Returns the loss and the metrics of a task that computes its own, and raises a `ValueError` for others."""
-    given = {"loss": loss, "metrics": metrics, "weighted_metrics": weighted_metrics}
-    for argument, value in given.items():
-        if value is not None and not (isinstance(value, str) and value == "auto"):
-            raise ValueError(
-                f"A `{name}` has its own loss and metrics. Leave `loss`, `metrics`, `weighted_metrics` and "
-                f"`loss_weights` out. Received: {argument}={value!r}"
-            )
-    return None, None, None

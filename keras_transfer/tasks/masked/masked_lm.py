@@ -10,10 +10,9 @@ from keras_transfer.layers.embeddings import OutputEmbeddings
 from keras_transfer.layers.heads import TakePositions
 from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks.base import Signature
-from keras_transfer.tasks.language.hidden_tokens import HiddenTokenTask, check_reads_ahead, tokens_of
-from keras_transfer.tasks.language.in_context import InContext
-from keras_transfer.tasks.language.token_reader import MaskReader
-from keras_transfer.tasks.language.token_targets import HiddenTokens
+from keras_transfer.tasks.language import InContext
+from keras_transfer.tasks.masked.hidden_tokens import HiddenTokens, HiddenTokenTask, check_reads_ahead, tokens_of
+from keras_transfer.tasks.masked.readers import MaskReader
 from keras_transfer.text.base import to_list
 
 _EXPORTED = 5  # Number of tokens that an exported model returns for each masked one.

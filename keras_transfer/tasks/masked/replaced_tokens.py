@@ -9,21 +9,17 @@ from keras_transfer.layers.basic import get_activation, serialize_activation
 from keras_transfer.layers.heads import SampleTokens, put_tokens
 from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks.base import Signature
-from keras_transfer.tasks.language.hidden_tokens import HiddenTokenTask, check_reads_ahead, tokens_of
-from keras_transfer.tasks.language.masked_lm import MaskedLM
-from keras_transfer.tasks.language.token_reader import HiddenTokenReader
-from keras_transfer.tasks.language.token_targets import HiddenTokens, own_loss_only
+from keras_transfer.tasks.labels import OwnLoss
+from keras_transfer.tasks.masked.hidden_tokens import HiddenTokens, HiddenTokenTask, check_reads_ahead, tokens_of
+from keras_transfer.tasks.masked.masked_lm import MaskedLM
+from keras_transfer.tasks.masked.readers import HiddenTokenReader
 from keras_transfer.text.base import to_list
 
 
-class ReplacedTokens(HiddenTokens):
+class ReplacedTokens(OwnLoss, HiddenTokens):
     """The hidden tokens, for a task that computes the losses of its generator and its discriminator itself."""
 
-    def loss(self):
-        return None
-
-    def compiled(self, loss, metrics, weighted_metrics):
-        return own_loss_only("ReplacedTokenDetection", loss, metrics, weighted_metrics)
+    task_name = "ReplacedTokenDetection"
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

@@ -1,0 +1,87 @@
+"""Hidden tokens: the targets that an objective makes of texts, and what the tasks that predict them have in common."""
+
+import keras
+import numpy as np
+
+from keras_transfer.batches import Batches
+from keras_transfer.encoders.base import encode
+from keras_transfer.metrics.words import WordAccuracy
+from keras_transfer.tasks.base import Task, of_part
+from keras_transfer.tasks.labels import Labels
+from keras_transfer.text.base import to_numpy
+
+UNUSED = -1  # The target at places that a text does not use.
+
+
+class HiddenTokens(Labels):
+    """The tokens that an objective hides, in the place of labels.
+
+    Args:
+        objective: `objectives.TokenMasking`.
+        count: Integer. Number of tokens that the model predicts.
+    """
+
+    optional = True
+
+    def __init__(self, objective, count):
+        self.objective, self.count = objective, count
+
+    def loss(self):
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=UNUSED)
+
+    def metrics(self):
+        return [WordAccuracy()]
+
+    def check(self, labels, loss=None, inputs=None):
+        labels = to_numpy(labels) if hasattr(labels, "shape") else np.asarray(labels)
+        if labels.ndim != 2 or labels.dtype.kind not in "iu" or (labels < UNUSED).any() or (labels >= self.count).any():
+            raise ValueError(
+                "Raw text has no labels, since the objective makes the targets. Targets of prepared data must be "
+                f"integers [batch, places] below {self.count}, and {UNUSED} at unused places. "
+                f"Received: {labels.dtype} of shape {labels.shape}"
+            )
+
+    def targets(self, data, task):
+        if not isinstance(data, Batches) or data.has_labels or "mask_positions" in data.inputs:
+            return data
+        task.reader.require()
+        tokens = self.objective.tokens(task.preprocessor)
+
+        def make(inputs, random):
+            return self.objective(inputs, random, **tokens)
+
+        return data.with_targets(make, self.objective.seed)
+
+
+class HiddenTokenTask(Task):
+    """Base class of the tasks whose objective hides tokens. One batch of raw text is read as in a call of the model."""
+
+    objective = of_part("labels", "objective", "The objective, such as `objectives.TokenMasking`.")
+
+    def predict_on_batch(self, x):
+        """Returns the outputs for one batch of prepared data, or of raw text as in a call of the model."""
+        return super().predict_on_batch(self.reader.inputs(x) if self.reader.accepts(x) else x)
+
+
+def check_reads_ahead(encoder):
+    """Raises a `ValueError` if the tokens of an encoder see only earlier ones."""
+    if getattr(encoder, "is_causal", False):
+        raise ValueError(
+            "A hidden token is predicted from the tokens on both sides of it, but the tokens of this encoder see only "
+            f"earlier ones. Use a `CausalLM`. Received: {type(encoder).__name__}"
+        )
+
+
+def tokens_of(encoder):
+    """Returns the layer of an encoder's token embeddings, and its symbolic vectors of the tokens.
+
+    Raises:
+        ValueError: If the encoder lacks one of them.
+    """
+    table = getattr(encoder, "token_embedding", None)
+    sequence = None if table is None else encode(encoder).sequence
+    if sequence is None:
+        raise ValueError(
+            f"`encoder` must have a `token_embedding` and return a vector for each token. Received: encoder={encoder!r}"
+        )
+    return table, sequence
