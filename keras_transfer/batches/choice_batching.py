@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from keras_transfer.batches.batching import Batches, preprocess_texts, real_lengths
-from keras_transfer.batches.member_batching import parts_item
-from keras_transfer.batches.planning import Options, lengths_for
+from keras_transfer.batches.batching import Batches
+from keras_transfer.batches.part_batching import parts_item
+from keras_transfer.batches.text_batching import preprocess_texts
 from keras_transfer.text.base import as_column, check_batch_size, to_columns, to_list
 
 
@@ -66,9 +66,8 @@ def choice_batches(contexts, choices, labels, preprocessor, batch_size, shuffle,
     inputs = {key: values.reshape(count, parts, *values.shape[1:]) for key, values in pairs.items()}
     # The shape is [rows, length, choices], as in `part_batches`.
     inputs = {key: values if values.ndim < 3 else np.swapaxes(values, 1, 2) for key, values in inputs.items()}
-    lengths = lengths_for(real_lengths(inputs), inputs["padding_mask"].shape[1]) if "padding_mask" in inputs else [1]
-    options = Options(batch_size, tuple(lengths), shuffle)
-    return Batches(inputs, labels, sample_weight, options, prepare=parts_item, kind="parts")
+    options = {"batch_size": batch_size, "shuffle": shuffle}
+    return Batches.of(inputs, labels, sample_weight, prepare=parts_item, kind="parts", **options)
 
 
 def _lists(choices):

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_transfer.batches.batching import concatenate
 from keras_transfer.batches.planning import LENGTH_STEP
+from keras_transfer.batches.text_batching import concatenate
 from keras_transfer.text.base import as_text_tensors
 from keras_transfer.text.preprocessors import TokenPreprocessor
 from keras_transfer.text.tokenizers import check_offsets

@@ -30,6 +30,8 @@ class Options:
             to `()`, for other labels.
         inferred: Boolean. Whether Keras infers from the first two batches which axes vary, as it does on TensorFlow
             unless it gets a pipeline. Defaults to `True`.
+        one_epoch: Boolean. Whether what is drawn at random is in every epoch that of the first, as for evaluation.
+            Defaults to `False`.
     """
 
     batch_size: int = 32
@@ -42,6 +44,7 @@ class Options:
     repeat: bool = False
     label_lengths: tuple = ()
     inferred: bool = True
+    one_epoch: bool = False
 
 
 def plan(real, options, seed=0, epoch=0):

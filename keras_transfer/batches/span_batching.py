@@ -7,7 +7,6 @@ import numpy as np
 
 from keras_transfer.batches.batching import Batches
 from keras_transfer.batches.contexts import check_span_preprocessor, windows_in_memory
-from keras_transfer.batches.planning import Options, lengths_for
 from keras_transfer.text.base import check_rows_of_batches, check_weights, to_columns
 
 log = logging.getLogger("keras_transfer")
@@ -86,8 +85,7 @@ def span_batches(
     if weights is not None:
         # One weight for each position: Keras would apply weights [batch] along the positions.
         weights = np.repeat(weights[windows.example][:, None], 2, axis=1)
-    lengths = lengths_for(windows.inputs["padding_mask"].sum(axis=1), windows.starts.shape[1])
-    return Batches(windows.inputs, labels, weights, Options(batch_size, tuple(lengths), shuffle), seed)
+    return Batches.of(windows.inputs, labels, weights, batch_size=batch_size, shuffle=shuffle, seed=seed)
 
 
 def span_columns(texts):

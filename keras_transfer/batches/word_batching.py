@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from keras_transfer.batches.batching import Batches, concatenate
-from keras_transfer.batches.planning import LENGTH_STEP, Options, lengths_for
+from keras_transfer.batches.batching import Batches
+from keras_transfer.batches.planning import LENGTH_STEP
+from keras_transfer.batches.text_batching import concatenate
 from keras_transfer.label_names import checked_names, label_ids, weights_of_words
 from keras_transfer.text.base import check_rows_of_batches, check_weights, to_sentences
 from keras_transfer.text.preprocessors import check_word_level
@@ -102,7 +103,6 @@ def word_batches(
         raise ValueError("`sample_weight` and `class_weight` require `y`. Received: y=None")
     ids = None if y is None else label_ids(x, y, label_names)
     inputs, sentence, row, position = _preprocess(x, preprocessor)
-    real = inputs["padding_mask"].sum(axis=1)
     table = weights = None
     if ids is not None:
         table = np.full(inputs["padding_mask"].shape, NO_WORD, "int32")
@@ -113,8 +113,8 @@ def word_batches(
         weights[row, position] = weights_of_words(class_weight, label_names, ids)
         weights *= _sentence_weights(sample_weight, len(x))[sentence][:, None]
     places = WordPlaces([len(words) for words in x], row, position)
-    options = Options(batch_size, tuple(lengths_for(real, inputs["padding_mask"].shape[1])), shuffle)
-    return Batches(inputs, table, weights, options, seed, prepare=trim, kind="words", places=places)
+    options = {"batch_size": batch_size, "shuffle": shuffle, "seed": seed}
+    return Batches.of(inputs, table, weights, prepare=trim, kind="words", places=places, **options)
 
 
 def trim(item, length, random):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from keras_transfer.tasks.base.prediction import by_length
 from keras_transfer.text import WordPreprocessor, word_batches
 
 pytest.importorskip("tensorflow")
@@ -69,7 +70,7 @@ def test_rows_of_similar_length_form_a_batch_and_the_order_follows_the_seed():
 def test_the_batches_of_one_length_are_few_datasets_that_contain_every_word_once():
     sentences = [["film"] * count for count in np.random.default_rng(0).integers(0, 60, 200)]
     data = word_batches(sentences, None, preprocessor=preprocessor(64), batch_size=8).grouped()
-    parts = list(data.by_length())
+    parts = list(by_length(data))
     assert len(data.options.lengths) > 6 >= len(parts) > 1
     found = [part.places.word_outputs(part.order, np.zeros((len(part.order), 64, 1)))[0] for part in parts]
     assert sorted(np.concatenate(found)) == list(range(sum(map(len, sentences))))

@@ -96,7 +96,7 @@ def cache_features(
             random,
         )
     found = store_activations(cut, batches, folder, dtype, memory_limit, verbose)
-    return _upper_part(model, cut), batches.with_inputs({**batches.inputs, **found})
+    return _upper_part(model, cut), batches.apart(inputs={**batches.inputs, **found})
 
 
 def _check_trainable(model, below):

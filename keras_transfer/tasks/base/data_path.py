@@ -77,7 +77,7 @@ def ready_data(task, method, x, y=None, sample_weight=None, batch_size=None, shu
     if is_stream(data) and data is not x:
         check_stream_shares(task, x, method)
     if method == "evaluate" and isinstance(data, Batches):
-        data = data.in_one_epoch()
+        data = data.apart(one_epoch=True)
     if method != "predict" and task.labels.compares_rows and getattr(data, "kind", None) == "parts":
         task.labels.check_batch(data[0][0], min(data.options.batch_size, len(data.order)), task)
     _prepare_metrics(task, data)

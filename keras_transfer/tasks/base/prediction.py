@@ -26,6 +26,13 @@ def check_numbers(outputs):
     return outputs
 
 
+def by_length(data):
+    """Yields the same `Batches`, padded to few lengths, as one dataset for each length."""
+    data = data.few_lengths()
+    for length in sorted({length for length, _ in data.planned()}):
+        yield data.pinned([batch for batch in data.planned() if batch[0] == length])
+
+
 class Prediction:
     """`predict` of a task with given options, for `Reader.restore`.
 
@@ -61,7 +68,7 @@ class Prediction:
             or replicas_of(self.task)[0] > 1
             or self.task.steps_per_execution > 1
         ):
-            yield from ((part, self(part)) for part in data.by_length())
+            yield from ((part, self(part)) for part in by_length(data))
         else:
             yield from self._one_by_one(data)
 
@@ -72,7 +79,8 @@ class Prediction:
             callbacks = keras.callbacks.CallbackList(callbacks, model=self.task, **shown)
         self.task.stop_predicting = False
         callbacks.on_predict_begin()
-        for index, batch in enumerate(data.each()):
+        for index, planned in enumerate(data.planned()):
+            batch = data.pinned([planned])
             callbacks.on_predict_batch_begin(index)
             outputs = keras.Model.predict_on_batch(self.task, batch[0][0])
             callbacks.on_predict_batch_end(index, {"outputs": outputs})

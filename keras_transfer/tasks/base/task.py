@@ -306,7 +306,7 @@ class Task(StringInputs, NotCloned, keras.Model):
             )
         if isinstance(data, NoRows):
             return self.reader.nothing(self, data.columns)
-        data = data.without_labels()
+        data = data.apart(labels=None, sample_weight=None, makes_labels=False)
         trace_predict(self, data[0])
         run = super().predict
         predict = Prediction(self, lambda batches, **options: run(as_pipeline(batches), **options), verbose, callbacks)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_transfer.batches import LENGTH_STEP, Batches, Options, lengths_for, parts_item, real_lengths, trim
+from keras_transfer.batches import LENGTH_STEP, Batches, parts_item, trim
 from keras_transfer.text.base import check_batch_size
 from keras_transfer.text.preprocessors import dialogue_inputs
 
@@ -121,10 +121,10 @@ def dialogue_batches(rows, preprocessor, batch_size, shuffle):
             token_ids[i, : len(words), part], padding_mask[i, : len(words), part] = words, 1
         targets[i, : len(row[-1][1])] = row[-1][1]
     inputs = {"token_ids": token_ids, "padding_mask": padding_mask}
-    options = Options(batch_size, tuple(lengths_for(real_lengths(inputs), longest)), shuffle)
     weights = (targets >= 0).astype("float32")
 
     def item(columns, length, random):
         return parts_item((columns[0], *trim(columns, length, random)[1:]), length, random)
 
-    return Batches(inputs, np.maximum(targets, 0), weights, options, prepare=item, kind="parts")
+    options = {"batch_size": batch_size, "shuffle": shuffle}
+    return Batches.of(inputs, np.maximum(targets, 0), weights, prepare=item, kind="parts", **options)

@@ -1,8 +1,8 @@
 """From the outputs of an encoder to the vectors that a head takes."""
 
 from keras_transfer.tasks.heads.hidden import hidden_vectors
-from keras_transfer.tasks.heads.members import merge_parts, split_parts
 from keras_transfer.tasks.heads.mixed import check_encoder, encode_mixed
+from keras_transfer.tasks.heads.parts import merge_parts, split_parts
 from keras_transfer.tasks.heads.pooled import check_truncation, checked_dense, text_vectors
 from keras_transfer.tasks.heads.pooled_task import PooledTask, pooled_reader
 

@@ -9,8 +9,8 @@ from keras_transfer.layers.blocks import first_token_only
 from keras_transfer.layers.heads import PairFeatures
 from keras_transfer.tasks.base import Signature, Task
 from keras_transfer.tasks.heads.hidden import hidden_vectors
-from keras_transfer.tasks.heads.members import encode_parts, merge_parts
 from keras_transfer.tasks.heads.mixed import encode_mixed
+from keras_transfer.tasks.heads.parts import encode_parts, merge_parts
 from keras_transfer.tasks.heads.pooled import pooled_vectors, text_vectors
 from keras_transfer.tasks.heads.windows import WINDOWS, cut_windows, join_windows
 from keras_transfer.tasks.inputs import Reader, TextReader, check_export, encode_texts

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import keras
 import numpy as np
 
-from keras_transfer.batches import Batches, Options
+from keras_transfer.batches import Batches
 from keras_transfer.encoders.base import check_ids
 from keras_transfer.text.base import check_rows_of_batches, check_weights, to_numpy
 
@@ -111,4 +111,4 @@ def batch_arrays(columns, y, sample_weight, batch_size, shuffle):
         raise ValueError(f"Inputs, labels and sample weights must have the same number of rows. Received: {rows}")
     check_rows_of_batches(batch_size)
     length = max((column.shape[1] for column in columns.values() if column.ndim > 1), default=1)
-    return Batches(columns, y, sample_weight, Options(batch_size, (length,), shuffle))
+    return Batches.of(columns, y, sample_weight, batch_size=batch_size, shuffle=shuffle, lengths=[length])

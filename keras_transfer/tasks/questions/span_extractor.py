@@ -8,10 +8,8 @@ from keras import ops
 
 from keras_transfer.batches import (
     Batches,
-    Options,
     check_span_preprocessor,
     context_windows,
-    lengths_for,
     span_columns,
     window_distance,
     windows_in_memory,
@@ -196,8 +194,7 @@ class SpanExtractor(Task):
     def _answers(self, questions, contexts, count, batch_size, verbose):
         """Returns a list of at most `count` answers to each question."""
         windows = windows_in_memory(self.preprocessor, questions, contexts, self.doc_stride, self.overlap)
-        lengths = lengths_for(windows.inputs["padding_mask"].sum(axis=1), windows.starts.shape[1])
-        data = Batches(windows.inputs, options=Options(batch_size, tuple(lengths)))
+        data = Batches.of(windows.inputs, batch_size=batch_size)
         logits = check_numbers(self.predict(data, verbose=verbose))
         answers = []
         for begin in range(0, len(contexts), _SEARCHED):

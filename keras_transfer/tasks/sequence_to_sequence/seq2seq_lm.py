@@ -269,7 +269,8 @@ class Seq2SeqLM(Generates, Task):
         data = self.dataset(sources, targets, batch_size=batch_size)
         found = np.zeros(len(data.real))
         model = scorer(self)
-        for part in data.each():
+        for batch in data.planned():
+            part = data.pinned([batch])
             inputs, ids, weights = part[0]
             inputs = {name: inputs[name] for name in self.input}
             values = model.predict_on_batch({**inputs, "target_ids": ids})

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_transfer.batches import Batches, Options, lengths_for, preprocess_texts, real_lengths
+from keras_transfer.batches import Batches, preprocess_texts, real_lengths
 from keras_transfer.losses import SmoothedCrossentropy
 from keras_transfer.objectives import SequenceObjective
 from keras_transfer.tasks.inputs import Reader
@@ -153,14 +153,8 @@ class SequenceReader(Reader):
         self.check_tokenizer()
         inputs = self.sources(columns)
         ids, real = self._targets(y)
-        lengths = lengths_for(real_lengths(inputs), inputs["padding_mask"].shape[1])
-        options = Options(
-            batch_size,
-            tuple(lengths),
-            shuffle,
-            label_lengths=tuple(lengths_for(real, ids.shape[1])),
-        )
-        return Batches(inputs, ids, sample_weight, options, prepare=self._item, label_lengths=real)
+        options = {"batch_size": batch_size, "shuffle": shuffle, "prepare": self._item, "label_lengths": real}
+        return Batches.of(inputs, ids, sample_weight, **options)
 
     def sources(self, texts):
         """Returns the inputs of the encoder for source texts, arrays [rows, length], with the prefix."""

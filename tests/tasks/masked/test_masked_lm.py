@@ -79,7 +79,7 @@ def test_targets_are_drawn_anew_in_each_epoch_and_fixed_for_evaluation():
     for (inputs, targets), (same, same_targets) in zip(before, again):
         np.testing.assert_array_equal(inputs["token_ids"], same["token_ids"])
         np.testing.assert_array_equal(targets, same_targets)
-    fixed = model.dataset(TEXTS * 4, batch_size=4).in_one_epoch()
+    fixed = model.dataset(TEXTS * 4, batch_size=4).apart(one_epoch=True)
     kept = fixed[0][0]["token_ids"]
     data.on_epoch_end()
     fixed.on_epoch_end()

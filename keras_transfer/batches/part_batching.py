@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from keras_transfer.batches.batching import Batches, fit_to, preprocess_texts, real_lengths
-from keras_transfer.batches.planning import Options, lengths_for
+from keras_transfer.batches.batching import Batches
+from keras_transfer.batches.text_batching import fit_to, preprocess_texts
 from keras_transfer.text.base import as_column, check_batch_size, to_columns
 
 
@@ -80,9 +80,8 @@ def part_batches(
     for key in parts[0]:
         values = [fit_to(part[key], length) for part in parts]
         inputs[key] = np.stack(values, axis=min(values[0].ndim, 2))  # [rows, length, parts, ...], strings [rows, parts]
-    lengths = lengths_for(real_lengths(inputs), length) if "padding_mask" in inputs else [1]
-    options = Options(batch_size, tuple(lengths), shuffle, drop_remainder=drop_remainder)
-    return Batches(inputs, y, sample_weight, options, seed, prepare=parts_item, kind="parts")
+    options = {"batch_size": batch_size, "shuffle": shuffle, "drop_remainder": drop_remainder, "seed": seed}
+    return Batches.of(inputs, y, sample_weight, prepare=parts_item, kind="parts", **options)
 
 
 def to_parts(texts):
