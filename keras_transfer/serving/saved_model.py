@@ -105,8 +105,7 @@ def export(model, folder, *, label_names=None, pairs=False, adapters=None, overw
         raise ValueError(f"`model` must be a task, such as a `TextClassifier`. Received: {type(model).__name__}")
     if model.preprocessor is None:
         raise ValueError("`export` requires a model with a preprocessor. Received: preprocessor=None")
-    if model.part is not None:
-        model.part.refuse("exported")
+    model.reader.require_whole("exported")
     check_folder(folder, overwrite)
     model.head_adapters.check()
     if adapters is not None:

@@ -1,6 +1,5 @@
 """Training the upper part of a task on stored activations of the lower one, which runs once."""
 
-import copy
 import logging
 
 from keras_transfer.adaptation.features.activations import Activations, store_activations
@@ -9,7 +8,7 @@ from keras_transfer.batches import Batches
 from keras_transfer.distribute import replicas_of
 from keras_transfer.groups import depth_of, layer_groups
 from keras_transfer.tasks.base import Task
-from keras_transfer.tasks.inputs import kind_of
+from keras_transfer.tasks.inputs import Reader
 from keras_transfer.tasks.masked import HiddenTokens
 
 log = logging.getLogger("keras_transfer")
@@ -70,7 +69,7 @@ def cache_features(
     model.predict(["A fine film."])
     ```
     """
-    if not isinstance(model, Task) or model.part is not None:
+    if not isinstance(model, Task) or isinstance(model.reader, CachedReader):
         raise ValueError(f"`model` must be a whole task, such as a `TextClassifier`. Received: model={model!r}")
     if getattr(model, "windows", None) is not None:
         raise ValueError(f"Features of a task with `windows` cannot be cached. Received: windows={model.windows!r}")
@@ -96,7 +95,8 @@ def cache_features(
             random,
         )
     found = store_activations(cut, batches, folder, dtype, memory_limit, verbose)
-    return _upper_part(model, cut), batches.apart(inputs={**batches.inputs, **found})
+    upper = model.over(cut.inputs, cut.outputs, CachedReader(model.reader, cut), f"{model.name}_from_{cut.below}")
+    return upper, batches.apart(inputs={**batches.inputs, **found})
 
 
 def _check_trainable(model, below):
@@ -130,54 +130,58 @@ def _batches(model, x, y, sample_weight):
     return batches
 
 
-def _upper_part(whole, cut):
-    """Returns the upper part of a task, a task of the same class with the same settings."""
-    upper = type(whole).__new__(type(whole))
-    part, reader = Part(whole, cut), copy.copy(whole.reader)
-    reader.part = part
-    options = {"scalar_mix": whole.scalar_mix, "inputs": cut.inputs, "name": f"{whole.name}_from_{cut.below}"}
-    Task.__init__(upper, whole.encoder, cut.outputs, reader, whole.labels, **options)
-    for name in whole.get_config().keys() & vars(whole).keys() - vars(upper).keys():
-        object.__setattr__(upper, name, getattr(whole, name))
-    object.__setattr__(upper, "part", part)
-    return upper
-
-
-class Part:
-    """What a task that is the upper part of another one checks, its attribute `part`.
+class CachedReader(Reader):
+    """Reads what `cache_features` returns for the upper part of a task, and nothing else.
 
     Args:
-        whole: The other task.
-        cut: `Cut` of it.
+        whole: `Reader` of the task.
+        cut: `Cut` of the task.
     """
 
     def __init__(self, whole, cut):
+        super().__init__(whole.preprocessor)
         self.whole, self.cut = whole, cut
+        self.takes_either, self.makes = whole.takes_either, whole.makes
 
-    def check_data(self, task, method, x):
-        """Raises a `ValueError` if `x` is not what `cache_features` returns for this part of the task."""
+    @property
+    def fitted_on(self):
+        """What the whole task was trained on, which its upper part trains, too."""
+        return self.whole.fitted_on
+
+    @fitted_on.setter
+    def fitted_on(self, kind):
+        self.whole.fitted_on = kind
+
+    def require(self):
+        self._refuse("texts")
+
+    def require_whole(self, action):
+        raise ValueError(
+            f"A part of a task cannot be {action}. Use the whole task, which has the same weights. "
+            f"Received: the part above {self.cut.below!r}"
+        )
+
+    def accepts(self, x):
+        return self.whole.accepts(x)
+
+    def check(self, x, method):
+        if method.endswith("_on_batch"):
+            return
         columns = x.inputs if isinstance(x, Batches) else {}
         found = [columns.get(name) for name in self.cut.names]
         if not all(isinstance(column, Activations) for column in found):
-            self.refuse_data(x)
+            self._refuse(x)
         if {column.fingerprint for column in found} != {self.cut.fingerprint()}:
             raise ValueError(
                 f"The features belong to other weights or settings than the model has below {self.cut.below!r}. Call "
                 "`cache_features` again. Received: cached features of another model, or from before a change"
             )
-        if method == "fit":
-            self.whole.fitted_on = kind_of(task, x)
 
-    def refuse_data(self, x):
-        """Raises the error for other data."""
+    def restore(self, data, predict):
+        return self.whole.restore(data, predict)
+
+    def _refuse(self, x):
         raise ValueError(
             f"The part of a task above {self.cut.below!r} takes what `cache_features` returns. Use the whole task for "
             f"texts: it has the same weights. Received: {x!r:.100}"
-        )
-
-    def refuse(self, action):
-        """Raises the error for what only the whole task can do, such as to be `"saved"`."""
-        raise ValueError(
-            f"A part of a task cannot be {action}. Use the whole task, which has the same weights. "
-            f"Received: the part above {self.cut.below!r}"
         )

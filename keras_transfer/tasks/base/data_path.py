@@ -50,18 +50,21 @@ def batches_or_stream(task, columns, x, y, sample_weight, batch_size, shuffle):
     return task.reader.batches(columns, y, sample_weight, batch_size, shuffle)
 
 
+def _checked_columns(task, x, y, sample_weight):
+    """Returns what `columns_of` returns for `x`, after the checks of what was passed."""
+    check_inputs(task, x)
+    check_columns(x, y, sample_weight)
+    return columns_of(task, x)
+
+
 def ready_data(task, method, x, y=None, sample_weight=None, batch_size=None, shuffle=False):
     """Returns the user's data in the form that `fit`, `evaluate` or `predict` needs on the model's replicas."""
-    if task.part is not None:
-        task.part.check_data(task, method, x)
+    task.reader.check(x, method)
     task.head_adapters.check()
     check_distribution(task)
-    check_inputs(task, x)
-    task.reader.check(x, method)
-    check_columns(x, y, sample_weight)
+    columns = _checked_columns(task, x, y, sample_weight)
     y = None if y is None else task.labels.encode(y)
     labels = x.labels if isinstance(x, Batches) else y
-    columns = columns_of(task, x)
     if labels is not None:
         task.labels.check(labels, task.loss)
     data = batches_or_stream(task, columns, x, y, sample_weight, batch_size, shuffle)
@@ -95,9 +98,7 @@ def ready_for_fit(task, x, y, sample_weight, batch_size, shuffle, class_weight, 
         validation_size: Integer. The `validation_batch_size`, or None.
     """
     if split:
-        check_inputs(task, x)
-        check_columns(x, y, sample_weight)
-        columns = columns_of(task, x)
+        columns = _checked_columns(task, x, y, sample_weight)
         if columns is None:
             raise ValueError(
                 "`validation_split` requires data in memory. Pass `validation_data` for a dataset. "

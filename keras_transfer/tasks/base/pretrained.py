@@ -1,35 +1,88 @@
-"""Tasks from checkpoints, with the checkpoint's own head or a new one."""
+"""Tasks from checkpoints, with the checkpoint's own head or a new one, and as checkpoints."""
 
-from keras_transfer.checkpoints.sources import check_length, open_checkpoint
+from keras_transfer.checkpoints.sources import check_length, open_checkpoint, save
 from keras_transfer.label_names import names_in
 from keras_transfer.names import argument_names, check_arguments
 
 _OWN_ARGUMENTS = ("sequence_length", "encoder", "head", "preprocessor", "labels")  # of `from_pretrained`
 
 
-def load_task(cls, source, sequence_length, encoder, head, preprocessor, labels, arguments):
-    """Returns a task of a class from a checkpoint; see `Task.from_pretrained`."""
-    check_arguments(f"{cls.__name__}.from_pretrained", arguments, [*_OWN_ARGUMENTS, *argument_names(cls)])
-    wanted = cls.checkpoint_head
-    if labels is not None:
-        given = [name for name in wanted.sizes if arguments.get(name) is not None]
-        if "label_names" not in wanted.sizes or given:
+class Pretrained:
+    """A mixin for `Task`, with what reads and writes checkpoints."""
+
+    @classmethod
+    def from_pretrained(
+        cls, source, *, sequence_length=None, encoder=None, head=None, preprocessor="auto", labels=None, **arguments
+    ):
+        """Builds the task over a pretrained encoder, with the encoder's preprocessor and the head of the checkpoint.
+
+        If the checkpoint has a head for this task, such as one that Transformers has fine-tuned, it is loaded with the
+        names of its labels. Arguments that contradict it raise an error. If the checkpoint has none, arguments that
+        determine the size of a head (`num_classes`, `label_names`, `labels` or `num_targets`) create a new one. A
+        `TextRegressor` has one target by default. A task without such arguments requires `head="new"`.
+
+        Args:
+            source: See `Encoder.from_pretrained`.
+            sequence_length: Integer. Number of tokens to which texts are truncated. Defaults to the value of the
+                checkpoint.
+            encoder: Dict of arguments of the encoder that differ from the checkpoint's (`{"dropout": 0.0}`).
+            head: String. `"new"` for a new head, even if the checkpoint has one. Defaults to `None`.
+            preprocessor: As for the constructor. Defaults to `"auto"`, the preprocessor of the checkpoint.
+            labels: List, array or table column of labels. A new head gets all names that occur in it, in sorted order.
+                A head from a checkpoint must have all these names. Only for tasks with `label_names`. Defaults to
+                `None`.
+            **arguments: Arguments of the task.
+
+        Returns:
+            The task, not compiled.
+
+        Raises:
+            TypeError: If the task has no argument of a name in `arguments`.
+            ValueError: If both `preprocessor` and `sequence_length` are given, or both `labels` and another argument
+                for the size of the head.
+            CheckpointError: If the checkpoint cannot be read, does not match, has no preprocessor for the task, has no
+                head while `arguments` do not ask for a new one, or has a head that `arguments` contradict.
+        """
+        check_arguments(f"{cls.__name__}.from_pretrained", arguments, [*_OWN_ARGUMENTS, *argument_names(cls)])
+        wanted = cls.checkpoint_head
+        if labels is not None:
+            given = [name for name in wanted.sizes if arguments.get(name) is not None]
+            if "label_names" not in wanted.sizes or given:
+                raise ValueError(
+                    f"`labels` cannot be used with {' and '.join(given) or f'a {cls.__name__}'}. "
+                    f"Received: labels={labels!r:.100}"
+                )
+            arguments["labels"] = names_in(labels)
+        check_length(sequence_length)
+        automatic = isinstance(preprocessor, str) and preprocessor == "auto"
+        if not automatic and sequence_length is not None:
             raise ValueError(
-                f"`labels` cannot be used with {' and '.join(given) or f'a {cls.__name__}'}. "
-                f"Received: labels={labels!r:.100}"
+                "`sequence_length` applies to the preprocessor of the checkpoint. Pass it to your own preprocessor "
+                f"instead. Received: sequence_length={sequence_length}, preprocessor={preprocessor!r:.100}"
             )
-        arguments["labels"] = names_in(labels)
-    check_length(sequence_length)
-    automatic = isinstance(preprocessor, str) and preprocessor == "auto"
-    if not automatic and sequence_length is not None:
-        raise ValueError(
-            "`sequence_length` applies to the preprocessor of the checkpoint. Pass it to your own preprocessor "
-            f"instead. Received: sequence_length={sequence_length}, preprocessor={preprocessor!r:.100}"
-        )
-    checkpoint = open_checkpoint(source)
-    if automatic:
-        preprocessor = checkpoint.preprocessor(sequence_length, wanted.word_level)
-    built, arguments, load_head = checkpoint.with_head(cls, head, encoder or {}, arguments)
-    task = cls(built, preprocessor=preprocessor, **arguments)
-    load_head(task)
-    return task
+        checkpoint = open_checkpoint(source)
+        if automatic:
+            preprocessor = checkpoint.preprocessor(sequence_length, wanted.word_level)
+        built, arguments, load_head = checkpoint.with_head(cls, head, encoder or {}, arguments)
+        task = cls(built, preprocessor=preprocessor, **arguments)
+        load_head(task)
+        return task
+
+    def save_pretrained(self, folder, *, overwrite=False):
+        """Writes the encoder, the preprocessor and the head as a checkpoint; see `Encoder.save_pretrained`.
+
+        Transformers loads it with the class for the task, such as `AutoModelForSequenceClassification`, and the names
+        of the labels. If no checkpoint can contain the head, the task is written without it.
+
+        Args:
+            folder: String or path. Folder to write. It is written completely or not at all.
+            overwrite: Boolean. Whether to replace a folder that exists. Defaults to `False`.
+
+        Raises:
+            FileExistsError: If the folder exists and `overwrite=False`.
+            CheckpointError: If no format supports the encoder or the preprocessor, or if the head differs from that of
+                Transformers, such as in its pooling.
+        """
+        self.reader.require_whole("saved")
+        preprocessor = getattr(self.preprocessor, "preprocessor", self.preprocessor)  # without windows
+        save(self.encoder, folder, preprocessor, overwrite, self)

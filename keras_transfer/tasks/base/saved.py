@@ -6,6 +6,7 @@ import keras
 import numpy as np
 
 from keras_transfer.keras_internals import could_train, set_trainable
+from keras_transfer.layers.basic import serialize_activation
 
 _ACTIVE = "active adapters "
 _OBJECTS = {"encoder", "preprocessor", "scalar_mix", "objective", "generator", "sampler"}  # serialized as such
@@ -46,11 +47,10 @@ def take_heads(adapters, store):
     return values, heads
 
 
-def common_config(task):
-    """Returns the config that all tasks have."""
+def config_of(task, settings):
+    """Returns the config of a task, given the names of the settings of its class."""
     task.head_adapters.check()
-    if task.part is not None:
-        task.part.refuse("saved")
+    task.reader.require_whole("saved")
     mix = {} if task.scalar_mix is None else {"scalar_mix": keras.saving.serialize_keras_object(task.scalar_mix)}
     kind = {} if task.fitted_on is None else {"fitted_on": task.fitted_on}
     return {
@@ -60,7 +60,17 @@ def common_config(task):
         "name": task.name,
         **mix,
         **kind,
+        **{name: _serialized(getattr(task, name)) for name in settings},
     }
+
+
+def _serialized(value):
+    """Returns the value of a setting in a form for a config."""
+    if hasattr(value, "get_config"):
+        return keras.saving.serialize_keras_object(value)
+    if callable(value):
+        return serialize_activation(value)
+    return list(value) if isinstance(value, (list, tuple)) else value
 
 
 def from_config(cls, config, custom_objects):

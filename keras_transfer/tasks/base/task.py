@@ -6,7 +6,6 @@ import keras
 
 from keras_transfer.batches import Batches, all_class_weights, as_pipeline, batches_of, counting_epochs
 from keras_transfer.checkpoints.base import TaskHead
-from keras_transfer.checkpoints.sources import save
 from keras_transfer.distribute import StringInputs, check_accumulation, check_scope
 from keras_transfer.encoders.base import select_inputs
 from keras_transfer.encoders.keras_hub import current_encoder
@@ -16,10 +15,9 @@ from keras_transfer.tasks.base.checks import check_preprocessor, require_compile
 from keras_transfer.tasks.base.data_path import batches_or_stream, ready_batch, ready_data, ready_for_fit
 from keras_transfer.tasks.base.failures import mends_failures
 from keras_transfer.tasks.base.head_adapters import HeadAdapters
-from keras_transfer.tasks.base.part_attributes import of_part
 from keras_transfer.tasks.base.prediction import Prediction
-from keras_transfer.tasks.base.pretrained import load_task
-from keras_transfer.tasks.base.saved import common_config, from_config, store_heads, take_heads
+from keras_transfer.tasks.base.pretrained import Pretrained
+from keras_transfer.tasks.base.saved import config_of, from_config, store_heads, take_heads
 from keras_transfer.tasks.base.signatures import Signature
 from keras_transfer.tasks.inputs import ALL_ROWS, NoRows, check_columns, check_kind, columns_of, kind_of
 from keras_transfer.text.preprocessors import PlainText, WindowPreprocessor
@@ -30,12 +28,30 @@ from keras_transfer.training.runs import Run, ScheduleLength
 _RATES = {"auto": 5e-5, "adamw": 1e-3}  # Learning rates of the optimizers that `compile` has names for.
 
 
-class Task(StringInputs, NotCloned, keras.Model):
+def of_part(part, name, doc=None):
+    """Returns a property of a task for an attribute of one of its parts.
+
+    Args:
+        part: String, `"reader"` or `"labels"`.
+        name: String. Name of the attribute.
+        doc: String. Docstring of the property. Defaults to `None`.
+    """
+
+    def get(task):
+        return getattr(getattr(task, part), name)
+
+    def put(task, value):
+        setattr(getattr(task, part), name, value)
+
+    return property(get, put, doc=doc)
+
+
+class Task(Pretrained, StringInputs, NotCloned, keras.Model):
     """Base class of the tasks: an encoder, a head on it, a reader of the user's data, and labels.
 
     It is a functional model from the encoder's inputs, through its layers, to the head. Each layer of the encoder is a
-    layer of the task. A subclass has a constructor that chooses the parts, `get_config`, and methods that answer in
-    plain Python. There is nothing else that it must override.
+    layer of the task. A subclass has a constructor that chooses the parts, and methods that answer in plain Python.
+    There is nothing else that it must override.
 
     `fit`, `evaluate` and `predict` take raw text and whatever else `dataset` describes. The outputs are logits, in the
     order of the texts. The methods for one batch, such as `train_on_batch`, and the call of the model also take raw
@@ -56,6 +72,8 @@ class Task(StringInputs, NotCloned, keras.Model):
         labels: `Labels`. What `y` is, and the loss and metrics that fit it.
         inputs: Symbolic tensors. Inputs of the model. Defaults to `None`, the inputs of the encoder.
         scalar_mix: `layers.ScalarMix` between the encoder and the head, or None. Defaults to `None`.
+        settings: Dict of further arguments of the subclass's constructor, which become attributes and the config.
+            Defaults to `None`, for none.
         name: String. Name of the model. Defaults to `None`.
 
     Attributes:
@@ -72,14 +90,14 @@ class Task(StringInputs, NotCloned, keras.Model):
     label_names = of_part("labels", "names")
     checkpoint_head = TaskHead()
     further_heads = ()
-    part, fitted_on = None, None  # `part` is what the upper part of a task checks, from `adaptation.cache_features`.
+    fitted_on = of_part("reader", "fitted_on")
     kept_error = None  # An error in a function that TensorFlow runs, which reports it without its type.
 
     def __new__(cls, *args, **kwargs):
         check_foreign_arguments(cls, kwargs)
         return super().__new__(cls, *args, **kwargs)
 
-    def __init__(self, encoder, outputs, reader, labels, *, inputs=None, scalar_mix=None, name=None):
+    def __init__(self, encoder, outputs, reader, labels, *, inputs=None, scalar_mix=None, settings=None, name=None):
         if reader.preprocessor is None and isinstance(encoder.input, dict) and "text" in encoder.input:
             reader = copy.copy(reader)
             reader.preprocessor = PlainText()
@@ -97,6 +115,22 @@ class Task(StringInputs, NotCloned, keras.Model):
         object.__setattr__(self, "head_adapters", HeadAdapters(self))
         self.dtype_policy = encoder.dtype_policy
         self._made_for = None
+        self._settings = tuple(settings or ())
+        for argument, value in (settings or {}).items():
+            setattr(self, argument, value)
+
+    def over(self, inputs, outputs, reader, name):
+        """Returns a task of the same class with the same encoder, labels and settings, but other tensors and data.
+
+        Args:
+            inputs, outputs: Symbolic tensors. Outputs are computed by layers of this task.
+            reader: `Reader`.
+            name: String.
+        """
+        other, settings = type(self).__new__(type(self)), {name: getattr(self, name) for name in self._settings}
+        options = {"inputs": inputs, "scalar_mix": self.scalar_mix, "settings": settings, "name": name}
+        Task.__init__(other, self.encoder, outputs, reader, self.labels, **options)
+        return other
 
     @property
     def encoder(self):
@@ -344,7 +378,7 @@ class Task(StringInputs, NotCloned, keras.Model):
         predict = super().predict_on_batch
         return self.reader.restore(data, Prediction(self, lambda batches, **options: predict(batches[0][0])))
 
-    # === Export, files and checkpoints ===
+    # === Export and files ===
 
     def signatures(self, pairs=False):
         """Returns the signatures of an exported model.
@@ -372,7 +406,7 @@ class Task(StringInputs, NotCloned, keras.Model):
         return {"tokens": Signature(tokens, self.input, shared_axes=axes)}
 
     def get_config(self):
-        return common_config(self)
+        return config_of(self, self._settings)
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
@@ -387,58 +421,3 @@ class Task(StringInputs, NotCloned, keras.Model):
         values, heads = take_heads(self.head_adapters, store)
         super().load_own_variables(values)
         self.head_adapters.heads.update(heads)
-
-    @classmethod
-    def from_pretrained(
-        cls, source, *, sequence_length=None, encoder=None, head=None, preprocessor="auto", labels=None, **arguments
-    ):
-        """Builds the task over a pretrained encoder, with the encoder's preprocessor and the head of the checkpoint.
-
-        If the checkpoint has a head for this task, such as one that Transformers has fine-tuned, it is loaded with the
-        names of its labels. Arguments that contradict it raise an error. If the checkpoint has none, arguments that
-        determine the size of a head (`num_classes`, `label_names`, `labels` or `num_targets`) create a new one. A
-        `TextRegressor` has one target by default. A task without such arguments requires `head="new"`.
-
-        Args:
-            source: See `Encoder.from_pretrained`.
-            sequence_length: Integer. Number of tokens to which texts are truncated. Defaults to the value of the
-                checkpoint.
-            encoder: Dict of arguments of the encoder that differ from the checkpoint's (`{"dropout": 0.0}`).
-            head: String. `"new"` for a new head, even if the checkpoint has one. Defaults to `None`.
-            preprocessor: As for the constructor. Defaults to `"auto"`, the preprocessor of the checkpoint.
-            labels: List, array or table column of labels. A new head gets all names that occur in it, in sorted order.
-                A head from a checkpoint must have all these names. Only for tasks with `label_names`. Defaults to
-                `None`.
-            **arguments: Arguments of the task.
-
-        Returns:
-            The task, not compiled.
-
-        Raises:
-            TypeError: If the task has no argument of a name in `arguments`.
-            ValueError: If both `preprocessor` and `sequence_length` are given, or both `labels` and another argument
-                for the size of the head.
-            CheckpointError: If the checkpoint cannot be read, does not match, has no preprocessor for the task, has no
-                head while `arguments` do not ask for a new one, or has a head that `arguments` contradict.
-        """
-        return load_task(cls, source, sequence_length, encoder, head, preprocessor, labels, arguments)
-
-    def save_pretrained(self, folder, *, overwrite=False):
-        """Writes the encoder, the preprocessor and the head as a checkpoint; see `Encoder.save_pretrained`.
-
-        Transformers loads it with the class for the task, such as `AutoModelForSequenceClassification`, and the names
-        of the labels. If no checkpoint can contain the head, the task is written without it.
-
-        Args:
-            folder: String or path. Folder to write. It is written completely or not at all.
-            overwrite: Boolean. Whether to replace a folder that exists. Defaults to `False`.
-
-        Raises:
-            FileExistsError: If the folder exists and `overwrite=False`.
-            CheckpointError: If no format supports the encoder or the preprocessor, or if the head differs from that of
-                Transformers, such as in its pooling.
-        """
-        if self.part is not None:
-            self.part.refuse("saved")
-        preprocessor = getattr(self.preprocessor, "preprocessor", self.preprocessor)  # without windows
-        save(self.encoder, folder, preprocessor, overwrite, self)

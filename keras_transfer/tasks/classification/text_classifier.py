@@ -100,11 +100,12 @@ class TextClassifier(Probabilities, PooledTask):
         label_names = _checked_classes(num_classes, label_names)
         if thresholds is not None:
             thresholds = _checked_thresholds(thresholds, len(label_names), multi_label)
+        labels = MultiHot(label_names, thresholds) if multi_label else ClassNames(label_names)
         super().__init__(
             encoder,
             len(label_names),
             pooled_reader(preprocessor, windows, siamese),
-            MultiHot(label_names, thresholds) if multi_label else ClassNames(label_names),
+            labels,
             pooling=pooling,
             dropout=dropout,
             name=name,
@@ -113,11 +114,15 @@ class TextClassifier(Probabilities, PooledTask):
             hidden_norm=hidden_norm,
             windows=windows,
             siamese=siamese,
+            settings={
+                "num_classes": len(label_names),
+                "label_names": label_names,
+                "multi_label": bool(multi_label),
+                **({"thresholds": labels.thresholds} if multi_label else {}),
+                "windows": windows,
+                "siamese": bool(siamese),
+            },
         )
-
-        # === Config ===
-        self.num_classes = len(label_names)
-        self.multi_label = bool(multi_label)
 
     @property
     def thresholds(self):
@@ -155,17 +160,6 @@ class TextClassifier(Probabilities, PooledTask):
                 f"loss. Received: loss={loss!r}"
             )
         return super().signatures(pairs)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "num_classes": self.num_classes,
-            "label_names": list(self.label_names),
-            "multi_label": self.multi_label,
-            "thresholds": list(self.thresholds) if self.multi_label else None,
-            "windows": self.windows,
-            "siamese": self.siamese,
-        }
 
 
 def _checked_classes(num_classes, label_names):

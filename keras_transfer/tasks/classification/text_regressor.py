@@ -77,13 +77,5 @@ class TextRegressor(PooledTask):
             hidden_norm=hidden_norm,
             windows=windows,
             siamese=siamese,
+            settings={"num_targets": int(num_targets), "windows": windows, "siamese": bool(siamese)},
         )
-        self.num_targets = int(num_targets)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "num_targets": self.num_targets,
-            "windows": self.windows,
-            "siamese": self.siamese,
-        }

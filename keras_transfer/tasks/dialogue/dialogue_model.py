@@ -126,7 +126,14 @@ class DialogueModel(Generates, Likelihood, Task):
         # === Functional model ===
         reader = DialogueReader(preprocessor, encoder.speakers, num_candidates, list(special_tokens))
         labels = Replies(encoder.token_embedding.input_dim)
-        super().__init__(encoder, logits(encoded.sequence), reader, labels, name=name)
+        settings = {
+            "sampler": get_sampler(sampler),
+            "max_length": checked_max_length(encoder, max_length),
+            "num_candidates": num_candidates,
+            "next_utterance_weight": next_utterance_weight,
+            "special_tokens": list(special_tokens),
+        }
+        super().__init__(encoder, logits(encoded.sequence), reader, labels, settings=settings, name=name)
         self.prepare_generation(logits)
         self.next_utterance = keras.layers.Dense(
             1, kernel_initializer=initializer, dtype="float32", name="next_utterance"
@@ -136,11 +143,6 @@ class DialogueModel(Generates, Likelihood, Task):
         self._utterance_loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         self.perplexity = Perplexity()
         self.hits = keras.metrics.Mean(name="hits_at_1")
-
-        # === Config ===
-        self.sampler = get_sampler(sampler)
-        self.max_length = checked_max_length(encoder, max_length)
-        self.next_utterance_weight = next_utterance_weight
 
     @property
     def further_heads(self):
@@ -270,21 +272,11 @@ class DialogueModel(Generates, Likelihood, Task):
         inputs = self.reader.candidates([(persona, history, list(candidates))], 1, False)[0][0]
         return np.asarray(keras.Model.predict_on_batch(self, inputs)["next_utterance"][0])
 
-    # === Export and config ===
+    # === Export ===
 
     def signatures(self, pairs=False):
         """Returns the signatures of an exported model: `"tokens"`, from the encoder's inputs to `logits`."""
         return Task.signatures(self, pairs)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "sampler": keras.saving.serialize_keras_object(self.sampler),
-            "max_length": self.max_length,
-            "num_candidates": self.num_candidates,
-            "next_utterance_weight": self.next_utterance_weight,
-            "special_tokens": list(self.special_tokens),
-        }
 
 
 def _check_ids(prompts, method, other):

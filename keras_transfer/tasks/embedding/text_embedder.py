@@ -112,14 +112,16 @@ class TextEmbedder(Task):
         vectors, pooling, normalize = text_vectors(encoder, pooling, normalize, layers=layers)
         vectors = vectors if truncate_dim is None else vectors[:, :truncate_dim]
         reader = EmbedderReader(preprocessor, prompts, default_prompt_name)
-        super().__init__(encoder, vectors, reader, SimilarityLabels(), name=name)
-
-        # === Config ===
-        self.pooling = pooling
-        self.normalize = normalize
+        settings = {
+            "pooling": pooling,
+            "normalize": normalize,
+            "dense": dense,
+            "truncate_dim": truncate_dim,
+            "prompts": prompts,
+            "default_prompt_name": default_prompt_name,
+        }
+        super().__init__(encoder, vectors, reader, SimilarityLabels(), settings=settings, name=name)
         object.__setattr__(self, "dense_layers", layers)  # Keras has them already.
-        object.__setattr__(self, "dense", dense)
-        self.truncate_dim = truncate_dim
 
     # === Vectors ===
 
@@ -271,17 +273,6 @@ class TextEmbedder(Task):
         with_prompts = {f"embed_{name}": embed_with(prompt) for name, prompt in self.prompts.items()}
         others = {name: Signature(tokens, found.inputs) for name, found in super().signatures(pairs).items()}
         return {"serving_default": embed_with(self.reader.prompt), **with_prompts, **others}
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "pooling": self.pooling,
-            "normalize": self.normalize,
-            "dense": self.dense,
-            "truncate_dim": self.truncate_dim,
-            "prompts": dict(self.prompts),
-            "default_prompt_name": self.default_prompt_name,
-        }
 
 
 def _checked(values, name):

@@ -4,7 +4,7 @@ import keras
 
 from keras_transfer.batches import part_batches
 from keras_transfer.encoders.base import TransformerStack, select_inputs
-from keras_transfer.layers.basic import Dropout, serialize_activation
+from keras_transfer.layers.basic import Dropout
 from keras_transfer.layers.blocks import first_token_only
 from keras_transfer.layers.heads import PairFeatures
 from keras_transfer.tasks.base import Signature, Task
@@ -42,7 +42,7 @@ class PooledTask(Task):
     Args:
         encoder: See `TextClassifier`.
         units: Integer. Number of outputs for each text.
-        reader, labels: See `Task`.
+        reader, labels, settings: See `Task`.
         pooling, dropout, name, scalar_mix, hidden_activation, hidden_norm, windows, siamese: See `TextClassifier`.
 
     Outputs:
@@ -64,6 +64,7 @@ class PooledTask(Task):
         hidden_norm,
         windows=None,
         siamese=False,
+        settings=None,
     ):
         # === Layers ===
         encoded, scalar_mix = encode_mixed(encoder, scalar_mix)
@@ -77,13 +78,14 @@ class PooledTask(Task):
         if siamese:
             pooled = PairFeatures(dtype=dtype, name="pair_features")(pooled)
         pooled = hidden_vectors(pooled, encoder, hidden_activation, hidden_norm)
-        super().__init__(encoder, logits(head_dropout(pooled)), reader, labels, scalar_mix=scalar_mix, name=name)
-
-        # === Config ===
-        self.pooling = pooling
-        self.dropout = dropout
-        self.hidden_activation = hidden_activation
-        self.hidden_norm = hidden_norm
+        head = {
+            "pooling": pooling,
+            "dropout": dropout,
+            "hidden_activation": hidden_activation,
+            "hidden_norm": hidden_norm,
+        }
+        options = {"scalar_mix": scalar_mix, "settings": {**head, **(settings or {})}, "name": name}
+        super().__init__(encoder, logits(head_dropout(pooled)), reader, labels, **options)
         self.windows = windows
         self.siamese = bool(siamese)
 
@@ -107,7 +109,7 @@ class PooledTask(Task):
             outputs = super().call(inputs, training=training, mask=mask)
         return outputs if windows is None else join_windows(outputs, inputs["padding_mask"], windows, self.windows)
 
-    # === Export and config ===
+    # === Export ===
 
     def signatures(self, pairs=False):
         """Returns the signatures of an exported model.
@@ -150,16 +152,6 @@ class PooledTask(Task):
         """Returns a model from the encoder's inputs to one vector for each text."""
         vectors, _, _ = text_vectors(self.encoder, default=self.pooling)
         return keras.Model(self.encoder.input, vectors)
-
-    def get_config(self):
-        activation = self.hidden_activation
-        return {
-            **super().get_config(),
-            "pooling": self.pooling,
-            "dropout": self.dropout,
-            "hidden_activation": None if activation is None else serialize_activation(activation),
-            "hidden_norm": self.hidden_norm,
-        }
 
 
 def pooled_reader(preprocessor, windows, siamese):

@@ -26,7 +26,7 @@ class Reader:
         takes_windows: Boolean. Whether the task splits the rows of a `text.WindowPreprocessor`.
         makes: Tuple of strings. Inputs of the encoder that the reader makes, and not the preprocessor.
         in_memory: String. What an error says about a `tf.data.Dataset` of texts, if those must be in memory, or None.
-        part: What the upper part of another task checks, from `adaptation.cache_features`, or None.
+        fitted_on: String. Which of them the task was trained on, `"texts"` or `"pairs"`, or None if it is unknown.
     """
 
     takes_either = False
@@ -34,20 +34,21 @@ class Reader:
     takes_windows = False
     makes = ()
     in_memory = None
-    part = None
+    fitted_on = None
 
     def __init__(self, preprocessor):
         self.preprocessor = preprocessor
 
     def require(self):
         """Raises a `ValueError` if raw data cannot be read, because there is no preprocessor."""
-        if self.part is not None:
-            self.part.refuse_data("texts")
         if self.preprocessor is None:
             raise ValueError(
                 "Raw text requires a preprocessor. Create the task with `preprocessor=...`, or pass token ids. "
                 "Received: preprocessor=None"
             )
+
+    def require_whole(self, action):
+        """Raises a `ValueError` if the task is a part of another one, which cannot be `action`, such as `"saved"`."""
 
     def accepts(self, x):
         """Returns whether `x` is raw data in memory, which this reader prepares."""

@@ -101,12 +101,10 @@ class CausalLM(Generates, InContext, Likelihood, Task):
 
         # === Functional model ===
         labels = NextTokens(encoder.token_embedding.input_dim)
-        super().__init__(encoder, logits(encoded.sequence), NextTokenReader(preprocessor), labels, name=name)
+        settings = {"sampler": get_sampler(sampler), "max_length": checked_max_length(encoder, max_length)}
+        options = {"settings": settings, "name": name}
+        super().__init__(encoder, logits(encoded.sequence), NextTokenReader(preprocessor), labels, **options)
         self.prepare_generation(logits)
-
-        # === Config ===
-        self.sampler = get_sampler(sampler)
-        self.max_length = checked_max_length(encoder, max_length)
 
     # === Labels by likelihood ===
 
@@ -122,15 +120,6 @@ class CausalLM(Generates, InContext, Likelihood, Task):
             common = min(_common(start, rows[row]) for row in part)
             scores[index] = [values[row][max(common - 1, 0) :].sum(dtype="float64") for row in part]
         return scores
-
-    # === Config ===
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "sampler": keras.saving.serialize_keras_object(self.sampler),
-            "max_length": self.max_length,
-        }
 
 
 def _common(first, second):

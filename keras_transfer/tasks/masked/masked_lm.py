@@ -5,7 +5,7 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.checkpoints.base import TaskHead
-from keras_transfer.layers.basic import get_activation, serialize_activation
+from keras_transfer.layers.basic import get_activation
 from keras_transfer.layers.embeddings import OutputEmbeddings
 from keras_transfer.layers.heads import TakePositions
 from keras_transfer.objectives import TokenMasking
@@ -114,12 +114,13 @@ class MaskedLM(InContext, HiddenTokenTask):
         objective = TokenMasking() if objective is None else objective
         reader = MaskReader(preprocessor, type(self).__name__, "fill_mask")
         labels = HiddenTokens(objective, table.input_dim)
-        super().__init__(encoder, outputs, reader, labels, inputs=inputs, name=name)
-
-        # === Config ===
-        self.activation = activation
-        self.layer_norm_epsilon = layer_norm_epsilon
-        self.use_bias = use_bias
+        settings = {
+            "objective": objective,
+            "activation": activation,
+            "layer_norm_epsilon": layer_norm_epsilon,
+            "use_bias": use_bias,
+        }
+        super().__init__(encoder, outputs, reader, labels, inputs=inputs, settings=settings, name=name)
 
     # === Prediction ===
 
@@ -262,12 +263,3 @@ class MaskedLM(InContext, HiddenTokenTask):
             return {"token": self.preprocessor.to_tokens(tokens), "token_id": tokens, "probability": probabilities}
 
         return {"serving_default": Signature(fill, {"text": keras.KerasTensor((None,), "string", name="text")})}
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "objective": keras.saving.serialize_keras_object(self.objective),
-            "activation": serialize_activation(self.activation),
-            "layer_norm_epsilon": self.layer_norm_epsilon,
-            "use_bias": self.use_bias,
-        }

@@ -5,7 +5,7 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.checkpoints.base import TaskHead
-from keras_transfer.layers.basic import get_activation, serialize_activation
+from keras_transfer.layers.basic import get_activation
 from keras_transfer.layers.heads import SampleTokens, put_tokens
 from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks.base import Signature
@@ -113,13 +113,15 @@ class ReplacedTokenDetection(HiddenTokenTask):
         objective = TokenMasking(mask_token_rate=0.85, random_token_rate=0.0) if objective is None else objective
         reader = HiddenTokenReader(preprocessor, type(self).__name__, "detect")
         labels = ReplacedTokens(objective, table.input_dim)
-        super().__init__(encoder, ops.squeeze(logits(dense(sequence)), -1), reader, labels, name=name)
-
-        # === Config ===
-        self.generator = generator
+        settings = {
+            "generator": generator,
+            "objective": objective,
+            "discriminator_weight": discriminator_weight,
+            "activation": activation,
+        }
+        outputs = ops.squeeze(logits(dense(sequence)), -1)
+        super().__init__(encoder, outputs, reader, labels, settings=settings, name=name)
         self.sample_tokens = SampleTokens(dtype="float32", name="sample_tokens")
-        self.discriminator_weight = discriminator_weight
-        self.activation = activation
         self.parts = [keras.metrics.Mean(name=part) for part in ("generator_loss", "discriminator_loss", "accuracy")]
 
     # === Training ===
@@ -218,15 +220,6 @@ class ReplacedTokenDetection(HiddenTokenTask):
 
         text = keras.KerasTensor((None,), "string", name="text")
         return {"serving_default": Signature(detect, {"text": text}), **signatures}
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "generator": keras.saving.serialize_keras_object(self.generator),
-            "objective": keras.saving.serialize_keras_object(self.objective),
-            "discriminator_weight": self.discriminator_weight,
-            "activation": serialize_activation(self.activation),
-        }
 
 
 def _mean(values, mask):

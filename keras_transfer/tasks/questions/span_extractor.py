@@ -15,7 +15,7 @@ from keras_transfer.batches import (
     windows_in_memory,
 )
 from keras_transfer.checkpoints.base import TaskHead
-from keras_transfer.layers.basic import Dropout, serialize_activation
+from keras_transfer.layers.basic import Dropout
 from keras_transfer.layers.heads import PositionLogits
 from keras_transfer.tasks.base import Signature, Task, check_numbers, of_part
 from keras_transfer.tasks.heads import encode_mixed, hidden_vectors
@@ -135,14 +135,16 @@ class SpanExtractor(Task):
         outputs = positions(dense(head_dropout(vectors)), answer_mask)
         inputs = {**encoder.input, "answer_mask": answer_mask}
         reader = SpanReader(preprocessor, doc_stride, overlap)
-        super().__init__(encoder, outputs, reader, Spans(), inputs=inputs, name=name)
-
-        # === Config ===
-        self.max_answer_length = int(max_answer_length)
-        self.no_answer_threshold = None if no_answer_threshold is None else float(no_answer_threshold)
-        self.dropout = dropout
-        self.hidden_activation = hidden_activation
-        self.hidden_norm = hidden_norm
+        settings = {
+            "doc_stride": doc_stride,
+            "overlap": overlap,
+            "max_answer_length": int(max_answer_length),
+            "no_answer_threshold": None if no_answer_threshold is None else float(no_answer_threshold),
+            "dropout": dropout,
+            "hidden_activation": hidden_activation,
+            "hidden_norm": hidden_norm,
+        }
+        super().__init__(encoder, outputs, reader, Spans(), inputs=inputs, settings=settings, name=name)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Computes the loss as Keras does. Weights [batch] apply to both positions."""
@@ -248,20 +250,6 @@ class SpanExtractor(Task):
 
         texts = {name: keras.KerasTensor((None,), "string", name=name) for name in ("question", "context")}
         return {"serving_default": Signature(answer, texts)}
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "doc_stride": self.doc_stride,
-            "max_answer_length": self.max_answer_length,
-            "no_answer_threshold": self.no_answer_threshold,
-            "dropout": self.dropout,
-            "hidden_activation": None
-            if self.hidden_activation is None
-            else serialize_activation(self.hidden_activation),
-            "hidden_norm": self.hidden_norm,
-            "overlap": self.overlap,
-        }
 
     @classmethod
     def from_config(cls, config, custom_objects=None):

@@ -8,7 +8,7 @@ from keras import ops
 from keras_transfer.batches import NO_WORD
 from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.label_names import checked_names
-from keras_transfer.layers.basic import Dropout, serialize_activation
+from keras_transfer.layers.basic import Dropout
 from keras_transfer.layers.heads import ConditionalRandomField
 from keras_transfer.tasks.base import Signature, Task, check_numbers
 from keras_transfer.tasks.heads import encode_mixed, hidden_vectors
@@ -105,13 +105,15 @@ class TokenClassifier(Task):
             field = ConditionalRandomField(allowed=allowed_transitions(label_names), dtype="float32", name="crf")
             outputs = field(outputs)
         labels = WordTags(label_names, field)
-        super().__init__(encoder, outputs, WordReader(preprocessor, labels), labels, scalar_mix=scalar_mix, name=name)
-
-        # === Config ===
-        self.dropout = dropout
-        self.hidden_activation = hidden_activation
-        self.hidden_norm = hidden_norm
-        self.crf = bool(crf)
+        settings = {
+            "label_names": label_names,
+            "dropout": dropout,
+            "hidden_activation": hidden_activation,
+            "hidden_norm": hidden_norm,
+            "crf": bool(crf),
+        }
+        options = {"scalar_mix": scalar_mix, "settings": settings, "name": name}
+        super().__init__(encoder, outputs, WordReader(preprocessor, labels), labels, **options)
 
     @property
     def random_field(self):
@@ -236,15 +238,3 @@ class TokenClassifier(Task):
         }
 
     # === Config ===
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "label_names": list(self.label_names),
-            "dropout": self.dropout,
-            "hidden_activation": None
-            if self.hidden_activation is None
-            else serialize_activation(self.hidden_activation),
-            "hidden_norm": self.hidden_norm,
-            "crf": self.crf,
-        }
