@@ -93,21 +93,19 @@ def cut_below(task, below):
 def _head_of(task, encoder):
     """Returns the tensors that the head reads from the encoder, by name, and a function from such a dict to outputs."""
     if task.scalar_mix is not None:
-        choices = [_hidden_states(task, encoder)]
+        tensors = _hidden_states(task, encoder)
     else:
         encoded = encode(encoder)
-        found = {"pooled_output": encoded.pooled, "sequence_output": encoded.sequence}
-        found = {name: tensor for name, tensor in found.items() if tensor is not None}
-        choices = [*({name: tensor} for name, tensor in found.items()), found]
-    for tensors in choices:
-        try:
-            return tensors, _function(task, encoder, tensors)
-        except ValueError:  # The head reads something else.
-            continue
-    raise ValueError(
-        f"The head of the task must read only what the encoder returns, {list(choices[-1])}, and masks. "
-        f"Received: model={task.name!r}"
-    )
+        pooled = encoder.pooled_alone() if _reads_only_pooled(task, encoder) else encoded.pooled
+        tensors = {"pooled_output": pooled, "sequence_output": encoded.sequence}
+        tensors = {name: tensor for name, tensor in tensors.items() if name in task.reads and tensor is not None}
+    try:
+        return tensors, _function(task, encoder, tensors)
+    except ValueError as error:
+        raise ValueError(
+            f"The head of the task must read only what the encoder returns, {list(tensors)}, and masks. "
+            f"Received: model={task.name!r}"
+        ) from error
 
 
 def _at_block(task, encoder, groups, depth, read, head):
@@ -120,11 +118,17 @@ def _at_block(task, encoder, groups, depth, read, head):
         return lower, _function(task, encoder, lower)
 
     def upper(inputs):
-        outputs, later = encoder.run_blocks(inputs[names[-1]], inputs["padding_mask"], start=number)
+        options = {"start": number, "first_only": _reads_only_pooled(task, encoder)}
+        outputs, later = encoder.run_blocks(inputs[names[-1]], inputs["padding_mask"], **options)
         found = {**dict(zip(list(states)[number:], later)), **outputs, **inputs}
         return head({name: found[name] for name in {**read, **_inputs_above(task, encoder)}})
 
     return lower, upper
+
+
+def _reads_only_pooled(task, encoder):
+    """Returns whether the head reads `pooled_output` alone, of which the last block has to compute one token only."""
+    return isinstance(encoder, TransformerStack) and task.reads == ("pooled_output",) and task.scalar_mix is None
 
 
 def _function(task, encoder, tensors):

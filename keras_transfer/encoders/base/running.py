@@ -84,7 +84,7 @@ def embed(layers, inputs, start=0):
     return x
 
 
-def run_blocks(layers, x, padding_mask, start=0, **context):
+def run_blocks(layers, x, padding_mask, start=0, first_only=False, **context):
     """Returns the outputs and hidden states of blocks and of the layers after them.
 
     Args:
@@ -92,12 +92,15 @@ def run_blocks(layers, x, padding_mask, start=0, **context):
         x: Tensor of shape `[batch, length, dim]`. Inputs of the first block.
         padding_mask: Tensor of shape `[batch, length]`.
         start: Integer. Number of blocks to leave out. Defaults to `0`.
+        first_only: Boolean. Whether the last block computes its output of the first token alone. Defaults to `False`.
         **context: Tensors that every block receives, for cross-attention.
     """
     blocks, arguments = layers.blocks[start:], _block_arguments(layers.block_inputs, layers.blocks, x)[start:]
     biases = {kind: layers.attention_biases[kind](padding_mask) for kind in dict.fromkeys(map(_mask_kind, blocks))}
     hidden_states = [x]
-    for block, own in zip(blocks, arguments):
+    for index, (block, own) in enumerate(zip(blocks, arguments), 1):
+        if first_only and index == len(blocks):
+            own = {**own, "first_only": True}
         x = block(x, attention_bias=biases[_mask_kind(block)], **context, **own)
         hidden_states.append(x)
     outputs = {"sequence_output": _finish(layers, x)}

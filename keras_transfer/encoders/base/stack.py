@@ -79,6 +79,7 @@ class TransformerStack(Encoder):
                 setattr(self, name, layer)
         # Keras does not track dicts whose keys are tuples.
         object.__setattr__(self, "attention_biases", layers.attention_biases)
+        self._pooled_alone = None
 
     @property
     def is_causal(self):
@@ -88,20 +89,31 @@ class TransformerStack(Encoder):
     def layer_groups(self):
         return groups_of(self)
 
-    def block_for_first_token(self):
-        """Returns the last block if a model that only reads `pooled_output` can use `first_token_only` with it.
+    def pooled_alone(self):
+        """Returns the symbolic `pooled_output` for models that read no other output of the encoder.
 
-        Returns `None` if the block is used several times, if a norm follows it, and for parts that are not this
-        library's, which might need the outputs of all tokens.
+        Its last block computes only the first token, which is the only one that the pooler reads.
+        """
+        if not self._can_skip():
+            return self.output["pooled_output"]
+        if self._pooled_alone is None:
+            state, mask, last = self.hidden_states[-2], self.input["padding_mask"], len(self.blocks) - 1
+            outputs, _ = run_blocks(self, state, mask, last, first_only=True)
+            self._pooled_alone = outputs["pooled_output"]
+        return self._pooled_alone
+
+    def _can_skip(self):
+        """Returns whether the last block can leave out all tokens but the first.
+
+        It cannot if it is used several times, if a norm follows it, or if it has layers that are not this library's,
+        which might need the outputs of all tokens.
         """
         last = self.blocks[-1] if self.blocks else None
-        if type(last) is not TransformerBlock or self.blocks.count(last) > 1:
-            return None
-        able = self.pooler is not None and self.final_norm is None and type(last.attention) is MultiHeadAttention
-        able = able and type(last.feed_forward) in (FeedForward, GatedFeedForward)
-        return last if able else None
+        ours = type(last) is TransformerBlock and type(last.attention) is MultiHeadAttention
+        ours = ours and type(last.feed_forward) in (FeedForward, GatedFeedForward)
+        return ours and self.final_norm is None and self.blocks.count(last) == 1
 
-    def run_blocks(self, hidden, padding_mask, start=0):
+    def run_blocks(self, hidden, padding_mask, start=0, first_only=False):
         """Runs the blocks from one of them on, and the layers that follow the blocks.
 
         Args:
@@ -109,6 +121,8 @@ class TransformerStack(Encoder):
                 `hidden_states[start]`.
             padding_mask: Tensor of shape `[batch, length]`. 1 for a real token, 0 for padding.
             start: Integer. Number of blocks to leave out. Defaults to `0`.
+            first_only: Boolean. Whether the last block may leave out all tokens but the first, because only
+                `pooled_output` is read. Defaults to `False`.
 
         Returns:
             A tuple of the outputs of the encoder, and the list of the hidden states from `hidden` on.
@@ -121,7 +135,7 @@ class TransformerStack(Encoder):
         outputs, states = encoder.run_blocks(keras.random.normal((1, 3, 8)), np.ones((1, 3)), start=1)
         ```
         """
-        return run_blocks(self, hidden, padding_mask, start)
+        return run_blocks(self, hidden, padding_mask, start, first_only and self._can_skip())
 
     # === Decoding with a cache ===
 

@@ -3,7 +3,7 @@
 from keras_transfer.layers.blocks.convolution import ConvolutionBlock
 from keras_transfer.layers.blocks.feed_forward import FeedForward, GatedFeedForward
 from keras_transfer.layers.blocks.recurrent import ProjectedLSTM
-from keras_transfer.layers.blocks.transformer import TransformerBlock, first_token_only
+from keras_transfer.layers.blocks.transformer import TransformerBlock
 
 __all__ = [
     "ConvolutionBlock",
@@ -11,5 +11,4 @@ __all__ = [
     "GatedFeedForward",
     "ProjectedLSTM",
     "TransformerBlock",
-    "first_token_only",
 ]

@@ -1,7 +1,5 @@
 """The Transformer block, written once for every architecture."""
 
-import contextlib
-import contextvars
 import functools
 
 import keras
@@ -19,24 +17,6 @@ NORMALIZATIONS = {
     "rms": keras.layers.RMSNormalization,
 }
 PARTS = ("attention", "cross_attention", "feed_forward")
-_first_only = contextvars.ContextVar("first_only", default=None)
-
-
-@contextlib.contextmanager
-def first_token_only(block):
-    """Context in which a block is called with `first_only=True`, because the model reads no other output of it.
-
-    A second call in the functional model would have the same effect, but a layer with two calls has no `output` in
-    Keras.
-
-    Args:
-        block: `TransformerBlock`, or `None` for a context without effect.
-    """
-    token = _first_only.set(block)
-    try:
-        yield
-    finally:
-        _first_only.reset(token)
 
 
 class Residual(keras.layers.Layer):
@@ -157,11 +137,6 @@ class TransformerBlock(keras.layers.Layer):
             self.cross_attention_norm.build(inputs_shape)
         self.feed_forward.build((None, inputs_shape[-1]))
         self.feed_forward_norm.build(inputs_shape)
-
-    def __call__(self, *args, **kwargs):
-        if _first_only.get() is self:  # Passed as an argument: rematerialization repeats `call` outside the context.
-            kwargs["first_only"] = True
-        return super().__call__(*args, **kwargs)
 
     def call(
         self,

@@ -84,12 +84,14 @@ class Task(Pretrained, StringInputs, NotCloned, keras.Model):
         checkpoint_head: `checkpoints.base.TaskHead`. Which head of a checkpoint belongs to the class.
         head_adapters: The adapters that the head belongs to.
         further_heads: Tuple of layers of the head that are not part of the functional model.
+        reads: Tuple of strings. Those outputs of the encoder that the head reads, if the encoder has them.
     """
 
     preprocessor = of_part("reader", "preprocessor")
     label_names = of_part("labels", "names")
     checkpoint_head = TaskHead()
     further_heads = ()
+    reads = ("pooled_output", "sequence_output")
     fitted_on = of_part("reader", "fitted_on")
     kept_error = None  # An error in a function that TensorFlow runs, which reports it without its type.
 

@@ -97,6 +97,7 @@ class DialogueModel(Generates, Likelihood, Task):
     Source: https://arxiv.org/abs/1901.08149
     """
 
+    reads = ("sequence_output",)
     checkpoint_head = TaskHead(name="dialogue", check_encoder=check_speakers)  # No checkpoint contains this head.
 
     num_candidates = of_part("reader", "num_candidates")

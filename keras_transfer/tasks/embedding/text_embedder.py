@@ -21,6 +21,7 @@ from keras_transfer.tasks.heads import (
     check_truncation,
     checked_dense,
     merge_parts,
+    read_by,
     split_parts,
     text_vectors,
 )
@@ -122,6 +123,11 @@ class TextEmbedder(Task):
         }
         super().__init__(encoder, vectors, reader, SimilarityLabels(), settings=settings, name=name)
         object.__setattr__(self, "dense_layers", layers)  # Keras has them already.
+
+    @property
+    def reads(self):
+        """Tuple of strings. The output of the encoder that the head reads."""
+        return read_by(self.pooling)
 
     # === Vectors ===
 

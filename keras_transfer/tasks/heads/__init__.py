@@ -3,7 +3,7 @@
 from keras_transfer.tasks.heads.hidden import hidden_vectors
 from keras_transfer.tasks.heads.mixed import check_encoder, encode_mixed
 from keras_transfer.tasks.heads.parts import merge_parts, split_parts
-from keras_transfer.tasks.heads.pooled import check_truncation, checked_dense, text_vectors
+from keras_transfer.tasks.heads.pooled import check_truncation, checked_dense, read_by, text_vectors
 from keras_transfer.tasks.heads.pooled_task import PooledTask, pooled_reader
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "hidden_vectors",
     "merge_parts",
     "pooled_reader",
+    "read_by",
     "split_parts",
     "text_vectors",
 ]

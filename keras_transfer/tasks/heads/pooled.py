@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from keras_transfer.encoders.base import encode
+from keras_transfer.encoders.base import TransformerStack, encode
 from keras_transfer.layers.heads import POOLINGS, SequencePooling
 
 
@@ -34,9 +34,14 @@ def pooled_vectors(encoder, encoded, pooling=None, default="pooled"):
     if pooling != "pooled" and encoded.sequence is None:
         raise ValueError(f"The encoder has only a pooled output. Use `pooling='pooled'`. Received: pooling={pooling!r}")
     if pooling == "pooled":
-        return pooling, encoded.pooled
+        return pooling, encoder.pooled_alone() if isinstance(encoder, TransformerStack) else encoded.pooled
     pool = SequencePooling(pooling, dtype=encoder.dtype_policy, name="pooling")
     return pooling, pool(encoded.sequence, padding_mask=encoded.mask)
+
+
+def read_by(pooling):
+    """Returns the output of an encoder that a pooling reads, as `Task.reads`."""
+    return ("pooled_output" if pooling == "pooled" else "sequence_output",)
 
 
 def text_vectors(encoder, pooling=None, normalize=None, default="mean", layers=()):

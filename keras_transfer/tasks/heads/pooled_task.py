@@ -3,15 +3,14 @@
 import keras
 
 from keras_transfer.batches import part_batches
-from keras_transfer.encoders.base import TransformerStack, select_inputs
+from keras_transfer.encoders.base import select_inputs
 from keras_transfer.layers.basic import Dropout
-from keras_transfer.layers.blocks import first_token_only
 from keras_transfer.layers.heads import PairFeatures
 from keras_transfer.tasks.base import Signature, Task
 from keras_transfer.tasks.heads.hidden import hidden_vectors
 from keras_transfer.tasks.heads.mixed import encode_mixed
 from keras_transfer.tasks.heads.parts import encode_parts, merge_parts
-from keras_transfer.tasks.heads.pooled import pooled_vectors, text_vectors
+from keras_transfer.tasks.heads.pooled import pooled_vectors, read_by, text_vectors
 from keras_transfer.tasks.heads.windows import WINDOWS, cut_windows, join_windows
 from keras_transfer.tasks.inputs import Reader, TextReader, check_export, encode_texts
 from keras_transfer.text.preprocessors import WindowPreprocessor
@@ -89,6 +88,11 @@ class PooledTask(Task):
         self.windows = windows
         self.siamese = bool(siamese)
 
+    @property
+    def reads(self):
+        """Tuple of strings. The output of the encoder that the head reads."""
+        return read_by(self.pooling)
+
     def call(self, inputs, training=None, mask=None):
         inputs = select_inputs(inputs, self.input)
         if self.siamese:
@@ -103,10 +107,7 @@ class PooledTask(Task):
         windows = None
         if self.windows is not None:
             inputs, windows = cut_windows(inputs, self.preprocessor.window_length)
-        only_pooler = self.pooling == "pooled" and isinstance(self.encoder, TransformerStack)
-        block = self.encoder.block_for_first_token() if only_pooler else None
-        with first_token_only(block):
-            outputs = super().call(inputs, training=training, mask=mask)
+        outputs = super().call(inputs, training=training, mask=mask)
         return outputs if windows is None else join_windows(outputs, inputs["padding_mask"], windows, self.windows)
 
     # === Export ===

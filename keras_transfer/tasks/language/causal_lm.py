@@ -92,6 +92,7 @@ class CausalLM(Generates, InContext, Likelihood, Task):
     Source: https://cdn.openai.com/research-covers/language-unsupervised/language_understanding_paper.pdf
     """
 
+    reads = ("sequence_output",)
     checkpoint_head = TaskHead(name="causal_lm", check_encoder=check_causal)
 
     def __init__(self, encoder, preprocessor=None, *, sampler="greedy", max_length=None, name=None):

@@ -65,6 +65,7 @@ class MaskedLM(InContext, HiddenTokenTask):
     Source: https://arxiv.org/abs/1810.04805
     """
 
+    reads = ("sequence_output",)
     checkpoint_head = TaskHead(name="masked_lm", check_encoder=check_reads_ahead)
     reads_ahead = True
 

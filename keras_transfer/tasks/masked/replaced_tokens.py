@@ -74,6 +74,7 @@ class ReplacedTokenDetection(HiddenTokenTask):
     Source: https://arxiv.org/abs/2003.10555
     """
 
+    reads = ("sequence_output",)
     checkpoint_head = TaskHead(name="replaced_token", check_encoder=check_reads_ahead)
 
     def __init__(

@@ -82,6 +82,7 @@ class SpanExtractor(Task):
     Source: Devlin et al. 2019, "BERT", sections 4.2 and 4.3. https://arxiv.org/abs/1810.04805
     """
 
+    reads = ("sequence_output",)
     checkpoint_head = TaskHead(name="span", word_level=True)
     doc_stride = of_part("reader", "doc_stride")
     overlap = of_part("reader", "overlap")

@@ -69,6 +69,7 @@ class TokenClassifier(Task):
     Source: https://arxiv.org/abs/1810.04805, section 5.3; for the field, https://arxiv.org/abs/1603.01360.
     """
 
+    reads = ("sequence_output",)
     checkpoint_head = TaskHead(name="tokens", sizes=("label_names",), word_level=True)
     # The threads (replicas have their own) in which `compute_loss` has updated the metrics of the current step.
     _measured = frozenset()
