@@ -2,17 +2,15 @@
 
 import os
 import pathlib
-from collections.abc import Mapping
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.batches import Batches
+from keras_transfer.adaptation.recipes.fisher_data import example_batches, take, tensors, times_of
 from keras_transfer.distribute import replicas_of
 from keras_transfer.files import atomic_file
 from keras_transfer.tasks.base import Task
-from keras_transfer.text.base import is_text
 
 
 class Fisher(dict):
@@ -133,9 +131,9 @@ def estimate_fisher(model, x, y=None, *, empirical=False, samples=None, loss=Non
     # A `SpanExtractor` predicts a position, so each batch has its own number of classes.
     varies = loss is None and isinstance(model, Task) and getattr(model.output, "shape", [0])[-1] is None
     try:
-        for inputs, targets, weights in _batches(model, x, y, empirical, samples, random):
+        for inputs, targets, weights in example_batches(model, x, y, empirical, samples, random):
             if not empirical or (loss is None and (varies or shape is None)):
-                logits = scorer.predict_on_batch(_tensors(inputs))
+                logits = scorer.predict_on_batch(tensors(inputs))
                 shape = _check_logits(logits) if varies or shape is None else shape
             if not empirical:
                 targets = _draw(logits, random)
@@ -146,11 +144,11 @@ def estimate_fisher(model, x, y=None, *, empirical=False, samples=None, loss=Non
             for i in range(len(keras.tree.flatten(inputs)[0])):
                 if count == samples:
                     break
-                one, target, weight = (_take(part, slice(i, i + 1)) for part in (inputs, targets, weights))
+                one, target, weight = (take(part, slice(i, i + 1)) for part in (inputs, targets, weights))
                 count += 1
-                times, weight = _times(weight)
+                times, weight = times_of(weight)
                 if times > 0:
-                    scorer.train_on_batch(_tensors(one), target, weight)
+                    scorer.train_on_batch(tensors(one), target, weight)
                 total += times
             if count == samples:
                 break
@@ -246,122 +244,6 @@ def _check_options(y, empirical, samples, loss):
         )
     if samples is not None and (samples != int(samples) or samples < 1):
         raise ValueError(f"`samples` must be an integer of at least 1. Received: samples={samples!r}")
-
-
-# === Data ===
-
-
-def _batches(model, x, y, empirical, samples, random):
-    """Yields `(inputs, labels, weights)` for each batch: arrays with a row for each example, or None."""
-    if not isinstance(model, Task):
-        yield from _batches_in_memory(x, y, samples, random) if _in_memory(x) else _batches_of(x, y, samples, random)
-        return
-    raw = model.reader.accepts(x)
-    columns = model.reader.columns(x) if raw else x
-    y = model.labels.placeholders(columns) if raw and y is None and not empirical else y
-    if samples is not None and raw:  # Only the drawn rows are tokenized.
-        x, y = _draw_rows(columns, y, int(samples), random)
-        samples = None
-    for inputs, targets, weights in _batches_of(model.dataset(x, y), None, samples, random):
-        yield inputs, *model.labels.mask(targets, weights)
-
-
-def _draw_rows(columns, y, samples, random):
-    """Returns randomly drawn rows of raw data and their labels, or all rows if there are at most `samples`."""
-    count = len(columns[0]) if isinstance(columns, tuple) else len(columns)
-    if samples >= count or (y is not None and len(y) != count):  # The task reports different numbers of rows.
-        return columns, y
-    rows = random.choice(count, samples, replace=False).tolist()
-    if isinstance(columns, tuple):
-        columns = tuple([column[row] for row in rows] for column in columns)
-    else:
-        columns = [columns[row] for row in rows]
-    return columns, y if y is None else [y[row] for row in rows]
-
-
-def _in_memory(x):
-    if is_text(x) and isinstance(x, (list, tuple, str)):
-        raise ValueError(
-            "Raw text requires a task with a preprocessor. For a model that takes strings itself, pass an array. "
-            f"Received: {x!r:.100}"
-        )
-    return isinstance(x, (Mapping, list, tuple)) or hasattr(x, "shape")
-
-
-def _batches_in_memory(x, y, samples, random):
-    x, y = _arrays(x), _arrays(y)
-    counts = {len(values) if values.ndim else 0 for values in keras.tree.flatten([x] if y is None else [x, y])}
-    if len(counts) != 1 or counts == {0}:
-        raise ValueError(
-            f"`x` and `y` must have the same number of rows, at least one. Received: {sorted(counts)} rows"
-        )
-    [count] = counts
-    rows = np.arange(count)
-    if samples is not None and samples < count:
-        rows = random.choice(count, int(samples), replace=False)
-    for start in range(0, len(rows), 32):
-        yield _take(x, rows[start : start + 32]), _take(y, rows[start : start + 32]), None
-
-
-def _batches_of(x, y, samples, random):
-    if y is not None:
-        raise ValueError(
-            f"`y` must be None if `x` is a dataset, which contains the labels. Received: {type(x).__name__} and y"
-        )
-    if not isinstance(x, keras.utils.PyDataset) and not hasattr(x, "__iter__"):
-        raise ValueError(f"`x` must be an array, a dict or list of arrays, texts or a dataset. Received: {x!r:.100}")
-    x = x.grouped() if isinstance(x, Batches) else x
-    dataset, drawn = x, None
-    if isinstance(x, Batches) and samples is not None and samples < len(x.order):
-        drawn = np.isin(np.arange(len(x.order)), random.choice(len(x.order), int(samples), replace=False))
-    if isinstance(x, keras.utils.PyDataset):
-        order = range(len(x)) if samples is None or drawn is not None else random.permutation(len(x)).tolist()
-        dataset = (x[i] for i in order)
-    for batch in dataset:
-        batch = [_arrays(part) for part in keras.utils.unpack_x_y_sample_weight(batch)]
-        if drawn is not None:
-            count = len(keras.tree.flatten(batch[0])[0])
-            rows, drawn = np.flatnonzero(drawn[:count]), drawn[count:]
-            batch = [_take(part, rows) for part in batch]
-            if not len(rows):
-                continue
-        yield batch
-
-
-def _arrays(values):
-    """Returns a structure of arrays or tensors with NumPy arrays, or None. A list of numbers becomes one array."""
-    if values is None:
-        return None
-    if isinstance(values, (list, tuple)) and all(np.ndim(value) == 0 for value in values):
-        return np.asarray(values)
-    return keras.tree.map_structure(ops.convert_to_numpy, values)
-
-
-def _take(values, rows):
-    return None if values is None else keras.tree.map_structure(lambda array: array[rows], values)
-
-
-def _tensors(values):
-    """Returns arrays, with string arrays converted to tensors because Keras does not accept them."""
-    return keras.tree.map_structure(
-        lambda array: ops.convert_to_tensor(array) if array.dtype.kind in "OSU" else array, values
-    )
-
-
-def _times(weight):
-    """Returns how many examples an example counts as, and the weight of its loss, whose gradient is squared."""
-    if weight is None:
-        return 1.0, None
-    if not np.all(weight >= 0):
-        raise ValueError(f"Sample weights must not be negative. Received: {np.min(weight)}")
-    different = set(weight[weight > 0].tolist())
-    if len(different) > 1:  # Weights of positions.
-        return 1.0, weight
-    times = sum(different)
-    return times, np.sign(weight).astype("float32") * times**0.5
-
-
-# === Logits and labels ===
 
 
 def _check_logits(logits):

@@ -85,23 +85,10 @@ class Recipe:
     scalar_mix: bool = False
 
     def __post_init__(self):
-        _check(self.schedule in SCHEDULES, "schedule", f"one of {SCHEDULES}", self.schedule)
-        _check(self.unfreezing in UNFREEZING, "unfreezing", f"one of {list(UNFREEZING)}", self.unfreezing)
-        for name, optional in (("epochs", False), ("batch_size", False), ("last_blocks", True)):
+        for name, (expected, is_right, optional) in FIELDS.items():
             value = getattr(self, name)
-            right = (value is None and optional) or (is_number(value) and value >= 1 and value == int(value))
-            _check(right, name, f"a positive integer{' or None' if optional else ''}", value)
-        for name, expected, right in (
-            ("learning_rate", "positive", lambda value: value > 0),
-            ("warmup_fraction", "between 0 and 1", lambda value: 0 <= value <= 1),
-            ("weight_decay", "at least 0", lambda value: value >= 0),
-            ("decay", "in (0, 1] or None", lambda value: 0 < value <= 1),
-            ("global_clipnorm", "positive or None", lambda value: value > 0),
-            ("unfreezing_fraction", "in (0, 1] or None", lambda value: 0 < value <= 1),
-            ("probe_learning_rate", "positive or None", lambda value: value > 0),
-        ):
-            value, optional = getattr(self, name), expected.endswith("None")
-            _check((value is None and optional) or (is_number(value) and right(value)), name, expected, value)
+            is_right = (optional and value is None) or is_right(value)
+            _check(is_right, name, f"{expected} or None" if optional else expected, value)
         fraction = self.unfreezing_fraction
         _check(fraction is None or self.unfreezing, "unfreezing_fraction", "None if `unfreezing=None`", fraction)
         apart = self.adapters is None or (self.frozen is None and self.last_blocks is None)
@@ -153,12 +140,9 @@ class Recipe:
         rate = self.learning_rate
         if self.unfreezing == "linear_probe":  # The schedule begins with the second stage.
             total_steps = max(total_steps - round(self._probe_fraction * total_steps), 1)
-        if self.schedule == "linear":
-            rate = LinearWarmupDecay(rate, total_steps, warmup_fraction=self.warmup_fraction)
-        elif self.schedule == "cosine":
-            rate = WarmupCosine(rate, total_steps, warmup_fraction=self.warmup_fraction)
-        elif self.schedule == "slanted_triangular":
-            rate = SlantedTriangular(rate, total_steps, cut_fraction=self.warmup_fraction)
+        if self.schedule != "constant":
+            schedule, fraction = SCHEDULES[self.schedule]
+            rate = schedule(rate, total_steps, **{fraction: self.warmup_fraction})
         optimizer = FusedAdamW(rate, weight_decay=self.weight_decay, global_clipnorm=self.global_clipnorm)
         return LayerwiseOptimizer(optimizer, model, decay=self.decay)
 
@@ -176,8 +160,38 @@ class Recipe:
         return 0.5 if self.unfreezing_fraction is None else self.unfreezing_fraction
 
 
-SCHEDULES = ("constant", "cosine", "linear", "slanted_triangular")
+# The class of each schedule, and its argument for `warmup_fraction`.
+SCHEDULES = {
+    "constant": None,
+    "cosine": (WarmupCosine, "warmup_fraction"),
+    "linear": (LinearWarmupDecay, "warmup_fraction"),
+    "slanted_triangular": (SlantedTriangular, "cut_fraction"),
+}
 UNFREEZING = {"gradual": GradualUnfreezing, "chain_thaw": ChainThaw, "linear_probe": StagedTraining, None: None}
+
+
+def _number(is_right):
+    return lambda value: is_number(value) and is_right(value)
+
+
+_COUNT = _number(lambda value: value >= 1 and value == int(value))
+_POSITIVE = _number(lambda value: value > 0)
+_FRACTION = _number(lambda value: 0 < value <= 1)
+# What each field must be, a function that checks it, and whether it may be None.
+FIELDS = {
+    "schedule": (f"one of {tuple(SCHEDULES)}", lambda value: value in tuple(SCHEDULES), False),
+    "unfreezing": (f"one of {list(UNFREEZING)}", lambda value: value in tuple(UNFREEZING), False),
+    "epochs": ("a positive integer", _COUNT, False),
+    "batch_size": ("a positive integer", _COUNT, False),
+    "last_blocks": ("a positive integer", _COUNT, True),
+    "learning_rate": ("positive", _POSITIVE, False),
+    "warmup_fraction": ("between 0 and 1", _number(lambda value: 0 <= value <= 1), False),
+    "weight_decay": ("at least 0", _number(lambda value: value >= 0), False),
+    "decay": ("in (0, 1]", _FRACTION, True),
+    "global_clipnorm": ("positive", _POSITIVE, True),
+    "unfreezing_fraction": ("in (0, 1]", _FRACTION, True),
+    "probe_learning_rate": ("positive", _POSITIVE, True),
+}
 RECIPES = {
     # Devlin et al. 2018, appendix A.3.
     "bert": {},

@@ -1,24 +1,15 @@
-"""A rule of thumb that suggests a recipe for a task and its data, with estimates of time and memory."""
-
-import math
-import os
-import time
-
-import keras
-import numpy as np
+"""A rule of thumb that suggests a recipe for a task and its data."""
 
 from keras_transfer.adaptation.features import row_ends
+from keras_transfer.adaptation.recipes.costs import estimate, measure_speed, memory_of_machine
 from keras_transfer.adaptation.recipes.recipes import get_recipe
 from keras_transfer.batches import Batches
 from keras_transfer.groups import layer_groups
-from keras_transfer.keras_internals import calls_of
 from keras_transfer.tasks.base import Task
 
-# The thresholds are our choice. We have no experiments that support exactly these numbers.
+# Round numbers of our choice. The experiment that would set them is `experiments.compare` of recipes by data size.
 FEW, SOME = 100, 1000  # Texts.
 PER_CLASS = 10
-EFFICIENCY = 0.5  # Speed of a step as a fraction of the speed of a large matrix product.
-VALUES = 20  # Vectors per token that a block keeps for its backward pass.
 
 
 def suggest(model, x, y=None, *, memory=None, minutes=None):
@@ -74,97 +65,57 @@ def suggest(model, x, y=None, *, memory=None, minutes=None):
             "The data must be in memory, with labels: `x` and `y`, `text.batches(...)` or `text.word_batches(...)`. "
             f"Received: x of type {type(x).__name__}{'' if y is not None else ', and y=None'}"
         )
-    memory = _memory_of_machine() if memory is None else memory
     ends, classes = row_ends(data), model.output.shape[-1]
-    texts = len(ends)
-    labels = len(data.places.row) if data.places is not None else texts
-    reasons = [f"{texts:,} rows of {ends.mean():.0f} tokens on average, at most {ends.max()}; {classes} classes"]
-    if texts < FEW or labels < PER_CLASS * classes:
-        name = "feature_extraction"
-        reasons.append(f"fewer than {FEW} rows, or {PER_CLASS} labels for each class: the encoder is not trained")
-    elif texts < SOME:
-        name = "linear_probe_then_finetune"
-        reasons.append(f"fewer than {SOME:,} rows: a head that is trained first distorts the encoder less")
-    else:
-        name = "bert"
-        reasons.append(f"at least {SOME:,} rows: enough to train all weights")
-    blocks = sum(group.kind == "block" for group in layer_groups(model))
-    recipes = {other: get_recipe(other) for other in ("bert", "linear_probe_then_finetune", "feature_extraction")}
-    recipes["last_layers"] = get_recipe("last_layers", last_blocks=max(1, round(blocks / 4))) if blocks else None
-    recipes = {other: recipe for other, recipe in recipes.items() if recipe is not None}
-    speed = _speed()
-    estimates = {other: _estimate(model, recipe, ends, speed) for other, recipe in recipes.items()}
-    for smaller in ("last_layers", "feature_extraction"):
-        estimate = estimates[name]
-        over = [f"{estimate['memory'] / 1e9:.1f} GB of {memory / 1e9:.1f}"] if estimate["memory"] > memory else []
-        over += [f"{estimate['minutes']:.0f} minutes of {minutes}"] if minutes and estimate["minutes"] > minutes else []
-        if over and smaller in recipes and name != "feature_extraction":
-            reasons.append(f"{name} would need {' and '.join(over)}")
-            name = smaller
-    lines = [f"Suggested recipe: {name}", *(f"- {reason}" for reason in reasons), "", _HEAD]
-    for other, estimate in estimates.items():
-        costs = f"{estimate['memory'] / 1e9:>9.2f} GB{estimate['minutes']:>9.1f} min"
-        lines.append(f"{other:28}{estimate['trainable']:>10.2%}{costs}")
-    print("\n".join([*lines, "Memory and time are rough: expect a factor of two."]))
+    labels = len(data.places.row) if data.places is not None else len(ends)
+    recipes, speed = _recipes(model), measure_speed()
+    costs = {name: estimate(model, recipe, ends, speed) for name, recipe in recipes.items()}
+    memory = memory_of_machine() if memory is None else memory
+    name, reasons = choose(len(ends), labels, classes, costs, memory, minutes)
+    size = f"{len(ends):,} rows of {ends.mean():.0f} tokens on average, at most {ends.max()}; {classes} classes"
+    print(_described(name, [size, *reasons], costs))
     return recipes[name]
 
 
-_HEAD = f"{'recipe':28}{'trainable':>10}{'memory':>12}{'time':>13}"
+def _recipes(model):
+    """Returns the recipes that `suggest` chooses from, by name."""
+    recipes = {name: get_recipe(name) for name in ("bert", "linear_probe_then_finetune", "feature_extraction")}
+    blocks = sum(group.kind == "block" for group in layer_groups(model))
+    if blocks:
+        recipes["last_layers"] = get_recipe("last_layers", last_blocks=max(1, round(blocks / 4)))
+    return recipes
 
 
-def _estimate(model, recipe, ends, speed):
-    """Returns the fraction of trainable weights, bytes and minutes of a recipe."""
-    groups = layer_groups(model)
-    trained = [group for group in groups if recipe.frozen != "pretrained" or not group.pretrained]
-    if recipe.last_blocks:
-        blocks = [group.depth for group in groups if group.kind == "block"]
-        trained = [group for group in groups if group.depth >= blocks[-recipe.last_blocks]]
-    weights = sum(group.parameters for group in groups)
-    trainable = sum(group.parameters for group in trained)
-    embeddings = {id(weight) for group in groups if group.kind == "embeddings" for weight in group.variables}
-    up = {id(weight) for group in trained for weight in group.variables}
-    products = {True: 0, False: 0}  # Sizes of matrices that multiply each token, by whether they train.
-    layers = dict.fromkeys((True, False), 0)
-    for call in calls_of(model):
-        own = [weight for weight in getattr(call.operation, "weights", ()) if id(weight) not in embeddings]
-        trains = any(id(weight) in up for weight in own)
-        products[trains] += sum(math.prod(weight.shape) for weight in own if len(weight.shape) > 1)
-        layers[trains] += bool(own)
-    tokens, batch = int(ends.sum()), recipe.batch_size
-    operations = 2 * tokens * (products[False] + 3 * products[True])  # A backward pass takes twice a forward pass.
-    epochs = recipe.epochs
-    if recipe.unfreezing == "linear_probe":
-        forward = 2 * tokens * (products[False] + products[True])
-        operations = (operations + forward) / 2
-    dim = max((tensor.shape[-1] or 0 for tensor in _states(model)), default=0)
-    heads = getattr(model.encoder, "num_heads", 0)
-    kept = batch * int(ends.max()) * (VALUES * dim + 2 * heads * int(ends.max())) * layers[True]
-    return {
-        "trainable": trainable / weights,
-        "memory": 4 * (weights + 3 * trainable + kept),
-        "minutes": epochs * operations / speed / EFFICIENCY / 60,
-    }
+def choose(rows, labels, classes, costs, memory, minutes=None):
+    """Returns the name of the suggested recipe and the list of reasons.
+
+    Args:
+        rows, labels, classes: Integers. Numbers of texts, of labels, and of classes.
+        costs: Dict from the names of recipes to what `estimate` returns.
+        memory, minutes: See `suggest`.
+    """
+    if rows < FEW or labels < PER_CLASS * classes:
+        name = "feature_extraction"
+        reasons = [f"fewer than {FEW} rows, or {PER_CLASS} labels for each class: the encoder is not trained"]
+    elif rows < SOME:
+        name = "linear_probe_then_finetune"
+        reasons = [f"fewer than {SOME:,} rows: a head that is trained first distorts the encoder less"]
+    else:
+        name, reasons = "bert", [f"at least {SOME:,} rows: enough to train all weights"]
+    for smaller in ("last_layers", "feature_extraction"):
+        cost = costs[name]
+        over = [f"{cost['memory'] / 1e9:.1f} GB of {memory / 1e9:.1f}"] if cost["memory"] > memory else []
+        over += [f"{cost['minutes']:.0f} minutes of {minutes}"] if minutes and cost["minutes"] > minutes else []
+        if over and smaller in costs and name != "feature_extraction":
+            reasons.append(f"{name} would need {' and '.join(over)}")
+            name = smaller
+    return name, reasons
 
 
-def _states(model):
-    """Returns the symbolic outputs of the encoder."""
-    return keras.tree.flatten(model.encoder.output)
-
-
-def _speed(size=1024, repeats=4):
-    """Returns the number of floating-point operations per second of a matrix product on the default device."""
-    matrix = keras.ops.convert_to_tensor(np.random.default_rng(0).normal(size=(size, size)).astype("float32"))
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        keras.ops.convert_to_numpy(keras.ops.matmul(matrix, matrix)[:1, :1])
-        times.append(time.perf_counter() - start)
-    return 2 * size**3 / min(times)
-
-
-def _memory_of_machine():
-    """Returns the number of bytes of the machine's memory, or infinity if it is unknown."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return math.inf
+def _described(name, reasons, costs):
+    """Returns a suggestion with its reasons and the costs of all recipes as a text."""
+    lines = [f"Suggested recipe: {name}", *(f"- {reason}" for reason in reasons), ""]
+    lines.append(f"{'recipe':28}{'trainable':>10}{'memory':>12}{'time':>13}")
+    for other, cost in costs.items():
+        amounts = f"{cost['memory'] / 1e9:>9.2f} GB{cost['minutes']:>9.1f} min"
+        lines.append(f"{other:28}{cost['trainable']:>10.2%}{amounts}")
+    return "\n".join([*lines, "Memory and time are rough: expect a factor of two."])

@@ -73,15 +73,25 @@ def split_last(columns, y, sample_weight, fraction):
             f"Received: {count} rows, {labels} labels, validation_split={fraction}"
         )
 
-    def take(values, part):
-        if isinstance(values, dict):
-            return {name: column[part] for name, column in values.items()}
-        if isinstance(values, tuple):
-            return tuple(column[part] for column in values)
-        return values if values is None else (values if isinstance(values, list) else np.asarray(values))[part]
-
     y = list(y) if isinstance(y, tuple) else y
-    return tuple(tuple(take(v, part) for v in (columns, y, sample_weight)) for part in (slice(at), slice(at, None)))
+    parts = slice(at), slice(at, None)
+    return tuple(tuple(take_rows(values, rows) for values in (columns, y, sample_weight)) for rows in parts)
+
+
+def take_rows(values, rows):
+    """Returns some rows of columns, of labels or of weights.
+
+    Args:
+        values: What `columns_of` returns, a column, a dict of columns, or None.
+        rows: Slice or integer array.
+    """
+    if isinstance(values, dict):
+        return {name: take_rows(column, rows) for name, column in values.items()}
+    if isinstance(values, tuple):
+        return tuple(take_rows(column, rows) for column in values)
+    if isinstance(values, list):
+        return values[rows] if isinstance(rows, slice) else [values[row] for row in rows.tolist()]
+    return values if values is None else np.asarray(values)[rows]
 
 
 def batch_arrays(columns, y, sample_weight, batch_size, shuffle):

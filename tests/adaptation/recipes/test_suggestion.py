@@ -5,6 +5,7 @@ import pytest
 
 from keras_transfer.adaptation import Recipe, get_recipe, layer_groups, suggest
 from keras_transfer.adaptation.recipes import suggestion
+from keras_transfer.adaptation.recipes.costs import estimate, measure_speed
 from keras_transfer.tasks import TokenClassifier
 from tests.adaptation.features import cached
 from tests.errors import check_errors
@@ -20,7 +21,7 @@ def model():
 @pytest.fixture(autouse=True)
 def speed(monkeypatch):
     """A machine of a known speed: 10**9 operations per second."""
-    monkeypatch.setattr(suggestion, "_speed", lambda: 1e9)
+    monkeypatch.setattr(suggestion, "measure_speed", lambda: 1e9)
 
 
 def many(count):
@@ -52,9 +53,9 @@ def test_limits_suggest_to_train_less_and_the_reason_is_printed(model, capsys):
 
 def test_the_estimates_are_those_of_the_documented_rule(model):
     groups, ends = layer_groups(model), np.full(1000, 5)
-    full = suggestion._estimate(model, get_recipe("bert", epochs=1), ends, 1e9)
-    frozen = suggestion._estimate(model, get_recipe("feature_extraction", epochs=1), ends, 1e9)
-    last = suggestion._estimate(model, get_recipe("last_layers", epochs=1, last_blocks=1), ends, 1e9)
+    full = estimate(model, get_recipe("bert", epochs=1), ends, 1e9)
+    frozen = estimate(model, get_recipe("feature_extraction", epochs=1), ends, 1e9)
+    last = estimate(model, get_recipe("last_layers", epochs=1, last_blocks=1), ends, 1e9)
     assert full["trainable"] == 1 and frozen["trainable"] == groups[-1].parameters / model.count_params()
     assert frozen["minutes"] < last["minutes"] < full["minutes"] and frozen["memory"] < last["memory"] < full["memory"]
     kernels = sum(np.prod(w.shape) for group in groups[1:] for w in group.variables if len(w.shape) > 1)
@@ -70,7 +71,7 @@ def test_a_tagger_counts_its_labels(capsys):
 
 def test_the_speed_of_a_machine_is_measured(monkeypatch):
     monkeypatch.undo()
-    assert suggestion._speed(64, 1) > 0
+    assert measure_speed(64, 1) > 0
 
 
 test_data_without_labels_and_models_that_are_no_tasks_are_errors = check_errors(

@@ -1,0 +1,79 @@
+"""What a recipe costs for a task and its data: estimates of the weights that train, of memory and of time."""
+
+import math
+import os
+import time
+
+import keras
+import numpy as np
+
+from keras_transfer.groups import layer_groups
+from keras_transfer.keras_internals import calls_of
+
+EFFICIENCY = 0.5  # Speed of a step as a fraction of the speed of a large matrix product.
+VALUES = 20  # Vectors per token that a block keeps for its backward pass.
+
+
+def estimate(model, recipe, ends, speed):
+    """Returns a dict of the fraction of `trainable` weights, the bytes of `memory` and the `minutes` of a recipe.
+
+    Args:
+        model: `Task`.
+        recipe: `Recipe`.
+        ends: Integer array [rows]. Number of tokens of each row.
+        speed: Float. Floating-point operations per second of a matrix product.
+    """
+    groups = layer_groups(model)
+    trained = [group for group in groups if recipe.frozen != "pretrained" or not group.pretrained]
+    if recipe.last_blocks:
+        blocks = [group.depth for group in groups if group.kind == "block"]
+        trained = [group for group in groups if group.depth >= blocks[-recipe.last_blocks]]
+    weights = sum(group.parameters for group in groups)
+    trainable = sum(group.parameters for group in trained)
+    embeddings = {id(weight) for group in groups if group.kind == "embeddings" for weight in group.variables}
+    up = {id(weight) for group in trained for weight in group.variables}
+    products = {True: 0, False: 0}  # Sizes of matrices that multiply each token, by whether they train.
+    layers = dict.fromkeys((True, False), 0)
+    for call in calls_of(model):
+        own = [weight for weight in getattr(call.operation, "weights", ()) if id(weight) not in embeddings]
+        trains = any(id(weight) in up for weight in own)
+        products[trains] += sum(math.prod(weight.shape) for weight in own if len(weight.shape) > 1)
+        layers[trains] += bool(own)
+    tokens, batch = int(ends.sum()), recipe.batch_size
+    operations = 2 * tokens * (products[False] + 3 * products[True])  # A backward pass takes twice a forward pass.
+    epochs = recipe.epochs
+    if recipe.unfreezing == "linear_probe":
+        forward = 2 * tokens * (products[False] + products[True])
+        operations = (operations + forward) / 2
+    dim = max((tensor.shape[-1] or 0 for tensor in _states(model)), default=0)
+    heads = getattr(model.encoder, "num_heads", 0)
+    kept = batch * int(ends.max()) * (VALUES * dim + 2 * heads * int(ends.max())) * layers[True]
+    return {
+        "trainable": trainable / weights,
+        "memory": 4 * (weights + 3 * trainable + kept),
+        "minutes": epochs * operations / speed / EFFICIENCY / 60,
+    }
+
+
+def _states(model):
+    """Returns the symbolic outputs of the encoder."""
+    return keras.tree.flatten(model.encoder.output)
+
+
+def measure_speed(size=1024, repeats=4):
+    """Returns the number of floating-point operations per second of a matrix product on the default device."""
+    matrix = keras.ops.convert_to_tensor(np.random.default_rng(0).normal(size=(size, size)).astype("float32"))
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        keras.ops.convert_to_numpy(keras.ops.matmul(matrix, matrix)[:1, :1])
+        times.append(time.perf_counter() - start)
+    return 2 * size**3 / min(times)
+
+
+def memory_of_machine():
+    """Returns the number of bytes of the machine's memory, or infinity if it is unknown."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return math.inf
