@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_transfer.encoders.base import TransformerStack, constructor_settings, make_blocks, make_embeddings
+from keras_transfer.encoders.base import TransformerStack, constructor_settings, gpt_layers
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -52,26 +52,4 @@ class GPTEncoder(TransformerStack):
         embeddings_dropout = dropout if embeddings_dropout is None else embeddings_dropout
         attention_dropout = dropout if attention_dropout is None else attention_dropout
         settings = constructor_settings(locals())
-        initializer = keras.initializers.RandomNormal(stddev=initializer_range)
-        blocks = make_blocks(
-            num_layers,
-            num_heads,
-            intermediate_dim,
-            activation,
-            initializer,
-            attention_dropout,
-            causal=True,
-            dropout=dropout,
-            layer_norm_epsilon=layer_norm_epsilon,
-            dtype=dtype,
-        )
-        super().__init__(
-            settings,
-            **make_embeddings(
-                vocabulary_size, hidden_dim, max_sequence_length, initializer, dtype=dtype, speakers=speakers
-            ),
-            blocks=blocks,
-            embeddings_dropout=embeddings_dropout,
-            dtype=dtype,
-            **kwargs,
-        )
+        super().__init__(settings, **gpt_layers(settings, dtype), **kwargs)

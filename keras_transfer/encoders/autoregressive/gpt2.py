@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_transfer.encoders.base import TransformerStack, constructor_settings, make_blocks, make_embeddings
+from keras_transfer.encoders.base import TransformerStack, constructor_settings, gpt_layers
 from keras_transfer.layers.basic import LayerNormalization
 
 
@@ -63,28 +63,5 @@ class GPT2Encoder(TransformerStack):
         embeddings_dropout = dropout if embeddings_dropout is None else embeddings_dropout
         attention_dropout = dropout if attention_dropout is None else attention_dropout
         settings = constructor_settings(locals())
-        initializer = keras.initializers.RandomNormal(stddev=initializer_range)
-        blocks = make_blocks(
-            num_layers,
-            num_heads,
-            intermediate_dim,
-            activation,
-            initializer,
-            attention_dropout,
-            causal=True,
-            norm="pre",
-            dropout=dropout,
-            layer_norm_epsilon=layer_norm_epsilon,
-            dtype=dtype,
-        )
-        super().__init__(
-            settings,
-            **make_embeddings(
-                vocabulary_size, hidden_dim, max_sequence_length, initializer, dtype=dtype, speakers=speakers
-            ),
-            blocks=blocks,
-            embeddings_dropout=embeddings_dropout,
-            final_norm=LayerNormalization(epsilon=layer_norm_epsilon, dtype=dtype, name="final_norm"),
-            dtype=dtype,
-            **kwargs,
-        )
+        final_norm = LayerNormalization(epsilon=layer_norm_epsilon, dtype=dtype, name="final_norm")
+        super().__init__(settings, **gpt_layers(settings, dtype, norm="pre"), final_norm=final_norm, **kwargs)

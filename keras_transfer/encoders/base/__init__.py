@@ -4,20 +4,26 @@ from keras_transfer.encoders.base.encoder import Encoder, constructor_settings, 
 from keras_transfer.encoders.base.id_checks import check_ids
 from keras_transfer.encoders.base.running import StackLayers, embed, groups_of, run_blocks, step
 from keras_transfer.encoders.base.stack import TransformerStack
-from keras_transfer.encoders.base.wiring import make_blocks, make_embeddings, make_pooler
+from keras_transfer.encoders.base.wiring import (
+    bert_layers,
+    gpt_layers,
+    make_blocks,
+    make_projection,
+)
 
 __all__ = [
     "Encoder",
     "StackLayers",
     "TransformerStack",
+    "bert_layers",
     "check_ids",
     "constructor_settings",
     "embed",
     "encode",
+    "gpt_layers",
     "groups_of",
     "make_blocks",
-    "make_embeddings",
-    "make_pooler",
+    "make_projection",
     "run_blocks",
     "select_inputs",
     "step",

@@ -4,7 +4,7 @@ import keras
 
 from keras_transfer.encoders.base.encoder import constructor_settings
 from keras_transfer.encoders.base.stack import TransformerStack
-from keras_transfer.encoders.base.wiring import make_blocks, make_embeddings
+from keras_transfer.encoders.base.wiring import gpt_layers
 from keras_transfer.layers.basic import LayerNormalization
 
 
@@ -63,29 +63,7 @@ class TransformerEncoder(TransformerStack):
         **kwargs,
     ):
         settings = constructor_settings(locals())
-        initializer = keras.initializers.RandomNormal(stddev=initializer_range)
-        final_norm = LayerNormalization(epsilon=layer_norm_epsilon, dtype=dtype, name="final_norm")
-        blocks = make_blocks(
-            num_layers,
-            num_heads,
-            intermediate_dim,
-            activation,
-            initializer,
-            attention_dropout,
-            causal,
-            norm=norm,
-            dropout=dropout,
-            layer_norm_epsilon=layer_norm_epsilon,
-            dtype=dtype,
-        )
-        super().__init__(
-            settings,
-            **make_embeddings(
-                vocabulary_size, hidden_dim, max_sequence_length, initializer, dtype=dtype, speakers=speakers
-            ),
-            blocks=blocks,
-            embeddings_dropout=dropout,
-            final_norm=final_norm if norm == "pre" else None,
-            dtype=dtype,
-            **kwargs,
-        )
+        layers = gpt_layers({"embeddings_dropout": dropout, **settings}, dtype, norm=norm, causal=causal)
+        if norm == "pre":
+            layers["final_norm"] = LayerNormalization(epsilon=layer_norm_epsilon, dtype=dtype, name="final_norm")
+        super().__init__(settings, **layers, **kwargs)

@@ -5,6 +5,7 @@ import functools
 import keras
 
 from keras_transfer.layers.attention import MultiHeadAttention
+from keras_transfer.layers.basic import LayerNormalization, TruncatedNormal
 from keras_transfer.layers.blocks import FeedForward, TransformerBlock
 from keras_transfer.layers.embeddings import PositionEmbedding, SegmentEmbedding, SpeakerEmbedding
 
@@ -110,3 +111,66 @@ def make_blocks(
 def make_pooler(dim, initializer, dtype=None):
     """Returns BERT's pooler: a dense layer with tanh, for the first token's vector."""
     return keras.layers.Dense(dim, "tanh", kernel_initializer=initializer.clone(), dtype=dtype, name="pooler")
+
+
+def make_projection(dim, initializer_range, dtype=None):
+    """Returns the dense layer from narrow embeddings to the width of the blocks."""
+    initializer = TruncatedNormal(stddev=initializer_range)
+    return keras.layers.Dense(dim, kernel_initializer=initializer, dtype=dtype, name="embeddings_projection")
+
+
+def bert_layers(settings, dtype=None, num_segments=0, position_offset=0):
+    """Returns the layers of BERT and its relatives as a dict of arguments of `TransformerStack`.
+
+    Args:
+        settings: Dict of the arguments of the encoder's constructor, from `constructor_settings`. `embedding_dim`, the
+            width of the embeddings, and `pooler` may be missing.
+        dtype: Dtype or policy of the layers. Defaults to `None`, the global policy.
+        num_segments: Integer. Rows of the segment table. Defaults to `0`, no table.
+        position_offset: Integer. Unused first rows of the position table. Defaults to `0`.
+    """
+    initializer = TruncatedNormal(stddev=settings["initializer_range"])
+    epsilon, width = settings.get("layer_norm_epsilon", 1e-12), settings.get("embedding_dim", settings["hidden_dim"])
+    return {
+        **make_embeddings(
+            settings["vocabulary_size"],
+            width,
+            settings["max_sequence_length"],
+            initializer,
+            num_segments,
+            position_offset,
+            dtype,
+        ),
+        "blocks": _blocks(settings, initializer, dtype, layer_norm_epsilon=epsilon),
+        "embeddings_norm": LayerNormalization(epsilon=epsilon, dtype=dtype, name="embeddings_norm"),
+        "embeddings_dropout": settings["dropout"],
+        "pooler": make_pooler(settings["hidden_dim"], initializer, dtype) if settings.get("pooler") else None,
+        "dtype": dtype,
+    }
+
+
+def gpt_layers(settings, dtype=None, norm="post", causal=True):
+    """Returns the layers of GPT and its relatives, without a final norm, as a dict of arguments of `TransformerStack`.
+
+    Args:
+        settings: Dict of the arguments of the encoder's constructor, from `constructor_settings`.
+        dtype: Dtype or policy of the layers. Defaults to `None`, the global policy.
+        norm: String, the `norm` of `TransformerBlock`. Defaults to `"post"`.
+        causal: Boolean. Whether a token sees only itself and earlier tokens. Defaults to `True`.
+    """
+    initializer = keras.initializers.RandomNormal(stddev=settings["initializer_range"])
+    options = {"causal": causal, "norm": norm, "layer_norm_epsilon": settings["layer_norm_epsilon"]}
+    sizes = [settings[name] for name in ("vocabulary_size", "hidden_dim", "max_sequence_length")]
+    return {
+        "blocks": _blocks(settings, initializer, dtype, **options),
+        **make_embeddings(*sizes, initializer, dtype=dtype, speakers=settings["speakers"]),
+        "embeddings_dropout": settings["embeddings_dropout"],
+        "dtype": dtype,
+    }
+
+
+def _blocks(settings, initializer, dtype, **options):
+    """Returns the blocks of an encoder with these settings."""
+    names = ("num_layers", "num_heads", "intermediate_dim", "activation")
+    options |= {"dropout": settings["dropout"], "attention_dropout": settings["attention_dropout"], "dtype": dtype}
+    return make_blocks(*(settings[name] for name in names), initializer, **options)

@@ -2,14 +2,7 @@
 
 import keras
 
-from keras_transfer.encoders.base import (
-    TransformerStack,
-    constructor_settings,
-    make_blocks,
-    make_embeddings,
-    make_pooler,
-)
-from keras_transfer.layers.basic import LayerNormalization, TruncatedNormal
+from keras_transfer.encoders.base import TransformerStack, bert_layers, constructor_settings, make_projection
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -65,20 +58,7 @@ class AlbertEncoder(TransformerStack):
     ):
         attention_dropout = dropout if attention_dropout is None else attention_dropout
         settings = constructor_settings(locals())
-        initializer = TruncatedNormal(stddev=initializer_range)
-        tables = (vocabulary_size, embedding_dim, max_sequence_length, initializer, num_segments)
-        norm = {"layer_norm_epsilon": layer_norm_epsilon, "dropout": dropout, "dtype": dtype}
-        [block] = make_blocks(1, num_heads, intermediate_dim, activation, initializer, attention_dropout, **norm)
-        super().__init__(
-            settings,
-            **make_embeddings(*tables, dtype=dtype),
-            blocks=[block] * num_layers,
-            embeddings_norm=LayerNormalization(epsilon=layer_norm_epsilon, dtype=dtype, name="embeddings_norm"),
-            embeddings_dropout=dropout,
-            embeddings_projection=keras.layers.Dense(
-                hidden_dim, kernel_initializer=initializer.clone(), dtype=dtype, name="embeddings_projection"
-            ),
-            pooler=make_pooler(hidden_dim, initializer, dtype) if pooler else None,
-            dtype=dtype,
-            **kwargs,
-        )
+        layers = bert_layers({**settings, "num_layers": 1}, dtype, num_segments)
+        layers["blocks"] = layers["blocks"] * num_layers
+        layers["embeddings_projection"] = make_projection(hidden_dim, initializer_range, dtype)
+        super().__init__(settings, **layers, **kwargs)

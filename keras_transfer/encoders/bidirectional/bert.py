@@ -2,14 +2,7 @@
 
 import keras
 
-from keras_transfer.encoders.base import (
-    TransformerStack,
-    constructor_settings,
-    make_blocks,
-    make_embeddings,
-    make_pooler,
-)
-from keras_transfer.layers.basic import LayerNormalization, TruncatedNormal
+from keras_transfer.encoders.base import TransformerStack, bert_layers, constructor_settings
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -62,29 +55,4 @@ class BertEncoder(TransformerStack):
     ):
         attention_dropout = dropout if attention_dropout is None else attention_dropout
         settings = constructor_settings(locals())
-        initializer = TruncatedNormal(stddev=initializer_range)
-        norm = {"epsilon": layer_norm_epsilon, "dtype": dtype}
-        embeddings = make_embeddings(
-            vocabulary_size, hidden_dim, max_sequence_length, initializer, num_segments, dtype=dtype
-        )
-        blocks = make_blocks(
-            num_layers,
-            num_heads,
-            intermediate_dim,
-            activation,
-            initializer,
-            attention_dropout,
-            dropout=dropout,
-            layer_norm_epsilon=layer_norm_epsilon,
-            dtype=dtype,
-        )
-        super().__init__(
-            settings,
-            **embeddings,
-            blocks=blocks,
-            embeddings_norm=LayerNormalization(**norm, name="embeddings_norm"),
-            embeddings_dropout=dropout,
-            pooler=make_pooler(hidden_dim, initializer, dtype) if pooler else None,
-            dtype=dtype,
-            **kwargs,
-        )
+        super().__init__(settings, **bert_layers(settings, dtype, num_segments), **kwargs)

@@ -2,8 +2,7 @@
 
 import keras
 
-from keras_transfer.encoders.base import TransformerStack, constructor_settings, make_blocks, make_embeddings
-from keras_transfer.layers.basic import LayerNormalization, TruncatedNormal
+from keras_transfer.encoders.base import TransformerStack, bert_layers, constructor_settings
 
 _EPSILON = 1e-12  # of all layer norms; a checkpoint cannot have another
 
@@ -52,15 +51,4 @@ class DistilBertEncoder(TransformerStack):
     ):
         attention_dropout = dropout if attention_dropout is None else attention_dropout
         settings = constructor_settings(locals())
-        initializer = TruncatedNormal(stddev=initializer_range)
-        norm = {"layer_norm_epsilon": _EPSILON, "dropout": dropout, "dtype": dtype}
-        blocks = (num_layers, num_heads, intermediate_dim, activation, initializer, attention_dropout)
-        super().__init__(
-            settings,
-            **make_embeddings(vocabulary_size, hidden_dim, max_sequence_length, initializer, dtype=dtype),
-            blocks=make_blocks(*blocks, **norm),
-            embeddings_norm=LayerNormalization(epsilon=_EPSILON, dtype=dtype, name="embeddings_norm"),
-            embeddings_dropout=dropout,
-            dtype=dtype,
-            **kwargs,
-        )
+        super().__init__(settings, **bert_layers({"layer_norm_epsilon": _EPSILON, **settings}, dtype), **kwargs)

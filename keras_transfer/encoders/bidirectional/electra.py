@@ -2,8 +2,7 @@
 
 import keras
 
-from keras_transfer.encoders.base import TransformerStack, constructor_settings, make_blocks, make_embeddings
-from keras_transfer.layers.basic import LayerNormalization, TruncatedNormal
+from keras_transfer.encoders.base import TransformerStack, bert_layers, constructor_settings, make_projection
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -57,20 +56,7 @@ class ElectraEncoder(TransformerStack):
         attention_dropout = dropout if attention_dropout is None else attention_dropout
         embedding_dim = hidden_dim if embedding_dim is None else embedding_dim
         settings = constructor_settings(locals())
-        initializer = TruncatedNormal(stddev=initializer_range)
-        tables = (vocabulary_size, embedding_dim, max_sequence_length, initializer, num_segments)
-        blocks = (num_layers, num_heads, intermediate_dim, activation, initializer, attention_dropout)
-        norm = {"layer_norm_epsilon": layer_norm_epsilon, "dropout": dropout, "dtype": dtype}
-        projection = keras.layers.Dense(
-            hidden_dim, kernel_initializer=initializer.clone(), dtype=dtype, name="embeddings_projection"
-        )
-        super().__init__(
-            settings,
-            **make_embeddings(*tables, dtype=dtype),
-            blocks=make_blocks(*blocks, **norm),
-            embeddings_norm=LayerNormalization(epsilon=layer_norm_epsilon, dtype=dtype, name="embeddings_norm"),
-            embeddings_dropout=dropout,
-            embeddings_projection=None if embedding_dim == hidden_dim else projection,
-            dtype=dtype,
-            **kwargs,
-        )
+        layers = bert_layers(settings, dtype, num_segments)
+        if embedding_dim != hidden_dim:
+            layers["embeddings_projection"] = make_projection(hidden_dim, initializer_range, dtype)
+        super().__init__(settings, **layers, **kwargs)

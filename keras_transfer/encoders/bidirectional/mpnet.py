@@ -2,15 +2,9 @@
 
 import keras
 
-from keras_transfer.encoders.base import (
-    TransformerStack,
-    constructor_settings,
-    make_blocks,
-    make_embeddings,
-    make_pooler,
-)
+from keras_transfer.encoders.base import TransformerStack, bert_layers, constructor_settings
 from keras_transfer.layers.attention import RelativePositionBias
-from keras_transfer.layers.basic import LayerNormalization, TruncatedNormal
+from keras_transfer.layers.basic import TruncatedNormal
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -59,20 +53,7 @@ class MPNetEncoder(TransformerStack):
     ):
         attention_dropout = dropout if attention_dropout is None else attention_dropout
         settings = constructor_settings(locals())
+        layers = bert_layers(settings, dtype, position_offset=2)
         initializer = TruncatedNormal(stddev=initializer_range)
-        tables = {"position_offset": 2, "dtype": dtype}
-        norm = {"layer_norm_epsilon": layer_norm_epsilon, "dropout": dropout, "dtype": dtype}
-        blocks = (num_layers, num_heads, intermediate_dim, activation, initializer, attention_dropout)
-        super().__init__(
-            settings,
-            **make_embeddings(vocabulary_size, hidden_dim, max_sequence_length, initializer, **tables),
-            blocks=make_blocks(*blocks, **norm),
-            embeddings_norm=LayerNormalization(epsilon=layer_norm_epsilon, dtype=dtype, name="embeddings_norm"),
-            embeddings_dropout=dropout,
-            block_inputs=RelativePositionBias(
-                num_heads, initializer=initializer.clone(), dtype=dtype, name="relative_positions"
-            ),
-            pooler=make_pooler(hidden_dim, initializer, dtype) if pooler else None,
-            dtype=dtype,
-            **kwargs,
-        )
+        bias = RelativePositionBias(num_heads, initializer=initializer, dtype=dtype, name="relative_positions")
+        super().__init__(settings, **layers, block_inputs=bias, **kwargs)

@@ -2,14 +2,7 @@
 
 import keras
 
-from keras_transfer.encoders.base import (
-    TransformerStack,
-    constructor_settings,
-    make_blocks,
-    make_embeddings,
-    make_pooler,
-)
-from keras_transfer.layers.basic import LayerNormalization, TruncatedNormal
+from keras_transfer.encoders.base import TransformerStack, bert_layers, constructor_settings
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -56,18 +49,5 @@ class RobertaEncoder(TransformerStack):
     ):
         attention_dropout = dropout if attention_dropout is None else attention_dropout
         settings = constructor_settings(locals())
-        initializer = TruncatedNormal(stddev=initializer_range)
-        tables = {"num_segments": 1, "position_offset": 2, "dtype": dtype}
-        norm = {"layer_norm_epsilon": layer_norm_epsilon, "dropout": dropout, "dtype": dtype}
-        blocks = (num_layers, num_heads, intermediate_dim, activation, initializer, attention_dropout)
-        super().__init__(
-            settings,
-            **make_embeddings(vocabulary_size, hidden_dim, max_sequence_length, initializer, **tables),
-            blocks=make_blocks(*blocks, **norm),
-            embeddings_norm=LayerNormalization(epsilon=layer_norm_epsilon, dtype=dtype, name="embeddings_norm"),
-            embeddings_dropout=dropout,
-            pooler=make_pooler(hidden_dim, initializer, dtype) if pooler else None,
-            segment_ids=False,
-            dtype=dtype,
-            **kwargs,
-        )
+        layers = bert_layers(settings, dtype, num_segments=1, position_offset=2)
+        super().__init__(settings, **layers, segment_ids=False, **kwargs)
