@@ -90,6 +90,16 @@ def listed(names, most=10):
     return f"[{shown}]" if len(names) <= most else f"[{shown}, ... and {len(names) - most:,} more]"
 
 
+def check_one_of(argument, value, known):
+    """Raises a `ValueError` if the value of an argument is not one of those that are known."""
+    known = tuple(known)
+    if not any(value is each or (isinstance(value, str) and value == each) for each in known):
+        hint = did_you_mean(value, [each for each in known if each is not None])
+        raise ValueError(
+            f"Invalid value for argument `{argument}`. Expected one of {known}.{hint} Received: {argument}={value!r}"
+        )
+
+
 def look_up(name, names, what):
     """Returns the name that equals `name`, except for case, hyphens and underscores.
 

@@ -1,9 +1,11 @@
 """Names of other libraries' arguments: an error that says what to pass instead, before weights are loaded."""
 
+import numpy as np
 import pytest
 
 from keras_transfer import adaptation, checkpoints, encoders, tasks
 from keras_transfer.adaptation.adapters.base import get_adapters
+from keras_transfer.names import check_one_of
 from tests.checkpoints.folders import write_config
 
 SIZES = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16}
@@ -79,3 +81,11 @@ def test_generate_explains_the_names_of_transformers(name, hint):
 
 def test_the_length_of_a_preprocessor_has_one_name(folder):
     assert_hint(lambda: checkpoints.load_preprocessor(folder, max_length=8), "Pass `sequence_length=...`")
+
+
+def test_a_value_that_is_not_one_of_those_that_are_known_is_an_error_with_the_closest_one():
+    check_one_of("pooling", None, (None, "mean"))
+    check_one_of("pooling", np.str_("mean"), (None, "mean"))
+    message = "`pooling`. Expected one of (None, 'mean', 'max'). Did you mean 'mean'? Received: pooling='meen'"
+    assert_hint(lambda: check_one_of("pooling", "meen", (None, "mean", "max")), message)
+    assert_hint(lambda: check_one_of("pooling", True, ("mean",)), "Received: pooling=True")

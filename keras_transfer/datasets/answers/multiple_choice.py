@@ -14,6 +14,7 @@ from keras_transfer.datasets.base import (
     read_whole_json,
     shorten,
 )
+from keras_transfer.names import check_one_of
 
 CONJUNCTIONS = {"cause": "because", "effect": "so"}  # what COPA asks for
 
@@ -182,10 +183,7 @@ def load_race(folder, *, level="all"):
 
     Source: https://arxiv.org/abs/1704.04683
     """
-    if level not in ("middle", "high", "all"):
-        raise ValueError(
-            f"Invalid value for argument `level`. Expected 'middle', 'high' or 'all'. Received: level={level!r}"
-        )
+    check_one_of("level", level, ("middle", "high", "all"))
     levels = ("middle", "high") if level == "all" else (level,)
     names = {"train": "train", "validation": "dev", "test": "test"}
     places = {split: pathlib.Path(folder) / name for split, name in names.items()}

@@ -4,6 +4,7 @@ import pathlib
 
 from keras_transfer.datasets.base import SOURCES, Splits, read_lines
 from keras_transfer.datasets.tagging.conllu import TaggedSentences
+from keras_transfer.names import check_one_of
 
 COLUMNS = {"pos": 1, "chunk": 2, "ner": 3}
 # Names of the official files, and those of a common copy of the data.
@@ -47,10 +48,7 @@ def load_conll2003(folder, *, field="ner"):
 
     Source: https://aclanthology.org/W03-0419
     """
-    if field not in COLUMNS:
-        raise ValueError(
-            f"Invalid value for argument `field`. Expected one of {list(COLUMNS)}. Received: field={field!r}"
-        )
+    check_one_of("field", field, list(COLUMNS))
     splits = {split: _read(_find(pathlib.Path(folder), names), field) for split, names in FILES.items()}
     names = sorted({label for part in splits.values() for labels in part.labels for label in labels})
     if field == "ner":

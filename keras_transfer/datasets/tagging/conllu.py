@@ -5,6 +5,7 @@ import re
 from typing import NamedTuple
 
 from keras_transfer.datasets.base import SOURCES, Splits, existing_file, read_lines
+from keras_transfer.names import check_one_of
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 FIELDS = ("lemma", "upos", "xpos", "feats", "deprel")
@@ -54,8 +55,7 @@ def read_conllu(path, *, field="upos"):
 
     Source: https://universaldependencies.org/format.html.
     """
-    if field not in FIELDS:
-        raise ValueError(f"Invalid value for argument `field`. Expected one of {FIELDS}. Received: field={field!r}")
+    check_one_of("field", field, FIELDS)
     path = existing_file(path, "universal_dependencies")
     sentences = TaggedSentences([], [])
     words, labels, last = [], [], 0  # of this sentence, and the id of the last word that it must have

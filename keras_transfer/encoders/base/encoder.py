@@ -7,7 +7,7 @@ import keras
 from keras_transfer.keras_internals import could_train, set_trainable
 from keras_transfer.layers.adapters import show_old_places
 from keras_transfer.layers.basic import serialize_activation
-from keras_transfer.names import check_foreign_arguments
+from keras_transfer.names import check_foreign_arguments, check_one_of
 
 # Names of encoders' outputs: in this package and KerasHub, then in TF Hub's BERT modules.
 _SEQUENCE_KEYS = ("sequence_output", "sequence_outputs")
@@ -170,11 +170,7 @@ class Encoder(keras.Model):
         # There is no **kwargs because Keras ignores unknown arguments of a functional model.
         super().__init__(inputs=inputs, outputs=outputs, name=name)
         self.trainable = trainable  # set once the layers exist, because Keras's own argument does not reach them
-        if pooling not in (None, *self.POOLINGS):
-            raise ValueError(
-                f"Invalid value for argument `pooling`. Expected one of {self.POOLINGS} or None. "
-                f"Received: pooling={pooling!r}"
-            )
+        check_one_of("pooling", pooling, (None, *self.POOLINGS))
         self.dtype_policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
         self.settings = dict(settings or {})
         for argument, value in self.settings.items():

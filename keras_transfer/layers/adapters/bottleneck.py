@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_transfer.layers.adapters.wrapper import Adapter
 from keras_transfer.layers.basic import NamedActivation, activate, get_activation, serialize_activation
+from keras_transfer.names import check_one_of
 
 SOURCES = ("outputs", "inputs", "summed")
 
@@ -33,10 +34,7 @@ class BottleneckAdapter(NamedActivation, Adapter):
 
     def __init__(self, units, *, activation="gelu", source="outputs", scale=1.0, **kwargs):
         super().__init__(**kwargs)
-        if source not in SOURCES:
-            raise ValueError(
-                f"Invalid value for argument `source`. Expected one of {SOURCES}. Received: source={source!r}"
-            )
+        check_one_of("source", source, SOURCES)
         get_activation(activation)  # Raises an error if it is unknown.
         self.units = units
         self.activation = activation

@@ -9,6 +9,7 @@ from keras_transfer.keras_internals import layers_within
 from keras_transfer.layers.adapters import Adapted
 from keras_transfer.layers.attention import batch_and_length, output_shape
 from keras_transfer.layers.basic import Dropout, LayerNormalization
+from keras_transfer.names import check_one_of
 
 NORMS = ("pre", "post", "input")
 NORMALIZATIONS = {
@@ -98,13 +99,8 @@ class TransformerBlock(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        if norm not in NORMS:
-            raise ValueError(f"Invalid value for argument `norm`. Expected one of {NORMS}. Received: norm={norm!r}")
-        if normalization not in NORMALIZATIONS:
-            raise ValueError(
-                f"Invalid value for argument `normalization`. Expected one of {tuple(NORMALIZATIONS)}. "
-                f"Received: normalization={normalization!r}"
-            )
+        check_one_of("norm", norm, NORMS)
+        check_one_of("normalization", normalization, tuple(NORMALIZATIONS))
         if cross_attention is not None and not cross_attention.cross_attention:
             raise ValueError(
                 f"`cross_attention` must be built with `cross_attention=True`. Received: {cross_attention}"

@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_transfer.names import check_one_of
+
 POOLINGS = ("first", "last", "mean", "max", "weighted_mean", "mean_sqrt", "concat")
 
 
@@ -43,10 +45,7 @@ class SequencePooling(keras.layers.Layer):
 
     def __init__(self, pooling="mean", **kwargs):
         super().__init__(**kwargs)
-        if pooling not in POOLINGS:
-            raise ValueError(
-                f"Invalid value for argument `pooling`. Expected one of {POOLINGS}. Received: pooling={pooling!r}"
-            )
+        check_one_of("pooling", pooling, POOLINGS)
         self.pooling = pooling
 
     def call(self, inputs, padding_mask=None):

@@ -5,6 +5,7 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.metrics.base import class_rows, count_classes
+from keras_transfer.names import check_one_of
 
 AVERAGES = ("macro", "weighted", "micro", "binary", None)
 
@@ -87,10 +88,7 @@ class AveragedCounts(ClassCounts):
 
     def __init__(self, average="macro", *, threshold=None, class_id=None, name=None, dtype=None):
         super().__init__(threshold, name, dtype)
-        if average not in AVERAGES:
-            raise ValueError(
-                f"Invalid value for argument `average`. Expected one of {AVERAGES}. Received: average={average!r}"
-            )
+        check_one_of("average", average, AVERAGES)
         if class_id is not None and (average != "binary" or class_id not in (0, 1)):
             raise ValueError(
                 "`class_id` must be 0 or 1 and requires `average='binary'`. "

@@ -5,6 +5,7 @@ import numpy as np
 
 from keras_transfer.encoders.base import TransformerStack, encode
 from keras_transfer.layers.heads import POOLINGS, SequencePooling
+from keras_transfer.names import check_one_of
 
 
 def pooled_vectors(encoder, encoded, pooling=None, default="pooled"):
@@ -24,11 +25,7 @@ def pooled_vectors(encoder, encoded, pooling=None, default="pooled"):
         pooling = getattr(encoder, "pooling", None) or default
         if pooling not in POOLINGS or encoded.sequence is None:  # Only the encoder can compute it.
             pooling = "mean" if encoded.pooled is None else "pooled"
-    if pooling != "pooled" and pooling not in POOLINGS:
-        raise ValueError(
-            f"Invalid value for argument `pooling`. Expected one of {('pooled', *POOLINGS)}. "
-            f"Received: pooling={pooling!r}"
-        )
+    check_one_of("pooling", pooling, ("pooled", *POOLINGS))
     if pooling == "pooled" and encoded.pooled is None:
         raise ValueError(f"The encoder has no pooled output. Expected one of {POOLINGS}. Received: pooling='pooled'")
     if pooling != "pooled" and encoded.sequence is None:

@@ -6,6 +6,7 @@ from keras_transfer.batches import part_batches
 from keras_transfer.encoders.base import select_inputs
 from keras_transfer.layers.basic import Dropout
 from keras_transfer.layers.heads import PairFeatures
+from keras_transfer.names import check_one_of
 from keras_transfer.tasks.base import Signature, Task
 from keras_transfer.tasks.heads.hidden import hidden_vectors
 from keras_transfer.tasks.heads.mixed import encode_mixed
@@ -167,9 +168,6 @@ def pooled_reader(preprocessor, windows, siamese):
         return (SiameseReader if siamese else TextReader)(preprocessor)
     if siamese:
         raise ValueError(f"`windows` cannot be used with `siamese=True`. Received: windows={windows!r}")
-    if windows not in WINDOWS:
-        raise ValueError(
-            f"Invalid value for argument `windows`. Expected None or one of {WINDOWS}. Received: windows={windows!r}"
-        )
+    check_one_of("windows", windows, (None, *WINDOWS))
     is_cut = isinstance(preprocessor, WindowPreprocessor)
     return WindowReader(preprocessor if is_cut else WindowPreprocessor(preprocessor))

@@ -2,6 +2,8 @@
 
 import re
 
+from keras_transfer.names import check_one_of
+
 SPLITS = ("punctuation", "whitespace")
 
 # This byte separates words. No UTF-8 text contains it, and no pattern matches it.
@@ -13,8 +15,7 @@ _PUNCTUATION = r"[!-/:-@\[-`{-~\pP]"  # all of ASCII but letters and digits
 
 def check_split(split):
     """Raises a `ValueError` if `split` is unknown."""
-    if split not in SPLITS:
-        raise ValueError(f"Invalid value for argument `split`. Expected one of {SPLITS}. Received: split={split!r}")
+    check_one_of("split", split, SPLITS)
 
 
 def split_words(texts, split):

@@ -6,6 +6,7 @@ import unicodedata
 import keras
 import numpy as np
 
+from keras_transfer.names import check_one_of
 from keras_transfer.text.base import import_tensorflow_text, single_part
 from keras_transfer.text.strings import characters_of_bytes, checked_utf8, split_around, utf8_widths
 from keras_transfer.text.tokenizers.bpe import BPETokenizer, merges_of
@@ -76,11 +77,7 @@ class ByteBPETokenizer(BPETokenizer):
         mask_token=None,
         eos_token=None,
     ):
-        if normalization not in (None, "NFC", "NFD", "NFKC", "NFKD"):
-            raise ValueError(
-                "Invalid value for argument `normalization`. Expected None, 'NFC', 'NFD', 'NFKC' or 'NFKD'. "
-                f"Received: normalization={normalization!r}"
-            )
+        check_one_of("normalization", normalization, (None, "NFC", "NFD", "NFKC", "NFKD"))
         self.add_prefix_space = bool(add_prefix_space)
         self.normalization = normalization
         self.added_tokens = list(added_tokens)

@@ -9,6 +9,7 @@ import re
 import keras
 import numpy as np
 
+from keras_transfer.names import check_one_of
 from keras_transfer.text.sentencepiece import BPE, SPACE, PieceType, SentencePieceModel
 from keras_transfer.text.strings import CUT, checked_utf8, make_table, split_around, split_at
 from keras_transfer.text.tokenizers.bpe import BPETokenizer, merges_of
@@ -74,10 +75,7 @@ class SentencePieceBPETokenizer(BPETokenizer):
         mask_token=None,
         eos_token=None,
     ):
-        if prefix not in _PREFIXES:
-            raise ValueError(
-                f"Invalid value for argument `prefix`. Expected one of {_PREFIXES}. Received: prefix={prefix!r}"
-            )
+        check_one_of("prefix", prefix, _PREFIXES)
         self.prefix = prefix
         self.byte_fallback = bool(byte_fallback)
         self.added_tokens = list(added_tokens)

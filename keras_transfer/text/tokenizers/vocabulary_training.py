@@ -3,6 +3,7 @@
 import io
 import json
 
+from keras_transfer.names import check_one_of
 from keras_transfer.text.base import to_list
 from keras_transfer.text.tokenizers.byte_bpe import ByteBPETokenizer, byte_characters
 from keras_transfer.text.tokenizers.unigram import UnigramTokenizer
@@ -42,10 +43,7 @@ def train_vocabulary(texts, kind, size, *, special_tokens=SPECIAL_TOKENS, lowerc
     ```
     """
     trainers = {"wordpiece": _train_word_piece, "byte_bpe": _train_byte_bpe, "unigram": _train_unigram}
-    if kind not in trainers:
-        raise ValueError(
-            f"Invalid value for argument `kind`. Expected one of {tuple(trainers)}. Received: kind={kind!r}"
-        )
+    check_one_of("kind", kind, tuple(trainers))
     if kind == "byte_bpe" and lowercase:
         raise ValueError(
             "Byte-level BPE keeps upper case. Use `lowercase=False`, or lowercase texts in training and in use. "

@@ -108,7 +108,7 @@ def test_it_is_one_layer_group_of_embeddings(pooling):
 test_a_mistake_is_one_clear_error = check_errors(
     (
         lambda: WordVectorEncoder(5, hidden_dim=2, pooling="first"),
-        "one of ('mean', 'max', 'sif') or None. Received: pooling='first'",
+        "one of (None, 'mean', 'max', 'sif'). Received: pooling='first'",
     ),
     (lambda: WordVectorEncoder(2, hidden_dim=5), "one word. Received: vocabulary_size=2"),
     (

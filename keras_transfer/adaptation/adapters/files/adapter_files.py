@@ -27,6 +27,7 @@ from keras_transfer.adaptation.adapters.files.settings import (
 )
 from keras_transfer.files import atomic_file, check_folder
 from keras_transfer.keras_internals import remember_trainable
+from keras_transfer.names import check_one_of
 
 FORMAT = "keras_transfer adapters 1"
 
@@ -70,10 +71,7 @@ def save_adapters(model, path, *, name=None, format="keras_transfer", overwrite=
         model.head_adapters.check()
     name = the_name(encoder, name)
     arrays = {key: _array(weight) for key, weight in adapter_weights(encoder, name).items()}
-    if format not in ("keras_transfer", "peft"):
-        raise ValueError(
-            f"Invalid value for argument `format`. Expected 'keras_transfer' or 'peft'. Received: format={format!r}"
-        )
+    check_one_of("format", format, ("keras_transfer", "peft"))
     check_folder(path, overwrite)
     if format == "peft":
         head = {} if model is encoder else {id(weight): value for weight, value in head_for(model, encoder, name)}
