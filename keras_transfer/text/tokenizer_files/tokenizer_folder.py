@@ -4,7 +4,8 @@ import json
 import pathlib
 
 from keras_transfer.text.base import CONFIG_FILE, Packing, added_tokens, check_class, read_optional, text_tokens
-from keras_transfer.text.tokenizer_files.families import FAMILIES, OF_CLASS, read_family_files, special_roles
+from keras_transfer.text.tokenizer_files.families import FAMILIES, OF_CLASS
+from keras_transfer.text.tokenizer_files.family_files import Family, special_roles
 from keras_transfer.text.tokenizer_files.post_processor import read_post_processor, write_post_processor
 from keras_transfer.text.tokenizers import (
     SPLIT_KEY,
@@ -18,10 +19,6 @@ from keras_transfer.text.tokenizers import (
 )
 
 FAST_FILE = "tokenizer.json"
-
-# The number of segments of the models that have any, if `config.json` has no `type_vocab_size`. A `tokenizer.json`
-# also describes segments for models without any, such as GPT-2, DistilBERT, ModernBERT and MPNet.
-_SEGMENTS = {"albert": 2, "bert": 2, "electra": 2, "xlnet": 3}
 
 
 def read_tokenizer_folder(folder, target=False):
@@ -45,25 +42,29 @@ def read_tokenizer_folder(folder, target=False):
     fast = read_optional(folder / FAST_FILE)
     check_class(folder, config, model_config, fast)
     added = added_tokens(folder, config, fast)
-    special, *layout, segments = FAMILIES.get(kind, ({}, [], [], [], None))
+    family = FAMILIES.get(kind, Family())
+    special, segments = family.special, family.segments
     special = {**special, **_tokens(read_optional(folder / "special_tokens_map.json")), **_tokens(config)}
     special = {**_tokens(fast.get("padding") or {}), **special}
-    has_segments = _has_segments(kind, config, model_config)
+    has_segments = _has_segments(kind, family, config, model_config)
     if fast:
         tokenizer = _fast_tokenizer(folder, config, fast, special, added)
         start, between, end, segments = read_post_processor(fast.get("post_processor"), has_segments)
-    elif kind in FAMILIES:
+    elif family.read is not None:
         special["language"] = config.get("src_lang") or "en_XX"
         if target:
             special["language"] = config.get("tgt_lang") or special["language"]
-        tokenizer = read_family_files(folder, kind, config, special, added, target)
-        start, between, end = ([special[role] for role in roles] for roles in layout)
+        tokenizer = family.read(folder, family, config, special, added, target)
+        start, between, end = (
+            [special[role] for role in roles] for roles in (family.start, family.between, family.end)
+        )
         if config.get("add_bos_token"):
             start = [special["bos_token"]]
     else:
         found = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else "no folder"
+        names = [name for name, family in FAMILIES.items() if family.read is not None]
         raise FileNotFoundError(
-            f"{folder} must contain tokenizer.json, or a config.json with a `model_type` of {sorted(FAMILIES)} and the "
+            f"{folder} must contain tokenizer.json, or a config.json with a `model_type` of {names} and the "
             f"older files of its tokenizer. Received: {found}, model_type={kind!r}"
         )
     segments = segments if has_segments else None
@@ -181,15 +182,18 @@ def _kind_of(config, model_config):
     """Returns the family of a folder's tokenizer, or the `model_type` of its model."""
     name = config.get("tokenizer_class") or model_config.get("tokenizer_class") or ""
     name = name.removesuffix("Fast").removesuffix("Tokenizer")
-    kinds = {kind.replace("-", ""): kind for kind in FAMILIES}
+    kinds = {kind.replace("-", ""): kind for kind, family in FAMILIES.items() if family.read is not None}
     return OF_CLASS.get(name) or model_config.get("model_type") or kinds.get(name.lower())
 
 
-def _has_segments(kind, config, model_config):
-    """Returns whether the model reads segments and the tokenizer gives them."""
+def _has_segments(kind, family, config, model_config):
+    """Returns whether the model reads segments and the tokenizer gives them.
+
+    A `tokenizer.json` also describes segments for models without any, such as GPT-2, DistilBERT, ModernBERT and MPNet.
+    """
     if "token_type_ids" not in config.get("model_input_names", ["token_type_ids"]):
         return False
     if not model_config and kind is None:
         return config.get("tokenizer_class") in (None, "PreTrainedTokenizerFast", "TokenizersBackend")
     segments = model_config.get("type_vocab_size")
-    return (_SEGMENTS.get(kind, 0) if segments is None else segments) > 1
+    return (family.num_segments if segments is None else segments) > 1
