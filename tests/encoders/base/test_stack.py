@@ -4,12 +4,12 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.encoders import GPT2Encoder, GPTEncoder, TransformerEncoder, encode
+from keras_transfer.encoders import AlbertEncoder, BertEncoder, GPT2Encoder, GPTEncoder, TransformerEncoder, encode
 from keras_transfer.encoders.base.encoder import constructor_settings
 from keras_transfer.encoders.base.stack import TransformerStack
 from keras_transfer.encoders.base.wiring import make_embeddings, make_pooler
 from keras_transfer.layers import GatedFeedForward, MultiHeadAttention, RotaryPositions, TransformerBlock
-from tests.helpers import encoder_inputs, run_encoder_test
+from tests.helpers import encoder_inputs, outputs_of, run_encoder_test
 
 SMALL = {"vocabulary_size": 12, "num_layers": 2, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16}
 IDS = [[5, 6, 7, 8, 9], [4, 3, 2, 1, 5]]
@@ -78,6 +78,19 @@ def test_the_upper_blocks_run_alone_on_the_hidden_states_below(start):
     np.testing.assert_allclose(outputs["sequence_output"], found.sequence, atol=1e-5)
     for state, expected in zip(states, found.hidden_states[start:], strict=True):
         np.testing.assert_allclose(state, expected, atol=1e-5)
+
+
+@pytest.mark.core
+def test_models_that_read_only_the_pooled_output_compute_one_token_in_the_last_block():
+    encoder = BertEncoder(**SMALL)
+    inputs = encoder_inputs(encoder, IDS, real=3)
+    alone = keras.Model(encoder.input, encoder.pooled_alone())
+    np.testing.assert_allclose(outputs_of(alone, inputs), outputs_of(encoder, inputs)["pooled_output"], atol=1e-6)
+    assert encoder.pooled_alone() is encoder.pooled_alone()
+    outputs, _ = encoder.run_blocks(encoder.hidden_states[1], encoder.input["padding_mask"], 1, first_only=True)
+    assert outputs["sequence_output"].shape == (None, 1, 8)
+    shared = AlbertEncoder(**SMALL, embedding_dim=8)  # The last block is the first one, too.
+    assert shared.pooled_alone() is shared.output["pooled_output"]
 
 
 def test_a_block_used_twice_is_one_layer_group():
