@@ -263,7 +263,7 @@ test_what_only_the_whole_task_can_do_is_an_error_of_its_part = check_errors(
     (lambda part, model: part[0].fit(cached.texts(model)), WHOLE),
     (lambda part: cache_features(*part, below="head"), "must be a whole task"),
     (lambda part, tmp_path: part[0].save(tmp_path / "part.keras"), "cannot be saved. Use the whole task"),
-    (lambda part: add_adapters(part[0], "lora:2"), "Add adapters to the whole task"),
+    (lambda part: add_adapters(part[0], "lora:2"), "cannot be given adapters. Use the whole task"),
     (lambda part, tmp_path: export(part[0], tmp_path / "served"), "cannot be exported. Use the whole task"),
 )
 

@@ -70,8 +70,11 @@ def test_every_layer_of_the_encoder_is_a_layer_of_the_task():
 
 
 def whole(model):
-    """A model of the same layers that is no task, so that its last block computes the outputs of all tokens."""
-    return keras.Model(model.input, model.output)
+    """A model of the same layers whose last block computes the outputs of all tokens."""
+    if model.pooling != "pooled":
+        return keras.Model(model.input, model.output)
+    head = keras.Model(model.encoder.pooled_alone(), model.output)
+    return keras.Model(model.input, head(model.encoder.output["pooled_output"]))
 
 
 # DeBERTa's pooler is a part of the head, and all layers of ALBERT are the same block.

@@ -120,7 +120,7 @@ test_mistakes_are_errors = check_errors(
     (lambda: _compiled().fit((["a"], ["b"]), ["c"]), "Sources must be one column of texts"),
     (lambda: model(start_token="nowhere"), "Received: start_token='nowhere'"),
     (lambda: TextClassifier(T5(20, **SIZES), num_classes=2), "Use its `encoder` for tasks that read one text"),
-    (lambda: CausalLM(T5(20, **SIZES)), "whose tokens see only earlier ones"),
+    (lambda: CausalLM(T5(20, **SIZES)), "must have tokens that see only earlier ones"),
     (lambda: add_adapters(model(), "lora"), "Received: model=Seq2SeqLM with encoder=T5"),
     (lambda: add_adapters(T5(20, **SIZES), "lora"), "Received: model=T5 with encoder=T5"),
     (lambda: model().generate("a", max_length=3), TypeError, "Pass `max_new_tokens=...`"),

@@ -250,8 +250,8 @@ def adapted_encoder(model):
     Raises:
         ValueError: If the model has no such encoder.
     """
-    if getattr(model, "part", None) is not None:
-        raise ValueError(f"Add adapters to the whole task, not to a part of it. Received: model={model.name!r}")
+    if isinstance(model, Task):
+        model.reader.require_whole("given adapters")
     encoder = model if isinstance(model, Encoder) else getattr(model, "encoder", None)
     if is_backbone(encoder):
         return BackboneEncoder(encoder)
