@@ -13,6 +13,7 @@ from keras_transfer.encoders.bidirectional.electra import ElectraEncoder
 from keras_transfer.encoders.bidirectional.modernbert import ModernBertEncoder
 from keras_transfer.encoders.bidirectional.mpnet import MPNetEncoder
 from keras_transfer.encoders.bidirectional.roberta import RobertaEncoder
+from keras_transfer.encoders.bidirectional.xlm import XlmEncoder
 from keras_transfer.encoders.recurrent.elmo import ElmoEncoder
 from keras_transfer.encoders.sequence_to_sequence.bart import Bart, BartEncoder, Marian, MBart, Pegasus
 from keras_transfer.encoders.sequence_to_sequence.encoder_decoder import EncoderDecoder
@@ -44,5 +45,6 @@ __all__ = [
     "TransformerEncoder",
     "WordVectorEncoder",
     "XLNetEncoder",
+    "XlmEncoder",
     "encode",
 ]

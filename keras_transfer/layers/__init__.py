@@ -4,6 +4,7 @@ from keras_transfer.layers.adapters.bottleneck import BottleneckAdapter
 from keras_transfer.layers.attention.bias import AttentionBias
 from keras_transfer.layers.attention.disentangled import DisentangledAttention, DistanceEmbedding
 from keras_transfer.layers.attention.multi_head import MultiHeadAttention
+from keras_transfer.layers.attention.patterns import attention_pattern
 from keras_transfer.layers.attention.relative_attention import RelativeAttention
 from keras_transfer.layers.attention.relative_positions import RelativePositionBias, RelativePositions
 from keras_transfer.layers.attention.rotary import RotaryPositions
@@ -55,4 +56,5 @@ __all__ = [
     "TakePositions",
     "TransformerBlock",
     "TwoStreams",
+    "attention_pattern",
 ]

@@ -141,6 +141,13 @@ def deberta_v2_convolution():
     return deberta_v2(conv_kernel_size=3, conv_act="gelu", legacy=False)  # the other head
 
 
+def xlm():
+    sizes = {"vocab_size": 20, "emb_dim": 8, "n_layers": 2, "n_heads": 2, "n_langs": 3, "max_position_embeddings": 12}
+    model = transformers.XLMWithLMHeadModel(transformers.XLMConfig(**sizes, attn_implementation="eager"))
+    languages = [[0, 0, 0, 0, 2, 2, 2], [1, 1, 1, 0, 0, 0, 0]]
+    return model, {"token_ids": IDS, "language_ids": languages, "padding_mask": MASK}
+
+
 ARCHITECTURES = {
     "albert": albert,
     "bert": bert,
@@ -154,12 +161,18 @@ ARCHITECTURES = {
     "mpnet": mpnet,
     "openai-gpt": gpt,
     "roberta": roberta,
+    "xlm": xlm,
     "xlnet": xlnet,
 }
 BUFFERS = ("position_ids", "attn.bias")
 NORM_SCALES = r"(norm|ln_\w)\.weight$"
 FINAL_NORMS = ("ln_f", "final_norm")
-THEIRS = {"token_ids": "input_ids", "segment_ids": "token_type_ids", "padding_mask": "attention_mask"}
+THEIRS = {
+    "token_ids": "input_ids",
+    "segment_ids": "token_type_ids",
+    "language_ids": "langs",
+    "padding_mask": "attention_mask",
+}
 
 
 def main(name):

@@ -2,7 +2,15 @@
 
 from keras_transfer.encoders.base.encoder import Encoder, constructor_settings, encode, select_inputs
 from keras_transfer.encoders.base.id_checks import check_ids
-from keras_transfer.encoders.base.running import StackLayers, embed, groups_of, run_blocks, step
+from keras_transfer.encoders.base.running import (
+    EMBEDDINGS,
+    StackLayers,
+    decodes_with_cache,
+    embed,
+    groups_of,
+    run_blocks,
+    step,
+)
 from keras_transfer.encoders.base.stack import TransformerStack
 from keras_transfer.encoders.base.wiring import (
     bert_layers,
@@ -12,12 +20,14 @@ from keras_transfer.encoders.base.wiring import (
 )
 
 __all__ = [
+    "EMBEDDINGS",
     "Encoder",
     "StackLayers",
     "TransformerStack",
     "bert_layers",
     "check_ids",
     "constructor_settings",
+    "decodes_with_cache",
     "embed",
     "encode",
     "gpt_layers",

@@ -195,7 +195,10 @@ class Encoder(keras.Model):
         return super().call(select_inputs(inputs, self.input), training=training, mask=mask)
 
     def layer_groups(self):
-        """Returns the encoder's layers or weights in order as a list of `(name, kind, layers)`."""
+        """Returns the encoder's layers or weights in order as a list of `(name, kind, layers)`.
+
+        A fourth element, `False`, is for layers that are not pretrained.
+        """
         raise NotImplementedError(f"{type(self).__name__} must implement `layer_groups()`.")
 
     def attach_adapters(self, name, kinds):

@@ -12,6 +12,7 @@ EMBEDDINGS = (
     "token_embedding",
     "position_embedding",
     "segment_embedding",
+    "language_embedding",
     "embeddings_norm",
     "embeddings_projection",
     "block_inputs",
@@ -22,9 +23,12 @@ class StackLayers:
     """The layers of a Transformer as attributes, which the functions of this file run.
 
     Args:
-        token_embedding, blocks, position_embedding, segment_embedding, embeddings_norm, embeddings_dropout,
-            embeddings_projection, block_inputs, final_norm, pooler, token_scale, output_dropout, dtype: See
-            `TransformerStack`.
+        token_embedding, blocks, position_embedding, segment_embedding, language_embedding, language, embeddings_norm,
+            embeddings_dropout, embeddings_projection, block_inputs, final_norm, pooler, token_scale, output_dropout,
+            dtype: See `TransformerStack`.
+        output_transform: Sequence of layers, applied after the final norm. Defaults to `()`.
+        is_decoder: Boolean. Whether a token sees only itself and earlier tokens in all blocks, also in those whose
+            attention is not causal, because an encoder has it too. Defaults to `False`.
         prefix: String. What the names of further layers begin with. Defaults to `""`.
     """
 
@@ -35,6 +39,8 @@ class StackLayers:
         *,
         position_embedding=None,
         segment_embedding=None,
+        language_embedding=None,
+        language=None,
         embeddings_norm=None,
         embeddings_dropout=0.0,
         embeddings_projection=None,
@@ -43,6 +49,8 @@ class StackLayers:
         pooler=None,
         token_scale=None,
         output_dropout=0.0,
+        output_transform=(),
+        is_decoder=False,
         dtype=None,
         prefix="",
     ):
@@ -52,17 +60,21 @@ class StackLayers:
         self.token_embedding = token_embedding
         self.position_embedding = position_embedding
         self.segment_embedding = segment_embedding
+        self.language_embedding = language_embedding
+        self.language = language
         self.embeddings_norm = embeddings_norm
         self.embeddings_projection = embeddings_projection
         self.block_inputs = block_inputs
         self.final_norm = final_norm
+        self.output_transform = tuple(output_transform)
         self.pooler = pooler
+        self.is_decoder = is_decoder
         self.token_scale = token_scale
         self.embeddings_dropout = dropout(embeddings_dropout, "embeddings_dropout")
         self.output_dropout = dropout(output_dropout, "output_dropout") if output_dropout else None
         self.blocks = list(blocks)
         self.attention_biases = {}
-        for kind in map(_mask_kind, self.blocks):
+        for kind in _mask_kinds(self):
             if kind not in self.attention_biases:
                 count = len(self.attention_biases)
                 name = f"{prefix}attention_bias" + (f"_{count}" if count else "")
@@ -75,16 +87,22 @@ def embed(layers, inputs, start=0):
     if layers.token_scale is not None:
         x = x * layers.token_scale
     if layers.position_embedding is not None:
-        x = x + layers.position_embedding(x, start=start)
+        own = {"positions": inputs["positions"]} if "positions" in inputs else {"start": start}
+        x = x + layers.position_embedding(x, **own)
     if layers.segment_embedding is not None:
         segment_ids = inputs["segment_ids"] if "segment_ids" in inputs else ops.zeros_like(inputs["token_ids"])
         x = x + layers.segment_embedding(segment_ids)
+    if layers.language_embedding is not None:
+        language_ids = inputs.get("language_ids")
+        if language_ids is None:
+            language_ids = ops.full_like(inputs["token_ids"], layers.language or 0)
+        x = x + layers.language_embedding(language_ids)
     for layer in (layers.embeddings_norm, layers.embeddings_dropout, layers.embeddings_projection):
         x = x if layer is None else layer(x)
     return x
 
 
-def run_blocks(layers, x, padding_mask, start=0, first_only=False, **context):
+def run_blocks(layers, x, padding_mask, start=0, first_only=False, attention_mask=None, **context):
     """Returns the outputs and hidden states of blocks and of the layers after them.
 
     Args:
@@ -93,15 +111,18 @@ def run_blocks(layers, x, padding_mask, start=0, first_only=False, **context):
         padding_mask: Tensor of shape `[batch, length]`.
         start: Integer. Number of blocks to leave out. Defaults to `0`.
         first_only: Boolean. Whether the last block computes its output of the first token alone. Defaults to `False`.
+        attention_mask: Tensor of shape `[batch, length, length]`, 1 where a token sees another. Defaults to `None`.
         **context: Tensors that every block receives, for cross-attention.
     """
-    blocks, arguments = layers.blocks[start:], _block_arguments(layers.block_inputs, layers.blocks, x)[start:]
-    biases = {kind: layers.attention_biases[kind](padding_mask) for kind in dict.fromkeys(map(_mask_kind, blocks))}
+    arguments = _block_arguments(layers.block_inputs, layers.blocks, x)[start:]
+    kinds = _mask_kinds(layers)[start:]
+    masks = {} if attention_mask is None else {"attention_mask": attention_mask}
+    biases = {kind: layers.attention_biases[kind](padding_mask, **masks) for kind in dict.fromkeys(kinds)}
     hidden_states = [x]
-    for index, (block, own) in enumerate(zip(blocks, arguments), 1):
-        if first_only and index == len(blocks):
+    for index, (block, kind, own) in enumerate(zip(layers.blocks[start:], kinds, arguments), 1):
+        if first_only and index == len(kinds):
             own = {**own, "first_only": True}
-        x = block(x, attention_bias=biases[_mask_kind(block)], **context, **own)
+        x = block(x, attention_bias=biases[kind], **context, **own)
         hidden_states.append(x)
     outputs = {"sequence_output": _finish(layers, x)}
     if layers.pooler is not None:
@@ -118,14 +139,14 @@ def step(layers, token_ids, cache, start, padding_mask=None, first=None, context
         context: What `EncoderDecoder.encode_context` returns, for cross-attention. Defaults to `None`.
     """
     num_keys = ops.shape(cache[0]["attention"][0])[2]
-    for layer in keras.tree.flatten(layers.block_inputs):
-        if layer is not None and "start" not in _parameters(layer):
-            raise ValueError(
-                f"Decoding with a cache is not possible, because the layer `{type(layer).__name__}` of the encoder "
-                "needs all tokens at once. Call the encoder with whole texts instead. "
-                f"Received: `step` with a cache of {len(cache)} blocks"
-            )
-    if padding_mask is None and not all(block.attention.causal for block in layers.blocks):
+    if unable := _layers_without_start(layers):
+        raise ValueError(
+            f"Decoding with a cache is not possible, because the layer `{type(unable[0]).__name__}` of the encoder "
+            "needs all tokens at once. Call the encoder with whole texts instead. "
+            f"Received: `step` with a cache of {len(cache)} blocks"
+        )
+    kinds = _mask_kinds(layers)
+    if padding_mask is None and not all(causal for causal, _ in kinds):
         raise ValueError(
             "`padding_mask` is required unless all blocks are causal, because the cache also contains positions "
             "without a token. Received: padding_mask=None"
@@ -137,17 +158,24 @@ def step(layers, token_ids, cache, start, padding_mask=None, first=None, context
         real = ops.arange(num_keys) >= first[:, None]
         padding_mask = real if padding_mask is None else ops.logical_and(real, ops.cast(padding_mask, "bool"))
     biases, updated = {}, []
-    for index, (block, block_cache, own) in enumerate(zip(layers.blocks, cache, arguments)):
-        kind = _mask_kind(block)
+    # It is not a part of the context, because TensorFlow's CPU kernels fuse a sum of scores and a tensor from outside of
+    # a loop, and then loops of exported models return empty tensors.
+    context_bias = None if context is None else mask_bias(context["padding_mask"])
+    for index, (block, kind, block_cache, own) in enumerate(zip(layers.blocks, kinds, cache, arguments)):
         if kind not in biases:
             biases[kind] = mask_bias(padding_mask, None, *kind, **sizes)
         if context is not None:
             block_cache = {**block_cache, "cross_attention": context["cache"][index]}
-            own = {**own, "context_bias": context["bias"]}
+            own = {**own, "context_bias": context_bias}
         x, block_cache = block(x, attention_bias=biases[kind], cache=block_cache, cache_index=start, **own)
         # The keys of the context stay out of the cache, which a loop carries along and a beam search reorders.
         updated.append({name: values for name, values in block_cache.items() if name != "cross_attention"})
     return _finish(layers, x), updated
+
+
+def decodes_with_cache(layers):
+    """Returns whether `step` can run a Transformer's blocks, none of whose inputs needs all tokens at once."""
+    return not _layers_without_start(layers)
 
 
 def groups_of(layers):
@@ -157,17 +185,19 @@ def groups_of(layers):
     blocks = list({id(block): block for block in layers.blocks}.values())
     groups = [("embeddings", "embeddings", embeddings), *((block.name, "block", [block]) for block in blocks)]
     groups += [] if layers.final_norm is None else [("final_norm", "other", [layers.final_norm])]
+    groups += [("output_transform", "other", list(layers.output_transform))] if layers.output_transform else []
     return groups + ([] if layers.pooler is None else [("pooler", "pooler", [layers.pooler])])
 
 
 def _finish(layers, x):
-    for layer in (layers.final_norm, layers.output_dropout):
+    for layer in (layers.final_norm, *layers.output_transform, layers.output_dropout):
         x = x if layer is None else layer(x)
     return x
 
 
-def _mask_kind(block):
-    return block.attention.causal, block.attention.window
+def _mask_kinds(layers):
+    """Returns whether each block is causal, and its window."""
+    return [(block.attention.causal or layers.is_decoder, block.attention.window) for block in layers.blocks]
 
 
 def _block_arguments(layers, blocks, x, **options):
@@ -180,6 +210,11 @@ def _block_arguments(layers, blocks, x, **options):
             own = {name: value for name, value in options.items() if name in known}
             results[id(layer)] = {} if layer is None else layer(x, **own)
     return [results[id(layer)] for layer in layers]
+
+
+def _layers_without_start(layers):
+    found = keras.tree.flatten(layers.block_inputs)
+    return [layer for layer in found if layer is not None and "start" not in _parameters(layer)]
 
 
 def _parameters(layer):

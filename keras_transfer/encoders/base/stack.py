@@ -6,6 +6,9 @@ from keras_transfer.encoders.base.encoder import Encoder
 from keras_transfer.encoders.base.running import StackLayers, embed, groups_of, run_blocks, step
 from keras_transfer.layers.attention import MultiHeadAttention
 from keras_transfer.layers.blocks import FeedForward, GatedFeedForward, TransformerBlock
+from keras_transfer.layers.embeddings import PositionEmbedding
+
+MASKS = ("padding_mask", "attention_mask")  # inputs that say which tokens see which
 
 
 class TransformerStack(Encoder):
@@ -20,6 +23,9 @@ class TransformerStack(Encoder):
         blocks: List of `TransformerBlock`s in order. One that occurs several times shares its weights (ALBERT).
         position_embedding: Layer. Its output is added to the token embeddings. Defaults to `None`.
         segment_embedding: Layer. Its output is added to the token embeddings. Defaults to `None`.
+        language_embedding: Layer from language ids, added to the token embeddings. Defaults to `None`.
+        language: Integer. The language of all tokens. Defaults to `None`, in which case `language_ids` is an input if
+            there is a `language_embedding`.
         embeddings_norm: Layer, applied to the sum of the embeddings. Defaults to `None`.
         embeddings_dropout: Float between 0 and 1. Dropout rate after the norm. Defaults to `0.0`.
         embeddings_projection: Layer, applied after the dropout. Defaults to `None`.
@@ -32,7 +38,13 @@ class TransformerStack(Encoder):
             `True`.
         token_scale: Float. Factor of the token embeddings. Defaults to `None`, for no factor.
         output_dropout: Float between 0 and 1. Dropout rate of the outputs. Defaults to `0.0`.
+        further_inputs: Tuple of strings, names of further inputs of any of these encoders: `"attention_mask"`
+            `[batch, length, length]`, 1 where a token sees another in addition to the other masks, see
+            `layers.attention_pattern`; and `"positions"` `[batch, length]`, in place of 0, 1, 2, ... Defaults to `()`.
         dtype, **kwargs: See `Encoder`.
+
+    Raises:
+        ValueError: If there is no such further input.
     """
 
     def __init__(
@@ -42,6 +54,8 @@ class TransformerStack(Encoder):
         blocks,
         position_embedding=None,
         segment_embedding=None,
+        language_embedding=None,
+        language=None,
         embeddings_norm=None,
         embeddings_dropout=0.0,
         embeddings_projection=None,
@@ -51,6 +65,7 @@ class TransformerStack(Encoder):
         segment_ids=True,
         token_scale=None,
         output_dropout=0.0,
+        further_inputs=(),
         dtype=None,
         **kwargs,
     ):
@@ -59,6 +74,8 @@ class TransformerStack(Encoder):
             blocks,
             position_embedding=position_embedding,
             segment_embedding=segment_embedding,
+            language_embedding=language_embedding,
+            language=language,
             embeddings_norm=embeddings_norm,
             embeddings_dropout=embeddings_dropout,
             embeddings_projection=embeddings_projection,
@@ -71,12 +88,17 @@ class TransformerStack(Encoder):
         )
         names = ["token_ids", "padding_mask"]
         names += ["segment_ids"] if segment_embedding is not None and segment_ids else []
-        inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
-        outputs, hidden_states = run_blocks(layers, embed(layers, inputs), inputs["padding_mask"])
+        names += ["language_ids"] if language_embedding is not None and language is None else []
+        names += _checked_inputs(further_inputs, position_embedding)
+        shapes = {"attention_mask": (None, None)}
+        inputs = {name: keras.Input(shapes.get(name, (None,)), dtype="int32", name=name) for name in names}
+        masks = {name: inputs[name] for name in MASKS if name in inputs}
+        outputs, hidden_states = run_blocks(layers, embed(layers, inputs), **masks)
         super().__init__(inputs, outputs, hidden_states, dtype=dtype, settings=settings, **kwargs)
         for name, layer in vars(layers).items():
             if name != "attention_biases":
                 setattr(self, name, layer)
+        self.further_inputs = tuple(further_inputs)
         # Keras does not track dicts whose keys are tuples.
         object.__setattr__(self, "attention_biases", layers.attention_biases)
         self._pooled_alone = None
@@ -89,6 +111,10 @@ class TransformerStack(Encoder):
     def layer_groups(self):
         return groups_of(self)
 
+    def get_config(self):
+        further = {"further_inputs": list(self.further_inputs)} if self.further_inputs else {}
+        return {**super().get_config(), **further}
+
     def pooled_alone(self):
         """Returns the symbolic `pooled_output` for models that read no other output of the encoder.
 
@@ -97,8 +123,9 @@ class TransformerStack(Encoder):
         if not self._can_skip():
             return self.output["pooled_output"]
         if self._pooled_alone is None:
-            state, mask, last = self.hidden_states[-2], self.input["padding_mask"], len(self.blocks) - 1
-            outputs, _ = run_blocks(self, state, mask, last, first_only=True)
+            masks = {name: self.input[name] for name in MASKS if name in self.input}
+            last = len(self.blocks) - 1
+            outputs, _ = run_blocks(self, self.hidden_states[-2], start=last, first_only=True, **masks)
             self._pooled_alone = outputs["pooled_output"]
         return self._pooled_alone
 
@@ -113,7 +140,7 @@ class TransformerStack(Encoder):
         ours = ours and type(last.feed_forward) in (FeedForward, GatedFeedForward)
         return ours and self.final_norm is None and self.blocks.count(last) == 1
 
-    def run_blocks(self, hidden, padding_mask, start=0, first_only=False):
+    def run_blocks(self, hidden, padding_mask, start=0, first_only=False, attention_mask=None):
         """Runs the blocks from one of them on, and the layers that follow the blocks.
 
         Args:
@@ -123,6 +150,7 @@ class TransformerStack(Encoder):
             start: Integer. Number of blocks to leave out. Defaults to `0`.
             first_only: Boolean. Whether the last block may leave out all tokens but the first, because only
                 `pooled_output` is read. Defaults to `False`.
+            attention_mask: Tensor of shape `[batch, length, length]`, the input of this name. Defaults to `None`.
 
         Returns:
             A tuple of the outputs of the encoder, and the list of the hidden states from `hidden` on.
@@ -135,7 +163,7 @@ class TransformerStack(Encoder):
         outputs, states = encoder.run_blocks(keras.random.normal((1, 3, 8)), np.ones((1, 3)), start=1)
         ```
         """
-        return run_blocks(self, hidden, padding_mask, start, first_only and self._can_skip())
+        return run_blocks(self, hidden, padding_mask, start, first_only and self._can_skip(), attention_mask)
 
     # === Decoding with a cache ===
 
@@ -184,3 +212,12 @@ class TransformerStack(Encoder):
         ```
         """
         return step(self, token_ids, cache, start, padding_mask, first)
+
+
+def _checked_inputs(names, position_embedding):
+    """Returns the names of further inputs as a list, or raises a `ValueError` if there is no such input."""
+    known = ["attention_mask"]
+    known += ["positions"] if isinstance(position_embedding, PositionEmbedding) else []
+    if isinstance(names, str) or not set(names) <= set(known):
+        raise ValueError(f"`further_inputs` must be a list of some of {known}. Received: further_inputs={names!r}")
+    return list(names)

@@ -124,7 +124,7 @@ def bert_layers(settings, dtype=None, num_segments=0, position_offset=0):
 
     Args:
         settings: Dict of the arguments of the encoder's constructor, from `constructor_settings`. `embedding_dim`, the
-            width of the embeddings, and `pooler` may be missing.
+            width of the embeddings, `pooler` and `causal` may be missing.
         dtype: Dtype or policy of the layers. Defaults to `None`, the global policy.
         num_segments: Integer. Rows of the segment table. Defaults to `0`, no table.
         position_offset: Integer. Unused first rows of the position table. Defaults to `0`.
@@ -141,7 +141,9 @@ def bert_layers(settings, dtype=None, num_segments=0, position_offset=0):
             position_offset,
             dtype,
         ),
-        "blocks": _blocks(settings, initializer, dtype, layer_norm_epsilon=epsilon),
+        "blocks": _blocks(
+            settings, initializer, dtype, layer_norm_epsilon=epsilon, causal=settings.get("causal", False)
+        ),
         "embeddings_norm": LayerNormalization(epsilon=epsilon, dtype=dtype, name="embeddings_norm"),
         "embeddings_dropout": settings["dropout"],
         "pooler": make_pooler(settings["hidden_dim"], initializer, dtype) if settings.get("pooler") else None,

@@ -8,6 +8,7 @@ from keras_transfer.encoders.bidirectional.electra import ElectraEncoder
 from keras_transfer.encoders.bidirectional.modernbert import ModernBertEncoder
 from keras_transfer.encoders.bidirectional.mpnet import MPNetEncoder
 from keras_transfer.encoders.bidirectional.roberta import RobertaEncoder
+from keras_transfer.encoders.bidirectional.xlm import XlmEncoder
 
 __all__ = [
     "AlbertEncoder",
@@ -18,4 +19,5 @@ __all__ = [
     "MPNetEncoder",
     "ModernBertEncoder",
     "RobertaEncoder",
+    "XlmEncoder",
 ]

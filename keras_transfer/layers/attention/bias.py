@@ -48,9 +48,11 @@ class AttentionBias(keras.layers.Layer):
 
     Call arguments:
         padding_mask: Tensor of shape `[batch, length]`. 1 for a real token, 0 for padding.
+        attention_mask: Tensor of shape `[batch, length, length]`, 1 where a token sees another. Defaults to `None`.
 
     Returns:
-        A float32 tensor of shape `[batch, 1, 1, length]`, or `[batch, 1, length, length]` with `causal` or `window`.
+        A float32 tensor of shape `[batch, 1, 1, length]`, or `[batch, 1, length, length]` with `causal`, `window` or an
+        attention mask.
 
     Example:
     ```python
@@ -65,13 +67,13 @@ class AttentionBias(keras.layers.Layer):
         self.causal = causal
         self.window = window
 
-    def call(self, padding_mask):
+    def call(self, padding_mask, attention_mask=None):
         length = ops.shape(padding_mask)[1]
-        return mask_bias(padding_mask, causal=self.causal, window=self.window, length=length, num_keys=length)
+        return mask_bias(padding_mask, attention_mask, self.causal, self.window, length=length, num_keys=length)
 
-    def compute_output_spec(self, padding_mask):
+    def compute_output_spec(self, padding_mask, attention_mask=None):
         batch, length = padding_mask.shape
-        rows = length if self.causal or self.window is not None else 1
+        rows = length if self.causal or self.window is not None or attention_mask is not None else 1
         return keras.KerasTensor((batch, 1, rows, length), "float32")
 
     def get_config(self):

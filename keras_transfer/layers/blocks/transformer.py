@@ -61,6 +61,7 @@ class TransformerBlock(keras.layers.Layer):
         context: Tensor of shape `[batch, context_length, context_dim]`, for cross-attention.
         context_mask: Tensor of shape `[batch, context_length]`. Padding mask of the context.
         context_bias: Tensor of shape `[batch, 1, 1, context_length]`, in place of `context_mask`.
+        with_context: Boolean. Whether to run cross-attention and its norm, if there is one. Defaults to `True`.
         padding_mask, attention_bias, cache_index: As in `MultiHeadAttention`.
         cache: Dict of the caches of `attention` and, if there is one, `cross_attention`, from `empty_cache`.
         first_only: Boolean. Whether to return the output of the first token alone, which attends to all tokens. Blocks
@@ -126,13 +127,12 @@ class TransformerBlock(keras.layers.Layer):
         return norm_class(epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name)
 
     def build(self, inputs_shape, context_shape=None):
-        self.attention.build(inputs_shape)
-        self.attention_norm.build(inputs_shape)
-        if self.cross_attention is not None:
-            self.cross_attention.build(inputs_shape, context_shape)
-            self.cross_attention_norm.build(inputs_shape)
-        self.feed_forward.build((None, inputs_shape[-1]))
-        self.feed_forward_norm.build(inputs_shape)
+        shapes = {"cross_attention": (inputs_shape, context_shape), "feed_forward": ((None, inputs_shape[-1]),)}
+        for part in PARTS:
+            for name, shape in ((part, shapes.get(part, (inputs_shape,))), (f"{part}_norm", (inputs_shape,))):
+                layer = getattr(self, name)
+                if layer is not None and not layer.built:  # An encoder and a decoder may share layers.
+                    layer.build(*shape)
 
     def call(
         self,
@@ -140,6 +140,7 @@ class TransformerBlock(keras.layers.Layer):
         context=None,
         context_mask=None,
         context_bias=None,
+        with_context=True,
         padding_mask=None,
         attention_bias=None,
         cache=None,
@@ -150,6 +151,7 @@ class TransformerBlock(keras.layers.Layer):
     ):
         own = {"padding_mask": padding_mask, "cache_index": cache_index, **kwargs}
         others = {"context": context, "padding_mask": context_mask, "attention_bias": context_bias}
+        others = others if with_context else None
         run = functools.partial(self.run, own, others)
         for layer in (self.beside, self.prompt):
             run = run if layer is None else layer.around(run)
@@ -159,7 +161,8 @@ class TransformerBlock(keras.layers.Layer):
         """Computes what `call` returns, without what runs around the block.
 
         Args:
-            own, others: Dicts of further arguments of attention and of cross-attention.
+            own, others: Dicts of further arguments of attention and of cross-attention. `others` is None if
+                cross-attention is left out.
             inputs, attention_bias, cache, first_only, training: The arguments of the call.
             beside: Tensor of shape `[batch, length, dim]`, added to the outputs of the feed-forward network. Defaults
                 to `None`.
@@ -192,7 +195,7 @@ class TransformerBlock(keras.layers.Layer):
             return ops.reshape(self.feed_forward(h), (batch, 1 if first_only else length, x.shape[-1]))
 
         x = self._sublayer("attention", inputs, attention, training, first_only=first_only)
-        if self.cross_attention is not None:
+        if self.cross_attention is not None and others is not None:
             x = self._sublayer("cross_attention", x, cross_attention, training)
         x = self._sublayer("feed_forward", x, feed_forward, training, beside)
         return (x, updated) if cache else x

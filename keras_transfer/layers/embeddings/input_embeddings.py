@@ -20,6 +20,8 @@ class PositionEmbedding(keras.layers.Layer):
         start: Integer, or integer tensor of shape `[]` or `[batch]`. Position of the first token when decoding with a
             cache. In a tensor of shape `[batch]` it may be negative: positions below 0 are padding on the left and use
             the first row of the table. Defaults to `0`.
+        positions: Integer tensor of shape `[batch, length]`. The position of each token, in place of `start`. Defaults
+            to `None`.
 
     Returns:
         A tensor of shape `[1 or batch, length, dim]`, to be added to the token embeddings.
@@ -47,7 +49,9 @@ class PositionEmbedding(keras.layers.Layer):
             initializer=self.initializer,
         )
 
-    def call(self, inputs, start=0):
+    def call(self, inputs, start=0, positions=None):
+        if positions is not None:
+            return ops.cast(ops.take(self.embeddings, positions + self.offset, axis=0), self.compute_dtype)
         if isinstance(start, int):
             self.check_length(inputs.shape[1], start)
         length, row = ops.shape(inputs)[1], start + self.offset
@@ -64,9 +68,10 @@ class PositionEmbedding(keras.layers.Layer):
         """Raises a `ValueError` if the table has no row for a position of sequences of `length` after `start`."""
         _check_length(length, start, self.max_sequence_length)
 
-    def compute_output_shape(self, input_shape):
-        self.check_length(input_shape[1])
-        return (1, *input_shape[1:])
+    def compute_output_spec(self, inputs, start=0, positions=None):
+        if positions is None:
+            self.check_length(inputs.shape[1])
+        return keras.KerasTensor((1 if positions is None else inputs.shape[0], *inputs.shape[1:]), self.compute_dtype)
 
     def get_config(self):
         return {

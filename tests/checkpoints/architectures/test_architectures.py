@@ -26,6 +26,7 @@ HEADS = {
     "mpnet": ("masked_lm",),
     "openai-gpt": ("causal_lm",),
     "roberta": ("masked_lm",),
+    "xlm": ("masked_lm",),
     "xlnet": ("permutation_lm",),
 }
 

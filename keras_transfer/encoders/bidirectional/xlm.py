@@ -1,0 +1,85 @@
+"""XLM: BERT with an embedding of the language of each token (Conneau and Lample 2019)."""
+
+import keras
+
+from keras_transfer.encoders.base import TransformerStack, bert_layers, constructor_settings
+from keras_transfer.layers.basic import TruncatedNormal
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class XlmEncoder(TransformerStack):
+    """XLM's encoder: token, position and language embeddings with a norm, and post-norm Transformer blocks.
+
+    Each token has a language, so that a row can contain a text and its translation. With
+    `further_inputs=["positions"]`, positions are an input and can restart at the translation. Texts of one language
+    need neither: `XlmEncoder.from_pretrained(folder, language=2)`.
+
+    Args:
+        vocabulary_size, num_layers, num_heads, hidden_dim: Integers. Sizes.
+        intermediate_dim: Integer. Width of the feed-forward networks. Defaults to `None`, four times `hidden_dim`, the
+            only width that checkpoints can have.
+        num_languages: Integer. Rows of the table of languages. `1` for no table. Defaults to `1`.
+        language: Integer. The language of all tokens, in place of the input `language_ids`. Defaults to `None`.
+        dropout: Float between 0 and 1. Dropout rate of the embeddings and the residuals. Defaults to `0.1`.
+        max_sequence_length: Integer. Number of positions. Defaults to `512`.
+        attention_dropout: Float between 0 and 1. Dropout rate of the attention weights. Defaults to `0.1`.
+        activation: String or callable. Activation of the feed-forward networks. Defaults to `"gelu"`.
+        causal: Boolean. Whether a token sees only itself and earlier tokens. Defaults to `False`.
+        train_positions: Boolean. Whether the position table trains. Defaults to `True`.
+        layer_norm_epsilon: Float. Defaults to `1e-12`.
+        initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
+        dtype, **kwargs: See `TransformerStack`.
+
+    Inputs: Dict of `token_ids`, `padding_mask` and, if there are languages, `language_ids`, each `[batch, length]`.
+
+    Outputs: Dict of `sequence_output` `[batch, length, hidden_dim]`.
+
+    Raises:
+        ValueError: If `language` is not one of the languages.
+
+    Example:
+    ```python
+    encoder = keras_transfer.encoders.XlmEncoder(50, num_layers=2, num_heads=2, hidden_dim=8, num_languages=2)
+    inputs = {"token_ids": np.array([[1, 7, 1, 9]]), "language_ids": np.array([[0, 0, 1, 1]])}
+    encoder({**inputs, "padding_mask": np.ones((1, 4), "int32")})["sequence_output"]
+    ```
+
+    Source: https://arxiv.org/abs/1901.07291
+    """
+
+    def __init__(
+        self,
+        vocabulary_size,
+        *,
+        num_layers,
+        num_heads,
+        hidden_dim,
+        intermediate_dim=None,
+        num_languages=1,
+        language=None,
+        dropout=0.1,
+        max_sequence_length=512,
+        attention_dropout=0.1,
+        activation="gelu",
+        causal=False,
+        train_positions=True,
+        layer_norm_epsilon=1e-12,
+        initializer_range=0.02,
+        dtype=None,
+        **kwargs,
+    ):
+        intermediate_dim = 4 * hidden_dim if intermediate_dim is None else intermediate_dim
+        settings = constructor_settings(locals())
+        if language is not None and not 0 <= language < num_languages:
+            raise ValueError(
+                f"`language` must be from 0 to {num_languages - 1}, one of the languages. Received: language={language}"
+            )
+        languages = None
+        if num_languages > 1:
+            initializer = TruncatedNormal(stddev=initializer_range)
+            languages = keras.layers.Embedding(
+                num_languages, hidden_dim, initializer, dtype=dtype, name="language_embedding"
+            )
+        layers = bert_layers(settings, dtype)
+        layers["position_embedding"].trainable = train_positions
+        super().__init__(settings, **layers, language_embedding=languages, language=language, **kwargs)
