@@ -49,6 +49,7 @@ RANK = {folder: rank for rank, folder in enumerate(folder for floor in FLOORS fo
 # Arrows back: (folder, folder that it imports) -> why.
 EXCEPTIONS = {
     ("encoders/base", "checkpoints/sources"): "`Encoder.from_pretrained` and `save_pretrained`, inside the functions",
+    ("encoders/sequence_to_sequence", "checkpoints/sources"): "`EncoderDecoder.from_encoders`, inside the function",
     ("text", "batches"): "users find batches of texts in `keras_transfer.text`, where they have always been",
 }
 CORE = {"layers", "losses", "encoders", "generation", "groups", "tasks", "adaptation", "training", "experiments"}

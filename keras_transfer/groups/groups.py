@@ -187,7 +187,7 @@ def _raw_groups(model):
     encoders = [part for part in parts if isinstance(part, list)]
     layers = [part for part in parts if not isinstance(part, list)]
     if encoders:
-        return [(*group, True) for encoder in encoders for group in encoder] + [("head", "head", layers, False)]
+        return [(*group, True)[:4] for encoder in encoders for group in encoder] + [("head", "head", layers, False)]
     groups = []
     for layer in layers:
         if layer.weights:
@@ -223,7 +223,7 @@ def _parts(model):
 
 
 def _encoder_groups(model):
-    """Returns `(name, kind, layers or weights)` for each group of an encoder, or None for other models."""
+    """Returns the groups of an encoder as `Encoder.layer_groups` does, or None for other models."""
     if hasattr(model, "layer_groups"):
         return model.layer_groups()
     return backbone_groups(model) if is_backbone(model) else None

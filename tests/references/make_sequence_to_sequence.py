@@ -73,6 +73,23 @@ MODELS = {
         },
     ),
 }
+BERT = {
+    "vocab_size": 60,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 24,
+    "max_position_embeddings": 40,
+}
+GPT2 = {"vocab_size": 64, "n_embd": 12, "n_layer": 2, "n_head": 3, "n_positions": 30, "n_inner": 20}
+ROBERTA = {**BERT, "type_vocab_size": 1, "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2}
+COMPOSED = {
+    "bert2bert": (("BertConfig", BERT), ("BertConfig", {**BERT, "num_hidden_layers": 1})),
+    "bert2gpt2": (("BertConfig", BERT), ("GPT2Config", GPT2)),
+    "bert_shared": (("BertConfig", BERT), ("BertConfig", BERT)),
+    "roberta_shared": (("RobertaConfig", ROBERTA), ("RobertaConfig", ROBERTA)),
+}
+OF_TOKENS = {"pad_token_id": 0, "decoder_start_token_id": 2, "eos_token_id": 3}
 GENERATED = {
     "greedy": {},
     "greedy_ngram": {"no_repeat_ngram_size": 3},
@@ -83,20 +100,32 @@ GENERATED = {
 NEW, SOURCES = 12, 12
 
 
+def create(name):
+    """Returns a model with the original's initial weights."""
+    if name in MODELS:
+        model_class, config_class, settings = MODELS[name]
+        config = getattr(transformers, config_class)(**settings, attn_implementation="eager")
+        return getattr(transformers, model_class)(config)
+    halves = [getattr(transformers, cls)(**settings, attn_implementation="eager") for cls, settings in COMPOSED[name]]
+    tying = {"tie_encoder_decoder": True} if "shared" in name else {}
+    config = transformers.EncoderDecoderConfig.from_encoder_decoder_configs(*halves, **OF_TOKENS, **tying)
+    return transformers.EncoderDecoderModel(config)
+
+
 def main(name):
-    model_class, config_class, settings = MODELS[name]
     torch.manual_seed(0)
     random = np.random.default_rng(0)
-    config = getattr(transformers, config_class)(**settings, attn_implementation="eager")
-    model = getattr(transformers, model_class)(config).eval()
+    model = create(name).eval()
     with torch.no_grad():
         for path, weight in model.named_parameters():
             if weight.ndim == 1:
                 weight.add_(0.3 * torch.randn(weight.shape))
             elif "embed_positions" not in path or "bart" in name:
-                weight.copy_(torch.randn(weight.shape) * (0.5 if "shared" in path else 0.3))
+                weight.copy_(torch.randn(weight.shape) * (0.5 if "shared" in path or "wte" in path else 0.3))
         if hasattr(model, "final_logits_bias"):
             model.final_logits_bias.copy_(torch.randn(model.final_logits_bias.shape))
+        if "shared" in name:
+            model.decoder.base_model.load_state_dict(model.encoder.state_dict(), strict=False)
     if name == "t5_gated":
         model.lm_head.weight = torch.nn.Parameter(torch.randn(60, 16))
     folder = FOLDER / name
@@ -133,11 +162,23 @@ def main(name):
 def run(model, inputs):
     with torch.no_grad():
         outputs = model(**inputs, output_hidden_states=True)
+        decoder = before_logits(model)(outputs.decoder_hidden_states[-1])
     return {
         "encoder": outputs.encoder_last_hidden_state.double().numpy(),
-        "decoder": outputs.decoder_hidden_states[-1].double().numpy(),
+        "decoder": decoder.double().numpy(),
         "logits": outputs.logits.double().numpy(),
     }
+
+
+def before_logits(model):
+    """Returns the layers of the head before the logits, which ours has in the decoder."""
+    decoder = getattr(model, "decoder", None)
+    if hasattr(decoder, "cls"):
+        return decoder.cls.predictions.transform
+    head = getattr(decoder, "lm_head", None)
+    if hasattr(head, "layer_norm"):
+        return lambda hidden: head.layer_norm(torch.nn.functional.gelu(head.dense(hidden)))
+    return lambda hidden: hidden
 
 
 def generate(model, row, options):
@@ -149,5 +190,5 @@ def generate(model, row, options):
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:] or MODELS:
+    for name in sys.argv[1:] or [*MODELS, *COMPOSED]:
         main(name)

@@ -9,6 +9,8 @@ import keras
 from keras_transfer.encoders.base import Encoder, TransformerStack, encode
 from keras_transfer.groups import depth_of, layer_groups
 
+_MASKS = ("padding_mask", "attention_mask")
+
 
 @dataclasses.dataclass
 class Cut:
@@ -119,7 +121,8 @@ def _at_block(task, encoder, groups, depth, read, head):
 
     def upper(inputs):
         options = {"start": number, "first_only": _reads_only_pooled(task, encoder)}
-        outputs, later = encoder.run_blocks(inputs[names[-1]], inputs["padding_mask"], **options)
+        masks = {name: inputs[name] for name in _MASKS if name in inputs}
+        outputs, later = encoder.run_blocks(inputs[names[-1]], **masks, **options)
         found = {**dict(zip(list(states)[number:], later)), **outputs, **inputs}
         return head({name: found[name] for name in {**read, **_inputs_above(task, encoder)}})
 
@@ -139,10 +142,10 @@ def _function(task, encoder, tensors):
 
 
 def _inputs_above(task, encoder):
-    """Returns the inputs of a task that are not embedded, by name: the padding mask, and those of its head."""
+    """Returns the inputs of a task that are not embedded, by name: masks, and those of its head."""
     own = encoder.input if isinstance(encoder.input, dict) else {tensor.name: tensor for tensor in encoder.inputs}
     inputs = {tensor.name: tensor for tensor in task.inputs}
-    return {name: tensor for name, tensor in inputs.items() if name == "padding_mask" or name not in own}
+    return {name: tensor for name, tensor in inputs.items() if name in _MASKS or name not in own}
 
 
 def _hidden_states(task, encoder):

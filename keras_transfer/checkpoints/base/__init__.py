@@ -4,11 +4,12 @@ from keras_transfer.checkpoints.base.architecture import (
     Architecture,
     architecture_for,
     architecture_of,
+    architecture_of_class,
     entries_of,
     is_for_keras_hub,
     register_architecture,
 )
-from keras_transfer.checkpoints.base.building import build
+from keras_transfer.checkpoints.base.building import CheckpointReport, build
 from keras_transfer.checkpoints.base.head_names import (
     AS_ENCODER,
     CLASSIFIER,
@@ -33,10 +34,11 @@ from keras_transfer.checkpoints.base.names import (
     shift_positions,
     with_defaults,
 )
-from keras_transfer.checkpoints.base.settings import OF_LABELS, get_setting
+from keras_transfer.checkpoints.base.settings import OF_LABELS, get_setting, other_settings
 from keras_transfer.checkpoints.base.tensors import (
     CheckpointError,
     Layout,
+    log,
     read_json,
     read_safetensors,
     reading,
@@ -59,11 +61,13 @@ __all__ = [
     "TOKENS",
     "Architecture",
     "CheckpointError",
+    "CheckpointReport",
     "Head",
     "Layout",
     "TaskHead",
     "architecture_for",
     "architecture_of",
+    "architecture_of_class",
     "build",
     "check_head",
     "classifier_dropout",
@@ -71,8 +75,10 @@ __all__ = [
     "find_head",
     "get_setting",
     "is_for_keras_hub",
+    "log",
     "masked_lm",
     "multiple_choice",
+    "other_settings",
     "read_json",
     "read_safetensors",
     "reading",

@@ -62,6 +62,8 @@ class Architecture:
         write: Function of `(config, encoder)` that returns the configuration; the inverse of `read`.
         extra_tensors: Function of an encoder that returns a dict of tensors that a checkpoint must have but the encoder
             does not have.
+        of_config, of_encoder: Functions of `(config, source)` and of an encoder that return the record with the tables,
+            if these depend on other records, as for an encoder-decoder of two encoders. Defaults to `None`.
     """
 
     model_type: str
@@ -84,6 +86,8 @@ class Architecture:
     read: Callable = lambda arguments, config: arguments
     write: Callable = lambda config, encoder: config
     extra_tensors: Callable = lambda encoder: {}
+    of_config: Callable | None = None
+    of_encoder: Callable | None = None
 
     def arguments(self, config, source):
         """Returns the encoder's arguments from a configuration, or raises one error that lists all problems."""
@@ -221,6 +225,7 @@ def architecture_of(config, source, default=None):
             f"{list(CONVERTED_BY_KERAS_HUB)}, which KerasHub converts. Received: {name!r}"
         )
     found = known[name]
+    found = found if found.of_config is None else found.of_config(config, source)
     return found.part if found.part is not None and classes == [found.part.model_class] else found
 
 
@@ -230,8 +235,17 @@ def architecture_for(encoder):
     Raises:
         CheckpointError: If there is none.
     """
+    found = architecture_of_class(type(encoder))
+    return found if found.of_encoder is None else found.of_encoder(encoder)
+
+
+def architecture_of_class(cls):
+    """Returns the architecture that writes encoders of exactly one class.
+
+    Raises:
+        CheckpointError: If there is none.
+    """
     known = {record.encoder_class: record for record in _all_records()}
-    cls = type(encoder)
     if cls in known:
         return known[cls]
     parents = [parent.__name__ for parent in cls.__mro__ if parent in known]

@@ -22,16 +22,19 @@ class CheckpointReport:
         loaded: Integer. The number of tensors that the encoder holds.
         unused: List of names of tensors that the encoder does not need, such as pretraining heads.
         remarks: List of sentences on other differences between the encoder and the file.
+        new: List of paths of weights that no checkpoint has, which must be trained. Empty for an encoder alone.
     """
 
     source: str
     loaded: int
     unused: list
     remarks: list
+    new: list = dataclasses.field(default_factory=list)
 
     def __str__(self):
         unused = f"; not used: {', '.join(self.unused)}" if self.unused else ""
-        return "; ".join([f"{self.source}: {self.loaded} tensors loaded{unused}", *self.remarks])
+        new = f"; new: {', '.join(self.new)}" if self.new else ""
+        return "; ".join([f"{self.source}: {self.loaded} tensors loaded{unused}{new}", *self.remarks])
 
 
 def build(architecture, config, read_tensors, source, cls, overrides, remarks=(), head=None):

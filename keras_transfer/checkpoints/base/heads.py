@@ -172,6 +172,10 @@ class FoundHead:
         """Sets the weights of a task's head."""
         fill(self.head.entries(task, self.model_type), self.readers, f"the head of {self.source}")
 
+    def load_layers(self, layers):
+        """Sets the weights of layers that are not those of a task, given as a dict by their names in the task."""
+        fill(entries_of(types.SimpleNamespace(**layers), self.head.tensors), self.readers, f"the head of {self.source}")
+
     def _label_names(self, count, given):
         """Returns the names of the labels in their order, or None if the checkpoint does not name them.
 

@@ -1,5 +1,6 @@
 """From the name of a source to its folder, and from the folder to the format that reads it."""
 
+from keras_transfer.checkpoints.sources.composing import compose
 from keras_transfer.checkpoints.sources.registry import (
     check_length,
     head_entries,
@@ -12,6 +13,7 @@ from keras_transfer.checkpoints.sources.registry import (
 
 __all__ = [
     "check_length",
+    "compose",
     "head_entries",
     "head_prefixes",
     "load",

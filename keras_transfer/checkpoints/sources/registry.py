@@ -95,6 +95,15 @@ class OpenedCheckpoint:
         """Returns the encoder; see `load`."""
         return self._format.load(self.folder, cls, overrides)[0]
 
+    def encoder_and_head(self, head, **overrides):
+        """Returns the encoder, and the `FoundHead` with a name, or None if the checkpoint has none that can be loaded.
+
+        Args:
+            head: String. `TaskHead.name` of a task.
+            **overrides: Arguments of the encoder that differ from the checkpoint's.
+        """
+        return self._format.load(self.folder, Encoder, overrides, head)
+
     def preprocessor(self, sequence_length=None, word_level=False, **overrides):
         """Returns the preprocessor; see `load_preprocessor`."""
         if sequence_length is not None:

@@ -158,8 +158,8 @@ def step(layers, token_ids, cache, start, padding_mask=None, first=None, context
         real = ops.arange(num_keys) >= first[:, None]
         padding_mask = real if padding_mask is None else ops.logical_and(real, ops.cast(padding_mask, "bool"))
     biases, updated = {}, []
-    # It is not a part of the context, because TensorFlow's CPU kernels fuse a sum of scores and a tensor from outside of
-    # a loop, and then loops of exported models return empty tensors.
+    # It is not a part of the context, because TensorFlow fuses a sum of scores and a tensor from outside of a loop, and
+    # then the loops of exported models return empty tensors.
     context_bias = None if context is None else mask_bias(context["padding_mask"])
     for index, (block, kind, block_cache, own) in enumerate(zip(layers.blocks, kinds, cache, arguments)):
         if kind not in biases:

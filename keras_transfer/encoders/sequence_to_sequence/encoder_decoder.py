@@ -1,9 +1,10 @@
 """The base class of encoder-decoders: one functional model over both, and decoding with a cache."""
 
 import keras
+from keras import ops
 
 from keras_transfer.encoders.base import Encoder, StackLayers, embed, groups_of, run_blocks, step
-from keras_transfer.layers.attention import AttentionBias, mask_bias
+from keras_transfer.layers.attention import AttentionBias
 
 
 class EncoderDecoder(Encoder):
@@ -17,6 +18,7 @@ class EncoderDecoder(Encoder):
         encoder: `TransformerStack`. The new model continues its graph.
         decoder: Dict of the arguments of `TransformerStack` that are the decoder's layers: `blocks` with
             `cross_attention`, and others. `token_embedding` defaults to that of the encoder.
+        context_projection: Layer from the outputs of the encoder to what cross-attention reads. Defaults to `None`.
         dtype, **kwargs: See `Encoder`.
 
     Inputs:
@@ -43,13 +45,17 @@ class EncoderDecoder(Encoder):
 
     output_scale = None  # Factor of the vectors that the token embeddings turn into logits.
     output_bias = False  # Whether each token has a bias.
+    initial_output_bias = None  # The initial values of these biases, if they are not 0.
+    starts_with_padding = True  # Whether the decoder begins with the padding token if no checkpoint says otherwise.
 
-    def __init__(self, settings, encoder, decoder, dtype=None, **kwargs):
+    def __init__(self, settings, encoder, decoder, context_projection=None, dtype=None, **kwargs):
         layers = StackLayers(**{"token_embedding": encoder.token_embedding, **decoder}, dtype=dtype, prefix="decoder_")
         names = ("token_ids", "padding_mask")
         inputs = {name: keras.Input((None,), dtype="int32", name=f"decoder_{name}") for name in names}
         bias = AttentionBias(dtype=dtype, name="context_bias")(encoder.input["padding_mask"])
-        context = {"context": encoder.output["sequence_output"], "context_bias": bias}
+        sequence = encoder.output["sequence_output"]
+        sequence = sequence if context_projection is None else context_projection(sequence)
+        context = {"context": sequence, "context_bias": bias}
         outputs, hidden_states = run_blocks(layers, embed(layers, inputs), inputs["padding_mask"], **context)
         super().__init__(
             {**encoder.input, **{f"decoder_{name}": tensor for name, tensor in inputs.items()}},
@@ -62,9 +68,51 @@ class EncoderDecoder(Encoder):
         # The model has the layers of both already.
         object.__setattr__(self, "encoder", encoder)
         object.__setattr__(self, "decoder", layers)
+        object.__setattr__(self, "context_projection", context_projection)
+        # Without a pooler, whose output no decoder reads.
+        object.__setattr__(self, "context_model", keras.Model(encoder.input, sequence, name="context"))
         self.decoder_hidden_states = hidden_states
         self.token_embedding = encoder.token_embedding
         self.blocks = [*encoder.blocks, *layers.blocks]
+
+    @classmethod
+    def from_encoders(cls, encoder, decoder=None, *, tied=False, name=None, **overrides):
+        """Builds an encoder-decoder from two pretrained encoders, whose cross-attention is new.
+
+        Known combinations (Rothe et al. 2020) are two of BERT or RoBERTa, one for each half; BERT and GPT-2; and one
+        encoder for both halves whose layers are shared (`tied=True`), which needs half of the memory.
+
+        The new weights are random and must be trained. They are logged, and `model.checkpoint_report.new` lists them.
+        `layer_groups` has them in groups of their own on top, so that `GradualUnfreezing` trains them first, and a
+        `LayerwiseOptimizer` with the highest rates; `freeze(model, "pretrained")` trains them alone. If a checkpoint of
+        the decoder contains the head of a masked language model, the head is loaded, too.
+
+        Args:
+            encoder: `TransformerStack`, whose weights the model shares, or a source as for `from_pretrained`.
+            decoder: `TransformerStack` or a source, of which the decoder is a copy. Defaults to `None`, the encoder.
+            tied: Boolean. Whether the decoder shares all layers with the encoder except for the new ones. Defaults to
+                `False`.
+            name: String. Name of the model. Defaults to `None`.
+            **overrides: Arguments of the encoders that differ from those of the sources, such as `dropout=0.0`.
+
+        Returns:
+            A `ComposedEncoderDecoder`, for `Seq2SeqLM`. If the tokenizers differ, pass a preprocessor for each half.
+
+        Raises:
+            CheckpointError: If a source cannot be read, or is no checkpoint of a `TransformerStack`.
+            ValueError: See `ComposedEncoderDecoder`.
+
+        Example:
+        ```python
+        model = keras_transfer.encoders.EncoderDecoder.from_encoders("minilm-l6", tied=True)
+        print(keras_transfer.adaptation.layer_groups(model)[-2:])
+        ```
+
+        Source: https://arxiv.org/abs/1907.12461; https://arxiv.org/abs/1611.02683
+        """
+        from keras_transfer.checkpoints.sources import compose  # It imports this file.
+
+        return compose(encoder, decoder, tied, name, overrides)
 
     def layer_groups(self):
         def named(prefix, groups):
@@ -79,21 +127,38 @@ class EncoderDecoder(Encoder):
         ]
         return lower + upper
 
+    def decode_alone(self, inputs):
+        """Returns what the decoder returns without cross-attention, as a language model of its own.
+
+        Args:
+            inputs: Dict of `decoder_token_ids` and `decoder_padding_mask`, each `[batch, decoder_length]`.
+
+        Returns:
+            A tensor of shape `[batch, decoder_length, dim]`.
+        """
+        given = {"token_ids": inputs["decoder_token_ids"]}
+        mask = inputs["decoder_padding_mask"]
+        outputs, _ = run_blocks(self.decoder, embed(self.decoder, given), mask, with_context=False)
+        return outputs["sequence_output"]
+
     # === Decoding with a cache ===
 
     def encode_context(self, inputs):
         """Returns what `step` needs of the texts that the encoder reads, computed once for all steps.
 
         Args:
-            inputs: Dict of the inputs of the encoder, each `[batch, length]`.
+            inputs: Dict of the inputs of the encoder, each `[batch, length]`. One that is missing, such as
+                `segment_ids`, is 0.
 
         Returns:
-            A dict of `cache`, the keys and values of each block's cross-attention, and `bias`, which masks padding.
+            A dict of `cache`, the keys and values of each block's cross-attention, and the `padding_mask`.
         """
-        context = self.encoder(inputs)["sequence_output"]
+        zeros = ops.zeros_like(inputs["token_ids"])
+        given = {name: ops.convert_to_tensor(inputs.get(name, zeros)) for name in self.encoder.input}
+        context = self.context_model(given)
         return {
             "cache": [block.cross_attention.context_cache(context) for block in self.decoder.blocks],
-            "bias": mask_bias(inputs["padding_mask"]),
+            "padding_mask": given["padding_mask"],
         }
 
     def empty_cache(self, batch_size, length):

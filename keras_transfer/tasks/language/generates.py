@@ -1,5 +1,6 @@
 """How a language model continues prompts: strings or ids in, strings or ids out."""
 
+import collections
 import dataclasses
 import inspect
 import json
@@ -48,7 +49,8 @@ class Generates:
         """Keeps the layer of the logits, and a dict for compiled loops."""
         # Keras has the layer already.
         object.__setattr__(self, "output_embeddings", output_embeddings)
-        object.__setattr__(self, "compiled_generators", {})
+        # Not a dict, because Keras would save the weights of an encoder at their places in the loops.
+        object.__setattr__(self, "compiled_generators", collections.UserDict())
 
     def generate(
         self,

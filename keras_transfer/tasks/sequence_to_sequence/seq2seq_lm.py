@@ -23,6 +23,7 @@ from keras_transfer.tasks.language import (
     scorer,
     text_pieces,
 )
+from keras_transfer.tasks.sequence_to_sequence.language_model_loss import LanguageModelLoss
 from keras_transfer.tasks.sequence_to_sequence.target_texts import SequenceReader, TargetTexts
 from keras_transfer.text.base import to_columns
 from keras_transfer.text.preprocessors import TokenPreprocessor
@@ -60,13 +61,17 @@ class Seq2SeqLM(Generates, Task):
         tied: Boolean. Whether the head is the token embeddings. Otherwise it has a table of its own, as in T5 1.1.
             Defaults to `True`.
         start_token: Integer or string. The token that the decoder begins with. Defaults to that of the checkpoint, or
-            else to the padding token.
+            else to the padding token. If the halves are two encoders, it is the first token that the preprocessor puts
+            before a text, such as `"[CLS]"`.
         sampler: `generation.Sampler` or its name. How `generate` and exported models choose tokens. Defaults to
             `"greedy"`.
         max_new_tokens: Integer. Number of tokens at which `generate` and exported models stop. Defaults to that of the
             checkpoint, or else to `64`.
         objective: `objectives.SpanCorruption`, `objectives.Denoising`, `objectives.PrefixLM` or another
             `objectives.SequenceObjective` that makes targets from texts. Defaults to `None`, which requires targets.
+        language_model_weight: Float. Weight of the losses of the decoder, without cross-attention, and of a causal
+            encoder as language models, which are added to the loss of the targets. It keeps what pretrained language
+            models know (Ramachandran et al. 2017, with `1.0`). Defaults to `0.0`, without these losses.
         name: String. Name of the model. Defaults to `None`.
 
     Inputs:
@@ -109,11 +114,12 @@ class Seq2SeqLM(Generates, Task):
         sampler="greedy",
         max_new_tokens=None,
         objective=None,
+        language_model_weight=0.0,
         name=None,
     ):
         # === Layers ===
         _check_encoder(encoder)
-        table, options = encoder.token_embedding, {"dtype": encoder.dtype_policy, "name": "logits"}
+        table, options = encoder.decoder.token_embedding, {"dtype": encoder.dtype_policy, "name": "logits"}
         if tied:
             logits = OutputEmbeddings(table, use_bias=encoder.output_bias, scale=encoder.output_scale, **options)
         elif encoder.output_scale is not None:
@@ -130,6 +136,8 @@ class Seq2SeqLM(Generates, Task):
         labels = TargetTexts(table.input_dim, objective)
         super().__init__(encoder, logits(encoder.output["decoder_sequence_output"]), reader, labels, name=name)
         self.prepare_generation(logits)
+        if encoder.initial_output_bias is not None:
+            logits.bias.assign(encoder.initial_output_bias)
 
         # === Config ===
         positions = getattr(encoder, "max_sequence_length", None)
@@ -138,12 +146,25 @@ class Seq2SeqLM(Generates, Task):
                 f"`max_new_tokens` must be at least 1{f' and below {positions}' if positions else ''}. "
                 f"Received: max_new_tokens={max_new_tokens}"
             )
+        if not language_model_weight >= 0:
+            raise ValueError(
+                f"`language_model_weight` must be at least 0. Received: language_model_weight={language_model_weight!r}"
+            )
         _note_start(encoder, start_id)
         self.prefix = prefix
         self.tied = tied
         self.start_token = start_id
         self.sampler = get_sampler(sampler)
         self.max_new_tokens = max_new_tokens
+        self.language_model_weight = language_model_weight
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """Returns the loss of the targets, plus those of the language models if `language_model_weight` is not 0."""
+        loss = super().compute_loss(x, y, y_pred, sample_weight, training)
+        if not self.language_model_weight:
+            return loss
+        losses = LanguageModelLoss(self.encoder, self.output_embeddings, dtype="float32")
+        return loss + self.language_model_weight * losses(x, y, sample_weight, training=training)
 
     # === Answers ===
 
@@ -325,20 +346,24 @@ class Seq2SeqLM(Generates, Task):
             "sampler": keras.saving.serialize_keras_object(self.sampler),
             "max_new_tokens": self.max_new_tokens,
             "objective": keras.saving.serialize_keras_object(self.objective),
+            "language_model_weight": self.language_model_weight,
         }
 
 
 def _start_id(encoder, preprocessor, token):
     """Returns the id of the token that the decoder begins with."""
     if token is not None:
-        found, count = named_token_id(preprocessor, token, "start_token"), encoder.token_embedding.input_dim
+        found, count = named_token_id(preprocessor, token, "start_token"), encoder.decoder.token_embedding.input_dim
         if not 0 <= found < count:
             raise ValueError(f"`start_token` must be an id from 0 to {count - 1}. Received: start_token={token}")
         return found
     found = generation_defaults(encoder).start_id
     if found is not None:
         return found
-    return preprocessor.pad_id if isinstance(preprocessor, TokenPreprocessor) else 0
+    if not isinstance(preprocessor, TokenPreprocessor):
+        return 0
+    first = [] if encoder.starts_with_padding else preprocessor.packing.start[:1]
+    return preprocessor.token_to_id(first[0]) if first else preprocessor.pad_id
 
 
 def _note_start(encoder, start_id):

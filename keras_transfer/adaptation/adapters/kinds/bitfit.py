@@ -23,7 +23,7 @@ class BitFit(AdapterKind):
 
     def attach(self, encoder, name):
         dense, found = (keras.layers.Dense, keras.layers.EinsumDense, *NORMS), {}
-        for group in (layer for *_, layers in encoder.layer_groups() for layer in layers):
+        for group in (layer for _, _, layers, *_ in encoder.layer_groups() for layer in layers):
             found |= {id(layer): layer for layer, _ in layers_within(group) if isinstance(layer, dense)}
         biases = [(layer, "beta" if isinstance(layer, NORMS) else "bias") for layer in found.values()]
         biases = [(layer, attribute) for layer, attribute in biases if getattr(layer, attribute, None) is not None]

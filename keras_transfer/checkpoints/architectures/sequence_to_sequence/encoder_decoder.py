@@ -1,0 +1,238 @@
+"""The checkpoints of two encoders as an encoder-decoder: Transformers' `EncoderDecoderModel` (Rothe et al. 2020)."""
+
+import types
+
+import keras
+
+from keras_transfer.checkpoints.base import (
+    Architecture,
+    CheckpointError,
+    Head,
+    architecture_for,
+    architecture_of,
+    architecture_of_class,
+    entries_of,
+    other_settings,
+    register_architecture,
+)
+from keras_transfer.encoders.sequence_to_sequence import ComposedEncoderDecoder
+
+_BERT = "encoder.layer.*.crossattention"
+_BERT_CROSS = {
+    "blocks.*.cross_attention.query": f"{_BERT}.self.query",
+    "blocks.*.cross_attention.key_value": [f"{_BERT}.self.key", f"{_BERT}.self.value"],
+    "blocks.*.cross_attention.output_dense": f"{_BERT}.output.dense",
+    "blocks.*.cross_attention_norm": f"{_BERT}.output.LayerNorm",
+}
+_GPT2_CROSS = {
+    **{
+        f"blocks.*.cross_attention.{ours}.{part}": f"h.*.crossattention.{theirs}.{suffix}"
+        for ours, theirs in (("query", "q_attn"), ("key_value", "c_attn"), ("output_dense", "c_proj"))
+        for part, suffix in (("kernel", "weight"), ("bias", "bias"))
+    },
+    "blocks.*.cross_attention_norm": "h.*.ln_cross_attn",
+}
+_CROSS = {"bert": _BERT_CROSS, "roberta": _BERT_CROSS, "gpt2": _GPT2_CROSS}  # by the `model_type` of the decoder
+_AS_DECODER = ("is_decoder", "add_cross_attention")
+# Transformers' encoders have a pooler. This key in the configuration says that ours has none.
+_NO_POOLER = "keras_transfer_no_pooler"
+
+
+def _put(names, prefix, half):
+    """Returns the names of tensors in a table with a prefix. Functions of a half become functions of the model."""
+    if isinstance(names, tuple):
+        layout = names[1]
+        layout = (lambda model: names[1](getattr(model, half))) if callable(layout) else layout
+        return _put(names[0], prefix, half), layout
+    if callable(names):
+        return lambda model: _put(names(getattr(model, half)), prefix, half)
+    return [f"{prefix}{name}" for name in names] if isinstance(names, list) else f"{prefix}{names}"
+
+
+def _table(record, half, prefix, left_out=()):
+    """Returns the table of tensors of the encoder or the decoder."""
+
+    def path(ours):
+        return tuple(map(path, ours)) if isinstance(ours, tuple) else f"{half}.{ours}"
+
+    return {path(ours): _put(names, prefix, half) for ours, names in record.tensors.items() if ours not in left_out}
+
+
+def _record(first, second, tied, num_layers):
+    """Returns the record of an encoder and a decoder, given their own.
+
+    Args:
+        first, second: `Architecture`.
+        tied: Boolean. Whether the halves share their layers.
+        num_layers: Integer. Number of blocks of the decoder.
+    """
+    if second.model_type not in _CROSS:
+        raise CheckpointError(
+            f"A checkpoint of an encoder-decoder must have a decoder of one of {sorted(_CROSS)}. Write the whole model "
+            f"with `model.save('model.keras')`. Received: {second.model_type!r}"
+        )
+    prefix = f"decoder.{second.prefix}"
+    decoder = _table(second, "decoder", prefix, second.optional)
+    cross = {f"decoder.{ours}": _put(names, prefix, "decoder") for ours, names in _CROSS[second.model_type].items()}
+    head, layers = second.heads.get("masked_lm"), {}
+    if head is None:
+        seq2seq = Head("decoder.lm_head.", ("Model",), tensors={})
+    else:
+        names = {ours: f"decoder.{theirs}" for ours, theirs in head.tensors.items()}
+        layers = {f"decoder.output_transform.{i}": names[name] for i, name in enumerate(("head_dense", "head_norm"))}
+        seq2seq = Head(names["logits.bias"], ("Model",), tensors={"logits.bias": names["logits.bias"]})
+    shared = _shared_names(second, num_layers) if tied else {}
+    of_heads = tuple(part for parts in second.head_prefixes.values() for part in parts)
+
+    def full(name):
+        name = f"decoder.{name}" if name.startswith(of_heads) else f"{prefix}{name}"
+        return shared.get(name, name)
+
+    def read(found, config):
+        halves = {name: _read_half(record, name, config) for name, record in (("encoder", first), ("decoder", second))}
+        own = types.SimpleNamespace(**halves["decoder"]["config"])
+        activation = None if head is None else head.arguments_for(own)["activation"]
+        if tied:
+            halves["decoder"] = None
+        return {**halves, "tied": tied, "output_activation": activation}
+
+    def write(config, model):
+        source = _described(model)
+        expected = None if head is None else head.arguments_for(source)["activation"]
+        if model.output_activation not in (None, expected):
+            raise CheckpointError(
+                f"The checkpoint of a {second.model_type!r} decoder must have `output_activation={expected!r}`. "
+                f"Received: {model.output_activation!r}"
+            )
+        own = _write_half(first, model.encoder)
+        if getattr(model.encoder, "pooler", None) is None and "pooler" in first.optional:
+            own[_NO_POOLER] = True
+        decoder = {**_write_half(second, source), **dict.fromkeys(_AS_DECODER, True)}
+        tying = {"tie_encoder_decoder": True} if tied else {}
+        return {**config, "encoder": own, "decoder": decoder, "is_encoder_decoder": True, **tying}
+
+    def extra(model):
+        tensors = {f"encoder.{name}": tensor for name, tensor in first.extra_tensors(model.encoder).items()}
+        tensors |= {f"{prefix}{name}": tensor for name, tensor in second.extra_tensors(_described(model)).items()}
+        # Transformers shares no layers, so the files have copies.
+        for entry in entries_of(model, decoder) if tied else ():
+            tensors |= entry.tensors()
+        return tensors
+
+    return Architecture(
+        model_type="encoder-decoder",
+        encoder_class=ComposedEncoderDecoder,
+        settings=(),
+        tensors={
+            **_table(first, "encoder", "encoder."),
+            **({} if tied else decoder),
+            **cross,
+            **layers,
+            "context_projection": "enc_to_dec_proj",
+        },
+        preprocessor_class=first.preprocessor_class,
+        model_class="EncoderDecoderModel",
+        heads={"seq2seq": seq2seq},
+        tied={
+            **{f"encoder.{copy}": f"encoder.{name}" for copy, name in first.tied.items()},
+            **shared,
+            **{f"decoder.{copy}": full(name) for copy, name in second.tied.items()},
+        },
+        ignored=(*first.ignored, *second.ignored, r"\.crossattention\.(masked_)?bias$"),
+        renamed={**first.renamed, **second.renamed},
+        fixed={"decoder.cross_attention_hidden_size": None},
+        read=read,
+        write=write,
+        extra_tensors=extra,
+    )
+
+
+def _shared_names(record, num_layers):
+    """Returns a dict from the names of the decoder's tensors to those of the encoder's that they are copies of."""
+    shared = {}
+    for names in record.tensors.values():
+        names = names[0] if isinstance(names, tuple) else names
+        for name in [names] if isinstance(names, str) else names:
+            for index in range(num_layers if "*" in name else 1):
+                for suffix in ("", ".weight", ".bias"):
+                    filled = f"{name.replace('*', str(index), 1)}{suffix}"
+                    shared[f"decoder.{record.prefix}{filled}"] = f"encoder.{filled}"
+    return shared
+
+
+def _read_half(record, half, config):
+    """Returns the encoder or the decoder as Keras serializes it."""
+    own = dict(config[half])
+    if half == "decoder" and (wrong := [key for key in _AS_DECODER if own.pop(key, False) is not True]):
+        raise CheckpointError(
+            f"The decoder of an encoder-decoder must have `{wrong[0]}`: true. "
+            f"Received: {wrong[0]}={config[half].get(wrong[0])!r}"
+        )
+    arguments = record.arguments(own, f"the {half}")
+    if "pooler" in record.optional and (half == "decoder" or _NO_POOLER in own):
+        arguments["pooler"] = False
+    cls = record.encoder_class
+    written = [*_AS_DECODER, *record.fixed, *(key for _, key, *_ in record.settings)]
+    kept = other_settings(own, dict.fromkeys(written, ""))
+    return {
+        "module": cls.__module__,
+        "class_name": cls.__name__,
+        "registered_name": keras.saving.get_registered_name(cls),
+        "config": {**arguments, "name": half, "checkpoint_settings": {"config.json": kept}},
+    }
+
+
+def _write_half(record, encoder):
+    """Returns the configuration of the encoder or the decoder, with the settings that it does not use."""
+    config = {"model_type": record.model_type, **record.configuration(encoder)}
+    kept = encoder.checkpoint_settings.get("config.json", {})
+    return config | {key: value for key, value in kept.items() if key not in config or config[key] is None}
+
+
+def _described(model):
+    """Returns an object with the settings of the encoder that the decoder is a copy of."""
+    if model.tied:
+        return model.encoder
+    config = model.decoder_config["config"]
+    settings = {"checkpoint_settings": {}, **config}
+    return types.SimpleNamespace(**settings, get_config=lambda: config)
+
+
+def _of_config(config, source):
+    """Returns the record of a configuration."""
+    halves = {half: config.get(half) for half in ("encoder", "decoder")}
+    if not all(isinstance(half, dict) for half in halves.values()):
+        raise CheckpointError(
+            f"The configuration of {source} must describe the `encoder` and the `decoder`. Received: {sorted(config)}"
+        )
+    first, second = (architecture_of(config, f"the {half} of {source}") for half, config in halves.items())
+    tied = config.get("tie_encoder_decoder") is True
+    if tied and first is not second:
+        raise CheckpointError(
+            f"Halves that share their layers must be of one architecture. Received: {first.model_type!r} and "
+            f"{second.model_type!r}"
+        )
+    key = next(key for argument, key, *_ in second.settings if argument == "num_layers")
+    return _record(first, second, tied, halves["decoder"].get(key, 0))
+
+
+def _of_encoder(model):
+    """Returns the record of an encoder-decoder."""
+    first = architecture_for(model.encoder)
+    if model.tied:
+        return _record(first, first, True, len(model.decoder.blocks))
+    name = model.decoder_config["registered_name"]
+    return _record(first, architecture_of_class(keras.saving.get_registered_object(name)), False, 0)
+
+
+ENCODER_DECODER = register_architecture(
+    Architecture(
+        model_type="encoder-decoder",
+        encoder_class=ComposedEncoderDecoder,
+        settings=(),
+        tensors={},
+        model_class="EncoderDecoderModel",
+        of_config=_of_config,
+        of_encoder=_of_encoder,
+    )
+)
