@@ -157,6 +157,13 @@ test_arguments_that_cannot_be_meant_are_errors = check_errors(
 )
 
 
+test_labels_outside_the_range_of_a_cosine_are_an_error = check_errors(
+    ([0.5, 1.01], "must be between -1 and 1. Received: 1.01 at position 1"),
+    ([-1.01, 0.5], "must be between -1 and 1. Received: -1.01 at position 0"),
+    call=lambda labels: CosineSimilarityLoss().check_labels(np.array(labels)),
+)
+
+
 test_vectors_of_another_shape_are_an_error = check_errors(
     ((MultipleNegativesRankingLoss(), (5, 6)), "takes rows of at least 2 texts ... outputs of shape (5, 6)"),
     ((MultipleNegativesRankingLoss(), (5, 1, 6)), "takes rows of at least 2 texts ... outputs of shape (5, 1, 6)"),

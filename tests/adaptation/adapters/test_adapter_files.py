@@ -4,12 +4,14 @@ import json
 import pathlib
 import shutil
 
+import keras
 import numpy as np
 import pytest
 from keras import ops
 
 from keras_transfer import adaptation as kt
 from keras_transfer.adaptation.adapters.base import adapter_weights, register_kind
+from keras_transfer.adaptation.adapters.files.settings import encoder_settings
 from keras_transfer.encoders import Encoder, RobertaEncoder, encode
 from keras_transfer.tasks import TextClassifier
 from tests.adaptation.adapters import adapter_models as models
@@ -167,6 +169,11 @@ def fill(encoder, name, arrays):
 
 def named(label_names, **options):
     return TextClassifier(models.encoder(), label_names=label_names, dropout=0.0, **options)
+
+
+def test_files_name_functions_in_settings_as_they_are_registered():
+    settings = encoder_settings(models.encoder(activation=keras.activations.relu))
+    assert settings["activation"] == encoder_settings(models.encoder(activation="relu"))["activation"]
 
 
 @pytest.mark.parametrize("setting", [{"num_heads": 4}, {"activation": "relu"}, {"dropout": 0.5}])

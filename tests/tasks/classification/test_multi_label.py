@@ -129,14 +129,19 @@ def test_what_needs_one_label_for_a_text_is_an_error(model):
 def test_calibration_keeps_the_labels_that_thresholds_predict(model):
     random = np.random.default_rng(0)
     texts, _ = examples(40)
-    labels = random.integers(0, 2, (40, 3))
     layer = model.get_layer("logits")
     layer.kernel.assign(layer.kernel * (6.0 / model.predict(texts, verbose=0).std()))
+    labels = ((model.predict(texts, verbose=0) > 0) ^ (random.random((40, 3)) < 0.25)).astype(int)
     model.thresholds = [0.3, 0.9, 1.0]
     before = model.predict_labels(texts)
     found = model.calibrate(texts, labels)
     assert found.temperature > 1.5 and model.thresholds[0] > 0.3 and model.thresholds[2] == 1.0
     assert model.predict_labels(texts) == before
+    logits = model.predict(texts, verbose=0).astype("float64")
+    at_best, *others = (
+        np.logaddexp(0, factor * logits * (1 - 2 * labels)).mean() for factor in (1, 0.9, 0.98, 1.02, 1.1)
+    )
+    assert at_best <= min(others) + 1e-9
 
 
 def test_nothing_is_changed_by_data_that_cannot_calibrate(model):
