@@ -1,0 +1,55 @@
+"""A small Transformer that learns to translate captions from English to German, beside the same model in Transformers.
+
+    pip install -e .[benchmarks,parity,generation]
+    python benchmarks/translation.py --data-dir MULTI30K --results translation.jsonl
+
+`MULTI30K` has the official raw files of Multi30k (`data/task1/raw`). The contenders begin with the same random weights
+of BART's architecture and train on the same batches in the same order; dropout is their own. BLEU is that of greedy
+translations of test_2016_flickr. Each run has its own process, adds a line to the results, and is not repeated.
+"""
+
+import itertools
+import statistics
+
+import runs
+from quality import figure, mean_and_error
+
+CONTENDERS = ("keras_transfer", "transformers")
+SIZES = {"epochs": 10, "pairs": 29_000, "hidden_dim": 256, "num_layers": 3, "vocabulary_size": 8000}
+
+
+def main(arguments=None):
+    parser = runs.parser(__doc__, ["multi30k"], CONTENDERS, "translation.jsonl")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    for name, value in SIZES.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=value)
+    args = parser.parse_args(arguments)
+    sizes = {name: getattr(args, name) for name in SIZES}
+    planned = [
+        {"contender": contender, "seed": seed, **sizes, **runs.setting(args)}
+        for number, seed in enumerate(args.seeds)
+        for contender in runs.in_turn(list(CONTENDERS), number)
+        if contender in args.contenders
+    ]
+    page = report(runs.take(planned, "translation_run.py", args, ("bleu", "training", "generation")))
+    print(page)
+    if args.table:
+        args.table.write_text(page, "utf-8")
+
+
+def report(lines):
+    """Returns a table with a row for each contender, and a sentence on the machine."""
+    text = runs.head("contender", "seeds", "BLEU", "loss", "training, CPU s", "generation, CPU s")
+    for contender, group in itertools.groupby(
+        sorted(lines, key=lambda line: line["contender"]), lambda line: line["contender"]
+    ):
+        group = list(group)
+        bleu = figure(*mean_and_error([line["bleu"] for line in group]))
+        times = [f"{statistics.mean(line[name][1] for line in group):.1f}" for name in ("training", "generation")]
+        loss = f"{statistics.mean(line['losses'][-1] for line in group):.3f}"
+        text += runs.row(contender, len(group), bleu, loss, *times)
+    return text + (f"\n{runs.quiet(lines)}\n" if lines else "")
+
+
+if __name__ == "__main__":
+    main()
