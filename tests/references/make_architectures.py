@@ -165,7 +165,7 @@ ARCHITECTURES = {
     "xlnet": xlnet,
 }
 BUFFERS = ("position_ids", "attn.bias")
-NORM_SCALES = r"(norm|ln_\w)\.weight$"
+NORM_SCALES = r"(norm|ln_\w|norm_emb|norm[12]\.\d)\.weight$"
 FINAL_NORMS = ("ln_f", "final_norm")
 THEIRS = {
     "token_ids": "input_ids",

@@ -1,12 +1,15 @@
 """One encoder is several language models, given the attention mask of each (UniLM)."""
 
+import keras
 import numpy as np
 import pytest
+from keras import ops
 from keras.ops import convert_to_numpy as to_numpy
 
+from keras_transfer.adaptation.features.cut import cut_below
 from keras_transfer.encoders import BertEncoder, TransformerEncoder
 from keras_transfer.layers import attention_pattern
-from keras_transfer.tasks import MaskedLM
+from keras_transfer.tasks import MaskedLM, TextClassifier
 from tests.errors import check_errors
 from tests.helpers import outputs_of, save_and_load
 
@@ -73,6 +76,22 @@ def test_a_masked_language_model_trains_with_all_patterns():
     inputs["attention_mask"] = to_numpy(attention_pattern(patterns, MASK, SEGMENTS))
     history = model.fit(inputs, np.array([[6, 9], [3, -1]]), epochs=2, verbose=0).history
     assert history["loss"][1] < history["loss"][0]
+
+
+def test_tasks_that_compute_one_token_in_the_last_block_or_cached_features_have_the_mask():
+    task = TextClassifier(BertEncoder(20, **SMALL, further_inputs=["attention_mask"]), num_classes=2)
+    inputs = {**INPUTS, "segment_ids": SEGMENTS}
+    inputs["attention_mask"] = to_numpy(attention_pattern("left_to_right", MASK))
+    pooled = outputs_of(task.encoder, inputs)["pooled_output"]
+    alone = keras.Model(task.encoder.input, task.encoder.pooled_alone())
+    np.testing.assert_allclose(outputs_of(alone, inputs), pooled, atol=1e-6)
+    cut = cut_below(task, "block_1")
+    tensors = {name: ops.convert_to_tensor(value) for name, value in inputs.items()}
+    states = {**tensors, **cut.lower(tensors)}
+    found = keras.Model(cut.inputs, cut.outputs)({name: states[name] for name in cut.inputs})
+    np.testing.assert_allclose(to_numpy(found), to_numpy(task(tensors)), atol=1e-6)
+    everything = {**inputs, "attention_mask": np.ones((2, 5, 5), "int32")}
+    assert np.abs(outputs_of(task.encoder, everything)["pooled_output"] - pooled).max() > 1e-4
 
 
 test_mistakes_are_errors = check_errors(

@@ -32,7 +32,7 @@ def test_languages_are_inputs_or_the_same_for_all_tokens():
     every = {**INPUTS, "language_ids": np.full_like(IDS, 2)}
     expected = outputs_of(encoder, every)["sequence_output"]
     np.testing.assert_allclose(outputs_of(alone, every)["sequence_output"], expected, atol=1e-6)
-    assert np.abs(outputs_of(encoder, INPUTS)["sequence_output"] - expected).max() > 0.01
+    assert np.abs(outputs_of(encoder, INPUTS)["sequence_output"] - expected).max() > 0.1
 
 
 @pytest.mark.core
