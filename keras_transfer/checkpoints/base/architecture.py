@@ -57,6 +57,8 @@ class Architecture:
             `{}`.
         assumed: Dict of those settings in `fixed` that a configuration must have, because the original assumes another
             value if they are missing. Defaults to `{}`.
+        synonyms: Dict from other names of settings, which the original reads in their place, to the names in
+            `settings`. A configuration that contains both must have the same value under them. Defaults to `{}`.
         read: Function of `(arguments, config)` that returns the arguments, if `settings` do not describe them
             completely.
         write: Function of `(config, encoder)` that returns the configuration; the inverse of `read`.
@@ -83,6 +85,7 @@ class Architecture:
     optional: tuple = ()
     fixed: dict = dataclasses.field(default_factory=dict)
     assumed: dict = dataclasses.field(default_factory=dict)
+    synonyms: dict = dataclasses.field(default_factory=dict)
     read: Callable = lambda arguments, config: arguments
     write: Callable = lambda config, encoder: config
     extra_tensors: Callable = lambda encoder: {}
@@ -95,6 +98,11 @@ class Architecture:
             f"`{key}` must be {wanted!r}. Received: {_received(config, key, self.assumed)}"
             for key, wanted in self.fixed.items()
             if get_setting(config, key, self.assumed.get(key, wanted)) != wanted
+        ]
+        problems += [
+            f"`{other}` must be equal to `{key}`. Received: {other}={config[other]!r} and {key}={config[key]!r}"
+            for other, key in self.synonyms.items()
+            if None not in (config.get(other), config.get(key)) and config[other] != config[key]
         ]
         found, more_problems = read_settings(self.settings, config)
         if problems := problems + more_problems:

@@ -6,6 +6,7 @@ from keras_transfer.tasks.language.in_context import InContext
 from keras_transfer.tasks.language.likelihood import Likelihood, scorer
 from keras_transfer.tasks.language.next_tokens import NextTokenReader, NextTokens
 from keras_transfer.tasks.language.token_lists import (
+    check_new_tokens,
     check_rows,
     is_texts,
     named_token_id,
@@ -22,6 +23,7 @@ __all__ = [
     "NextTokens",
     "causal_head",
     "check_causal",
+    "check_new_tokens",
     "check_rows",
     "checked_max_length",
     "is_texts",

@@ -25,6 +25,7 @@ from keras_transfer.generation import (
 from keras_transfer.names import GENERATION_HINTS, check_arguments
 from keras_transfer.tasks.base import Signature
 from keras_transfer.tasks.language.token_lists import (
+    check_new_tokens,
     check_rows,
     end_ids,
     is_texts,
@@ -150,6 +151,7 @@ class Generates:
         prompts = [prompts] if single else prompts
         raw = is_texts(prompts)
         rows = token_rows(self, prompts) if raw else prepared_rows(prompts)
+        check_new_tokens(min_new_tokens, max_new_tokens)
         check_rows(self, rows, "prompt")
         found = self.continue_rows(
             rows,
@@ -213,7 +215,7 @@ class Generates:
                 f"`on_token` requires a sampler that decides token by token. Received: {type(sampler).__name__}"
             )
         end = self._end_ids(end_token)
-        first = None if forced_first is None else named_token_id(self.preprocessor, forced_first, "forced_first")
+        first = None if forced_first is None else self._token_ids([forced_first], "forced_first")[0]
         given = {
             "repetition_penalty": None if repetition_penalty is None else float(repetition_penalty),
             "no_repeat_ngram": no_repeat_ngram,
@@ -318,7 +320,10 @@ class Generates:
 
     def _token_ids(self, tokens, argument):
         tokens = tokens if isinstance(tokens, (list, tuple)) else [tokens]
-        return tuple(named_token_id(self.preprocessor, token, argument) for token in tokens)
+        found, count = [named_token_id(self.preprocessor, token, argument) for token in tokens], self.output.shape[-1]
+        if wrong := [token for token in found if not 0 <= token < count]:
+            raise ValueError(f"`{argument}` must be an id from 0 to {count - 1}. Received: {argument}={wrong[0]}")
+        return tuple(found)
 
     def _bad_ids(self, words):
         """Returns bad words as a tuple of tuples of ids."""

@@ -1,5 +1,7 @@
 """Texts as lists of token ids without padding, for the methods of language models that need no batches."""
 
+import operator
+
 import numpy as np
 
 from keras_transfer.generation import generation_defaults
@@ -56,10 +58,15 @@ def named_token_id(preprocessor, token, argument):
         argument: String. Name of the argument, for the error.
 
     Raises:
-        ValueError: If a string is no token of the vocabulary.
+        ValueError: If a string is no token of the vocabulary, or if it is neither a string nor an integer.
     """
     if not isinstance(token, str):
-        return int(token)
+        try:
+            return operator.index(token)
+        except TypeError as error:
+            raise ValueError(
+                f"`{argument}` must be a token or its id, an integer. Received: {argument}={token!r:.100}"
+            ) from error
     found = None if preprocessor is None else preprocessor.token_to_id(token)
     if found is None:
         raise ValueError(f"`{argument}` must be a token of the vocabulary. Received: {argument}={token!r}")
@@ -102,6 +109,15 @@ def check_rows(task, rows, what):
             raise ValueError(f"Token ids must be from 0 to {count - 1}. Received: {row} at position {index}")
 
 
+def check_new_tokens(least, most):
+    """Raises a `ValueError` if `generate` is asked for more new tokens than it may write."""
+    if least is not None and most is not None and least > most:
+        raise ValueError(
+            "`min_new_tokens` must not be greater than `max_new_tokens`. "
+            f"Received: min_new_tokens={least!r} and max_new_tokens={most!r}"
+        )
+
+
 def text_pieces(task):
     """Returns what each token adds to a text, as a list of bytes; special tokens add nothing."""
     preprocessor = token_preprocessor(task)
@@ -126,5 +142,14 @@ def end_ids(task):
 
 
 def is_texts(x):
-    """Returns whether `x` is a list of texts, not of ids; an empty list is not."""
+    """Returns whether `x` is a list of texts, not of ids; an empty list is not.
+
+    Raises:
+        ValueError: If `x` has no length.
+    """
+    if not hasattr(x, "__len__"):
+        raise ValueError(
+            "Texts must be a string or a list of strings, or prepared ids: a list of lists of integers, or a dict of "
+            f"`token_ids` and `padding_mask`. Received: {x!r:.100}"
+        )
     return not isinstance(x, dict) and len(x) > 0 and getattr(x, "ndim", 1) == 1 and is_text(x)

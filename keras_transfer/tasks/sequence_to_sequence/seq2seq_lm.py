@@ -16,6 +16,7 @@ from keras_transfer.tasks.base import Signature, Task, of_part
 from keras_transfer.tasks.inputs import encode_texts
 from keras_transfer.tasks.language import (
     Generates,
+    check_new_tokens,
     check_rows,
     is_texts,
     named_token_id,
@@ -25,7 +26,6 @@ from keras_transfer.tasks.language import (
 )
 from keras_transfer.tasks.sequence_to_sequence.language_model_loss import LanguageModelLoss
 from keras_transfer.tasks.sequence_to_sequence.target_texts import SequenceReader, TargetTexts
-from keras_transfer.text.base import to_columns
 from keras_transfer.text.preprocessors import TokenPreprocessor
 from keras_transfer.text.strings import take_pieces, without_first_space
 
@@ -119,6 +119,8 @@ class Seq2SeqLM(Generates, Task):
     ):
         # === Layers ===
         _check_encoder(encoder)
+        if not isinstance(prefix, str):
+            raise ValueError(f"`prefix` must be a string. Received: prefix={prefix!r:.100}")
         table, options = encoder.decoder.token_embedding, {"dtype": encoder.dtype_policy, "name": "logits"}
         if tied:
             logits = OutputEmbeddings(table, use_bias=encoder.output_bias, scale=encoder.output_scale, **options)
@@ -226,6 +228,7 @@ class Seq2SeqLM(Generates, Task):
         raw = is_texts(sources)
         rows = self._source_rows(sources) if raw else prepared_rows(sources)
         check_rows(self, rows, "source")
+        check_new_tokens(min_new_tokens, max_new_tokens)
         starts = [np.array([self.reader.start_id], "int32")] * len(rows)
         found = self.continue_rows(
             starts,
@@ -254,7 +257,7 @@ class Seq2SeqLM(Generates, Task):
     def _source_rows(self, sources):
         """Returns the ids of sources as `fit` reads them, truncated in the same way."""
         self.reader.require()
-        inputs = self.reader.sources(to_columns(sources)) if len(sources) else {}
+        inputs = self.reader.sources(self.reader.columns(sources)) if len(sources) else {}
         return prepared_rows(inputs) if inputs else []
 
     def _new_tokens(self):

@@ -1,5 +1,7 @@
 """What a `Seq2SeqLM` reads and writes: source texts, and the target texts in the place of labels."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from keras_transfer.batches import Batches, preprocess_texts, real_lengths
@@ -47,6 +49,8 @@ class TargetTexts(NextTokens):
         return {"label_smoothing": lambda: SmoothedCrossentropy(0.1, reduction="mean_with_sample_weight")}
 
     def encode(self, labels):
+        if isinstance(labels, Mapping):
+            raise ValueError(f"Targets must be one column of texts. Received: a dict with the keys {list(labels)}")
         if is_text(labels):
             return to_columns(labels)
         values = to_array(labels)
@@ -89,11 +93,25 @@ class TargetTexts(NextTokens):
             return data
         if data.labels.dtype == object:
             raise ValueError("Prepared inputs need prepared targets, integers [batch, length]. Received: texts")
+        _check_prepared(data.inputs, data.labels)
         weights = data.sample_weight
         if "decoder_padding_mask" in data.inputs and (weights is None or weights.ndim == 1):
             mask = data.inputs["decoder_padding_mask"].astype("float32")
             data = data.replace(sample_weight=mask if weights is None else mask * weights[:, None])
         return data
+
+
+def _check_prepared(inputs, targets):
+    """Raises a `ValueError` if a row has only padding, or if the targets are not as long as what the decoder reads."""
+    for name, what in (("padding_mask", "source"), ("decoder_padding_mask", "target")):
+        if len(empty := np.flatnonzero(~np.asarray(inputs[name]).any(axis=1)) if name in inputs else ()):
+            raise ValueError(f"Each {what} must have at least one token. Received: only padding at position {empty[0]}")
+    length = inputs["decoder_token_ids"].shape[1]
+    if targets.shape[1] != length:
+        raise ValueError(
+            f"Targets must be as long as `decoder_token_ids`, which have {length} places. "
+            f"Received: targets of shape {targets.shape}"
+        )
 
 
 class SequenceReader(Reader):
@@ -152,6 +170,10 @@ class SequenceReader(Reader):
         check_batch_size(self.preprocessor, batch_size, count, False)
         self.check_tokenizer()
         inputs = self.sources(columns)
+        if len(empty := np.flatnonzero(real_lengths(inputs) == 0)):
+            raise ValueError(
+                f"Each source must have at least one token. Received: {columns[empty[0]]!r} at position {empty[0]}"
+            )
         ids, real = self._targets(y)
         options = {"batch_size": batch_size, "shuffle": shuffle, "prepare": self._item, "label_lengths": real}
         return Batches.of(inputs, ids, sample_weight, **options)

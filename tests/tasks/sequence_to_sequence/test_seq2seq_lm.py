@@ -10,7 +10,14 @@ from keras_transfer.datasets import load_demo_questions
 from keras_transfer.encoders import T5, Bart
 from keras_transfer.serving import export
 from keras_transfer.tasks import CausalLM, Seq2SeqLM, TextClassifier
-from keras_transfer.text import MarianTokenizer, Packing, TokenPreprocessor, UnigramTokenizer, train_vocabulary
+from keras_transfer.text import (
+    MarianTokenizer,
+    Packing,
+    TokenPreprocessor,
+    UnigramTokenizer,
+    WordPieceTokenizer,
+    train_vocabulary,
+)
 from tests.errors import check_errors
 from tests.helpers import save_and_load
 from tests.tasks.tiny import VOCABULARY, preprocessor
@@ -126,11 +133,31 @@ test_mistakes_are_errors = check_errors(
     (lambda: model().generate("a", max_length=3), TypeError, "Pass `max_new_tokens=...`"),
     (lambda: model().generate([[]]), "an empty source at position 0"),
     (lambda: model().generate([[99]]), "Token ids must be from 0 to"),
+    (lambda: model().generate(None), "Texts must be a string or a list of strings, or prepared ids"),
+    (lambda: model().generate((["a"], ["b"])), "Sources must be one column of texts"),
+    (lambda: model().generate("a", forced_first=99), "`forced_first` must be an id from 0 to 16"),
+    (lambda: model().generate("a", forced_last=[-1]), "`forced_last` must be an id from 0 to 16"),
+    (lambda: model().generate("a", min_new_tokens=5, max_new_tokens=4), "`min_new_tokens` must not be greater than"),
+    (lambda: model(Bart).generate("a", max_new_tokens=16), "must fit in 16 places"),
+    (lambda: model(prefix=None), "`prefix` must be a string. Received: prefix=None"),
+    (lambda: model(start_token=1.5), "`start_token` must be a token or its id, an integer"),
+    (lambda: _compiled().fit(["a"], {"target": ["b"]}), "Targets must be one column of texts. Received: a dict"),
+    (lambda: _without_special_tokens().fit(["a", ""], ["b", "c"]), "Each source must have at least one token"),
+    (lambda: _without_special_tokens().score("", "b"), "Received: '' at position 0"),
+    (lambda: _without_special_tokens().fit(["a", "b"], ["b", ""]), "Each target must have at least one token"),
+    (lambda: _without_special_tokens().generate(["a", ""]), "an empty source at position 1"),
 )
 
 
-def _compiled():
-    found = model()
+def _without_special_tokens():
+    packing = Packing(pad="[PAD]")
+    found = Seq2SeqLM(model().encoder, TokenPreprocessor(WordPieceTokenizer(VOCABULARY), packing, sequence_length=16))
+    found.compile()
+    return found
+
+
+def _compiled(*options):
+    found = model(*options)
     found.compile()
     return found
 
@@ -167,7 +194,22 @@ test_mistakes_in_prepared_data_are_errors = check_errors(
     (lambda: _compiled().fit(*_prepared(factor=-1), verbose=0), "must not be negative. Pass `sample_weight`"),
     (lambda: _compiled().fit(_prepared()[0], ["b", "c"], verbose=0), "Prepared inputs need prepared targets"),
     (lambda: model(start_token=999), "from 0 to 16. Received: start_token=999"),
+    (lambda: _fit(padding_mask=0), "Each source must have at least one token. Received: only padding at position 0"),
+    (lambda: _fit(decoder_padding_mask=0), "Each target must have at least one token. Received: only padding"),
+    (lambda: _fit(decoder_token_ids=99), "`decoder_token_ids` must be from 0 to 16"),
+    (lambda: _fit(decoder_token_ids=-1), "`decoder_token_ids` must be from 0 to 16"),
+    (lambda: _fit(decoder_token_ids=0.5), "`decoder_token_ids` must be integers"),
+    (lambda: _fit(length=2), "Targets must be as long as `decoder_token_ids`, which have 2 places"),
+    (lambda: _fit(length=20, cls=Bart), "Sequences must have at most 16 tokens, the size of the position table"),
 )
+
+
+def _fit(cls=T5, length=None, **values):
+    inputs, targets = _prepared()
+    inputs |= {name: np.full_like(inputs[name], value, type(value)) for name, value in values.items()}
+    if length is not None:
+        inputs |= {f"decoder_{name}": np.ones((2, length), int) for name in ("token_ids", "padding_mask")}
+    _compiled(cls).fit(inputs, targets, verbose=0)
 
 
 def _prepared(factor=1):

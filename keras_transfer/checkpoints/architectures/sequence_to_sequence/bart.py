@@ -1,5 +1,7 @@
 """The checkpoints of BART (Lewis et al. 2020), mBART, Pegasus and Marian."""
 
+import logging
+
 from keras_transfer.checkpoints.base import (
     ACTIVATIONS,
     Architecture,
@@ -10,6 +12,8 @@ from keras_transfer.checkpoints.base import (
 )
 from keras_transfer.encoders.sequence_to_sequence import Bart, Marian, MBart, Pegasus
 from keras_transfer.text.preprocessors import TokenPreprocessor
+
+log = logging.getLogger("keras_transfer")
 
 _SETTINGS = (
     ("vocabulary_size", "vocab_size", int),
@@ -89,10 +93,20 @@ def _record(model_type, encoder_class, model_class, head_class="ForConditionalGe
                 "normalize_embedding": layout["embeddings_norm"],
                 "static_position_embeddings": layout["positions"] == "sinusoidal",
             },
+            synonyms={"num_attention_heads": "encoder_attention_heads"},
             write=lambda config, encoder: {**config, "eos_token_id": None, "is_encoder_decoder": True},
-            **options,
+            **{"read": _read, **options},
         )
     )
+
+
+def _read(found, config):
+    dropped = {f"{half}_layerdrop": config.get(f"{half}_layerdrop") for half in ("encoder", "decoder")}
+    if dropped := {name: rate for name, rate in dropped.items() if rate}:
+        log.warning(
+            "LayerDrop is not supported: `fit` trains all blocks in each step. The configuration has %s", dropped
+        )
+    return found
 
 
 def _read_marian(found, config):
@@ -104,7 +118,7 @@ def _read_marian(found, config):
             "A Marian model must have one vocabulary for both languages, with shared embeddings. Received: "
             f"{sizes}, share_encoder_decoder_embeddings={config.get('share_encoder_decoder_embeddings', True)}"
         )
-    return found
+    return _read(found, config)
 
 
 BART = _record("bart", Bart, "BartModel")

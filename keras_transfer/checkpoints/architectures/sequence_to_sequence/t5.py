@@ -10,6 +10,12 @@ _FEED_FORWARD = {  # `feed_forward_proj`: whether the network is gated, and its 
     "gated-gelu": (True, "gelu_tanh"),
     "gated-silu": (True, "silu"),
 }
+_IN_TRANSFORMERS = {  # the same as `is_gated_act` and `dense_act_fn`
+    "relu": (False, "relu"),
+    "gelu": (False, "gelu"),
+    "gated-gelu": (True, "gelu_new"),
+    "gated-silu": (True, "silu"),
+}
 _SETTINGS = (
     ("vocabulary_size", "vocab_size", int),
     ("num_layers", "num_layers", int),
@@ -55,6 +61,12 @@ def _read_encoder(found, config):
     name = config.get("feed_forward_proj", "relu")
     if name not in _FEED_FORWARD:
         raise CheckpointError(f"`feed_forward_proj` must be one of {sorted(_FEED_FORWARD)}. Received: {name!r}")
+    for key, wanted in zip(("is_gated_act", "dense_act_fn"), _IN_TRANSFORMERS[name]):
+        if config.get(key, wanted) != wanted:  # Transformers derives them, but a value in the file counts.
+            raise CheckpointError(
+                f"`{key}` must be {wanted!r}, as in `feed_forward_proj`. "
+                f"Received: {key}={config[key]!r} and feed_forward_proj={name!r}"
+            )
     gated, activation = _FEED_FORWARD[name]
     return {**found, "gated": gated, "activation": activation}
 
@@ -100,6 +112,7 @@ T5_ENCODER = Architecture(
     heads={"decoder": "decoder.", "seq2seq": "lm_head."},
     tied=_TIED,
     fixed={"is_decoder": False},
+    synonyms={"num_attention_heads": "num_heads"},
     read=_read_encoder,
     write=_write_encoder,
 )
@@ -127,6 +140,7 @@ T5_RECORD = register_architecture(
         tied=_TIED,
         ignored=(r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",),
         fixed={"is_decoder": False},
+        synonyms={"num_attention_heads": "num_heads"},
         read=_read,
         write=_write,
     )
