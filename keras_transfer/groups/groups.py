@@ -68,9 +68,10 @@ def layer_groups(model, groups=None):
 
     The encoders of this library and `hub.HubLayer` define their own groups. The groups of a KerasHub backbone follow
     its `transformer_layers`. An encoder inside another model (a task, a functional or nested model) keeps its groups,
-    and everything else in that model is its head, which is not pretrained. In a model without an encoder, each layer
-    with weights is a group, in topological order, and the last one is the head. A weight that two groups use belongs to
-    the lower one. The adapters of a group are a group above it, such as `"block_0_adapters"`, which is not pretrained.
+    and everything else in that model is its head, which is not pretrained except in a `Seq2SeqLM`. In a model without
+    an encoder, each layer with weights is a group, in topological order, and the last one is the head. A weight that
+    two groups use belongs to the lower one. The adapters of a group are a group above it, such as `"block_0_adapters"`,
+    which is not pretrained.
 
     Args:
         model: Built `keras.Model` or `keras.layers.Layer`.
@@ -187,7 +188,8 @@ def _raw_groups(model):
     encoders = [part for part in parts if isinstance(part, list)]
     layers = [part for part in parts if not isinstance(part, list)]
     if encoders:
-        return [(*group, True)[:4] for encoder in encoders for group in encoder] + [("head", "head", layers, False)]
+        head = ("head", "head", layers, getattr(model, "head_is_pretrained", False))
+        return [*((*group, True)[:4] for encoder in encoders for group in encoder), head]
     groups = []
     for layer in layers:
         if layer.weights:

@@ -1,4 +1,4 @@
-"""Makes adapters/: random adapters over architectures/bert and architectures/gpt2, and what PEFT and torch compute.
+"""Makes adapters/: random adapters over architectures/bert and others, and what PEFT and torch compute with them.
 
     python tests/references/make_adapters.py
 
@@ -6,6 +6,7 @@ Needs torch, transformers, peft and safetensors. LoRA, DoRA, IA3 and prefixes ar
 AdapterFusion and PALs are written out here in torch, as the `adapters` library and the papers define them.
 """
 
+import functools
 import json
 import pathlib
 import shutil
@@ -34,12 +35,12 @@ def states(model, **options):
         return model(**INPUTS, **options).last_hidden_state.numpy()
 
 
-def randomize(model, marks):
+def randomize(model, marks, scale=0.3):
     torch.manual_seed(0)
     for name, parameter in model.named_parameters():
         if any(mark in name for mark in marks):
             with torch.no_grad():
-                parameter += torch.randn_like(parameter) * 0.3
+                parameter += torch.randn_like(parameter) * scale
 
 
 def lora(name, base_name, **options):
@@ -73,6 +74,39 @@ def lora_with_head(kind, head, auto, task_type, targets):
     with torch.no_grad():
         logits = model(input_ids=ids, attention_mask=(ids > 0).long()).logits
     np.savez(path / "outputs.npz", (logits[ids > 0] if logits.ndim == 3 else logits).numpy())
+
+
+def of_encoder_decoder(base_name, kind, config):
+    """Writes a folder as PEFT does over sequence_to_sequence/BASE, with logits in float64 and the error of float32."""
+    path, source = FOLDER / "peft_encoder_decoders" / f"{base_name}_{kind}", HERE / "sequence_to_sequence" / base_name
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(source, attn_implementation="eager")
+    model = peft.get_peft_model(model, config).eval()
+    randomize(model, ["lora_", "ia3_l"], scale=0.1 if kind == "ia3" else 0.3)  # IA3's vectors begin at 1
+    shutil.rmtree(path, ignore_errors=True)
+    model.save_pretrained(path)
+    (path / "README.md").unlink(missing_ok=True)
+    file = path / "adapter_config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "base_model_name_or_path": base_name}, indent=2) + "\n")
+    arrays = np.load(source / "outputs.npz")
+    names = {"token_ids": "input_ids", "padding_mask": "attention_mask"}
+    inputs = {
+        f"{half}{theirs}": torch.tensor(arrays[f"{half}{ours}"][:, :8]).long()
+        for half in ("", "decoder_")
+        for ours, theirs in names.items()
+    }
+    with torch.no_grad():
+        rounded = model(**inputs).logits
+        for module in model.double().modules():
+            if type(module).__name__ == "T5LayerNorm":  # It computes in float32 whatever its weights are.
+                module.forward = functools.partial(exact_norm, module)
+        exact = model(**inputs).logits
+    real = inputs["decoder_attention_mask"] == 1
+    np.savez(path / "outputs.npz", logits=exact[real].float().numpy(), error=(exact - rounded)[real].abs().max())
+
+
+def exact_norm(norm, states):
+    """Returns what a norm of T5 returns, without rounding to float32 in between."""
+    return norm.weight * states * torch.rsqrt(states.pow(2).mean(-1, keepdim=True) + norm.variance_epsilon)
 
 
 def ia3():
@@ -218,6 +252,11 @@ def main():
     for kind, names in {**targets, "modernbert": ["Wqkv", "Wi", "mlp.Wo"]}.items():
         lora_with_head(kind, "classifier", transformers.AutoModelForSequenceClassification, "SEQ_CLS", names)
         lora_with_head(kind, "tokens", transformers.AutoModelForTokenClassification, "TOKEN_CLS", names)
+    task = {"task_type": "SEQ_2_SEQ_LM"}
+    of_encoder_decoder("t5", "lora", peft.LoraConfig(r=2, lora_alpha=5, **task))
+    of_encoder_decoder("t5_gated", "ia3", peft.IA3Config(**task))
+    of_encoder_decoder("bart", "dora", peft.LoraConfig(r=2, lora_alpha=5, use_dora=True, **task))
+    of_encoder_decoder("bart", "ia3", peft.IA3Config(**task))
     ia3()
     prefix()
     both, silu, relu = ("attention", "feed_forward"), torch.nn.functional.silu, torch.relu

@@ -3,7 +3,8 @@
     python tests/references/make_sequence_to_sequence.py bart
 
 Needs torch and transformers. Without names it makes all. The vectors and logits are computed in float64, and `errors`
-are those of Transformers in float32. The generated ids are those of Transformers with its cache.
+are those of Transformers in float32. The generated ids are those of Transformers with its cache. `gradients.npz` has
+the gradients of all tensors in one step, for some of the models.
 """
 
 import copy
@@ -98,6 +99,7 @@ GENERATED = {
     "min_length": {"min_new_tokens": 8, "no_repeat_ngram_size": 3},
 }
 NEW, SOURCES = 12, 12
+WITH_GRADIENTS = ("t5", "t5_gated", "bart")
 
 
 def create(name):
@@ -181,6 +183,28 @@ def before_logits(model):
     return lambda hidden: hidden
 
 
+def gradients(name):
+    """Writes the gradients in float64 of the mean loss over real tokens. The targets are the inputs, one earlier."""
+    model = getattr(transformers, MODELS[name][0]).from_pretrained(FOLDER / name, attn_implementation="eager")
+    model, arrays = model.double().eval(), np.load(FOLDER / name / "outputs.npz")
+    tensors = dict(model.named_parameters())
+    if hasattr(model, "final_logits_bias"):
+        tensors["final_logits_bias"] = model.final_logits_bias.requires_grad_()
+    names = {"token_ids": "input_ids", "padding_mask": "attention_mask"}
+    inputs = {
+        f"{half}{theirs}": torch.tensor(arrays[f"{half}{ours}"]).long()
+        for half in ("", "decoder_")
+        for ours, theirs in names.items()
+    }
+    logits, real = model(**inputs).logits, inputs["decoder_attention_mask"] == 1
+    assert np.abs(logits.detach().numpy() - arrays["logits"])[real].max() < 1e-9
+    targets = torch.roll(inputs["decoder_input_ids"], -1, dims=1)
+    loss = torch.nn.functional.cross_entropy(logits[real], targets[real])
+    loss.backward()
+    found = {path: tensor.grad.numpy().astype("float32") for path, tensor in tensors.items() if tensor.grad is not None}
+    np.savez_compressed(FOLDER / name / "gradients.npz", loss=loss.item(), **found)
+
+
 def generate(model, row, options):
     with torch.no_grad():
         found = model.generate(torch.tensor([row]), max_new_tokens=NEW, do_sample=False, **{"num_beams": 1, **options})
@@ -192,3 +216,5 @@ def generate(model, row, options):
 if __name__ == "__main__":
     for name in sys.argv[1:] or [*MODELS, *COMPOSED]:
         main(name)
+        if name in WITH_GRADIENTS:
+            gradients(name)

@@ -6,6 +6,7 @@ from keras_transfer.adaptation.features.activations import Activations, store_ac
 from keras_transfer.adaptation.features.cut import cut_below
 from keras_transfer.batches import Batches
 from keras_transfer.distribute import replicas_of
+from keras_transfer.encoders.sequence_to_sequence import EncoderDecoder
 from keras_transfer.groups import depth_of, layer_groups
 from keras_transfer.tasks.base import Task
 from keras_transfer.tasks.inputs import Reader
@@ -51,10 +52,10 @@ def cache_features(
         cut, such as validation data, call the function again.
 
     Raises:
-        ValueError: If `model` is not a task; if weights below the cut are trainable, or none above it are; if the
-            data are not in memory, or change in each epoch; if the task cannot be cut there; if activations exceed
-            the range of float16; or if `folder` holds something else, such as the activations of another model, of
-            other data or in another dtype.
+        ValueError: If `model` is not a task, or has an encoder-decoder; if weights below the cut are trainable, or none
+            above it are; if the data are not in memory, or change in each epoch; if the task cannot be cut there; if
+            activations exceed the range of float16; or if `folder` holds something else, such as the activations of
+            another model, of other data or in another dtype.
         RuntimeError: If another process writes into `folder`.
         OSError: If there is not enough room for the files.
 
@@ -71,6 +72,11 @@ def cache_features(
     """
     if not isinstance(model, Task) or isinstance(model.reader, CachedReader):
         raise ValueError(f"`model` must be a whole task, such as a `TextClassifier`. Received: model={model!r}")
+    if isinstance(model.encoder, EncoderDecoder):
+        raise ValueError(
+            "Features of an encoder-decoder cannot be cached, because its decoder reads the target too. Call `freeze` "
+            f"and train the whole task. Received: a `{type(model).__name__}` over a `{type(model.encoder).__name__}`"
+        )
     if getattr(model, "windows", None) is not None:
         raise ValueError(f"Features of a task with `windows` cannot be cached. Received: windows={model.windows!r}")
     if dtype not in (None, "float32", "float16"):

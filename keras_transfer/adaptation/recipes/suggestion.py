@@ -55,7 +55,7 @@ def suggest(model, x, y=None, *, memory=None, minutes=None):
 
     Source: https://arxiv.org/abs/2002.06305, https://arxiv.org/abs/2202.10054
     """
-    if not isinstance(model, Task) or model.labels.optional:
+    if not isinstance(model, Task) or model.labels.optional or model.head_is_pretrained:
         raise ValueError(f"`model` must be a task with labels, such as a `TextClassifier`. Received: model={model!r}")
     if not hasattr(model.output, "shape"):
         raise ValueError(f"`model` must have one output. Received: outputs {list(model.output)}")

@@ -225,6 +225,7 @@ def save(encoder, folder, preprocessor=None, overwrite=False, task=None):
     See `Encoder.save_pretrained` and `Task.save_pretrained`.
     """
     architecture = architecture_for(encoder)
+    encoder.check_shared_blocks()
     if encoder.adapters:
         raise CheckpointError(
             "A checkpoint cannot contain adapters. Call `adaptation.merge_adapters` or `remove_adapters` first, or "

@@ -153,6 +153,7 @@ class Encoder(keras.Model):
         ValueError: If `pooling` is unknown.
     """
 
+    shares_blocks_with = staticmethod(lambda: None)  # In an `EncoderDecoder`, a function that returns the other model.
     POOLINGS = ("first", "last", "mean", "max", "weighted_mean", "mean_sqrt")
 
     def __init__(
@@ -213,6 +214,24 @@ class Encoder(keras.Model):
         self.adapters[name] = list(kinds)
         self.activate_adapters([name])
 
+    def share_blocks(self, other):
+        """Notes that another encoder consists of the same blocks.
+
+        Args:
+            other: Function without arguments that returns the other encoder, or `None` when it is no longer there.
+        """
+        object.__setattr__(self, "shares_blocks_with", other)  # Keras must not track what a function refers to.
+
+    def check_shared_blocks(self):
+        """Raises a `ValueError` if the blocks have adapters of another encoder, which also consists of them."""
+        other = self.shares_blocks_with()
+        if other is not None and other.adapters:
+            raise ValueError(
+                f"The blocks of this encoder have adapters that belong to a `{type(other).__name__}`. Save and adapt "
+                "that model, or call `remove_adapters` or `merge_adapters` with it first. "
+                f"Received: a {type(self).__name__} without the adapters {list(other.adapters)}"
+            )
+
     def activate_adapters(self, names):
         """Applies the adapters with these names, in this order, and no others."""
         for block in self.blocks if self.adapter_layout == 1 else ():
@@ -222,6 +241,7 @@ class Encoder(keras.Model):
             slot.activate(names)
 
     def get_config(self):
+        self.check_shared_blocks()
         adapters = {}
         if self.adapters:
             kinds = {

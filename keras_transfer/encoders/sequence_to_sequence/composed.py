@@ -84,6 +84,7 @@ class ComposedEncoderDecoder(EncoderDecoder):
         config = given if isinstance(given, dict) else keras.saving.serialize_keras_object(source)
         config = None if tied else config
         object.__setattr__(self, "decoder_config", config)  # Keras must not track the dict.
+        self.share_blocks(lambda: None)  # The config contains the encoder with its adapters.
         lengths = [getattr(half, "max_sequence_length", None) for half in (encoder, source)]
         self.max_sequence_length = min((length for length in lengths if length is not None), default=None)
         self.vocabulary_size = encoder.token_embedding.input_dim

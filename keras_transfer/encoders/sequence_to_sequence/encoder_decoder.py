@@ -1,5 +1,7 @@
 """The base class of encoder-decoders: one functional model over both, and decoding with a cache."""
 
+import weakref
+
 import keras
 from keras import ops
 
@@ -11,7 +13,7 @@ class EncoderDecoder(Encoder):
     """Base class of the models that read one text and write another (Sutskever et al. 2014; Vaswani et al. 2017).
 
     The decoder's blocks are causal, and their cross-attention reads what the encoder returns. `blocks` are the blocks
-    of both, so that freezing and layer groups reach both. Adapters are not supported yet.
+    of both, so that freezing, layer groups and adapters reach both.
 
     Args:
         settings: Dict of the arguments of the subclass's constructor in order. They become attributes and the config.
@@ -67,6 +69,8 @@ class EncoderDecoder(Encoder):
         )
         # The model has the layers of both already.
         object.__setattr__(self, "encoder", encoder)
+        encoder.share_blocks(weakref.ref(self))
+        self.share_blocks(lambda: encoder)
         object.__setattr__(self, "decoder", layers)
         object.__setattr__(self, "context_projection", context_projection)
         # Without a pooler, whose output no decoder reads.
@@ -126,6 +130,11 @@ class EncoderDecoder(Encoder):
             if (own := [layer for layer in layers if id(layer) not in known])
         ]
         return lower + upper
+
+    def activate_adapters(self, names):
+        super().activate_adapters(names)
+        # The encoder keeps this model alive only while its blocks have adapters of it.
+        self.encoder.share_blocks((lambda: self) if self.adapters else weakref.ref(self))
 
     def decode_alone(self, inputs):
         """Returns what the decoder returns without cross-attention, as a language model of its own.

@@ -114,7 +114,7 @@ class MultiHeadAttention(keras.layers.Layer):
         self.window = window
         self.dropout_rate = dropout
         self.cross_attention = cross_attention
-        self.prefix = None  # The opening for further keys and values: a layer of the three tensors below.
+        self.prefix = None  # The opening for further keys and values: a layer of the four tensors below.
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
@@ -168,7 +168,7 @@ class MultiHeadAttention(keras.layers.Layer):
             rows, query = (rows[0], 1), query[:, :, :1]
             bias, relative_positions = (x if x is None else x[..., :1, :] for x in (bias, relative_positions))
         if self.prefix is not None:
-            key, value, bias = self.prefix((key, value, bias))
+            key, value, bias, relative_positions = self.prefix((key, value, bias, relative_positions))
         if self.num_key_value_heads < self.num_heads:
             key, value = (ops.repeat(x, self.num_heads // self.num_key_value_heads, axis=1) for x in (key, value))
         outputs = self.attend(self.scores(query, key, relative_positions), value, bias, training)

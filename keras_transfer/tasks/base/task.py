@@ -85,6 +85,8 @@ class Task(Pretrained, StringInputs, NotCloned, keras.Model):
         head_adapters: The adapters that the head belongs to.
         further_heads: Tuple of layers of the head that are not part of the functional model.
         reads: Tuple of strings. Those outputs of the encoder that the head reads, if the encoder has them.
+        head_is_pretrained: Boolean. Whether the head was pretrained together with the encoder. It is then frozen with
+            adapters, and `"new"` does not select it.
     """
 
     preprocessor = of_part("reader", "preprocessor")
@@ -93,6 +95,7 @@ class Task(Pretrained, StringInputs, NotCloned, keras.Model):
     further_heads = ()
     reads = ("pooled_output", "sequence_output")
     fitted_on = of_part("reader", "fitted_on")
+    head_is_pretrained = False
     kept_error = None  # An error in a function that TensorFlow runs, which reports it without its type.
 
     def __new__(cls, *args, **kwargs):

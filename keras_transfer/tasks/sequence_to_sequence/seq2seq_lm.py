@@ -100,6 +100,7 @@ class Seq2SeqLM(Generates, Task):
     """
 
     checkpoint_head = TaskHead(name="seq2seq", check_encoder=_check_encoder)
+    head_is_pretrained = True
     max_length = None  # `Generates` counts new tokens only.
     objective = of_part("labels", "objective", "The objective, such as `objectives.SpanCorruption`, or `None`.")
 

@@ -61,7 +61,7 @@ def test_what_does_not_fit_is_an_error_that_changes_nothing(tmp_path):
         kt.save_adapters(model, file)
     with pytest.raises(ValueError, match="Received: format='zip'"):
         kt.save_adapters(model, tmp_path / "b", format="zip")
-    with pytest.raises(ValueError, match="Only `LoRA`"):
+    with pytest.raises(ValueError, match="Only a `LoRA` or an `IA3`"):
         kt.save_adapters(model, tmp_path / "b", format="peft")
 
 

@@ -8,7 +8,7 @@ from keras import ops
 from keras_transfer import adaptation as kt
 from keras_transfer.adaptation.adapters.base import adapted_encoder, get_adapters
 from keras_transfer.adaptation.adapters.kinds.compacter import Rule
-from keras_transfer.encoders import ModernBertEncoder, MPNetEncoder
+from keras_transfer.encoders import ModernBertEncoder
 from tests.adaptation.adapters import adapter_models as models
 from tests.adaptation.adapters.adapter_models import DIM, INNER, LAYERS, outputs, randomize, train, values
 from tests.adapters import run_adapter_test
@@ -211,7 +211,6 @@ test_other_mistakes_are_clear_errors = check_errors(
     (lambda two: kt.add_adapters(two, kt.Fusion(["default", "more"]), name="both"), "not the norms"),
     (lambda two: two.save_pretrained("nowhere"), "cannot contain adapters"),
     (lambda two: two.encoder.blocks[0].get_config(), "Save the task or the encoder"),
-    (lambda: kt.add_adapters(models.encoder(MPNetEncoder), "prefix"), "relative position biases"),
     (lambda: kt.add_adapters(models.encoder(ModernBertEncoder), "bitfit"), "with biases"),
     (lambda: kt.Fusion(["default"]), "at least two names"),
     (lambda: kt.add_adapters(keras.Sequential([keras.Input((2,)), keras.layers.Dense(2)]), "lora"), "Transformer"),

@@ -3,6 +3,7 @@
 import json
 import pathlib
 
+import keras
 import numpy as np
 import pytest
 from keras.ops import convert_to_numpy as to_numpy
@@ -14,7 +15,7 @@ from keras_transfer.encoders import T5, Encoder, T5Encoder, TransformerEncoder
 from keras_transfer.generation import BeamSearch
 from keras_transfer.tasks import Seq2SeqLM
 from tests.errors import check_errors
-from tests.helpers import save_and_load
+from tests.helpers import EAGER, save_and_load
 
 FOLDER = pathlib.Path(__file__).parents[2] / "references" / "sequence_to_sequence"
 CLASSES = {
@@ -38,6 +39,7 @@ GENERATED = {
     "beam_early": {"sampler": BeamSearch(3, length_penalty=0.6, early_stopping=True), "no_repeat_ngram": 2},
     "min_length": {"min_new_tokens": 8, "no_repeat_ngram": 3},
 }
+RATE = 1024.0  # of a step whose gradients are compared, so that the change is not small beside the weights
 SMALL = {"num_layers": 2, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16}
 IDS = {
     "token_ids": np.array([[5, 6, 7, 1], [8, 1, 0, 0]]),
@@ -82,6 +84,27 @@ def test_continuations_are_those_of_the_original(loaded, eagerly):
         # One batch, so that each case is compiled for one length of sources.
         ours = model.generate(found["sources"], max_new_tokens=12, batch_size=len(found["sources"]), **options)
         assert ours == found["generated"][case], case
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("name", ["t5", "t5_gated", "bart"])
+def test_all_gradients_of_a_step_are_those_of_the_original(name, tmp_path):
+    expected, arrays = (dict(np.load(FOLDER / name / f"{file}.npz")) for file in ("gradients", "outputs"))
+    model = Seq2SeqLM.from_pretrained(FOLDER / name, preprocessor=None, encoder={"dropout": 0.0})
+    model.compile(keras.optimizers.SGD(RATE), metrics=[], run_eagerly=EAGER)
+    inputs = {key: arrays[key] for key in model.input}
+    targets, mask = np.roll(inputs["decoder_token_ids"], -1, axis=1), inputs["decoder_padding_mask"]
+    loss = model.train_on_batch(inputs, targets, sample_weight=mask.astype("float32"))
+    np.testing.assert_allclose(loss, expected.pop("loss"), rtol=1e-5)
+    model.save_pretrained(tmp_path / "after")
+    before, after = (load_file(folder / "model.safetensors") for folder in (FOLDER / name, tmp_path / "after"))
+    assert expected.keys() == after.keys()
+    largest = max(np.abs(gradient).max() for gradient in expected.values())
+    for path, gradient in expected.items():
+        # Biases of keys have no effect: attention ignores a shift of all keys.
+        bound = max(1e-4 * np.abs(gradient).max(), 1e-6 * largest)
+        difference = np.abs((before[path].astype("float64") - after[path]) / RATE - gradient).max()
+        assert difference <= bound, (path, difference, bound)
 
 
 def test_saved_files_are_bit_identical(loaded, tmp_path):

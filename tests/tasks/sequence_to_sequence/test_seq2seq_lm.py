@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from keras.ops import convert_to_numpy as to_numpy
 
-from keras_transfer.adaptation import FusedAdamW, add_adapters
+from keras_transfer.adaptation import FusedAdamW
 from keras_transfer.datasets import load_demo_questions
 from keras_transfer.encoders import T5, Bart
 from keras_transfer.serving import export
@@ -128,8 +128,6 @@ test_mistakes_are_errors = check_errors(
     (lambda: model(start_token="nowhere"), "Received: start_token='nowhere'"),
     (lambda: TextClassifier(T5(20, **SIZES), num_classes=2), "Use its `encoder` for tasks that read one text"),
     (lambda: CausalLM(T5(20, **SIZES)), "must have tokens that see only earlier ones"),
-    (lambda: add_adapters(model(), "lora"), "Received: model=Seq2SeqLM with encoder=T5"),
-    (lambda: add_adapters(T5(20, **SIZES), "lora"), "Received: model=T5 with encoder=T5"),
     (lambda: model().generate("a", max_length=3), TypeError, "Pass `max_new_tokens=...`"),
     (lambda: model().generate([[]]), "an empty source at position 0"),
     (lambda: model().generate([[99]]), "Token ids must be from 0 to"),

@@ -22,6 +22,7 @@ from keras_transfer.adaptation.adapters.base.kind import (
     strings,
 )
 from keras_transfer.adaptation.adapters.base.places import (
+    block_names,
     blocks_of,
     choose_targets,
     copy_weights,
@@ -38,6 +39,7 @@ __all__ = [
     "adapted_encoder",
     "adapter_weights",
     "add_adapters",
+    "block_names",
     "blocks_of",
     "boolean",
     "check_names",

@@ -11,13 +11,14 @@ from keras_transfer.adaptation.adapters.base.kind import KINDS, AdapterKind
 from keras_transfer.adaptation.adapters.base.places import take
 from keras_transfer.encoders.base import Encoder, TransformerStack
 from keras_transfer.encoders.keras_hub import BackboneEncoder, is_backbone
+from keras_transfer.encoders.sequence_to_sequence import ComposedEncoderDecoder, EncoderDecoder
 from keras_transfer.groups import layer_groups
 from keras_transfer.keras_internals import set_trainable, trainer
 from keras_transfer.layers.adapters import check_kernel
 from keras_transfer.names import did_you_mean, hint_for
 from keras_transfer.tasks.base import Task
 
-SUPPORTED = (TransformerStack, BackboneEncoder)
+SUPPORTED = (TransformerStack, EncoderDecoder, BackboneEncoder)
 
 
 def add_adapters(model, adapters, *, name="default"):
@@ -26,13 +27,15 @@ def add_adapters(model, adapters, *, name="default"):
     The weights of the encoder do not change. A kind that trains norms or biases trains copies of them. Adding adapters
     does not change the outputs, except with `Prefix` and `Prompt`. Compile the model afterwards.
 
-    Adapters are added to the blocks of the encoder. If the encoder is a KerasHub backbone, save the task or use
-    `save_adapters`, because the backbone's own `save_to_preset` does not save adapters.
+    Adapters are added to the blocks of the encoder: in an encoder-decoder, to those of both halves. The head of a
+    `Seq2SeqLM` is part of the pretrained model, and stays frozen. If the encoder is a KerasHub backbone, save the task
+    or use `save_adapters`, because the backbone's own `save_to_preset` does not save adapters.
 
     Args:
-        model: Task over a Transformer encoder of this library or over a KerasHub backbone, or an encoder of this
-            library. Wrap a KerasHub backbone in a task first. KerasHub backbones support `Houlsby`, `Compacter`,
-            `LoRA`, `IA3` and `BitFit`, and `Fusion` of the first two.
+        model: Task over a Transformer encoder or an encoder-decoder of this library or over a KerasHub backbone, or an
+            encoder of this library. Wrap a KerasHub backbone in a task first. KerasHub backbones support `Houlsby`,
+            `Compacter`, `LoRA`, `IA3` and `BitFit`, and `Fusion` of the first two. Encoder-decoders support all kinds
+            except `Prompt` and `PALs`. A model of `EncoderDecoder.from_encoders` cannot have adapters.
         adapters: Name of a kind with its sizes, a kind, or a list of these:
             - `"houlsby:64"`, `"pfeiffer:48"`, `"parallel:64"`, `"compacter:32"`: bottlenecks of this width
             - `"lora:8"`, `"lora:rank=8,alpha=16"` (also `"rslora"`, `"dora"`), `"ia3"`: changes to dense layers
@@ -63,6 +66,7 @@ def add_adapters(model, adapters, *, name="default"):
         raise ValueError(
             f"The model has adapters with this name. Remove them, or pass another `name`. Received: name={name!r}"
         )
+    encoder.check_shared_blocks()
     if getattr(model, "scalar_mix", None) is not None and any(kind.lengthens for kind in found):
         raise ValueError("`Prompt` cannot be combined with `scalar_mix`. Received: a model with a `scalar_mix`")
     if isinstance(encoder, BackboneEncoder) and (others := [kind for kind in found if not kind.for_backbones]):
@@ -255,6 +259,12 @@ def adapted_encoder(model):
     encoder = model if isinstance(model, Encoder) else getattr(model, "encoder", None)
     if is_backbone(encoder):
         return BackboneEncoder(encoder)
+    if isinstance(encoder, ComposedEncoderDecoder):
+        raise ValueError(
+            "Adapters do not support an encoder-decoder made from two encoders, whose cross-attention is new and must "
+            "train. Use `freeze` and `unfreeze`. "
+            f"Received: model={type(model).__name__} with encoder={type(encoder).__name__}"
+        )
     if not isinstance(encoder, SUPPORTED):
         raise ValueError(
             "Adapters are put into the blocks of a Transformer encoder. Expected an encoder of this library, or a task "

@@ -8,6 +8,7 @@ import keras
 
 from keras_transfer.encoders.base import encode
 from keras_transfer.encoders.keras_hub import is_keras_hub
+from keras_transfer.encoders.sequence_to_sequence import EncoderDecoder
 from keras_transfer.keras_internals import layer_tracking, layers_within
 from keras_transfer.layers.adapters import (
     Adapted,
@@ -25,10 +26,13 @@ from keras_transfer.names import did_you_mean
 # Patterns of the names of layers by our name for them. KerasHub's sub-layers end with dropout, before the residual.
 OUTPUTS = {
     "attention": "attention_residual|self_attention_dropout",
+    "cross_attention": "cross_attention_residual",
     "feed_forward": "feed_forward_residual|feedforward_dropout",
 }
+CROSS = "cross_attention."  # What the names of the dense layers of cross-attention begin with.
 NORMS = {
     "attention_norm": "attention_norm|self_attention_layer_norm",
+    "cross_attention_norm": "cross_attention_norm",
     "feed_forward_norm": "feed_forward_norm|feedforward_layer_norm",
 }
 DENSE = {
@@ -47,9 +51,21 @@ def blocks_of(encoder):
     return list({id(block): block for block in encoder.blocks}.values())
 
 
-def width_of(encoder):
-    """Returns the width of an encoder's blocks."""
-    return encode(encoder).sequence.shape[-1]
+def block_names(encoder):
+    """Returns a dict from the id of each block of an encoder to its name in the layer groups.
+
+    In an encoder-decoder, these names begin with `"encoder_"` or `"decoder_"`.
+    """
+    groups = encoder.layer_groups()
+    return {id(layer): name for name, kind, layers, *_ in groups if kind == "block" for layer in layers}
+
+
+def width_of(encoder, block=None):
+    """Returns the width of the blocks of an encoder, or of the half of an encoder-decoder that has a block."""
+    if not isinstance(encoder, EncoderDecoder):
+        return encode(encoder).sequence.shape[-1]
+    in_decoder = any(block is other for other in encoder.decoder.blocks)
+    return encoder.output["decoder_sequence_output" if in_decoder else "sequence_output"].shape[-1]
 
 
 def put(encoder, slot, name, layer):
@@ -69,7 +85,7 @@ def put(encoder, slot, name, layer):
     if slot not in encoder.adapter_slots:
         encoder.adapter_slots.append(slot)
     with _scope(slot.place):
-        layer.build((None, None, width_of(encoder)))
+        layer.build((None, None, width_of(encoder, slot.parent())))
     with layer_tracking.unlocked(slot):
         slot.adapters[name] = layer
 
@@ -93,7 +109,8 @@ def put_at_outputs(encoder, parts, name, make, **arguments):
 
     Args:
         encoder: Encoder.
-        parts: List of strings, `"attention"` and `"feed_forward"`.
+        parts: List of strings, `"attention"`, `"cross_attention"` and `"feed_forward"`. Blocks without cross-attention
+            have no adapters there.
         name: String. Name of the adapters.
         make: Class of the adapters.
         **arguments: Its arguments.
@@ -104,9 +121,11 @@ def put_at_outputs(encoder, parts, name, make, **arguments):
     """
     for block in blocks_of(encoder):
         cls = AdaptedResidual if isinstance(block, TransformerBlock) else Adapted
+        places = _layers_named(block, OUTPUTS)
         for part in parts:
-            slot = stand_in(cls, *_layers_named(block, OUTPUTS)[part], f"{block.name}.{part}")
-            put(encoder, slot, name, make(**arguments, dtype=block.dtype_policy, name=name))
+            if part in places:
+                slot = stand_in(cls, *places[part], f"{block.name}.{part}")
+                put(encoder, slot, name, make(**arguments, dtype=block.dtype_policy, name=name))
 
 
 def norms_of(block):
@@ -126,7 +145,7 @@ def dense_targets(block):
     """Returns the dense layers of a block by their names, as tuples of parent, attribute and part of the outputs.
 
     The parts of the fused attention projection of this library, `"query_key_value"`, are `"query"`, `"key"` and
-    `"value"`.
+    `"value"`. The names of the layers of cross-attention begin with `"cross_attention."`.
     """
     found = {}
     if isinstance(block, TransformerBlock):
@@ -144,6 +163,12 @@ def dense_targets(block):
             layer = getattr(parent, attribute, None)
             if isinstance(layer, (keras.layers.Dense, AdaptedDense)):
                 found[attribute.removesuffix("_dense")] = (parent, attribute, (0, layer.kernel.shape[-1]))
+        if (cross := block.cross_attention) is not None and hasattr(cross, "key_value"):
+            queries, keys = (heads * cross.head_dim for heads in (cross.num_heads, cross.num_key_value_heads))
+            found[f"{CROSS}query"] = (cross, "query", (0, queries))
+            found[f"{CROSS}key"] = (cross, "key_value", (0, keys))
+            found[f"{CROSS}value"] = (cross, "key_value", (keys, keys))
+            found[f"{CROSS}output"] = (cross, "output_dense", (0, cross.output_dense.kernel.shape[-1]))
         return found
     for name, (parent, attribute) in _layers_inside(block).items():
         layer = _unwrapped(getattr(parent, attribute))
@@ -164,10 +189,11 @@ def _layers_named(block, patterns):
             "`IA3` need dense layers only, `BitFit` biases. "
             f"Received: {block.name!r} of class {type(block).__name__}"
         )
-    inside = _layers_inside(block)
+    inside, has_cross = _layers_inside(block), getattr(block, "cross_attention", None) is not None
     return {
         name: next(place for own, place in inside.items() if re.fullmatch(pattern, own))
         for name, pattern in patterns.items()
+        if has_cross or not name.startswith("cross_attention")
     }
 
 
@@ -196,21 +222,22 @@ def choose_targets(encoder, targets):
     Args:
         encoder: Encoder.
         targets: List of names that `dense_targets` returns, or regular expressions that match whole paths
-            (`"block_[01].query"`).
+            (`"block_[01].query"`, `"decoder_.*.value"`). `"query"` also stands for `"cross_attention.query"`, and the
+            other names likewise.
 
     Raises:
         ValueError: If a target matches nothing, or if it matches a layer that is quantized or has Keras's own LoRA.
     """
-    available = {}
+    available, block_name = {}, block_names(encoder)
     for block in blocks_of(encoder):
         for name, found in dense_targets(block).items():
-            available[f"{block.name}.{name}"] = (block, *found)
+            available[f"{block_name[id(block)]}.{name}"] = (block, *found)
     if not available:
         raise ValueError(f"The blocks of the encoder have no dense layers. Received: {type(encoder).__name__}")
     names = list(dict.fromkeys(path.split(".", 1)[1] for path in available))
     chosen = {}
     for target in targets:
-        matches = [path for path in available if path.split(".", 1)[1] == target or _matches(target, path, available)]
+        matches = [path for path in available if _is_named(target, path) or _matches(target, path, available)]
         if not matches:
             raise ValueError(
                 f"A target matches no dense layer. Expected some of {names}, or a regular expression of a whole path "
@@ -222,11 +249,16 @@ def choose_targets(encoder, targets):
             check_kernel(_unwrapped(layer))
             place = ".".join(dict.fromkeys((block.name, parent.name, attribute.strip("_"))))
             parts = chosen.setdefault(place, (parent, attribute, place, {}))[3]
-            parts[path.split(".", 1)[1]] = part
+            parts[path.rpartition(".")[2]] = part
     return [
         (parent, attribute, place, dict(sorted(parts.items(), key=lambda item: item[1])))
         for parent, attribute, place, parts in chosen.values()
     ]
+
+
+def _is_named(target, path):
+    name = path.split(".", 1)[1]
+    return target in (name, name.removeprefix(CROSS))
 
 
 def _matches(pattern, path, available):

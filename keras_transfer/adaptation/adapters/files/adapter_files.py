@@ -42,10 +42,10 @@ def save_adapters(model, path, *, name=None, format="keras_transfer", overwrite=
         model: Model with adapters.
         path: String or path. File to write, or folder with `format="peft"`.
         name: String. Name of the adapters. Defaults to `None`, the active ones.
-        format: String. `"keras_transfer"`, or `"peft"` for a LoRA folder that PEFT loads over the same model of
-            Transformers. For a task, this is the class with the head, such as `AutoModelForSequenceClassification`, and
-            the folder contains the head and `label_names`. For `model.encoder`, it is `AutoModel`. Defaults to
-            `"keras_transfer"`.
+        format: String. `"keras_transfer"`, or `"peft"` for a folder with LoRA or IA3 that PEFT loads over the same
+            model of Transformers. For a task, this is the class with the head, such as
+            `AutoModelForSequenceClassification` or `AutoModelForSeq2SeqLM`, and the folder contains the head, if it
+            trains, and `label_names`. For `model.encoder`, it is `AutoModel`. Defaults to `"keras_transfer"`.
         overwrite: Boolean. Whether to replace an existing file or folder. Defaults to `False`.
 
     Returns:
@@ -97,8 +97,8 @@ def load_adapters(model, path, *, name=None):
     Args:
         model: Task over the pretrained encoder with which the adapters were saved, or that encoder itself, which has no
             head.
-        path: String or path. File that `save_adapters` wrote, or a PEFT folder with LoRA (`adapter_config.json` and
-            `adapter_model.safetensors`). If the folder contains a head (such as with the task types `SEQ_CLS` and
+        path: String or path. File that `save_adapters` wrote, or a PEFT folder with LoRA or IA3 (`adapter_config.json`
+            and `adapter_model.safetensors`). If the folder contains a head (such as with the task types `SEQ_CLS` and
             `TOKEN_CLS`), it is loaded too, and the task must have the same one. A PEFT folder contains no fingerprint
             of its encoder, and no names of labels unless `save_adapters` wrote it.
         name: String. Name of the adapters in this model. Defaults to `None`, the name in the file, or `"default"`.

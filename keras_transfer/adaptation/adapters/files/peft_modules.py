@@ -6,9 +6,10 @@ import dataclasses
 import numpy as np
 from keras import ops
 
-from keras_transfer.adaptation.adapters.base import blocks_of, dense_targets
+from keras_transfer.adaptation.adapters.base import block_names, blocks_of, dense_targets
 from keras_transfer.checkpoints.sources import tensor_names
 from keras_transfer.encoders.base import TransformerStack
+from keras_transfer.encoders.sequence_to_sequence import EncoderDecoder
 
 # Two matrices of LoRA, and the column of the module at which the second begins.
 Piece = collections.namedtuple("Piece", ("key", "a", "b", "offset"))
@@ -19,7 +20,7 @@ class Segment:
     """Neighboring columns of a dense layer that a module of Transformers contains.
 
     Attributes:
-        block: String. Name of the block.
+        place: String. What the paths of its targets begin with: the name of the block, and that of cross-attention.
         layer: String. Place of the dense layer, with which the names of the weights of its adapters begin.
         dense: The dense layer.
         parts: Dict from the names of all targets in the layer to `(start, size)`.
@@ -27,7 +28,7 @@ class Segment:
         offset: Integer. The first of these columns in the module.
     """
 
-    block: str
+    place: str
     layer: str
     dense: object
     parts: dict
@@ -40,10 +41,20 @@ class Segment:
         """String. Name of the target that has exactly these columns."""
         return next(name for name, part in self.parts.items() if part == (self.start, self.size))
 
+    @property
+    def path(self):
+        """String. The path of this target, as `LoRA` and `IA3` expect it."""
+        return f"{self.place}.{self.target}"
+
+    @property
+    def is_whole(self):
+        """Boolean. Whether the segment has all columns of the layer."""
+        return self.size == self.dense.kernel.shape[-1]
+
     def pieces(self, arrays):
         """Returns a `Piece` for each part of an adapter, given its arrays, that acts on columns of the segment."""
         found = []
-        for name, low, high, first in self._shared(arrays, "a"):
+        for name, low, high, first in self.shared(arrays, "_a"):
             key = f"{self.layer}/{name}"
             b = arrays[f"{key}_b"][:, low - first : high - first]
             found.append(Piece(key, arrays[f"{key}_a"], b, self.offset + low - self.start))
@@ -53,16 +64,16 @@ class Segment:
         """Returns the lengths of the columns that DoRA learns, which are those of the layer where it does not act."""
         kernel = np.asarray(ops.convert_to_numpy(self.dense.kernel), "float32")
         lengths = np.linalg.norm(kernel, axis=0)[self.start : self.start + self.size]
-        for name, low, high, first in self._shared(arrays, "magnitude"):
+        for name, low, high, first in self.shared(arrays, "_magnitude"):
             own = arrays[f"{self.layer}/{name}_magnitude"]
             lengths[low - self.start : high - self.start] = own[low - first : high - first]
         return lengths
 
-    def _shared(self, arrays, suffix):
+    def shared(self, arrays, suffix=""):
         """Yields `(target, first column, last column, start of the target)` for targets with arrays."""
         for name, (first, size) in self.parts.items():
             low, high = max(first, self.start), min(first + size, self.start + self.size)
-            if low < high and f"{self.layer}/{name}_{suffix}" in arrays:
+            if low < high and f"{self.layer}/{name}{suffix}" in arrays:
                 yield name, low, high, first
 
 
@@ -70,17 +81,18 @@ def modules_of(encoder):
     """Returns a dict from modules of Transformers, without their prefix in a model with a head, to lists of `Segment`s.
 
     Raises:
-        ValueError: If the encoder is not a `TransformerStack`.
+        ValueError: If the encoder is neither a `TransformerStack` nor an `EncoderDecoder`.
     """
-    if not isinstance(encoder, TransformerStack):
+    if not isinstance(encoder, (TransformerStack, EncoderDecoder)):
         raise ValueError(f"Folders of PEFT need an encoder of this library. Received: {type(encoder).__name__}")
-    names, found = tensor_names(encoder), {}
+    names, found, block_name = tensor_names(encoder), {}, block_names(encoder)
     for block in blocks_of(encoder):
         layers = {}
         for target, (parent, attribute, part) in dense_targets(block).items():
-            place = f"{block.name}.{parent.name}.{attribute}"
-            layers.setdefault(place, (getattr(parent, attribute), {}))[1][target] = part
-        for place, (dense, parts) in layers.items():
+            around, _, target = f"{block_name[id(block)]}.{target}".rpartition(".")
+            layer = f"{block.name}.{parent.name}.{attribute}"
+            layers.setdefault(layer, (around, getattr(parent, attribute), {}))[2][target] = part
+        for layer, (around, dense, parts) in layers.items():
             tensors = names[id(dense.kernel)]
             size = dense.kernel.shape[-1] // len(tensors)
             for i, name in enumerate(tensors):
@@ -88,5 +100,5 @@ def modules_of(encoder):
                     continue  # This tensor is a parameter of its own, such as in XLNet, which PEFT cannot target.
                 segments = found.setdefault(name.removesuffix(".weight"), [])
                 offset = sum(segment.size for segment in segments)
-                segments.append(Segment(block.name, place, dense, parts, i * size, size, offset))
+                segments.append(Segment(around, layer, dense, parts, i * size, size, offset))
     return found

@@ -1,8 +1,12 @@
 """The settings of an encoder and of a head that a file of adapters must share with the model that loads it."""
 
+import hashlib
 import logging
 
 import keras
+import numpy as np
+
+from keras_transfer.groups import layer_groups
 
 log = logging.getLogger("keras_transfer")
 
@@ -33,6 +37,7 @@ _OF_HEADS = (
     "crf",
 )
 _OF_HEADS += ("hidden_activation", "hidden_norm", "activation", "layer_norm_epsilon", "use_bias")
+_OF_HEADS += ("prefix", "start_token", "tied")
 
 
 def encoder_settings(encoder):
@@ -46,6 +51,11 @@ def encoder_settings(encoder):
 def head_settings(model):
     """Returns the settings of a task that determine what its head means, such as `label_names`, as JSON values."""
     found = {name: _plain(getattr(model, name)) for name in _OF_HEADS if hasattr(model, name)}
+    if model.head_is_pretrained:  # The file does not contain it.
+        digest = hashlib.sha256()
+        for weight in (weight for group in layer_groups(model) if group.kind == "head" for weight in group.variables):
+            digest.update(np.ascontiguousarray(keras.ops.convert_to_numpy(keras.ops.cast(weight, "float32"))))
+        found["head_weights"] = digest.hexdigest()[:12]
     return {"head_name": model.checkpoint_head.name, **found} if hasattr(model, "checkpoint_head") else found
 
 

@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import keras
+
 from keras_transfer.adaptation.adapters.base import (
     AdapterKind,
     blocks_of,
@@ -19,7 +21,7 @@ from keras_transfer.layers.adapters import BottleneckAdapter
 class Houlsby(AdapterKind):
     """Bottleneck adapters after attention and after the feed-forward network (Houlsby et al. 2019).
 
-    Copies of the norms of the blocks are trained, too.
+    Blocks of a decoder also have them after cross-attention. Copies of the norms of the blocks are trained, too.
 
     Args:
         size: Integer. Width of the bottleneck. Defaults to `64`.
@@ -44,10 +46,11 @@ class Houlsby(AdapterKind):
 
     def attach(self, encoder, name):
         arguments = {"units": self.size, "activation": self.activation}
-        put_at_outputs(encoder, ["attention", "feed_forward"], name, BottleneckAdapter, **arguments)
+        put_at_outputs(encoder, ["attention", "cross_attention", "feed_forward"], name, BottleneckAdapter, **arguments)
         for block in blocks_of(encoder) if self.norms else ():
             for place, norm in norms_of(block).items():
-                copy_weights(encoder, norm, ("gamma", "beta"), f"{block.name}.{place}", name)
+                weights = ("scale",) if isinstance(norm, keras.layers.RMSNormalization) else ("gamma", "beta")
+                copy_weights(encoder, norm, weights, f"{block.name}.{place}", name)
 
 
 @register_kind(pfeiffer={})

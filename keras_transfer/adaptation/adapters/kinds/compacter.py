@@ -5,7 +5,14 @@ import dataclasses
 import keras
 from keras import ops
 
-from keras_transfer.adaptation.adapters.base import AdapterKind, positive, put_at_outputs, register_kind, width_of
+from keras_transfer.adaptation.adapters.base import (
+    AdapterKind,
+    blocks_of,
+    positive,
+    put_at_outputs,
+    register_kind,
+    width_of,
+)
 from keras_transfer.layers.adapters import BottleneckAdapter
 
 
@@ -37,11 +44,11 @@ class Compacter(AdapterKind):
         self.check(size=positive(self.size), terms=positive(self.terms), rank=positive(self.rank))
 
     def attach(self, encoder, name):
-        divides = width_of(encoder) % self.terms == self.size % self.terms == 0
-        self.check(terms=(divides, "a divisor of both widths"))
+        widths = {width_of(encoder, block) for block in blocks_of(encoder)} | {self.size}
+        self.check(terms=(not any(width % self.terms for width in widths), "a divisor of both widths"))
         rule = Rule(self.terms, name="rule")
         arguments = {"units": self.size, "activation": self.activation, "rule": rule, "rank": self.rank}
-        put_at_outputs(encoder, ["attention", "feed_forward"], name, CompacterAdapter, **arguments)
+        put_at_outputs(encoder, ["attention", "cross_attention", "feed_forward"], name, CompacterAdapter, **arguments)
 
 
 class Rule(keras.layers.Layer):

@@ -28,8 +28,9 @@ class LoRA(AdapterKind):
         rank: Integer. Defaults to `8`.
         alpha: Float. The change is multiplied by `alpha / rank`. Defaults to `None`, twice the rank.
         targets: List of names of dense layers (`"query"`, `"key"`, `"value"`, `"output"`, `"inner"`, `"outer"`,
-            `"gate"`), or regular expressions that match whole paths (`"block_[01].query"`). Defaults to
-            `("query", "value")`.
+            `"gate"`), or regular expressions that match whole paths (`"block_[01].query"`). In an encoder-decoder,
+            these names include cross-attention, `"cross_attention.query"` is that alone, and whole paths begin with
+            `"encoder_"` or `"decoder_"` (`"decoder_.*value"`). Defaults to `("query", "value")`.
         dropout: Float between 0 and 1. Dropout rate of the inputs. Defaults to `0.0`.
         rank_stabilized: Boolean. Whether the factor is `alpha / sqrt(rank)` (rsLoRA, Kalajdzievski 2023). Defaults to
             `False`.

@@ -5,14 +5,15 @@ from keras import ops
 
 from keras_transfer.adaptation.adapters.base import AdapterKind, blocks_of, positive, put, register_kind
 from keras_transfer.layers.adapters import Adapted, Adapter, stand_in
-from keras_transfer.layers.attention import MultiHeadAttention, RelativePositionBias
+from keras_transfer.layers.attention import MultiHeadAttention
 
 
 @register_kind(prefix={})
 class Prefix(AdapterKind):
     """Learned keys and values that precede those of the text in every block (Li & Liang 2021).
 
-    Unlike most other kinds, a prefix changes the outputs of the encoder even before it is trained.
+    Blocks of a decoder also have them in cross-attention. Where scores depend on relative positions, those of a prefix
+    have no such bias. Unlike most other kinds, a prefix changes the outputs of the encoder even before it is trained.
 
     Args:
         length: Integer. Number of keys and values. Defaults to `20`.
@@ -30,20 +31,18 @@ class Prefix(AdapterKind):
         self.check(length=positive(self.length))
 
     def attach(self, encoder, name):
-        if any(isinstance(layer, RelativePositionBias) for layer in keras.tree.flatten(encoder.block_inputs)):
-            raise ValueError(
-                f"`Prefix` needs an encoder without relative position biases. Received: {type(encoder).__name__}"
-            )
         for block in blocks_of(encoder):
-            attention, options = block.attention, {"dtype": block.dtype_policy, "name": name}
-            if type(attention) is not MultiHeadAttention:
-                raise ValueError(
-                    "`Prefix` needs attention of the class `MultiHeadAttention`. "
-                    f"Received: {type(attention).__name__} in {block.name!r}"
-                )
-            layer = PrefixAdapter(self.length, attention.num_key_value_heads, attention.head_dim, **options)
-            slot = stand_in(Adapted, attention, "prefix", f"{block.name}.attention.prefix")
-            put(encoder, slot, name, layer)
+            for part in ("attention", "cross_attention"):
+                attention, options = getattr(block, part), {"dtype": block.dtype_policy, "name": name}
+                if attention is None:
+                    continue
+                if type(attention) is not MultiHeadAttention:
+                    raise ValueError(
+                        "`Prefix` needs attention of the class `MultiHeadAttention`. "
+                        f"Received: {type(attention).__name__} in {block.name!r}"
+                    )
+                layer = PrefixAdapter(self.length, attention.num_key_value_heads, attention.head_dim, **options)
+                put(encoder, stand_in(Adapted, attention, "prefix", f"{block.name}.{part}.prefix"), name, layer)
 
 
 class PrefixAdapter(Adapter):
@@ -70,13 +69,14 @@ class PrefixAdapter(Adapter):
         self.values = self.add_weight(name="values", shape=shape, initializer="zeros")
 
     def call(self, outputs, inputs=None, summed=None, training=None):
-        key, value, bias = outputs
+        key, value, bias, relative_positions = outputs
         batch = ops.shape(key)[0]
 
         def before(prefix, x):
             prefix = ops.transpose(ops.cast(prefix, x.dtype), (1, 0, 2))[None]
             return ops.concatenate([ops.tile(prefix, (batch, 1, 1, 1)), x], axis=2)
 
-        if bias is not None:
-            bias = ops.pad(bias, ((0, 0), (0, 0), (0, 0), (self.length, 0)))  # Every query sees the prefix.
-        return before(self.keys, key), before(self.values, value), bias
+        def padded(x):  # Every query sees the prefix, at no distance.
+            return x if x is None else ops.pad(x, ((0, 0), (0, 0), (0, 0), (self.length, 0)))
+
+        return before(self.keys, key), before(self.values, value), padded(bias), padded(relative_positions)

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_transfer.adaptation.adapters.base import AdapterKind, blocks_of, positive, put, register_kind
+from keras_transfer.encoders.sequence_to_sequence import EncoderDecoder
 from keras_transfer.layers.adapters import AdaptedBlock, Adapter, stand_in
 
 
@@ -12,7 +13,8 @@ class Prompt(AdapterKind):
     """Learned vectors that precede those of the text, after the embeddings (Lester et al. 2021).
 
     They are removed from the outputs but not from the hidden states, so a task with `scalar_mix` cannot use them. A
-    prompt changes the outputs of the encoder even before it is trained. Causal encoders need `Prefix` instead.
+    prompt changes the outputs of the encoder even before it is trained. Causal encoders and encoder-decoders need
+    `Prefix` instead.
 
     Args:
         length: Integer. Number of vectors. Defaults to `20`.
@@ -31,6 +33,11 @@ class Prompt(AdapterKind):
         self.check(length=positive(self.length))
 
     def attach(self, encoder, name):
+        if isinstance(encoder, EncoderDecoder):
+            raise ValueError(
+                "`Prompt` needs an encoder without a decoder, whose cross-attention would not see the prompt. Use "
+                f"`Prefix`. Received: {type(encoder).__name__}"
+            )
         blocks = blocks_of(encoder)
         if encoder.block_inputs is not None or len(blocks) < len(encoder.blocks):
             raise ValueError(
