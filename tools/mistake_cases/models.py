@@ -140,6 +140,12 @@ class Models:
     def causal(self):
         return self.watch(kt.tasks.CausalLM(self.decoder(), self.tokens()))
 
+    def writer(self, **options):
+        """A model that reads one text and writes another, with a preprocessor without special tokens."""
+        keras.utils.set_random_seed(0)
+        sizes = {name: size for name, size in SIZES.items() if name != "max_sequence_length"}
+        return self.watch(kt.tasks.Seq2SeqLM(kt.encoders.T5(len(VOCABULARY), **sizes), self.tokens(), **options))
+
     def detector(self, generator=True):
         generator = kt.tasks.MaskedLM(self.bert()) if generator else None
         return self.watch(kt.tasks.ReplacedTokenDetection(self.bert(), self.pieces(), generator=generator))
