@@ -58,6 +58,31 @@ def test_l2_sp_pulls_every_weight_of_both_halves_and_the_head_to_its_start():
         np.testing.assert_allclose(value, before[path] + 0.5, atol=1e-6, err_msg=path)
 
 
+def test_ewc_pulls_each_weight_by_the_squared_gradient_of_the_log_likelihood_of_the_target():
+    model = models.writer(Bart)
+    inputs, targets = {name: INPUTS[name][:1] for name in model.input}, TARGETS[:1]
+    fisher = kt.estimate_fisher(model, inputs, targets, empirical=True)
+    model.compile(kt.LayerwiseOptimizer(keras.optimizers.SGD(0.5), model, penalty=kt.EWC(fisher, 1.0)), metrics=[])
+    weights = model.trainable_variables
+    assert set(fisher) == {weight.path for weight in weights}
+    [bias] = [weight for weight in weights if weight.path.endswith("logits/bias")]
+    place, before = np.argmax(fisher[bias.path]), values(model)
+
+    def log_likelihood(step):
+        bias.assign(before[bias.path] + step * np.eye(bias.shape[0])[place])
+        return -float(model.evaluate(inputs, targets, verbose=0)) * inputs["decoder_padding_mask"].sum()
+
+    slope = (log_likelihood(0.05) - log_likelihood(-0.05)) / 0.1
+    np.testing.assert_allclose(fisher[bias.path][place], slope**2, rtol=0.01)
+    bias.assign(before[bias.path])
+    model.optimizer.build(weights)
+    for weight in weights:
+        weight.assign(weight + 1)
+    model.optimizer.apply([ops.zeros_like(ops.convert_to_tensor(weight)) for weight in weights], weights)
+    for path, value in values(model).items():
+        np.testing.assert_allclose(value, before[path] + 1 - 0.5 * fisher[path], atol=1e-5, err_msg=path)
+
+
 def test_a_run_with_dropout_that_ends_at_a_boundary_of_stages_resumes_to_the_same_weights(tmp_path):
     def run(*callbacks):
         model = models.writer(T5, dropout=0.1)
