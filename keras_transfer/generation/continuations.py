@@ -24,6 +24,7 @@ class Continuations:
         context_rows: List of rows of ids, one for each row to continue, that an encoder-decoder encodes. The rows to
             continue are then not padded to multiples of 16, because they are as short as one start token. Defaults to
             `None`.
+        context_length: Integer. Number of positions of the encoder, or `None` for any. Defaults to `None`.
     """
 
     def __init__(
@@ -38,10 +39,11 @@ class Continuations:
         batch_size,
         stop_table=None,
         context_rows=None,
+        context_length=None,
     ):
         self.generator, self.sampler, self.num_sequences, self.end_ids = generator, sampler, num_sequences, end_ids
         self.constraints, self.lengths, self.batch_size = constraints, lengths, batch_size
-        self.stop_table, self.context_rows = stop_table, context_rows
+        self.stop_table, self.context_rows, self.context_length = stop_table, context_rows, context_length
         self.rows_each = sampler.num_rows(num_sequences)
         # By default, the draws follow `keras.utils.set_random_seed`.
         self.random = np.random.default_rng(np.random.randint(2**31) if seed is None else seed)
@@ -80,7 +82,7 @@ class Continuations:
             inputs["stop_table"] = self.stop_table
         shapes = tuple(value.shape for value in inputs.values())
         if self.context_rows is not None:
-            inputs["context"] = _align_left([self.context_rows[index] for index in part + filler])
+            inputs["context"] = _align_left([self.context_rows[index] for index in part + filler], self.context_length)
             shapes += ("context", inputs["context"]["token_ids"].shape)
         settings = (self.sampler, steps, self.num_sequences, self.end_ids, self.constraints, shapes)
         if streams is None:
@@ -107,9 +109,10 @@ class Continuations:
         return state
 
 
-def _align_left(rows):
-    """Returns rows of ids as the inputs of an encoder, padded to a multiple of `PROMPT_STEP`."""
-    token_ids = np.zeros((len(rows), round_up(max(map(len, rows)), PROMPT_STEP)), "int32")
+def _align_left(rows, longest):
+    """Returns rows of ids as the inputs of an encoder, padded to a multiple of `PROMPT_STEP`, or to its positions."""
+    length = round_up(max(map(len, rows)), PROMPT_STEP)
+    token_ids = np.zeros((len(rows), length if longest is None else min(length, longest)), "int32")
     padding_mask = np.zeros_like(token_ids)
     for index, row in enumerate(rows):
         token_ids[index, : len(row)], padding_mask[index, : len(row)] = row, 1

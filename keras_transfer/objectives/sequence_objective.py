@@ -28,6 +28,8 @@ class SequenceObjective:
     """
 
     seed = None
+    # Whether a call also returns the tokens that the decoder reads, and the positions of the targets in their text.
+    with_positions = False
 
     def __call__(self, rows, random, **tokens):
         raise NotImplementedError(f"{type(self).__name__} must implement `__call__`.")

@@ -3,19 +3,20 @@
 import keras
 import numpy as np
 
-from keras_transfer.objectives.draws import as_rows, check_kinds, hide
+from keras_transfer.objectives.draws import as_rows, check_kinds, hide, mask_tokens
+from keras_transfer.objectives.sequence_objective import SequenceObjective
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class SpanPrediction:
+class SpanPrediction(SequenceObjective):
     """Hides a span of each text, which the decoder writes (MASS, Song et al. 2019).
 
     The encoder reads the text, in which most tokens of the span are masks. The decoder reads, at the positions of the
     span, the tokens before those that it predicts. The first token of a text is never hidden.
 
     This is the algorithm of MASS for summaries, in which all places of a span are equally likely. (That for
-    unsupervised translation puts 40% of the spans at one of the ends.) No task of this library gives positions to a
-    decoder, so that a model of your own must consume them.
+    unsupervised translation puts 40% of the spans at one of the ends.) The decoder must read positions: create the
+    encoder-decoder of a `tasks.Seq2SeqLM` with `further_inputs=["decoder_positions"]`.
 
     Args:
         mask_rate: Float between 0 and 1. Fraction of the tokens that are hidden, rounded down. Defaults to `0.5`.
@@ -25,6 +26,8 @@ class SpanPrediction:
             `0.8`.
         random_token_rate: Float between 0 and 1. Fraction of the hidden tokens that become a random token. The others
             do not change. Defaults to `0.1`.
+        seed: Integer. Seed of all choices and of the order of the texts in training. Every epoch draws different spans.
+            Defaults to `None`, which follows `keras.utils.set_random_seed`.
 
     Call arguments:
         rows: List of integer arrays [tokens].
@@ -51,7 +54,9 @@ class SpanPrediction:
     Source: https://arxiv.org/abs/1905.02450
     """
 
-    def __init__(self, mask_rate=0.5, *, block_length=None, mask_token_rate=0.8, random_token_rate=0.1):
+    with_positions = True
+
+    def __init__(self, mask_rate=0.5, *, block_length=None, mask_token_rate=0.8, random_token_rate=0.1, seed=None):
         if not 0 < mask_rate <= 1:
             raise ValueError(f"`mask_rate` must be above 0 and at most 1. Received: mask_rate={mask_rate!r}")
         if block_length is not None and (not isinstance(block_length, int) or block_length < 1):
@@ -63,6 +68,7 @@ class SpanPrediction:
         self.block_length = block_length
         self.mask_token_rate = mask_token_rate
         self.random_token_rate = random_token_rate
+        self.seed = seed
 
     def draw(self, length, random):
         """Returns the positions of the hidden tokens of a text, an integer array in ascending order.
@@ -71,12 +77,22 @@ class SpanPrediction:
             length: Integer. Number of tokens.
             random: `np.random.Generator`.
         """
-        block, found = self.block_length or max(length, 1), [np.zeros(0, int)]
-        for first in range(1, length, block):
-            size = min(block, length - first)
-            count = int(size * self.mask_rate)
+        found = [np.zeros(0, int)]
+        for first, size, count in self._blocks(length):
             found.append(first + random.integers(size - count, endpoint=True) + np.arange(count))
         return np.concatenate(found)
+
+    def _blocks(self, length):
+        """Returns `(first, size, number of hidden tokens)` for each block of a text."""
+        block = self.block_length or max(length, 1)
+        sizes = [(first, min(block, length - first)) for first in range(1, length, block)]
+        return [(first, size, int(size * self.mask_rate)) for first, size in sizes]
+
+    def tokens(self, preprocessor):
+        return mask_tokens(preprocessor)
+
+    def max_lengths(self, length):
+        return length, sum(count for *_, count in self._blocks(length))
 
     def __call__(self, rows, random, mask_id, vocabulary_size, special_ids=()):
         rows = as_rows(rows)
@@ -94,8 +110,5 @@ class SpanPrediction:
             "block_length": self.block_length,
             "mask_token_rate": self.mask_token_rate,
             "random_token_rate": self.random_token_rate,
+            "seed": self.seed,
         }
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**config)

@@ -14,8 +14,8 @@ class TranslationMasking:
     predicted from its translation, so that a model learns to align the languages.
 
     Every token is hidden with the same probability, except the first one of the joined texts and special tokens. Pass
-    `special_ids=()` to hide special tokens too, as XLM does. No encoder of this library has language embeddings yet, so
-    that a model of your own must consume positions and languages.
+    `special_ids=()` to hide special tokens too, as XLM does. A `tasks.MaskedLM` learns from these rows, padded, if its
+    encoder is an `XlmEncoder` with `further_inputs=["positions"]`.
 
     Args:
         mask_selection_rate: Float between 0 and 1. Probability of a token to be hidden. Defaults to `0.15`.

@@ -11,7 +11,7 @@ from keras_transfer.encoders.base.running import (
     run_blocks,
     step,
 )
-from keras_transfer.encoders.base.stack import TransformerStack
+from keras_transfer.encoders.base.stack import TransformerStack, check_further_inputs, takes_positions
 from keras_transfer.encoders.base.wiring import (
     bert_layers,
     gpt_layers,
@@ -25,6 +25,7 @@ __all__ = [
     "StackLayers",
     "TransformerStack",
     "bert_layers",
+    "check_further_inputs",
     "check_ids",
     "constructor_settings",
     "decodes_with_cache",
@@ -37,4 +38,5 @@ __all__ = [
     "run_blocks",
     "select_inputs",
     "step",
+    "takes_positions",
 ]

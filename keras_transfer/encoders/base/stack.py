@@ -6,7 +6,7 @@ from keras_transfer.encoders.base.encoder import Encoder
 from keras_transfer.encoders.base.running import StackLayers, embed, groups_of, run_blocks, step
 from keras_transfer.layers.attention import MultiHeadAttention
 from keras_transfer.layers.blocks import FeedForward, GatedFeedForward, TransformerBlock
-from keras_transfer.layers.embeddings import PositionEmbedding
+from keras_transfer.layers.embeddings import PositionEmbedding, SinusoidalPositions
 
 MASKS = ("padding_mask", "attention_mask")  # inputs that say which tokens see which
 
@@ -217,7 +217,17 @@ class TransformerStack(Encoder):
 def _checked_inputs(names, position_embedding):
     """Returns the names of further inputs as a list, or raises a `ValueError` if there is no such input."""
     known = ["attention_mask"]
-    known += ["positions"] if isinstance(position_embedding, PositionEmbedding) else []
+    known += ["positions"] if takes_positions(position_embedding) else []
+    return check_further_inputs(names, known)
+
+
+def takes_positions(layer):
+    """Returns whether a layer adds positions that may be an input."""
+    return isinstance(layer, (PositionEmbedding, SinusoidalPositions))
+
+
+def check_further_inputs(names, known):
+    """Returns the names of further inputs as a list, or raises a `ValueError` if one of them is not known."""
     if isinstance(names, str) or not set(names) <= set(known):
         raise ValueError(f"`further_inputs` must be a list of some of {known}. Received: further_inputs={names!r}")
     return list(names)

@@ -5,7 +5,16 @@ import weakref
 import keras
 from keras import ops
 
-from keras_transfer.encoders.base import Encoder, StackLayers, embed, groups_of, run_blocks, step
+from keras_transfer.encoders.base import (
+    Encoder,
+    StackLayers,
+    check_further_inputs,
+    embed,
+    groups_of,
+    run_blocks,
+    step,
+    takes_positions,
+)
 from keras_transfer.layers.attention import AttentionBias
 
 
@@ -21,11 +30,17 @@ class EncoderDecoder(Encoder):
         decoder: Dict of the arguments of `TransformerStack` that are the decoder's layers: `blocks` with
             `cross_attention`, and others. `token_embedding` defaults to that of the encoder.
         context_projection: Layer from the outputs of the encoder to what cross-attention reads. Defaults to `None`.
+        further_inputs: Tuple of strings, names of further inputs of any of these models whose decoder has absolute
+            positions: `"decoder_positions"` `[batch, decoder_length]`, in place of 0, 1, 2, ..., which
+            `objectives.SpanPrediction` needs. Defaults to `()`.
         dtype, **kwargs: See `Encoder`.
 
     Inputs:
         Dict of the inputs of the encoder and of `decoder_token_ids` and `decoder_padding_mask`, each
         `[batch, decoder_length]`.
+
+    Raises:
+        ValueError: If there is no such further input.
 
     Outputs:
         Dict of the outputs of the encoder and of `decoder_sequence_output` `[batch, decoder_length, dim]`.
@@ -50,9 +65,11 @@ class EncoderDecoder(Encoder):
     initial_output_bias = None  # The initial values of these biases, if they are not 0.
     starts_with_padding = True  # Whether the decoder begins with the padding token if no checkpoint says otherwise.
 
-    def __init__(self, settings, encoder, decoder, context_projection=None, dtype=None, **kwargs):
+    def __init__(self, settings, encoder, decoder, context_projection=None, further_inputs=(), dtype=None, **kwargs):
         layers = StackLayers(**{"token_embedding": encoder.token_embedding, **decoder}, dtype=dtype, prefix="decoder_")
-        names = ("token_ids", "padding_mask")
+        known = ["decoder_positions"] if takes_positions(layers.position_embedding) else []
+        further = check_further_inputs(further_inputs, known)
+        names = ("token_ids", "padding_mask", *(name.removeprefix("decoder_") for name in further))
         inputs = {name: keras.Input((None,), dtype="int32", name=f"decoder_{name}") for name in names}
         bias = AttentionBias(dtype=dtype, name="context_bias")(encoder.input["padding_mask"])
         sequence = encoder.output["sequence_output"]
@@ -75,6 +92,7 @@ class EncoderDecoder(Encoder):
         object.__setattr__(self, "context_projection", context_projection)
         # Without a pooler, whose output no decoder reads.
         object.__setattr__(self, "context_model", keras.Model(encoder.input, sequence, name="context"))
+        self.further_inputs = tuple(further_inputs)
         self.decoder_hidden_states = hidden_states
         self.token_embedding = encoder.token_embedding
         self.blocks = [*encoder.blocks, *layers.blocks]
@@ -140,15 +158,20 @@ class EncoderDecoder(Encoder):
         """Returns what the decoder returns without cross-attention, as a language model of its own.
 
         Args:
-            inputs: Dict of `decoder_token_ids` and `decoder_padding_mask`, each `[batch, decoder_length]`.
+            inputs: Dict of the inputs of the decoder, each `[batch, decoder_length]`.
 
         Returns:
             A tensor of shape `[batch, decoder_length, dim]`.
         """
-        given = {"token_ids": inputs["decoder_token_ids"]}
-        mask = inputs["decoder_padding_mask"]
-        outputs, _ = run_blocks(self.decoder, embed(self.decoder, given), mask, with_context=False)
+        given = {name: inputs[f"decoder_{name}"] for name in ("token_ids", "padding_mask")}
+        given |= {name.removeprefix("decoder_"): inputs[name] for name in self.further_inputs}
+        x = embed(self.decoder, given)
+        outputs, _ = run_blocks(self.decoder, x, given["padding_mask"], with_context=False)
         return outputs["sequence_output"]
+
+    def get_config(self):
+        further = {"further_inputs": list(self.further_inputs)} if self.further_inputs else {}
+        return {**super().get_config(), **further}
 
     # === Decoding with a cache ===
 

@@ -35,8 +35,8 @@ def attention_pattern(pattern, padding_mask, segment_ids=None):
     inputs = {"token_ids": np.array([[2, 7, 3, 9, 3]]), "segment_ids": np.array([[0, 0, 0, 1, 1]])}
     inputs["padding_mask"] = np.ones((1, 5), "int32")
     masks = [inputs["padding_mask"], inputs["segment_ids"]]
-    inputs["attention_mask"] = keras_transfer.layers.attention_pattern("sequence_to_sequence", *masks)
-    encoder(inputs)["sequence_output"]
+    visible = keras_transfer.layers.attention_pattern("sequence_to_sequence", *masks)
+    encoder({**inputs, "attention_mask": np.array(visible)})["sequence_output"]
     ```
 
     Source: https://arxiv.org/abs/1905.03197

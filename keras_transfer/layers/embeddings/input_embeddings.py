@@ -90,7 +90,7 @@ class SinusoidalPositions(keras.layers.Layer):
         max_sequence_length: Integer. Number of positions, which is the length of the longest sequence.
 
     Call arguments:
-        inputs, start: See `PositionEmbedding`. Positions below 0 are padding.
+        inputs, start, positions: See `PositionEmbedding`. Positions below 0 are padding.
 
     Returns:
         A tensor of shape `[1 or batch, length, dim]`, to be added to the token embeddings.
@@ -111,22 +111,22 @@ class SinusoidalPositions(keras.layers.Layer):
         super().__init__(**kwargs)
         self.max_sequence_length = max_sequence_length
 
-    def call(self, inputs, start=0):
-        if isinstance(start, int):
-            _check_length(inputs.shape[1], start, self.max_sequence_length)
+    def call(self, inputs, start=0, positions=None):
         dim = inputs.shape[-1]
-        positions = ops.cast(
-            ops.expand_dims(ops.convert_to_tensor(start), -1) + ops.arange(ops.shape(inputs)[1]), "float32"
-        )
-        positions = ops.reshape(positions, (-1, ops.shape(inputs)[1], 1))
+        if positions is None:
+            if isinstance(start, int):
+                _check_length(inputs.shape[1], start, self.max_sequence_length)
+            positions = ops.expand_dims(ops.convert_to_tensor(start), -1) + ops.arange(ops.shape(inputs)[1])
+        positions = ops.reshape(ops.cast(positions, "float32"), (-1, ops.shape(inputs)[1], 1))
         frequencies = np.power(10000.0, -np.arange(0, dim, 2) / dim)
         angles = positions * ops.convert_to_tensor(frequencies, "float32")
         waves = ops.concatenate([ops.sin(angles), ops.cos(angles)[..., : dim // 2]], axis=-1)
         return ops.cast(waves, self.compute_dtype)
 
-    def compute_output_shape(self, input_shape):
-        _check_length(input_shape[1], 0, self.max_sequence_length)
-        return (1, *input_shape[1:])
+    def compute_output_spec(self, inputs, start=0, positions=None):
+        if positions is None:
+            _check_length(inputs.shape[1], 0, self.max_sequence_length)
+        return keras.KerasTensor((1 if positions is None else inputs.shape[0], *inputs.shape[1:]), self.compute_dtype)
 
     def get_config(self):
         return {**super().get_config(), "max_sequence_length": self.max_sequence_length}

@@ -231,7 +231,8 @@ class Generates:
         pieces = text_pieces(self) if raw or stops else None
         table = stop_table(stops, pieces) if stops else None
         options = (sampler, num_sequences, end, constraints, lengths, seed, batch_size, table, context_rows)
-        run = Continuations(self.generator, *options)
+        positions = getattr(self.encoder, "max_sequence_length", None)
+        run = Continuations(self.generator, *options, context_length=positions)
         streams = None
         if on_token is not None:
             count = len(rows) * num_sequences

@@ -23,6 +23,11 @@ def with_noise(data, objective, reader):
             "An objective makes sources without a prefix. Create the task without `prefix` to pretrain it. "
             f"Received: prefix={reader.prefix!r}"
         )
+    if objective.with_positions and not reader.with_positions:
+        raise ValueError(
+            f"`{type(objective).__name__}` gives positions to the decoder. Create an encoder with absolute positions, "
+            'such as `Bart`, with `further_inputs=["decoder_positions"]`. Received: an encoder without this input'
+        )
     reader.check_tokenizer()
     special = preprocessor.num_special_tokens
     if len(empty := np.flatnonzero(data.real <= special)):
@@ -40,9 +45,23 @@ def with_noise(data, objective, reader):
             _pack(part, ids, real, begin, end, min(length + special, preprocessor.sequence_length), preprocessor.pad_id)
             for part, length in zip(parts, lengths)
         )
-        return reader.item({"token_ids": sources, "padding_mask": mask}, targets, used)
+        item = reader.item({"token_ids": sources, "padding_mask": mask}, targets, used)
+        return item if len(parts) == 2 else _with_positions(item[0], *parts[1:], begin, lengths[1])
 
     return data.with_targets(make, objective.seed)
+
+
+def _with_positions(inputs, previous, targets, positions, begin, length):
+    """Returns an item whose decoder reads given tokens at given positions, without the special tokens of a text."""
+    length = max(length, 1)
+    read, learned, places = (np.zeros((len(targets), length), "int32") for _ in range(3))
+    used = np.zeros((len(targets), length), "int32")
+    for i, row in enumerate(targets):
+        used[i, : len(row)], learned[i, : len(row)] = 1, row
+        # A position is that of the token before a target in a whole text, which begins with the start token.
+        read[i, : len(row)], places[i, : len(row)] = previous[i], positions[i] + begin
+    given = {"decoder_token_ids": read, "decoder_padding_mask": used, "decoder_positions": places}
+    return {**inputs, **given}, learned, used.astype("float32")
 
 
 def _pack(rows, ids, real, begin, end, length, pad_id):

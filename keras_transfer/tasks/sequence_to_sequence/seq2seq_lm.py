@@ -67,8 +67,9 @@ class Seq2SeqLM(Generates, Task):
             `"greedy"`.
         max_new_tokens: Integer. Number of tokens at which `generate` and exported models stop. Defaults to that of the
             checkpoint, or else to `64`.
-        objective: `objectives.SpanCorruption`, `objectives.Denoising`, `objectives.PrefixLM` or another
-            `objectives.SequenceObjective` that makes targets from texts. Defaults to `None`, which requires targets.
+        objective: `objectives.SpanCorruption`, `objectives.Denoising`, `objectives.PrefixLM`,
+            `objectives.SpanPrediction` or another `objectives.SequenceObjective` that makes targets from texts.
+            Defaults to `None`, which requires targets.
         language_model_weight: Float. Weight of the losses of the decoder, without cross-attention, and of a causal
             encoder as language models, which are added to the loss of the targets. It keeps what pretrained language
             models know (Ramachandran et al. 2017, with `1.0`). Defaults to `0.0`, without these losses.
@@ -136,6 +137,7 @@ class Seq2SeqLM(Generates, Task):
         # === Functional model ===
         start_id = _start_id(encoder, preprocessor, start_token)
         reader = SequenceReader(preprocessor, prefix, start_id)
+        reader.with_positions = "decoder_positions" in encoder.input
         labels = TargetTexts(table.input_dim, objective)
         super().__init__(encoder, logits(encoder.output["decoder_sequence_output"]), reader, labels, name=name)
         self.prepare_generation(logits)

@@ -124,7 +124,8 @@ class SequenceReader(Reader):
     """
 
     takes_pairs = False
-    makes = ("decoder_token_ids", "decoder_padding_mask")
+    makes = ("decoder_token_ids", "decoder_padding_mask", "decoder_positions")
+    with_positions = False  # Whether the decoder reads positions.
     in_memory = (
         "A `Seq2SeqLM` takes texts in memory: `fit(sources, targets)`. A `tf.data.Dataset` must contain `(inputs, "
         "targets, weights)`."
@@ -223,5 +224,7 @@ class SequenceReader(Reader):
             "decoder_token_ids": np.concatenate([start, targets[:, :-1]], axis=1),
             "decoder_padding_mask": used.astype("int32"),
         }
+        if self.with_positions:
+            given["decoder_positions"] = np.broadcast_to(np.arange(ids.shape[1], dtype="int32"), ids.shape)
         weights = used if weights is None else used * np.asarray(weights)[:, None]
         return {**inputs, **given}, targets, weights.astype("float32")

@@ -1,10 +1,13 @@
 """XLM: languages of tokens, and positions that restart at a translation."""
 
+import keras
 import numpy as np
 import pytest
 
+from keras_transfer.adaptation import FusedAdamW
 from keras_transfer.encoders import Encoder, XlmEncoder
-from keras_transfer.tasks import TextClassifier
+from keras_transfer.objectives import TranslationMasking
+from keras_transfer.tasks import MaskedLM, TextClassifier
 from tests.architecture import FIXTURES
 from tests.errors import check_errors
 from tests.helpers import outputs_of, run_encoder_test
@@ -49,6 +52,29 @@ def test_positions_may_restart():
     alone = {name: value[1:, 3:6] for name, value in INPUTS.items()}
     found = outputs_of(own, {**apart, "token_ids": IDS[1:]})["sequence_output"][:, 3:6]
     np.testing.assert_allclose(found, outputs_of(encoder, alone)["sequence_output"], atol=1e-5)
+
+
+def test_translation_language_modeling_learns_words_from_their_translations():
+    keras.utils.set_random_seed(0)
+    random, words = np.random.default_rng(0), np.arange(5, 25)
+    texts = [np.array([2, *random.choice(words, 5), 3]) for _ in range(1024)]
+    translations = [np.where(text < 5, text, text + 20) for text in texts]
+    tokens = {"mask_id": 4, "vocabulary_size": 45, "special_ids": range(5)}
+    inputs, targets = TranslationMasking()(texts, translations, random, **tokens)
+    pad = {"padding": "post", "value": -1}
+    inputs = {name: keras.utils.pad_sequences(rows, **pad) for name, rows in inputs.items()}
+    inputs["padding_mask"] = np.ones_like(inputs["token_ids"])
+    targets = keras.utils.pad_sequences(targets, **pad)
+    sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 32, "num_languages": 2, "dropout": 0.0}
+    sizes |= {"attention_dropout": 0.0, "initializer_range": 0.1}
+    model = MaskedLM(XlmEncoder(45, **sizes, further_inputs=["positions"]))
+    model.compile(FusedAdamW(1e-2))
+    model.fit(inputs, targets, epochs=12, batch_size=64, verbose=0)
+    right = model.evaluate(inputs, targets, verbose=0, return_dict=True)
+    assert right["accuracy"] > 0.8  # by chance 0.05, and from the language 0.05
+    for name in ("positions", "language_ids"):
+        wrong = model.evaluate({**inputs, name: 0 * inputs[name]}, targets, verbose=0, return_dict=True)
+        assert wrong["loss"] > 1.5 * right["loss"], name
 
 
 test_mistakes_are_errors = check_errors(

@@ -5,8 +5,15 @@ import numpy as np
 import pytest
 
 from keras_transfer.adaptation import FusedAdamW
-from keras_transfer.encoders import T5, Bart
-from keras_transfer.objectives import Denoising, PrefixLM, SequenceObjective, SpanCorruption, TokenMasking
+from keras_transfer.encoders import T5, Bart, Pegasus
+from keras_transfer.objectives import (
+    Denoising,
+    PrefixLM,
+    SequenceObjective,
+    SpanCorruption,
+    SpanPrediction,
+    TokenMasking,
+)
 from keras_transfer.tasks import Seq2SeqLM
 from keras_transfer.text import Packing, TokenPreprocessor, WordPieceTokenizer
 from tests.errors import check_errors
@@ -117,6 +124,51 @@ def test_sources_that_grow_are_truncated_and_keep_their_end():
     [(inputs, _, _)] = found.dataset([" ".join("abcdefghijklmnopqrst")])
     assert inputs["token_ids"].shape == (1, 24) and inputs["padding_mask"].all()
     assert inputs["token_ids"][0, -1] == found.preprocessor.token_to_id("</s>")
+
+
+def mass(cls=Bart):
+    objective = SpanPrediction(mask_token_rate=1.0, random_token_rate=0.0, seed=0)
+    keras.utils.set_random_seed(0)
+    encoder = cls(len(VOCABULARY), **SIZES, max_sequence_length=24, further_inputs=["decoder_positions"])
+    return Seq2SeqLM(encoder, preprocessor(["<s>"]), objective=objective)
+
+
+@pytest.mark.core
+def test_the_decoder_of_mass_reads_tokens_where_a_whole_target_has_them():
+    found = mass(Pegasus)
+    [(inputs, targets, weights)] = found.dataset(["a b c d e f g h i", "a b"])
+    ids = {name: found.preprocessor.token_to_id(name) for name in ("<s>", "[MASK]")}
+    [row] = np.asarray(found.preprocessor(["a b c d e f g h i"])["token_ids"])
+    hidden = np.flatnonzero(inputs["token_ids"][0] == ids["[MASK]"])
+    assert len(hidden) == 4 and weights[:, :4].tolist() == [[1] * 4, [0] * 4]  # A text of two letters has none to hide.
+    np.testing.assert_array_equal(targets[0, :4], row[hidden])
+    np.testing.assert_array_equal(inputs["decoder_positions"][0, :4], hidden)
+    [(whole, wholly, _)] = found.dataset(["a b c d e f g h i"], ["a b c d e f g h i"])
+    np.testing.assert_array_equal(wholly[0, hidden], targets[0, :4])
+    np.testing.assert_array_equal(whole["decoder_token_ids"][0, hidden], inputs["decoder_token_ids"][0, :4])
+    assert whole["decoder_positions"].tolist() == [list(range(wholly.shape[1]))]
+    # Positions that count from 0 are those of a model without this input.
+    plain = Seq2SeqLM(Pegasus(len(VOCABULARY), **SIZES, max_sequence_length=24))
+    plain.set_weights(found.get_weights())
+    ours, theirs = (
+        keras.ops.convert_to_numpy(each({name: whole[name] for name in each.input})) for each in (found, plain)
+    )
+    np.testing.assert_allclose(ours, theirs, atol=1e-5)
+    again = save_and_load(found)
+    assert again.get_config() == found.get_config() and "decoder_positions" in again.input
+
+
+def test_a_model_of_mass_learns_what_only_positions_tell():
+    found = mass()
+    found.compile(FusedAdamW(1e-2))
+    rows = ["a b a c a d a e a f a g"] * 64  # What follows an "a" depends on its position.
+    found.fit(rows, epochs=15, batch_size=16, verbose=0)
+    [(inputs, targets, weights)] = found.dataset(rows[:16], batch_size=16)
+    loss = found.evaluate(inputs, targets, sample_weight=weights, verbose=0, return_dict=True)["loss"]
+    elsewhere = {**inputs, "decoder_positions": inputs["decoder_positions"] % 2}
+    wrong = found.evaluate(elsewhere, targets, sample_weight=weights, verbose=0, return_dict=True)["loss"]
+    assert loss < 0.1 and wrong > 10 * loss
+    assert len(found.generate(rows[:1], max_new_tokens=3)) == 1
 
 
 class Reversal(SequenceObjective):
