@@ -6,7 +6,15 @@ import dataclasses
 import keras
 import numpy as np
 
-from keras_transfer.batches.planning import MAX_LENGTHS, Options, choose_lengths, lengths_for, plan
+from keras_transfer.batches.planning import (
+    MAX_LENGTHS,
+    Options,
+    choose_lengths,
+    choose_pairs,
+    compiles_each_length,
+    lengths_for,
+    plan,
+)
 
 
 class _Position:
@@ -47,8 +55,7 @@ class Batches(keras.utils.PyDataset):
             Defaults to `None`, if it is unknown.
         places: `WordPlaces`, for words. Defaults to `None`.
         label_lengths: Integer array [rows]. The length of each row of labels [rows, length] that are padded on the
-            right, such as target texts. A batch has labels as long as its longest ones, in steps of
-            `Options.label_lengths`. Defaults to `None`, for labels that are not sequences.
+            right, such as target texts. Defaults to `None`, for labels that are not sequences.
 
     Attributes:
         options: `Options`.
@@ -95,7 +102,7 @@ class Batches(keras.utils.PyDataset):
         label_lengths=None,
         **attributes,
     ):
-        """Returns rows as batches of those lengths that `lengths_for` chooses.
+        """Returns rows as batches of those lengths that `lengths_for` chooses, or `choose_pairs` with `label_lengths`.
 
         Args:
             inputs, labels, sample_weight: As for the constructor.
@@ -107,9 +114,8 @@ class Batches(keras.utils.PyDataset):
             mask = inputs.get("padding_mask")
             lengths = [1] if mask is None else lengths_for(real_lengths(inputs), mask.shape[1])
         options = Options(batch_size, tuple(lengths), shuffle, drop_remainder=drop_remainder)
-        if label_lengths is not None:
-            options = dataclasses.replace(options, label_lengths=tuple(lengths_for(label_lengths, labels.shape[1])))
-        return cls(inputs, labels, sample_weight, options, label_lengths=label_lengths, **attributes)
+        data = cls(inputs, labels, sample_weight, options, label_lengths=label_lengths, **attributes)
+        return data.few_lengths() if label_lengths is not None and compiles_each_length() else data
 
     # === The same rows in another form ===
 
@@ -148,12 +154,13 @@ class Batches(keras.utils.PyDataset):
 
     def few_lengths(self):
         """Returns the same rows in batches of at most six lengths, for a step that is compiled for each length."""
+        width = self.inputs["padding_mask"].shape[1] if "padding_mask" in self.inputs else 1
+        if self.label_lengths is not None and not self.options.label_lengths:
+            lengths, of_labels = choose_pairs(self.real, self.label_lengths, width, self.labels.shape[1])
+            return self.replace(lengths=tuple(lengths), label_lengths=tuple(of_labels))
         if len(self.options.lengths) <= MAX_LENGTHS:
             return self
-        few = {"lengths": tuple(choose_lengths(self.real, self.inputs["padding_mask"].shape[1]))}
-        if self.label_lengths is not None:
-            few["label_lengths"] = tuple(choose_lengths(self.label_lengths, self.labels.shape[1]))
-        return self.replace(**few)
+        return self.replace(lengths=tuple(choose_lengths(self.real, width)))
 
     def with_targets(self, make, seed=None):
         """Returns the same rows as batches of the inputs and targets of an objective, other ones in each epoch.
@@ -182,8 +189,15 @@ class Batches(keras.utils.PyDataset):
             return self.chosen
         now = (self.seed, self.epoch) if self.options.shuffle else (0, 0)
         if self._planned is None or self._planned[0] != now:
-            self._planned = now, plan(self.real, self.options, *now)
+            self._planned = now, plan(self._needed(), self.options, *now)
         return self._planned[1]
+
+    def _needed(self):
+        """Returns the length of the batches that each row fits into, of which its labels may require more."""
+        if not self.options.label_lengths:
+            return self.real
+        pairs = np.searchsorted(self.options.label_lengths, self.label_lengths)
+        return np.maximum(self.real, np.array(self.options.lengths)[pairs])
 
     def extremes(self):
         """Returns two batches, each `(length, rows)`, which differ in each axis whose size varies."""
@@ -216,8 +230,8 @@ class Batches(keras.utils.PyDataset):
             for columns in (self.labels, self.sample_weight)
         )
         if labels is not None and self.label_lengths is not None:
-            allowed, longest = self.options.label_lengths, self.label_lengths[rows].max()
-            labels = labels[:, : allowed[np.searchsorted(allowed, longest)]]
+            few = self.options.label_lengths
+            labels = labels[:, : few[self.options.lengths.index(length)] if few else self.label_lengths[rows].max()]
         if self.prepare is None:
             return (inputs, *(column for column in (labels, weights) if column is not None))
         random = np.random.default_rng([self.seed or 0, 0 if self.options.one_epoch else self.epoch, index])

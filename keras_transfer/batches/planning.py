@@ -7,6 +7,7 @@ import numpy as np
 
 MAX_LENGTHS = 6  # if a step is compiled for each length
 LENGTH_STEP = 8  # Lengths to compile are multiples of it, so that two datasets often share them.
+MAX_CANDIDATES = 24  # Lengths of texts and of labels that pairs are chosen from.
 WINDOW = 50  # Batches. Shuffled rows are sorted by length within windows of at most this size.
 
 
@@ -26,8 +27,8 @@ class Options:
             many rows. Defaults to `1`.
         repeat: Boolean. Whether all batches are divisible by `replicas`, because short ones repeat their own rows.
             Defaults to `False`.
-        label_lengths: Tuple of integers in ascending order. Lengths that labels which are sequences may have. Defaults
-            to `()`, for other labels.
+        label_lengths: Tuple of integers in ascending order. For labels that are sequences, their length in batches of
+            each of `lengths`. Defaults to `()`, as long as the longest labels of a batch.
         inferred: Boolean. Whether Keras infers from the first two batches which axes vary, as it does on TensorFlow
             unless it gets a pipeline. Defaults to `True`.
         one_epoch: Boolean. Whether what is drawn at random is in every epoch that of the first, as for evaluation.
@@ -100,12 +101,16 @@ def lengths_for(real, longest):
     Returns:
         Sorted list of integers.
     """
-    few = keras.backend.backend() == "jax"
-    if keras.backend.backend() == "tensorflow":
-        import tensorflow as tf
+    return choose_lengths(real, longest) if compiles_each_length() else np.unique(np.maximum(real, 1)).tolist()
 
-        few = any(device.device_type != "CPU" for device in tf.config.list_physical_devices())
-    return choose_lengths(real, longest) if few else np.unique(np.maximum(real, 1)).tolist()
+
+def compiles_each_length():
+    """Returns whether Keras compiles a step for each length by default."""
+    if keras.backend.backend() != "tensorflow":
+        return keras.backend.backend() == "jax"
+    import tensorflow as tf
+
+    return any(device.device_type != "CPU" for device in tf.config.list_physical_devices())
 
 
 def choose_lengths(real, longest):
@@ -135,6 +140,50 @@ def choose_lengths(real, longest):
         chosen.append(int(candidates[j - 1]))
         k, j = k - 1, back[k, j]
     return chosen[::-1]
+
+
+def choose_pairs(real, label_real, longest, longest_label):
+    """Returns at most six lengths of texts, and one length of labels for each, with the least padding of both.
+
+    A row is in a batch of the first pair in which it fits. So there are at most six shapes, and not six lengths of
+    labels for each length of texts.
+
+    Args:
+        real, label_real: Integer arrays [rows]. Number of real tokens of each text and of its labels.
+        longest, longest_label: Integers. Lengths of the inputs and of the labels.
+
+    Returns:
+        Two lists of integers in ascending order, the best choice by dynamic programming over pairs of candidates.
+    """
+    firsts, seconds = _candidates(real, longest), _candidates(label_real, longest_label)
+    place, label_place = np.searchsorted(firsts, real), np.searchsorted(seconds, label_real)
+    counts = np.zeros((len(firsts), len(seconds)), int)
+    np.add.at(counts, (place, label_place), 1)
+    fitting = counts.cumsum(axis=0).cumsum(axis=1).ravel()
+    index, label_index = (grid.ravel() for grid in np.indices(counts.shape))
+    width = firsts[index] + seconds[label_index]
+    allowed = (index[:, None] < index) & (label_index[:, None] <= label_index)  # [the pair before, a pair]
+    step = np.where(allowed, (fitting - fitting[:, None]) * width, np.inf)
+    costs, backs = [fitting * width], []
+    for _ in range(MAX_LENGTHS - 1):
+        options = costs[-1][:, None] + step
+        backs.append(options.argmin(axis=0))
+        costs.append(options.min(axis=0))
+    k, pair = int(np.argmin([cost[-1] for cost in costs])), len(width) - 1
+    chosen = [pair]
+    for back in reversed(backs[:k]):
+        pair = int(back[pair])
+        chosen.append(pair)
+    chosen = chosen[::-1]
+    return firsts[index[chosen]].tolist(), seconds[label_index[chosen]].tolist()
+
+
+def _candidates(real, longest):
+    """Returns lengths to choose from: multiples of 8 (the last may be `longest`), at most 24 of them."""
+    found = np.unique(np.minimum(-(-np.maximum(real, 1) // LENGTH_STEP) * LENGTH_STEP, longest))
+    if len(found) > MAX_CANDIDATES:
+        found = found[np.linspace(0, len(found) - 1, MAX_CANDIDATES).round().astype(int)]
+    return found
 
 
 def sort_within_windows(lengths, batch_size, window):

@@ -15,7 +15,7 @@ from keras_transfer.encoders.bidirectional.mpnet import MPNetEncoder
 from keras_transfer.encoders.bidirectional.roberta import RobertaEncoder
 from keras_transfer.encoders.bidirectional.xlm import XlmEncoder
 from keras_transfer.encoders.recurrent.elmo import ElmoEncoder
-from keras_transfer.encoders.sequence_to_sequence.bart import Bart, BartEncoder, Marian, MBart, Pegasus
+from keras_transfer.encoders.sequence_to_sequence.bart import Bart, BartEncoder, BartSingleText, Marian, MBart, Pegasus
 from keras_transfer.encoders.sequence_to_sequence.composed import ComposedEncoderDecoder
 from keras_transfer.encoders.sequence_to_sequence.encoder_decoder import EncoderDecoder
 from keras_transfer.encoders.sequence_to_sequence.t5 import T5, T5Encoder
@@ -26,6 +26,7 @@ __all__ = [
     "AlbertEncoder",
     "Bart",
     "BartEncoder",
+    "BartSingleText",
     "BertEncoder",
     "ComposedEncoderDecoder",
     "DebertaV2Encoder",

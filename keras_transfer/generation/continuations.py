@@ -120,10 +120,10 @@ def _align_left(rows, longest):
 
 
 class TokenStream:
-    """The pieces of one sequence, as far as they are certain."""
+    """The pieces of one sequence, as far as they are certain. `begins`: whether it is a text without a prompt."""
 
-    def __init__(self, on_token, index, pieces, stops):
-        self.on_token, self.index, self.pieces, self.stops = on_token, index, pieces, stops
+    def __init__(self, on_token, index, pieces, stops, begins=False):
+        self.on_token, self.index, self.pieces, self.stops, self.begins = on_token, index, pieces, stops, begins
         self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self.text, self.shown = "", 0
 
@@ -133,7 +133,7 @@ class TokenStream:
             self.on_token(self.index, token)
             return
         self.text += self.decoder.decode(self.pieces[token], final=finished)
-        text = cut(self.text, self.stops)
+        text = cut(self.text, self.stops, self.begins)
         if not finished:  # The end may be the beginning of a stop string.
             held = max((end for stop in self.stops for end in range(len(stop)) if text.endswith(stop[:end])), default=0)
             text = text[: len(text) - held]
@@ -147,7 +147,8 @@ def text_of(ids, pieces):
     return b"".join(pieces[index] for index in ids).decode("utf-8", "replace")
 
 
-def cut(text, stops):
-    """Returns a text up to its first stop string."""
+def cut(text, stops, begins=False):
+    """Returns a text up to its first stop string, and without a space before its first word if it has no prompt."""
     places = [text.find(stop) for stop in stops]
-    return text[: min((place for place in places if place >= 0), default=len(text))]
+    text = text[: min((place for place in places if place >= 0), default=len(text))]
+    return text.removeprefix(" ") if begins else text

@@ -91,6 +91,11 @@ COMPOSED = {
     "roberta_shared": (("RobertaConfig", ROBERTA), ("RobertaConfig", ROBERTA)),
 }
 OF_TOKENS = {"pad_token_id": 0, "decoder_start_token_id": 2, "eos_token_id": 3}
+LABELS = {"id2label": {0: "no", 1: "maybe", 2: "yes"}, "label2id": {"no": 0, "maybe": 1, "yes": 2}}
+HEADS = {
+    "bart_classifier": ("BartForSequenceClassification", LABELS),
+    "bart_span": ("BartForQuestionAnswering", {}),
+}
 GENERATED = {
     "greedy": {},
     "greedy_ngram": {"no_repeat_ngram_size": 3},
@@ -161,6 +166,40 @@ def main(name):
     (folder / "generated.json").write_text(re.sub(r"\], \[", "],\n[", text) + "\n")
 
 
+def main_head(name):
+    """Makes BART with a head that reads the decoder, and its logits."""
+    torch.manual_seed(0)
+    random = np.random.default_rng(0)
+    model_class, labels = HEADS[name]
+    config = transformers.BartConfig(**BART, **labels, attn_implementation="eager")
+    model = getattr(transformers, model_class)(config).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.copy_(torch.randn(weight.shape) * 0.4 + (weight if weight.ndim == 1 else 0.0))
+    model.save_pretrained(FOLDER / name)
+    (FOLDER / name / "generation_config.json").unlink(missing_ok=True)
+    ids, mask = random.integers(6, 58, (3, 12)), np.ones((3, 12), int)
+    for row, length in enumerate((12, 7, 2)):
+        ids[row, length - 1], ids[row, length:], mask[row, length:] = 2, 1, 0
+    inputs = {"input_ids": torch.tensor(ids), "attention_mask": torch.tensor(mask)}
+    exact, rounded = head_logits(copy.deepcopy(model).double(), inputs), head_logits(model, inputs)
+    real = mask[:, None] if name == "bart_span" else 1
+    np.savez_compressed(
+        FOLDER / name / "outputs.npz",
+        token_ids=ids.astype("int32"),
+        padding_mask=mask.astype("int32"),
+        logits=exact,
+        error=np.abs((exact - rounded) * real).max(),
+    )
+
+
+def head_logits(model, inputs):
+    with torch.no_grad():
+        outputs = model(**inputs)
+    logits = torch.stack([outputs.start_logits, outputs.end_logits], 1) if "start_logits" in outputs else outputs.logits
+    return logits.double().numpy()
+
+
 def run(model, inputs):
     with torch.no_grad():
         outputs = model(**inputs, output_hidden_states=True)
@@ -214,7 +253,7 @@ def generate(model, row, options):
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:] or [*MODELS, *COMPOSED]:
-        main(name)
+    for name in sys.argv[1:] or [*MODELS, *COMPOSED, *HEADS]:
+        main_head(name) if name in HEADS else main(name)
         if name in WITH_GRADIENTS:
             gradients(name)

@@ -42,9 +42,9 @@ class Architecture:
         format: String. The format that writes its checkpoints. Defaults to `"huggingface"`.
         model_class: String. The class of the encoder in Transformers. Defaults to `""`.
         aliases: Tuple of other values of `model_type` that are read. Defaults to `()`.
-        part: `Architecture` of the same checkpoints, of which another encoder holds only a part of the weights, such as
-            the encoder of an encoder-decoder. It is loaded if the configuration names its `model_class`, or if the user
-            asks for its encoder. Defaults to `None`.
+        part: `Architecture` of the same checkpoints for another encoder, such as one that holds only the weights of the
+            encoder of an encoder-decoder. It is loaded if the configuration names its `model_class` or a class with one
+            of its heads, if the user asks for its encoder, or if only it has a head for the task. Defaults to `None`.
         prefix: String. Prefix of the names of the encoder's tensors in a model with a head. Defaults to `""`.
         heads: Dict from `TaskHead.name` of a task to its `Head`. If a head cannot be loaded, only the prefix of the
             names of its tensors. Defaults to `{}`.
@@ -128,6 +128,22 @@ class Architecture:
         """Dict from the name of each head to a tuple of the prefixes of the names of its tensors."""
         prefixes = {name: getattr(head, "prefix", head) for name, head in self.heads.items()}
         return {name: (prefix,) if isinstance(prefix, str) else prefix for name, prefix in prefixes.items()}
+
+    def part_for(self, cls, config):
+        """Returns the record that builds an encoder of a class, this one or its `part`.
+
+        Args:
+            cls: Class. The encoder's class, or a base of it.
+            config: Dict. The configuration, which may name a class with one of the heads of the part.
+        """
+        part = self.part
+        if part is None or not issubclass(part.encoder_class, cls) or cls is self.encoder_class:
+            return self
+        heads = [head for head in part.heads.values() if hasattr(head, "model_classes")]
+        named = {part.model_class.removesuffix("Model") + suffix for head in heads for suffix in head.model_classes}
+        classes = config.get("architectures")
+        is_named = isinstance(classes, list) and bool(named.intersection(map(str, classes)))
+        return part if is_named or not issubclass(self.encoder_class, cls) else self
 
     def plain_name(self, name):
         """Returns a tensor's name as in `tensors`: without the prefix, and renamed if it is an older one."""
@@ -234,7 +250,8 @@ def architecture_of(config, source, default=None):
         )
     found = known[name]
     found = found if found.of_config is None else found.of_config(config, source)
-    return found.part if found.part is not None and classes == [found.part.model_class] else found
+    is_part = found.part is not None and found.part.model_class != found.model_class
+    return found.part if is_part and classes == [found.part.model_class] else found
 
 
 def architecture_for(encoder):

@@ -58,9 +58,7 @@ def build(architecture, config, read_tensors, source, cls, overrides, remarks=()
         CheckpointError: If the encoder is of another class, if the configuration or the tensors do not match, or if
             the checkpoint has a head for the task that cannot be loaded.
     """
-    part = architecture.part
-    if part is not None and issubclass(part.encoder_class, cls) and not issubclass(architecture.encoder_class, cls):
-        architecture = part
+    architecture = architecture.part_for(cls, config)
     if not issubclass(architecture.encoder_class, cls):
         raise CheckpointError(
             f"{source} is a checkpoint of {architecture.encoder_class.__name__}. Received: {cls.__name__}"

@@ -271,11 +271,14 @@ class WrittenHead:
         model_class: String. The class of the encoder with the head in Transformers.
         config: Dict. Its part of the configuration.
         tensors: Dict of its tensors.
+        generation: Dict of the task's settings of generation, which take the place of those of the encoder. Defaults to
+            `{}`.
     """
 
     model_class: str
     config: dict
     tensors: dict
+    generation: dict = dataclasses.field(default_factory=dict)
 
 
 def check_head(architecture, task, action, advice):
@@ -332,4 +335,5 @@ def write_head(architecture, task):
     tensors = {}
     for entry in head.entries(task, architecture.model_type):
         tensors |= entry.tensors()
-    return WrittenHead(architecture.model_class.removesuffix("Model") + head.model_classes[0], config, tensors)
+    model_class = architecture.model_class.removesuffix("Model") + head.model_classes[0]
+    return WrittenHead(model_class, config, tensors, getattr(task, "generation_settings", dict)())

@@ -7,6 +7,7 @@ import numpy as np
 from keras_transfer.checkpoints.base import (
     OF_LABELS,
     CheckpointError,
+    Head,
     architecture_of,
     build,
     is_for_keras_hub,
@@ -22,6 +23,7 @@ from keras_transfer.checkpoints.formats.sentence_transformers import (
     read_modules,
     write_modules,
 )
+from keras_transfer.encoders.base import Encoder
 from keras_transfer.files import atomic_folder
 
 _GENERATION = "generation_config.json"
@@ -46,6 +48,15 @@ def load(folder, cls, overrides, head=None):
     if settings is not None:
         encoder.checkpoint_settings[_GENERATION] = settings
     return encoder, found
+
+
+def encoder_class(folder, task):
+    """Returns the class of the encoder that a task reads, if the architecture has several. `task` is a head's name."""
+    architecture, _ = _describe(read_modules(folder).folder)
+    if architecture is None or architecture.part is None:
+        return Encoder
+    able = [each for each in (architecture, architecture.part) if isinstance(each.heads.get(task), Head)]
+    return able[0].encoder_class if able else Encoder
 
 
 def embedder_of(folder):
@@ -75,6 +86,7 @@ def headers(folder):
 
     folder = read_modules(folder).folder
     architecture, config = _describe(folder)
+    architecture = None if architecture is None else architecture.part_for(Encoder, config)
     index, shapes = folder / "model.safetensors.index.json", {}
     if not index.exists() and not (folder / "model.safetensors").exists():
         raise CheckpointError(
@@ -87,11 +99,12 @@ def headers(folder):
     return architecture, config, shapes
 
 
-def save(architecture, encoder, preprocessor, folder, overwrite, head=None, embedder=None):
+def save(architecture, encoder, preprocessor, folder, overwrite, head=None, embedder=None, target=None):
     """Writes an encoder, its preprocessor and a `WrittenHead` as a Hugging Face folder.
 
     The names of the encoder's tensors have the prefix of the architecture only if there is a head, as in Transformers.
-    If the `TextEmbedder` (by default the encoder) has a pooling, it becomes a sentence-transformers folder.
+    If the `TextEmbedder` (by default the encoder) has a pooling, it becomes a sentence-transformers folder. `target` is
+    the preprocessor of targets, if they are read differently from sources.
     """
     from safetensors.numpy import save_file
 
@@ -108,6 +121,8 @@ def save(architecture, encoder, preprocessor, folder, overwrite, head=None, embe
     config |= {
         key: value for key, value in kept.items() if key not in of_labels and (key not in config or config[key] is None)
     }
+    of_generation = {} if head is None else head.generation
+    config |= of_generation
     tensors = architecture.extra_tensors(encoder)
     for entry in architecture.entries(encoder):
         tensors |= entry.tensors()
@@ -117,11 +132,11 @@ def save(architecture, encoder, preprocessor, folder, overwrite, head=None, embe
     with atomic_folder(folder, overwrite) as temporary:
         (temporary / "config.json").write_text(json.dumps(config, indent=2) + "\n")
         if _GENERATION in encoder.checkpoint_settings:
-            generation = json.dumps(encoder.checkpoint_settings[_GENERATION], indent=2)
+            generation = json.dumps({**encoder.checkpoint_settings[_GENERATION], **of_generation}, indent=2)
             (temporary / _GENERATION).write_text(generation + "\n")
         save_file(tensors, temporary / "model.safetensors", metadata={"format": "pt"})
         if preprocessor is not None:
-            preprocessor.save(temporary)
+            preprocessor.save(temporary, **({} if target is None else {"target": target}))
         if embedder.pooling:
             write_modules(embedder, temporary)
 

@@ -137,7 +137,8 @@ class OpenedCheckpoint:
         if wanted.is_embedder and head is None and hasattr(self._format, "embedder_of"):
             vectors, load_vectors = self._format.embedder_of(self.folder)
             arguments = {**vectors, **arguments}
-        encoder, found = self._format.load(self.folder, Encoder, overrides, name)
+        cls = self._format.encoder_class(self.folder, wanted.name) if self._format is huggingface else Encoder
+        encoder, found = self._format.load(self.folder, cls, overrides, name)
         if found is not None:
             return encoder, found.arguments(encoder, task, arguments, labels), found.load_into
         if wanted.check_encoder is not None:
@@ -160,12 +161,12 @@ def open_checkpoint(source):
     """Returns an `OpenedCheckpoint`, whose source is resolved and fetched once for all its parts.
 
     Args:
-        source: As for `Encoder.from_pretrained`.
+        source: As for `Encoder.from_pretrained`, or an `OpenedCheckpoint`, which is returned unchanged.
 
     Raises:
         CheckpointError: If there is no such folder or name, or if it cannot be fetched or read.
     """
-    return OpenedCheckpoint(source)
+    return source if isinstance(source, OpenedCheckpoint) else OpenedCheckpoint(source)
 
 
 def load(source, cls=Encoder, **overrides):
@@ -246,9 +247,10 @@ def save(encoder, folder, preprocessor=None, overwrite=False, task=None):
             "the encoder alone with `model.encoder.save_pretrained(folder, model.preprocessor)`, or the whole model "
             f"with `model.save('model.keras')`. Received: {vector}"
         )
-    FORMATS[architecture.format].save(
-        architecture, encoder, preprocessor, folder, overwrite, head, **({"embedder": task} if vector else {})
-    )
+    options = {"embedder": task} if vector else {}
+    if preprocessor is not None and getattr(task, "target_preprocessor", None) is not None:
+        options["target"] = task.target_preprocessor
+    FORMATS[architecture.format].save(architecture, encoder, preprocessor, folder, overwrite, head, **options)
 
 
 def tensor_names(encoder):

@@ -2,6 +2,7 @@
 
 import math
 import re
+import types
 
 from keras_transfer import checkpoints
 from keras_transfer.checkpoints.base import Head, find_head
@@ -16,6 +17,7 @@ TASKS = {
     "classifier": "tasks.TextClassifier",
     "tokens": "tasks.TokenClassifier",
     "multiple_choice": "tasks.MultipleChoice",
+    "seq2seq": "tasks.Seq2SeqLM",
     "span": "tasks.SpanExtractor",
 }
 
@@ -46,7 +48,8 @@ def describe(source):
     rows = [("architecture", f"{architecture.model_type}, loaded as {architecture.encoder_class.__name__}")]
     rows += [(name, str(value)) for name, value in arguments.items()]
 
-    table = [name for names in architecture.tensors.values() for name in _listed(names)]
+    encoder = types.SimpleNamespace(**arguments)
+    table = [name for names in architecture.tensors.values() for name in _listed(names, encoder)]
     patterns = [re.escape(name).replace(r"\*", r"\d+") + r"(\.weight|\.bias)?" for name in table]
     in_encoder = [name for name in shapes if any(re.fullmatch(pattern, name) for pattern in patterns)]
     rest = [name for name in shapes if name not in in_encoder]
@@ -81,8 +84,9 @@ def _table(folder, rows):
     return [str(folder), *(f"  {name:<{width}}  {value}" for name, value in rows)]
 
 
-def _listed(names):
+def _listed(names, encoder):
     names = names[0] if isinstance(names, tuple) else names
+    names = names(encoder) if callable(names) else names
     return [names] if isinstance(names, str) else names
 
 

@@ -1,6 +1,6 @@
 """Encoder-decoders, which read one text and write another."""
 
-from keras_transfer.encoders.sequence_to_sequence.bart import Bart, BartEncoder, Marian, MBart, Pegasus
+from keras_transfer.encoders.sequence_to_sequence.bart import Bart, BartEncoder, BartSingleText, Marian, MBart, Pegasus
 from keras_transfer.encoders.sequence_to_sequence.composed import ComposedEncoderDecoder
 from keras_transfer.encoders.sequence_to_sequence.encoder_decoder import EncoderDecoder
 from keras_transfer.encoders.sequence_to_sequence.t5 import T5, T5Encoder
@@ -9,6 +9,7 @@ __all__ = [
     "T5",
     "Bart",
     "BartEncoder",
+    "BartSingleText",
     "ComposedEncoderDecoder",
     "EncoderDecoder",
     "MBart",

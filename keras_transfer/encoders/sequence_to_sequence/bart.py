@@ -132,6 +132,37 @@ class Bart(EncoderDecoder):
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
+class BartSingleText(Bart):
+    """BART over a single text, which its encoder and its decoder both read: for classification and questions.
+
+    The decoder reads the text moved to the right by a start token, and its vectors are the outputs. The vector of the
+    last token, `</s>`, depends on all others, so the published classifiers use `pooling="last"`. `BartEncoder` is half
+    as large, but its checkpoints have no such heads.
+
+    Args:
+        start_token: Integer. The token that the decoder begins with. Defaults to `2`, `</s>`.
+        vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim, **kwargs: See `Bart`.
+
+    Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
+
+    Outputs: Dict of `sequence_output` `[batch, length, hidden_dim]`, that of the decoder.
+
+    Example:
+    ```python
+    encoder = keras_transfer.encoders.BartSingleText(
+        50, num_layers=2, num_heads=2, hidden_dim=8, intermediate_dim=16
+    )
+    model = keras_transfer.tasks.TextClassifier(encoder, num_classes=2, pooling="last", hidden_activation="tanh")
+    ```
+
+    Source: Lewis et al. 2020, "BART", section 3.1. https://arxiv.org/abs/1910.13461
+    """
+
+    def __init__(self, vocabulary_size, *, start_token=2, **kwargs):
+        super().__init__(vocabulary_size, start_token=start_token, **kwargs)
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class MBart(Bart):
     """mBART: BART with pre-norm blocks and a norm after each half, for many languages (Liu et al. 2020).
 

@@ -33,17 +33,20 @@ class EncoderDecoder(Encoder):
         further_inputs: Tuple of strings, names of further inputs of any of these models whose decoder has absolute
             positions: `"decoder_positions"` `[batch, decoder_length]`, in place of 0, 1, 2, ..., which
             `objectives.SpanPrediction` needs. Defaults to `()`.
+        start_token: Integer. If given, the model reads a single text: the decoder reads the text of the encoder, moved
+            to the right by this token. Defaults to `None`, for two texts.
         dtype, **kwargs: See `Encoder`.
 
     Inputs:
         Dict of the inputs of the encoder and of `decoder_token_ids` and `decoder_padding_mask`, each
-        `[batch, decoder_length]`.
+        `[batch, decoder_length]`. For a single text, only those of the encoder.
 
     Raises:
         ValueError: If there is no such further input.
 
     Outputs:
-        Dict of the outputs of the encoder and of `decoder_sequence_output` `[batch, decoder_length, dim]`.
+        Dict of the outputs of the encoder and of `decoder_sequence_output` `[batch, decoder_length, dim]`. For a single
+        text, only `sequence_output` `[batch, length, dim]` of the decoder.
 
     Attributes:
         encoder: The encoder.
@@ -65,21 +68,38 @@ class EncoderDecoder(Encoder):
     initial_output_bias = None  # The initial values of these biases, if they are not 0.
     starts_with_padding = True  # Whether the decoder begins with the padding token if no checkpoint says otherwise.
 
-    def __init__(self, settings, encoder, decoder, context_projection=None, further_inputs=(), dtype=None, **kwargs):
+    def __init__(
+        self,
+        settings,
+        encoder,
+        decoder,
+        context_projection=None,
+        further_inputs=(),
+        dtype=None,
+        start_token=None,
+        **kwargs,
+    ):
         layers = StackLayers(**{"token_embedding": encoder.token_embedding, **decoder}, dtype=dtype, prefix="decoder_")
-        known = ["decoder_positions"] if takes_positions(layers.position_embedding) else []
+        is_single = start_token is not None
+        known = ["decoder_positions"] if takes_positions(layers.position_embedding) and not is_single else []
         further = check_further_inputs(further_inputs, known)
-        names = ("token_ids", "padding_mask", *(name.removeprefix("decoder_") for name in further))
-        inputs = {name: keras.Input((None,), dtype="int32", name=f"decoder_{name}") for name in names}
+        if is_single:
+            ids = encoder.input["token_ids"]
+            moved = ops.concatenate([ops.full_like(ids[:, :1], start_token), ids[:, :-1]], axis=1)
+            inputs, settings = {**encoder.input, "token_ids": moved}, {**settings, "start_token": start_token}
+        else:
+            names = ("token_ids", "padding_mask", *(name.removeprefix("decoder_") for name in further))
+            inputs = {name: keras.Input((None,), dtype="int32", name=f"decoder_{name}") for name in names}
         bias = AttentionBias(dtype=dtype, name="context_bias")(encoder.input["padding_mask"])
         sequence = encoder.output["sequence_output"]
         sequence = sequence if context_projection is None else context_projection(sequence)
         context = {"context": sequence, "context_bias": bias}
         outputs, hidden_states = run_blocks(layers, embed(layers, inputs), inputs["padding_mask"], **context)
+        both = {**encoder.output, "decoder_sequence_output": outputs["sequence_output"]}
         super().__init__(
-            {**encoder.input, **{f"decoder_{name}": tensor for name, tensor in inputs.items()}},
-            {**encoder.output, "decoder_sequence_output": outputs["sequence_output"]},
-            encoder.hidden_states,
+            encoder.input if is_single else encoder.input | {f"decoder_{name}": inputs[name] for name in inputs},
+            outputs if is_single else both,
+            hidden_states if is_single else encoder.hidden_states,
             dtype=dtype,
             settings=settings,
             **kwargs,

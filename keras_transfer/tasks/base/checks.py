@@ -7,28 +7,34 @@ import keras
 log = logging.getLogger("keras_transfer")
 
 
-def check_preprocessor(encoder, reader):
-    """Raises a `ValueError` if a reader's preprocessor returns inputs that the encoder does not accept."""
-    preprocessor = reader.preprocessor
+def check_preprocessor(encoder, reader, name="preprocessor"):
+    """Raises a `ValueError` if a reader's preprocessor returns inputs that the encoder does not accept.
+
+    Args:
+        encoder: Encoder.
+        reader: `Reader`.
+        name: String. The attribute of the reader. Defaults to `"preprocessor"`.
+    """
+    preprocessor = getattr(reader, name)
     if preprocessor is not None and not callable(preprocessor):
-        raise ValueError(f"`preprocessor` must be callable. Received: preprocessor={preprocessor!r}")
+        raise ValueError(f"`{name}` must be callable. Received: {name}={preprocessor!r}")
     if hasattr(preprocessor, "encode_words") and isinstance(encoder.input, dict):
         made = preprocessor.compute_output_spec(keras.KerasTensor((None,), "string"), sequence_length="longest")
-        for name, tensor in encoder.input.items():
-            if name in reader.makes:
+        for key, tensor in encoder.input.items():
+            if key in reader.makes:
                 continue
-            shape = made[name].shape if name in made else None
+            shape = made[key].shape if key in made else None
             if shape is None or len(shape) != len(tensor.shape) or not _compatible(shape[2:], tensor.shape[2:]):
                 shapes = {key: value.shape for key, value in made.items()}
                 raise ValueError(
-                    f"`preprocessor` must return the encoder's input {name!r} of shape {tensor.shape}. "
+                    f"`{name}` must return the encoder's input {key!r} of shape {tensor.shape}. "
                     f"Received: {type(preprocessor).__name__}, which returns {shapes}"
                 )
     tokens = getattr(preprocessor, "sequence_length", getattr(preprocessor, "window_length", None))
     rows = getattr(encoder, "max_sequence_length", None)
     if tokens is not None and rows is not None and tokens > rows:
         raise ValueError(
-            f"The `sequence_length` of `preprocessor` must be at most {rows}, the encoder's number of positions. "
+            f"The `sequence_length` of `{name}` must be at most {rows}, the encoder's number of positions. "
             f"Received: sequence_length={tokens}"
         )
     words = _vocabulary_size(preprocessor)
@@ -37,9 +43,11 @@ def check_preprocessor(encoder, reader):
         return
     if words > rows:
         raise ValueError(
-            f"The vocabulary of `preprocessor` must not be larger than the encoder's embedding, which has {rows} rows. "
+            f"The vocabulary of `{name}` must not be larger than the encoder's embedding, which has {rows} rows. "
             f"Received: a vocabulary of {words} tokens"
         )
+    if name != "preprocessor":  # That of the sources leads to the same warning.
+        return
     log.warning(
         "The encoder's embedding has %d rows, but the preprocessor's vocabulary has %d tokens. Check that both come "
         "from the same checkpoint.",

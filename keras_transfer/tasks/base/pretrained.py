@@ -1,5 +1,7 @@
 """Tasks from checkpoints, with the checkpoint's own head or a new one, and as checkpoints."""
 
+import inspect
+
 from keras_transfer.checkpoints.sources import check_length, open_checkpoint, save
 from keras_transfer.label_names import names_in
 from keras_transfer.names import argument_names, check_arguments
@@ -43,7 +45,9 @@ class Pretrained:
             CheckpointError: If the checkpoint cannot be read, does not match, has no preprocessor for the task, has no
                 head while `arguments` do not ask for a new one, or has a head that `arguments` contradict.
         """
-        check_arguments(f"{cls.__name__}.from_pretrained", arguments, [*_OWN_ARGUMENTS, *argument_names(cls)])
+        own = [name for name in inspect.signature(cls.from_pretrained).parameters if name != "arguments"]
+        names = dict.fromkeys([*_OWN_ARGUMENTS, *own[1:], *argument_names(cls)])
+        check_arguments(f"{cls.__name__}.from_pretrained", arguments, [*names])
         wanted = cls.checkpoint_head
         if labels is not None:
             given = [name for name in wanted.sizes if arguments.get(name) is not None]

@@ -9,7 +9,8 @@ from keras_transfer.keras_internals import could_train, set_trainable
 from keras_transfer.layers.basic import serialize_activation
 
 _ACTIVE = "active adapters "
-_OBJECTS = {"encoder", "preprocessor", "scalar_mix", "objective", "generator", "sampler"}  # serialized as such
+# Arguments that are serialized as objects.
+_OBJECTS = {"encoder", "preprocessor", "target_preprocessor", "scalar_mix", "objective", "generator", "sampler"}
 
 
 def store_heads(adapters, store):

@@ -31,6 +31,7 @@ from keras_transfer.tasks.language.token_lists import (
     is_texts,
     named_token_id,
     prepared_rows,
+    target_preprocessor,
     text_pieces,
     token_rows,
 )
@@ -226,7 +227,7 @@ class Generates:
             "forced_last": None if forced_last is None else self._token_ids(forced_last, "forced_last"),
         }
         given = {name: value for name, value in given.items() if value is not None}
-        constraints = dataclasses.replace(defaults.constraints, **given)
+        constraints = dataclasses.replace(self.default_constraints(), **given)
         stops = [stop] if isinstance(stop, str) else list(stop)
         pieces = text_pieces(self) if raw or stops else None
         table = stop_table(stops, pieces) if stops else None
@@ -236,13 +237,18 @@ class Generates:
         streams = None
         if on_token is not None:
             count = len(rows) * num_sequences
-            streams = [TokenStream(on_token, index, pieces if raw else None, stops) for index in range(count)]
+            begins = context_rows is not None  # A target begins a text, so that its first word needs no space.
+            streams = [TokenStream(on_token, index, pieces if raw else None, stops, begins) for index in range(count)]
         found = run(rows, streams)
         if raw:
-            found = [cut(text_of(ids, pieces), stops) for ids in found]
+            found = [cut(text_of(ids, pieces), stops, context_rows is not None) for ids in found]
         if num_sequences > 1:
             found = [found[i : i + num_sequences] for i in range(0, len(found), num_sequences)]
         return found
+
+    def default_constraints(self):
+        """Returns the `Constraints` of the encoder's checkpoint."""
+        return generation_defaults(self.encoder).constraints
 
     def _sampler(self, sampler, num_beams, defaults):
         """Returns the sampler of a call of `generate`."""
@@ -321,7 +327,10 @@ class Generates:
 
     def _token_ids(self, tokens, argument):
         tokens = tokens if isinstance(tokens, (list, tuple)) else [tokens]
-        found, count = [named_token_id(self.preprocessor, token, argument) for token in tokens], self.output.shape[-1]
+        found, count = (
+            [named_token_id(target_preprocessor(self), token, argument) for token in tokens],
+            self.output.shape[-1],
+        )
         if wrong := [token for token in found if not 0 <= token < count]:
             raise ValueError(f"`{argument}` must be an id from 0 to {count - 1}. Received: {argument}={wrong[0]}")
         return tuple(found)
@@ -331,7 +340,7 @@ class Generates:
         found = []
         for word in words:
             if isinstance(word, str):
-                tokenizer = self.preprocessor and self.preprocessor.tokenizer
+                tokenizer = getattr(target_preprocessor(self), "tokenizer", None)
                 if not tokenizer:
                     raise ValueError(f"`bad_words` must be ids if there is no preprocessor. Received: {word!r}")
                 found += [tuple(row) for row in tokenizer.tokenize([word, f" {word}"]).to_list()]
@@ -366,8 +375,7 @@ class Generates:
                 "An exported model needs a sampler without random numbers, such as `sampler='greedy'` or 'beam'. "
                 f"Received: {type(self.sampler).__name__}"
             )
-        constraints = generation_defaults(self.encoder).constraints
-        options = (self.sampler, steps, 1, end_ids(self), constraints)
+        options = (self.sampler, steps, 1, end_ids(self), self.default_constraints())
         return Generator(self.encoder, self.output_embeddings, *options, jit_compile=False)
 
     def signatures(self, pairs=False):

@@ -32,14 +32,23 @@ def prepared_rows(ids):
     """Returns prepared prompts as a list of integer arrays.
 
     Args:
-        ids: List of lists or arrays of ids, or a dict of `token_ids` and `padding_mask` `[batch, length]`.
+        ids: List of lists or arrays of ids, or a dict of `token_ids` and `padding_mask` `[batch, length]`. Without
+            `padding_mask`, all ids are real tokens.
 
     Raises:
         ValueError: If they are anything else.
     """
     if isinstance(ids, dict):
-        columns = (np.asarray(ids[name]) for name in ("token_ids", "padding_mask"))
-        return [row[real.astype(bool)].astype("int32") for row, real in zip(*columns)]
+        if "token_ids" not in ids:
+            raise ValueError(f"A dict of prepared ids must contain `token_ids`. Received: {list(ids)}")
+        token_ids = np.asarray(ids["token_ids"])
+        mask = np.asarray(ids.get("padding_mask", np.ones(token_ids.shape)))
+        if token_ids.ndim != 2 or token_ids.shape != mask.shape:
+            raise ValueError(
+                "`token_ids` and `padding_mask` must have the shape [batch, length]. "
+                f"Received: shapes {token_ids.shape} and {mask.shape}"
+            )
+        return [row[real.astype(bool)].astype("int32") for row, real in zip(token_ids, mask)]
     rows = [np.asarray(row) for row in ids]
     if wrong := [row for row in rows if row.ndim != 1 or (row.size and row.dtype.kind not in "iu")]:
         raise ValueError(
@@ -88,6 +97,12 @@ def token_preprocessor(task):
     return task.preprocessor
 
 
+def target_preprocessor(task):
+    """Returns the preprocessor of the texts that a task writes, which may be another one than that of what it reads."""
+    own = getattr(task, "target_preprocessor", None)
+    return task.preprocessor if own is None else own
+
+
 def check_rows(task, rows, what):
     """Raises a `ValueError` if a row of ids is empty, longer than the encoder's positions, or has unknown ids.
 
@@ -120,7 +135,8 @@ def check_new_tokens(least, most):
 
 def text_pieces(task):
     """Returns what each token adds to a text, as a list of bytes; special tokens add nothing."""
-    preprocessor = token_preprocessor(task)
+    token_preprocessor(task)
+    preprocessor = target_preprocessor(task)
     pieces = preprocessor.tokenizer.token_bytes()
     special = {preprocessor.token_to_id(token) for token in preprocessor.packing.special_tokens}
     special |= set(end_ids(task))
@@ -133,11 +149,12 @@ def end_ids(task):
     found = generation_defaults(task.encoder).end_ids
     if found is not None:
         return found
-    if not isinstance(task.preprocessor, TokenPreprocessor):
+    preprocessor = target_preprocessor(task)
+    if not isinstance(preprocessor, TokenPreprocessor):
         return ()
-    own = getattr(task.preprocessor.tokenizer, "eos_id", None)
-    last = task.preprocessor.packing.end[-1:]
-    own = task.preprocessor.token_to_id(last[0]) if own is None and last else own
+    own = getattr(preprocessor.tokenizer, "eos_id", None)
+    last = preprocessor.packing.end[-1:]
+    own = preprocessor.token_to_id(last[0]) if own is None and last else own
     return () if own is None else (own,)
 
 

@@ -8,11 +8,12 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.checkpoints.base import TaskHead
+from keras_transfer.checkpoints.sources import open_checkpoint
 from keras_transfer.encoders.sequence_to_sequence import EncoderDecoder
 from keras_transfer.generation import generation_defaults, get_sampler
 from keras_transfer.layers.embeddings import OutputEmbeddings
 from keras_transfer.names import GENERATION_HINTS, check_arguments
-from keras_transfer.tasks.base import Signature, Task, of_part
+from keras_transfer.tasks.base import Signature, Task, check_preprocessor, of_part
 from keras_transfer.tasks.inputs import encode_texts
 from keras_transfer.tasks.language import (
     Generates,
@@ -25,6 +26,7 @@ from keras_transfer.tasks.language import (
     text_pieces,
 )
 from keras_transfer.tasks.sequence_to_sequence.language_model_loss import LanguageModelLoss
+from keras_transfer.tasks.sequence_to_sequence.languages import in_language_of_checkpoint, load_both
 from keras_transfer.tasks.sequence_to_sequence.target_texts import SequenceReader, TargetTexts
 from keras_transfer.text.preprocessors import TokenPreprocessor
 from keras_transfer.text.strings import take_pieces, without_first_space
@@ -35,7 +37,7 @@ _NEW_TOKENS = 64  # if neither the user nor the checkpoint says how many
 
 def _check_encoder(encoder):
     """Raises a `ValueError` if an encoder is not an encoder-decoder."""
-    if not isinstance(encoder, EncoderDecoder):
+    if not isinstance(encoder, EncoderDecoder) or "decoder_token_ids" not in encoder.input:
         raise ValueError(
             "`encoder` must be an `EncoderDecoder`, such as `T5` or `Bart`. Use a `CausalLM` for a decoder alone. "
             f"Received: {type(encoder).__name__}"
@@ -57,12 +59,16 @@ class Seq2SeqLM(Generates, Task):
     Args:
         encoder: `EncoderDecoder`, such as `T5` or `Bart`.
         preprocessor: `text.TokenPreprocessor` of sources and targets, or None for prepared ids. Defaults to `None`.
+        target_preprocessor: `text.TokenPreprocessor` of targets that are tokenized in another way than sources, such as
+            those of Marian, or that are in another language, such as those of mBART. Defaults to `None`: that of the
+            sources, in the language that the checkpoint's generation begins with, if it begins with one.
         prefix: String. What is in front of each source, such as `"summarize: "`. Defaults to `""`.
         tied: Boolean. Whether the head is the token embeddings. Otherwise it has a table of its own, as in T5 1.1.
             Defaults to `True`.
-        start_token: Integer or string. The token that the decoder begins with. Defaults to that of the checkpoint, or
-            else to the padding token. If the halves are two encoders, it is the first token that the preprocessor puts
-            before a text, such as `"[CLS]"`.
+        start_token: Integer or string. The token that the decoder begins with. Defaults to the language that targets
+            end with, as in mBART, or else to that of the checkpoint, or else to the padding token. If the halves are
+            two encoders, the last of these is the first token that the preprocessor puts before a text, such as
+            `"[CLS]"`.
         sampler: `generation.Sampler` or its name. How `generate` and exported models choose tokens. Defaults to
             `"greedy"`.
         max_new_tokens: Integer. Number of tokens at which `generate` and exported models stop. Defaults to that of the
@@ -82,7 +88,7 @@ class Seq2SeqLM(Generates, Task):
         Logits [batch, decoder_length, vocabulary], float32. The logits at a position predict the next token.
 
     Raises:
-        ValueError: If `encoder` is not an `EncoderDecoder`; if `preprocessor` does not match it; if `start_token` is
+        ValueError: If `encoder` is not an `EncoderDecoder`; if a preprocessor does not match it; if `start_token` is
             not in the vocabulary; if `objective` makes no targets; or if an argument is out of range.
 
     Example:
@@ -104,12 +110,14 @@ class Seq2SeqLM(Generates, Task):
     head_is_pretrained = True
     max_length = None  # `Generates` counts new tokens only.
     objective = of_part("labels", "objective", "The objective, such as `objectives.SpanCorruption`, or `None`.")
+    target_preprocessor = of_part("reader", "target_preprocessor")
 
     def __init__(
         self,
         encoder,
         preprocessor=None,
         *,
+        target_preprocessor=None,
         prefix="",
         tied=True,
         start_token=None,
@@ -135,8 +143,11 @@ class Seq2SeqLM(Generates, Task):
             logits = keras.layers.Dense(table.input_dim, use_bias=encoder.output_bias, **options)
 
         # === Functional model ===
-        start_id = _start_id(encoder, preprocessor, start_token)
-        reader = SequenceReader(preprocessor, prefix, start_id)
+        if target_preprocessor is None:
+            target_preprocessor = in_language_of_checkpoint(encoder, preprocessor)
+        start_id = _start_id(encoder, preprocessor if target_preprocessor is None else target_preprocessor, start_token)
+        reader = SequenceReader(preprocessor, prefix, start_id, target_preprocessor)
+        check_preprocessor(encoder, reader, "target_preprocessor")
         reader.with_positions = "decoder_positions" in encoder.input
         labels = TargetTexts(table.input_dim, objective)
         super().__init__(encoder, logits(encoder.output["decoder_sequence_output"]), reader, labels, name=name)
@@ -155,7 +166,6 @@ class Seq2SeqLM(Generates, Task):
             raise ValueError(
                 f"`language_model_weight` must be at least 0. Received: language_model_weight={language_model_weight!r}"
             )
-        _note_start(encoder, start_id)
         self.prefix = prefix
         self.tied = tied
         self.start_token = start_id
@@ -253,8 +263,6 @@ class Seq2SeqLM(Generates, Task):
             batch_size=batch_size,
             context_rows=rows,
         )
-        if raw:  # A target begins a text, so that it needs no space before its first word.
-            found = keras.tree.map_structure(lambda text: text.removeprefix(" "), found)
         return found[0] if single else found
 
     def _source_rows(self, sources):
@@ -262,6 +270,18 @@ class Seq2SeqLM(Generates, Task):
         self.reader.require()
         inputs = self.reader.sources(self.reader.columns(sources)) if len(sources) else {}
         return prepared_rows(inputs) if inputs else []
+
+    def default_constraints(self):
+        """Returns the `Constraints` of the checkpoint. Targets that begin with a language code begin with their own."""
+        found, own = super().default_constraints(), self._first_language_id()
+        return found if own is None else dataclasses.replace(found, forced_first=own)
+
+    def _first_language_id(self):
+        """Returns the id of the language code that targets begin with, or None."""
+        target = self.target_preprocessor
+        if not isinstance(target, TokenPreprocessor) or target.language not in target.packing.start:
+            return None
+        return target.token_to_id(target.language)
 
     def _new_tokens(self):
         """Returns the default of `max_new_tokens`."""
@@ -343,9 +363,59 @@ class Seq2SeqLM(Generates, Task):
 
         return {"serving_default": Signature(write, {"text": keras.KerasTensor((None,), "string")}), **signatures}
 
+    @classmethod
+    def from_pretrained(
+        cls,
+        source,
+        *,
+        source_language=None,
+        target_language=None,
+        sequence_length=None,
+        preprocessor="auto",
+        **arguments,
+    ):
+        """Builds the task over a pretrained encoder-decoder, with its preprocessors and the head of the checkpoint.
+
+        The targets of a Marian model have a tokenizer of their own, and those of mBART have their own language.
+
+        Args:
+            source: See `Encoder.from_pretrained`.
+            source_language: String. Language code of the sources, such as `"en_XX"` for mBART. Defaults to that of the
+                checkpoint.
+            target_language: String. Language code of the targets, such as `"de_DE"` for mBART and `">>deu<<"` for a
+                multilingual Marian model. Defaults to that of the checkpoint, if it has one.
+            sequence_length, preprocessor: See `Task.from_pretrained`.
+            **arguments: Arguments of the task, and those of `Task.from_pretrained`.
+
+        Returns:
+            The task, not compiled.
+
+        Raises:
+            ValueError: If the tokenizer has no such language; if a language is passed together with a preprocessor; or
+                as `Task.from_pretrained`.
+            TypeError, CheckpointError: As `Task.from_pretrained`.
+        """
+        checkpoint, length = open_checkpoint(source), sequence_length
+        if isinstance(preprocessor, str) and preprocessor == "auto":
+            preprocessor, target = load_both(checkpoint, sequence_length, source_language, target_language)
+            arguments, length = {"target_preprocessor": target, **arguments}, None
+        elif source_language is not None or target_language is not None:
+            raise ValueError(
+                "Languages apply to the preprocessor of the checkpoint. Use `preprocessor.with_language(...)` instead. "
+                f"Received: source_language={source_language!r}, target_language={target_language!r}, "
+                f"preprocessor={preprocessor!r:.100}"
+            )
+        return super().from_pretrained(checkpoint, sequence_length=length, preprocessor=preprocessor, **arguments)
+
+    def generation_settings(self):
+        """Returns the settings of generation that `save_pretrained` writes in the place of the checkpoint's."""
+        settings, language = {"decoder_start_token_id": self.start_token}, self._first_language_id()
+        return settings if language is None else {**settings, "forced_bos_token_id": language}
+
     def get_config(self):
         return {
             **super().get_config(),
+            "target_preprocessor": keras.saving.serialize_keras_object(self.target_preprocessor),
             "prefix": self.prefix,
             "tied": self.tied,
             "start_token": self.start_token,
@@ -358,6 +428,12 @@ class Seq2SeqLM(Generates, Task):
 
 def _start_id(encoder, preprocessor, token):
     """Returns the id of the token that the decoder begins with."""
+    if (
+        token is None
+        and isinstance(preprocessor, TokenPreprocessor)
+        and preprocessor.language in preprocessor.packing.end
+    ):
+        token = preprocessor.language
     if token is not None:
         found, count = named_token_id(preprocessor, token, "start_token"), encoder.decoder.token_embedding.input_dim
         if not 0 <= found < count:
@@ -370,10 +446,3 @@ def _start_id(encoder, preprocessor, token):
         return 0
     first = [] if encoder.starts_with_padding else preprocessor.packing.start[:1]
     return preprocessor.token_to_id(first[0]) if first else preprocessor.pad_id
-
-
-def _note_start(encoder, start_id):
-    """Notes the start token among the settings that `save_pretrained` writes and `generation_defaults` reads."""
-    files = encoder.checkpoint_settings
-    for name in ("config.json", *({"generation_config.json"} & files.keys())):
-        files[name] = {**files.get(name, {}), "decoder_start_token_id": start_id}

@@ -6,6 +6,7 @@ import numpy as np
 
 from keras_transfer.batches import Batches, preprocess_texts, real_lengths
 from keras_transfer.losses import SmoothedCrossentropy
+from keras_transfer.names import listed
 from keras_transfer.objectives import SequenceObjective
 from keras_transfer.tasks.inputs import Reader
 from keras_transfer.tasks.language import NextTokens
@@ -121,6 +122,8 @@ class SequenceReader(Reader):
         preprocessor: `text.TokenPreprocessor`, or None.
         prefix: String. What is in front of each source.
         start_id: Integer. The token that the decoder begins with.
+        target_preprocessor: `text.TokenPreprocessor` of the targets, or None for that of the sources. Defaults to
+            `None`.
     """
 
     takes_pairs = False
@@ -131,9 +134,9 @@ class SequenceReader(Reader):
         "targets, weights)`."
     )
 
-    def __init__(self, preprocessor, prefix, start_id):
+    def __init__(self, preprocessor, prefix, start_id, target_preprocessor=None):
         super().__init__(preprocessor)
-        self.prefix, self.start_id = prefix, start_id
+        self.prefix, self.start_id, self.target_preprocessor = prefix, start_id, target_preprocessor
 
     def check(self, x, method):
         if method.startswith("predict") and self.accepts(x):
@@ -185,19 +188,27 @@ class SequenceReader(Reader):
         return preprocess_texts(texts, self.preprocessor)
 
     def check_tokenizer(self):
-        """Raises a `ValueError` if targets are tokenized in another way than sources."""
+        """Raises a `ValueError` if targets would be tokenized as sources, although the model reads them differently."""
         tokenizer = getattr(self.preprocessor, "tokenizer", None)
-        if isinstance(tokenizer, MarianTokenizer) or getattr(tokenizer, "language_codes", None):
+        if self.target_preprocessor is not None or tokenizer is None:
+            return
+        if isinstance(tokenizer, MarianTokenizer):
             raise ValueError(
-                "Targets of a translation model are tokenized in another way than its sources. Prepare the ids of both "
-                "with `TokenPreprocessor.load(folder)` and `TokenPreprocessor.load(folder, target=True)`, and pass "
-                "`decoder_token_ids` and targets. "
-                f"Received: texts for a {type(tokenizer).__name__}"
+                "Targets of a Marian model are tokenized in another way than its sources. Create the task with "
+                "`target_preprocessor=TokenPreprocessor.load(folder, target=True)`, or with `from_pretrained`, which "
+                "loads it. Received: target_preprocessor=None"
+            )
+        if codes := getattr(tokenizer, "language_codes", None):
+            raise ValueError(
+                "Targets need a language. Create the task with `target_preprocessor=preprocessor.with_language(...)`, "
+                "or pass `target_language` to `from_pretrained`. "
+                f"Received: target_preprocessor=None, for a tokenizer with the languages {listed(codes)}"
             )
 
     def _targets(self, texts):
         """Returns the ids of target texts `[rows, length]`, -1 where they are shorter, and their lengths."""
-        found = preprocess_texts(texts, self.preprocessor)
+        own = self.target_preprocessor
+        found = preprocess_texts(texts, self.preprocessor if own is None else own)
         real = real_lengths(found)
         if len(empty := np.flatnonzero(real == 0)):
             raise ValueError(

@@ -8,7 +8,7 @@ from keras_transfer.text.base import DEFAULT_LENGTH, Packing, as_text_tensors, b
 from keras_transfer.text.preprocessors.masked_text import mask_positions, masked_ids
 from keras_transfer.text.preprocessors.word_level import WordLevelPreprocessor
 from keras_transfer.text.tokenizer_files import read_tokenizer_folder, write_tokenizer_folder
-from keras_transfer.text.tokenizers import HasTokenizer, Tokenizer
+from keras_transfer.text.tokenizers import HasTokenizer, Tokenizer, is_language_code
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -81,6 +81,11 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
     def mask_id(self):
         """Integer. The id of the mask token, or `None`."""
         return self.tokenizer.mask_id
+
+    @property
+    def language(self):
+        """String. The language code that is added to texts, or `None`."""
+        return next(filter(is_language_code, (*self.packing.start, *self.packing.end)), None)
 
     def with_language(self, language):
         """Returns the preprocessor of texts in another language, with the same tokenizer.
@@ -237,18 +242,22 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
         super().load_assets(dir_path)
         self._check_vocabulary()
 
-    def save(self, folder, *, overwrite=False):
+    def save(self, folder, *, target=None, overwrite=False):
         """Writes the tokenizer and the packing into a folder, which `load` and Transformers can read.
 
         Args:
             folder: Path. Created if it does not exist. `sequence_length` is written as `model_max_length`.
+            target: `TokenPreprocessor` of the targets of an encoder-decoder, with the tokenizer of the targets (Marian)
+                or in another language (mBART). Defaults to `None`, for targets that are read as sources.
             overwrite: Boolean. Whether to replace the tokenizer of the folder, if it has one. Defaults to `False`.
 
         Raises:
             FileExistsError: If the folder has a tokenizer and `overwrite=False`.
+            ValueError: If the folder of a Marian model would have no tokenizer of targets, or if `target` differs in
+                more than that.
         """
         check_no_tokenizer(folder, overwrite)
-        write_tokenizer_folder(folder, self.tokenizer, self.packing, self.sequence_length, self.split)
+        write_tokenizer_folder(folder, self.tokenizer, self.packing, self.sequence_length, self.split, target)
 
     @classmethod
     def load(cls, folder, *, target=False, sequence_length=None, split=None, name=None):

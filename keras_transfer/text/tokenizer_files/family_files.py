@@ -137,7 +137,8 @@ def read_marian(folder, family, config, special, added, target):
     if not path.is_file() or not model.is_file():
         raise _missing(folder, f"{path.name} and {model.name}")
     tokens = tokens_of(read_json(path))
-    return MarianTokenizer(model.read_bytes(), tokens, **special_roles(special, tokens))
+    kept = {argument: config[key] for argument, key in MarianTokenizer.folder_settings.items() if key in config}
+    return MarianTokenizer(model.read_bytes(), tokens, **kept, **special_roles(special, tokens))
 
 
 def _refuse(folder, of_text):

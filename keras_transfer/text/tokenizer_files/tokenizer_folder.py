@@ -6,13 +6,16 @@ import pathlib
 from keras_transfer.text.base import CONFIG_FILE, Packing, added_tokens, check_class, read_optional, text_tokens
 from keras_transfer.text.tokenizer_files.families import FAMILIES, OF_CLASS
 from keras_transfer.text.tokenizer_files.family_files import Family, special_roles
+from keras_transfer.text.tokenizer_files.marian_files import check_target, write_marian_files
 from keras_transfer.text.tokenizer_files.post_processor import read_post_processor, write_post_processor
 from keras_transfer.text.tokenizers import (
     SPLIT_KEY,
     ByteBPETokenizer,
+    MarianTokenizer,
     SentencePieceBPETokenizer,
     Tokenizer,
     WordPieceTokenizer,
+    is_language_code,
     looks_cased,
     read_folder,
     tokens_of,
@@ -50,6 +53,8 @@ def read_tokenizer_folder(folder, target=False):
     if fast:
         tokenizer = _fast_tokenizer(folder, config, fast, special, added)
         start, between, end, segments = read_post_processor(fast.get("post_processor"), has_segments)
+        if target and config.get("tgt_lang"):
+            start, end = ([config["tgt_lang"] if is_language_code(t) else t for t in part] for part in (start, end))
     elif family.read is not None:
         special["language"] = config.get("src_lang") or "en_XX"
         if target:
@@ -60,6 +65,8 @@ def read_tokenizer_folder(folder, target=False):
         )
         if config.get("add_bos_token"):
             start = [special["bos_token"]]
+        if kind == "marian" and config.get("tgt_lang") and not target:  # Sources name the language of the translation.
+            start = [config["tgt_lang"]]
     else:
         found = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else "no folder"
         names = [name for name, family in FAMILIES.items() if family.read is not None]
@@ -80,14 +87,25 @@ def read_tokenizer_folder(folder, target=False):
     }
 
 
-def write_tokenizer_folder(folder, tokenizer, packing, sequence_length, split):
-    """Writes `tokenizer.json`, `tokenizer_config.json` and the older files, which Transformers can read."""
+def write_tokenizer_folder(folder, tokenizer, packing, sequence_length, split, target=None):
+    """Writes `tokenizer.json`, `tokenizer_config.json` and the older files, which Transformers can read.
+
+    Args:
+        folder: Path.
+        tokenizer, packing, sequence_length, split: See `TokenPreprocessor`.
+        target: `TokenPreprocessor` of the targets, or None for that of the sources. Defaults to `None`.
+
+    Raises:
+        ValueError: If a folder cannot contain the tokenizer of the targets.
+    """
+    check_target(tokenizer, packing, target)
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    tokenizer.save_assets(folder)
-    cls, sep = packing.start[:1] or packing.end[1:][-1:], packing.between[:1]
+    language = next(filter(is_language_code, (*packing.start, *packing.end)), None)
+    start, end = ([token for token in tokens if token != language] for tokens in (packing.start, packing.end))
+    cls, sep = start[:1] or end[1:][-1:], packing.between[:1]
     roles = {
-        "bos_token": packing.start[0] if packing.start else None,
+        "bos_token": start[0] if start else None,
         "eos_token": tokenizer.eos_token,
         "unk_token": tokenizer.unk_token,
         "pad_token": packing.pad,
@@ -96,6 +114,32 @@ def write_tokenizer_folder(folder, tokenizer, packing, sequence_length, split):
         "sep_token": sep[0] if sep else None,
     }
     roles = {role: token for role, token in roles.items() if tokenizer.token_to_id(token) is not None}
+    is_marian = isinstance(tokenizer, MarianTokenizer)
+    if is_marian:
+        roles = {role: roles[role] for role in ("eos_token", "unk_token", "pad_token") if role in roles}
+        write_marian_files(folder, tokenizer, target.tokenizer)
+    else:
+        _write_fast(folder, tokenizer, packing, roles)
+    languages = {"src_lang": language, "tgt_lang": None if target is None else target.language}
+    languages = {"tgt_lang": language} if is_marian else languages
+    names = {"token_ids": "input_ids", "segment_ids": "token_type_ids", "padding_mask": "attention_mask"}
+    config = {
+        "tokenizer_class": "MarianTokenizer" if is_marian else "PreTrainedTokenizerFast",
+        "model_input_names": [names[name] for name in packing.features],
+        "model_max_length": sequence_length,
+        "clean_up_tokenization_spaces": False,
+        SPLIT_KEY: split,
+        **{key: getattr(tokenizer, argument) for argument, key in tokenizer.folder_settings.items()},
+        **({"padding_side": "left"} if cls and not start else {}),  # XLNet reads the last position
+        **{key: code for key, code in languages.items() if code is not None},
+        **roles,
+    }
+    (folder / CONFIG_FILE).write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+def _write_fast(folder, tokenizer, packing, roles):
+    """Writes `tokenizer.json` and the older files of a tokenizer, given the special tokens by their roles."""
+    tokenizer.save_assets(folder)
     special = dict.fromkeys([*packing.special_tokens, *tokenizer.special_tokens, *roles.values()])
     text_tokens = [token for token in tokenizer.added_tokens if token not in special]
     added = [
@@ -119,18 +163,6 @@ def write_tokenizer_folder(folder, tokenizer, packing, sequence_length, split):
         **tokenizer.to_json(),
     }
     (folder / FAST_FILE).write_text(json.dumps(fast, ensure_ascii=False) + "\n", "utf-8")
-    names = {"token_ids": "input_ids", "segment_ids": "token_type_ids", "padding_mask": "attention_mask"}
-    config = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "model_input_names": [names[name] for name in packing.features],
-        "model_max_length": sequence_length,
-        "clean_up_tokenization_spaces": False,
-        SPLIT_KEY: split,
-        **{key: getattr(tokenizer, argument) for argument, key in tokenizer.folder_settings.items()},
-        **({"padding_side": "left"} if cls and not packing.start else {}),  # XLNet reads the last position
-        **roles,
-    }
-    (folder / CONFIG_FILE).write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
 def _fast_tokenizer(folder, config, fast, special, added):

@@ -19,6 +19,8 @@ class MarianTokenizer(UnigramTokenizer):
             the tokenizer is used. Defaults to `None`.
         vocabulary: List of strings, the tokens of `vocab.json` in the order of their ids. Defaults to the model's
             pieces.
+        source_lang, target_lang: Strings. The languages that the folder of the model names. Transformers uses the first
+            one for Moses' scripts. Default to `None`.
         normalization, keep_spaces, graphemes, unk_token, mask_token, eos_token: See `UnigramTokenizer`.
 
     Raises:
@@ -36,6 +38,16 @@ class MarianTokenizer(UnigramTokenizer):
     Source: Tiedemann and Thottingal 2020, "OPUS-MT"; https://github.com/Helsinki-NLP/Opus-MT.
     """
 
+    folder_settings = {
+        **UnigramTokenizer.folder_settings,
+        "source_lang": "source_lang",
+        "target_lang": "target_lang",
+    }
+
+    def __init__(self, model=None, vocabulary=None, *, source_lang=None, target_lang=None, **options):
+        self.source_lang, self.target_lang = source_lang, target_lang
+        super().__init__(model, vocabulary, **options)
+
     def _set_vocabulary(self, tokens):
         self._known = frozenset(tokens)
         super()._set_vocabulary(tokens)
@@ -46,5 +58,9 @@ class MarianTokenizer(UnigramTokenizer):
     def to_json(self):
         raise ValueError(
             "A `MarianTokenizer` cannot be written as a tokenizer.json, because its vocabulary also contains pieces of "
-            f"another model. Write it with `save_assets`. Received: a vocabulary of {self.vocabulary_size} tokens"
+            "another model. Write both with `TokenPreprocessor.save(folder, target=...)`. "
+            f"Received: a vocabulary of {self.vocabulary_size} tokens"
         )
+
+    def get_config(self):
+        return {**super().get_config(), "source_lang": self.source_lang, "target_lang": self.target_lang}

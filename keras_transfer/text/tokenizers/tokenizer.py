@@ -120,7 +120,7 @@ class Tokenizer:
     @property
     def language_codes(self):
         """List of strings. The special tokens that name languages, such as `de_DE` (mBART) and `>>deu<<` (Marian)."""
-        return [token for token in self.special_tokens if _LANGUAGE.fullmatch(token)]
+        return [token for token in self.special_tokens if is_language_code(token)]
 
     def _check_loaded(self):
         if not self.is_loaded:
@@ -279,6 +279,11 @@ class Tokenizer:
     @classmethod
     def from_config(cls, config):
         return cls(**config)
+
+
+def is_language_code(token):
+    """Returns whether a special token looks like a language code, such as `de_DE` (mBART) and `>>deu<<` (Marian)."""
+    return _LANGUAGE.fullmatch(token) is not None
 
 
 def check_offsets(tokenizer):

@@ -142,6 +142,12 @@ class UnigramTokenizer(Tokenizer):
             )
 
     @property
+    def serialized_model(self):
+        """Bytes, the contents of a `.model` file of SentencePiece."""
+        self._check_loaded()
+        return self._serialized
+
+    @property
     def special_tokens(self):
         """List of strings, the tokens that text never becomes: control symbols, and tokens that the model lacks."""
         normal = self._normal_pieces()

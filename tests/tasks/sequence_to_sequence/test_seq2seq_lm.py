@@ -59,6 +59,25 @@ def test_it_learns_to_write_from_raw_texts(trained):
     assert (right < 0).all() and right.mean() > wrong.mean()
 
 
+def test_the_pieces_of_a_target_are_those_of_the_result(trained, eagerly):
+    found, _ = trained
+    sources, pieces = texts(2)[0], [[], []]
+    written = found.generate(sources, max_new_tokens=3, on_token=lambda index, piece: pieces[index].append(piece))
+    assert ["".join(each) for each in pieces] == written
+    assert all(text and not text.startswith(" ") for text in written)
+
+
+def test_all_prepared_ids_are_real_tokens_without_a_padding_mask(trained, eagerly):
+    found, _ = trained
+    ids = np.array([[2, 5, 6, 3], [2, 7, 8, 3]])
+    expected = found.generate({"token_ids": ids, "padding_mask": np.ones_like(ids)}, max_new_tokens=2)
+    assert found.generate({"token_ids": ids}, max_new_tokens=2) == expected
+    with pytest.raises(ValueError, match=r"must contain `token_ids`. Received: \['ids'\]"):
+        found.generate({"ids": ids})
+    with pytest.raises(ValueError, match=r"Received: shapes \(2, 4\) and \(2, 3\)"):
+        found.generate({"token_ids": ids, "padding_mask": ids[:, 1:]})
+
+
 def test_it_survives_keras_files_and_an_export_writes_what_generate_writes(trained, tmp_path):
     found, _ = trained
     sources = texts(5)[0]
@@ -180,11 +199,22 @@ def test_prepared_inputs_count_no_padding():
     np.testing.assert_allclose(found.evaluate(["a b c", "d"], ["b", "a b c d"], verbose=0), expected, rtol=1e-5)
 
 
-def test_the_start_token_is_saved_with_a_checkpoint(tmp_path):
-    found = model(start_token="[MASK]")
-    found.encoder.save_pretrained(tmp_path / "alone")
-    again = Seq2SeqLM.from_pretrained(tmp_path / "alone", preprocessor=None, head="new")
-    assert again.start_token == found.start_token == found.preprocessor.token_to_id("[MASK]")
+def test_each_task_over_an_encoder_writes_its_own_start_token_into_a_checkpoint(tmp_path):
+    encoder = T5(len(VOCABULARY), **SIZES, head_dim=8)
+    object.__setattr__(encoder, "checkpoint_settings", {"generation_config.json": {"max_length": 9}})
+    for start in (7, 5):
+        tasks = [Seq2SeqLM(encoder, start_token=token) for token in (start, 3)]
+        tasks[0].save_pretrained(tmp_path / str(start))
+        again = Seq2SeqLM.from_pretrained(tmp_path / str(start), preprocessor=None)
+        assert again.start_token == start and again.encoder.checkpoint_settings["generation_config.json"] == {
+            "max_length": 9,
+            "decoder_start_token_id": start,
+        }
+    assert Seq2SeqLM(encoder).start_token == 0
+
+
+def test_no_rows_have_no_scores():
+    found = model()
     assert found.score("a b", "b").shape == (1,) and found.score([], []).shape == (0,)
 
 
@@ -215,13 +245,13 @@ def _prepared(factor=1):
     return inputs, np.sign(ids) * factor
 
 
-def test_targets_of_a_model_with_two_tokenizers_must_be_prepared(tmp_path):
+def test_targets_of_a_model_with_two_tokenizers_need_their_own(tmp_path):
     train_vocabulary(load_demo_questions().train.texts, "unigram", 200).save_assets(tmp_path)
     pieces = UnigramTokenizer(tmp_path / "spiece.model").vocabulary
     tokenizer = MarianTokenizer(tmp_path / "spiece.model", [*pieces, "<pad>"])
     read = TokenPreprocessor(tokenizer, Packing([], [], ["[SEP]"], "<pad>"), sequence_length=16)
     found = Seq2SeqLM(Bart(len(pieces) + 1, **SIZES, max_sequence_length=16), read)
     found.compile("sgd")
-    with pytest.raises(ValueError, match=r"tokenized in another way than its sources.*target=True.*MarianTokenizer"):
+    with pytest.raises(ValueError, match=r"tokenized in another way than its sources.*target=True"):
         found.fit(["Who?"], ["Where?"], verbose=0)
     assert len(found.generate(["Who?"], max_new_tokens=2)) == 1

@@ -143,6 +143,12 @@ def test_the_language_of_mbart_is_chosen_for_each_request(fairseq_model, tmp_pat
     assert german.with_language("en_XX").packing == preprocessor.packing
     target = TokenPreprocessor.load(tmp_path, target=True)
     assert " ".join(packed(target, ["a"])) == expected.replace("en_XX", "ar_AR")
+    preprocessor.save(tmp_path / "copy", target=german)
+    config = json.loads((tmp_path / "copy" / "tokenizer_config.json").read_text())
+    assert "cls_token" not in config and "padding_side" not in config  # A language code is no role.
+    again = TokenPreprocessor.load(tmp_path / "copy"), TokenPreprocessor.load(tmp_path / "copy", target=True)
+    assert [each.packing for each in again] == [preprocessor.packing, german.packing]
+    assert again[1].tokenize(STRINGS).to_list() == preprocessor.tokenize(STRINGS).to_list()
 
 
 def test_pegasus_has_103_tokens_in_front_of_its_pieces(t5_model, tmp_path):
@@ -165,12 +171,20 @@ def test_marian_has_a_model_for_sources_and_one_for_targets(t5_model, fairseq_mo
     ]
     assert packed(found, (["a"], ["a"])) == ["\u2581a", "\u2581a", "</s>"]
     assert packed(found.with_language(">>deu<<"), ["a"]) == [">>deu<<", "\u2581a", "</s>"]
-    found = TokenPreprocessor.load(tmp_path, target=True)
-    assert found.tokenize(STRINGS).to_list() == [
+    targets = TokenPreprocessor.load(tmp_path, target=True)
+    assert targets.tokenize(STRINGS).to_list() == [
         [ids.get(t, 1) for t in target.encode(s, out_type=str)] for s in STRINGS
     ]
-    with pytest.raises(ValueError, match="cannot be written as a tokenizer.json"):
+    with pytest.raises(ValueError, match=r"has a tokenizer of sources and one of targets.*save\(folder, target="):
         found.save(tmp_path / "copy")
+    found.with_language(">>deu<<").save(tmp_path / "copy", target=targets)
+    assert json.loads((tmp_path / "copy" / "vocab.json").read_text()) == ids
+    for name in ("source.spm", "target.spm"):
+        assert (tmp_path / "copy" / name).read_bytes() == files[name]
+    again = TokenPreprocessor.load(tmp_path / "copy")
+    assert again.language == ">>deu<<" and again.tokenize(STRINGS).to_list() == found.tokenize(STRINGS).to_list()
+    again = TokenPreprocessor.load(tmp_path / "copy", target=True)
+    assert again.language is None and again.tokenize(STRINGS).to_list() == targets.tokenize(STRINGS).to_list()
 
 
 test_what_is_not_supported_is_named = check_errors(

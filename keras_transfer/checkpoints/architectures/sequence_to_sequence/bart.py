@@ -1,16 +1,19 @@
 """The checkpoints of BART (Lewis et al. 2020), mBART, Pegasus and Marian."""
 
+import dataclasses
 import logging
 
 from keras_transfer.checkpoints.base import (
     ACTIVATIONS,
+    SPAN,
     Architecture,
     CheckpointError,
     Head,
     Layout,
     register_architecture,
+    two_layer_classifier,
 )
-from keras_transfer.encoders.sequence_to_sequence import Bart, Marian, MBart, Pegasus
+from keras_transfer.encoders.sequence_to_sequence import Bart, BartSingleText, Marian, MBart, Pegasus
 from keras_transfer.text.preprocessors import TokenPreprocessor
 
 log = logging.getLogger("keras_transfer")
@@ -33,6 +36,8 @@ _SETTINGS = (
     ("initializer_range", "init_std", 0.02),
 )
 _TIED = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight")
+_OF_LOGITS = ("lm_head.", "final_logits_bias")
+_OF_ONE_TEXT = {"classifier": "classification_head.", "span": "qa_outputs."}
 _BIAS = Layout(lambda tensor: tensor[0], lambda array: array[None])
 
 
@@ -63,40 +68,32 @@ def _half(half):
 
 
 def _record(model_type, encoder_class, model_class, head_class="ForConditionalGeneration", **options):
-    """Registers the record of one of these models, given its names."""
+    """Returns the record of one of these models, given its names."""
     layout = encoder_class.layout
-    return register_architecture(
-        Architecture(
-            model_type=model_type,
-            encoder_class=encoder_class,
-            settings=_SETTINGS,
-            tensors={"token_embedding": "shared", **_half("encoder"), **_half("decoder")},
-            preprocessor_class=TokenPreprocessor,
-            model_class=model_class,
-            prefix="model.",
-            heads={
-                "seq2seq": Head(
-                    ("lm_head.", "final_logits_bias"),
-                    (head_class,),
-                    tensors={"logits.bias": ("final_logits_bias", _BIAS)},
-                ),
-                "classifier": "classification_head.",
-                "span": "qa_outputs.",
-            },
-            tied=dict.fromkeys(_TIED, "shared.weight"),
-            ignored=() if layout["positions"] == "learned" else (r"embed_positions\.weight$",),
-            fixed={
-                "is_decoder": False,
-                "tie_word_embeddings": True,
-                "normalize_before": layout["norm"] == "pre",
-                "add_final_layer_norm": layout["norm"] == "pre",
-                "normalize_embedding": layout["embeddings_norm"],
-                "static_position_embeddings": layout["positions"] == "sinusoidal",
-            },
-            synonyms={"num_attention_heads": "encoder_attention_heads"},
-            write=lambda config, encoder: {**config, "eos_token_id": None, "is_encoder_decoder": True},
-            **{"read": _read, **options},
-        )
+    return Architecture(
+        model_type=model_type,
+        encoder_class=encoder_class,
+        settings=_SETTINGS,
+        tensors={"token_embedding": "shared", **_half("encoder"), **_half("decoder")},
+        preprocessor_class=TokenPreprocessor,
+        model_class=model_class,
+        prefix="model.",
+        heads={
+            "seq2seq": Head(_OF_LOGITS, (head_class,), tensors={"logits.bias": ("final_logits_bias", _BIAS)}),
+            **_OF_ONE_TEXT,
+        },
+        tied=dict.fromkeys(_TIED, "shared.weight"),
+        ignored=() if layout["positions"] == "learned" else (r"embed_positions\.weight$",),
+        fixed={
+            "is_decoder": False,
+            "tie_word_embeddings": True,
+            "normalize_before": layout["norm"] == "pre",
+            "add_final_layer_norm": layout["norm"] == "pre",
+            "normalize_embedding": layout["embeddings_norm"],
+            "static_position_embeddings": layout["positions"] == "sinusoidal",
+        },
+        write=lambda config, encoder: {**config, "eos_token_id": None, "is_encoder_decoder": True},
+        **{"read": _read, **options},
     )
 
 
@@ -121,7 +118,23 @@ def _read_marian(found, config):
     return _read(found, config)
 
 
-BART = _record("bart", Bart, "BartModel")
-MBART = _record("mbart", MBart, "MBartModel")
-PEGASUS = _record("pegasus", Pegasus, "PegasusModel")
-MARIAN = _record("marian", Marian, "MarianModel", "MTModel", read=_read_marian)
+# The heads read the decoder. That of the classifier reads it at the last `</s>`, with which each text ends.
+_CLASSIFIER = two_layer_classifier(
+    "tanh", "classification_head.dense", "classification_head.out_proj", ("dropout", "classifier_dropout", 0.0)
+)
+_CLASSIFIER = dataclasses.replace(_CLASSIFIER, arguments={**_CLASSIFIER.arguments, "pooling": "last"})
+_WHOLE = _record("bart", Bart, "BartModel")
+_SINGLE_TEXT = dataclasses.replace(
+    _WHOLE,
+    encoder_class=BartSingleText,
+    settings=(*_SETTINGS, ("start_token", "decoder_start_token_id", 2)),
+    heads={
+        "seq2seq": _OF_LOGITS,
+        "classifier": _CLASSIFIER,
+        "span": dataclasses.replace(SPAN, prefix=_OF_ONE_TEXT["span"]),
+    },
+)
+BART = register_architecture(dataclasses.replace(_WHOLE, part=_SINGLE_TEXT))
+MBART = register_architecture(_record("mbart", MBart, "MBartModel"))
+PEGASUS = register_architecture(_record("pegasus", Pegasus, "PegasusModel"))
+MARIAN = register_architecture(_record("marian", Marian, "MarianModel", "MTModel", read=_read_marian))
