@@ -27,7 +27,8 @@ class TextMetric(keras.metrics.Metric):
         y_pred: List of strings. The generated text of each row.
 
     Raises:
-        ValueError: If `y_true` and `y_pred` differ in length, or if one of them has an invalid type.
+        ValueError: If `y_true` and `y_pred` differ in length, if one of them has an invalid type, or if there are
+            sample weights.
 
     Example:
     ```python
@@ -61,6 +62,11 @@ class TextMetric(keras.metrics.Metric):
         raise NotImplementedError(f"{type(self).__name__} must implement `score`.")
 
     def update_state(self, y_true, y_pred, sample_weight=None):
+        if sample_weight is not None:
+            raise ValueError(
+                f"`{type(self).__name__}` is computed from all texts together, without weights. Expected "
+                f"`sample_weight=None`. Received: sample_weight={sample_weight!r:.100}"
+            )
         for argument, values in (("y_true", y_true), ("y_pred", y_pred)):
             if keras.ops.is_tensor(values) or isinstance(values, keras.KerasTensor):
                 raise ValueError(

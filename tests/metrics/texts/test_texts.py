@@ -149,6 +149,7 @@ def test_in_compile_the_error_names_the_callback():
 
 
 test_mistakes_are_errors = check_errors(
+    (lambda: Chrf()(["a"], ["a"], sample_weight=[2.0]), "without weights ... Received: sample_weight=[2.0]"),
     (lambda: Chrf()(["a", "b", "c"], ["a"]), "`y_true` and `y_pred` must have the same number of rows ... 3 and 1"),
     (lambda: Chrf()("a", ["a"]), "`y_true` must be a list with one row for each text. Received: 'a'"),
     (lambda: Chrf()(["a"], {"a": 1}), "`y_pred` must be a list with one row for each text"),
