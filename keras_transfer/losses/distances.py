@@ -5,6 +5,7 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.losses.grouped import PartsLoss, check_between, cosine_distances, cosines, euclidean_distances
+from keras_transfer.names import check_one_of
 
 DISTANCES = {"cosine": cosine_distances, "euclidean": euclidean_distances}
 
@@ -136,8 +137,7 @@ class CosineSimilarityLoss(PartsLoss):
 
 def checked_distance(distance):
     """Returns the name of a distance, or raises a `ValueError`."""
-    if distance not in DISTANCES:
-        raise ValueError(f"`distance` must be one of {tuple(DISTANCES)}. Received: distance={distance!r}")
+    check_one_of("distance", distance, DISTANCES)
     return distance
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from keras_transfer.checkpoints.base import CheckpointError
 from keras_transfer.checkpoints.word_vectors.files import read_rows
 from keras_transfer.files import atomic_file
+from keras_transfer.names import check_one_of
 
 log = logging.getLogger("keras_transfer")
 
@@ -350,8 +351,7 @@ def _checked_words(words, name):
 
 def _select(rows, source, vocabulary, unknown, case_folding, seed):
     """Returns the arguments of `WordVectors` for a vocabulary, from all rows of a file."""
-    if unknown not in POLICIES:
-        raise ValueError(f"`unknown` must be one of {POLICIES}. Received: {unknown!r}")
+    check_one_of("unknown", unknown, POLICIES)
     if vocabulary is not None:
         vocabulary = _checked_words(vocabulary, "vocabulary")
     wanted = set(vocabulary or ())

@@ -4,6 +4,7 @@ import pathlib
 
 from keras_transfer.datasets.base import SOURCES, Splits, warn_about_size
 from keras_transfer.datasets.parallel.parallel_texts import read_parallel
+from keras_transfer.names import check_one_of
 
 LANGUAGES = ("en", "de", "fr", "cs")
 SPLITS = {"train": "train", "val": "validation", "valid": "validation"}  # Files -> splits. Tests have their own names.
@@ -44,8 +45,7 @@ def load_multi30k(folder, *, source="en", target="de", skip_empty=False):
     Source: https://aclanthology.org/W16-3210
     """
     for argument, language in (("source", source), ("target", target)):
-        if language not in LANGUAGES:
-            raise ValueError(f"`{argument}` must be one of {LANGUAGES}. Received: {argument}={language!r}")
+        check_one_of(argument, language, LANGUAGES)
     if source == target:
         raise ValueError(f"`source` and `target` must be two languages. Received: {source!r} for both")
     sources, targets = (_files(pathlib.Path(folder), language) for language in (source, target))

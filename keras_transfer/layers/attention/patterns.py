@@ -2,6 +2,8 @@
 
 from keras import ops
 
+from keras_transfer.names import check_one_of
+
 PATTERNS = ("bidirectional", "left_to_right", "right_to_left", "sequence_to_sequence")
 
 
@@ -45,8 +47,8 @@ def attention_pattern(pattern, padding_mask, segment_ids=None):
     rows, length = padding_mask.shape
     single = isinstance(pattern, str)
     patterns = [pattern] if single else list(pattern)
-    if wrong := [each for each in patterns if each not in PATTERNS]:
-        raise ValueError(f"`pattern` must be one of {PATTERNS}. Received: pattern={wrong[0]!r}")
+    for each in patterns:
+        check_one_of("pattern", each, PATTERNS)
     if not single and len(patterns) != rows:
         raise ValueError(f"There must be one pattern for each row. Received: {len(patterns)} patterns, {rows} rows")
     length = ops.shape(padding_mask)[1] if length is None else length
