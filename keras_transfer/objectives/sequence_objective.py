@@ -4,9 +4,13 @@
 class SequenceObjective:
     """Base class of the objectives that `tasks.Seq2SeqLM` pretrains with, such as `SpanCorruption`.
 
-    A call receives a list of rows and returns two: the sources, which the encoder reads, and the targets, which the
-    decoder learns to write. A row is an integer array [tokens] without the special tokens of a text, such as its end
-    token, which the task puts around rows, sources and targets. Rows may be of any length, and so may what they become.
+    A call receives a list of rows and returns two lists of rows: the sources, which the encoder reads, and the targets,
+    which the decoder learns to write. If the class attribute `with_positions` is `True`, it returns four, as
+    `SpanPrediction` does: the sources; the tokens that the decoder reads; the targets; and the positions of the targets
+    in their text. It is `False` by default.
+
+    A row is an integer array [tokens] without the special tokens of a text, such as its end token, which the task puts
+    around rows, sources and targets. Rows may be of any length, and so may what they become.
 
     A subclass has an attribute `seed`, an integer or `None`, and implements `__call__(rows, random, **tokens)`,
     `max_lengths` and `get_config`. If a call needs to know special tokens, it also implements `tokens`. It is
@@ -28,7 +32,6 @@ class SequenceObjective:
     """
 
     seed = None
-    # Whether a call also returns the tokens that the decoder reads, and the positions of the targets in their text.
     with_positions = False
 
     def __call__(self, rows, random, **tokens):

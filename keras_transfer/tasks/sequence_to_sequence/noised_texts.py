@@ -34,19 +34,22 @@ def with_noise(data, objective, reader):
         raise ValueError(f"Each text must have at least one token. Received: a text without any at position {empty[0]}")
     tokens = objective.tokens(preprocessor)
 
-    def make(inputs, random):
-        ids, real = inputs["token_ids"], inputs["padding_mask"].sum(axis=1)
+    def make(columns, random):
+        ids, real = columns["token_ids"], columns["padding_mask"].sum(axis=1)
         begin, end = preprocessor.num_start_tokens, special - preprocessor.num_start_tokens
         rows = [row[begin : count - end] for row, count in zip(ids, real)]
-        parts = objective(rows, random, **tokens)
-        lengths = objective.max_lengths(ids.shape[1] - special)
+        sources, *decoded = objective(rows, random, **tokens)
         # A batch has the length that its longest text may need, so that few lengths of texts remain few shapes.
-        (sources, mask), (targets, used) = (
-            _pack(part, ids, real, begin, end, min(length + special, preprocessor.sequence_length), preprocessor.pad_id)
-            for part, length in zip(parts, lengths)
-        )
-        item = reader.item({"token_ids": sources, "padding_mask": mask}, targets, used)
-        return item if len(parts) == 2 else _with_positions(item[0], *parts[1:], begin, lengths[1])
+        source_length, target_length = objective.max_lengths(ids.shape[1] - special)
+
+        def pack(rows, length):
+            length = min(length + special, preprocessor.sequence_length)
+            return _pack(rows, ids, real, begin, end, length, preprocessor.pad_id)
+
+        inputs = dict(zip(("token_ids", "padding_mask"), pack(sources, source_length)))
+        if objective.with_positions:
+            return _with_positions(inputs, *decoded, begin, target_length)
+        return reader.item(inputs, *pack(*decoded, target_length))
 
     return data.with_targets(make, objective.seed)
 
