@@ -25,7 +25,7 @@ class GPT2Encoder(TransformerStack):
         initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
         speakers: List of three integers, the ids of the delimiters of dialogues, as for `layers.SpeakerEmbedding`. The
             embedding of its speaker is then added to each token. Defaults to `None`, for other texts.
-        dtype, **kwargs: See `Encoder`.
+        dtype, **kwargs: See `TransformerStack`.
 
     Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
 

@@ -23,7 +23,8 @@ class XLNetEncoder(Encoder):
             and outputs. Defaults to `0.1`.
         two_streams: Boolean. Whether there is the query stream too. Defaults to `False`.
         vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim, activation, layer_norm_epsilon,
-            initializer_range, dtype, **kwargs: See `BertEncoder`.
+            initializer_range: See `BertEncoder`.
+        dtype, **kwargs: See `Encoder`.
 
     Inputs: Dict of `token_ids`, `segment_ids` and `padding_mask`, each `[batch, length]`, and, with two streams,
         `attention_mask`, `[batch, length, length]`, 1 where a position sees a token. (`perm_mask` in Transformers is

@@ -21,7 +21,7 @@ class BertEncoder(TransformerStack):
             `True`.
         layer_norm_epsilon: Float. Defaults to `1e-12`.
         initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
-        dtype, **kwargs: See `Encoder`.
+        dtype, **kwargs: See `TransformerStack`.
 
     Inputs: Dict of `token_ids`, `segment_ids` (unless `num_segments=0`) and `padding_mask`, each `[batch, length]`.
 

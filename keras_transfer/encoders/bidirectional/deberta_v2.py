@@ -28,7 +28,7 @@ class DebertaV2Encoder(TransformerStack):
         distance_norm: Boolean. Whether the vectors of the distances have a layer norm. Defaults to `True`.
         layer_norm_epsilon: Float. Defaults to `1e-7`.
         initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
-        dtype, **kwargs: See `Encoder`.
+        dtype, **kwargs: See `TransformerStack`.
 
     Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
 

@@ -37,7 +37,7 @@ class ModernBertEncoder(TransformerStack):
         activation: String or callable. Activation of the gates. Defaults to `"gelu"`.
         layer_norm_epsilon: Float. Defaults to `1e-5`.
         initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
-        dtype, **kwargs: See `Encoder`.
+        dtype, **kwargs: See `TransformerStack`.
 
     Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
 

@@ -30,7 +30,7 @@ class BartEncoder(TransformerStack):
         norm: String, `"post"` as in BART, or `"pre"` with a norm after the last block. Defaults to `"post"`.
         positions: String, `"learned"` as in BART, or `"sinusoidal"`. Defaults to `"learned"`.
         embeddings_norm: Boolean. Whether there is a norm after the embeddings. Defaults to `True`.
-        dtype, **kwargs: See `Encoder`.
+        dtype, **kwargs: See `TransformerStack`.
 
     Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
 
@@ -82,8 +82,8 @@ class Bart(EncoderDecoder):
         decoder_intermediate_dim: Integer. Width of the feed-forward networks of the decoder. Defaults to `None`, the
             same as `intermediate_dim`.
         vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim, dropout, max_sequence_length,
-            attention_dropout, activation_dropout, activation, scale_embedding, initializer_range, dtype, **kwargs: See
-            `BartEncoder`.
+            attention_dropout, activation_dropout, activation, scale_embedding, initializer_range: See `BartEncoder`.
+        dtype, **kwargs: See `EncoderDecoder`.
 
     Inputs, Outputs: See `EncoderDecoder`.
 

@@ -24,7 +24,7 @@ class T5Encoder(TransformerStack):
         max_distance: Integer. The smallest distance of the last bucket. Defaults to `128`.
         layer_norm_epsilon: Float. Defaults to `1e-6`.
         initializer_factor: Float. Factor of the initial weights. Defaults to `1.0`.
-        dtype, **kwargs: See `Encoder`.
+        dtype, **kwargs: See `TransformerStack`.
 
     Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
 
@@ -80,7 +80,8 @@ class T5(EncoderDecoder):
         scale_outputs: Boolean. Whether the decoder's vectors are multiplied by `hidden_dim ** -0.5` before the token
             embeddings turn them into logits, as in the first T5. Defaults to `True`.
         vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim, head_dim, gated, activation, dropout,
-            num_buckets, max_distance, layer_norm_epsilon, initializer_factor, dtype, **kwargs: See `T5Encoder`.
+            num_buckets, max_distance, layer_norm_epsilon, initializer_factor: See `T5Encoder`.
+        dtype, **kwargs: See `EncoderDecoder`.
 
     Inputs, Outputs: See `EncoderDecoder`.
 
