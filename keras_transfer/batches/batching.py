@@ -124,10 +124,17 @@ class Batches(keras.utils.PyDataset):
 
         Args:
             **changes: Fields of `Options`, or attributes such as `labels`.
+
+        Raises:
+            TypeError: If there is no such field or attribute.
         """
         other = copy.copy(self)
         fields = {name: changes.pop(name) for name in [*changes] if name in Options.__dataclass_fields__}
         other.options, other._planned = dataclasses.replace(self.options, **fields), None
+        if unknown := [name for name in changes if not hasattr(self, name)]:
+            raise TypeError(
+                f"Batches have neither an option nor an attribute {unknown[0]!r}. Received: {changes!r:.100}"
+            )
         vars(other).update(changes)
         return other
 

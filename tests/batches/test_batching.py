@@ -68,6 +68,11 @@ def test_the_same_batches_can_be_padded_to_six_lengths(preprocessor, texts):
     assert share(SimpleNamespace(jit_compile=False), dataset, "fit").options.lengths == dataset.options.lengths
 
 
+def test_a_change_of_what_batches_do_not_have_is_an_error(preprocessor, texts):
+    with pytest.raises(TypeError, match="neither an option nor an attribute 'shufle'. Received: {'shufle': False}"):
+        batches(texts, np.arange(101), preprocessor=preprocessor).replace(shufle=False)
+
+
 def test_copies_have_the_order_of_the_epoch_whichever_of_them_is_shuffled_or_set_back(preprocessor, texts):
     dataset, fresh = (batches(texts, np.arange(101), preprocessor=preprocessor, batch_size=1, seed=0) for _ in range(2))
     copies = [dataset.few_lengths(), dataset.replace(replicas=2, repeat=True)]

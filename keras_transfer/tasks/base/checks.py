@@ -7,17 +7,11 @@ import keras
 log = logging.getLogger("keras_transfer")
 
 
-def check_preprocessor(encoder, reader, name="preprocessor"):
-    """Raises a `ValueError` if a reader's preprocessor returns inputs that the encoder does not accept.
-
-    Args:
-        encoder: Encoder.
-        reader: `Reader`.
-        name: String. The attribute of the reader. Defaults to `"preprocessor"`.
-    """
-    preprocessor = getattr(reader, name)
+def check_preprocessor(encoder, reader):
+    """Raises a `ValueError` if a reader's preprocessor returns inputs that the encoder does not accept."""
+    preprocessor = reader.preprocessor
     if preprocessor is not None and not callable(preprocessor):
-        raise ValueError(f"`{name}` must be callable. Received: {name}={preprocessor!r}")
+        raise ValueError(f"`preprocessor` must be callable. Received: preprocessor={preprocessor!r}")
     if hasattr(preprocessor, "encode_words") and isinstance(encoder.input, dict):
         made = preprocessor.compute_output_spec(keras.KerasTensor((None,), "string"), sequence_length="longest")
         for key, tensor in encoder.input.items():
@@ -27,33 +21,45 @@ def check_preprocessor(encoder, reader, name="preprocessor"):
             if shape is None or len(shape) != len(tensor.shape) or not _compatible(shape[2:], tensor.shape[2:]):
                 shapes = {key: value.shape for key, value in made.items()}
                 raise ValueError(
-                    f"`{name}` must return the encoder's input {key!r} of shape {tensor.shape}. "
+                    f"`preprocessor` must return the encoder's input {key!r} of shape {tensor.shape}. "
                     f"Received: {type(preprocessor).__name__}, which returns {shapes}"
                 )
+    rows = getattr(encoder, "vocabulary_size", None)
+    words = check_sizes(preprocessor, getattr(encoder, "max_sequence_length", None), rows)
+    if words is not None and rows is not None and words != rows:
+        log.warning(
+            "The encoder's embedding has %d rows, but the preprocessor's vocabulary has %d tokens. Check that both "
+            "come from the same checkpoint.",
+            rows,
+            words,
+        )
+
+
+def check_sizes(preprocessor, positions, rows, name="preprocessor"):
+    """Returns the number of tokens of a preprocessor's vocabulary, or None.
+
+    Args:
+        preprocessor: Preprocessor, or None.
+        positions: Integer. Number of positions of the encoder, or None.
+        rows: Integer. Number of rows of the encoder's embedding, or None.
+        name: String. The argument that the preprocessor is. Defaults to `"preprocessor"`.
+
+    Raises:
+        ValueError: If the preprocessor makes longer texts or has more tokens.
+    """
     tokens = getattr(preprocessor, "sequence_length", getattr(preprocessor, "window_length", None))
-    rows = getattr(encoder, "max_sequence_length", None)
-    if tokens is not None and rows is not None and tokens > rows:
+    if tokens is not None and positions is not None and tokens > positions:
         raise ValueError(
-            f"The `sequence_length` of `{name}` must be at most {rows}, the encoder's number of positions. "
+            f"The `sequence_length` of `{name}` must be at most {positions}, the encoder's number of positions. "
             f"Received: sequence_length={tokens}"
         )
     words = _vocabulary_size(preprocessor)
-    rows = getattr(encoder, "vocabulary_size", None)
-    if words is None or rows is None or words == rows:
-        return
-    if words > rows:
+    if words is not None and rows is not None and words > rows:
         raise ValueError(
             f"The vocabulary of `{name}` must not be larger than the encoder's embedding, which has {rows} rows. "
             f"Received: a vocabulary of {words} tokens"
         )
-    if name != "preprocessor":  # That of the sources leads to the same warning.
-        return
-    log.warning(
-        "The encoder's embedding has %d rows, but the preprocessor's vocabulary has %d tokens. Check that both come "
-        "from the same checkpoint.",
-        rows,
-        words,
-    )
+    return words
 
 
 def warn_of_half_weights(model):

@@ -9,8 +9,6 @@ from keras_transfer.keras_internals import could_train, set_trainable
 from keras_transfer.layers.basic import serialize_activation
 
 _ACTIVE = "active adapters "
-# Arguments that are serialized as objects.
-_OBJECTS = {"encoder", "preprocessor", "target_preprocessor", "scalar_mix", "objective", "generator", "sampler"}
 
 
 def store_heads(adapters, store):
@@ -78,8 +76,10 @@ def from_config(cls, config, custom_objects):
     """Returns a task of a class from its config."""
     config = dict(config)
     frozen, kind = set(config.pop("frozen", ())), config.pop("fitted_on", None)
-    for part in _OBJECTS & set(config):
-        config[part] = keras.saving.deserialize_keras_object(config[part], custom_objects=custom_objects)
+    for name, value in config.items():
+        # Functions remain as they are, because constructors read the names of activations.
+        if isinstance(value, dict) and {"class_name", "config"} <= value.keys() and value["class_name"] != "function":
+            config[name] = keras.saving.deserialize_keras_object(value, custom_objects=custom_objects)
     task = cls(**config)
     task.fitted_on = kind
     frozen = {id(weight) for name, weight in _named(task.weights).items() if name in frozen}

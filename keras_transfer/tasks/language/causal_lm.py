@@ -4,7 +4,7 @@ import keras
 import numpy as np
 
 from keras_transfer.checkpoints.base import TaskHead
-from keras_transfer.encoders.base import encode
+from keras_transfer.encoders.base import decodes_with_cache, encode
 from keras_transfer.generation import get_sampler
 from keras_transfer.layers.embeddings import OutputEmbeddings
 from keras_transfer.tasks.base import Task
@@ -17,7 +17,7 @@ from keras_transfer.tasks.language.token_lists import check_rows, token_rows
 
 def check_causal(encoder):
     """Raises a `ValueError` if an encoder's tokens see later ones, or if it cannot decode with a cache."""
-    if not getattr(encoder, "is_causal", False):
+    if not (getattr(encoder, "is_causal", False) and decodes_with_cache(encoder)):
         raise ValueError(
             "`encoder` must have tokens that see only earlier ones, and decode with a cache, such as `GPT2Encoder` or "
             "`TransformerEncoder(causal=True)`. Use a `MaskedLM` for encoders such as BERT. "

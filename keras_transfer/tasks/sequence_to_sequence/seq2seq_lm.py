@@ -13,7 +13,7 @@ from keras_transfer.encoders.sequence_to_sequence import EncoderDecoder
 from keras_transfer.generation import generation_defaults, get_sampler
 from keras_transfer.layers.embeddings import OutputEmbeddings
 from keras_transfer.names import GENERATION_HINTS, check_arguments
-from keras_transfer.tasks.base import Signature, Task, check_preprocessor, of_part
+from keras_transfer.tasks.base import Signature, Task, of_part
 from keras_transfer.tasks.inputs import encode_texts
 from keras_transfer.tasks.language import (
     Generates,
@@ -27,7 +27,11 @@ from keras_transfer.tasks.language import (
 )
 from keras_transfer.tasks.sequence_to_sequence.language_model_loss import LanguageModelLoss
 from keras_transfer.tasks.sequence_to_sequence.languages import in_language_of_checkpoint, load_both
-from keras_transfer.tasks.sequence_to_sequence.target_texts import SequenceReader, TargetTexts
+from keras_transfer.tasks.sequence_to_sequence.target_texts import (
+    SequenceReader,
+    TargetTexts,
+    check_target_preprocessor,
+)
 from keras_transfer.text.preprocessors import TokenPreprocessor
 from keras_transfer.text.strings import take_pieces, without_first_space
 
@@ -146,16 +150,27 @@ class Seq2SeqLM(Generates, Task):
         if target_preprocessor is None:
             target_preprocessor = in_language_of_checkpoint(encoder, preprocessor)
         start_id = _start_id(encoder, preprocessor if target_preprocessor is None else target_preprocessor, start_token)
-        reader = SequenceReader(preprocessor, prefix, start_id, target_preprocessor)
-        check_preprocessor(encoder, reader, "target_preprocessor")
-        reader.with_positions = "decoder_positions" in encoder.input
+        with_positions = "decoder_positions" in encoder.input
+        reader = SequenceReader(preprocessor, prefix, start_id, target_preprocessor, with_positions)
+        check_target_preprocessor(encoder, preprocessor, target_preprocessor)
         labels = TargetTexts(table.input_dim, objective)
-        super().__init__(encoder, logits(encoder.output["decoder_sequence_output"]), reader, labels, name=name)
+        settings = {
+            "target_preprocessor": target_preprocessor,
+            "prefix": prefix,
+            "tied": tied,
+            "start_token": start_id,
+            "sampler": get_sampler(sampler),
+            "max_new_tokens": max_new_tokens,
+            "objective": objective,
+            "language_model_weight": language_model_weight,
+        }
+        outputs = logits(encoder.output["decoder_sequence_output"])
+        super().__init__(encoder, outputs, reader, labels, settings=settings, name=name)
         self.prepare_generation(logits)
         if encoder.initial_output_bias is not None:
             logits.bias.assign(encoder.initial_output_bias)
 
-        # === Config ===
+        # === Checks ===
         positions = getattr(encoder, "max_sequence_length", None)
         if max_new_tokens is not None and (max_new_tokens < 1 or (positions or np.inf) <= max_new_tokens):
             raise ValueError(
@@ -166,12 +181,6 @@ class Seq2SeqLM(Generates, Task):
             raise ValueError(
                 f"`language_model_weight` must be at least 0. Received: language_model_weight={language_model_weight!r}"
             )
-        self.prefix = prefix
-        self.tied = tied
-        self.start_token = start_id
-        self.sampler = get_sampler(sampler)
-        self.max_new_tokens = max_new_tokens
-        self.language_model_weight = language_model_weight
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Returns the loss of the targets, plus those of the language models if `language_model_weight` is not 0."""
@@ -411,19 +420,6 @@ class Seq2SeqLM(Generates, Task):
         """Returns the settings of generation that `save_pretrained` writes in the place of the checkpoint's."""
         settings, language = {"decoder_start_token_id": self.start_token}, self._first_language_id()
         return settings if language is None else {**settings, "forced_bos_token_id": language}
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "target_preprocessor": keras.saving.serialize_keras_object(self.target_preprocessor),
-            "prefix": self.prefix,
-            "tied": self.tied,
-            "start_token": self.start_token,
-            "sampler": keras.saving.serialize_keras_object(self.sampler),
-            "max_new_tokens": self.max_new_tokens,
-            "objective": keras.saving.serialize_keras_object(self.objective),
-            "language_model_weight": self.language_model_weight,
-        }
 
 
 def _start_id(encoder, preprocessor, token):

@@ -8,10 +8,12 @@ from keras_transfer.batches import Batches, preprocess_texts, real_lengths
 from keras_transfer.losses import SmoothedCrossentropy
 from keras_transfer.names import listed
 from keras_transfer.objectives import SequenceObjective
+from keras_transfer.tasks.base import check_sizes
 from keras_transfer.tasks.inputs import Reader
 from keras_transfer.tasks.language import NextTokens
 from keras_transfer.tasks.sequence_to_sequence.noised_texts import with_noise
 from keras_transfer.text.base import as_column, check_batch_size, is_text, to_array, to_columns
+from keras_transfer.text.preprocessors import TokenPreprocessor
 from keras_transfer.text.tokenizers import MarianTokenizer
 
 _UNUSED = -1  # The id at places that a target does not use.
@@ -115,6 +117,24 @@ def _check_prepared(inputs, targets):
         )
 
 
+def check_target_preprocessor(encoder, preprocessor, target_preprocessor):
+    """Raises a `ValueError` unless targets are tokenized as the decoder reads them."""
+    rows = [half.token_embedding.input_dim for half in (encoder.encoder, encoder.decoder)]
+    if target_preprocessor is not None:
+        if not isinstance(target_preprocessor, TokenPreprocessor):
+            raise ValueError(
+                "`target_preprocessor` must be a `TokenPreprocessor`. "
+                f"Received: target_preprocessor={target_preprocessor!r:.100}"
+            )
+        positions = getattr(encoder, "max_sequence_length", None)
+        check_sizes(target_preprocessor, positions, rows[1], "target_preprocessor")
+    elif preprocessor is not None and rows[0] != rows[1]:
+        raise ValueError(
+            "The two halves have other vocabularies. Pass the preprocessor of the decoder as `target_preprocessor`. "
+            f"Received: target_preprocessor=None, for {rows[0]} tokens of the encoder and {rows[1]} of the decoder"
+        )
+
+
 class SequenceReader(Reader):
     """Reads source texts, each with a prefix in front. With target texts, they become inputs of both halves.
 
@@ -124,19 +144,20 @@ class SequenceReader(Reader):
         start_id: Integer. The token that the decoder begins with.
         target_preprocessor: `text.TokenPreprocessor` of the targets, or None for that of the sources. Defaults to
             `None`.
+        with_positions: Boolean. Whether the decoder reads positions. Defaults to `False`.
     """
 
     takes_pairs = False
     makes = ("decoder_token_ids", "decoder_padding_mask", "decoder_positions")
-    with_positions = False  # Whether the decoder reads positions.
     in_memory = (
         "A `Seq2SeqLM` takes texts in memory: `fit(sources, targets)`. A `tf.data.Dataset` must contain `(inputs, "
         "targets, weights)`."
     )
 
-    def __init__(self, preprocessor, prefix, start_id, target_preprocessor=None):
+    def __init__(self, preprocessor, prefix, start_id, target_preprocessor=None, with_positions=False):
         super().__init__(preprocessor)
         self.prefix, self.start_id, self.target_preprocessor = prefix, start_id, target_preprocessor
+        self.with_positions = with_positions
 
     def check(self, x, method):
         if method.startswith("predict") and self.accepts(x):

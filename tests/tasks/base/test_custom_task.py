@@ -14,17 +14,20 @@ TEXTS = ["a b", "good", "bad"]
 
 @keras.saving.register_keras_serializable("mine")
 class Mine(Task):
-    """A head without arguments of its own, so the constructor has those of the base class."""
+    """A head with settings of its own, one of which is an object of Keras."""
 
-    def __init__(self, encoder, preprocessor=None, name=None):
-        outputs = keras.layers.Dense(2)(encoder.output["pooled_output"])
-        super().__init__(encoder, outputs, Reader(preprocessor), Labels(), name=name)
+    def __init__(self, encoder, preprocessor=None, *, schedule=None, activation=None, name=None):
+        outputs = keras.layers.Dense(2, activation)(encoder.output["pooled_output"])
+        settings = {"schedule": schedule, "activation": activation}
+        super().__init__(encoder, outputs, Reader(preprocessor), Labels(), settings=settings, name=name)
 
 
 def test_a_custom_task_is_saved_and_loaded_with_its_preprocessor(tmp_path):
-    model = Mine(encoder(), preprocessor())
+    rate = keras.optimizers.schedules.ExponentialDecay(0.5, 10, 0.9)
+    model = Mine(encoder(), preprocessor(), schedule=rate, activation=keras.activations.tanh)
     model.save(tmp_path / "mine.keras")
     same = keras.saving.load_model(tmp_path / "mine.keras")
+    assert type(same.schedule) is type(rate) and same.schedule.get_config() == rate.get_config()
     np.testing.assert_array_equal(same.predict(["a b"], verbose=0), model.predict(["a b"], verbose=0))
 
 

@@ -9,6 +9,7 @@ from keras_transfer.adaptation import FusedAdamW
 from keras_transfer.encoders import BertEncoder, EncoderDecoder, GPT2Encoder
 from keras_transfer.serving import export
 from keras_transfer.tasks import Seq2SeqLM
+from keras_transfer.text import BertPreprocessor
 from tests.errors import check_errors
 from tests.helpers import save_and_load
 from tests.tasks.tiny import VOCABULARY, preprocessor
@@ -91,7 +92,42 @@ def test_the_losses_of_the_language_models_are_added():
     assert Seq2SeqLM.from_config(model.get_config()).language_model_weight == 0.5
 
 
+def of_two_vocabularies(**options):
+    """A task whose decoder has no segments and other tokens than its encoder, and the preprocessor of its targets."""
+    sizes = {**SIZES, "max_sequence_length": 16}
+    words = [*VOCABULARY[:5], "zu", "ba", *VOCABULARY[5:], "za"]
+    halves = EncoderDecoder.from_encoders(BertEncoder(len(VOCABULARY), **sizes), GPT2Encoder(len(words), **sizes))
+    own, targets = preprocessor(sequence_length=16), BertPreprocessor(words, sequence_length=16)
+    return Seq2SeqLM(halves, own, **{"target_preprocessor": targets, "max_new_tokens": 4, **options})
+
+
+def test_the_halves_may_have_two_vocabularies():
+    keras.utils.set_random_seed(0)
+    model = of_two_vocabularies()
+    assert model.start_token == model.target_preprocessor.token_to_id("[CLS]")
+    model.compile(FusedAdamW(1e-2), run_eagerly=True)
+    sources, targets = ["a b", "b c", "c a", "d"] * 2, ["zu", "za ba", "ba", "zu zu"] * 2
+    losses = model.fit(sources, targets, epochs=4, batch_size=8, verbose=0).history["loss"]
+    assert losses[-1] < losses[0]
+    again = save_and_load(model)
+    assert again.target_preprocessor.vocabulary_size == len(VOCABULARY) + 3
+    np.testing.assert_allclose(again.score(sources, targets), model.score(sources, targets), rtol=1e-5)
+    assert again.generate(sources[:2]) == model.generate(sources[:2])
+
+
 test_mistakes_are_errors = check_errors(
+    (
+        lambda: of_two_vocabularies(target_preprocessor=None),
+        "The two halves have other vocabularies. Pass the preprocessor of the decoder as `target_preprocessor`.",
+    ),
+    (
+        lambda: of_two_vocabularies(target_preprocessor=BertPreprocessor([*VOCABULARY, *"0123"], sequence_length=16)),
+        "The vocabulary of `target_preprocessor` must not be larger than the encoder's embedding, which has",
+    ),
+    (
+        lambda: of_two_vocabularies(target_preprocessor=str.split),
+        "`target_preprocessor` must be a `TokenPreprocessor`. Received: target_preprocessor=<method",
+    ),
     (
         lambda: Seq2SeqLM(EncoderDecoder.from_encoders(BertEncoder(20, **SIZES)), language_model_weight=-1),
         "`language_model_weight` must be at least 0",
