@@ -92,6 +92,7 @@ def _record(model_type, encoder_class, model_class, head_class="ForConditionalGe
             "normalize_embedding": layout["embeddings_norm"],
             "static_position_embeddings": layout["positions"] == "sinusoidal",
         },
+        synonyms={"num_attention_heads": "encoder_attention_heads"},
         write=lambda config, encoder: {**config, "eos_token_id": None, "is_encoder_decoder": True},
         **{"read": _read, **options},
     )
