@@ -84,7 +84,7 @@ def test_steps_with_a_cache_use_the_adapters_for_all_sequences_of_a_source(cls):
     np.testing.assert_allclose(np.concatenate(steps, 1), expected, atol=1e-5)
 
 
-def test_generate_writes_what_merged_adapters_write():
+def test_generate_writes_what_merged_adapters_write(eagerly):
     model = randomize(kt.add_adapters(models.writer(), kt.LoRA(2, targets=["query", "value", "outer"])))
     sources = [row[row > 0].tolist() for row in IDS]
     found, plain = (each.generate(sources, max_new_tokens=6, num_beams=2) for each in (model, models.writer()))

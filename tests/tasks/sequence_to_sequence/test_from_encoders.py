@@ -32,7 +32,7 @@ def trained():
     return model, sources, targets, history["loss"]
 
 
-def test_it_begins_with_the_first_token_of_a_text_and_learns(trained):
+def test_it_begins_with_the_first_token_of_a_text_and_learns(trained, eagerly):
     model, sources, targets, losses = trained
     assert model.start_token == model.preprocessor.token_to_id("[CLS]")
     assert losses[-1] < 0.5 * losses[0]
@@ -42,7 +42,7 @@ def test_it_begins_with_the_first_token_of_a_text_and_learns(trained):
     assert np.mean([ours == target for ours, target in zip(beams, targets)]) > 0.2
 
 
-def test_files_and_exports_write_the_same(trained, tmp_path):
+def test_files_write_the_same(trained, tmp_path, eagerly):
     model, sources, *_ = trained
     again = save_and_load(model)
     assert again.get_config() == model.get_config() and len(again.weights) == len(model.weights)
@@ -52,6 +52,11 @@ def test_files_and_exports_write_the_same(trained, tmp_path):
     loaded = Seq2SeqLM.from_pretrained(tmp_path / "folder", max_new_tokens=6)
     assert loaded.start_token == model.start_token and loaded.encoder.tied
     assert loaded.generate(sources[:5], batch_size=64) == expected
+
+
+def test_an_exported_model_writes_what_generate_writes(trained, tmp_path):
+    model, sources, *_ = trained
+    expected = model.generate(sources[:5], batch_size=64)
     export(model, tmp_path / "served")
     import tensorflow as tf
 
@@ -101,7 +106,7 @@ def of_two_vocabularies(**options):
     return Seq2SeqLM(halves, own, **{"target_preprocessor": targets, "max_new_tokens": 4, **options})
 
 
-def test_the_halves_may_have_two_vocabularies():
+def test_the_halves_may_have_two_vocabularies(eagerly):
     keras.utils.set_random_seed(0)
     model = of_two_vocabularies()
     assert model.start_token == model.target_preprocessor.token_to_id("[CLS]")
