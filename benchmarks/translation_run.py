@@ -86,14 +86,13 @@ def keras_transfer(folder, data, steps, seed):
     import keras_transfer as kt
 
     keras.utils.set_random_seed(seed)
-    model = kt.tasks.Seq2SeqLM.from_pretrained(str(folder))
+    model = kt.tasks.Seq2SeqLM.from_pretrained(str(folder), preprocessor=None)
+
+    rates = np.array([rate(step, steps) for step in range(steps)], "float32")
 
     class Rate(keras.optimizers.schedules.LearningRateSchedule):
         def __call__(self, step):
-            step = keras.ops.cast(step, "float32")
-            return RATE * keras.ops.minimum(
-                (step + 1) / WARM_UP, keras.ops.maximum(0.0, (steps - step) / max(1, steps - WARM_UP))
-            )
+            return keras.ops.take(rates, step)
 
         def get_config(self):
             return {}
