@@ -186,14 +186,13 @@ def _decoder_layers(source, tied, activation, dtype):
             new = blocks[id(block)] = _decoder_block(block, tied)
             pairs += [] if tied else [(getattr(block, part), getattr(new, part)) for part in _SELF]
     layers = {name: keras.tree.map_structure(copy, getattr(source, name)) for name in (*EMBEDDINGS, "final_norm")}
-    causal = all(block.attention.causal for block in source.blocks)
     layers |= {
         "blocks": [blocks[id(block)] for block in source.blocks],
         "embeddings_dropout": source.embeddings_dropout.rate,
         "output_dropout": 0.0 if source.output_dropout is None else source.output_dropout.rate,
         "token_scale": source.token_scale,
         "language": source.language,
-        "output_transform": () if causal else _output_transform(source, activation, dtype),
+        "output_transform": () if source.is_causal else _output_transform(source, activation, dtype),
         "is_decoder": True,
     }
     return layers, pairs + list(copies.values())

@@ -37,8 +37,7 @@ class LanguageModelLoss(keras.layers.Layer):
         """Boolean. Whether the encoder is a language model, too, whose tokens see only earlier ones."""
         encoder = self.both.encoder
         width = encoder.output["sequence_output"].shape[-1]
-        causal = all(block.attention.causal for block in encoder.blocks)
-        return causal and encoder.token_embedding.output_dim == width
+        return encoder.is_causal and encoder.token_embedding.output_dim == width
 
     def call(self, inputs, targets, weights=None, training=None):
         weights = inputs["decoder_padding_mask"] if weights is None else weights
