@@ -3,7 +3,7 @@
 from keras_transfer.checkpoints.sources import check_length
 from keras_transfer.generation import generation_defaults
 from keras_transfer.names import listed
-from keras_transfer.text.tokenizers import MarianTokenizer, is_language_code
+from keras_transfer.text.base import is_language_code
 
 
 def load_both(checkpoint, sequence_length, source_language, target_language):
@@ -20,13 +20,13 @@ def load_both(checkpoint, sequence_length, source_language, target_language):
     check_length(sequence_length)
     sources = checkpoint.preprocessor(sequence_length)
     tokenizer = getattr(sources, "tokenizer", None)
-    is_marian, codes = isinstance(tokenizer, MarianTokenizer), getattr(tokenizer, "language_codes", [])
+    codes, is_pair = getattr(tokenizer, "language_codes", []), getattr(tokenizer, "has_own_targets", False)
     for name, language in (("source_language", source_language), ("target_language", target_language)):
-        known = [] if is_marian and name == "source_language" else codes  # It names the language of the translation.
+        known = [] if is_pair and name == "source_language" else codes  # It names the language of the translation.
         if language is not None and language not in known:
             expected = f"must be one of {listed(known)}" if known else "cannot be chosen, because there are no codes"
             raise ValueError(f"`{name}` {expected} for {checkpoint.source}. Received: {name}={language!r}")
-    if is_marian:
+    if is_pair:
         targets = checkpoint.preprocessor(sequence_length, target=True)
         return sources if target_language is None else sources.with_language(target_language), targets
     if not codes:
@@ -46,7 +46,7 @@ def in_language_of_checkpoint(encoder, preprocessor):
         encoder: `EncoderDecoder`.
         preprocessor: That of the sources, or None.
     """
-    if getattr(preprocessor, "language", None) is None or isinstance(preprocessor.tokenizer, MarianTokenizer):
+    if getattr(preprocessor, "language", None) is None or preprocessor.tokenizer.has_own_targets:
         return None
     if not preprocessor.tokenizer.is_loaded:  # A `.keras` file has the preprocessor of targets.
         return None

@@ -14,7 +14,6 @@ from keras_transfer.tasks.language import NextTokens
 from keras_transfer.tasks.sequence_to_sequence.noised_texts import with_noise
 from keras_transfer.text.base import as_column, check_batch_size, is_text, to_array, to_columns
 from keras_transfer.text.preprocessors import TokenPreprocessor
-from keras_transfer.text.tokenizers import MarianTokenizer
 
 _UNUSED = -1  # The id at places that a target does not use.
 
@@ -213,9 +212,9 @@ class SequenceReader(Reader):
         tokenizer = getattr(self.preprocessor, "tokenizer", None)
         if self.target_preprocessor is not None or tokenizer is None:
             return
-        if isinstance(tokenizer, MarianTokenizer):
+        if getattr(tokenizer, "has_own_targets", False):
             raise ValueError(
-                "Targets of a Marian model are tokenized in another way than its sources. Create the task with "
+                "The targets of this model are tokenized in another way than its sources. Create the task with "
                 "`target_preprocessor=TokenPreprocessor.load(folder, target=True)`, or with `from_pretrained`, which "
                 "loads it. Received: target_preprocessor=None"
             )

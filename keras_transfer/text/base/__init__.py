@@ -20,7 +20,7 @@ from keras_transfer.text.base.inputs import (
     to_list,
     to_sentences,
 )
-from keras_transfer.text.base.packing import Packing
+from keras_transfer.text.base.packing import Packing, is_language_code
 from keras_transfer.text.base.preprocessor import (
     DEFAULT_LENGTH,
     LengthError,
@@ -50,6 +50,7 @@ __all__ = [
     "check_weights",
     "checked_length",
     "import_tensorflow_text",
+    "is_language_code",
     "is_longest",
     "is_sentences",
     "is_text",

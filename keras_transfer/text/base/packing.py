@@ -1,8 +1,16 @@
 """Packs the ids of a text, or of a pair of texts, into one row of a model's inputs."""
 
 import dataclasses
+import re
 
 import keras
+
+_LANGUAGE = re.compile("[a-z]{2,3}_[A-Z]{2}|[a-z]{3}_[A-Z][a-z]{3}|__[a-z]{2,3}__|>>[^<>]+<<")
+
+
+def is_language_code(token):
+    """Returns whether a special token looks like a language code, such as `de_DE` (mBART) and `>>deu<<` (Marian)."""
+    return _LANGUAGE.fullmatch(token) is not None
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -62,6 +70,21 @@ class Packing:
     def features(self):
         """Tuple of strings, the names of the inputs that `pack` returns."""
         return ("token_ids", "padding_mask") if self.segments is None else ("token_ids", "segment_ids", "padding_mask")
+
+    @property
+    def language(self):
+        """String. The language code that is added to texts, or `None`."""
+        return next(filter(is_language_code, (*self.start, *self.end)), None)
+
+    def with_language(self, language):
+        """Returns the packing with a language code in the place of its own, or in front of texts if it has none."""
+        if self.language is None:
+            return dataclasses.replace(self, start=(language, *self.start))
+        start, end = (
+            tuple(language if is_language_code(token) else token for token in tokens)
+            for tokens in (self.start, self.end)
+        )
+        return dataclasses.replace(self, start=start, end=end)
 
     @property
     def min_length(self):

@@ -1,14 +1,12 @@
 """The preprocessor of every architecture that reads tokens: it combines a tokenizer with a packing."""
 
-import dataclasses
-
 import keras
 
 from keras_transfer.text.base import DEFAULT_LENGTH, Packing, as_text_tensors, batch_shape, check_no_tokenizer
 from keras_transfer.text.preprocessors.masked_text import mask_positions, masked_ids
 from keras_transfer.text.preprocessors.word_level import WordLevelPreprocessor
 from keras_transfer.text.tokenizer_files import read_tokenizer_folder, write_tokenizer_folder
-from keras_transfer.text.tokenizers import HasTokenizer, Tokenizer, is_language_code
+from keras_transfer.text.tokenizers import HasTokenizer, Tokenizer
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -85,7 +83,7 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
     @property
     def language(self):
         """String. The language code that is added to texts, or `None`."""
-        return next(filter(is_language_code, (*self.packing.start, *self.packing.end)), None)
+        return self.packing.language
 
     def with_language(self, language):
         """Returns the preprocessor of texts in another language, with the same tokenizer.
@@ -107,13 +105,7 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
             raise ValueError(
                 f"`language` must be one of the language codes of the tokenizer, {codes}. Received: {language!r}"
             )
-        start, end = (
-            tuple(language if token in codes else token for token in tokens)
-            for tokens in (self.packing.start, self.packing.end)
-        )
-        if language not in (*start, *end):
-            start = (language, *start)
-        packing = dataclasses.replace(self.packing, start=start, end=end)
+        packing = self.packing.with_language(language)
         return type(self)(self.tokenizer, packing, self.sequence_length, split=self.split)
 
     def tokenize(self, texts):

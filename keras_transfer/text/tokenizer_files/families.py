@@ -5,9 +5,10 @@ from keras_transfer.text.tokenizer_files.family_files import (
     read_byte_bpe,
     read_bytes,
     read_gpt,
-    read_marian,
     read_sentence_piece,
 )
+from keras_transfer.text.tokenizer_files.marian_files import read_marian, write_marian
+from keras_transfer.text.tokenizers import MarianTokenizer
 
 _S = {
     **{"cls_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>", "mask_token": "<mask>"},
@@ -61,7 +62,14 @@ FAMILIES = {
     "deberta-v2": Family(read_sentence_piece, _BRACKETS, **_CLS_SEP, segments=(0, 1), own_spaces=True),
     "electra": Family(num_segments=2),
     "gpt2": Family(read_byte_bpe, _GPT2),
-    "marian": Family(read_marian, _EOS, end=("eos_token",)),
+    "marian": Family(
+        read_marian,
+        _EOS,
+        start=("translation",),
+        end=("eos_token",),
+        tokenizer=MarianTokenizer,
+        write=write_marian,
+    ),
     "mbart": Family(read_sentence_piece, _S, end=("eos_token", "language"), front=_FAIRSEQ, languages=_MBART),
     "mbart50": Family(
         read_sentence_piece, _S, start=("language",), end=("eos_token",), front=_FAIRSEQ, languages=_MBART50

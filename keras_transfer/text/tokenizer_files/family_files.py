@@ -1,4 +1,4 @@
-"""Reads the tokenizers of folders without a `tokenizer.json`, given the family of the model."""
+"""What differs between the families of models, and how their folders without a `tokenizer.json` are read."""
 
 import dataclasses
 from collections.abc import Callable
@@ -6,15 +6,14 @@ from collections.abc import Callable
 from keras_transfer.files import read_json
 from keras_transfer.text.base import CONFIG_FILE, text_tokens
 from keras_transfer.text.sentencepiece import SentencePieceModel
+from keras_transfer.text.tokenizer_files.fast_files import special_roles, write_fast
 from keras_transfer.text.tokenizers import (
     MERGES_FILE,
     BPETokenizer,
     ByteBPETokenizer,
     GPTTokenizer,
-    MarianTokenizer,
     UnigramTokenizer,
     byte_characters,
-    tokens_of,
 )
 
 
@@ -28,7 +27,7 @@ class Family:
             folders are read only with `tokenizer.json`.
         special: Dict from roles to special tokens.
         start, between, end: Tuples of strings. Roles of the tokens before, between and after texts. `"language"` is the
-            code of the language of a text.
+            code of the language of a text, and `"translation"`, which only sources have, that of its translation.
         segments: Tuple of integers, as for `Packing`, or None.
         num_segments: Integer. Number of segments of the model if `config.json` has no `type_vocab_size`.
         front: Tuple of the tokens in front of those of a SentencePiece model, and the number of the model's tokens that
@@ -39,6 +38,9 @@ class Family:
         cleans: Boolean. Whether quotes become plain ones, and accents are removed unless the settings keep them.
         own_spaces: Boolean. Whether a text begins with a space whatever the settings say, and keeps its spaces if the
             model does not normalize them.
+        tokenizer: Class. The tokenizer whose folders `write` writes. Defaults to `None`, for one that a
+            `tokenizer.json` can contain.
+        write: Function as `write_fast`. Defaults to this.
     """
 
     read: Callable | None = None
@@ -54,6 +56,8 @@ class Family:
     lowercase: bool = False
     cleans: bool = False
     own_spaces: bool = False
+    tokenizer: type | None = None
+    write: Callable = write_fast
 
 
 def read_byte_bpe(folder, family, config, special, added, target):
@@ -74,7 +78,7 @@ def _merges(folder, special, added):
     """Returns the ids of tokens, the path of the merges, and the added tokens that occur in texts."""
     path, merges = folder / BPETokenizer.vocabulary_file, folder / MERGES_FILE
     if not path.is_file() or not merges.is_file():
-        raise _missing(folder, "vocab.json and merges.txt")
+        raise missing(folder, "vocab.json and merges.txt")
     ids = read_json(path) | {token["content"]: token["id"] for token in added}
     return ids, merges, [token["content"] for token in text_tokens(added, special.values())]
 
@@ -83,7 +87,7 @@ def read_sentence_piece(folder, family, config, special, added, target):
     """Returns the tokenizer of a folder with one SentencePiece model."""
     models = sorted(folder.glob("*.model"))
     if len(models) != 1:
-        raise _missing(folder, "one SentencePiece model (*.model)")
+        raise missing(folder, "one SentencePiece model (*.model)")
     serialized = models[0].read_bytes()
     model = SentencePieceModel.from_bytes(serialized)
     front, replaced = family.front(config, special) if callable(family.front) else family.front
@@ -130,17 +134,6 @@ def read_bytes(folder, family, config, special, added, target):
     return ByteBPETokenizer(tokens, [], **special_roles(special, tokens))
 
 
-def read_marian(folder, family, config, special, added, target):
-    """Returns one of the two tokenizers of a Marian model, which share their vocabulary."""
-    path = folder / ("target_vocab.json" if target and config.get("separate_vocabs") else "vocab.json")
-    model = folder / ("target.spm" if target else "source.spm")
-    if not path.is_file() or not model.is_file():
-        raise _missing(folder, f"{path.name} and {model.name}")
-    tokens = tokens_of(read_json(path))
-    kept = {argument: config[key] for argument, key in MarianTokenizer.folder_settings.items() if key in config}
-    return MarianTokenizer(model.read_bytes(), tokens, **kept, **special_roles(special, tokens))
-
-
 def _refuse(folder, of_text):
     if of_text:
         raise ValueError(
@@ -149,12 +142,7 @@ def _refuse(folder, of_text):
         )
 
 
-def _missing(folder, files):
+def missing(folder, files):
+    """Returns the error that a folder has neither `tokenizer.json` nor the older files of its family."""
     found = sorted(path.name for path in folder.iterdir())
     return FileNotFoundError(f"{folder} must contain tokenizer.json, or {files}. Received: {found}")
-
-
-def special_roles(special, ids):
-    """Returns the special tokens that a tokenizer knows. Transformers also names some that a vocabulary lacks."""
-    names = ("unk_token", "mask_token", "eos_token")
-    return {name: special[name] if special.get(name) in ids else None for name in names}

@@ -1,34 +1,30 @@
-"""The files of the two tokenizers of a Marian model, and what the tokenizer of targets may be in other folders."""
+"""The files of the two tokenizers of a Marian model, which share their vocabulary."""
 
 import json
 
-from keras_transfer.text.tokenizers import MarianTokenizer, is_language_code
+from keras_transfer.files import read_json
+from keras_transfer.text.tokenizer_files.family_files import missing
+from keras_transfer.text.tokenizer_files.fast_files import special_roles
+from keras_transfer.text.tokenizers import MarianTokenizer, tokens_of
 
 
-def write_marian_files(folder, tokenizer, target):
-    """Writes `source.spm`, `target.spm` and `vocab.json` of two `MarianTokenizer`s with the same vocabulary."""
-    (folder / "source.spm").write_bytes(tokenizer.serialized_model)
-    (folder / "target.spm").write_bytes(target.serialized_model)
-    ids = {token: tokenizer.token_to_id(token) for token in tokenizer.vocabulary}
-    (folder / "vocab.json").write_text(json.dumps(ids, indent=2, ensure_ascii=False) + "\n", "utf-8")
+def read_marian(folder, family, config, special, added, target):
+    """Returns one of the two tokenizers of a Marian model, which share their vocabulary."""
+    path = folder / ("target_vocab.json" if target and config.get("separate_vocabs") else "vocab.json")
+    model = folder / ("target.spm" if target else "source.spm")
+    if not path.is_file() or not model.is_file():
+        raise missing(folder, f"{path.name} and {model.name}")
+    tokens = tokens_of(read_json(path))
+    kept = {argument: config[key] for argument, key in MarianTokenizer.folder_settings.items() if key in config}
+    return MarianTokenizer(model.read_bytes(), tokens, **kept, **special_roles(special, tokens))
 
 
-def check_target(tokenizer, packing, target):
-    """Raises a `ValueError` if the folder of a tokenizer cannot contain the preprocessor of targets.
+def write_marian(folder, tokenizer, packing, roles, target):
+    """Writes `source.spm`, `target.spm` and `vocab.json`: see `write_fast`.
 
-    Args:
-        tokenizer, packing: Those of the sources.
-        target: `TokenPreprocessor` of the targets, or None for that of the sources.
+    Raises:
+        ValueError: If there is no tokenizer of targets, or if the files cannot contain the two tokenizers.
     """
-    if not isinstance(tokenizer, MarianTokenizer):
-        if target is not None and (
-            target.vocabulary != tokenizer.vocabulary or _without_codes(target.packing) != _without_codes(packing)
-        ):
-            raise ValueError(
-                "The tokenizer of targets may differ from that of sources only in the language, unless both are a "
-                f"`MarianTokenizer`. Received: target={target!r} with packing={target.packing}, and {packing}"
-            )
-        return
     if target is None or not isinstance(target.tokenizer, MarianTokenizer):
         raise ValueError(
             "The folder of a Marian model has a tokenizer of sources and one of targets. Pass "
@@ -45,11 +41,10 @@ def check_target(tokenizer, packing, target):
             "The files of a Marian model cannot contain `normalization` and `keep_spaces`. "
             f"Received: {wrong[0].get_config()}"
         )
-
-
-def _without_codes(packing):
-    """Returns a packing as a dict, with the same token for all language codes."""
-    config = packing.get_config()
-    for name in ("start", "end"):
-        config[name] = ["" if is_language_code(token) else token for token in config[name]]
-    return config
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "source.spm").write_bytes(tokenizer.serialized_model)
+    (folder / "target.spm").write_bytes(target.tokenizer.serialized_model)
+    ids = {token: tokenizer.token_to_id(token) for token in tokenizer.vocabulary}
+    (folder / "vocab.json").write_text(json.dumps(ids, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    roles = {role: roles[role] for role in ("eos_token", "unk_token", "pad_token") if role in roles}
+    return {"tokenizer_class": "MarianTokenizer", "tgt_lang": packing.language, **roles}

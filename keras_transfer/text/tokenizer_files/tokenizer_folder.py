@@ -3,25 +3,12 @@
 import json
 import pathlib
 
-from keras_transfer.text.base import CONFIG_FILE, Packing, added_tokens, check_class, read_optional, text_tokens
+from keras_transfer.text.base import CONFIG_FILE, Packing, added_tokens, check_class, read_optional
 from keras_transfer.text.tokenizer_files.families import FAMILIES, OF_CLASS
-from keras_transfer.text.tokenizer_files.family_files import Family, special_roles
-from keras_transfer.text.tokenizer_files.marian_files import check_target, write_marian_files
-from keras_transfer.text.tokenizer_files.post_processor import read_post_processor, write_post_processor
-from keras_transfer.text.tokenizers import (
-    SPLIT_KEY,
-    ByteBPETokenizer,
-    MarianTokenizer,
-    SentencePieceBPETokenizer,
-    Tokenizer,
-    WordPieceTokenizer,
-    is_language_code,
-    looks_cased,
-    read_folder,
-    tokens_of,
-)
-
-FAST_FILE = "tokenizer.json"
+from keras_transfer.text.tokenizer_files.family_files import Family
+from keras_transfer.text.tokenizer_files.fast_files import FAST_FILE, read_fast
+from keras_transfer.text.tokenizer_files.post_processor import read_post_processor
+from keras_transfer.text.tokenizers import SPLIT_KEY
 
 
 def read_tokenizer_folder(folder, target=False):
@@ -51,22 +38,19 @@ def read_tokenizer_folder(folder, target=False):
     special = {**_tokens(fast.get("padding") or {}), **special}
     has_segments = _has_segments(kind, family, config, model_config)
     if fast:
-        tokenizer = _fast_tokenizer(folder, config, fast, special, added)
+        tokenizer = read_fast(folder, config, fast, special, added)
         start, between, end, segments = read_post_processor(fast.get("post_processor"), has_segments)
-        if target and config.get("tgt_lang"):
-            start, end = ([config["tgt_lang"] if is_language_code(t) else t for t in part] for part in (start, end))
     elif family.read is not None:
-        special["language"] = config.get("src_lang") or "en_XX"
-        if target:
-            special["language"] = config.get("tgt_lang") or special["language"]
         tokenizer = family.read(folder, family, config, special, added, target)
+        languages = {"language": config.get("src_lang") or "en_XX", "translation": config.get("tgt_lang")}
+        if target:
+            languages = {"language": languages["translation"] or languages["language"], "translation": None}
+        tokens = {**special, **languages}
         start, between, end = (
-            [special[role] for role in roles] for roles in (family.start, family.between, family.end)
+            [tokens[role] for role in roles if tokens[role]] for roles in (family.start, family.between, family.end)
         )
         if config.get("add_bos_token"):
             start = [special["bos_token"]]
-        if kind == "marian" and config.get("tgt_lang") and not target:  # Sources name the language of the translation.
-            start = [config["tgt_lang"]]
     else:
         found = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else "no folder"
         names = [name for name, family in FAMILIES.items() if family.read is not None]
@@ -78,10 +62,13 @@ def read_tokenizer_folder(folder, target=False):
     pad = next((special[role] for role in ("pad_token", "eos_token", "unk_token") if role in special), None)
     if pad is None:
         raise ValueError(f"The folder must name a `pad_token` or an `eos_token`. Received: {special} in {folder}")
+    packing = Packing(start, between, end, pad, segments)
+    if fast and target and packing.language and config.get("tgt_lang"):
+        packing = packing.with_language(config["tgt_lang"])
     limit = read_optional(folder / "sentence_bert_config.json").get("max_seq_length") or config.get("model_max_length")
     return {
         "tokenizer": tokenizer,
-        "packing": Packing(start, between, end, pad, segments),
+        "packing": packing,
         "sequence_length": limit if limit and limit < 1e6 else None,  # Transformers writes 1e30 for an unknown length
         "split": config.get(SPLIT_KEY, "punctuation"),
     }
@@ -98,11 +85,8 @@ def write_tokenizer_folder(folder, tokenizer, packing, sequence_length, split, t
     Raises:
         ValueError: If a folder cannot contain the tokenizer of the targets.
     """
-    check_target(tokenizer, packing, target)
     folder = pathlib.Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    language = next(filter(is_language_code, (*packing.start, *packing.end)), None)
-    start, end = ([token for token in tokens if token != language] for tokens in (packing.start, packing.end))
+    start, end = ([t for t in tokens if t != packing.language] for tokens in (packing.start, packing.end))
     cls, sep = start[:1] or end[1:][-1:], packing.between[:1]
     roles = {
         "bos_token": start[0] if start else None,
@@ -114,93 +98,19 @@ def write_tokenizer_folder(folder, tokenizer, packing, sequence_length, split, t
         "sep_token": sep[0] if sep else None,
     }
     roles = {role: token for role, token in roles.items() if tokenizer.token_to_id(token) is not None}
-    is_marian = isinstance(tokenizer, MarianTokenizer)
-    if is_marian:
-        roles = {role: roles[role] for role in ("eos_token", "unk_token", "pad_token") if role in roles}
-        write_marian_files(folder, tokenizer, target.tokenizer)
-    else:
-        _write_fast(folder, tokenizer, packing, roles)
-    languages = {"src_lang": language, "tgt_lang": None if target is None else target.language}
-    languages = {"tgt_lang": language} if is_marian else languages
+    own = [family for family in FAMILIES.values() if family.tokenizer and isinstance(tokenizer, family.tokenizer)]
+    written = next(iter(own), Family()).write(folder, tokenizer, packing, roles, target)
     names = {"token_ids": "input_ids", "segment_ids": "token_type_ids", "padding_mask": "attention_mask"}
     config = {
-        "tokenizer_class": "MarianTokenizer" if is_marian else "PreTrainedTokenizerFast",
         "model_input_names": [names[name] for name in packing.features],
         "model_max_length": sequence_length,
         "clean_up_tokenization_spaces": False,
         SPLIT_KEY: split,
         **{key: getattr(tokenizer, argument) for argument, key in tokenizer.folder_settings.items()},
         **({"padding_side": "left"} if cls and not start else {}),  # XLNet reads the last position
-        **{key: code for key, code in languages.items() if code is not None},
-        **roles,
+        **{key: value for key, value in written.items() if value is not None},
     }
     (folder / CONFIG_FILE).write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", "utf-8")
-
-
-def _write_fast(folder, tokenizer, packing, roles):
-    """Writes `tokenizer.json` and the older files of a tokenizer, given the special tokens by their roles."""
-    tokenizer.save_assets(folder)
-    special = dict.fromkeys([*packing.special_tokens, *tokenizer.special_tokens, *roles.values()])
-    text_tokens = [token for token in tokenizer.added_tokens if token not in special]
-    added = [
-        {
-            "id": tokenizer.token_to_id(token),
-            "content": token,
-            "single_word": False,
-            "lstrip": False,
-            "rstrip": False,
-            "normalized": token in text_tokens and not isinstance(tokenizer, SentencePieceBPETokenizer),
-            "special": token in special,
-        }
-        for token in sorted([*special, *text_tokens], key=tokenizer.token_to_id)
-    ]
-    fast = {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": added,
-        "post_processor": write_post_processor(packing, tokenizer),
-        **tokenizer.to_json(),
-    }
-    (folder / FAST_FILE).write_text(json.dumps(fast, ensure_ascii=False) + "\n", "utf-8")
-
-
-def _fast_tokenizer(folder, config, fast, special, added):
-    """Returns the tokenizer of a `tokenizer.json`."""
-    model = fast["model"]
-    kind = model.get("type") or ("BPE" if "merges" in model else None)
-    if kind == "WordPiece":
-        return _word_piece(folder, special)
-    known = [cls for cls in _subclasses(Tokenizer) if "reads_json" in vars(cls)]
-    # The most specific class, and for other BPE models the bytes of GPT-2.
-    found = [cls for cls in reversed(known) if cls.reads_json(fast)] + ([ByteBPETokenizer] if kind == "BPE" else [])
-    if not found:
-        names = sorted(cls.__name__ for cls in (WordPieceTokenizer, ByteBPETokenizer, *known))
-        raise ValueError(f"The tokenizer must be one of {names}. Received: {kind!r} in {folder}")
-    ids = model["vocab"]
-    ids = ids if isinstance(ids, dict) else {token: index for index, (token, _) in enumerate(ids)}
-    ids = ids | {token["content"]: token["id"] for token in added}
-    of_text = [token["content"] for token in text_tokens(added)]
-    settings = {argument: config[key] for argument, key in found[0].folder_settings.items() if key in config}
-    return found[0].from_json(fast, tokens_of(ids), of_text, **settings, **special_roles(special, ids))
-
-
-def _subclasses(cls):
-    """Returns the subclasses of a class, each after those that it inherits from."""
-    direct = cls.__subclasses__()
-    return [*direct, *(found for other in direct for found in _subclasses(other))]
-
-
-def _word_piece(folder, special):
-    found = read_folder(folder, [*special.values()])
-    lowercase = found["lowercase"]
-    return WordPieceTokenizer(
-        found["vocabulary"],
-        lowercase=not looks_cased(found["vocabulary"]) if lowercase is None else lowercase,
-        strip_accents=found["strip_accents"],
-        unk_token=special.get("unk_token", "[UNK]"),
-        mask_token=special.get("mask_token", "[MASK]"),
-    )
 
 
 def _tokens(config):

@@ -5,7 +5,7 @@ from keras_transfer.text.tokenizers.byte_bpe import ByteBPETokenizer, byte_chara
 from keras_transfer.text.tokenizers.gpt import GPTTokenizer
 from keras_transfer.text.tokenizers.marian import MarianTokenizer
 from keras_transfer.text.tokenizers.sentencepiece_bpe import SentencePieceBPETokenizer
-from keras_transfer.text.tokenizers.tokenizer import HasTokenizer, Tokenizer, check_offsets, is_language_code
+from keras_transfer.text.tokenizers.tokenizer import HasTokenizer, Tokenizer, check_offsets
 from keras_transfer.text.tokenizers.unigram import UnigramTokenizer
 from keras_transfer.text.tokenizers.wordpiece import SPLIT_KEY, WordPieceTokenizer, looks_cased, read_folder
 
@@ -23,7 +23,6 @@ __all__ = [
     "WordPieceTokenizer",
     "byte_characters",
     "check_offsets",
-    "is_language_code",
     "looks_cased",
     "read_folder",
     "tokens_of",

@@ -38,6 +38,7 @@ class MarianTokenizer(UnigramTokenizer):
     Source: Tiedemann and Thottingal 2020, "OPUS-MT"; https://github.com/Helsinki-NLP/Opus-MT.
     """
 
+    has_own_targets = True
     folder_settings = {
         **UnigramTokenizer.folder_settings,
         "source_lang": "source_lang",

@@ -63,6 +63,8 @@ class SentencePieceBPETokenizer(BPETokenizer):
     Source: https://github.com/google/sentencepiece (`bpe_model.cc`).
     """
 
+    normalizes_added_tokens = False
+
     def __init__(
         self,
         vocabulary=None,

@@ -4,11 +4,10 @@ import os
 import pathlib
 import re
 
-from keras_transfer.text.base import as_text_tensors
+from keras_transfer.text.base import as_text_tensors, is_language_code
 from keras_transfer.text.strings import join_pieces
 
 _SENTINEL = re.compile("\u2581?<extra_id_([0-9]+)>")  # with the mark of a space in mT5
-_LANGUAGE = re.compile("[a-z]{2,3}_[A-Z]{2}|[a-z]{3}_[A-Z][a-z]{3}|__[a-z]{2,3}__|>>[^<>]+<<")
 
 
 class Tokenizer:
@@ -42,6 +41,8 @@ class Tokenizer:
     added_tokens = ()  # Tokens that are matched before texts are split.
     special_tokens = ()  # Further tokens that text never becomes, besides those of the arguments and of the packing.
     folder_settings = {}  # Arguments that a `tokenizer.json` cannot contain, to their names in `tokenizer_config.json`.
+    normalizes_added_tokens = True  # Whether a `tokenizer.json` matches added tokens in normalized texts.
+    has_own_targets = False  # Whether targets have another tokenizer, and a code in a source names their language.
     has_offsets = False  # Whether `tokenize_with_offsets` knows the characters of each token.
 
     def __init__(self, vocabulary=None, unk_token=None, mask_token=None, eos_token=None):
@@ -279,11 +280,6 @@ class Tokenizer:
     @classmethod
     def from_config(cls, config):
         return cls(**config)
-
-
-def is_language_code(token):
-    """Returns whether a special token looks like a language code, such as `de_DE` (mBART) and `>>deu<<` (Marian)."""
-    return _LANGUAGE.fullmatch(token) is not None
 
 
 def check_offsets(tokenizer):

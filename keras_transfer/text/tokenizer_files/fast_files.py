@@ -1,0 +1,112 @@
+"""The `tokenizer.json` of a folder: any tokenizer that this library knows, read and written."""
+
+import json
+
+from keras_transfer.text.base import text_tokens
+from keras_transfer.text.tokenizer_files.post_processor import write_post_processor
+from keras_transfer.text.tokenizers import (
+    ByteBPETokenizer,
+    Tokenizer,
+    WordPieceTokenizer,
+    looks_cased,
+    read_folder,
+    tokens_of,
+)
+
+FAST_FILE = "tokenizer.json"
+
+
+def read_fast(folder, config, fast, special, added):
+    """Returns the tokenizer of a `tokenizer.json`."""
+    model = fast["model"]
+    kind = model.get("type") or ("BPE" if "merges" in model else None)
+    if kind == "WordPiece":
+        return _word_piece(folder, special)
+    known = [cls for cls in _subclasses(Tokenizer) if "reads_json" in vars(cls)]
+    # The most specific class, and for other BPE models the bytes of GPT-2.
+    found = [cls for cls in reversed(known) if cls.reads_json(fast)] + ([ByteBPETokenizer] if kind == "BPE" else [])
+    if not found:
+        names = sorted(cls.__name__ for cls in (WordPieceTokenizer, ByteBPETokenizer, *known))
+        raise ValueError(f"The tokenizer must be one of {names}. Received: {kind!r} in {folder}")
+    ids = model["vocab"]
+    ids = ids if isinstance(ids, dict) else {token: index for index, (token, _) in enumerate(ids)}
+    ids = ids | {token["content"]: token["id"] for token in added}
+    of_text = [token["content"] for token in text_tokens(added)]
+    settings = {argument: config[key] for argument, key in found[0].folder_settings.items() if key in config}
+    return found[0].from_json(fast, tokens_of(ids), of_text, **settings, **special_roles(special, ids))
+
+
+def _subclasses(cls):
+    """Returns the subclasses of a class, each after those that it inherits from."""
+    direct = cls.__subclasses__()
+    return [*direct, *(found for other in direct for found in _subclasses(other))]
+
+
+def _word_piece(folder, special):
+    found = read_folder(folder, [*special.values()])
+    lowercase = found["lowercase"]
+    return WordPieceTokenizer(
+        found["vocabulary"],
+        lowercase=not looks_cased(found["vocabulary"]) if lowercase is None else lowercase,
+        strip_accents=found["strip_accents"],
+        unk_token=special.get("unk_token", "[UNK]"),
+        mask_token=special.get("mask_token", "[MASK]"),
+    )
+
+
+def special_roles(special, ids):
+    """Returns the special tokens that a tokenizer knows. Transformers also names some that a vocabulary lacks."""
+    names = ("unk_token", "mask_token", "eos_token")
+    return {name: special[name] if special.get(name) in ids else None for name in names}
+
+
+def write_fast(folder, tokenizer, packing, roles, target):
+    """Writes `tokenizer.json` and the older files of a tokenizer.
+
+    Args:
+        folder: Path.
+        tokenizer, packing: Those of the sources, or of all texts.
+        roles: Dict from roles to special tokens.
+        target: `TokenPreprocessor` of the targets of an encoder-decoder, or None for that of the sources.
+
+    Returns:
+        Dict of the entries of `tokenizer_config.json` that depend on the kind of files.
+
+    Raises:
+        ValueError: If targets differ from sources in more than the language.
+    """
+    if target is not None and (
+        target.vocabulary != tokenizer.vocabulary
+        or (target.packing != packing and target.packing != packing.with_language(target.packing.language or ""))
+    ):
+        raise ValueError(
+            "The tokenizer of targets may differ from that of sources only in the language, unless both are a "
+            f"`MarianTokenizer`. Received: target={target!r} with packing={target.packing}, and {packing}"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.save_assets(folder)
+    special = dict.fromkeys([*packing.special_tokens, *tokenizer.special_tokens, *roles.values()])
+    text_tokens = [token for token in tokenizer.added_tokens if token not in special]
+    added = [
+        {
+            "id": tokenizer.token_to_id(token),
+            "content": token,
+            "single_word": False,
+            "lstrip": False,
+            "rstrip": False,
+            "normalized": token in text_tokens and tokenizer.normalizes_added_tokens,
+            "special": token in special,
+        }
+        for token in sorted([*special, *text_tokens], key=tokenizer.token_to_id)
+    ]
+    fast = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": added,
+        "post_processor": write_post_processor(packing, tokenizer),
+        **tokenizer.to_json(),
+    }
+    (folder / FAST_FILE).write_text(json.dumps(fast, ensure_ascii=False) + "\n", "utf-8")
+    languages = {"src_lang": packing.language, "tgt_lang": None if target is None else target.packing.language}
+    return {"tokenizer_class": "PreTrainedTokenizerFast", **languages, **roles}
