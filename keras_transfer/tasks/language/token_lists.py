@@ -107,11 +107,12 @@ def check_rows(task, rows, what):
     """Raises a `ValueError` if a row of ids is empty, longer than the encoder's positions, or has unknown ids.
 
     Args:
-        task: `CausalLM`.
+        task: `CausalLM` or `Seq2SeqLM`.
         rows: List of integer arrays.
         what: String. What error messages call a row, such as `"prompt"`.
     """
-    positions, count = getattr(task.encoder, "max_sequence_length", None), task.output.shape[-1]
+    positions = getattr(task.encoder, "max_sequence_length", None)
+    count = task.encoder.token_embedding.input_dim  # which may differ from what a decoder writes
     for index, row in enumerate(rows):
         if not len(row):
             raise ValueError(f"Each {what} must have at least one token. Received: an empty {what} at position {index}")

@@ -98,11 +98,11 @@ def test_the_losses_of_the_language_models_are_added():
 
 
 def of_two_vocabularies(**options):
-    """A task whose decoder has no segments and other tokens than its encoder, and the preprocessor of its targets."""
+    """A task whose decoder has no segments, and fewer and other tokens than its encoder."""
     sizes = {**SIZES, "max_sequence_length": 16}
-    words = [*VOCABULARY[:5], "zu", "ba", *VOCABULARY[5:], "za"]
-    halves = EncoderDecoder.from_encoders(BertEncoder(len(VOCABULARY), **sizes), GPT2Encoder(len(words), **sizes))
-    own, targets = preprocessor(sequence_length=16), BertPreprocessor(words, sequence_length=16)
+    words, sources = [*VOCABULARY[:5], "zu", "ba", *VOCABULARY[5:], "za"], [*VOCABULARY, *"vwxyz"]
+    halves = EncoderDecoder.from_encoders(BertEncoder(len(sources), **sizes), GPT2Encoder(len(words), **sizes))
+    own, targets = (BertPreprocessor(known, sequence_length=16) for known in (sources, words))
     return Seq2SeqLM(halves, own, **{"target_preprocessor": targets, "max_new_tokens": 4, **options})
 
 
@@ -111,7 +111,7 @@ def test_the_halves_may_have_two_vocabularies(eagerly):
     model = of_two_vocabularies()
     assert model.start_token == model.target_preprocessor.token_to_id("[CLS]")
     model.compile(FusedAdamW(1e-2), run_eagerly=True)
-    sources, targets = ["a b", "b c", "c a", "d"] * 2, ["zu", "za ba", "ba", "zu zu"] * 2
+    sources, targets = ["z b", "b c", "c a", "d"] * 2, ["zu", "za ba", "ba", "zu zu"] * 2
     losses = model.fit(sources, targets, epochs=4, batch_size=8, verbose=0).history["loss"]
     assert losses[-1] < losses[0]
     again = save_and_load(model)
@@ -132,6 +132,10 @@ test_mistakes_are_errors = check_errors(
     (
         lambda: of_two_vocabularies(target_preprocessor=str.split),
         "`target_preprocessor` must be a `TokenPreprocessor`. Received: target_preprocessor=<method",
+    ),
+    (
+        lambda: of_two_vocabularies().generate([[4, len(VOCABULARY) + 5]]),
+        f"Token ids must be from 0 to {len(VOCABULARY) + 4}. Received: ",
     ),
     (
         lambda: Seq2SeqLM(EncoderDecoder.from_encoders(BertEncoder(20, **SIZES)), language_model_weight=-1),
