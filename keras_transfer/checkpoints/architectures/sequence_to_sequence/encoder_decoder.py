@@ -1,5 +1,6 @@
 """The checkpoints of two encoders as an encoder-decoder: Transformers' `EncoderDecoderModel` (Rothe et al. 2020)."""
 
+import dataclasses
 import types
 
 import keras
@@ -49,102 +50,132 @@ def _put(names, prefix, half):
     return [f"{prefix}{name}" for name in names] if isinstance(names, list) else f"{prefix}{names}"
 
 
-def _table(record, half, prefix, left_out=()):
-    """Returns the table of tensors of the encoder or the decoder."""
+def _with_prefix(tensors, half, prefix):
+    """Returns the table of the encoder or the decoder as a part of the model's."""
 
     def path(ours):
         return tuple(map(path, ours)) if isinstance(ours, tuple) else f"{half}.{ours}"
 
-    return {path(ours): _put(names, prefix, half) for ours, names in record.tensors.items() if ours not in left_out}
+    return {path(ours): _put(names, prefix, half) for ours, names in tensors.items()}
 
 
-def _record(first, second, tied, num_layers):
-    """Returns the record of an encoder and a decoder, given their own.
+@dataclasses.dataclass(frozen=True)
+class _Pair:
+    """The checkpoints of an encoder and a decoder, given their records.
 
     Args:
         first, second: `Architecture`.
         tied: Boolean. Whether the halves share their layers.
-        num_layers: Integer. Number of blocks of the decoder.
+        num_layers: Integer. Number of blocks of the decoder, if it is tied.
     """
-    if second.model_type not in _CROSS:
-        raise CheckpointError(
-            f"A checkpoint of an encoder-decoder must have a decoder of one of {sorted(_CROSS)}. Write the whole model "
-            f"with `model.save('model.keras')`. Received: {second.model_type!r}"
+
+    first: Architecture
+    second: Architecture
+    tied: bool
+    num_layers: int
+
+    def record(self):
+        """Returns the `Architecture`."""
+        first, second = self.first, self.second
+        if second.model_type not in _CROSS:
+            raise CheckpointError(
+                f"A checkpoint of an encoder-decoder must have a decoder of one of {sorted(_CROSS)}. Write the whole "
+                f"model with `model.save('model.keras')`. Received: {second.model_type!r}"
+            )
+        layers, head = self.output_layers()
+        return dataclasses.replace(
+            ENCODER_DECODER,
+            tensors={
+                **_with_prefix(first.tensors, "encoder", "encoder."),
+                **({} if self.tied else self.decoder_table()),
+                **_with_prefix(_CROSS[second.model_type], "decoder", self.prefix),
+                **layers,
+                "context_projection": "enc_to_dec_proj",
+            },
+            preprocessor_class=first.preprocessor_class,
+            heads={"seq2seq": head},
+            tied=self.copies(),
+            ignored=(*first.ignored, *second.ignored, r"\.crossattention\.(masked_)?bias$"),
+            renamed={**first.renamed, **second.renamed},
+            fixed={"decoder.cross_attention_hidden_size": None},
+            read=self.read,
+            write=self.write,
+            extra_tensors=self.extra_tensors,
         )
-    prefix = f"decoder.{second.prefix}"
-    decoder = _table(second, "decoder", prefix, second.optional)
-    cross = {f"decoder.{ours}": _put(names, prefix, "decoder") for ours, names in _CROSS[second.model_type].items()}
-    head, layers = second.heads.get("masked_lm"), {}
-    if head is None:
-        seq2seq = Head("decoder.lm_head.", ("Model",), tensors={})
-    else:
+
+    @property
+    def prefix(self):
+        """String. The prefix of the names of the decoder's tensors."""
+        return f"decoder.{self.second.prefix}"
+
+    def decoder_table(self):
+        """Returns the table of the decoder's tensors, without cross-attention."""
+        second = self.second
+        own = {ours: names for ours, names in second.tensors.items() if ours not in second.optional}
+        return _with_prefix(own, "decoder", self.prefix)
+
+    def output_layers(self):
+        """Returns the table of the layers before the logits, and the `Head` with the logits."""
+        head = self.second.heads.get("masked_lm")
+        if head is None:
+            return {}, Head("decoder.lm_head.", ("Model",), tensors={})
         names = {ours: f"decoder.{theirs}" for ours, theirs in head.tensors.items()}
         layers = {f"decoder.output_transform.{i}": names[name] for i, name in enumerate(("head_dense", "head_norm"))}
-        seq2seq = Head(names["logits.bias"], ("Model",), tensors={"logits.bias": names["logits.bias"]})
-    shared = _shared_names(second, num_layers) if tied else {}
-    of_heads = tuple(part for parts in second.head_prefixes.values() for part in parts)
+        return layers, Head(names["logits.bias"], ("Model",), tensors={"logits.bias": names["logits.bias"]})
 
-    def full(name):
-        name = f"decoder.{name}" if name.startswith(of_heads) else f"{prefix}{name}"
-        return shared.get(name, name)
+    def output_activation(self, decoder):
+        """Returns the activation before the logits, given an object with the settings of the decoder, or None."""
+        head = self.second.heads.get("masked_lm")
+        return None if head is None else head.arguments_for(decoder)["activation"]
 
-    def read(found, config):
-        halves = {name: _read_half(record, name, config) for name, record in (("encoder", first), ("decoder", second))}
-        own = types.SimpleNamespace(**halves["decoder"]["config"])
-        activation = None if head is None else head.arguments_for(own)["activation"]
-        if tied:
+    def copies(self):
+        """Returns a dict from the names of tensors to those of the tensors that they are copies of."""
+        shared = _shared_names(self.second, self.num_layers) if self.tied else {}
+        of_heads = tuple(prefix for prefixes in self.second.head_prefixes.values() for prefix in prefixes)
+        copies = {f"encoder.{copy}": f"encoder.{name}" for copy, name in self.first.tied.items()} | shared
+        for copy, name in self.second.tied.items():
+            name = f"decoder.{name}" if name.startswith(of_heads) else f"{self.prefix}{name}"
+            copies[f"decoder.{copy}"] = shared.get(name, name)
+        return copies
+
+    def read(self, found, config):
+        """Returns the arguments of the model: `Architecture.read`."""
+        halves = {
+            "encoder": _read_half(self.first, "encoder", config),
+            "decoder": _read_half(self.second, "decoder", config),
+        }
+        activation = self.output_activation(types.SimpleNamespace(**halves["decoder"]["config"]))
+        if self.tied:
             halves["decoder"] = None
-        return {**halves, "tied": tied, "output_activation": activation}
+        return {**halves, "tied": self.tied, "output_activation": activation}
 
-    def write(config, model):
-        source = _described(model)
-        expected = None if head is None else head.arguments_for(source)["activation"]
+    def write(self, config, model):
+        """Returns the configuration of a model: `Architecture.write`."""
+        decoder = _described(model)
+        expected = self.output_activation(decoder)
         if model.output_activation not in (None, expected):
             raise CheckpointError(
-                f"The checkpoint of a {second.model_type!r} decoder must have `output_activation={expected!r}`. "
+                f"The checkpoint of a {self.second.model_type!r} decoder must have `output_activation={expected!r}`. "
                 f"Received: {model.output_activation!r}"
             )
-        own = _write_half(first, model.encoder)
-        if getattr(model.encoder, "pooler", None) is None and "pooler" in first.optional:
-            own[_NO_POOLER] = True
-        decoder = {**_write_half(second, source), **dict.fromkeys(_AS_DECODER, True)}
-        tying = {"tie_encoder_decoder": True} if tied else {}
-        return {**config, "encoder": own, "decoder": decoder, "is_encoder_decoder": True, **tying}
+        halves = {
+            "encoder": _write_half(self.first, model.encoder),
+            "decoder": {**_write_half(self.second, decoder), **dict.fromkeys(_AS_DECODER, True)},
+        }
+        if getattr(model.encoder, "pooler", None) is None and "pooler" in self.first.optional:
+            halves["encoder"][_NO_POOLER] = True
+        tying = {"tie_encoder_decoder": True} if self.tied else {}
+        return {**config, **halves, "is_encoder_decoder": True, **tying}
 
-    def extra(model):
-        tensors = {f"encoder.{name}": tensor for name, tensor in first.extra_tensors(model.encoder).items()}
-        tensors |= {f"{prefix}{name}": tensor for name, tensor in second.extra_tensors(_described(model)).items()}
+    def extra_tensors(self, model):
+        """Returns the tensors of a checkpoint that the model does not have: `Architecture.extra_tensors`."""
+        first, second = self.first.extra_tensors(model.encoder), self.second.extra_tensors(_described(model))
+        tensors = {f"encoder.{name}": tensor for name, tensor in first.items()}
+        tensors |= {f"{self.prefix}{name}": tensor for name, tensor in second.items()}
         # Transformers shares no layers, so the files have copies.
-        for entry in entries_of(model, decoder) if tied else ():
+        for entry in entries_of(model, self.decoder_table()) if self.tied else ():
             tensors |= entry.tensors()
         return tensors
-
-    return Architecture(
-        model_type="encoder-decoder",
-        encoder_class=ComposedEncoderDecoder,
-        settings=(),
-        tensors={
-            **_table(first, "encoder", "encoder."),
-            **({} if tied else decoder),
-            **cross,
-            **layers,
-            "context_projection": "enc_to_dec_proj",
-        },
-        preprocessor_class=first.preprocessor_class,
-        model_class="EncoderDecoderModel",
-        heads={"seq2seq": seq2seq},
-        tied={
-            **{f"encoder.{copy}": f"encoder.{name}" for copy, name in first.tied.items()},
-            **shared,
-            **{f"decoder.{copy}": full(name) for copy, name in second.tied.items()},
-        },
-        ignored=(*first.ignored, *second.ignored, r"\.crossattention\.(masked_)?bias$"),
-        renamed={**first.renamed, **second.renamed},
-        fixed={"decoder.cross_attention_hidden_size": None},
-        read=read,
-        write=write,
-        extra_tensors=extra,
-    )
 
 
 def _shared_names(record, num_layers):
@@ -213,16 +244,16 @@ def _of_config(config, source):
             f"{second.model_type!r}"
         )
     key = next(key for argument, key, *_ in second.settings if argument == "num_layers")
-    return _record(first, second, tied, halves["decoder"].get(key, 0))
+    return _Pair(first, second, tied, halves["decoder"].get(key, 0)).record()
 
 
 def _of_encoder(model):
     """Returns the record of an encoder-decoder."""
     first = architecture_for(model.encoder)
     if model.tied:
-        return _record(first, first, True, len(model.decoder.blocks))
+        return _Pair(first, first, True, len(model.decoder.blocks)).record()
     name = model.decoder_config["registered_name"]
-    return _record(first, architecture_of_class(keras.saving.get_registered_object(name)), False, 0)
+    return _Pair(first, architecture_of_class(keras.saving.get_registered_object(name)), False, 0).record()
 
 
 ENCODER_DECODER = register_architecture(
