@@ -1,6 +1,6 @@
 """How prepared rows become batches: their lengths, their order, and what is in a row."""
 
-from keras_transfer.batches.batching import Batches, real_lengths
+from keras_transfer.batches.batching import UNUSED, Batches, real_lengths
 from keras_transfer.batches.choice_batching import choice_batches, choice_columns
 from keras_transfer.batches.contexts import check_span_preprocessor, context_windows, windows_in_memory
 from keras_transfer.batches.part_batching import part_batches, parts_item, to_parts, with_placeholders
@@ -8,12 +8,12 @@ from keras_transfer.batches.pipeline import all_class_weights, as_pipeline, batc
 from keras_transfer.batches.planning import LENGTH_STEP, MAX_LENGTHS, Options, lengths_for
 from keras_transfer.batches.span_batching import span_batches, span_columns, window_distance
 from keras_transfer.batches.text_batching import batches, preprocess_texts
-from keras_transfer.batches.word_batching import NO_WORD, trim, word_batches
+from keras_transfer.batches.word_batching import trim, word_batches
 
 __all__ = [
     "LENGTH_STEP",
     "MAX_LENGTHS",
-    "NO_WORD",
+    "UNUSED",
     "Batches",
     "Options",
     "all_class_weights",

@@ -16,6 +16,8 @@ from keras_transfer.batches.planning import (
     plan,
 )
 
+UNUSED = -1  # The label or target at places that a row does not use.
+
 
 class _Position:
     """Where the batches are, which all copies of them share.
@@ -96,7 +98,7 @@ class Batches(keras.utils.PyDataset):
         sample_weight=None,
         *,
         batch_size,
-        shuffle=False,
+        shuffle=None,
         lengths=None,
         drop_remainder=False,
         label_lengths=None,
@@ -106,13 +108,15 @@ class Batches(keras.utils.PyDataset):
 
         Args:
             inputs, labels, sample_weight: As for the constructor.
-            batch_size, shuffle, drop_remainder: See `Options`.
+            batch_size, drop_remainder: See `Options`.
+            shuffle: See `Options`. Defaults to `None`, to shuffle rows with labels.
             lengths: List of integers in ascending order, to use instead. Defaults to `None`.
             label_lengths, **attributes: Further arguments of the constructor.
         """
         if lengths is None:
             mask = inputs.get("padding_mask")
             lengths = [1] if mask is None else lengths_for(real_lengths(inputs), mask.shape[1])
+        shuffle = labels is not None if shuffle is None else shuffle
         options = Options(batch_size, tuple(lengths), shuffle, drop_remainder=drop_remainder)
         data = cls(inputs, labels, sample_weight, options, label_lengths=label_lengths, **attributes)
         return data.few_lengths() if label_lengths is not None and compiles_each_length() else data

@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_transfer.batches.batching import Batches
 from keras_transfer.batches.contexts import check_span_preprocessor, windows_in_memory
-from keras_transfer.text.base import check_rows_of_batches, check_weights, to_columns
+from keras_transfer.text.base import check_rows_of_batches, row_weights, to_columns
 
 log = logging.getLogger("keras_transfer")
 
@@ -75,9 +75,8 @@ def span_batches(
     questions, contexts = span_columns(x)
     if not len(questions):
         raise ValueError("`x` must contain at least one question. Received: no questions")
-    shuffle = y is not None if shuffle is None else shuffle
     spans = None if y is None else answer_spans(contexts, y)
-    weights = None if sample_weight is None else _weights(sample_weight, len(questions))
+    weights = None if sample_weight is None else row_weights(sample_weight, len(questions), "question")
     if y is None and weights is not None:
         raise ValueError("`sample_weight` requires `y`. Received: y=None")
     windows = windows_in_memory(preprocessor, questions, contexts, doc_stride, overlap)
@@ -216,13 +215,3 @@ def _first_answer(answer, index):
         "An answer must be `(text, start)`, where `start` is the position of its first character in the context; a "
         f"list of these; or None. Received: {answer!r:.100} at position {index}"
     )
-
-
-def _weights(weights, count):
-    weights = np.asarray(weights, "float32")
-    if weights.shape != (count,):
-        raise ValueError(
-            f"`sample_weight` must contain one weight for each question. Received: shape {weights.shape} for {count} "
-            "questions"
-        )
-    return check_weights(weights)

@@ -71,7 +71,6 @@ def batches(
     else:
         y = as_column(y, "labels", count)
     sample_weight = as_column(sample_weight, "sample weights", count)
-    shuffle = y is not None if shuffle is None else shuffle
     if sample_weight is not None and y is None:
         raise ValueError("`sample_weight` requires `y`. Received: y=None")
     kind = "pairs" if isinstance(x, tuple) else "texts"

@@ -2,14 +2,12 @@
 
 import numpy as np
 
-from keras_transfer.batches.batching import Batches
+from keras_transfer.batches.batching import UNUSED, Batches
 from keras_transfer.batches.planning import LENGTH_STEP
 from keras_transfer.batches.text_batching import concatenate
 from keras_transfer.label_names import checked_names, label_ids, weights_of_words
-from keras_transfer.text.base import check_rows_of_batches, check_weights, to_sentences
+from keras_transfer.text.base import check_rows_of_batches, row_weights, to_sentences
 from keras_transfer.text.preprocessors import check_word_level
-
-NO_WORD = -1  # the label of positions where no word is read
 
 
 class WordPlaces:
@@ -95,7 +93,6 @@ def word_batches(
     check_word_level(preprocessor)
     check_rows_of_batches(batch_size)
     label_names = None if label_names is None else checked_names(label_names)
-    shuffle = y is not None if shuffle is None else shuffle
     x = to_sentences(x)
     if not x:
         raise ValueError("`x` must contain at least one sentence. Received: no sentences")
@@ -105,13 +102,15 @@ def word_batches(
     inputs, sentence, row, position = _preprocess(x, preprocessor)
     table = weights = None
     if ids is not None:
-        table = np.full(inputs["padding_mask"].shape, NO_WORD, "int32")
+        table = np.full(inputs["padding_mask"].shape, UNUSED, "int32")
         table[row, position] = ids
     if sample_weight is not None or class_weight is not None:
         # One weight for each position: Keras would apply weights [batch] along the positions.
         weights = np.ones(inputs["padding_mask"].shape, "float32")
         weights[row, position] = weights_of_words(class_weight, label_names, ids)
-        weights *= _sentence_weights(sample_weight, len(x))[sentence][:, None]
+        if sample_weight is not None:
+            own = row_weights(sample_weight, len(x), "sentence", " To weight labels, use `class_weight`.")
+            weights *= own[sentence][:, None]
     places = WordPlaces([len(words) for words in x], row, position)
     options = {"batch_size": batch_size, "shuffle": shuffle, "seed": seed}
     return Batches.of(inputs, table, weights, prepare=trim, kind="words", places=places, **options)
@@ -121,22 +120,6 @@ def trim(item, length, random):
     """Returns an item of `Batches` whose labels and weights [rows, longest] belong to tokens."""
     inputs, *columns = item
     return (inputs, *(column[:, :length] for column in columns if column is not None))
-
-
-def _sentence_weights(weights, count):
-    if weights is None:
-        return np.ones(count, "float32")
-    try:
-        weights = np.asarray(weights, "float32")
-        shape = weights.shape
-    except ValueError:
-        shape = "lists of different lengths"
-    if shape != (count,):
-        raise ValueError(
-            "`sample_weight` must contain one weight for each sentence. To weight labels, use `class_weight`. "
-            f"Received: shape {shape} for {count} sentences"
-        )
-    return check_weights(weights)
 
 
 def _preprocess(sentences, preprocessor, chunk=4096):

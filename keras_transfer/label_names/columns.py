@@ -22,6 +22,7 @@ def are_empty(labels):
 
 
 def rows_of(labels):
+    """Returns the labels of the rows of a list, an array or a table column, as a list or tuple."""
     if hasattr(labels, "to_pylist"):  # a column of an Arrow table
         return labels.to_pylist()
     if isinstance(labels, (list, tuple)):
@@ -33,12 +34,15 @@ def rows_of(labels):
 
 
 def is_list(row):
+    """Returns whether the label of a row is a collection of labels."""
     return isinstance(row, (list, tuple, set, frozenset, np.ndarray))
 
 
 def is_name(label):
+    """Returns whether a label is a name, a string or the bytes of one."""
     return isinstance(label, (str, bytes))
 
 
 def as_string(label):
+    """Returns a label as a string. Bytes are UTF-8."""
     return label.decode("utf-8") if isinstance(label, bytes) else str(label)

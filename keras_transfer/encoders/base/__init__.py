@@ -2,6 +2,7 @@
 
 from keras_transfer.encoders.base.encoder import Encoder, constructor_settings, encode, select_inputs
 from keras_transfer.encoders.base.id_checks import check_ids
+from keras_transfer.encoders.base.on_top import dense_on, initializer_on
 from keras_transfer.encoders.base.running import (
     EMBEDDINGS,
     StackLayers,
@@ -29,10 +30,12 @@ __all__ = [
     "check_ids",
     "constructor_settings",
     "decodes_with_cache",
+    "dense_on",
     "embed",
     "encode",
     "gpt_layers",
     "groups_of",
+    "initializer_on",
     "make_blocks",
     "make_projection",
     "run_blocks",

@@ -2,10 +2,10 @@
 
 import keras
 
-from keras_transfer.encoders.base import EMBEDDINGS, TransformerStack, decodes_with_cache, groups_of
+from keras_transfer.encoders.base import EMBEDDINGS, TransformerStack, decodes_with_cache, dense_on
 from keras_transfer.encoders.sequence_to_sequence.encoder_decoder import EncoderDecoder
 from keras_transfer.layers.attention import MultiHeadAttention
-from keras_transfer.layers.basic import LayerNormalization, get_activation, replaced_weights, serialize_activation
+from keras_transfer.layers.basic import LayerNormalization, replaced_weights, serialize_activation
 from keras_transfer.layers.blocks import TransformerBlock
 
 _SELF = ("attention", "attention_norm", "feed_forward", "feed_forward_norm")  # what a pretrained block has
@@ -98,17 +98,13 @@ class ComposedEncoderDecoder(EncoderDecoder):
         layers = [layer for block in own for name in _CROSS if (layer := getattr(block, name)) is not None]
         return layers if self.context_projection is None else [self.context_projection, *layers]
 
+    def block_layers(self, block):
+        return [layer for part in (*_SELF, *_AROUND) if (layer := getattr(block, part)) is not None]
+
     def layer_groups(self):
-        lower = [(f"encoder_{name}", kind, own) for name, kind, own in groups_of(self.encoder)]
-        known = {id(layer) for layer in _within(layer for _, _, layers in lower for layer in layers)}
-        upper = []
-        for name, kind, layers in groups_of(self.decoder):
-            if kind == "block":
-                layers = [layer for part in (*_SELF, *_AROUND) if (layer := getattr(layers[0], part)) is not None]
-            if own := [layer for layer in layers if id(layer) not in known]:
-                upper.append((name if name.startswith("decoder_") else f"decoder_{name}", kind, own))
-        last = [upper.pop()] if self.decoder.output_transform else []
-        groups = [*lower, *upper, ("decoder_cross_attention", "other", self.new_layers()), *last]
+        groups = super().layer_groups()
+        last = [groups.pop()] if self.decoder.output_transform else []
+        groups += [("decoder_cross_attention", "other", self.new_layers()), *last]
         new = set(getattr(getattr(self, "checkpoint_report", None), "new", ()))
         is_new = [any(weight.path in new for layer in layers for weight in layer.weights) for *_, layers in groups]
         return [(*group, not new) for group, new in zip(groups, is_new)]
@@ -236,20 +232,6 @@ def _output_transform(source, activation, dtype):
     """Returns the layers before the logits of a masked language model."""
     if activation is None:
         activation = getattr(source, "activation", "gelu")
-    dense = keras.layers.Dense(
-        source.token_embedding.output_dim,
-        get_activation(activation),
-        kernel_initializer=keras.initializers.TruncatedNormal(stddev=getattr(source, "initializer_range", 0.02)),
-        dtype=dtype,
-        name="decoder_output_dense",
-    )
+    dense = dense_on(source, source.token_embedding.output_dim, activation, dtype=dtype, name="decoder_output_dense")
     epsilon = getattr(source, "layer_norm_epsilon", 1e-12)
     return dense, LayerNormalization(epsilon=epsilon, dtype=dtype, name="decoder_output_norm")
-
-
-def _within(layers):
-    """Yields layers, and those of which blocks consist."""
-    for layer in layers:
-        yield layer
-        if isinstance(layer, TransformerBlock):
-            yield from (getattr(layer, part) for part in (*_SELF, *_AROUND))

@@ -156,18 +156,22 @@ class EncoderDecoder(Encoder):
 
         return compose(encoder, decoder, tied, name, overrides)
 
-    def layer_groups(self):
-        def named(prefix, groups):
-            return [(name if name.startswith(prefix) else prefix + name, kind, own) for name, kind, own in groups]
+    def block_layers(self, block):
+        """Returns the layers of a decoder block that are its layer group."""
+        return [block]
 
-        lower = named("encoder_", groups_of(self.encoder))
-        known = {id(layer) for _, _, layers in lower for layer in layers}
-        upper = [
-            (name, kind, own)
-            for name, kind, layers in named("decoder_", groups_of(self.decoder))
-            if (own := [layer for layer in layers if id(layer) not in known])
-        ]
-        return lower + upper
+    def layer_groups(self):
+        known, groups = set(), []
+        for prefix, half in (("encoder_", self.encoder), ("decoder_", self.decoder)):
+            for name, kind, layers in groups_of(half):
+                name = name if name.startswith(prefix) else prefix + name
+                parts = self.block_layers(layers[0]) if kind == "block" else layers
+                if half is self.encoder:
+                    known.update(map(id, (*layers, *parts)))
+                    groups.append((name, kind, layers))
+                elif own := [layer for layer in parts if id(layer) not in known]:
+                    groups.append((name, kind, own))
+        return groups
 
     def activate_adapters(self, names):
         super().activate_adapters(names)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_transfer.batches import LENGTH_STEP, Batches, parts_item, trim
+from keras_transfer.batches import LENGTH_STEP, UNUSED, Batches, parts_item, trim
 from keras_transfer.text.base import check_batch_size
 from keras_transfer.text.preprocessors import dialogue_inputs
 
@@ -115,7 +115,7 @@ def dialogue_batches(rows, preprocessor, batch_size, shuffle):
     longest = max(len(words) for row in rows for words, _ in row)
     longest = -(-longest // LENGTH_STEP) * LENGTH_STEP
     token_ids = np.full((len(rows), longest, len(rows[0])), preprocessor.pad_id, "int32")
-    padding_mask, targets = np.zeros_like(token_ids), np.full((len(rows), longest), -1, "int32")
+    padding_mask, targets = np.zeros_like(token_ids), np.full((len(rows), longest), UNUSED, "int32")
     for i, row in enumerate(rows):
         for part, (words, _) in enumerate(row):
             token_ids[i, : len(words), part], padding_mask[i, : len(words), part] = words, 1

@@ -5,7 +5,7 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.checkpoints.base import TaskHead
-from keras_transfer.encoders.base import encode, select_inputs
+from keras_transfer.encoders.base import encode, initializer_on, select_inputs
 from keras_transfer.generation import cut, get_sampler, text_of
 from keras_transfer.metrics.words import Perplexity
 from keras_transfer.tasks.base import Task, of_part
@@ -122,7 +122,7 @@ class DialogueModel(Generates, Likelihood, Task):
         if len(special_tokens) != 4 or len(set(special_tokens)) != 4:
             raise ValueError(f"`special_tokens` must be four different tokens. Received: {special_tokens!r}")
         encoded, logits = encode(encoder), causal_head(encoder)
-        initializer = keras.initializers.TruncatedNormal(stddev=getattr(encoder, "initializer_range", 0.02))
+        initializer = initializer_on(encoder)
 
         # === Functional model ===
         reader = DialogueReader(preprocessor, encoder.speakers, num_candidates, list(special_tokens))

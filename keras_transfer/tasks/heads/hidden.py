@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_transfer.layers.basic import get_activation
+from keras_transfer.encoders.base import dense_on
 
 
 def hidden_vectors(vectors, encoder, activation, norm):
@@ -21,14 +21,7 @@ def hidden_vectors(vectors, encoder, activation, norm):
         raise ValueError("`hidden_norm=True` requires `hidden_activation`. Received: hidden_activation=None")
     if activation is None:
         return vectors
-    dense = keras.layers.Dense(
-        vectors.shape[-1],
-        get_activation(activation),
-        use_bias=not norm,
-        kernel_initializer=keras.initializers.TruncatedNormal(stddev=getattr(encoder, "initializer_range", 0.02)),
-        dtype=encoder.dtype_policy,
-        name="hidden",
-    )
+    dense = dense_on(encoder, vectors.shape[-1], activation, use_bias=not norm, name="hidden")
     if not norm:
         return dense(vectors)
     epsilon = getattr(encoder, "layer_norm_epsilon", 1e-12)

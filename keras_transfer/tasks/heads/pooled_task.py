@@ -3,7 +3,7 @@
 import keras
 
 from keras_transfer.batches import part_batches
-from keras_transfer.encoders.base import select_inputs
+from keras_transfer.encoders.base import initializer_on, select_inputs
 from keras_transfer.layers.basic import Dropout
 from keras_transfer.layers.heads import PairFeatures
 from keras_transfer.names import check_one_of
@@ -69,7 +69,7 @@ class PooledTask(Task):
         # === Layers ===
         encoded, scalar_mix = encode_mixed(encoder, scalar_mix)
         dtype = encoder.dtype_policy
-        initializer = keras.initializers.TruncatedNormal(stddev=getattr(encoder, "initializer_range", 0.02))
+        initializer = initializer_on(encoder)
         head_dropout = Dropout(dropout, dtype=dtype, name="head_dropout")
         logits = keras.layers.Dense(units, kernel_initializer=initializer, dtype="float32", name="logits")
 

@@ -3,14 +3,12 @@
 import keras
 import numpy as np
 
-from keras_transfer.batches import Batches
+from keras_transfer.batches import UNUSED, Batches
 from keras_transfer.encoders.base import encode
 from keras_transfer.metrics.words import WordAccuracy
 from keras_transfer.tasks.base import Task, of_part
 from keras_transfer.tasks.labels import Labels
 from keras_transfer.text.base import to_numpy
-
-UNUSED = -1  # The target at places that a text does not use.
 
 
 class HiddenTokens(Labels):

@@ -5,7 +5,7 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.checkpoints.base import TaskHead
-from keras_transfer.layers.basic import get_activation
+from keras_transfer.encoders.base import dense_on
 from keras_transfer.layers.embeddings import OutputEmbeddings
 from keras_transfer.layers.heads import TakePositions
 from keras_transfer.objectives import TokenMasking
@@ -93,17 +93,9 @@ class MaskedLM(InContext, HiddenTokenTask):
         if layer_norm_epsilon is None:
             layer_norm_epsilon = getattr(encoder, "layer_norm_epsilon", 1e-12)
         dtype = encoder.dtype_policy
-        initializer = keras.initializers.TruncatedNormal(stddev=getattr(encoder, "initializer_range", 0.02))
         positions = keras.Input((None,), dtype="int32", name="mask_positions")
         take = TakePositions(dtype=dtype, name="masked_tokens")
-        dense = keras.layers.Dense(
-            table.output_dim,
-            get_activation(activation),
-            use_bias=use_bias,
-            kernel_initializer=initializer,
-            dtype=dtype,
-            name="head_dense",
-        )
+        dense = dense_on(encoder, table.output_dim, activation, use_bias=use_bias, name="head_dense")
         norm = keras.layers.LayerNormalization(
             epsilon=layer_norm_epsilon, center=use_bias, dtype=dtype, name="head_norm"
         )

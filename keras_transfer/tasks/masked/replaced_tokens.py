@@ -5,7 +5,7 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.checkpoints.base import TaskHead
-from keras_transfer.layers.basic import get_activation
+from keras_transfer.encoders.base import dense_on
 from keras_transfer.layers.heads import SampleTokens, put_tokens
 from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks.base import Signature
@@ -100,15 +100,9 @@ class ReplacedTokenDetection(HiddenTokenTask):
                 f"Received: {type(generator).__name__}{'' if size is None else f' with {size} tokens'}"
             )
         activation = getattr(encoder, "activation", "gelu") if activation is None else activation
-        initializer = keras.initializers.TruncatedNormal(stddev=getattr(encoder, "initializer_range", 0.02))
-        dense = keras.layers.Dense(
-            sequence.shape[-1],
-            get_activation(activation),
-            kernel_initializer=initializer,
-            dtype=encoder.dtype_policy,
-            name="head_dense",
-        )
-        logits = keras.layers.Dense(1, kernel_initializer=initializer.clone(), dtype="float32", name="logits")
+        dense = dense_on(encoder, sequence.shape[-1], activation, name="head_dense")
+        initializer = dense.kernel_initializer.clone()
+        logits = keras.layers.Dense(1, kernel_initializer=initializer, dtype="float32", name="logits")
 
         # === Functional model ===
         objective = TokenMasking(mask_token_rate=0.85, random_token_rate=0.0) if objective is None else objective

@@ -15,6 +15,7 @@ from keras_transfer.batches import (
     windows_in_memory,
 )
 from keras_transfer.checkpoints.base import TaskHead
+from keras_transfer.encoders.base import initializer_on
 from keras_transfer.layers.basic import Dropout
 from keras_transfer.layers.heads import PositionLogits
 from keras_transfer.tasks.base import Signature, Task, check_numbers, of_part
@@ -126,7 +127,7 @@ class SpanExtractor(Task):
                 f"Received: no_answer_threshold={no_answer_threshold!r}"
             )
         answer_mask = keras.Input((None,), dtype="int32", name="answer_mask")
-        initializer = keras.initializers.TruncatedNormal(stddev=getattr(encoder, "initializer_range", 0.02))
+        initializer = initializer_on(encoder)
         head_dropout = Dropout(dropout, dtype=encoder.dtype_policy, name="head_dropout")
         dense = keras.layers.Dense(2, kernel_initializer=initializer, dtype="float32", name="logits")
         positions = PositionLogits(dtype="float32", name="position_logits")

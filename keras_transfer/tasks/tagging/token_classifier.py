@@ -5,8 +5,9 @@ import threading
 import keras
 from keras import ops
 
-from keras_transfer.batches import NO_WORD
+from keras_transfer.batches import UNUSED
 from keras_transfer.checkpoints.base import TaskHead
+from keras_transfer.encoders.base import initializer_on
 from keras_transfer.label_names import checked_names
 from keras_transfer.layers.basic import Dropout
 from keras_transfer.layers.heads import ConditionalRandomField
@@ -94,7 +95,7 @@ class TokenClassifier(Task):
             raise ValueError(f"`encoder` must return a vector for each token. Received: encoder={encoder!r}")
         if preprocessor is not None:
             check_word_level(preprocessor)
-        initializer = keras.initializers.TruncatedNormal(stddev=getattr(encoder, "initializer_range", 0.02))
+        initializer = initializer_on(encoder)
         head_dropout = Dropout(dropout, dtype=encoder.dtype_policy, name="head_dropout")
         logits = keras.layers.Dense(len(label_names), kernel_initializer=initializer, dtype="float32", name="logits")
 
@@ -153,7 +154,7 @@ class TokenClassifier(Task):
             super().compute_metrics(x, y, ops.one_hot(labels, len(self.label_names)), sample_weight)
             self._measured |= {threading.get_ident()}
             sample_weight = None if sample_weight is None else row_weights(sample_weight, y >= 0)
-        y = ops.where(y < 0, ops.cast(NO_WORD, y.dtype), y)
+        y = ops.where(y < 0, ops.cast(UNUSED, y.dtype), y)
         return super().compute_loss(x, y, y_pred, sample_weight, training)
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):

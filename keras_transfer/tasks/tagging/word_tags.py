@@ -5,7 +5,7 @@ import logging
 import keras
 import numpy as np
 
-from keras_transfer.batches import NO_WORD
+from keras_transfer.batches import UNUSED
 from keras_transfer.metrics.words import EntityF1, WordAccuracy
 from keras_transfer.tasks.labels import Labels, takes_vectors
 from keras_transfer.tasks.tagging.word_chain import ChainLoss
@@ -28,7 +28,7 @@ class WordTags(Labels):
     def loss(self):
         if self.field is not None:
             return ChainLoss(self.field)
-        return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=NO_WORD)
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=UNUSED)
 
     def metrics(self):
         if not any(name.startswith(("B-", "I-", "E-", "S-")) for name in self.names):
@@ -108,7 +108,7 @@ def _check_loss(loss):
         )
     for function in map(_get_loss, keras.tree.flatten(loss)):
         config = function.get_config() if isinstance(function, keras.losses.Loss) else {}
-        if config.get("ignore_class", NO_WORD) != NO_WORD:
+        if config.get("ignore_class", UNUSED) != UNUSED:
             raise ValueError(
                 "`loss` must ignore the label -1, which marks positions without a word. Use `loss='auto'` or "
                 f"`ignore_class=-1`. Received: loss={function!r}"

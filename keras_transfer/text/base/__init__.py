@@ -1,6 +1,6 @@
 """What every preprocessor has: its protocol, its inputs, packing, and the settings of its files."""
 
-from keras_transfer.text.base.arrays import as_column, check_weights, to_array, to_numpy
+from keras_transfer.text.base.arrays import as_column, check_weights, row_weights, to_array, to_numpy
 from keras_transfer.text.base.folder_settings import (
     CONFIG_FILE,
     added_tokens,
@@ -56,6 +56,7 @@ __all__ = [
     "is_text",
     "preprocess",
     "read_optional",
+    "row_weights",
     "single_part",
     "text_tokens",
     "to_array",

@@ -35,6 +35,31 @@ def as_column(values, name, count):
     return check_weights(values) if name == "sample weights" else values
 
 
+def row_weights(weights, count, row, advice=""):
+    """Returns the weights of rows as an array.
+
+    Args:
+        weights: List or array of floats.
+        count: Integer. Number of rows.
+        row: String. What a row is, for errors.
+        advice: String. What to do instead, for errors. Defaults to `""`.
+
+    Raises:
+        ValueError: If there is not one finite number for each row.
+    """
+    try:
+        weights = np.asarray(weights, "float32")
+        shape = weights.shape
+    except ValueError:
+        shape = "lists of different lengths"
+    if shape != (count,):
+        raise ValueError(
+            f"`sample_weight` must contain one weight for each {row}.{advice} Received: shape {shape} for {count} "
+            f"{row}s"
+        )
+    return check_weights(weights)
+
+
 def check_weights(weights, name="sample_weight"):
     """Returns an array of weights, or raises a `ValueError` if one is not a finite number.
 
