@@ -20,18 +20,15 @@ from keras_transfer.tasks.language import (
     check_new_tokens,
     check_rows,
     is_texts,
-    named_token_id,
     prepared_rows,
     scorer,
     text_pieces,
 )
 from keras_transfer.tasks.sequence_to_sequence.language_model_loss import LanguageModelLoss
 from keras_transfer.tasks.sequence_to_sequence.languages import in_language_of_checkpoint, load_both
-from keras_transfer.tasks.sequence_to_sequence.target_texts import (
-    SequenceReader,
-    TargetTexts,
-    check_target_preprocessor,
-)
+from keras_transfer.tasks.sequence_to_sequence.sequence_reader import SequenceReader, check_target_preprocessor
+from keras_transfer.tasks.sequence_to_sequence.target_start import language_id, start_id
+from keras_transfer.tasks.sequence_to_sequence.target_texts import TargetTexts
 from keras_transfer.text.preprocessors import TokenPreprocessor
 from keras_transfer.text.strings import take_pieces, without_first_space
 
@@ -131,10 +128,25 @@ class Seq2SeqLM(Generates, Task):
         language_model_weight=0.0,
         name=None,
     ):
-        # === Layers ===
+        # === Checks ===
         _check_encoder(encoder)
         if not isinstance(prefix, str):
             raise ValueError(f"`prefix` must be a string. Received: prefix={prefix!r:.100}")
+        positions = getattr(encoder, "max_sequence_length", None)
+        if max_new_tokens is not None and (max_new_tokens < 1 or (positions or np.inf) <= max_new_tokens):
+            raise ValueError(
+                f"`max_new_tokens` must be at least 1{f' and below {positions}' if positions else ''}. "
+                f"Received: max_new_tokens={max_new_tokens}"
+            )
+        if not language_model_weight >= 0:
+            raise ValueError(
+                f"`language_model_weight` must be at least 0. Received: language_model_weight={language_model_weight!r}"
+            )
+        if target_preprocessor is None:
+            target_preprocessor = in_language_of_checkpoint(encoder, preprocessor)
+        check_target_preprocessor(encoder, preprocessor, target_preprocessor)
+
+        # === Layers ===
         table, options = encoder.decoder.token_embedding, {"dtype": encoder.dtype_policy, "name": "logits"}
         if tied:
             logits = OutputEmbeddings(table, use_bias=encoder.output_bias, scale=encoder.output_scale, **options)
@@ -147,18 +159,15 @@ class Seq2SeqLM(Generates, Task):
             logits = keras.layers.Dense(table.input_dim, use_bias=encoder.output_bias, **options)
 
         # === Functional model ===
-        if target_preprocessor is None:
-            target_preprocessor = in_language_of_checkpoint(encoder, preprocessor)
-        start_id = _start_id(encoder, preprocessor if target_preprocessor is None else target_preprocessor, start_token)
+        start = start_id(encoder, preprocessor if target_preprocessor is None else target_preprocessor, start_token)
         with_positions = "decoder_positions" in encoder.input
-        reader = SequenceReader(preprocessor, prefix, start_id, target_preprocessor, with_positions)
-        check_target_preprocessor(encoder, preprocessor, target_preprocessor)
+        reader = SequenceReader(preprocessor, prefix, start, target_preprocessor, with_positions)
         labels = TargetTexts(table.input_dim, objective)
         settings = {
             "target_preprocessor": target_preprocessor,
             "prefix": prefix,
             "tied": tied,
-            "start_token": start_id,
+            "start_token": start,
             "sampler": get_sampler(sampler),
             "max_new_tokens": max_new_tokens,
             "objective": objective,
@@ -169,26 +178,15 @@ class Seq2SeqLM(Generates, Task):
         self.prepare_generation(logits)
         if encoder.initial_output_bias is not None:
             logits.bias.assign(encoder.initial_output_bias)
-
-        # === Checks ===
-        positions = getattr(encoder, "max_sequence_length", None)
-        if max_new_tokens is not None and (max_new_tokens < 1 or (positions or np.inf) <= max_new_tokens):
-            raise ValueError(
-                f"`max_new_tokens` must be at least 1{f' and below {positions}' if positions else ''}. "
-                f"Received: max_new_tokens={max_new_tokens}"
-            )
-        if not language_model_weight >= 0:
-            raise ValueError(
-                f"`language_model_weight` must be at least 0. Received: language_model_weight={language_model_weight!r}"
-            )
+        # Keras has the layers of this one already.
+        object.__setattr__(self, "_language_models", LanguageModelLoss(encoder, logits, dtype="float32"))
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Returns the loss of the targets, plus those of the language models if `language_model_weight` is not 0."""
         loss = super().compute_loss(x, y, y_pred, sample_weight, training)
         if not self.language_model_weight:
             return loss
-        losses = LanguageModelLoss(self.encoder, self.output_embeddings, dtype="float32")
-        return loss + self.language_model_weight * losses(x, y, sample_weight, training=training)
+        return loss + self.language_model_weight * self._language_models(x, y, sample_weight, training=training)
 
     # === Answers ===
 
@@ -282,15 +280,8 @@ class Seq2SeqLM(Generates, Task):
 
     def default_constraints(self):
         """Returns the `Constraints` of the checkpoint. Targets that begin with a language code begin with their own."""
-        found, own = super().default_constraints(), self._first_language_id()
+        found, own = super().default_constraints(), language_id(self.target_preprocessor)
         return found if own is None else dataclasses.replace(found, forced_first=own)
-
-    def _first_language_id(self):
-        """Returns the id of the language code that targets begin with, or None."""
-        target = self.target_preprocessor
-        if not isinstance(target, TokenPreprocessor) or target.language not in target.packing.start:
-            return None
-        return target.token_to_id(target.language)
 
     def _new_tokens(self):
         """Returns the default of `max_new_tokens`."""
@@ -418,27 +409,5 @@ class Seq2SeqLM(Generates, Task):
 
     def generation_settings(self):
         """Returns the settings of generation that `save_pretrained` writes in the place of the checkpoint's."""
-        settings, language = {"decoder_start_token_id": self.start_token}, self._first_language_id()
+        settings, language = {"decoder_start_token_id": self.start_token}, language_id(self.target_preprocessor)
         return settings if language is None else {**settings, "forced_bos_token_id": language}
-
-
-def _start_id(encoder, preprocessor, token):
-    """Returns the id of the token that the decoder begins with."""
-    if (
-        token is None
-        and isinstance(preprocessor, TokenPreprocessor)
-        and preprocessor.language in preprocessor.packing.end
-    ):
-        token = preprocessor.language
-    if token is not None:
-        found, count = named_token_id(preprocessor, token, "start_token"), encoder.decoder.token_embedding.input_dim
-        if not 0 <= found < count:
-            raise ValueError(f"`start_token` must be an id from 0 to {count - 1}. Received: start_token={token}")
-        return found
-    found = generation_defaults(encoder).start_id
-    if found is not None:
-        return found
-    if not isinstance(preprocessor, TokenPreprocessor):
-        return 0
-    first = [] if encoder.starts_with_padding else preprocessor.packing.start[:1]
-    return preprocessor.token_to_id(first[0]) if first else preprocessor.pad_id

@@ -1,21 +1,15 @@
-"""What a `Seq2SeqLM` reads and writes: source texts, and the target texts in the place of labels."""
+"""What a `Seq2SeqLM` learns to write: target texts in the place of labels, or those that an objective makes."""
 
 from collections.abc import Mapping
 
 import numpy as np
 
-from keras_transfer.batches import Batches, preprocess_texts, real_lengths
+from keras_transfer.batches import UNUSED, Batches
 from keras_transfer.losses import SmoothedCrossentropy
-from keras_transfer.names import listed
 from keras_transfer.objectives import SequenceObjective
-from keras_transfer.tasks.base import check_sizes
-from keras_transfer.tasks.inputs import Reader
 from keras_transfer.tasks.language import NextTokens
 from keras_transfer.tasks.sequence_to_sequence.noised_texts import with_noise
-from keras_transfer.text.base import as_column, check_batch_size, is_text, to_array, to_columns
-from keras_transfer.text.preprocessors import TokenPreprocessor
-
-_UNUSED = -1  # The id at places that a target does not use.
+from keras_transfer.text.base import is_text, to_array, to_columns
 
 
 class TargetTexts(NextTokens):
@@ -70,12 +64,7 @@ class TargetTexts(NextTokens):
         if is_text(labels):
             return
         values = to_array(labels)
-        if (
-            values.ndim != 2
-            or values.dtype.kind not in "iu"
-            or (values < _UNUSED).any()
-            or (values >= self.count).any()
-        ):
+        if values.ndim != 2 or values.dtype.kind not in "iu" or (values < UNUSED).any() or (values >= self.count).any():
             raise ValueError(
                 "Targets must be texts, one for each source, or, for prepared inputs, integers [batch, length] from 0 "
                 f"to {self.count - 1}. Received: {values.dtype} of shape {values.shape}"
@@ -114,148 +103,3 @@ def _check_prepared(inputs, targets):
             f"Targets must be as long as `decoder_token_ids`, which have {length} places. "
             f"Received: targets of shape {targets.shape}"
         )
-
-
-def check_target_preprocessor(encoder, preprocessor, target_preprocessor):
-    """Raises a `ValueError` unless targets are tokenized as the decoder reads them."""
-    rows = [half.token_embedding.input_dim for half in (encoder.encoder, encoder.decoder)]
-    if target_preprocessor is not None:
-        if not isinstance(target_preprocessor, TokenPreprocessor):
-            raise ValueError(
-                "`target_preprocessor` must be a `TokenPreprocessor`. "
-                f"Received: target_preprocessor={target_preprocessor!r:.100}"
-            )
-        positions = getattr(encoder, "max_sequence_length", None)
-        check_sizes(target_preprocessor, positions, rows[1], "target_preprocessor")
-    elif preprocessor is not None and rows[0] != rows[1]:
-        raise ValueError(
-            "The two halves have other vocabularies. Pass the preprocessor of the decoder as `target_preprocessor`. "
-            f"Received: target_preprocessor=None, for {rows[0]} tokens of the encoder and {rows[1]} of the decoder"
-        )
-
-
-class SequenceReader(Reader):
-    """Reads source texts, each with a prefix in front. With target texts, they become inputs of both halves.
-
-    Args:
-        preprocessor: `text.TokenPreprocessor`, or None.
-        prefix: String. What is in front of each source.
-        start_id: Integer. The token that the decoder begins with.
-        target_preprocessor: `text.TokenPreprocessor` of the targets, or None for that of the sources. Defaults to
-            `None`.
-        with_positions: Boolean. Whether the decoder reads positions. Defaults to `False`.
-    """
-
-    takes_pairs = False
-    makes = ("decoder_token_ids", "decoder_padding_mask", "decoder_positions")
-    in_memory = (
-        "A `Seq2SeqLM` takes texts in memory: `fit(sources, targets)`. A `tf.data.Dataset` must contain `(inputs, "
-        "targets, weights)`."
-    )
-
-    def __init__(self, preprocessor, prefix, start_id, target_preprocessor=None, with_positions=False):
-        super().__init__(preprocessor)
-        self.prefix, self.start_id, self.target_preprocessor = prefix, start_id, target_preprocessor
-        self.with_positions = with_positions
-
-    def check(self, x, method):
-        if method.startswith("predict") and self.accepts(x):
-            raise ValueError(
-                f"`{method}` takes prepared inputs, with `decoder_token_ids`. Use `generate(sources)` for texts, or "
-                f"`score(sources, targets)`. Received: {x!r:.100}"
-            )
-
-    def columns(self, x):
-        texts = to_columns(x)
-        if isinstance(texts, tuple):
-            raise ValueError(
-                "Sources must be one column of texts, and targets are the second argument: `fit(sources, targets)`. "
-                "Received: a tuple of two as the first argument"
-            )
-        return texts
-
-    def inputs(self, x):
-        raise ValueError(
-            "A `Seq2SeqLM` can be called on prepared inputs only, a dict with `decoder_token_ids`. Use "
-            f"`generate(sources)` for texts. Received: {x!r:.100}"
-        )
-
-    def batches(self, columns, y, sample_weight, batch_size, shuffle):
-        self.require()
-        if y is None:  # The labels have an objective, or raise an error.
-            return super().batches(columns, None, sample_weight, batch_size, shuffle)
-        count = len(columns)
-        y, sample_weight = as_column(y, "targets", count), as_column(sample_weight, "sample weights", count)
-        if sample_weight is not None and np.ndim(sample_weight) != 1:
-            raise ValueError(
-                "`sample_weight` must have one weight for each pair of texts. "
-                f"Received: weights of shape {np.shape(sample_weight)}"
-            )
-        check_batch_size(self.preprocessor, batch_size, count, False)
-        self.check_tokenizer()
-        inputs = self.sources(columns)
-        if len(empty := np.flatnonzero(real_lengths(inputs) == 0)):
-            raise ValueError(
-                f"Each source must have at least one token. Received: {columns[empty[0]]!r} at position {empty[0]}"
-            )
-        ids, real = self._targets(y)
-        options = {"batch_size": batch_size, "shuffle": shuffle, "prepare": self._item, "label_lengths": real}
-        return Batches.of(inputs, ids, sample_weight, **options)
-
-    def sources(self, texts):
-        """Returns the inputs of the encoder for source texts, arrays [rows, length], with the prefix."""
-        texts = np.array([self.prefix + text for text in texts], object) if self.prefix else texts
-        return preprocess_texts(texts, self.preprocessor)
-
-    def check_tokenizer(self):
-        """Raises a `ValueError` if targets would be tokenized as sources, although the model reads them differently."""
-        tokenizer = getattr(self.preprocessor, "tokenizer", None)
-        if self.target_preprocessor is not None or tokenizer is None:
-            return
-        if getattr(tokenizer, "has_own_targets", False):
-            raise ValueError(
-                "The targets of this model are tokenized in another way than its sources. Create the task with "
-                "`target_preprocessor=TokenPreprocessor.load(folder, target=True)`, or with `from_pretrained`, which "
-                "loads it. Received: target_preprocessor=None"
-            )
-        if codes := getattr(tokenizer, "language_codes", None):
-            raise ValueError(
-                "Targets need a language. Create the task with `target_preprocessor=preprocessor.with_language(...)`, "
-                "or pass `target_language` to `from_pretrained`. "
-                f"Received: target_preprocessor=None, for a tokenizer with the languages {listed(codes)}"
-            )
-
-    def _targets(self, texts):
-        """Returns the ids of target texts `[rows, length]`, -1 where they are shorter, and their lengths."""
-        own = self.target_preprocessor
-        found = preprocess_texts(texts, self.preprocessor if own is None else own)
-        real = real_lengths(found)
-        if len(empty := np.flatnonzero(real == 0)):
-            raise ValueError(
-                f"Each target must have at least one token. Received: {texts[empty[0]]!r} at position {empty[0]}"
-            )
-        return np.where(found["padding_mask"] == 1, found["token_ids"], _UNUSED), real
-
-    def _item(self, columns, length, random):
-        inputs, ids, weights = columns
-        return self.item(inputs, ids, ids != _UNUSED, weights)
-
-    def item(self, inputs, ids, used, weights=None):
-        """Returns the inputs of both halves of the model, the targets and their weights.
-
-        Args:
-            inputs: Dict of arrays, the inputs of the encoder.
-            ids: Integer array [rows, length]. The targets.
-            used: Array [rows, length], true or 1 at tokens of a target.
-            weights: Float array [rows]. Weights of the rows. Defaults to `None`.
-        """
-        targets = np.where(used, ids, 0)
-        start = np.full((len(ids), 1), self.start_id, "int32")
-        given = {
-            "decoder_token_ids": np.concatenate([start, targets[:, :-1]], axis=1),
-            "decoder_padding_mask": used.astype("int32"),
-        }
-        if self.with_positions:
-            given["decoder_positions"] = np.broadcast_to(np.arange(ids.shape[1], dtype="int32"), ids.shape)
-        weights = used if weights is None else used * np.asarray(weights)[:, None]
-        return {**inputs, **given}, targets, weights.astype("float32")

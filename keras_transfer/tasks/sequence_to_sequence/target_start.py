@@ -1,0 +1,34 @@
+"""What a target begins with: the token that the decoder reads first, and the code of the target's language."""
+
+from keras_transfer.generation import generation_defaults
+from keras_transfer.tasks.language import named_token_id
+from keras_transfer.text.preprocessors import TokenPreprocessor
+
+
+def language_id(preprocessor):
+    """Returns the id of the language code that targets begin with, given their preprocessor, or None."""
+    if not isinstance(preprocessor, TokenPreprocessor) or preprocessor.language not in preprocessor.packing.start:
+        return None
+    return preprocessor.token_to_id(preprocessor.language)
+
+
+def start_id(encoder, preprocessor, token):
+    """Returns the id of the token that the decoder begins with."""
+    if (
+        token is None
+        and isinstance(preprocessor, TokenPreprocessor)
+        and preprocessor.language in preprocessor.packing.end
+    ):
+        token = preprocessor.language
+    if token is not None:
+        found, count = named_token_id(preprocessor, token, "start_token"), encoder.decoder.token_embedding.input_dim
+        if not 0 <= found < count:
+            raise ValueError(f"`start_token` must be an id from 0 to {count - 1}. Received: start_token={token}")
+        return found
+    found = generation_defaults(encoder).start_id
+    if found is not None:
+        return found
+    if not isinstance(preprocessor, TokenPreprocessor):
+        return 0
+    first = [] if encoder.starts_with_padding else preprocessor.packing.start[:1]
+    return preprocessor.token_to_id(first[0]) if first else preprocessor.pad_id
