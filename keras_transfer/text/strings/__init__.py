@@ -1,6 +1,8 @@
-"""Strings in the graph: normalizing, splitting, characters, and tables of strings."""
+"""Strings in the graph: normalizing, splitting, merging, characters, and tables of strings."""
 
+from keras_transfer.text.strings.byte_pairs import encode_words, make_pairs, make_whole, merge_pairs
 from keras_transfer.text.strings.characters import characters_of_bytes, skip_characters, utf8_widths
+from keras_transfer.text.strings.gpt2_words import put_space_before, split_gpt2
 from keras_transfer.text.strings.normalizer import (
     MARK,
     MAX_WORD_LENGTH,
@@ -25,17 +27,23 @@ __all__ = [
     "characters_of_bytes",
     "check_split",
     "checked_utf8",
+    "encode_words",
     "is_reachable",
     "join_pieces",
     "look_up",
     "lower",
+    "make_pairs",
     "make_table",
+    "make_whole",
+    "merge_pairs",
     "normalize",
     "normalize_characters",
+    "put_space_before",
     "replace_newer",
     "skip_characters",
     "split_around",
     "split_at",
+    "split_gpt2",
     "split_words",
     "take_pieces",
     "utf8_widths",

@@ -8,10 +8,19 @@ import numpy as np
 
 from keras_transfer.names import check_one_of
 from keras_transfer.text.base import import_tensorflow_text, single_part
-from keras_transfer.text.strings import characters_of_bytes, checked_utf8, split_around, utf8_widths
+from keras_transfer.text.strings import (
+    characters_of_bytes,
+    checked_utf8,
+    encode_words,
+    make_pairs,
+    make_whole,
+    merge_pairs,
+    put_space_before,
+    split_around,
+    split_gpt2,
+    utf8_widths,
+)
 from keras_transfer.text.tokenizers.bpe import BPETokenizer, merges_of
-from keras_transfer.text.tokenizers.byte_pairs import encode_words, make_pairs, make_whole, merge_pairs
-from keras_transfer.text.tokenizers.gpt2_words import put_space_before, split_gpt2
 
 
 @functools.lru_cache

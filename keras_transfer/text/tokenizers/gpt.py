@@ -6,9 +6,18 @@ import keras
 import numpy as np
 
 from keras_transfer.text.base import unlike_bert
-from keras_transfer.text.strings import look_up, make_table, normalize, replace_newer, split_words
+from keras_transfer.text.strings import (
+    encode_words,
+    look_up,
+    make_pairs,
+    make_table,
+    make_whole,
+    merge_pairs,
+    normalize,
+    replace_newer,
+    split_words,
+)
 from keras_transfer.text.tokenizers.bpe import BPETokenizer, merges_of
-from keras_transfer.text.tokenizers.byte_pairs import encode_words, make_pairs, make_whole, merge_pairs
 
 _END = "</w>"  # ends the last token of a word
 

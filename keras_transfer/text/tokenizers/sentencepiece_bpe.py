@@ -11,9 +11,18 @@ import numpy as np
 
 from keras_transfer.names import check_one_of
 from keras_transfer.text.sentencepiece import BPE, SPACE, PieceType, SentencePieceModel
-from keras_transfer.text.strings import CUT, checked_utf8, make_table, split_around, split_at
+from keras_transfer.text.strings import (
+    CUT,
+    checked_utf8,
+    encode_words,
+    make_pairs,
+    make_table,
+    make_whole,
+    merge_pairs,
+    split_around,
+    split_at,
+)
 from keras_transfer.text.tokenizers.bpe import BPETokenizer, merges_of
-from keras_transfer.text.tokenizers.byte_pairs import encode_words, make_pairs, make_whole, merge_pairs
 
 _PREFIXES = ("always", "missing", None)
 _BYTES = [f"<0x{byte:02X}>" for byte in range(256)]

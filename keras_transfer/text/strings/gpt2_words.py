@@ -1,6 +1,6 @@
 """The words of GPT-2: letters, numbers or signs with the space before them, and runs of white space."""
 
-from keras_transfer.text.strings import CUT, split_at
+from keras_transfer.text.strings.splitting import CUT, split_at
 
 _SPACE = r"\s\x{0b}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}"
 _RUN = rf"[{_SPACE}]+[{_SPACE}][^{_SPACE}]"

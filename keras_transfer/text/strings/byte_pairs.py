@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_transfer.text.strings import look_up, make_table
+from keras_transfer.text.strings.string_table import look_up, make_table
 
 _NO_PAIR = 2**62
 
