@@ -1,6 +1,7 @@
 """How the tests run: on how many processes, with which flags of JAX, and in which order.
 
-The process that hands out the tests loads only this file. Those that run them load `tests.fixtures` too.
+The process that hands out the tests loads only this file and `tests.imports`. Those that run them load
+`tests.fixtures` too.
 """
 
 import os
@@ -9,6 +10,8 @@ import sys
 import tempfile
 
 import pytest
+
+from tests.imports import import_keras
 
 # Failures in these show the values, as those in test files do.
 pytest.register_assert_rewrite("tests.architecture", "tests.helpers", "tests.metrics.cases", "tests.tokenizing")
@@ -35,6 +38,7 @@ def pytest_configure(config):
         os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
         os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
     if config.getoption("dist", "no") == "no":  # Tests run in this process. It takes seconds to import Keras.
+        import_keras()
         config.pluginmanager.import_plugin("tests.fixtures")
 
 

@@ -91,14 +91,10 @@ def fresh():
 @pytest.fixture
 def eagerly():
     """Runs TensorFlow's functions eagerly, for tests that do not depend on the graph, because tracing is slow."""
-    if keras.backend.backend() != "tensorflow":
-        yield
-        return
-    import tensorflow as tf
+    from tests.helpers import eager
 
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
+    with eager():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """Checks that apply to every layer and every encoder, so that the test of a new one takes ten lines."""
 
+import contextlib
 import tempfile
 
 import keras
@@ -11,6 +12,21 @@ from tests import half_precision
 POLICIES = ("mixed_bfloat16", "mixed_float16") if half_precision.works() else ()
 # `run_eagerly` for a few steps, which take less time than tracing. JAX compiles single operations too.
 EAGER = keras.backend.backend() != "jax"
+
+
+@contextlib.contextmanager
+def eager():
+    """Runs TensorFlow's functions eagerly in a `with` block, where a test does not depend on the graph."""
+    if keras.backend.backend() != "tensorflow":
+        yield
+        return
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(True)
+    try:
+        yield
+    finally:
+        tf.config.run_functions_eagerly(False)
 
 
 def with_slots(model):

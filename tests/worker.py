@@ -12,9 +12,7 @@ import os
 import sys
 import traceback
 
-import keras
-
-from tests.state import clear, set_shifted_seed
+from tests.imports import import_keras
 
 
 def two_replicas():
@@ -27,6 +25,11 @@ def two_replicas():
 
 
 def main():
+    import_keras()
+    import keras
+
+    from tests.state import clear, set_shifted_seed
+
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     keras.utils.set_random_seed = set_shifted_seed
