@@ -69,6 +69,16 @@ class BertPreprocessor(TokenPreprocessor):
         self.lowercase = tokenizer.lowercase
         self.strip_accents = tokenizer.strip_accents
 
+    @property
+    def cls_id(self):
+        """Integer. The id of `[CLS]`."""
+        return self.token_to_id("[CLS]")
+
+    @property
+    def sep_id(self):
+        """Integer. The id of `[SEP]`."""
+        return self.token_to_id("[SEP]")
+
     def get_config(self):
         return {
             "sequence_length": self.sequence_length,
