@@ -28,7 +28,7 @@ def with_noise(data, objective, reader):
             f"`{type(objective).__name__}` gives positions to the decoder. Create an encoder with absolute positions, "
             'such as `Bart`, with `further_inputs=["decoder_positions"]`. Received: an encoder without this input'
         )
-    reader.check_tokenizer()
+    _check_targets(reader, objective)
     special = preprocessor.num_special_tokens
     if len(empty := np.flatnonzero(data.real <= special)):
         raise ValueError(f"Each text must have at least one token. Received: a text without any at position {empty[0]}")
@@ -52,6 +52,33 @@ def with_noise(data, objective, reader):
         return reader.item(inputs, *pack(*decoded, target_length))
 
     return data.with_targets(make, objective.seed)
+
+
+def _check_targets(reader, objective):
+    """Raises a `ValueError` unless a model reads a text as its source as it writes it as its target."""
+    preprocessor, own, name = reader.preprocessor, reader.target_preprocessor, type(objective).__name__
+    tokenizer = preprocessor.tokenizer
+    if tokenizer.has_own_targets or (own is not None and not _same(tokenizer, own.tokenizer)):
+        raise ValueError(
+            "An objective makes sources and targets of the same tokens, so both must have one tokenizer. Train this "
+            "model with pairs of texts: `fit(sources, targets)`. "
+            f"Received: objective={name} for a model whose targets are tokenized in another way than its sources"
+        )
+    reader.check_tokenizer()
+    if own is not None and own.packing != preprocessor.packing:
+        raise ValueError(
+            "An objective makes sources and targets of the same texts, so both must have one language and the same "
+            "special tokens: `from_pretrained(..., source_language=..., target_language=...)` with one language. "
+            f"Received: objective={name}, {preprocessor.packing} for sources and {own.packing} for targets"
+        )
+
+
+def _same(tokenizer, other):
+    """Returns whether two tokenizers give the same ids."""
+    if tokenizer is other:
+        return True
+    same = type(tokenizer) is type(other) and tokenizer.get_config() == other.get_config()
+    return same and tokenizer.vocabulary == other.vocabulary
 
 
 def _with_positions(inputs, previous, targets, positions, begin, length):

@@ -114,8 +114,9 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
 
     @property
     def special_ids(self):
-        """List of integers. The ids of all special tokens, in order."""
+        """List of integers. The ids of all special tokens and codes of languages, in order."""
         tokens = {*self.packing.special_tokens, self.tokenizer.unk_token, self.tokenizer.mask_token}
+        tokens.update(self.tokenizer.language_codes)
         return sorted(id for id in map(self.token_to_id, tokens) if id is not None)
 
     def encode_masked(self, texts, sequence_length=None):

@@ -7,6 +7,7 @@ from keras.ops import convert_to_numpy as to_numpy
 
 from keras_transfer.adaptation import FusedAdamW
 from keras_transfer.encoders import BertEncoder, EncoderDecoder, GPT2Encoder
+from keras_transfer.objectives import PrefixLM
 from keras_transfer.serving import export
 from keras_transfer.tasks import Seq2SeqLM
 from keras_transfer.text import BertPreprocessor
@@ -137,6 +138,10 @@ test_mistakes_are_errors = check_errors(
     (
         lambda: of_two_vocabularies().generate([[4, len(VOCABULARY) + 5]]),
         f"Token ids must be from 0 to {len(VOCABULARY) + 4}. Received: ",
+    ),
+    (
+        lambda: of_two_vocabularies(objective=PrefixLM()).dataset(["a b"]),
+        "An objective makes sources and targets of the same tokens, so both must have one tokenizer",
     ),
     (
         lambda: Seq2SeqLM(EncoderDecoder.from_encoders(BertEncoder(20, **SIZES)), language_model_weight=-1),

@@ -10,6 +10,7 @@ from safetensors.numpy import load_file
 
 from keras_transfer.adaptation import FusedAdamW
 from keras_transfer.encoders import Marian, MBart
+from keras_transfer.objectives import Denoising, PrefixLM
 from keras_transfer.serving import export
 from keras_transfer.tasks import Seq2SeqLM
 from keras_transfer.text import MarianTokenizer, Packing, TokenPreprocessor
@@ -166,6 +167,28 @@ def test_the_targets_of_mbart_are_in_the_language_of_the_task(name, models, tmp_
     assert again.start_token == found.start_token and again.default_constraints() == found.default_constraints()
 
 
+@pytest.mark.parametrize("name", ["MBart", "MBart50"])
+def test_the_targets_of_an_objective_are_in_the_language_of_its_texts(name, models, tmp_path):
+    folder = language_folder(tmp_path / "folder", models[0], name, decoder_start_token_id=2)
+    objective = Denoising(0.5, poisson_mean=None, random_token_rate=0.0, permutation_rate=0.0, seed=0)
+    languages = {"source_language": "fr_XX", "target_language": "fr_XX"}
+    found = Seq2SeqLM.from_pretrained(folder, objective=objective, sequence_length=24, **languages)
+    [(inputs, targets, weights)] = found.dataset(["the best cafe was small", "a film"])
+    french, mask = map(found.preprocessor.token_to_id, ("fr_XX", "<mask>"))
+    text = found.preprocessor.tokenize(["the best cafe was small"]).to_list()[0]
+    # As when both were pretrained: the decoder begins with the last token of mBART's texts, and mBART-50's with `</s>`.
+    start, labels = (french, [*text, 2, french]) if name == "MBart" else (2, [french, *text, 2])
+    assert targets[0, : len(labels)].tolist() == labels and weights[0].sum() == len(labels)
+    assert inputs["decoder_token_ids"][0, : len(labels)].tolist() == [start, *labels[:-1]]
+    source = inputs["token_ids"][0][inputs["padding_mask"][0] == 1].tolist()
+    assert mask in source and set(source) <= {mask, *labels}
+    special = (slice(-2, None), slice(0)) if name == "MBart" else (slice(1), slice(-1, None))
+    assert [source[part] for part in special] == [labels[part] for part in special]
+    # No noise is the code of another language.
+    codes = map(found.preprocessor.token_to_id, found.preprocessor.tokenizer.language_codes)
+    assert {*codes} <= {*objective.tokens(found.preprocessor)["special_ids"]}
+
+
 def test_the_language_of_targets_is_that_with_which_the_checkpoint_generates(models, tmp_path):
     folder = language_folder(tmp_path / "folder", models[0], "MBart")
     code = TokenPreprocessor.load(folder).token_to_id("ro_RO")
@@ -189,7 +212,26 @@ test_mistakes_are_errors = check_errors(
         lambda tmp_path: Seq2SeqLM.from_pretrained(_mbart(tmp_path), sequence_length=12).dataset(["a"], ["b"]),
         "Targets need a language ... pass `target_language` to `from_pretrained`",
     ),
+    (
+        lambda tmp_path: Seq2SeqLM.from_pretrained(
+            _mbart(tmp_path), sequence_length=12, objective=PrefixLM(), target_language="de_DE"
+        ).dataset(["a film"]),
+        "must have one language ... Received: objective=PrefixLM ... 'en_XX' ... for sources and ... 'de_DE'",
+    ),
+    (
+        lambda trained: _with_objective(trained, Denoising()).dataset(SOURCES),
+        "must have one tokenizer. Train this model with pairs of texts: `fit(sources, targets)` ... =Denoising",
+    ),
+    (
+        lambda trained: _with_objective(trained, PrefixLM(), target_preprocessor=None).dataset(SOURCES),
+        "must have one tokenizer. Train this model with pairs of texts: `fit(sources, targets)` ... =PrefixLM",
+    ),
 )
+
+
+def _with_objective(model, objective, **options):
+    options = {"target_preprocessor": model.target_preprocessor, "start_token": "<pad>", **options}
+    return Seq2SeqLM(model.encoder, model.preprocessor, objective=objective, **options)
 
 
 def _mbart(tmp_path):
