@@ -28,15 +28,31 @@ def test_the_decoder_reads_the_token_before_each_target():
 def test_all_places_of_a_span_are_equally_likely():
     objective, random = SpanPrediction(), np.random.default_rng(0)
     firsts = np.bincount([objective.draw(12, random)[0] for _ in range(10_000)])
-    assert firsts[0] == 0 and len(firsts) == 8 and stats.chisquare(firsts[1:]).pvalue > 1e-3
+    assert firsts[0] == 0 and len(firsts) == 8 and stats.chisquare(firsts[1:]).pvalue > 0.01
     assert [len(objective.draw(length, random)) for length in range(5)] == [0, 0, 0, 1, 1]
 
 
-def test_each_block_has_a_span():
+def test_each_block_has_a_span_at_any_of_its_places():
     objective, random = SpanPrediction(0.5, block_length=4), np.random.default_rng(0)
-    for _ in range(20):
-        positions = objective.draw(11, random)
-        assert np.bincount((positions - 1) // 4).tolist() == [2, 2, 1]
+    positions = np.stack([objective.draw(11, random) for _ in range(10_000)]) - 1
+    assert (positions // 4 == [0, 0, 1, 1, 2]).all()
+    _, counts = np.unique(positions[:, [0, 2, 4]] % 4, axis=0, return_counts=True)
+    assert len(counts) == 3 * 3 * 2 and stats.chisquare(counts).pvalue > 0.01
+
+
+def test_hidden_tokens_are_masks_random_tokens_or_the_same():
+    row = np.arange(10, 22)
+    sources, _, targets, positions = SpanPrediction()([row] * 10_000, np.random.default_rng(0), **TOKENS)
+    hidden = np.take_along_axis(np.stack(sources), np.stack(positions), axis=1)
+    assert_kinds(hidden.ravel(), np.concatenate(targets))
+
+
+def assert_kinds(hidden, before):
+    """80% are masks, 10% are the same, and 10% are any of the ordinary tokens, which may be the same."""
+    counts = [(hidden == MASK).sum(), (hidden == before).sum()]
+    same = 0.1 + 0.1 / (SIZE - 5)
+    expected = np.array([0.8, same, 0.2 - same]) * len(hidden)
+    assert stats.chisquare([*counts, len(hidden) - sum(counts)], expected).pvalue > 0.01 and (hidden >= MASK).all()
 
 
 def test_tokens_of_both_texts_are_hidden_with_the_same_probability():
@@ -47,15 +63,13 @@ def test_tokens_of_both_texts_are_hidden_with_the_same_probability():
     counts = np.bincount(np.concatenate(inputs["mask_positions"]), minlength=9)
     assert counts[[0, 4, 5, 8]].sum() == 0
     chosen = counts[[1, 2, 3, 6, 7]]
-    assert ((chosen - 3000) ** 2 / 2100).sum() < stats.chi2.isf(1e-3, 5)
+    assert ((chosen - 3000) ** 2 / 2100).sum() < stats.chi2.isf(0.01, 5)
     numbers = np.bincount([len(row) for row in targets], minlength=6)
-    assert stats.chisquare(numbers, stats.binom.pmf(np.arange(6), 5, 0.3) * 10_000).pvalue > 1e-3
+    assert stats.chisquare(numbers, stats.binom.pmf(np.arange(6), 5, 0.3) * 10_000).pvalue > 0.01
     before, places = np.concatenate([rows[0], pairs[0]]), np.concatenate(inputs["mask_positions"])
     np.testing.assert_array_equal(np.concatenate(targets), before[places])
     after = np.concatenate([ids[at] for ids, at in zip(inputs["token_ids"], inputs["mask_positions"])])
-    kinds = np.array([(after == MASK).sum(), (after == before[places]).sum()]) / len(places)
-    np.testing.assert_allclose(kinds, [0.8, 0.1], atol=0.02)
-    assert (after >= 4).all()
+    assert_kinds(after, before[places])
 
 
 def test_without_special_ids_every_token_but_the_first_may_be_hidden():

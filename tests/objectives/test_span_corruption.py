@@ -44,7 +44,7 @@ def test_all_lengths_and_places_of_spans_are_equally_likely(side):
         found[lengths[1::2] if side == "noise" else lengths[::2]] += 1
     expected = segments(6 if side == "noise" else 9, 3)
     assert set(found) == set(expected)
-    assert stats.chisquare([found[lengths] for lengths in expected]).pvalue > 1e-3
+    assert stats.chisquare([found[lengths] for lengths in expected]).pvalue > 0.01
 
 
 def test_short_texts_are_not_changed_or_have_one_span():
@@ -69,7 +69,7 @@ def test_a_prefix_ends_anywhere_with_the_same_probability():
     for source, target in zip(sources[:20], targets[:20]):
         np.testing.assert_array_equal(np.concatenate([source, target]), row)
     counts = np.bincount([len(source) for source in sources], minlength=11)
-    assert counts[0] == 0 and stats.chisquare(counts[1:]).pvalue > 1e-3
+    assert counts[0] == 0 and stats.chisquare(counts[1:]).pvalue > 0.01
     assert objective.max_lengths(11) == (10, 10)
     [short], [rest] = objective([[7]], np.random.default_rng(0))
     assert short.tolist() == [] and rest.tolist() == [7]
