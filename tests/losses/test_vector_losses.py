@@ -183,12 +183,12 @@ def test_losses_equal_those_of_sentence_transformers():
     pairs, triplets = vectors(2), vectors(3)
     labels = np.array([0, 1, 0, 1, 0], "float32")
     for ours, loss, values in (
-        (MultipleNegativesRankingLoss(), theirs.MultipleNegativesRankingLoss(scale=None), triplets),
+        (MultipleNegativesRankingLoss(), theirs.MultipleNegativesRankingLoss(None), triplets),
         (MultipleNegativesRankingLoss(symmetric=True), theirs.MultipleNegativesSymmetricRankingLoss(None), pairs),
         (MultipleNegativesRankingLoss(symmetric=True), theirs.MultipleNegativesSymmetricRankingLoss(None), triplets),
-        (TripletLoss(), theirs.TripletLoss(distance=None), triplets),
-        (ContrastiveLoss(), theirs.ContrastiveLoss(distance=None), pairs),
-        (CosineSimilarityLoss(), theirs.CosineSimilarityLoss(name=None), pairs),
+        (TripletLoss(), theirs.TripletLoss(None), triplets),
+        (ContrastiveLoss(), theirs.ContrastiveLoss(None), pairs),
+        (CosineSimilarityLoss(), theirs.CosineSimilarityLoss(None), pairs),
     ):
         parts = [torch.tensor(values[:, part]) for part in range(values.shape[1])]
         expected = float(loss.compute_loss_from_embeddings(parts, torch.tensor(labels)))

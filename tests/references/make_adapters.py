@@ -1,12 +1,11 @@
 """Makes adapters/: random adapters over architectures/bert and others, and what PEFT and torch compute with them.
 
-    python tests/references/make_adapters.py
+    python -m tests.references.make_adapters
 
 Needs torch, transformers, peft and safetensors. LoRA, DoRA, IA3 and prefixes are PEFT's. The bottlenecks, Compacter,
 AdapterFusion and PALs are written out here in torch, as the `adapters` library and the papers define them.
 """
 
-import functools
 import json
 import pathlib
 import shutil
@@ -15,6 +14,8 @@ import numpy as np
 import peft
 import torch
 import transformers
+
+from tests.float64 import in_float64
 
 HERE = pathlib.Path(__file__).parent
 FOLDER = HERE / "adapters"
@@ -95,18 +96,9 @@ def of_encoder_decoder(base_name, kind, config):
         for ours, theirs in names.items()
     }
     with torch.no_grad():
-        rounded = model(**inputs).logits
-        for module in model.double().modules():
-            if type(module).__name__ == "T5LayerNorm":  # It computes in float32 whatever its weights are.
-                module.forward = functools.partial(exact_norm, module)
-        exact = model(**inputs).logits
+        rounded, exact = model(**inputs).logits, in_float64(model)(**inputs).logits
     real = inputs["decoder_attention_mask"] == 1
     np.savez(path / "outputs.npz", logits=exact[real].float().numpy(), error=(exact - rounded)[real].abs().max())
-
-
-def exact_norm(norm, states):
-    """Returns what a norm of T5 returns, without rounding to float32 in between."""
-    return norm.weight * states * torch.rsqrt(states.pow(2).mean(-1, keepdim=True) + norm.variance_epsilon)
 
 
 def ia3():

@@ -12,6 +12,7 @@ from keras_transfer.tasks import Seq2SeqLM
 from tests.adaptation.adapters.adapter_models import randomize
 from tests.adaptation.adapters.test_peft_heads import changed, peft  # noqa: F401
 from tests.errors import check_errors
+from tests.float64 import in_float64
 
 REFERENCES = pathlib.Path(__file__).parents[2] / "references"
 FOLDERS = REFERENCES / "adapters" / "peft_encoder_decoders"
@@ -130,7 +131,7 @@ def test_peft_computes_the_same_with_a_folder_that_we_write(name, kind, peft, tm
     real = given["decoder_attention_mask"] == 1
     theirs.save_pretrained(tmp_path / "theirs")  # in float32
     with torch.no_grad():
-        rounded, exact = theirs(**given).logits[real], theirs.double()(**given).logits[real]
+        rounded, exact = theirs(**given).logits[real], in_float64(theirs)(**given).logits[real]
     bound = max(1e-5, 2 * (exact - rounded).abs().max().item())
     difference = np.abs(logits(model, name) - exact.numpy()).max()
     assert difference <= bound, (difference, bound)

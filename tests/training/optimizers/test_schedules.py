@@ -109,16 +109,16 @@ def test_inverse_square_root_has_its_peak_at_the_last_step_of_the_warm_up(warmup
 
 
 def stepped(make, steps, peak=0.02):
-    """The rates, and momenta, of a torch scheduler."""
+    """The rates of a torch scheduler."""
     torch = pytest.importorskip("torch", reason="needs torch: pip install torch")
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=peak, momentum=0.9)
     scheduler, found = make(optimizer), []
     for step in range(steps):
-        found.append((optimizer.param_groups[0]["lr"], optimizer.param_groups[0]["momentum"]))
+        found.append(optimizer.param_groups[0]["lr"])
         optimizer.step()
         if step + 1 < steps:
             scheduler.step()
-    return np.array(found).T
+    return np.array(found)
 
 
 @pytest.mark.parity
@@ -131,7 +131,7 @@ def test_warm_up_schedules_agree_with_transformers_at_every_step(steps):
             (LinearWarmupDecay, transformers.get_linear_schedule_with_warmup),
             (WarmupCosine, transformers.get_cosine_schedule_with_warmup),
         ):
-            expected, _ = stepped(lambda optimizer: theirs(optimizer, warmup, steps), steps + 1)  # noqa: B023
+            expected = stepped(lambda optimizer: theirs(optimizer, warmup, steps), steps + 1)  # noqa: B023
             np.testing.assert_allclose(rates(ours(0.02, steps, warmup), steps + 1), expected, atol=5e-9)
 
 
@@ -143,18 +143,16 @@ def test_one_cycle_agrees_with_torch_at_every_step(steps):
         if steps * fraction == 1:
             continue  # Here torch divides by zero, and ours begins at the peak.
         make = torch.optim.lr_scheduler.OneCycleLR
-        expected, momenta = stepped(lambda optimizer: make(optimizer, 0.02, steps, pct_start=fraction), steps)  # noqa: B023
-        schedule = OneCycle(0.02, steps, warmup_fraction=fraction)
-        np.testing.assert_allclose(rates(schedule, steps), expected, atol=1e-8)
-        height = keras.ops.convert_to_numpy(schedule.height(np.arange(steps)))
-        np.testing.assert_allclose(0.95 - 0.1 * height, momenta, atol=1e-6)
+        expected = stepped(lambda optimizer: make(optimizer, 0.02, steps, pct_start=fraction), steps)  # noqa: B023
+        found = rates(OneCycle(0.02, steps, warmup_fraction=fraction), steps)
+        np.testing.assert_allclose(found, expected, atol=1e-8)
 
 
 @pytest.mark.parity
 def test_one_cycle_agrees_with_torch_for_other_factors():
     torch = pytest.importorskip("torch", reason="needs torch: pip install torch")
     make = torch.optim.lr_scheduler.OneCycleLR
-    expected, _ = stepped(lambda o: make(o, 0.02, 50, div_factor=10.0, final_div_factor=5.0), 50)
+    expected = stepped(lambda o: make(o, 0.02, 50, div_factor=10.0, final_div_factor=5.0), 50)
     np.testing.assert_allclose(rates(OneCycle(0.02, 50, start_factor=0.1, end_factor=0.2), 50), expected, atol=1e-8)
     assert rates(OneCycle(0.02, 10, warmup_fraction=0.1), 2)[0] == pytest.approx(0.02)  # Here torch divides by zero.
 
