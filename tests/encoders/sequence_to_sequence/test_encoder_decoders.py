@@ -32,13 +32,7 @@ CLASSES = {
     "t5": "T5",
     "t5_gated": "T5",
 }
-GENERATED = {
-    "greedy": {},
-    "greedy_ngram": {"no_repeat_ngram": 3},
-    "beam": {"sampler": BeamSearch(4, length_penalty=2.0), "no_repeat_ngram": 2},
-    "beam_early": {"sampler": BeamSearch(3, length_penalty=0.6, early_stopping=True), "no_repeat_ngram": 2},
-    "min_length": {"min_new_tokens": 8, "no_repeat_ngram": 3},
-}
+GENERATED = {"greedy": {}, "beam": {"sampler": BeamSearch(4, length_penalty=2.0), "no_repeat_ngram": 2}}
 RATE = 1024.0  # of a step whose gradients are compared, so that the change is not small beside the weights
 SMALL = {"num_layers": 2, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16}
 IDS = {
