@@ -42,7 +42,7 @@ FLOORS = [
     ["tasks/sequence_to_sequence", "tasks"],
     ["adaptation/features", "adaptation/adapters/base", "adaptation/adapters/kinds", "adaptation/adapters/files"],
     ["adaptation/adapters", "adaptation/recipes", "adaptation"],
-    ["analysis/output", "analysis/reports", "analysis", "experiments", "serving", "wrappers"],
+    ["analysis/output", "analysis/reports", "analysis/attention", "analysis", "experiments", "serving", "wrappers"],
     ["cli/arguments", "cli/actions", "cli", "__main__"],
 ]
 RANK = {folder: rank for rank, folder in enumerate(folder for floor in FLOORS for folder in floor)}

@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from keras_transfer.encoders.base import Encoder, constructor_settings
-from keras_transfer.layers.attention import AttentionBias, RelativeAttention, RelativePositions, TwoStreams
+from keras_transfer.layers.attention import AttentionBias, RelativeAttention, RelativePositions, TwoStreams, mask_bias
 from keras_transfer.layers.basic import Dropout, TruncatedNormal
 from keras_transfer.layers.blocks import FeedForward, TransformerBlock
 
@@ -110,3 +110,16 @@ class XLNetEncoder(Encoder):
     def layer_groups(self):
         embeddings = ("embeddings", "embeddings", [self.token_embedding, self.streams])
         return [embeddings, *((block.name, "block", [block]) for block in self.blocks)]
+
+    def attention_weights(self, inputs):
+        if self.two_streams:
+            raise ValueError(
+                "The attention weights can only be computed for an `XLNetEncoder` with one stream. "
+                "Received: two_streams=True"
+            )
+        found, bias = [], mask_bias(inputs["padding_mask"])
+        x = self.token_embedding(inputs["token_ids"])
+        positions = RelativePositions(dtype=self.dtype_policy)(x, segment_ids=inputs["segment_ids"])
+        for block in self.blocks:
+            x = block(x, attention_bias=bias, record=found.append, **positions)
+        return {"encoder": found}

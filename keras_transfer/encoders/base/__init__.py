@@ -9,6 +9,7 @@ from keras_transfer.encoders.base.running import (
     decodes_with_cache,
     embed,
     groups_of,
+    run_and_record,
     run_blocks,
     step,
 )
@@ -38,6 +39,7 @@ __all__ = [
     "initializer_on",
     "make_blocks",
     "make_projection",
+    "run_and_record",
     "run_blocks",
     "select_inputs",
     "step",

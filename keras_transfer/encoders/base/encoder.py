@@ -195,12 +195,39 @@ class Encoder(keras.Model):
     def call(self, inputs, training=None, mask=None):
         return super().call(select_inputs(inputs, self.input), training=training, mask=mask)
 
+    @property
+    def generate(self):
+        """Raises an `AttributeError` that names the tasks that write texts, because an encoder does not."""
+        raise AttributeError(
+            "An encoder returns vectors. Tasks write texts: `kt.tasks.Seq2SeqLM(encoder, preprocessor).generate(...)` "
+            "for an encoder-decoder, or `kt.tasks.CausalLM` for an encoder whose tokens see only earlier ones. "
+            f"Received: `generate` of {type(self).__name__}"
+        )
+
     def layer_groups(self):
         """Returns the encoder's layers or weights in order as a list of `(name, kind, layers)`.
 
         A fourth element, `False`, is for layers that are not pretrained.
         """
         raise NotImplementedError(f"{type(self).__name__} must implement `layer_groups()`.")
+
+    def attention_weights(self, inputs):
+        """Returns the weights of attention that the encoder computes; see `analysis.attention_weights`.
+
+        Args:
+            inputs: Dict of tensors, one for each input of the encoder.
+
+        Returns:
+            A dict with the key `encoder`, and for an encoder-decoder also `decoder` and `cross`: lists with a float32
+            tensor `[batch, heads, queries, keys]` for each block.
+
+        Raises:
+            ValueError: If the encoder has none.
+        """
+        raise ValueError(
+            "The attention weights can only be computed for the Transformers of `keras_transfer.encoders`. "
+            f"Received: {type(self).__name__}"
+        )
 
     def attach_adapters(self, name, kinds):
         """Adds adapters under a name, and makes them the active ones. Use `adaptation.add_adapters` instead.

@@ -112,7 +112,7 @@ def run_blocks(layers, x, padding_mask, start=0, first_only=False, attention_mas
         start: Integer. Number of blocks to leave out. Defaults to `0`.
         first_only: Boolean. Whether the last block computes its output of the first token alone. Defaults to `False`.
         attention_mask: Tensor of shape `[batch, length, length]`, 1 where a token sees another. Defaults to `None`.
-        **context: Tensors that every block receives, for cross-attention.
+        **context: Arguments that every block receives: tensors for cross-attention, and functions that record weights.
     """
     arguments = _block_arguments(layers.block_inputs, layers.blocks, x)[start:]
     kinds = _mask_kinds(layers)[start:]
@@ -128,6 +128,22 @@ def run_blocks(layers, x, padding_mask, start=0, first_only=False, attention_mas
     if layers.pooler is not None:
         outputs["pooled_output"] = layers.pooler(outputs["sequence_output"][:, 0])
     return outputs, hidden_states
+
+
+def run_and_record(layers, inputs, **options):
+    """Runs the blocks once more, and returns the weights of their attention and of their cross-attention, two lists.
+
+    Args:
+        layers: `StackLayers`, or an encoder with the same attributes.
+        inputs: Dict of the inputs of these layers.
+        **options: Further arguments of `run_blocks`.
+    """
+    own, cross = [], []
+    options["record"] = own.append
+    if layers.blocks[0].cross_attention is not None:
+        options["record_cross"] = cross.append
+    run_blocks(layers, embed(layers, inputs), inputs["padding_mask"], **options)
+    return own, cross
 
 
 def step(layers, token_ids, cache, start, padding_mask=None, first=None, context=None):

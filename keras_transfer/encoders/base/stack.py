@@ -3,7 +3,7 @@
 import keras
 
 from keras_transfer.encoders.base.encoder import Encoder
-from keras_transfer.encoders.base.running import StackLayers, embed, groups_of, run_blocks, step
+from keras_transfer.encoders.base.running import StackLayers, embed, groups_of, run_and_record, run_blocks, step
 from keras_transfer.layers.attention import MultiHeadAttention
 from keras_transfer.layers.blocks import FeedForward, GatedFeedForward, TransformerBlock
 from keras_transfer.layers.embeddings import PositionEmbedding, SinusoidalPositions
@@ -164,6 +164,10 @@ class TransformerStack(Encoder):
         ```
         """
         return run_blocks(self, hidden, padding_mask, start, first_only and self._can_skip(), attention_mask)
+
+    def attention_weights(self, inputs):
+        options = {"attention_mask": inputs["attention_mask"]} if "attention_mask" in self.input else {}
+        return {"encoder": run_and_record(self, inputs, **options)[0]}
 
     # === Decoding with a cache ===
 

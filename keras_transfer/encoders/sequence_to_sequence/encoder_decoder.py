@@ -11,11 +11,12 @@ from keras_transfer.encoders.base import (
     check_further_inputs,
     embed,
     groups_of,
+    run_and_record,
     run_blocks,
     step,
     takes_positions,
 )
-from keras_transfer.layers.attention import AttentionBias
+from keras_transfer.layers.attention import AttentionBias, mask_bias
 
 
 class EncoderDecoder(Encoder):
@@ -67,6 +68,7 @@ class EncoderDecoder(Encoder):
     output_bias = False  # Whether each token has a bias.
     initial_output_bias = None  # The initial values of these biases, if they are not 0.
     starts_with_padding = True  # Whether the decoder begins with the padding token if no checkpoint says otherwise.
+    checkpoints_have_start = False  # Whether a checkpoint must say with which token the decoder begins.
 
     def __init__(
         self,
@@ -84,9 +86,7 @@ class EncoderDecoder(Encoder):
         known = ["decoder_positions"] if takes_positions(layers.position_embedding) and not is_single else []
         further = check_further_inputs(further_inputs, known)
         if is_single:
-            ids = encoder.input["token_ids"]
-            moved = ops.concatenate([ops.full_like(ids[:, :1], start_token), ids[:, :-1]], axis=1)
-            inputs, settings = {**encoder.input, "token_ids": moved}, {**settings, "start_token": start_token}
+            inputs, settings = _moved(encoder.input, start_token), {**settings, "start_token": start_token}
         else:
             names = ("token_ids", "padding_mask", *(name.removeprefix("decoder_") for name in further))
             inputs = {name: keras.Input((None,), dtype="int32", name=f"decoder_{name}") for name in names}
@@ -187,11 +187,23 @@ class EncoderDecoder(Encoder):
         Returns:
             A tensor of shape `[batch, decoder_length, dim]`.
         """
-        given = {name: inputs[f"decoder_{name}"] for name in ("token_ids", "padding_mask")}
-        given |= {name.removeprefix("decoder_"): inputs[name] for name in self.further_inputs}
+        given = self._of_decoder(inputs)
         x = embed(self.decoder, given)
         outputs, _ = run_blocks(self.decoder, x, given["padding_mask"], with_context=False)
         return outputs["sequence_output"]
+
+    def attention_weights(self, inputs):
+        context = self.context_model({name: inputs[name] for name in self.encoder.input})
+        options = {"context": context, "context_bias": mask_bias(inputs["padding_mask"])}
+        own, cross = run_and_record(self.decoder, self._of_decoder(inputs), **options)
+        return {**self.encoder.attention_weights(inputs), "decoder": own, "cross": cross}
+
+    def _of_decoder(self, inputs):
+        """Returns the inputs of the model that the decoder reads, without their prefix."""
+        if "decoder_token_ids" not in self.input:
+            return _moved(inputs, self.start_token)
+        given = {name: inputs[f"decoder_{name}"] for name in ("token_ids", "padding_mask")}
+        return given | {name.removeprefix("decoder_"): inputs[name] for name in self.further_inputs}
 
     def get_config(self):
         further = {"further_inputs": list(self.further_inputs)} if self.further_inputs else {}
@@ -248,3 +260,9 @@ class EncoderDecoder(Encoder):
                 "Received: context=None"
             )
         return step(self.decoder, token_ids, cache, start, padding_mask, first, context)
+
+
+def _moved(inputs, start_token):
+    """Returns the inputs of a single text for the decoder, which reads it moved to the right by a token."""
+    ids = inputs["token_ids"]
+    return {**inputs, "token_ids": ops.concatenate([ops.full_like(ids[:, :1], start_token), ids[:, :-1]], axis=1)}

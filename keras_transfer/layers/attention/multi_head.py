@@ -64,6 +64,8 @@ class MultiHeadAttention(keras.layers.Layer):
         cache_index: Integer. Position of the first token of `inputs` in the cache. Defaults to `0`.
         first_only: Boolean. Whether only the first token is a query, so that the outputs have length 1. All tokens are
             keys. Subclasses with their own `scores` do not support this. Defaults to `False`.
+        record: Function that receives the attention weights, a float32 tensor of shape `[batch, heads, length, keys]`.
+            The outputs are the same. Defaults to `None`.
 
     Returns:
         A tensor of shape `[batch, length, dim]`, or a tuple of it and the updated cache if `cache` was passed.
@@ -147,6 +149,7 @@ class MultiHeadAttention(keras.layers.Layer):
         cache=None,
         cache_index=0,
         first_only=False,
+        record=None,
         training=None,
     ):
         if self.cross_attention and context is None and cache is None:
@@ -171,7 +174,10 @@ class MultiHeadAttention(keras.layers.Layer):
             key, value, bias, relative_positions = self.prefix((key, value, bias, relative_positions))
         if self.num_key_value_heads < self.num_heads:
             key, value = (ops.repeat(x, self.num_heads // self.num_key_value_heads, axis=1) for x in (key, value))
-        outputs = self.attend(self.scores(query, key, relative_positions), value, bias, training)
+        scores = self.scores(query, key, relative_positions)
+        if record is not None:
+            record(self.attention_weights(scores, bias))
+        outputs = self.attend(scores, value, bias, training)
         outputs = ops.reshape(self.output_dense(outputs), (*rows, inputs.shape[-1]))
         return outputs if cache is None else (outputs, cache)
 
@@ -198,10 +204,14 @@ class MultiHeadAttention(keras.layers.Layer):
         scores = ops.cast(ops.matmul(query * scale, ops.transpose(key, (0, 1, 3, 2))), "float32")
         return scores if relative_positions is None else scores + ops.cast(relative_positions, "float32")
 
+    def attention_weights(self, scores, attention_bias=None):
+        """Returns the softmax of the biased scores `[batch, heads, length, keys]`, in float32."""
+        return ops.softmax(scores if attention_bias is None else scores + ops.cast(attention_bias, "float32"))
+
     def attend(self, scores, value, attention_bias=None, training=None):
         """Returns the values weighted by the softmax of the biased scores, as rows `[batch * length, heads * dim]`."""
-        weights = ops.softmax(scores if attention_bias is None else scores + ops.cast(attention_bias, "float32"))
-        weights = self.dropout(ops.cast(weights, self.compute_dtype), training=training)
+        weights = ops.cast(self.attention_weights(scores, attention_bias), self.compute_dtype)
+        weights = self.dropout(weights, training=training)
         outputs = ops.transpose(ops.matmul(weights, value), (0, 2, 1, 3))
         return ops.reshape(outputs, (-1, self.num_heads * self.head_dim))
 

@@ -66,6 +66,8 @@ class TransformerBlock(keras.layers.Layer):
         cache: Dict of the caches of `attention` and, if there is one, `cross_attention`, from `empty_cache`.
         first_only: Boolean. Whether to return the output of the first token alone, which attends to all tokens. Blocks
             with a prompt or with PALs save no work. Defaults to `False`.
+        record, record_cross: Functions that receive the weights of `attention` and of `cross_attention`. Default to
+            `None`.
         **kwargs: Tensors that only `attention` receives (`attention_mask`, `relative_positions`, `rotary`, ...).
 
     Returns:
@@ -146,11 +148,15 @@ class TransformerBlock(keras.layers.Layer):
         cache=None,
         cache_index=0,
         first_only=False,
+        record=None,
+        record_cross=None,
         training=None,
         **kwargs,
     ):
         own = {"padding_mask": padding_mask, "cache_index": cache_index, **kwargs}
         others = {"context": context, "padding_mask": context_mask, "attention_bias": context_bias}
+        if record is not None or record_cross is not None:
+            own, others = {**own, "record": record}, {**others, "record": record_cross}
         others = others if with_context else None
         run = functools.partial(self.run, own, others)
         for layer in (self.beside, self.prompt):

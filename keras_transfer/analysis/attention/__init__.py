@@ -1,0 +1,1 @@
+"""The weights of attention: where a Transformer looks."""
