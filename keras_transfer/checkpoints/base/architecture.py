@@ -163,8 +163,14 @@ class Architecture:
         load = self.preprocessor_class.load
         inspect.signature(load).bind(folder, **overrides)  # An unknown argument is not an error of the folder.
         others = () if overrides.get("sequence_length") is None else (LengthError,)  # the user's, not the folder's
-        with reading(f"The tokenizer of {folder}", *others):
-            return load(folder, **overrides)
+        try:
+            with reading(f"The tokenizer of {folder}", *others, FileNotFoundError):
+                return load(folder, **overrides)
+        except FileNotFoundError as error:
+            raise CheckpointError(
+                f"The tokenizer of {folder} cannot be read. A task loads without it for prepared ids: "
+                f"`from_pretrained(source, preprocessor=None)`. Received: FileNotFoundError: {error}"
+            ) from error
 
 
 _architectures = {}  # by `model_type` and alias

@@ -99,6 +99,7 @@ class Bart(EncoderDecoder):
 
     layout = {"norm": "post", "positions": "learned", "embeddings_norm": True}
     output_bias = True
+    checkpoints_have_start = True  # It differs: `</s>` in BART, padding in Pegasus, a language in mBART.
 
     def __init__(
         self,

@@ -2,7 +2,13 @@
 
 import keras
 
-from keras_transfer.tasks.labels.keras_losses import check_loss, check_metrics, default_metrics, from_name
+from keras_transfer.tasks.labels.keras_losses import (
+    check_loss,
+    check_metrics,
+    default_metrics,
+    from_name,
+    takes_vectors,
+)
 
 
 class Labels:
@@ -16,12 +22,14 @@ class Labels:
         names: List of strings. Names of the classes, in the order of the logits. `None` without classes.
         one_of: Boolean. Whether the outputs are logits whose softmax is the likelihood of labels.
         compares_rows: Boolean. Whether the loss compares the rows of a batch, so that `check_batch` needs one.
+        are_ids: Boolean. Whether labels are the ids of tokens, so that the loss must take integers.
         optional: Boolean. Whether raw data need no labels, because `targets` makes them.
         problem_type: String. What a checkpoint calls the problem in `config.json`, or `None`.
     """
 
     names = None
     one_of = True
+    are_ids = False
     optional = False
     compares_rows = False
     problem_type = None
@@ -56,6 +64,11 @@ class Labels:
         metrics = default_metrics(self.metrics(), loss) if isinstance(metrics, str) and metrics == "auto" else metrics
         metrics, weighted_metrics = (self._with_names(given) for given in (metrics, weighted_metrics))
         check_loss(loss)
+        if self.are_ids and takes_vectors(loss):
+            raise ValueError(
+                "Targets are ids of tokens, so `loss` must take integers. Use `SparseCategoricalCrossentropy("
+                f"from_logits=True)`, or one of {['auto', *self.named_losses()]}. Received: loss={loss!r:.100}"
+            )
         check_metrics([metrics, weighted_metrics], loss)
         return loss, metrics, weighted_metrics
 

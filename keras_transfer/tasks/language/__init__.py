@@ -2,7 +2,7 @@
 
 from keras_transfer.tasks.language.causal_lm import causal_head, check_causal, checked_max_length
 from keras_transfer.tasks.language.generates import Generates
-from keras_transfer.tasks.language.in_context import InContext
+from keras_transfer.tasks.language.in_context import InContext, written_labels
 from keras_transfer.tasks.language.likelihood import Likelihood, scorer
 from keras_transfer.tasks.language.next_tokens import NextTokenReader, NextTokens
 from keras_transfer.tasks.language.token_lists import (
@@ -32,4 +32,5 @@ __all__ = [
     "scorer",
     "text_pieces",
     "token_preprocessor",
+    "written_labels",
 ]

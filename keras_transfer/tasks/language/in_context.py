@@ -94,11 +94,7 @@ class InContext:
         Raises:
             ValueError: If an argument is invalid, as for `classify`.
         """
-        written = dict(label_names) if isinstance(label_names, dict) else {name: name for name in label_names}
-        if len(written) < 2 or not all(isinstance(text, str) and text for text in written.values()):
-            raise ValueError(
-                f"`label_names` must be at least two different strings. Received: label_names={label_names!r}"
-            )
+        written = written_labels(label_names)
         parts = self._template_parts(template)
         unknown = [label for _, label in examples if label not in written]
         if unknown:
@@ -121,6 +117,21 @@ class InContext:
 
     def _texts_without_content(self):
         return list(CONTENT_FREE)
+
+
+def written_labels(label_names):
+    """Returns a dict from labels to the texts that a model reads or writes for them.
+
+    Args:
+        label_names: List of strings, or such a dict.
+
+    Raises:
+        ValueError: If there are not at least two different labels, or if a text is empty or no string.
+    """
+    written = dict(label_names) if isinstance(label_names, dict) else {name: name for name in label_names}
+    if len(written) < 2 or not all(isinstance(text, str) and text for text in written.values()):
+        raise ValueError(f"`label_names` must be at least two different strings. Received: label_names={label_names!r}")
+    return written
 
 
 def _fill(parts, text, label=""):

@@ -38,6 +38,7 @@ class NextTokens(Labels):
         count: Integer. Number of tokens that the model predicts.
     """
 
+    are_ids = True
     optional = True
     objective = NextToken()
 

@@ -19,6 +19,7 @@ class HiddenTokens(Labels):
         count: Integer. Number of tokens that the model predicts.
     """
 
+    are_ids = True
     optional = True
 
     def __init__(self, objective, count):

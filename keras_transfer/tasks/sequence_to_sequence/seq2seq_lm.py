@@ -24,6 +24,7 @@ from keras_transfer.tasks.language import (
     scorer,
     text_pieces,
 )
+from keras_transfer.tasks.sequence_to_sequence.label_texts import LabelsAsTargets
 from keras_transfer.tasks.sequence_to_sequence.language_model_loss import LanguageModelLoss
 from keras_transfer.tasks.sequence_to_sequence.languages import in_language_of_checkpoint, load_both
 from keras_transfer.tasks.sequence_to_sequence.sequence_reader import SequenceReader, check_target_preprocessor
@@ -46,7 +47,7 @@ def _check_encoder(encoder):
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class Seq2SeqLM(Generates, Task):
+class Seq2SeqLM(Generates, LabelsAsTargets, Task):
     """A model that reads a source text and writes a target text, for summaries, translations and text-to-text tasks.
 
     `fit(sources, targets)` and `evaluate` take two columns of raw texts, which are truncated to the `sequence_length`

@@ -1,12 +1,14 @@
 """What a `Seq2SeqLM` reads: source texts, and target texts as what the decoder reads and predicts."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from keras_transfer.batches import UNUSED, Batches, preprocess_texts, real_lengths
 from keras_transfer.names import listed
 from keras_transfer.tasks.base import check_sizes
 from keras_transfer.tasks.inputs import Reader
-from keras_transfer.text.base import as_column, check_batch_size, to_columns
+from keras_transfer.text.base import as_column, check_batch_size, to_columns, to_numpy
 from keras_transfer.text.preprocessors import TokenPreprocessor
 
 
@@ -26,6 +28,13 @@ def check_target_preprocessor(encoder, preprocessor, target_preprocessor):
             "The two halves have other vocabularies. Pass the preprocessor of the decoder as `target_preprocessor`. "
             f"Received: target_preprocessor=None, for {rows[0]} tokens of the encoder and {rows[1]} of the decoder"
         )
+
+
+def check_real(inputs):
+    """Raises a `ValueError` if a row of prepared inputs has only padding."""
+    for name, what in (("padding_mask", "source"), ("decoder_padding_mask", "target")):
+        if len(empty := np.flatnonzero(~to_numpy(inputs[name]).any(axis=1)) if name in inputs else ()):
+            raise ValueError(f"Each {what} must have at least one token. Received: only padding at position {empty[0]}")
 
 
 class SequenceReader(Reader):
@@ -58,6 +67,8 @@ class SequenceReader(Reader):
                 f"`{method}` takes prepared inputs, with `decoder_token_ids`. Use `generate(sources)` for texts, or "
                 f"`score(sources, targets)`. Received: {x!r:.100}"
             )
+        if method.startswith("predict") and isinstance(x, Mapping):
+            check_real(x)
 
     def columns(self, x):
         texts = to_columns(x)

@@ -28,6 +28,11 @@ def start_id(encoder, preprocessor, token):
     found = generation_defaults(encoder).start_id
     if found is not None:
         return found
+    if encoder.checkpoints_have_start and encoder.checkpoint_settings:
+        raise ValueError(
+            "The checkpoint lacks `decoder_start_token_id`, with which its decoder begins. Pass `start_token`, such as "
+            "the id of '</s>' for BART. Received: start_token=None"
+        )
     if not isinstance(preprocessor, TokenPreprocessor):
         return 0
     first = [] if encoder.starts_with_padding else preprocessor.packing.start[:1]

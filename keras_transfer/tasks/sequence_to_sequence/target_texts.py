@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from keras_transfer.batches import UNUSED, Batches
 from keras_transfer.losses import SmoothedCrossentropy
 from keras_transfer.objectives import SequenceObjective
 from keras_transfer.tasks.language import NextTokens
 from keras_transfer.tasks.sequence_to_sequence.noised_texts import with_noise
+from keras_transfer.tasks.sequence_to_sequence.sequence_reader import check_real
 from keras_transfer.text.base import is_text, to_array, to_columns
 
 
@@ -94,9 +93,7 @@ class TargetTexts(NextTokens):
 
 def _check_prepared(inputs, targets):
     """Raises a `ValueError` if a row has only padding, or if the targets are not as long as what the decoder reads."""
-    for name, what in (("padding_mask", "source"), ("decoder_padding_mask", "target")):
-        if len(empty := np.flatnonzero(~np.asarray(inputs[name]).any(axis=1)) if name in inputs else ()):
-            raise ValueError(f"Each {what} must have at least one token. Received: only padding at position {empty[0]}")
+    check_real(inputs)
     length = inputs["decoder_token_ids"].shape[1]
     if targets.shape[1] != length:
         raise ValueError(

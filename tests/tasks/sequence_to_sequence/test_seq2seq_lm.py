@@ -1,11 +1,14 @@
 """A model that reads one text and writes another learns from raw texts, answers, is saved and is exported."""
 
+import pathlib
+
 import keras
 import numpy as np
 import pytest
 from keras.ops import convert_to_numpy as to_numpy
 
 from keras_transfer.adaptation import FusedAdamW
+from keras_transfer.checkpoints import CheckpointError
 from keras_transfer.datasets import load_demo_questions
 from keras_transfer.encoders import T5, Bart
 from keras_transfer.serving import export
@@ -22,6 +25,7 @@ from tests.errors import check_errors
 from tests.helpers import EAGER, eager, save_and_load
 from tests.tasks.tiny import VOCABULARY, preprocessor
 
+REFERENCES = pathlib.Path(__file__).parents[2] / "references" / "sequence_to_sequence"
 LETTERS = list("abcdefghij")
 SIZES = {"num_layers": 1, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32, "dropout": 0.0}
 
@@ -56,6 +60,19 @@ def test_it_learns_to_write_from_raw_texts(trained):
     assert np.mean([ours == target for ours, target in zip(written, targets)]) > 0.5  # by chance 0.1
     right, wrong = found.score(sources, targets), found.score(sources, [*targets[1:], targets[0]])
     assert (right < 0).all() and right.mean() > wrong.mean()
+
+
+def test_the_most_likely_label_is_an_answer_whatever_the_model_would_write(trained):
+    found, _ = trained
+    sources, targets = texts(8)
+    scores = found.label_log_likelihoods(sources, LETTERS, batch_size=80)
+    assert (
+        scores.shape == (8, 10) and np.mean(found.classify(sources, LETTERS, batch_size=80) == np.array(targets)) > 0.5
+    )
+    np.testing.assert_allclose(scores[:, 3], found.score(sources, ["d"] * 8), atol=1e-5)
+    [best] = found.classify(sources[0], {1: "good", 2: "bad"})
+    assert best == 1 + int(found.score(sources[:1] * 2, ["good", "bad"]).argmax())
+    assert found.classify([], LETTERS) == []
 
 
 def test_the_pieces_of_a_target_are_those_of_the_result(trained, eagerly):
@@ -161,6 +178,23 @@ test_mistakes_are_errors = check_errors(
         "`min_new_tokens` must not be greater than",
     ),
     (lambda: model(Bart).generate("a", max_new_tokens=16), "must fit in 16 places"),
+    (lambda ready: ready.classify(["a"], ["b"]), "at least two different strings. Received: label_names=['b']"),
+    (lambda ready: ready.classify(["a"], ["b", ""]), "at least two different strings"),
+    (lambda ready: ready.encoder.generate, AttributeError, "`kt.tasks.Seq2SeqLM(encoder, preprocessor).generate(...)`"),
+    (
+        lambda ready: ready.compile(loss="mse"),
+        "must take integers ... one of ['auto', 'label_smoothing']. Received: loss='mse'",
+    ),
+    (
+        lambda ready: ready.predict({**_prepared(ready)[0], "padding_mask": np.zeros((2, 5), int)}),
+        "Each source must have at least one token. Received: only padding at position 0",
+    ),
+    (lambda: _loaded(Bart), "lacks `decoder_start_token_id` ... Pass `start_token` ... Received: start_token=None"),
+    (
+        lambda: Seq2SeqLM.from_pretrained(REFERENCES / "t5"),
+        CheckpointError,
+        "`from_pretrained(source, preprocessor=None)`. Received: FileNotFoundError",
+    ),
     (lambda: model(prefix=None), "`prefix` must be a string. Received: prefix=None"),
     (lambda: model(start_token=1.5), "`start_token` must be a token or its id, an integer"),
     (lambda ready: ready.fit(["a"], {"target": ["b"]}), "Targets must be one column of texts. Received: a dict"),
@@ -248,6 +282,17 @@ test_mistakes_in_prepared_data_are_errors = check_errors(
     (lambda ready: _fit(ready, length=2), "Targets must be as long as `decoder_token_ids`, which have 2 places"),
     (lambda: _fit(_compiled(Bart), length=20), "Sequences must have at most 16 tokens, the size of the position table"),
 )
+
+
+def test_a_checkpoint_of_bart_that_does_not_say_how_targets_begin_takes_a_start_token():
+    assert _loaded(Bart, start_token="[SEP]").start_token == 3
+    assert _loaded(T5).start_token == 0  # T5 begins with padding.
+
+
+def _loaded(cls, **options):
+    encoder = cls(len(VOCABULARY), **SIZES)
+    encoder.checkpoint_settings["config.json"] = {"eos_token_id": 3}
+    return Seq2SeqLM(encoder, preprocessor(sequence_length=16), **options)
 
 
 def _fit(found, length=None, **values):
