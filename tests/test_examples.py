@@ -215,6 +215,27 @@ def test_the_script_in_the_page_on_generation_runs(tmp_path, monkeypatch, capsys
 
 
 @pytest.mark.slow
+def test_the_script_in_the_guide_to_translation_learns_to_translate(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib", reason="draws cross-attention: pip install 'keras_transfer[plots]'")
+    pytest.importorskip("sacrebleu", reason="computes chrF: pip install sacrebleu")
+    monkeypatch.chdir(tmp_path)
+    names = run_page("translation.md")
+    assert names["right"] > 0.9 and (tmp_path / "cross_attention.png").exists()
+
+
+@pytest.mark.slow
+def test_the_script_in_the_guide_to_summarization_learns_to_summarize():
+    pytest.importorskip("rouge_score", reason="computes ROUGE: pip install rouge-score")
+    assert run_page("summarization.md")["right"] > 0.9
+
+
+@pytest.mark.slow
+def test_the_script_in_the_guide_to_text_to_text_learns_both_tasks():
+    names = run_page("text_to_text.md")
+    assert names["scores"]["classify"]["exact_match"] > 40 and names["scores"]["question"]["exact_match"] > 90
+
+
+@pytest.mark.slow
 def test_the_script_in_the_page_on_adaptation_runs(tmp_path, monkeypatch, six_small_blocks, eagerly):
     monkeypatch.chdir(tmp_path)
     whole = kt.datasets.load_demo_questions()
