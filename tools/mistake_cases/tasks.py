@@ -188,6 +188,14 @@ MISTAKES = [
         lambda m: kt.tasks.Seq2SeqLM(m.writer().encoder.encoder, m.tokens()),
         "EncoderDecoder",
     ),
+    Mistake("a loss of vectors for tokens", lambda m: m.writer().compile(loss="mse"), "must take integers"),
+    Mistake("a single label to choose from", lambda m: m.writer().classify(["a"], ["b"]), "label_names"),
+    Mistake("generate of an encoder", lambda m: m.writer().encoder.generate(["a"]), "Seq2SeqLM"),
+    Mistake(
+        "weights of attention without targets",
+        lambda m: kt.analysis.attention_weights(m.writer(), ["a"]),
+        "pass `targets`",
+    ),
     Mistake("a detector without a generator", lambda m: m.detector(generator=False).fit(TEXTS, verbose=0), "generator"),
     Mistake("detect of an integer", lambda m: m.detector().detect(3), "list"),
     Mistake(
