@@ -47,6 +47,19 @@ def run_tokenizer_test(tokenizer, texts, packing, expected, round_trip=(), old_m
     _check_folder(preprocessor, texts, old_model_type)
 
 
+def differing_ids(tokenize, original, texts):
+    """Returns the texts whose ids differ from those of a tokenizer of Hugging Face. `tokenize` is a `tf.function`."""
+    import tensorflow as tf
+
+    found = []
+    for batch in (texts[start : start + 20_000] for start in range(0, len(texts), 20_000)):
+        ids = tokenize(tf.constant(batch))
+        splits, values = ids.row_splits.numpy(), ids.values.numpy().tolist()
+        expected = original.encode_batch_fast(batch, add_special_tokens=False)
+        found += [text for row, text in enumerate(batch) if values[splits[row] : splits[row + 1]] != expected[row].ids]
+    return found
+
+
 def differing_offsets(tokenizer, texts):
     """Returns the texts whose ids differ from those of `tokenize`, or whose offsets are not in order in the text."""
     found = []

@@ -1,6 +1,20 @@
-"""Texts of similar length, whose batches have one shape, because each new shape is traced or compiled."""
+"""Two devices, and texts of similar length, whose batches have one shape: each new one is traced or compiled."""
+
+import contextlib
+
+import keras
 
 from tests.tasks import tiny
+
+
+@contextlib.contextmanager
+def two_devices():
+    """Distributes models created and used inside over the two CPU devices that `conftest.py` requests from JAX."""
+    keras.distribution.set_distribution(keras.distribution.DataParallel())
+    try:
+        yield
+    finally:
+        keras.distribution.set_distribution(None)
 
 
 def examples(count):

@@ -1,13 +1,11 @@
 """Two devices of `keras.distribution.DataParallel` on JAX train and predict like one."""
 
-import contextlib
-
 import keras
 import pytest
 
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import batches
-from tests.distribute.examples import examples
+from tests.distribute.examples import examples, two_devices
 from tests.tasks import tiny
 
 pytestmark = [
@@ -16,16 +14,6 @@ pytestmark = [
 ]
 
 TEXTS, LABELS = examples(64)
-
-
-@contextlib.contextmanager
-def two_devices():
-    """Distributes models created and used inside over the two CPU devices that `conftest.py` requests from JAX."""
-    keras.distribution.set_distribution(keras.distribution.DataParallel())
-    try:
-        yield
-    finally:
-        keras.distribution.set_distribution(None)
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,5 @@
 """Replicas train, measure and predict like one device: fields of tags, dialogues, and rows of several texts."""
 
-import contextlib
-
 import keras
 import numpy as np
 import pytest
@@ -11,6 +9,7 @@ from keras_transfer.encoders import WordVectorEncoder
 from keras_transfer.losses import CosineSimilarityLoss, MultipleNegativesRankingLoss
 from keras_transfer.tasks import TextEmbedder
 from keras_transfer.text import WordPreprocessor
+from tests.distribute.examples import two_devices
 from tests.strategies import two_replicas
 from tests.tasks.dialogue import test_dialogue_model as conversations
 from tests.tasks.tagging.taggers import examples, tagger
@@ -138,15 +137,6 @@ def test_two_replicas_take_the_step_of_one_device_for_a_loss_of_single_rows(repo
 def test_each_replica_ranks_its_own_rows(report):
     found = report["ranking"]
     assert found["weights"] < 1e-5 < 1e-2 < found["moved"]
-
-
-@contextlib.contextmanager
-def two_devices():
-    keras.distribution.set_distribution(keras.distribution.DataParallel())
-    try:
-        yield
-    finally:
-        keras.distribution.set_distribution(None)
 
 
 @pytest.mark.core

@@ -1,6 +1,7 @@
 """`BertPreprocessor` gives the ids of Hugging Face `tokenizers` for all texts."""
 
 import csv
+import functools
 import gzip
 import json
 import random
@@ -9,6 +10,7 @@ import pytest
 
 from keras_transfer.text.preprocessors.bert import BertPreprocessor
 from tests.samples import characters, sample
+from tests.tokenizing import differing_ids
 
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")
@@ -98,7 +100,6 @@ def different(request, data_dir):
     file, lowercase, strip_accents = VARIANTS[request.param]
     vocabulary = SMALL if file is None else (data_dir("vocabs") / file)
     ours = BertPreprocessor(vocabulary, lowercase=lowercase, strip_accents=strip_accents)
-    tokenize = tf.function(ours.tokenize, input_signature=[tf.TensorSpec([None], tf.string)])
     # No added tokens, which would match in the raw text.
     ids = {token: index for index, token in enumerate(ours.vocabulary)}
     model = tokenizers.models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=100)
@@ -108,19 +109,8 @@ def different(request, data_dir):
     )
     theirs.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
 
-    def different(texts):
-        found = []
-        for start in range(0, len(texts), 20_000):
-            batch = texts[start : start + 20_000]
-            ids = tokenize(tf.constant(batch))
-            splits, values = ids.row_splits.numpy(), ids.values.numpy().tolist()
-            expected = theirs.encode_batch_fast(batch, add_special_tokens=False)
-            found += [
-                text for row, text in enumerate(batch) if values[splits[row] : splits[row + 1]] != expected[row].ids
-            ]
-        return found
-
-    return different
+    tokenize = tf.function(ours.tokenize, input_signature=[tf.TensorSpec([None], tf.string)])
+    return functools.partial(differing_ids, tokenize, theirs)
 
 
 all_variants = pytest.mark.parametrize("different", VARIANTS, indirect=True)

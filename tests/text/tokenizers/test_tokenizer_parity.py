@@ -1,6 +1,7 @@
 """The vocabularies of GPT and GPT-2 give the ids of Hugging Face `tokenizers`, for real texts and all characters."""
 
 import csv
+import functools
 import gzip
 import json
 
@@ -11,6 +12,7 @@ from keras_transfer.text.tokenizers.bpe import read_merges, tokens_of
 from tests.samples import characters, sample
 from tests.text.tokenizers.test_byte_bpe import HARD
 from tests.text.tokenizers.test_gpt import hugging_face as hugging_face_gpt
+from tests.tokenizing import differing_ids
 
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")
@@ -30,21 +32,9 @@ def different(request, data_dir):
         ids = {token: index for index, token in enumerate(vocabulary)}
         theirs = tokenizers.Tokenizer(tokenizers.models.BPE(ids, merges))
         theirs.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+
     tokenize = tf.function(ours.tokenize, input_signature=[tf.TensorSpec([None], tf.string)])
-
-    def different(texts):
-        found = []
-        for start in range(0, len(texts), 10_000):
-            batch = texts[start : start + 10_000]
-            ids = tokenize(tf.constant(batch))
-            splits, values = ids.row_splits.numpy(), ids.values.numpy().tolist()
-            expected = theirs.encode_batch_fast(batch, add_special_tokens=False)
-            found += [
-                text for row, text in enumerate(batch) if values[splits[row] : splits[row + 1]] != expected[row].ids
-            ]
-        return found
-
-    return different
+    return functools.partial(differing_ids, tokenize, theirs)
 
 
 def test_hard_texts_get_the_same_ids(different):
