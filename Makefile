@@ -22,10 +22,9 @@ PYTEST := $(BIN)/pytest -n auto --dist worksteal
 quickstart: .venv/installed
 	$(BIN)/keras-transfer quickstart --overwrite
 
-# Everything on TensorFlow but what is slow. TensorFlow keeps memory: three runs need less of it than one.
+# Everything on TensorFlow but what is slow. TensorFlow keeps memory: two runs need less of it than one.
 test: .venv/installed-test
-	$(PYTEST) tests/adaptation tests/training tests/keras_internals
-	$(PYTEST) tests/hub tests/tasks
+	$(PYTEST) tests/adaptation tests/training tests/keras_internals tests/hub tests/tasks
 	$(PYTEST) --ignore=tests/adaptation --ignore=tests/training --ignore=tests/keras_internals --ignore=tests/hub --ignore=tests/tasks
 
 # On JAX, what is marked `core`.

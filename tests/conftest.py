@@ -11,7 +11,7 @@ import tempfile
 
 import pytest
 
-from tests.imports import import_keras
+from tests.imports import import_quickly
 
 # Failures in these show the values, as those in test files do.
 pytest.register_assert_rewrite("tests.architecture", "tests.helpers", "tests.metrics.cases", "tests.tokenizing")
@@ -38,7 +38,7 @@ def pytest_configure(config):
         os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
         os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
     if config.getoption("dist", "no") == "no":  # Tests run in this process. It takes seconds to import Keras.
-        import_keras()
+        import_quickly("keras", "keras_hub")
         config.pluginmanager.import_plugin("tests.fixtures")
 
 

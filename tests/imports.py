@@ -1,19 +1,27 @@
-"""Imports Keras faster: without optional packages that it and TensorFlow import if they are installed."""
+"""Imports Keras and KerasHub faster: without packages that they and TensorFlow import if they are installed."""
 
+import contextlib
 import importlib
 import os
 import sys
 
-# TensorFlow Lite imports JAX, and Keras imports the others for its own plots and wrappers, which no test uses.
-UNUSED = ("matplotlib", "sklearn") + ("jax",) * (os.environ.get("KERAS_BACKEND", "tensorflow") == "tensorflow")
+# TensorFlow Lite imports JAX, Keras imports the next two for its own plots and wrappers, and KerasHub imports
+# `rouge_score`, which loads NLTK and SciPy, for its own metrics. No test uses any of these.
+UNUSED = ("matplotlib", "sklearn", "rouge_score")
+UNUSED += ("jax",) * (os.environ.get("KERAS_BACKEND", "tensorflow") == "tensorflow")
 
 
-def import_keras():
-    """Imports Keras as if the packages that it does not need were missing. Afterwards, they can be imported."""
+def import_quickly(*packages):
+    """Imports packages, if they are there, as if those that they do not need were missing.
+
+    Afterwards, tests can import what was missing.
+    """
     hidden = [name for name in UNUSED if name not in sys.modules]
     sys.modules.update(dict.fromkeys(hidden))
     try:
-        importlib.import_module("keras")
+        for name in packages:
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
     finally:
         for name in hidden:
             del sys.modules[name]

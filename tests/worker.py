@@ -12,7 +12,7 @@ import os
 import sys
 import traceback
 
-from tests.imports import import_keras
+from tests.imports import import_quickly
 
 
 def two_replicas():
@@ -25,7 +25,7 @@ def two_replicas():
 
 
 def main():
-    import_keras()
+    import_quickly("keras")
     import keras
 
     from tests.state import clear, set_shifted_seed

@@ -8,7 +8,7 @@ from keras_transfer.encoders import T5, BertEncoder, GPT2Encoder, RobertaEncoder
 from keras_transfer.tasks import CausalLM, MaskedLM, Seq2SeqLM, TextClassifier, TokenClassifier
 
 SIZES = {"num_layers": 2, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16, "max_sequence_length": 12}
-DIM, LAYERS, INNER = 8, 2, 16
+DIM, INNER = 8, 16
 IDS = np.array([[2, 7, 9, 14, 3], [2, 11, 3, 0, 0]], "int32")
 INPUTS = {"token_ids": IDS, "segment_ids": 0 * IDS, "padding_mask": (IDS > 0).astype("int32")}
 INPUTS |= {"decoder_token_ids": IDS[:, :4] // 2, "decoder_padding_mask": INPUTS["padding_mask"][:, :4]}
@@ -29,8 +29,8 @@ def encoder(cls=BertEncoder, **options):
     return made
 
 
-def classifier(cls=BertEncoder):
-    return TextClassifier(encoder(cls), num_classes=2, dropout=0.0)
+def classifier(cls=BertEncoder, **options):
+    return TextClassifier(encoder(cls, **options), num_classes=2, dropout=0.0)
 
 
 def mixed(encoder):

@@ -10,29 +10,28 @@ from keras_transfer.adaptation.adapters.base import adapted_encoder, get_adapter
 from keras_transfer.adaptation.adapters.kinds.compacter import Rule
 from keras_transfer.encoders import ModernBertEncoder
 from tests.adaptation.adapters import adapter_models as models
-from tests.adaptation.adapters.adapter_models import DIM, INNER, LAYERS, outputs, randomize, train, values
+from tests.adaptation.adapters.adapter_models import DIM, INNER, outputs, randomize, train, values
 from tests.adapters import run_adapter_test
 from tests.errors import check_errors
 from tests.helpers import EAGER, save_and_load
 
 pytestmark = pytest.mark.core
-NORMS = LAYERS * 4 * DIM
+NORMS = 4 * DIM
 BOTTLENECK = 2 * DIM * 3 + DIM + 3
-# A specification: its number of parameters by the formula of the paper, for two blocks of width 8, and more arguments
-# of `run_adapter_test`.
+# A specification: a number of blocks, its number of parameters by the formula of the paper for blocks of width 8, and
+# more arguments of `run_adapter_test`. What blocks share, and what a model shares with an adapter, needs two blocks.
 KINDS = {
-    "houlsby:3": (LAYERS * 2 * BOTTLENECK + NORMS, {}),
-    "pfeiffer:3": (LAYERS * BOTTLENECK, {}),
-    "parallel:3": (LAYERS * BOTTLENECK, {"tolerance": 0}),
-    "compacter:4,terms=2": (2**3 + LAYERS * 2 * (2 * (DIM + 4) + DIM + 4), {}),
-    "lora:r=2": (LAYERS * 2 * 2 * 2 * DIM, {"tolerance": 0, "merges": True}),
-    "rslora:r=2": (LAYERS * 2 * 2 * 2 * DIM, {"tolerance": 0, "merges": True}),
-    "dora:r=2": (LAYERS * 2 * (2 * 2 * DIM + DIM), {"merges": True}),
-    "ia3": (LAYERS * (2 * DIM + INNER), {"tolerance": 0, "merges": True}),
-    "prefix:3": (LAYERS * 2 * 3 * DIM, {"tolerance": None}),
-    "prompt:3": (3 * DIM, {"tolerance": None}),
-    "bitfit": (LAYERS * (3 * DIM + DIM + INNER + DIM + 2 * DIM) + DIM + DIM, {}),
-    "pals:size=4,num_heads=2": (2 * DIM * 4 + LAYERS * 3 * 4 * 4, {}),
+    "houlsby:3": (2, 2 * (2 * BOTTLENECK + NORMS), {}),
+    "pfeiffer:3": (1, BOTTLENECK, {}),
+    "parallel:3": (1, BOTTLENECK, {"tolerance": 0}),
+    "compacter:4,terms=2": (2, 2**3 + 2 * 2 * (2 * (DIM + 4) + DIM + 4), {}),
+    "lora:r=2": (2, 2 * 2 * 2 * 2 * DIM, {"tolerance": 0, "merges": True}),
+    "dora:r=2": (1, 2 * (2 * 2 * DIM + DIM), {"merges": True}),
+    "ia3": (1, 2 * DIM + INNER, {"tolerance": 0, "merges": True}),
+    "prefix:3": (2, 2 * 2 * 3 * DIM, {"tolerance": None}),
+    "prompt:3": (1, 3 * DIM, {"tolerance": None}),
+    "bitfit": (1, 3 * DIM + DIM + INNER + DIM + 2 * DIM + DIM + DIM, {}),
+    "pals:size=4,num_heads=2": (2, 2 * DIM * 4 + 2 * 3 * 4 * 4, {}),
 }
 
 
@@ -44,8 +43,12 @@ def test_the_rule_of_a_compacter_begins_with_a_standard_deviation_of_a_tenth():
 
 @pytest.mark.parametrize("spec", KINDS)
 def test_a_kind_starts_as_the_identity_trains_is_saved_removed_and_merged(spec, tmp_path):
-    parameters, options = KINDS[spec]
-    run_adapter_test(models.classifier, spec, parameters, "block_0_adapters", tmp_path, **options)
+    num_layers, parameters, options = KINDS[spec]
+
+    def make():
+        return models.classifier(num_layers=num_layers)
+
+    run_adapter_test(make, spec, parameters, "block_0_adapters", tmp_path, **options)
 
 
 def test_a_file_rebuilds_adapters_of_all_kinds_that_are_active_together():
@@ -186,13 +189,18 @@ MISTAKES = [
 ]
 
 
+@pytest.fixture(scope="module")
+def plain():
+    """A classifier without adapters, which mistakes leave as it is."""
+    return models.classifier(num_layers=1)
+
+
 @pytest.mark.parametrize(("spec", "message"), MISTAKES)
-def test_a_wrong_specification_is_an_error_that_changes_nothing(spec, message):
-    model = models.classifier()
-    paths = [weight.path for weight in model.weights]
+def test_a_wrong_specification_is_an_error_that_changes_nothing(plain, spec, message):
+    paths = [weight.path for weight in plain.weights]
     with pytest.raises(ValueError, match=message):
-        kt.add_adapters(model, spec)
-    assert [weight.path for weight in model.trainable_weights] == paths and not model.encoder.adapters
+        kt.add_adapters(plain, spec)
+    assert [weight.path for weight in plain.trainable_weights] == paths and not plain.encoder.adapters
 
 
 @pytest.fixture(scope="module")
@@ -231,7 +239,7 @@ def test_a_compiled_model_must_be_compiled_again():
 
 def test_a_run_with_adapters_resumes_from_its_training_checkpoint(tmp_path):
     def fit(epochs, *callbacks):
-        model = kt.add_adapters(models.classifier(), ["houlsby:2", "lora:r=2"])
+        model = kt.add_adapters(models.classifier(num_layers=1), ["houlsby:2", "lora:r=2"])
         model.compile(keras.optimizers.Adam(0.05), metrics=[], run_eagerly=EAGER)
         inputs = {name: models.INPUTS[name] for name in model.input}
         model.fit(inputs, models.LABELS, epochs=epochs, verbose=0, callbacks=list(callbacks))
