@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from keras_transfer import serving, tasks
+from tests.helpers import eager
 
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")
@@ -212,14 +213,16 @@ def test_the_returned_folder_has_default_permissions(exported):
 
 def test_export_prints_nothing_and_does_not_change_the_model(make_classifier, tmp_path, capfd, caplog):
     model = make_classifier(num_layers=1)
-    before = model.predict(TEXTS, verbose=0)
+    with eager():
+        before = model.predict(TEXTS, verbose=0)
     capfd.readouterr()
     caplog.clear()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         serving.export(model, tmp_path / "served")
     assert tuple(capfd.readouterr()) == ("", "") and caplog.messages == []
-    np.testing.assert_array_equal(model.predict(TEXTS, verbose=0), before)
+    with eager():
+        np.testing.assert_array_equal(model.predict(TEXTS, verbose=0), before)
     model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
     model.fit(TEXTS, [i % 3 for i in range(len(TEXTS))], verbose=0)
     assert np.abs(model.predict(TEXTS, verbose=0) - before).max() > 0.01

@@ -41,7 +41,11 @@ def test_the_rule_of_a_compacter_begins_with_a_standard_deviation_of_a_tenth():
     assert 0.08 < ops.std(rule.rule) < 0.12
 
 
-@pytest.mark.parametrize("spec", KINDS)
+# `pfeiffer` and `parallel` compute with the same operations as `houlsby`.
+SAME_OPERATIONS = ("pfeiffer:3", "parallel:3") * (keras.backend.backend() != "tensorflow")
+
+
+@pytest.mark.parametrize("spec", [spec for spec in KINDS if spec not in SAME_OPERATIONS])
 def test_a_kind_starts_as_the_identity_trains_is_saved_removed_and_merged(spec, tmp_path):
     num_layers, parameters, options = KINDS[spec]
 

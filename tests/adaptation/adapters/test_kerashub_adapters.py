@@ -50,7 +50,11 @@ def states(encoder):
     return found[models.INPUTS["padding_mask"] == 1]
 
 
-@pytest.mark.parametrize(("name", "spec"), CASES)
+# What another backend computes does not depend on the backbone.
+CORE = [("Bert", "houlsby:3"), ("GPT2", "houlsby:3 lora:r=2"), ("GPT2", "bitfit")]
+
+
+@pytest.mark.parametrize(("name", "spec"), CASES if keras.backend.backend() == "tensorflow" else CORE)
 def test_a_kind_starts_as_the_identity_trains_is_saved_removed_and_merged(name, spec, tmp_path):
     (num_layers, parameters, options), group = CASES[name, spec], "transformer_layer_0_adapters"
     options = {**options, "tolerance": 1e-6 if "dora" in spec else 0, "change": 1e-4}

@@ -53,13 +53,13 @@ def test_it_learns_from_raw_texts(trained):
     assert predict(model).argmax(axis=1).tolist() == LABELS
 
 
-def test_raw_texts_give_the_same_logits_as_preprocessed_ones(trained):
+def test_raw_texts_give_the_same_logits_as_preprocessed_ones(trained, eagerly):
     model, _ = trained
     ids = preprocessor()(TEXTS)
     np.testing.assert_allclose(predict(model), model(ids, training=False), atol=1e-5)
 
 
-def test_pairs_of_raw_texts_give_the_same_logits_as_preprocessed_ones(trained, monkeypatch):
+def test_pairs_of_raw_texts_give_the_same_logits_as_preprocessed_ones(trained, eagerly, monkeypatch):
     model, _ = trained
     monkeypatch.setattr(model, "fitted_on", None)  # It was trained on single texts.
     pairs = (TEXTS, TEXTS[::-1])
@@ -73,7 +73,7 @@ def test_pairs_of_raw_texts_give_the_same_logits_as_preprocessed_ones(trained, m
 # Loading
 
 
-def test_a_keras_file_brings_back_predictions_and_vocabulary(trained):
+def test_a_keras_file_brings_back_predictions_and_vocabulary(trained, eagerly):
     model, _ = trained
     loaded = save_and_load(model)
     np.testing.assert_array_equal(predict(loaded), predict(model))
@@ -81,7 +81,7 @@ def test_a_keras_file_brings_back_predictions_and_vocabulary(trained):
     assert loaded.preprocessor.sequence_length == 8
 
 
-def test_a_keras_file_brings_back_optimizer_loss_and_metrics(trained):
+def test_a_keras_file_brings_back_optimizer_loss_and_metrics(trained, eagerly):
     model, _ = trained
     loaded = save_and_load(model)
     assert type(loaded.optimizer) is keras.optimizers.Adam

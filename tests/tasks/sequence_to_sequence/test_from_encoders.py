@@ -77,7 +77,7 @@ def test_the_losses_of_the_language_models_are_added():
     sizes = {**SIZES, "max_sequence_length": 8}
     first, second = GPT2Encoder(20, **sizes), GPT2Encoder(24, **{**sizes, "hidden_dim": 8})
     model = Seq2SeqLM(EncoderDecoder.from_encoders(first, second), language_model_weight=0.5)
-    model.compile("sgd", run_eagerly=EAGER)
+    model.compile("sgd", jit_compile=False, run_eagerly=EAGER)
     inputs = {
         "token_ids": np.array([[5, 6, 7, 8], [9, 3, 0, 0]]),
         "padding_mask": np.array([[1, 1, 1, 1], [1, 1, 0, 0]]),
