@@ -4,6 +4,7 @@ The process that hands out the tests loads only this file and `tests.imports`. T
 `tests.fixtures` too.
 """
 
+import gc
 import os
 import shutil
 import sys
@@ -39,6 +40,7 @@ def pytest_configure(config):
         os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
     if config.getoption("dist", "no") == "no":  # Tests run in this process. It takes seconds to import Keras.
         import_quickly("keras", "keras_hub")
+        gc.disable()  # until `tests.fixtures` enables it, when the test files are imported too
         config.pluginmanager.import_plugin("tests.fixtures")
 
 

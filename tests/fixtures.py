@@ -47,6 +47,7 @@ def pytest_collection_finish():
 
     The fixture `fresh` collects what a longer test leaves.
     """
+    gc.enable()
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
