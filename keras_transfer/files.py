@@ -148,3 +148,9 @@ def read_json(path, expected=dict):
         name = {dict: "object", list: "array"}[expected]
         raise ValueError(f"{path} must contain a JSON {name}. Received: {type(value).__name__}")
     return value
+
+
+def write_json(path, value):
+    """Writes a JSON file, which exists whole or not at all."""
+    with atomic_file(path) as file:
+        file.write((json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())

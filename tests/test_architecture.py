@@ -17,7 +17,7 @@ MOST_FILES, MOST_LINES = 12, 450
 # The folders from the lowest to the highest. A file may import from folders before its own, and from no other. A room
 # with folders in it comes after them: it only lists their public names.
 FLOORS = [
-    ["files", "lines", "names", "version"],  # single files
+    ["files", "folder_lock", "lines", "names", "version"],  # single files
     ["keras_internals", "distribute"],
     ["layers/basic", "layers/attention", "layers/adapters", "layers/blocks", "layers/embeddings", "layers/heads"],
     ["layers", "losses"],
@@ -27,7 +27,7 @@ FLOORS = [
     ["text/preprocessors", "text"],
     ["datasets/base", "datasets/texts", "datasets/tagging", "datasets/answers", "datasets/suites", "datasets/corpora"],
     ["datasets/parallel", "datasets"],
-    ["label_names", "batches"],
+    ["label_names", "batches", "corpora"],
     ["encoders/base", "encoders/bidirectional", "encoders/autoregressive", "encoders/recurrent", "encoders/static"],
     ["encoders/sequence_to_sequence", "encoders/keras_hub", "encoders", "generation"],
     ["groups"],
@@ -51,6 +51,7 @@ EXCEPTIONS = {
     ("encoders/base", "checkpoints/sources"): "`Encoder.from_pretrained` and `save_pretrained`, inside the functions",
     ("encoders/sequence_to_sequence", "checkpoints/sources"): "`EncoderDecoder.from_encoders`, inside the function",
     ("text", "batches"): "users find batches of texts in `keras_transfer.text`, where they have always been",
+    ("text", "corpora"): "users find what reads texts in `keras_transfer.text`",
 }
 CORE = {"layers", "losses", "encoders", "generation", "groups", "tasks", "adaptation", "training", "experiments"}
 # Files of the core that import TensorFlow -> why.

@@ -87,8 +87,14 @@ class Batches(keras.utils.PyDataset):
         self.places, self.label_lengths = places, label_lengths
         if seed is None and self.options.shuffle:
             seed = np.random.randint(2**31)
-        self.real = real_lengths(inputs)
+        self.real = self._real_lengths()
         self.chosen, self._position, self._planned = None, _Position(seed), None
+
+    def _real_lengths(self):
+        return real_lengths(self.inputs)
+
+    def check_preprocessor(self, preprocessor):
+        """Raises a `ValueError` if the ids are known to have another vocabulary than this preprocessor."""
 
     @classmethod
     def of(
@@ -235,7 +241,7 @@ class Batches(keras.utils.PyDataset):
         position.in_order, position.next = position.in_order and index == position.next, index + 1
         index += position.first
         length, rows = self.planned()[index]
-        inputs = {key: _take(column, rows, length) for key, column in self.inputs.items()}
+        inputs = self.read(rows, length)
         labels, weights = (
             None if columns is None else keras.tree.map_structure(lambda column: column[rows], columns)
             for columns in (self.labels, self.sample_weight)
@@ -247,6 +253,10 @@ class Batches(keras.utils.PyDataset):
             return (inputs, *(column for column in (labels, weights) if column is not None))
         random = np.random.default_rng([self.seed or 0, 0 if self.options.one_epoch else self.epoch, index])
         return self.prepare((inputs, labels, weights), length, random)
+
+    def read(self, rows, length):
+        """Returns a dict of the inputs of some rows, of which only `length` ids are read."""
+        return {key: _take(column, rows, length) for key, column in self.inputs.items()}
 
     def on_epoch_begin(self):
         self._position.next, self._position.in_order = 0, True
@@ -282,6 +292,19 @@ class Batches(keras.utils.PyDataset):
     @seed.setter
     def seed(self, seed):
         self._position.seed = seed
+
+    def seek(self, batch):
+        """Begins this epoch, and no later one, with a batch, without reading those before it.
+
+        Args:
+            batch: Integer from 0 to the number of batches.
+        """
+        if isinstance(batch, bool) or not isinstance(batch, (int, np.integer)) or not 0 <= batch <= len(self.planned()):
+            raise ValueError(
+                f"`batch` must be an integer from 0 to {len(self.planned())}, the number of batches. "
+                f"Received: batch={batch!r}"
+            )
+        self._position.first = int(batch)
 
     def state_dict(self):
         """Returns the seed, the epoch, and the batch with which the epoch begins, as a dict.

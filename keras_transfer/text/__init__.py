@@ -7,6 +7,7 @@ from keras_transfer.batches import (
     span_batches,
     word_batches,
 )
+from keras_transfer.corpora import Corpus
 from keras_transfer.text.base.packing import Packing
 from keras_transfer.text.base.preprocessor import Preprocessor
 from keras_transfer.text.preprocessors.bert import BertPreprocessor
@@ -29,6 +30,7 @@ __all__ = [
     "Batches",
     "BertPreprocessor",
     "ByteBPETokenizer",
+    "Corpus",
     "ElmoPreprocessor",
     "GPTTokenizer",
     "MarianTokenizer",

@@ -16,8 +16,8 @@ from keras_transfer.cli.actions.regression import describe_numbers
 from keras_transfer.cli.actions.validation import as_task_labels, with_validation
 from keras_transfer.cli.arguments import CHECKPOINTS, MODEL, REPORT, STATE, check_run
 from keras_transfer.files import atomic_file
+from keras_transfer.folder_lock import lock_folder
 from keras_transfer.names import listed
-from keras_transfer.training.resume import lock_folder
 
 
 def run_training(

@@ -64,7 +64,10 @@ def ready_data(task, method, x, y=None, sample_weight=None, batch_size=None, shu
     check_distribution(task)
     columns = _checked_columns(task, x, y, sample_weight)
     y = None if y is None else task.labels.encode(y)
-    labels = x.labels if isinstance(x, Batches) else y
+    labels = y
+    if isinstance(x, Batches):
+        labels = x.labels
+        x.check_preprocessor(task.preprocessor)
     if labels is not None:
         task.labels.check(labels, task.loss)
     data = batches_or_stream(task, columns, x, y, sample_weight, batch_size, shuffle)

@@ -18,7 +18,7 @@ import keras
 import numpy as np
 
 from keras_transfer.files import atomic_file
-from keras_transfer.training.resume.folder_lock import lock_folder
+from keras_transfer.folder_lock import lock_folder
 
 log = logging.getLogger("keras_transfer")
 

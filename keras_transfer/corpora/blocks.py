@@ -1,0 +1,114 @@
+"""Blocks of a corpus as batches, which are read from the disk when they are needed."""
+
+import numpy as np
+
+from keras_transfer.batches import Batches
+from keras_transfer.corpora.shuffling import Shuffle
+
+
+class Blocks(Batches):
+    """The rows of a corpus as batches of token ids for `fit` and `evaluate`; `Corpus.blocks` makes them.
+
+    They need memory for a batch only, and an epoch begins at once, whatever the size of the corpus. The seed and the
+    epoch determine the order. To begin an epoch with a later batch, call `seek`.
+
+    Args:
+        rows: `Rows`.
+        options: `Options`, of which `lengths` has one length.
+        seed: Integer. Defaults to `None`, which follows `keras.utils.set_random_seed`.
+
+    Attributes: See `Batches`.
+    """
+
+    def __init__(self, rows, options, seed=None):
+        self.rows = rows
+        length = options.lengths[-1]
+        columns = {name: Column(self, name, (len(rows), length)) for name in rows.features}
+        super().__init__(columns, options=options, seed=seed, kind="texts")
+
+    def check_preprocessor(self, preprocessor):
+        self.rows.check_preprocessor(preprocessor)
+
+    def planned(self):
+        return self.chosen if self.chosen is not None else _Plan(self)
+
+    def read(self, rows, length):
+        return self.rows.read(rows, length)
+
+    def _real_lengths(self):
+        return np.broadcast_to(np.int64(self.options.lengths[-1]), len(self.rows))
+
+
+class Column:
+    """A column of blocks, which has the shape of an array and is read from the disk when it is indexed."""
+
+    dtype = np.dtype("int32")
+    ndim = 2
+
+    def __init__(self, blocks, name, shape):
+        self._blocks, self._name, self.shape = blocks, name, shape
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, rows):
+        single = isinstance(rows, (int, np.integer))
+        positions = np.arange(len(self))[rows]
+        found = self._blocks.rows.read(np.atleast_1d(positions), self.shape[1])[self._name]
+        return found[0] if single else found
+
+    def __array__(self, dtype=None, copy=None):
+        return self[:].astype(self.dtype if dtype is None else dtype)
+
+    def sum(self, axis=None):
+        return np.asarray(self).sum(axis=axis)
+
+
+class _Plan:
+    """The batches of an epoch as a sequence of `(length, rows)`, each of which is computed when it is asked for."""
+
+    def __init__(self, blocks):
+        self._options, self._count = blocks.options, len(blocks.rows)
+        self._order = Shuffle(self._count, [blocks.seed, blocks.epoch]) if self._options.shuffle else np.asarray
+
+    def __len__(self):
+        size = self._options.batch_size
+        return self._count // size if self._options.drop_remainder else -(-self._count // size)
+
+    def __getitem__(self, index):
+        if not 0 <= index < len(self):  # Python ends an iteration so.
+            raise IndexError(f"There are {len(self)} batches. Received: {index}")
+        start = index * self._options.batch_size
+        rows = np.arange(start, min(start + self._options.batch_size, self._count))
+        return self._options.lengths[-1], self._order(rows)
+
+
+class Rows:
+    """The rows of a corpus that have at most a certain length, with the special tokens of a row.
+
+    Args:
+        shards: List of `Shard`.
+        starts: List of integer arrays. Where the rows of each shard begin.
+        form: `RowForm`.
+    """
+
+    def __init__(self, shards, starts, form):
+        self.shards, self.starts, self.form = shards, starts, form
+        self.features = form.features
+        self._first = np.cumsum([0, *map(len, starts)])
+
+    def __len__(self):
+        return int(self._first[-1])
+
+    def check_preprocessor(self, preprocessor):
+        self.form.check_preprocessor(preprocessor)
+
+    def ids(self, row):
+        """Returns the ids of a row without its special tokens."""
+        number = int(np.searchsorted(self._first, row, side="right")) - 1
+        shard, starts, at = self.shards[number], self.starts[number], int(row - self._first[number])
+        return shard.ids[starts[at] : starts[at + 1] if at + 1 < len(starts) else len(shard.ids)]
+
+    def read(self, rows, length):
+        """Returns a dict of int32 arrays [rows, length], the inputs of an encoder."""
+        return self.form.pack([self.ids(row) for row in rows], length)

@@ -1,0 +1,226 @@
+"""Text as ids in files on the disk, from which models are pretrained."""
+
+import dataclasses
+import pathlib
+
+import numpy as np
+
+from keras_transfer.batches import Options
+from keras_transfer.corpora.blocks import Blocks, Rows
+from keras_transfer.corpora.building import build_shards
+from keras_transfer.corpora.documents import paths_of, read_documents
+from keras_transfer.corpora.packing import PACKINGS, row_starts
+from keras_transfer.corpora.row_form import RowForm
+from keras_transfer.corpora.shards import open_shard, read_counts
+from keras_transfer.files import read_json, write_json
+from keras_transfer.folder_lock import lock_folder
+from keras_transfer.names import check_one_of
+from keras_transfer.text.preprocessors import TokenPreprocessor
+
+_FILE, _FORMAT = "corpus.json", 1
+DOCUMENTS = ("blank_line", "line")
+
+
+class Corpus:
+    """Text of any size as token ids in files on the disk, from which language models are pretrained.
+
+    `build` tokenizes text once. Training then reads only what a batch needs: 10 GB of text need no more memory than
+    10 MB, and an epoch begins at once.
+
+    Create it with `build` or `load`.
+
+    Attributes:
+        folder: `pathlib.Path`.
+        num_tokens, num_documents, num_lines: Integers. The numbers of ids, of documents, and of lines in them.
+
+    Example:
+    ```python
+    texts = ["The film was long.\\nIt was good.", "The book was short."]
+    words = "[PAD] [UNK] [CLS] [SEP] [MASK] the film book it was long short good .".split()
+    preprocessor = keras_transfer.text.BertPreprocessor(words)
+    corpus = keras_transfer.text.Corpus.build(texts, preprocessor, "my_corpus")
+    encoder = keras_transfer.encoders.BertEncoder(14, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16)
+    model = keras_transfer.tasks.MaskedLM(encoder, preprocessor)
+    model.compile(keras_transfer.adaptation.FusedAdamW(1e-3))
+    model.fit(corpus.blocks(16, batch_size=2), epochs=2)
+    ```
+    """
+
+    def __init__(self, folder, settings, shards):
+        self.folder = folder
+        self._settings, self._shards = settings, shards
+        self._form = RowForm(**settings["rows"])
+        self.num_tokens = sum(len(shard.ids) for shard in shards)
+        self.num_documents = sum(len(shard.documents) for shard in shards)
+        self.num_lines = sum(len(shard.lines) for shard in shards)
+
+    @classmethod
+    def build(
+        cls,
+        source,
+        preprocessor,
+        folder,
+        *,
+        documents="blank_line",
+        text_column="text",
+        shard_size=2**26,
+        workers=2,
+        verbose=1,
+    ):
+        """Tokenizes text and writes its ids into a folder. If the process is stopped, the same call goes on.
+
+        Each document ends with the token that ends a text (`[SEP]` of BERT, `</s>` of RoBERTa) or, if the preprocessor
+        has none, with the tokenizer's `eos_token`, as for GPT-2. White space around a line is removed.
+
+        Args:
+            source: Path or list of paths, or an iterable of strings, each a document. Files are plain text, JSON Lines
+                (`.jsonl`, `.json`), each also with `.gz`, or Parquet. The iterable must yield the same texts again if
+                a stopped call is to go on. The lines of a document are its sentences, if it is written so.
+            preprocessor: `text.TokenPreprocessor`.
+            folder: Path of the folder to write, which is created if it does not exist.
+            documents: String. How the documents of plain text are separated: by empty lines, `"blank_line"`, or each
+                line is one, `"line"`. Defaults to `"blank_line"`.
+            text_column: String. Column of JSON Lines and Parquet files. Defaults to `"text"`.
+            shard_size: Integer. Number of ids from which on a file is complete. Building needs memory for two times
+                as many. Defaults to `2**26`.
+            workers: Integer. Number of threads that tokenize. Defaults to `2`.
+            verbose: Integer. `0` shows no progress. Defaults to `1`.
+
+        Returns:
+            A `Corpus`.
+
+        Raises:
+            FileNotFoundError: If there is no file of this name.
+            ImportError: If Parquet files are to be read and `pyarrow` is not installed.
+            RuntimeError: If another process writes into the folder.
+            ValueError: If the folder has the corpus of another source or of other arguments; if there is no text; if a
+                file is damaged, not in UTF-8 or has lines of more than 4 MiB; or if an argument is out of range.
+        """
+        if not isinstance(preprocessor, TokenPreprocessor):
+            raise ValueError(
+                f"`preprocessor` must be a `text.TokenPreprocessor`. Received: preprocessor={preprocessor!r:.100}"
+            )
+        check_one_of("documents", documents, DOCUMENTS)
+        for name, value in (("shard_size", shard_size), ("workers", workers)):
+            if type(value) is not int or value < 1:
+                raise ValueError(f"`{name}` must be an integer of at least 1. Received: {name}={value!r}")
+        paths = paths_of(source)
+        separator = preprocessor.packing.end[:1] or (preprocessor.tokenizer.eos_token,)
+        settings = {
+            "format": _FORMAT,
+            "rows": dataclasses.asdict(RowForm.of(preprocessor)),
+            "separator": [preprocessor.token_to_id(token) for token in separator if token is not None],
+            "source": None if paths is None else [[path.name, path.stat().st_size] for path in paths],
+            "documents": documents,
+            "text_column": text_column,
+            "shard_size": shard_size,
+        }
+        folder = pathlib.Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = lock_folder(folder)
+        try:
+            if not _begin(folder, settings):
+                dtype = "uint16" if preprocessor.vocabulary_size <= 2**16 else "int32"
+                found = read_documents(source, text_column, documents)
+                form = (_tokenizer(preprocessor), folder, dtype, settings["separator"])
+                build_shards(found, *form, shard_size, workers, verbose)
+                if not any(counts["ids"] for counts in read_counts(folder)):
+                    raise ValueError("A corpus must have at least one token. Received: a source without text")
+                write_json(folder / _FILE, {**settings, "complete": True})
+        finally:
+            lock.release()
+        return cls.load(folder)
+
+    @classmethod
+    def load(cls, folder):
+        """Returns the `Corpus` of a folder that `build` wrote.
+
+        Args:
+            folder: Path.
+
+        Raises:
+            ValueError: If the folder has no corpus, if `build` has not finished it, or if a file is cut or damaged.
+        """
+        folder = pathlib.Path(folder)
+        if not (folder / _FILE).exists():
+            raise ValueError(f"Expected the folder of a corpus, as `Corpus.build` writes it. Received: {str(folder)!r}")
+        settings = read_json(folder / _FILE)
+        if settings.get("format") != _FORMAT:
+            raise ValueError(f"{folder}: Expected a corpus of format {_FORMAT}. Received: {settings.get('format')!r}")
+        if not settings["complete"]:
+            raise ValueError(
+                f"{folder}: The corpus is not complete. Call `Corpus.build` again with the same arguments, which goes "
+                "on where it was."
+            )
+        counts = read_counts(folder)
+        return cls(folder, settings, [open_shard(folder, number, each) for number, each in enumerate(counts)])
+
+    def blocks(self, length, *, batch_size=32, packing="full_sentences", shuffle=True, drop_remainder=False, seed=None):
+        """Returns the corpus as batches of rows for `fit` and `evaluate` of a task without labels.
+
+        Rows contain lines of the corpus in their order. A line that is longer than a row is cut. No id is lost, and
+        none is in two rows.
+
+        Args:
+            length: Integer. Number of ids of a row, with its special tokens.
+            batch_size: Integer. Number of rows in a batch. Defaults to `32`.
+            packing: String. What a row contains. Defaults to `"full_sentences"`.
+
+                - `"full_sentences"`: as many lines as fit, also from several documents (RoBERTa's FULL-SENTENCES);
+                - `"document"`: as many lines of one document as fit (DOC-SENTENCES), with more padding;
+                - `"full_documents"`: as many documents as fit, of which only longer ones are cut;
+                - `"stream"`: as many ids as fit, cut anywhere, without padding. For causal language models.
+            shuffle: Boolean. Whether rows are in another random order in each epoch. Defaults to `True`.
+            drop_remainder: Boolean. Whether a last batch with fewer rows is left out. Defaults to `False`.
+            seed: Integer. Seed of the order. Defaults to `None`, which follows `keras.utils.set_random_seed`.
+
+        Returns:
+            `Batches` of `token_ids`, `padding_mask` and, if the preprocessor makes them, `segment_ids`. They have a
+            `state_dict`, and `seek(batch)` begins the epoch with a later batch.
+
+        Raises:
+            ValueError: If `length` has no place for text, or if another argument is out of range.
+        """
+        check_one_of("packing", packing, PACKINGS)
+        for name, value in (("length", length), ("batch_size", batch_size)):
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+                raise ValueError(f"`{name}` must be an integer of at least 1. Received: {name}={value!r}")
+        width = length - self._form.num_special_tokens
+        if width < 1:
+            raise ValueError(
+                f"`length` must be greater than {self._form.num_special_tokens}, the number of special tokens of a "
+                f"row. Received: length={length}"
+            )
+        rows = Rows(self._shards, [row_starts(shard, packing, width) for shard in self._shards], self._form)
+        return Blocks(rows, Options(batch_size, (length,), shuffle, drop_remainder=drop_remainder), seed)
+
+
+def _begin(folder, settings):
+    """Returns whether a folder has the complete corpus of these settings, and writes them if it has none."""
+    path = folder / _FILE
+    if not path.exists():
+        if found := sorted(each.name for each in folder.iterdir() if each.name != ".lock"):
+            raise ValueError(
+                f"A corpus needs a folder of its own. Received: folder={str(folder)!r}, which contains {found[:3]}"
+            )
+        write_json(path, {**settings, "complete": False})
+        return False
+    before = read_json(path)
+    if changed := [name for name in settings if before.get(name) != settings[name]]:
+        raise ValueError(
+            f"The folder has a corpus of another {' and '.join(changed)}. Choose another folder, or remove it. "
+            f"Received: folder={str(folder)!r}"
+        )
+    return before["complete"]
+
+
+def _tokenizer(preprocessor):
+    """Returns a function from texts to the ids of all of them, and the number of ids of each."""
+
+    def tokenize(texts):
+        if not texts:
+            return np.zeros(0, "int32"), np.zeros(0, "int64")
+        found = preprocessor.tokenize(texts)
+        return found.values.numpy(), found.row_lengths().numpy()
+
+    return tokenize

@@ -1,0 +1,148 @@
+"""The documents of files and iterables, one after another, as lists of lines."""
+
+import gzip
+import itertools
+import json
+import os
+import pathlib
+import zlib
+
+from keras_transfer.lines import decode_lines, json_objects
+
+MAX_LINE = 2**22  # bytes; a longer line is no line of text, and tokenizing it would need gigabytes
+
+
+def read_documents(source, text_column, documents):
+    """Yields documents, each a list of lines that are not empty.
+
+    Args:
+        source: Path or list of paths of files, or an iterable of strings, each a document.
+        text_column: String. The column of JSON Lines and Parquet files.
+        documents: String. What is a document in a text file, `"blank_line"` or `"line"`.
+
+    Raises:
+        ValueError: If a file is damaged, or if something is not text. The error names the file and the line.
+    """
+    if (paths := paths_of(source)) is not None:
+        return itertools.chain.from_iterable(_read_file(path, text_column, documents) for path in paths)
+    return _from_iterable(source)
+
+
+def paths_of(source):
+    """Returns the list of paths that `source` is or contains, or None for an iterable of texts."""
+    if isinstance(source, (str, os.PathLike)):
+        source = [pathlib.Path(source)]
+    if not isinstance(source, (list, tuple)) or not any(isinstance(each, os.PathLike) for each in source):
+        return None
+    paths = [pathlib.Path(each) for each in source]
+    for path in paths:
+        if not path.is_file():
+            raise FileNotFoundError(f"There is no file {path}. Received: {[str(each) for each in paths]!r:.200}")
+    return paths
+
+
+def _from_iterable(texts):
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise ValueError(
+                "An iterable must yield strings, each a document. Files are given as a path, or as a list of "
+                f"`pathlib.Path`. Received: {text!r:.100} at position {number}"
+            )
+        if number == 0 and len(text) < 1000 and os.path.isfile(text):
+            raise ValueError(
+                "A list of strings contains documents. Pass files as a list of `pathlib.Path`. "
+                f"Received: {text!r}, the name of a file"
+            )
+        yield _lines(text, f"The document at position {number}")
+
+
+def _read_file(path, text_column, documents):
+    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
+    kind = suffixes[-1] if suffixes else ""
+    if kind in (".jsonl", ".ndjson", ".json"):
+        read = _json_documents
+    elif kind == ".parquet":
+        read = _parquet_documents
+    else:
+        read = _by_line if documents == "line" else _by_blank_line
+    return read(path, text_column)
+
+
+def _read_lines(path):
+    """Yields the lines of a file as they are read."""
+    with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+        yield from decode_lines(_lines_of(file, path), path)
+
+
+def _lines_of(file, path):
+    """Yields lines as bytes. A line that is too long, or a gzip file that is cut, is an error that names the file."""
+    for number in itertools.count(1):
+        try:
+            line = file.readline(MAX_LINE + 1)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise ValueError(
+                f"{path}: Expected a complete gzip file. It may have been cut or damaged. Received: {error}"
+            ) from None
+        if not line:
+            return
+        if len(line) > MAX_LINE:
+            raise ValueError(
+                f"{path}, line {number}: Expected lines of at most {MAX_LINE:,} bytes. Break the lines of the file. "
+                "Received: a longer one"
+            )
+        yield line
+
+
+def _by_line(path, text_column):
+    for line in _read_lines(path):
+        if line := line.strip():
+            yield [line]
+
+
+def _by_blank_line(path, text_column):
+    lines = []
+    for line in _read_lines(path):
+        if line := line.strip():
+            lines.append(line)
+        elif lines:
+            yield lines
+            lines = []
+    if lines:
+        yield lines
+
+
+def _json_documents(path, text_column):
+    for number, row in json_objects(_read_lines(path), path):
+        yield _text_of(row, text_column, f"{path}, line {number}")
+
+
+def _parquet_documents(path, text_column):
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        raise ImportError(f"{path} is a Parquet file. To read it, run `pip install pyarrow`.") from None
+    number = 0
+    with pyarrow.parquet.ParquetFile(path) as file:
+        if text_column not in file.schema_arrow.names:
+            _text_of(dict.fromkeys(file.schema_arrow.names), text_column, str(path))
+        for batch in file.iter_batches(columns=[text_column]):
+            for text in batch.column(0).to_pylist():
+                number += 1
+                yield _text_of({text_column: text}, text_column, f"{path}, row {number}")
+
+
+def _text_of(row, text_column, where):
+    if text_column not in row:
+        raise ValueError(
+            f"{where}: Expected a column {text_column!r}. Choose one with `text_column`. Received: {list(row)}"
+        )
+    if not isinstance(row[text_column], str):
+        raise ValueError(f"{where}: Expected a text. Received: {json.dumps(row[text_column], default=str):.100}")
+    return _lines(row[text_column], where)
+
+
+def _lines(text, where):
+    lines = [stripped for line in text.split("\n") if (stripped := line.strip())]
+    if any(len(line) > MAX_LINE for line in lines):
+        raise ValueError(f"{where}: Expected lines of at most {MAX_LINE:,} characters. Received: a longer line")
+    return lines

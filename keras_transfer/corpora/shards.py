@@ -1,0 +1,80 @@
+"""The files of a corpus: ids in shards, which are read without copying them into memory."""
+
+import dataclasses
+import pathlib
+
+import numpy as np
+
+from keras_transfer.files import atomic_file, read_json, write_json
+
+_COLUMNS = ("ids", "documents", "lines")  # `lines` and `documents` are where they end
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """A part of a corpus, in files that are mapped into memory.
+
+    Attributes:
+        ids: Integer array [tokens].
+        documents: Integer array. Where each document ends.
+        lines: Integer array. Where each line, such as a sentence, ends. Each document ends with a line.
+    """
+
+    ids: np.ndarray
+    documents: np.ndarray
+    lines: np.ndarray
+
+
+def write_shard(folder, number, columns, **facts):
+    """Writes a shard. It exists when its file of counts does, which is written last.
+
+    Args:
+        folder: Path.
+        number: Integer.
+        columns: Dict of arrays, as `Shard` has them.
+        **facts: Further entries of the file of counts.
+    """
+    for name in _COLUMNS:
+        with atomic_file(_path(folder, number, name)) as file:
+            np.save(file, columns[name])
+    write_json(_counts(folder, number), {name: len(columns[name]) for name in _COLUMNS} | facts)
+
+
+def read_counts(folder):
+    """Returns a list of the counts of the shards that are complete, from the first on without a gap."""
+    found = []
+    while (path := _counts(folder, len(found))).exists():
+        found.append(read_json(path))
+    return found
+
+
+def open_shard(folder, number, counts):
+    """Returns a `Shard`.
+
+    Raises:
+        ValueError: If a file is missing or damaged.
+    """
+    columns = {}
+    for name in _COLUMNS:
+        path = _path(folder, number, name)
+        try:
+            columns[name] = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise ValueError(
+                f"{path}: Expected a file of a corpus with {counts[name]:,} values. It is missing, cut or damaged: "
+                f"build the corpus again. Received: {error}"
+            ) from None
+        if columns[name].shape != (counts[name],):
+            raise ValueError(
+                f"{path}: Expected {counts[name]:,} values. It is from another corpus: build the corpus again. "
+                f"Received: {columns[name].shape}"
+            )
+    return Shard(**columns)
+
+
+def _path(folder, number, name):
+    return pathlib.Path(folder) / f"{number:05d}.{name}.npy"
+
+
+def _counts(folder, number):
+    return pathlib.Path(folder) / f"{number:05d}.json"
