@@ -1,7 +1,14 @@
 """SentencePiece's model file, and its rules for spaces and other characters."""
 
 from keras_transfer.text.sentencepiece.graphemes import of_characters
-from keras_transfer.text.sentencepiece.sentencepiece_model import BPE, SPACE, UNIGRAM, PieceType, SentencePieceModel
+from keras_transfer.text.sentencepiece.sentencepiece_model import (
+    BPE,
+    SPACE,
+    UNIGRAM,
+    PieceType,
+    SentencePieceModel,
+    normalized,
+)
 from keras_transfer.text.sentencepiece.text_steps import MODEL_STEP, SPACE_STEPS, STEPS, read_steps, write_steps
 from keras_transfer.text.sentencepiece.unigram_words import normalize_spaces, split_spaces, split_words
 
@@ -15,6 +22,7 @@ __all__ = [
     "PieceType",
     "SentencePieceModel",
     "normalize_spaces",
+    "normalized",
     "of_characters",
     "read_steps",
     "split_spaces",

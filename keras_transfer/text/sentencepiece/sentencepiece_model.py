@@ -79,6 +79,8 @@ class SentencePieceModel:
         trainer = _number(3, self.model_type) + _number(40, unknown)
         trainer += b"".join(_number(field, -1) for field in (41, 42, 43))
         trainer += _bytes_field(45, self.pieces[unknown][0].encode("utf-8"))
+        if any(type == PieceType.BYTE for _, _, type in self.pieces):
+            trainer += _number(35, 1)  # `byte_fallback`
         normalizer = _bytes_field(2, self.charsmap) + _number(3, self.add_dummy_prefix)
         normalizer += _number(4, self.remove_extra_whitespaces)
         return pieces + _bytes_field(2, trainer) + _bytes_field(3, normalizer)

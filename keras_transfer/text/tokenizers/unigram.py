@@ -1,4 +1,4 @@
-"""The unigram tokenizer of SentencePiece, for ALBERT, XLNet, XLM-R, CamemBERT, DeBERTa v2 and v3, and T5."""
+"""The unigram tokenizer of SentencePiece, for ALBERT, XLNet, XLM-R, CamemBERT, DeBERTa v2 and v3, T5 and mT5."""
 
 import functools
 import os
@@ -17,6 +17,7 @@ from keras_transfer.text.sentencepiece import (
     PieceType,
     SentencePieceModel,
     normalize_spaces,
+    normalized,
     of_characters,
     read_steps,
     split_spaces,
@@ -25,6 +26,8 @@ from keras_transfer.text.sentencepiece import (
 )
 from keras_transfer.text.strings import checked_utf8
 from keras_transfer.text.tokenizers.tokenizer import Tokenizer
+
+_BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -36,7 +39,8 @@ class UnigramTokenizer(Tokenizer):
     another order: in long runs of one character, a short piece can come last where Hugging Face and SentencePiece have
     it first (`. ... ... .` instead of `. . ... ...`).
 
-    Text never becomes a control symbol of the model, even if it is spelled like one.
+    Text never becomes a control symbol of the model, even if it is spelled like one. If the model has pieces for the
+    256 bytes (`byte_fallback`, as in mT5), a character that it lacks becomes its bytes in UTF-8.
 
     Args:
         model: Bytes, the contents of a `.model` file of SentencePiece, or its path. If `None`, call `load_assets`
@@ -154,7 +158,7 @@ class UnigramTokenizer(Tokenizer):
         return [token for token in self.vocabulary if token not in normal]
 
     def _normal_pieces(self):
-        kinds = (PieceType.NORMAL, PieceType.USER_DEFINED)
+        kinds = (PieceType.NORMAL, PieceType.USER_DEFINED, PieceType.BYTE)
         return {piece for piece, _, type in self._model.pieces if type in kinds}
 
     def _tokenize(self, texts):
@@ -169,8 +173,9 @@ class UnigramTokenizer(Tokenizer):
             ]
             pieces = [piece for piece, _, type in self._model.pieces]
             space = pieces.index(SPACE) if SPACE in self._normal_pieces() else ids.index(self.unk_id)
-            self._splitter = _make_splitter(self._serialized, self.graphemes), np.array(ids, "int32"), space
-        splitter, ids, space = self._splitter
+            self._splitter = np.array(ids, "int32"), space
+        ids, space = self._splitter
+        splitter = _get_splitter(self._serialized, self.graphemes)
         texts = checked_utf8(texts)
         charsmap = self._model.charsmap
         for step in self.normalization if MODEL_STEP in self.normalization else [*self.normalization, MODEL_STEP]:
@@ -194,7 +199,11 @@ class UnigramTokenizer(Tokenizer):
 
     def token_bytes(self):
         """Returns what each token adds to a text, with a space in front of a word."""
-        return [token.replace(SPACE, " ").encode("utf-8") for token in self.vocabulary]
+        bytes_ = {piece: bytes([int(piece[3:5], 16)]) for piece in self._byte_pieces()}
+        return [bytes_.get(token, token.replace(SPACE, " ").encode("utf-8")) for token in self.vocabulary]
+
+    def _byte_pieces(self):
+        return [piece for piece, _, type in self._model.pieces if type == PieceType.BYTE]
 
     def get_config(self):
         return {
@@ -219,17 +228,20 @@ class UnigramTokenizer(Tokenizer):
         """Returns the normalizer, pre-tokenizer, decoder and model of this tokenizer in a `tokenizer.json`."""
         scores = {piece: score for piece, score, _ in self._model.pieces}
         metaspace = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": True}
+        has_bytes = bool(self._byte_pieces())
         return {
             "normalizer": write_steps(self.normalization, self._model.charsmap),
             "pre_tokenizer": metaspace
             if self.keep_spaces
             else {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace]},
-            "decoder": metaspace,
+            "decoder": {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, metaspace]}
+            if has_bytes
+            else metaspace,
             "model": {
                 "type": "Unigram",
                 "unk_id": self.unk_id,
                 "vocab": [[token, scores.get(token, 0.0)] for token in self.vocabulary],
-                "byte_fallback": False,
+                "byte_fallback": has_bytes,
             },
         }
 
@@ -243,15 +255,16 @@ class UnigramTokenizer(Tokenizer):
         if text_tokens:
             raise ValueError(f"Added tokens must be special. Received: {text_tokens}")
         model = fast["model"]
-        if model.get("byte_fallback") or model.get("unk_id") is None:
-            received = ", ".join(f"{name}={model.get(name)}" for name in ("unk_id", "byte_fallback"))
-            raise ValueError(f"The unigram model must have an `unk_id` and no `byte_fallback`. Received: {received}")
+        if model.get("unk_id") is None:
+            raise ValueError("The unigram model must have an `unk_id`. Received: unk_id=None")
+        of_bytes = {*_BYTES} if model.get("byte_fallback") else set()
         keep_spaces = _keeps_spaces(fast.get("pre_tokenizer"))
         steps, charsmap = read_steps(fast.get("normalizer"), keep_spaces)
         control = {token["content"] for token in fast.get("added_tokens") or []}
         pieces = []
         for index, (piece, score) in enumerate(model["vocab"]):
             type = PieceType.CONTROL if piece in control else PieceType.NORMAL
+            type = PieceType.BYTE if piece in of_bytes else type
             pieces.append((piece, score, PieceType.UNKNOWN if index == model["unk_id"] else type))
         serialized = SentencePieceModel(pieces, charsmap).to_bytes()
         special["unk_token"] = model["vocab"][model["unk_id"]][0]
@@ -260,13 +273,18 @@ class UnigramTokenizer(Tokenizer):
 
 def _check_pieces(model):
     """Raises a `ValueError` if a model has pieces or a normalization that TensorFlow Text refuses or ignores."""
-    kinds = (PieceType.BYTE, PieceType.UNUSED)
     for index, (piece, _, type) in enumerate(model.pieces):
-        if not piece or type in kinds:
+        if not piece or type == PieceType.UNUSED:
             raise ValueError(
-                "The pieces of a unigram model must not be empty, unused or bytes (`byte_fallback`). "
+                "The pieces of a unigram model must not be empty or unused. "
                 f"Received: {piece!r} of type {type.name} at index {index}"
             )
+    of_bytes = [piece for piece, _, type in model.pieces if type == PieceType.BYTE]
+    if of_bytes and sorted(of_bytes) != _BYTES:
+        raise ValueError(
+            "A unigram model must have a piece for each byte, from <0x00> to <0xFF>, or none. "
+            f"Received: {len(of_bytes)} pieces of bytes"
+        )
     unknown = [piece for piece, _, type in model.pieces if type == PieceType.UNKNOWN]
     if len(unknown) != 1:
         raise ValueError(f"A unigram model must have one unknown piece. Received: {unknown}")
@@ -275,6 +293,12 @@ def _check_pieces(model):
         raise ValueError(
             "The normalization of a SentencePiece model must begin with the size of its trie. "
             f"Received: {len(model.charsmap)} bytes, and a trie of {size} bytes"
+        )
+    kept = [character for character in "\t\n\x0b\x0c\r" if normalized(model.charsmap, character) not in ("", " ")]
+    if of_bytes and (kept or SPACE not in [piece for piece, _, _ in model.pieces]):
+        raise ValueError(
+            f"A unigram model with bytes must have the piece {SPACE!r} and normalize white space. "
+            f"Received: a model that keeps {kept}"
         )
 
 
@@ -304,14 +328,37 @@ def _keeps_spaces(settings):
     return alone
 
 
+def _get_splitter(serialized, graphemes):
+    """Returns a tokenizer of TensorFlow Text, which splits words into the pieces of a model."""
+    import tensorflow as tf
+
+    if tf.executing_eagerly() or not _has_bytes(serialized):
+        return _make_splitter(serialized, graphemes)
+    return _of_bytes(serialized, graphemes)  # It belongs to the graph that is being traced, with which it is saved.
+
+
 @functools.lru_cache(maxsize=4)
 def _make_splitter(serialized, graphemes):
     import tensorflow as tf
 
-    charsmap = SentencePieceModel.from_bytes(serialized).charsmap
-    if graphemes and charsmap:
-        serialized = serialized.replace(charsmap, of_characters(charsmap))
-
     # A function that is being traced would keep the tokenizer in its own graph.
     with tf.init_scope(), tf.device("CPU:0"):
-        return import_tensorflow_text().FastSentencepieceTokenizer(serialized)
+        if _has_bytes(serialized):
+            return _of_bytes(serialized, graphemes)
+        return import_tensorflow_text().FastSentencepieceTokenizer(_for_words(serialized, graphemes))
+
+
+def _of_bytes(serialized, graphemes):
+    # The fast one does not know bytes.
+    return import_tensorflow_text().SentencepieceTokenizer(_for_words(serialized, graphemes))
+
+
+@functools.lru_cache(maxsize=4)
+def _has_bytes(serialized):
+    return any(type == PieceType.BYTE for _, _, type in SentencePieceModel.from_bytes(serialized).pieces)
+
+
+def _for_words(serialized, graphemes):
+    """Returns a model for words that are already normalized where that depends on grapheme clusters."""
+    charsmap = SentencePieceModel.from_bytes(serialized).charsmap
+    return serialized.replace(charsmap, of_characters(charsmap)) if graphemes and charsmap else serialized

@@ -25,16 +25,17 @@ TEXTS = [
 ] * 20
 
 
-def train_model():
+def train_model(vocab_size=60, **options):
     file = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(TEXTS),
         model_writer=file,
-        vocab_size=60,
+        vocab_size=vocab_size,
         hard_vocab_limit=False,
         control_symbols=["<cls>", "<sep>", "[CLS]", "[SEP]", "[MASK]"],
         user_defined_symbols=["."],
         minloglevel=2,
+        **options,
     )
     return file.getvalue()
 
@@ -71,6 +72,21 @@ def test_it_is_a_well_behaved_tokenizer_with_the_ids_of_sentencepiece_and_of_hug
     tokenizer = UnigramTokenizer(model, [*vocabulary, "<mask>"], mask_token="<mask>", graphemes=True)
     packing = Packing([], ["<sep>"], ["<sep>", "<cls>"], "</s>", (0, 1, 2))
     run_tokenizer_test(tokenizer, HARD, packing, expected, ["the film.", "a long film"])
+
+
+def test_characters_that_a_model_with_bytes_lacks_become_their_bytes():
+    model = train_model(320, byte_fallback=True)
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    expected = [processor.encode(text.replace("\x85", " ")) for text in HARD]
+    tokenizer = UnigramTokenizer(model)
+    assert [tokenizer.vocabulary[index] for index in tokenizer.tokenize("\u65e5a").numpy()] == [
+        *("\u2581", "<0xE6>", "<0x97>", "<0xA5>", "a")
+    ]
+    packing = Packing([], ["<sep>"], ["<sep>", "<cls>"], "</s>", (0, 1, 2))
+    run_tokenizer_test(tokenizer, HARD, packing, expected, ["the film.", "\u65e5\u672c \U0001f600 film"])
+    parsed = SentencePieceModel.from_bytes(model)
+    written = sentencepiece.SentencePieceProcessor(model_proto=parsed.to_bytes())
+    assert written.encode(HARD) == processor.encode(HARD)
 
 
 def test_steps_before_the_normalization_are_those_of_hugging_face(model):
@@ -154,10 +170,10 @@ def test_a_folder_with_only_the_model_gets_the_packing_of_its_family(kind, model
         assert "a" not in preprocessor.tokenizer.special_tokens
 
 
-def test_a_tokenizer_json_without_an_unknown_token_or_with_byte_fallback_is_an_error(model, tmp_path):
+def test_a_tokenizer_json_without_an_unknown_token_is_an_error(model, tmp_path):
     TokenPreprocessor(UnigramTokenizer(model), Packing(end=["</s>"], pad="<s>")).save(tmp_path)
     fast = json.loads((tmp_path / "tokenizer.json").read_text("utf-8"))
-    for name, value in (("unk_id", None), ("byte_fallback", True)):
-        (tmp_path / "tokenizer.json").write_text(json.dumps({**fast, "model": {**fast["model"], name: value}}))
-        with pytest.raises(ValueError, match=f"must have an `unk_id` and no `byte_fallback`.*{name}={value}"):
-            TokenPreprocessor.load(tmp_path)
+    fast["model"]["unk_id"] = None
+    (tmp_path / "tokenizer.json").write_text(json.dumps(fast))
+    with pytest.raises(ValueError, match="must have an `unk_id`. Received: unk_id=None"):
+        TokenPreprocessor.load(tmp_path)
