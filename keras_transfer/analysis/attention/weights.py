@@ -25,6 +25,14 @@ class AttentionWeights:
         tokens: List of lists of strings. The tokens of each row, without padding; ids if there is no vocabulary.
         read: List of lists of strings. The tokens that the decoder reads, or None.
         written: List of lists of strings. The token that the decoder predicts where it reads each of these, or None.
+
+    Example:
+    ```python
+    encoder = keras_transfer.encoders.BertEncoder(20, num_layers=2, num_heads=2, hidden_dim=8, intermediate_dim=16)
+    inputs = {"token_ids": np.array([[2, 7, 3]]), "padding_mask": np.ones((1, 3), "int32")}
+    weights = keras_transfer.analysis.attention_weights(encoder, {**inputs, "segment_ids": np.zeros((1, 3), "int32")})
+    weights.matrix(layer=0, head=1)  # [3, 3], a query in each line
+    ```
     """
 
     encoder: list
