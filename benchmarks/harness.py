@@ -58,6 +58,7 @@ def main(description, contenders, measures=None, rounds=15, warm_up=2, per_call=
     parser.add_argument("--contenders", nargs="+", choices=contenders, default=list(contenders))
     parser.add_argument("--measures", nargs="+", default=measures)
     parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--attempts", type=int, default=ATTEMPTS, help="to take a sample while the machine is busy")
     parser.add_argument("--json", type=pathlib.Path, help="file to append the JSON lines to")
     parser.add_argument(
         "--against", type=pathlib.Path, help="another checkout, where the first contender takes turns too"
@@ -73,7 +74,7 @@ def main(description, contenders, measures=None, rounds=15, warm_up=2, per_call=
     if args.against is not None:
         workers[str(args.against)] = Worker(args.contenders[0], args.against.resolve())
     try:
-        samples = take(workers, args.measures, args.rounds, warm=warm_up > 0)
+        samples = take(workers, args.measures, args.rounds, warm_up > 0, args.attempts)
     finally:
         for worker in workers.values():
             worker.process.kill()
@@ -156,7 +157,7 @@ class Worker:
         return sample
 
 
-def take(workers, measures, rounds, warm):
+def take(workers, measures, rounds, warm, attempts=ATTEMPTS):
     """Returns `{measure: {contender: [sample of each round]}}`. Contenders take turns in a rotating order."""
     names = list(workers)
     samples = {}
@@ -171,7 +172,7 @@ def take(workers, measures, rounds, warm):
         for i in range(rounds):
             for name in taking[i % len(taking) :] + taking[: i % len(taking)]:
                 tries = []
-                while len(tries) < ATTEMPTS and not (tries and (tries[-1]["others"] or 0.0) <= BUSY):
+                while len(tries) < attempts and not (tries and (tries[-1]["others"] or 0.0) <= BUSY):
                     tries.append(workers[name].sample(measure))
                 samples[measure][name].append(min(tries, key=lambda sample: sample["others"] or 0.0))
     return samples
@@ -188,7 +189,10 @@ def busy_seconds():
 
 
 def summary(measure, samples, per_call, unit):
-    """Returns medians, and each contender's ratio of the first one's time to its own, with a bootstrap interval."""
+    """Returns medians, and each contender's ratio of the first one's time to its own, with a bootstrap interval.
+
+    `cpu_ratio` is the same ratio of CPU seconds, which say more on a machine that is not quiet.
+    """
     names = list(samples)
     seconds = {name: np.array([sample["seconds"] for sample in samples[name]]) for name in names}
     rows = {}
@@ -205,10 +209,16 @@ def summary(measure, samples, per_call, unit):
         if name != names[0]:
             row["ratio"] = figure(np.median(seconds[names[0]]) / np.median(seconds[name]))
             row["interval"] = [figure(bound) for bound in interval(seconds[names[0]], seconds[name])]
+            row["cpu_ratio"] = figure(cpu_seconds_of(samples[names[0]]) / cpu_seconds_of(samples[name]))
         rows[name] = row
     others = [sample["others"] for by_name in samples.values() for sample in by_name]
     quiet = None if None in others else max(others) <= BUSY
     return {"measure": measure, "unit": unit, "rounds": len(seconds[names[0]]), "quiet": quiet, "contenders": rows}
+
+
+def cpu_seconds_of(samples):
+    """Returns the median of the CPU seconds of a call."""
+    return np.median([sample["seconds"] * sample["cpu_wall"] for sample in samples])
 
 
 def interval(ours, theirs, draws=10_000):
@@ -227,12 +237,14 @@ def table(result):
     kind = "95 % interval" if result["rounds"] >= INTERVAL_ROUNDS else "lowest to highest"
     lines = [
         f"{result['measure']} ({result['rounds']} rounds; ratio: the time of {first} divided by the other's)",
-        f"{'':24}{head:>12}{'cpu/wall':>10}{'ratio':>8}   {kind}",
+        f"{'':24}{head:>12}{'cpu/wall':>10}{'ratio':>8}{'of CPU':>8}   {kind}",
     ]
     for name, row in result["contenders"].items():
         line = f"{name:24}{row[unit]:>12,.{2 if row[unit] < 100 else 0}f}{row['cpu_wall']:>10.2f}"
         if "ratio" in row:
-            line += f"{row['ratio']:>8.3f}   {row['interval'][0]:.3f} to {row['interval'][1]:.3f}"
+            line += (
+                f"{row['ratio']:>8.3f}{row['cpu_ratio']:>8.3f}   {row['interval'][0]:.3f} to {row['interval'][1]:.3f}"
+            )
         lines.append(line)
     if result["quiet"] is None:
         lines.append("It is not known whether the machine was quiet.")

@@ -12,6 +12,7 @@ from keras_transfer.generation.contrastive import ContrastiveSearch
 from keras_transfer.generation.defaults import OF_SAMPLERS as OF_SAMPLERS
 from keras_transfer.generation.defaults import generation_defaults as generation_defaults
 from keras_transfer.generation.defaults import log_unused as log_unused
+from keras_transfer.generation.exported import ExportedLoop as ExportedLoop
 from keras_transfer.generation.generator import NEW_STEP as NEW_STEP
 from keras_transfer.generation.generator import PROMPT_STEP as PROMPT_STEP
 from keras_transfer.generation.generator import Generator as Generator

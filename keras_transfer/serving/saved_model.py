@@ -1,5 +1,6 @@
 """A trained task as a SavedModel that takes raw text and does not need this library."""
 
+import inspect
 import json
 import os
 import pathlib
@@ -20,7 +21,7 @@ from keras_transfer.tasks.base import Task
 LABELS_FILE = "assets.extra/labels.json"
 
 
-def export(model, folder, *, label_names=None, pairs=False, adapters=None, overwrite=False):
+def export(model, folder, *, label_names=None, pairs=False, adapters=None, jit_compile=False, overwrite=False):
     """Writes a task as a TensorFlow SavedModel that contains its weights (only once) and its vocabulary.
 
     TensorFlow Serving and `tf.saved_model.load` offer the task's `signatures` by name. A `TextClassifier` has:
@@ -82,6 +83,10 @@ def export(model, folder, *, label_names=None, pairs=False, adapters=None, overw
         adapters: List of names of adapters of the model. The signatures that take texts then also take `adapter`
             [batch] strings, the name for each row, and use its head. There are no other signatures. Defaults to `None`,
             for a model with its active adapters.
+        jit_compile: Boolean. Whether XLA compiles the loop of a `CausalLM` or `Seq2SeqLM`, as in `generate`. The loop
+            is faster then, but the first request of each shape waits until it is compiled. To limit the number of
+            shapes, the number of texts is padded to a power of two, and their lengths to multiples of 16. Defaults to
+            `False`.
 
     Returns:
         `folder` as a `pathlib.Path`.
@@ -91,8 +96,8 @@ def export(model, folder, *, label_names=None, pairs=False, adapters=None, overw
         PermissionError: If the parent of `folder` cannot be written.
         ValueError: If `model` is not a task, has no preprocessor, does not take pairs, or was trained for several
             labels per text; if `label_names` does not have one unique name for each class, or has names of the model in
-            another order; if `pairs` does not fit the texts that a classifier or regressor was trained on; or if a
-            weight is not finite.
+            another order; if `pairs` does not fit the texts that a classifier or regressor was trained on; if
+            `jit_compile=True` and the exported model does not generate text; or if a weight is not finite.
         RuntimeError: If the process with the TensorFlow backend fails.
 
     Example:
@@ -110,14 +115,21 @@ def export(model, folder, *, label_names=None, pairs=False, adapters=None, overw
     model.head_adapters.check()
     if adapters is not None:
         check_adapters(model, adapters)
-    model.signatures(pairs)  # Raises an error if the task cannot answer requests.
+    signatures = model.signatures(pairs)  # Raises an error if the task cannot answer requests.
+    if jit_compile and not (
+        "jit_compile" in inspect.signature(model.signatures).parameters and "serving_default" in signatures
+    ):
+        raise ValueError(
+            "`jit_compile` compiles the loop of an exported model that generates text, such as a `CausalLM`. "
+            f"Received: jit_compile={jit_compile!r} and a `{type(model).__name__}`"
+        )
     _check_weights(model)
     label_names = _names(label_names, list(model.label_names or ()))
     with atomic_folder(folder, overwrite) as temporary:
         if keras.backend.backend() == "tensorflow":
-            _write(model, temporary, label_names, pairs, adapters)
+            _write(model, temporary, label_names, pairs, adapters, jit_compile)
         else:
-            _write_with_tensorflow_backend(model, temporary, label_names, pairs, adapters)
+            _write_with_tensorflow_backend(model, temporary, label_names, pairs, adapters, jit_compile)
     return pathlib.Path(folder)
 
 
@@ -164,7 +176,7 @@ def _names(labels, own):
     return labels
 
 
-def _write(model, folder, labels, pairs, adapters):
+def _write(model, folder, labels, pairs, adapters, jit_compile):
     import tensorflow as tf
 
     # A module of plain variables: tracking the Keras model would write every weight twice.
@@ -173,13 +185,14 @@ def _write(model, folder, labels, pairs, adapters):
     module.preprocessor = model.preprocessor
     # Tables and other objects of TF Hub modules, besides their weights.
     module.resources = [layer.resources for layer in _layers(model) if hasattr(layer, "resources")]
-    tf.saved_model.save(module, str(folder), signatures=make_signatures(model, labels, pairs, adapters))
+    signatures = make_signatures(model, labels, pairs, adapters, jit_compile)
+    tf.saved_model.save(module, str(folder), signatures=signatures)
     file = pathlib.Path(folder) / LABELS_FILE
     file.parent.mkdir()
     file.write_text(json.dumps(labels, ensure_ascii=False, indent=2) + "\n", "utf-8")
 
 
-def make_signatures(model, labels, pairs=False, adapters=None):
+def make_signatures(model, labels, pairs=False, adapters=None, jit_compile=False):
     """Returns a task's signatures as a dict of concrete functions, by name.
 
     Args:
@@ -187,13 +200,14 @@ def make_signatures(model, labels, pairs=False, adapters=None):
         labels: List of strings. Names of the classes, in order.
         pairs: Boolean. Whether the task takes pairs of texts. Defaults to `False`.
         adapters: List of names of adapters to choose from. Defaults to `None`.
+        jit_compile: Boolean. Whether XLA compiles the loop of a model that generates text. Defaults to `False`.
 
     Returns:
         Dict from the names of `model.signatures(pairs)` to `tf.types.experimental.ConcreteFunction`s.
     """
     import tensorflow as tf
 
-    concrete, signatures = {}, model.signatures(pairs)
+    concrete, signatures = {}, model.signatures(pairs, **({"jit_compile": True} if jit_compile else {}))
     if adapters is not None:
         signatures = signatures_by_adapter(model, signatures, adapters)
     for name, signature in signatures.items():
@@ -213,20 +227,21 @@ def _layers(layer):
 _EXPORT_SAVED = """
 import json, sys
 import keras, keras_transfer
-path, folder, labels, pairs, adapters = json.load(sys.stdin)
+path, folder, options = json.load(sys.stdin)
 model = keras.saving.load_model(path, compile=False, safe_mode=False)  # The caller has just saved it.
-keras_transfer.serving.export(model, folder, label_names=labels, pairs=pairs, adapters=adapters, overwrite=True)
+keras_transfer.serving.export(model, folder, **options, overwrite=True)
 """
 
 
-def _write_with_tensorflow_backend(model, folder, labels, pairs, adapters):
+def _write_with_tensorflow_backend(model, folder, labels, pairs, adapters, jit_compile):
     """Saves the model and exports it in a process with the TensorFlow backend."""
+    options = {"label_names": labels, "pairs": bool(pairs), "adapters": adapters, "jit_compile": bool(jit_compile)}
     with tempfile.TemporaryDirectory() as scratch:
         path = pathlib.Path(scratch) / "model.keras"
         model.save(path)
         result = subprocess.run(
             [sys.executable, "-P", "-c", _EXPORT_SAVED],
-            input=json.dumps([str(path), str(folder.absolute()), labels, bool(pairs), adapters]),
+            input=json.dumps([str(path), str(folder.absolute()), options]),
             env={
                 **os.environ,
                 "KERAS_BACKEND": "tensorflow",

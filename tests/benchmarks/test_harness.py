@@ -52,6 +52,13 @@ def test_the_ratio_uses_medians_and_its_interval_uses_paired_rounds(harness):
     assert result["contenders"]["theirs"]["interval"] == [0.5, 0.5]
 
 
+def test_the_ratio_of_cpu_seconds_is_beside_that_of_times(harness):
+    on_one_core = [{"seconds": 2.0, "cpu_wall": 0.95, "others": 0.5}]
+    result = harness.summary("step", {"ours": samples([2.0]), "theirs": on_one_core}, 1, "ms")
+    assert result["contenders"]["theirs"]["ratio"] == 1.0 and result["contenders"]["theirs"]["cpu_ratio"] == 2.0
+    assert "   1.000   2.000" in harness.table(result)
+
+
 def test_the_interval_contains_the_true_ratio_of_noisy_times_about_as_often_as_stated(harness):
     random = np.random.default_rng(0)
     held = 0

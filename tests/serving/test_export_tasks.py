@@ -156,6 +156,16 @@ def test_prompts_are_continued_as_generate_does(tmp_path):
     assert len(long.decode("utf-8").split()) <= 1
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("sampler", ["greedy", "beam"])
+def test_a_compiled_loop_continues_prompts_as_generate_does(sampler, tmp_path, process_without_this_package):
+    model, prompts = language_model(sampler), ["good bad", "", "a b c d"]
+    folder = serving.export(model, tmp_path / "served", jit_compile=True)
+    for some in (prompts, prompts[2:]):
+        found = process_without_this_package("tests.serving.alone:answers", folder, some, "serving_default")
+        assert found["outputs"]["continuation"] == model.generate(some)
+
+
 # === Adapters ===
 
 

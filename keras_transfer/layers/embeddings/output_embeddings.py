@@ -47,7 +47,13 @@ class OutputEmbeddings(keras.layers.Layer):
         x = ops.reshape(ops.cast(inputs, self.compute_dtype), (-1, inputs.shape[-1]))
         x = x if self.scale is None else x * self.scale
         table = ops.cast(self.token_embedding.embeddings, self.compute_dtype)
-        logits = ops.cast(ops.matmul(x, ops.transpose(table)), "float32")
+        if len(inputs.shape) == 2:
+            # A step of a decoder has few vectors. Outside of XLA, TensorFlow takes up to ten times as long for their
+            # product with the transposed table, whose copy in another order takes longer than the product.
+            logits = ops.transpose(ops.matmul(table, ops.transpose(x)))
+        else:
+            logits = ops.matmul(x, ops.transpose(table))
+        logits = ops.cast(logits, "float32")
         logits = logits + ops.cast(self.bias, "float32") if self.use_bias else logits
         return ops.reshape(logits, (*rows, table.shape[0]))
 

@@ -13,6 +13,7 @@ from keras_transfer.generation import (
     OF_SAMPLERS,
     BeamSearch,
     Continuations,
+    ExportedLoop,
     Generator,
     TokenStream,
     cut,
@@ -364,8 +365,8 @@ class Generates:
 
     # === Export ===
 
-    def exported_generator(self, steps):
-        """Returns the loop of an exported model, which writes up to `steps` tokens.
+    def exported_loop(self, steps, jit_compile=False):
+        """Returns the `ExportedLoop` of an exported model, which writes up to `steps` tokens.
 
         Raises:
             ValueError: If the sampler is random.
@@ -376,13 +377,15 @@ class Generates:
                 f"Received: {type(self.sampler).__name__}"
             )
         options = (self.sampler, steps, 1, end_ids(self), self.default_constraints())
-        return Generator(self.encoder, self.output_embeddings, *options, jit_compile=False)
+        generator = Generator(self.encoder, self.output_embeddings, *options, jit_compile=False)
+        return ExportedLoop(generator, jit_compile, getattr(self.encoder, "max_sequence_length", None))
 
-    def signatures(self, pairs=False):
+    def signatures(self, pairs=False, jit_compile=False):
         """Returns the signatures of an exported model.
 
         Args:
             pairs: Must be `False`, because a `CausalLM` does not support pairs.
+            jit_compile: Boolean. Whether XLA compiles the loop of `"serving_default"`. Defaults to `False`.
 
         Returns:
             Dict of `Signature`s:
@@ -399,7 +402,7 @@ class Generates:
         max_length, pieces = self._checked_length(None, ()), text_pieces(self)
         new_only = None if self.max_length else generation_defaults(self.encoder).max_new_tokens
         start = [self.preprocessor.token_to_id(token) for token in self.preprocessor.packing.start]
-        generator = self.exported_generator(max_length)
+        loop = self.exported_loop(max_length, jit_compile)
 
         def continue_text(text):
             ids = self.preprocessor.tokenize(text)
@@ -409,7 +412,7 @@ class Generates:
             limit = limit if new_only is None else ops.minimum(limit, length + new_only)
             limit = ops.where(first < length, limit, 0)
             until = length + max_length
-            found = generator.call({"token_ids": token_ids, "first": first, "limit": limit, "until": until})
+            found = loop({"token_ids": token_ids, "first": first, "limit": limit, "until": until})
             place = ops.arange(ops.shape(found["tokens"])[1])[None]
             new = ops.logical_and(place >= length, place < found["end"][:, None])
             return {"continuation": take_pieces(found["tokens"], new, pieces)}

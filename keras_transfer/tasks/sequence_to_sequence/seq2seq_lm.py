@@ -327,11 +327,12 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
 
     # === Export and config ===
 
-    def signatures(self, pairs=False):
+    def signatures(self, pairs=False, jit_compile=False):
         """Returns the signatures of an exported model.
 
         Args:
             pairs: Must be `False`, because a `Seq2SeqLM` does not support pairs.
+            jit_compile: Boolean. Whether XLA compiles the loop of `"serving_default"`. Defaults to `False`.
 
         Returns:
             Dict of `Signature`s: `"serving_default"`, from `text` to the `target` that `generate` writes, with the
@@ -348,7 +349,7 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
         if not isinstance(self.preprocessor, TokenPreprocessor):
             return signatures
         steps, pieces = self._new_tokens(), text_pieces(self)
-        generator = self.exported_generator(steps)
+        loop = self.exported_loop(steps, jit_compile)
 
         def write(text):
             inputs = encode_texts(self.reader, self.prefix + text if self.prefix else text)
@@ -357,7 +358,7 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
             given = {"token_ids": start, "first": ops.zeros((rows,), "int32")}
             limit = ops.full((rows,), 1 + steps, "int32")
             context = {name: inputs[name] for name in ("token_ids", "padding_mask")}
-            found = generator.call({**given, "limit": limit, "until": 1 + steps, "context": context})
+            found = loop({**given, "limit": limit, "until": 1 + steps, "context": context})
             place = ops.arange(ops.shape(found["tokens"])[1])[None]
             new = ops.logical_and(place >= 1, place < found["end"][:, None])
             return {"target": without_first_space(take_pieces(found["tokens"], new, pieces))}

@@ -114,6 +114,15 @@ def test_it_survives_keras_files_and_an_export_writes_what_generate_writes(train
     assert [text.decode() for text in served["target"].numpy()] == expected
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("cls, sampler", [(T5, "beam"), (Bart, "greedy")])
+def test_a_compiled_export_writes_what_generate_writes(cls, sampler, tmp_path, process_without_this_package):
+    found, sources = model(cls, sampler=sampler), [*texts(4)[0], ""]
+    folder = export(found, tmp_path / "served", jit_compile=True)
+    served = process_without_this_package("tests.serving.alone:answers", folder, sources, "serving_default")
+    assert served["outputs"]["target"] == found.generate(sources)
+
+
 @pytest.mark.core
 def test_batches_have_the_target_after_the_start_token_and_weights_without_padding():
     found = model(start_token="[MASK]", prefix="good ")
