@@ -56,6 +56,7 @@ EXCEPTIONS = {
 CORE = {"layers", "losses", "encoders", "generation", "groups", "tasks", "adaptation", "training", "experiments"}
 # Files of the core that import TensorFlow -> why.
 TENSORFLOW = {
+    "generation/exported.py": "the loop of an exported model, which is a graph of TensorFlow, and XLA's part of it",
     "tasks/inputs/batch_checks.py": "checks the batches of a `tf.data.Dataset` as they are read",
     "tasks/questions/span_search.py": "finds answers in texts in the graph, of ragged rows and characters",
     "training/optimizers/fused_adamw.py": "Adam's update as one operation, which only TensorFlow has",
