@@ -9,8 +9,8 @@ from keras_transfer.corpora.shuffling import Shuffle
 class Blocks(Batches):
     """The rows of a corpus as batches of token ids for `fit` and `evaluate`; `Corpus.blocks` makes them.
 
-    They need memory for a batch only, and an epoch begins at once, whatever the size of the corpus. The seed and the
-    epoch determine the order. To begin an epoch with a later batch, call `seek`.
+    They need memory for a batch, and eight bytes for each row. An epoch begins at once, because its order is computed
+    batch by batch. The seed and the epoch determine it. To begin an epoch with a later batch, call `seek`.
 
     Args:
         rows: `Rows`.
@@ -80,6 +80,8 @@ class _Plan:
             raise IndexError(f"There are {len(self)} batches. Received: {index}")
         start = index * self._options.batch_size
         rows = np.arange(start, min(start + self._options.batch_size, self._count))
+        if self._options.repeat:  # A short batch repeats its own rows, so that replicas can share it.
+            rows = np.resize(rows, -(-len(rows) // self._options.replicas) * self._options.replicas)
         return self._options.lengths[-1], self._order(rows)
 
 

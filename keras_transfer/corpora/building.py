@@ -39,7 +39,7 @@ def build_shards(documents, tokenize, folder, dtype, separator, shard_size, work
                     number, buffer = number + 1, _Buffer(separator, dtype)
             done += len(chunk)
             progress.update(done)
-    if buffer.read:
+    if buffer.size:
         write_shard(folder, number, buffer.columns(), read=buffer.read)
     progress.update(done, finalize=True)
 

@@ -24,8 +24,8 @@ DOCUMENTS = ("blank_line", "line")
 class Corpus:
     """Text of any size as token ids in files on the disk, from which language models are pretrained.
 
-    `build` tokenizes text once. Training then reads only what a batch needs: 10 GB of text need no more memory than
-    10 MB, and an epoch begins at once.
+    `build` tokenizes text once. Training then reads only what a batch needs. Besides, `blocks` keeps eight bytes for
+    each row in memory: where it begins.
 
     Create it with `build` or `load`.
 
@@ -75,7 +75,9 @@ class Corpus:
         Args:
             source: Path or list of paths, or an iterable of strings, each a document. Files are plain text, JSON Lines
                 (`.jsonl`, `.json`), each also with `.gz`, or Parquet. The iterable must yield the same texts again if
-                a stopped call is to go on. The lines of a document are its sentences, if it is written so.
+                a stopped call is to go on. Texts of an iterable are not compared with those of a corpus that the folder
+                has: for other texts, choose another folder. The lines of a document are its sentences, if it is written
+                so.
             preprocessor: `text.TokenPreprocessor`.
             folder: Path of the folder to write, which is created if it does not exist.
             documents: String. How the documents of plain text are separated: by empty lines, `"blank_line"`, or each
@@ -124,9 +126,9 @@ class Corpus:
                 found = read_documents(source, text_column, documents)
                 form = (_tokenizer(preprocessor), folder, dtype, settings["separator"])
                 build_shards(found, *form, shard_size, workers, verbose)
-                if not any(counts["ids"] for counts in read_counts(folder)):
+                if not (shards := read_counts(folder)):
                     raise ValueError("A corpus must have at least one token. Received: a source without text")
-                write_json(folder / _FILE, {**settings, "complete": True})
+                write_json(folder / _FILE, {**settings, "shards": len(shards), "complete": True})
         finally:
             lock.release()
         return cls.load(folder)
@@ -139,7 +141,8 @@ class Corpus:
             folder: Path.
 
         Raises:
-            ValueError: If the folder has no corpus, if `build` has not finished it, or if a file is cut or damaged.
+            ValueError: If the folder has no corpus, if `build` has not finished it, or if a file is missing, cut or
+                damaged.
         """
         folder = pathlib.Path(folder)
         if not (folder / _FILE).exists():
@@ -153,6 +156,11 @@ class Corpus:
                 "on where it was."
             )
         counts = read_counts(folder)
+        if len(counts) != settings["shards"]:
+            raise ValueError(
+                f"{folder}: Expected the files of {settings['shards']} shards. Some are missing: copy the whole "
+                f"folder, or remove it and build the corpus again. Received: {len(counts)} shards"
+            )
         return cls(folder, settings, [open_shard(folder, number, each) for number, each in enumerate(counts)])
 
     def blocks(self, length, *, batch_size=32, packing="full_sentences", shuffle=True, drop_remainder=False, seed=None):
@@ -206,7 +214,9 @@ def _begin(folder, settings):
         write_json(path, {**settings, "complete": False})
         return False
     before = read_json(path)
-    if changed := [name for name in settings if before.get(name) != settings[name]]:
+    arguments = {"rows": "preprocessor", "separator": "preprocessor"}
+    changed = {arguments.get(name, name): None for name in settings if before.get(name) != settings[name]}
+    if changed:
         raise ValueError(
             f"The folder has a corpus of another {' and '.join(changed)}. Choose another folder, or remove it. "
             f"Received: folder={str(folder)!r}"

@@ -62,12 +62,12 @@ def open_shard(folder, number, counts):
         except (OSError, ValueError) as error:
             raise ValueError(
                 f"{path}: Expected a file of a corpus with {counts[name]:,} values. It is missing, cut or damaged: "
-                f"build the corpus again. Received: {error}"
+                f"remove the folder and build the corpus again. Received: {error}"
             ) from None
         if columns[name].shape != (counts[name],):
             raise ValueError(
-                f"{path}: Expected {counts[name]:,} values. It is from another corpus: build the corpus again. "
-                f"Received: {columns[name].shape}"
+                f"{path}: Expected {counts[name]:,} values. It is from another corpus: remove the folder and build the "
+                f"corpus again. Received: {columns[name].shape}"
             )
     return Shard(**columns)
 

@@ -21,8 +21,8 @@ SEP = 3
 SIZES = {"num_layers": 1, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32}
 
 
-def preprocessor():
-    return BertPreprocessor(WORDS, sequence_length=16)
+def preprocessor(words=WORDS):
+    return BertPreprocessor(words, sequence_length=16)
 
 
 def documents(count=40, seed=0):
@@ -32,9 +32,9 @@ def documents(count=40, seed=0):
     return ["\n".join(lines() for _ in range(random.integers(1, 7))) for _ in range(count)]
 
 
-def build(folder, source=None, **options):
+def build(folder, source=None, words=WORDS, **options):
     source = documents() if source is None else source
-    return Corpus.build(source, preprocessor(), folder, **{"verbose": 0, "shard_size": 100, **options})
+    return Corpus.build(source, preprocessor(words), folder, **{"verbose": 0, "shard_size": 100, **options})
 
 
 def expected_ids(texts):
@@ -118,6 +118,14 @@ def test_a_build_that_was_stopped_goes_on_and_gives_the_same_files(tmp_path, mon
     build(tmp_path / "stopped", iter(()))  # The corpus is complete, so that nothing is read.
 
 
+def test_documents_without_text_are_no_part_of_a_corpus(tmp_path):
+    with pytest.raises(ValueError, match="at least one token"):
+        build(tmp_path / "corpus", ["", " "])
+    corpus = build(tmp_path / "corpus", ["a b c"] * 50 + ["", " "])  # None of these is left out.
+    assert (corpus.num_documents, corpus.num_tokens) == (50, 200)
+    assert all(len(shard.ids) for shard in corpus._shards)
+
+
 # === Rows ===
 
 
@@ -187,6 +195,12 @@ def test_epochs_have_other_orders_that_the_seed_determines(tmp_path):
     first = epoch(3, 0)
     assert first == epoch(3, 0) and sorted(first) == list(range(len(first)))
     assert len({tuple(epoch(seed, number)) for seed in (3, 4) for number in range(3)}) == 6
+
+
+def test_replicas_share_every_batch_because_a_short_one_repeats_its_rows(tmp_path):
+    blocks = build(tmp_path / "corpus", ["a"] * 10).blocks(4, batch_size=4, packing="document", shuffle=False)
+    shared = blocks.replace(replicas=4, repeat=True)
+    assert [rows.tolist() for _, rows in shared.planned()] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 8, 9]]
 
 
 def test_seek_begins_with_a_later_batch(tmp_path):
@@ -305,6 +319,10 @@ test_mistakes_of_building_are_errors = check_errors(
         "The folder has a corpus of another shard_size. Choose another folder",
     ),
     (
+        lambda tmp_path: (build(tmp_path / "c"), build(tmp_path / "c", words=WORDS[:-1])),
+        "The folder has a corpus of another preprocessor. Choose another folder",
+    ),
+    (
         lambda tmp_path: Corpus.build(["a"], str.split, tmp_path / "c"),
         "`preprocessor` must be a `text.TokenPreprocessor`",
     ),
@@ -314,7 +332,11 @@ test_mistakes_of_use_are_errors = check_errors(
     (lambda tmp_path: broken(tmp_path / "c", lambda folder: cut(folder / "00001.ids.npy")), "missing, cut or damaged"),
     (
         lambda tmp_path: broken(tmp_path / "c", lambda folder: (folder / "00000.lines.npy").unlink()),
-        "missing, cut or damaged",
+        "missing, cut or damaged: remove the folder and build the corpus again",
+    ),
+    (
+        lambda tmp_path: broken(tmp_path / "c", lambda folder: (folder / "00001.json").unlink()),
+        "Some are missing: copy the whole folder ... Received: 1 shards",
     ),
     (lambda tmp_path: build(tmp_path / "c").blocks(2), "`length` must be greater than 2"),
     (
