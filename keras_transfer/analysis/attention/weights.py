@@ -167,8 +167,9 @@ def attention_weights(model, x, targets=None):
         read = _named(inputs["decoder_token_ids"], counts, target)
         following = [[*row[1:], "?"] for row in read]  # The last one is unknown.
         named |= {"read": read, "written": following if written is None else _named(written, counts, target)}
-    elif "decoder" in found:  # It reads the same text.
-        named |= {"read": named["tokens"], "written": named["tokens"]}
+    elif "decoder" in found:  # It reads the same text, moved to the right by its start token.
+        [[start]] = _named(np.array([[encoder.start_token]]), [1], source)
+        named |= {"read": [[start, *row[:-1]] for row in named["tokens"]], "written": named["tokens"]}
     return AttentionWeights(**found, **named)
 
 

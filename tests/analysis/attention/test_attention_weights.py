@@ -97,7 +97,7 @@ def test_a_text_that_both_halves_read_has_the_weights_of_two_texts():
     found, expected = attention_weights(single, ids), attention_weights(both, {**ids, **moved})
     for kind in ("encoder", "decoder", "cross"):
         np.testing.assert_array_equal(getattr(found, kind), getattr(expected, kind))
-    assert found.read == [["5", "6", "7", "1"]]
+    assert found.read == expected.read == [["2", "5", "6", "7"]] and found.written == [["5", "6", "7", "1"]]
 
 
 @pytest.mark.core
