@@ -126,8 +126,13 @@ def written_labels(label_names):
         label_names: List of strings, or such a dict.
 
     Raises:
-        ValueError: If there are not at least two different labels, or if a text is empty or no string.
+        ValueError: If there are not at least two different labels, if one is there twice, or if a text is empty or no
+            string.
     """
+    if isinstance(label_names, str) or len(set(label_names)) < len(label_names):
+        raise ValueError(
+            f"`label_names` must be a list of different strings. Received: label_names={label_names!r:.200}"
+        )
     written = dict(label_names) if isinstance(label_names, dict) else {name: name for name in label_names}
     if len(written) < 2 or not all(isinstance(text, str) and text for text in written.values()):
         raise ValueError(f"`label_names` must be at least two different strings. Received: label_names={label_names!r}")
