@@ -195,8 +195,7 @@ class Encoder(keras.Model):
     def call(self, inputs, training=None, mask=None):
         return super().call(select_inputs(inputs, self.input), training=training, mask=mask)
 
-    @property
-    def generate(self):
+    def generate(self, *args, **kwargs):
         """Raises an `AttributeError` that names the tasks that write texts, because an encoder does not."""
         raise AttributeError(
             "An encoder returns vectors. Tasks write texts: `kt.tasks.Seq2SeqLM(encoder, preprocessor).generate(...)` "

@@ -76,9 +76,8 @@ def test_vectors_and_logits_are_as_exact_as_those_of_the_original(loaded):
 def test_continuations_are_those_of_the_original(loaded, eagerly):
     name, model, _ = loaded
     found = json.loads((FOLDER / name / "generated.json").read_text())
-    # Constraints and early stops work alike with every encoder-decoder. On JAX, each case compiles a loop.
-    names = {"bart": GENERATED if EAGER else ("greedy", "beam"), "t5_gated": ("greedy", "beam")}.get(name, ("beam",))
-    for case in names:
+    # `test_continuations.py` has the constraints and early stops. On JAX, each case compiles a loop.
+    for case in GENERATED if name in ("bart", "t5_gated") else ("beam",):
         # One batch, so that each case is compiled for one length of sources.
         ours = model.generate(found["sources"], max_new_tokens=12, batch_size=len(found["sources"]), **GENERATED[case])
         assert ours == found["generated"][case], case
@@ -190,4 +189,13 @@ test_mistakes_are_errors = check_errors(
         lambda: Seq2SeqLM(T5(20, **SMALL), tied=False),
         "Create the encoder with `scale_outputs=False`",
     ),
+)
+test_an_encoder_names_the_tasks_that_generate = pytest.mark.core(
+    check_errors(
+        (
+            lambda: T5(20, **SMALL).generate([[1, 2]], max_new_tokens=3),
+            AttributeError,
+            "`kt.tasks.Seq2SeqLM(encoder, preprocessor).generate(...)` ... Received: `generate` of T5",
+        ),
+    )
 )

@@ -189,7 +189,6 @@ test_mistakes_are_errors = check_errors(
     (lambda: model(Bart).generate("a", max_new_tokens=16), "must fit in 16 places"),
     (lambda ready: ready.classify(["a"], ["b"]), "at least two different strings. Received: label_names=['b']"),
     (lambda ready: ready.classify(["a"], ["b", ""]), "at least two different strings"),
-    (lambda ready: ready.encoder.generate, AttributeError, "`kt.tasks.Seq2SeqLM(encoder, preprocessor).generate(...)`"),
     (
         lambda ready: ready.compile(loss="mse"),
         "must take integers ... one of ['auto', 'label_smoothing']. Received: loss='mse'",
