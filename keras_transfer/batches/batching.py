@@ -94,7 +94,7 @@ class Batches(keras.utils.PyDataset):
         return real_lengths(self.inputs)
 
     def check_preprocessor(self, preprocessor):
-        """Raises a `ValueError` if the ids are known to have another vocabulary than this preprocessor."""
+        """Raises a `ValueError` if the ids are known to be those of another tokenizer than this preprocessor's."""
 
     @classmethod
     def of(

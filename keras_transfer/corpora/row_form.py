@@ -1,7 +1,8 @@
-"""What a row of a corpus has besides its ids: special tokens, padding and segments, and the vocabulary of the ids."""
+"""What a row of a corpus has besides its ids: special tokens, padding and segments, and the tokenizer of the ids."""
 
 import dataclasses
 import hashlib
+import json
 
 import numpy as np
 
@@ -15,14 +16,14 @@ class RowForm:
         pad_id: Integer.
         segments: List of integers, the segment of a row and, if there is a third one, that of its last id. None for a
             model without segments.
-        vocabulary: String. Digest of the vocabulary.
+        tokenizer: String. Digest of the tokenizer.
     """
 
     start: list
     end: list
     pad_id: int
     segments: list | None
-    vocabulary: str
+    tokenizer: str
 
     @classmethod
     def of(cls, preprocessor):
@@ -58,14 +59,20 @@ class RowForm:
         return found
 
     def check_preprocessor(self, preprocessor):
-        """Raises a `ValueError` if a preprocessor has another vocabulary than the corpus."""
-        if hasattr(preprocessor, "tokenizer") and digest_of(preprocessor) != self.vocabulary:
+        """Raises a `ValueError` if a preprocessor has another tokenizer than the corpus."""
+        if hasattr(preprocessor, "tokenizer") and digest_of(preprocessor) != self.tokenizer:
             raise ValueError(
-                "The corpus must have the vocabulary of the task's preprocessor. Build it again with "
-                "`Corpus.build(..., preprocessor=task.preprocessor)`. Received: a corpus with another vocabulary"
+                "The corpus must have the tokenizer of the task's preprocessor. Build it again with "
+                "`Corpus.build(source, task.preprocessor, folder)`. Received: a corpus with another vocabulary, or "
+                "with other settings such as `lowercase`"
             )
 
 
 def digest_of(preprocessor):
-    """Returns a string that two preprocessors share if they have the same vocabulary."""
-    return hashlib.sha256("\0".join(preprocessor.tokenizer.vocabulary).encode()).hexdigest()
+    """Returns a string that two preprocessors share if they give texts the same ids."""
+    tokenizer = preprocessor.tokenizer
+    settings = {
+        name: value for name, value in tokenizer.get_config().items() if name not in ("mask_token", "eos_token")
+    }
+    parts = [type(tokenizer).__name__, json.dumps(settings, sort_keys=True), *tokenizer.vocabulary]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()

@@ -348,9 +348,13 @@ test_mistakes_of_use_are_errors = check_errors(
 )
 
 
-def test_a_corpus_of_another_vocabulary_is_an_error(tmp_path):
-    other = BertPreprocessor([*WORDS[:-1], "k"], sequence_length=16)
+@pytest.mark.parametrize(
+    "other",
+    [BertPreprocessor([*WORDS[:-1], "k"], sequence_length=16), BertPreprocessor(WORDS, lowercase=False)],
+    ids=["vocabulary", "settings"],
+)
+def test_a_corpus_of_another_tokenizer_is_an_error(other, tmp_path):
     model = MaskedLM(BertEncoder(len(WORDS), **SIZES), other)
     model.compile("adam", run_eagerly=True)
-    with pytest.raises(ValueError, match="The corpus must have the vocabulary of the task's preprocessor"):
+    with pytest.raises(ValueError, match="The corpus must have the tokenizer of the task's preprocessor"):
         model.fit(build(tmp_path / "corpus").blocks(16), verbose=0)
