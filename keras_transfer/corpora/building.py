@@ -1,6 +1,7 @@
 """Tokenizes documents and writes the shards of a corpus. A run that was stopped goes on where it was."""
 
 import concurrent.futures
+import hashlib
 import itertools
 
 import keras
@@ -14,6 +15,8 @@ _CHUNK = 2**20  # Characters that are tokenized at once.
 def build_shards(documents, tokenize, folder, dtype, separator, shard_size, workers, verbose):
     """Writes the shards that a folder lacks. They are the same whether or not the process was stopped in between.
 
+    Raises a `ValueError` if the shards of the folder begin with other documents.
+
     Args:
         documents: Iterator of lists of lines.
         tokenize: Function from a list of texts to `(ids, lengths)`, integer arrays.
@@ -26,22 +29,65 @@ def build_shards(documents, tokenize, folder, dtype, separator, shard_size, work
     """
     finished = read_counts(folder)
     number, done = len(finished), sum(counts["read"] for counts in finished)
-    documents = itertools.islice(documents, done, None)
+    documents = iter(documents)
+    for counts in finished:
+        digest = _Digest()
+        for document in itertools.islice(documents, counts["read"]):
+            digest.add(document)
+        _check(digest.facts().items() <= counts.items(), folder)
     progress = keras.utils.Progbar(None, unit_name="document", verbose=verbose)
     buffer = _Buffer(separator, dtype)
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
         for chunk, (ids, lengths) in _in_order(pool, tokenize, _chunks(documents), workers):
             lines = iter(np.split(ids.astype(dtype), np.cumsum(lengths)[:-1]))
             for document in chunk:
-                buffer.add(list(itertools.islice(lines, len(document))))
+                buffer.add(document, list(itertools.islice(lines, len(document))))
                 if buffer.size >= shard_size:
-                    write_shard(folder, number, buffer.columns(), read=buffer.read)
+                    write_shard(folder, number, buffer.columns(), **buffer.facts())
                     number, buffer = number + 1, _Buffer(separator, dtype)
             done += len(chunk)
             progress.update(done)
     if buffer.size:
-        write_shard(folder, number, buffer.columns(), read=buffer.read)
+        write_shard(folder, number, buffer.columns(), **buffer.facts())
     progress.update(done, finalize=True)
+
+
+def check_begin(documents, counts, folder):
+    """Raises a `ValueError` if a source does not begin with the document that a corpus begins with.
+
+    Args:
+        documents: Iterable of lists of lines.
+        counts: Dict of the counts of the first shard.
+        folder: Path.
+    """
+    digest = _Digest()
+    for document in itertools.islice(documents, 1):
+        digest.add(document)
+    _check(digest.facts()["first"] == counts["first"], folder)
+
+
+def _check(same, folder):
+    if not same:
+        raise ValueError(
+            "The folder has a corpus of other texts. Choose another folder, or remove it. "
+            f"Received: folder={str(folder)!r}"
+        )
+
+
+class _Digest:
+    """What is remembered of the documents of a shard, to tell them from others."""
+
+    def __init__(self):
+        self._read, self._first, self._all = 0, None, hashlib.sha256()
+
+    def add(self, document):
+        self._read += 1
+        self._all.update("\n".join(document).encode(errors="surrogatepass") + b"\0")
+        self._first = self._first or self._all.hexdigest()
+
+    def facts(self):
+        """Returns the number of documents, also of those without ids, and digests of the first one and of all."""
+        return {"read": self._read, "first": self._first, "texts": self._all.hexdigest()}
 
 
 class _Buffer:
@@ -49,17 +95,16 @@ class _Buffer:
 
     Attributes:
         size: Integer. Number of ids.
-        read: Integer. Number of documents, also of those without ids.
     """
 
     def __init__(self, separator, dtype):
         self._separator, self._empty = np.array(separator, dtype), np.zeros(0, dtype)
         self._parts, self._documents, self._lines = [], [], []
-        self.size = self.read = 0
+        self.size, self._digest = 0, _Digest()
 
-    def add(self, lines):
+    def add(self, document, lines):
         """Adds a document, given the ids of each of its lines."""
-        self.read += 1
+        self._digest.add(document)
         if not (lines := [line for line in lines if len(line)]):
             return
         lines[-1] = np.concatenate([lines[-1], self._separator])
@@ -68,6 +113,9 @@ class _Buffer:
             self.size += len(line)
             self._lines.append(self.size)
         self._documents.append(self.size)
+
+    def facts(self):
+        return self._digest.facts()
 
     def columns(self):
         return {

@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_transfer.batches import Options
 from keras_transfer.corpora.blocks import Blocks, Rows
-from keras_transfer.corpora.building import build_shards
+from keras_transfer.corpora.building import build_shards, check_begin
 from keras_transfer.corpora.documents import paths_of, read_documents
 from keras_transfer.corpora.packing import PACKINGS, row_starts
 from keras_transfer.corpora.row_form import RowForm
@@ -75,9 +75,8 @@ class Corpus:
         Args:
             source: Path or list of paths, or an iterable of strings, each a document. Files are plain text, JSON Lines
                 (`.jsonl`, `.json`), each also with `.gz`, or Parquet. The iterable must yield the same texts again if
-                a stopped call is to go on. Texts of an iterable are not compared with those of a corpus that the folder
-                has: for other texts, choose another folder. The lines of a document are its sentences, if it is written
-                so.
+                a stopped call is to go on, which compares them. Of a complete corpus, only the first text is compared.
+                The lines of a document are its sentences, if it is written so.
             preprocessor: `text.TokenPreprocessor`.
             folder: Path of the folder to write, which is created if it does not exist.
             documents: String. How the documents of plain text are separated: by empty lines, `"blank_line"`, or each
@@ -95,7 +94,7 @@ class Corpus:
             FileNotFoundError: If there is no file of this name.
             ImportError: If Parquet files are to be read and `pyarrow` is not installed.
             RuntimeError: If another process writes into the folder.
-            ValueError: If the folder has the corpus of another source or of other arguments; if there is no text; if a
+            ValueError: If the folder has the corpus of other texts or of other arguments; if there is no text; if a
                 file is damaged, not in UTF-8 or has lines of more than 4 MiB; or if an argument is out of range.
         """
         if not isinstance(preprocessor, TokenPreprocessor):
@@ -121,9 +120,12 @@ class Corpus:
         folder.mkdir(parents=True, exist_ok=True)
         lock = lock_folder(folder)
         try:
-            if not _begin(folder, settings):
+            complete, found = _begin(folder, settings), read_documents(source, text_column, documents)
+            if complete:
+                for counts in read_counts(folder)[:1]:
+                    check_begin(found, counts, folder)
+            else:
                 dtype = "uint16" if preprocessor.vocabulary_size <= 2**16 else "int32"
-                found = read_documents(source, text_column, documents)
                 form = (_tokenizer(preprocessor), folder, dtype, settings["separator"])
                 build_shards(found, *form, shard_size, workers, verbose)
                 if not (shards := read_counts(folder)):
@@ -153,7 +155,7 @@ class Corpus:
         if not settings["complete"]:
             raise ValueError(
                 f"{folder}: The corpus is not complete. Call `Corpus.build` again with the same arguments, which goes "
-                "on where it was."
+                f"on where it was. Received: {len(read_counts(folder))} shards that are complete"
             )
         counts = read_counts(folder)
         if len(counts) != settings["shards"]:
@@ -193,6 +195,10 @@ class Corpus:
         for name, value in (("length", length), ("batch_size", batch_size)):
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
                 raise ValueError(f"`{name}` must be an integer of at least 1. Received: {name}={value!r}")
+        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0):
+            raise ValueError(f"`seed` must be an integer of at least 0 or None. Received: seed={seed!r}")
+        if not isinstance(shuffle, bool):
+            raise ValueError(f"`shuffle` must be a boolean. Received: shuffle={shuffle!r}")
         width = length - self._form.num_special_tokens
         if width < 1:
             raise ValueError(
@@ -207,7 +213,7 @@ def _begin(folder, settings):
     """Returns whether a folder has the complete corpus of these settings, and writes them if it has none."""
     path = folder / _FILE
     if not path.exists():
-        if found := sorted(each.name for each in folder.iterdir() if each.name != ".lock"):
+        if found := sorted(each.name for each in folder.iterdir() if not each.name.startswith(".")):
             raise ValueError(
                 f"A corpus needs a folder of its own. Received: folder={str(folder)!r}, which contains {found[:3]}"
             )

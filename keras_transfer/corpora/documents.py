@@ -61,6 +61,8 @@ def _read_file(path, text_column, documents):
     kind = suffixes[-1] if suffixes else ""
     if kind in (".jsonl", ".ndjson", ".json"):
         read = _json_documents
+    elif kind == ".parquet" and path.suffix.lower() == ".gz":
+        raise ValueError(f"{path}: Parquet files are compressed already. Decompress the file. Received: a gzip file")
     elif kind == ".parquet":
         read = _parquet_documents
     else:

@@ -84,7 +84,6 @@ def share(model, data, method):
     replicas, evenly = replicas_of(model)
     if replicas == 1:  # With several replicas, Keras builds the model on the first batch.
         return data.replace(inferred=False)
-    count = len(data.order)
     if method == "predict":
         return data.replace(replicas=replicas, repeat=True)
     if data.options.batch_size % replicas:
@@ -92,7 +91,8 @@ def share(model, data, method):
             f"`batch_size` must be a multiple of the number of replicas, {replicas}. "
             f"Received: batch_size={data.options.batch_size}"
         )
-    if method == "evaluate" and (count < replicas or (evenly and count % replicas)):
+    count = len(data.order) if method == "evaluate" else None
+    if count is not None and (count < replicas or (evenly and count % replicas)):
         wanted = f"a multiple of {replicas}" if evenly else f"at least {replicas}"
         raise ValueError(f"`evaluate()` on {replicas} replicas requires {wanted} texts. Received: {count}")
     return data.replace(replicas=replicas, repeat=method == "fit")

@@ -108,6 +108,8 @@ def test_a_build_that_was_stopped_goes_on_and_gives_the_same_files(tmp_path, mon
     assert len(finished) > 2
     with pytest.raises(ValueError, match="not complete. Call `Corpus.build` again"):
         Corpus.load(tmp_path / "stopped")
+    with pytest.raises(ValueError, match="The folder has a corpus of other texts"):
+        build(tmp_path / "stopped", [*texts[:10], "a", *texts[10:]])
     before = [path.stat().st_mtime_ns for path in finished[:-1]]
     build(tmp_path / "stopped", texts, workers=2)
     assert [path.stat().st_mtime_ns for path in finished[:-1]] == before
@@ -115,7 +117,9 @@ def test_a_build_that_was_stopped_goes_on_and_gives_the_same_files(tmp_path, mon
     assert names == sorted(path.name for path in (tmp_path / "stopped").iterdir())
     for name in names:
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "stopped" / name).read_bytes()
-    build(tmp_path / "stopped", iter(()))  # The corpus is complete, so that nothing is read.
+    build(tmp_path / "stopped", iter(texts[:1]))  # The corpus is complete, so that only the first text is read.
+    with pytest.raises(ValueError, match="The folder has a corpus of other texts"):
+        build(tmp_path / "stopped", texts[1:])
 
 
 def test_documents_without_text_are_no_part_of_a_corpus(tmp_path):
@@ -302,6 +306,10 @@ test_mistakes_of_building_are_errors = check_errors(
         "a.jsonl, line 2: Expected a column 'text'. Choose one with `text_column`. Received: ['body']",
     ),
     (
+        lambda tmp_path: build(tmp_path / "c", file(tmp_path / "a.parquet.gz", b"")),
+        "a.parquet.gz: Parquet files are compressed already",
+    ),
+    (
         lambda tmp_path: build(tmp_path / "c", file(tmp_path / "a.jsonl", b'{"text": 3}\n')),
         "a.jsonl, line 1: Expected a text. Received: 3",
     ),
@@ -343,6 +351,8 @@ test_mistakes_of_use_are_errors = check_errors(
         lambda tmp_path: build(tmp_path / "c").blocks(8, packing="all"),
         "Invalid value for argument `packing`. Expected one of ('full_sentences',",
     ),
+    (lambda tmp_path: build(tmp_path / "c").blocks(8, seed=-1), "`seed` must be an integer of at least 0 or None"),
+    (lambda tmp_path: build(tmp_path / "c").blocks(8, shuffle="yes"), "`shuffle` must be a boolean"),
     (lambda tmp_path: build(tmp_path / "c").blocks(8, batch_size=0), "`batch_size` must be an integer of at least 1"),
     (lambda tmp_path: build(tmp_path / "c").blocks(8, seed=0).seek(-1), "`batch` must be an integer from 0 to"),
 )
