@@ -155,8 +155,23 @@ MISTAKES = [
     Mistake("a table in another encoding", lambda m: read(latin(m)), "UTF-8"),
     Mistake("an unknown kind of table", lambda m: read(m.write("a.xlsx", "x")), "csv"),
     Mistake("a folder without the dataset", lambda m: kt.datasets.load_trec6(m.folder), "train_5500.label"),
+    Mistake("a corpus without text", lambda m: corpus(m, ["", " "]), "without text"),
+    Mistake("a corpus of names of files", lambda m: corpus(m, [str(m.write("a.txt", "a"))]), "pathlib.Path"),
+    Mistake("a corpus of a file that does not exist", lambda m: corpus(m, str(m.folder / "b.txt")), "There is no file"),
+    Mistake("a corpus in another encoding", lambda m: corpus(m, latin(m)), "UTF-8"),
+    Mistake("blocks without room for text", lambda m: corpus(m, TEXTS).blocks(2), "length.*greater than 2"),
+    Mistake(
+        "a corpus of other texts in its folder",
+        lambda m: (corpus(m, TEXTS, "same"), corpus(m, TEXTS[1:], "same")),
+        "corpus of other texts",
+    ),
     Mistake("an unknown GLUE task", lambda m: kt.datasets.load_glue(m.folder, "SST2"), "SST-2"),
 ]
+
+
+def corpus(models, source, folder=None):
+    folder = models.folder / (folder or f"corpus {len(list(models.folder.iterdir()))}")
+    return kt.text.Corpus.build(source, models.pieces(), folder, verbose=0)
 
 
 def frame(**columns):
