@@ -19,7 +19,7 @@ NOT_OURS = {"setuptools"}
 # Imported if a file, a handle or the backend requires them, with an error that says what to install. KerasHub requires
 # kagglehub.
 OPTIONAL = {"huggingface_hub", "jax", "torch", "kagglehub", "h5py", "matplotlib", "pandas", "sklearn"}
-OPTIONAL |= {"sentencepiece", "tokenizers", "rouge_score", "sacrebleu"}
+OPTIONAL |= {"pyarrow", "sentencepiece", "tokenizers", "rouge_score", "sacrebleu"}
 
 
 def constant(name):

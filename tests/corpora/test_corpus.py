@@ -93,6 +93,17 @@ def test_files_of_all_kinds_give_the_same_corpus(tmp_path):
     assert build(tmp_path / "lines", tmp_path / "lines.txt", documents="line").num_documents == 3
 
 
+def test_a_parquet_file_gives_the_same_corpus(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    texts = documents(6)
+    parquet.write_table(pyarrow.table({"id": range(6), "body": texts}), tmp_path / "a.parquet")
+    corpus = build(tmp_path / "corpus", tmp_path / "a.parquet", text_column="body")
+    assert content(corpus) == content(build(tmp_path / "of texts", texts))
+    with pytest.raises(ValueError, match=r"a.parquet: Expected a column 'text'.* Received: \['id', 'body'\]"):
+        build(tmp_path / "other", tmp_path / "a.parquet")
+
+
 def test_a_build_that_was_stopped_goes_on_and_gives_the_same_files(tmp_path, monkeypatch):
     monkeypatch.setattr("keras_transfer.corpora.building._CHUNK", 60)
     texts = documents()
