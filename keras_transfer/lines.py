@@ -44,9 +44,12 @@ def open_binary(path):
     try:
         return io.BytesIO(gzip.decompress(data))
     except (EOFError, OSError, zlib.error) as error:
-        raise ValueError(
-            f"{path}: Expected a complete gzip file. It may have been cut or damaged. Received: {error}"
-        ) from None
+        raise incomplete_gzip(path, error) from None
+
+
+def incomplete_gzip(path, error):
+    """Returns the error for a gzip file that could not be read to its end."""
+    return ValueError(f"{path}: Expected a complete gzip file. It may have been cut or damaged. Received: {error}")
 
 
 def decode_lines(file, path):

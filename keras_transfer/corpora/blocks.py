@@ -27,7 +27,7 @@ class Blocks(Batches):
         super().__init__(columns, options=options, seed=seed, kind="texts")
 
     def check_preprocessor(self, preprocessor):
-        self.rows.check_preprocessor(preprocessor)
+        self.rows.form.check_preprocessor(preprocessor)
 
     def planned(self):
         return self.chosen if self.chosen is not None else _Plan(self)
@@ -101,9 +101,6 @@ class Rows:
 
     def __len__(self):
         return int(self._first[-1])
-
-    def check_preprocessor(self, preprocessor):
-        self.form.check_preprocessor(preprocessor)
 
     def ids(self, row):
         """Returns the ids of a row without its special tokens."""

@@ -7,7 +7,7 @@ import os
 import pathlib
 import zlib
 
-from keras_transfer.lines import decode_lines, json_objects
+from keras_transfer.lines import decode_lines, incomplete_gzip, json_objects
 
 MAX_LINE = 2**22  # bytes; a longer line is no line of text, and tokenizing it would need gigabytes
 
@@ -82,9 +82,7 @@ def _lines_of(file, path):
         try:
             line = file.readline(MAX_LINE + 1)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise ValueError(
-                f"{path}: Expected a complete gzip file. It may have been cut or damaged. Received: {error}"
-            ) from None
+            raise incomplete_gzip(path, error) from None
         if not line:
             return
         if len(line) > MAX_LINE:
