@@ -9,6 +9,7 @@ import numpy as np
 from keras_transfer.batches.planning import (
     MAX_LENGTHS,
     Options,
+    Shard,
     choose_lengths,
     choose_pairs,
     compiles_each_length,
@@ -85,6 +86,7 @@ class Batches(keras.utils.PyDataset):
         self.options = options or Options()
         self.prepare, self.makes_labels, self.kind = prepare, makes_labels, kind
         self.places, self.label_lengths = places, label_lengths
+        self._seeded = seed is not None or not self.options.shuffle
         if seed is None and self.options.shuffle:
             seed = np.random.randint(2**31)
         self.real = self._real_lengths()
@@ -198,6 +200,37 @@ class Batches(keras.utils.PyDataset):
         position = self._position if seed == self.seed else _Position(seed, self.epoch)
         return self.replace(prepare=item, makes_labels=True, _position=position)
 
+    def shard(self, index, count):
+        """Returns every `count`-th batch, for one of several processes that train together, each with its own part.
+
+        The processes need the same rows, options and seed. Each batch is that of a single process, with the same
+        targets of an objective. All shards have equally many batches; up to `count - 1` batches at the end of an epoch
+        are left out.
+
+        Args:
+            index: Integer from 0 to `count - 1`. Number of the process.
+            count: Integer. Number of processes, such as `jax.process_count()`.
+
+        Raises:
+            ValueError: If an argument is out of range, if the batches have no seed of their own, or if there are fewer
+                than `count`.
+        """
+        for name, value, least, most in (("count", count, 1, None), ("index", index, 0, count)):
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+                raise ValueError(f"`{name}` must be an integer of at least {least}. Received: {name}={value!r}")
+            if most is not None and value >= most:
+                raise ValueError(f"`index` must be less than `count`. Received: index={index}, count={count}")
+        if self.options.shard != (0, 1):
+            raise ValueError(f"The batches must not be a shard already. Received: {self.options.shard}")
+        if not self._seeded:
+            raise ValueError(
+                "The processes need the same order of rows. Create the batches with a `seed`. Received: seed=None"
+            )
+        found = self.apart(shard=(int(index), int(count)))
+        if not len(found.planned()):
+            raise ValueError(f"`count` must be at most the number of batches, {len(self)}. Received: count={count}")
+        return found
+
     # === Batches ===
 
     def planned(self):
@@ -206,8 +239,12 @@ class Batches(keras.utils.PyDataset):
             return self.chosen
         now = (self.seed, self.epoch) if self.options.shuffle else (0, 0)
         if self._planned is None or self._planned[0] != now:
-            self._planned = now, plan(self._needed(), self.options, *now)
+            found, (index, count) = self._plan(*now), self.options.shard
+            self._planned = now, found if count == 1 else Shard(found, index, count)
         return self._planned[1]
+
+    def _plan(self, seed, epoch):
+        return plan(self._needed(), self.options, seed, epoch)
 
     def _needed(self):
         """Returns the length of the batches that each row fits into, of which its labels may require more."""
@@ -251,7 +288,9 @@ class Batches(keras.utils.PyDataset):
             labels = labels[:, : few[self.options.lengths.index(length)] if few else self.label_lengths[rows].max()]
         if self.prepare is None:
             return (inputs, *(column for column in (labels, weights) if column is not None))
-        random = np.random.default_rng([self.seed or 0, 0 if self.options.one_epoch else self.epoch, index])
+        first, count = self.options.shard
+        number = first + index * count  # among the batches of all shards
+        random = np.random.default_rng([self.seed or 0, 0 if self.options.one_epoch else self.epoch, number])
         return self.prepare((inputs, labels, weights), length, random)
 
     def read(self, rows, length):

@@ -33,6 +33,8 @@ class Options:
             unless it gets a pipeline. Defaults to `True`.
         one_epoch: Boolean. Whether what is drawn at random is in every epoch that of the first, as for evaluation.
             Defaults to `False`.
+        shard: Tuple `(index, count)`. Only every `count`-th batch of an epoch, from the one at `index` on. Defaults to
+            `(0, 1)`, all of them.
     """
 
     batch_size: int = 32
@@ -46,6 +48,27 @@ class Options:
     label_lengths: tuple = ()
     inferred: bool = True
     one_epoch: bool = False
+    shard: tuple = (0, 1)
+
+
+class Shard:
+    """Every `count`-th batch of a plan, from the one at `index` on, as a sequence. All shards have equally many.
+
+    Args:
+        plan: Sequence of `(length, rows)`.
+        index, count: Integers.
+    """
+
+    def __init__(self, plan, index, count):
+        self._plan, self._index, self._count = plan, index, count
+
+    def __len__(self):
+        return len(self._plan) // self._count
+
+    def __getitem__(self, index):
+        if not 0 <= index < len(self):  # Python ends an iteration so.
+            raise IndexError(f"There are {len(self)} batches. Received: {index}")
+        return self._plan[self._index + index * self._count]
 
 
 def plan(real, options, seed=0, epoch=0):

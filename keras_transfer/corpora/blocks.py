@@ -29,8 +29,8 @@ class Blocks(Batches):
     def check_preprocessor(self, preprocessor):
         self.rows.form.check_preprocessor(preprocessor)
 
-    def planned(self):
-        return self.chosen if self.chosen is not None else _Plan(self)
+    def _plan(self, seed, epoch):
+        return _Plan(self)
 
     def read(self, rows, length):
         return self.rows.read(rows, length)

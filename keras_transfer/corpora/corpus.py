@@ -8,13 +8,13 @@ import numpy as np
 from keras_transfer.batches import Options
 from keras_transfer.corpora.blocks import Blocks, Rows
 from keras_transfer.corpora.building import build_shards, check_begin
-from keras_transfer.corpora.documents import paths_of, read_documents
 from keras_transfer.corpora.packing import PACKINGS, row_starts
 from keras_transfer.corpora.row_form import RowForm
 from keras_transfer.corpora.shards import open_shard, read_counts
 from keras_transfer.files import read_json, write_json
 from keras_transfer.folder_lock import lock_folder
 from keras_transfer.names import check_one_of
+from keras_transfer.text.base import paths_of, read_documents
 from keras_transfer.text.preprocessors import TokenPreprocessor
 
 _FILE, _FORMAT = "corpus.json", 1

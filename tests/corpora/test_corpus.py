@@ -9,6 +9,7 @@ import pytest
 
 from keras_transfer.corpora.shuffling import Shuffle
 from keras_transfer.encoders import BertEncoder, TransformerEncoder
+from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks import CausalLM, MaskedLM
 from keras_transfer.text import BertPreprocessor, Corpus
 from keras_transfer.training.resume import TrainingCheckpoint
@@ -229,6 +230,29 @@ def test_seek_begins_with_a_later_batch(tmp_path):
     assert rest.state_dict() == {"seed": 0, "epoch": 1, "batch": 0}
 
 
+def test_processes_share_the_batches_and_the_targets_of_one(tmp_path):
+    masking, tokens = TokenMasking(), {"mask_id": 4, "special_ids": range(5), "vocabulary_size": len(WORDS)}
+
+    def batches(blocks):
+        blocks = blocks.with_targets(lambda inputs, random: masking(inputs, random, **tokens))
+        return [blocks[index] for index in range(len(blocks))]
+
+    corpus = build(tmp_path / "corpus")
+    blocks = corpus.blocks(16, batch_size=4, seed=0)
+    for _ in range(2):
+        whole, shards = batches(blocks), [batches(blocks.shard(index, 4)) for index in range(4)]
+        assert len(whole) % 4 and {len(shard) for shard in shards} == {len(whole) // 4}
+        keras.tree.map_structure(np.testing.assert_array_equal, whole[: len(whole) // 4 * 4], _turns(shards))
+        blocks.on_epoch_end()
+    part = blocks.shard(1, 3)
+    part.seek(1)
+    np.testing.assert_array_equal(part[0][0]["token_ids"], blocks[4][0]["token_ids"])
+
+
+def _turns(shards):
+    return [batch for batches in zip(*shards) for batch in batches]
+
+
 # === Training ===
 
 
@@ -365,6 +389,14 @@ test_mistakes_of_use_are_errors = check_errors(
     (lambda tmp_path: build(tmp_path / "c").blocks(8, seed=-1), "`seed` must be an integer of at least 0 or None"),
     (lambda tmp_path: build(tmp_path / "c").blocks(8, shuffle="yes"), "`shuffle` must be a boolean"),
     (lambda tmp_path: build(tmp_path / "c").blocks(8, batch_size=0), "`batch_size` must be an integer of at least 1"),
+    (lambda tmp_path: build(tmp_path / "c").blocks(8).shard(0, 2), "Create the batches with a `seed`"),
+    (
+        lambda tmp_path: build(tmp_path / "c").blocks(8, seed=0).shard(2, 2),
+        "`index` must be less than `count`. Received: index=2, count=2",
+    ),
+    (lambda tmp_path: build(tmp_path / "c").blocks(8, seed=0).shard(-1, 2), "`index` must be an integer of at least 0"),
+    (lambda tmp_path: build(tmp_path / "c").blocks(8, seed=0).shard(0, 10**6), "at most the number of batches"),
+    (lambda tmp_path: build(tmp_path / "c").blocks(8, seed=0).shard(0, 2).shard(0, 2), "must not be a shard already"),
     (lambda tmp_path: build(tmp_path / "c").blocks(8, seed=0).seek(-1), "`batch` must be an integer from 0 to"),
 )
 

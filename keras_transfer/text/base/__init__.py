@@ -1,6 +1,7 @@
-"""What every preprocessor has: its protocol, its inputs, packing, and the settings of its files."""
+"""What every preprocessor has: its protocol, inputs and packing, the documents of files, and settings of its files."""
 
 from keras_transfer.text.base.arrays import as_column, check_weights, row_weights, to_array, to_numpy
+from keras_transfer.text.base.documents import paths_of, read_documents
 from keras_transfer.text.base.folder_settings import (
     CONFIG_FILE,
     added_tokens,
@@ -54,7 +55,9 @@ __all__ = [
     "is_longest",
     "is_sentences",
     "is_text",
+    "paths_of",
     "preprocess",
+    "read_documents",
     "read_optional",
     "row_weights",
     "single_part",

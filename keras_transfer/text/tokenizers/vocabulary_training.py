@@ -1,10 +1,12 @@
 """Tokenizers trained on your own texts."""
 
 import io
+import itertools
 import json
+import random
 
 from keras_transfer.names import check_one_of
-from keras_transfer.text.base import to_list
+from keras_transfer.text.base import paths_of, read_documents, to_list
 from keras_transfer.text.tokenizers.byte_bpe import ByteBPETokenizer, byte_characters
 from keras_transfer.text.tokenizers.unigram import UnigramTokenizer
 from keras_transfer.text.tokenizers.wordpiece import WordPieceTokenizer
@@ -12,26 +14,34 @@ from keras_transfer.text.tokenizers.wordpiece import WordPieceTokenizer
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
-def train_vocabulary(texts, kind, size, *, special_tokens=SPECIAL_TOKENS, lowercase=None):
-    """Trains a tokenizer on texts.
+def train_vocabulary(
+    texts, kind, size, *, special_tokens=SPECIAL_TOKENS, lowercase=None, text_column="text", sample=None, seed=0
+):
+    """Trains a tokenizer on texts, or on files of any size.
 
     To save it, pass it to a `TokenPreprocessor`, and call `save`.
 
     Args:
-        texts: List, array, or table column of strings.
+        texts: List, array, or table column of strings, or the path or list of paths of files, as for `Corpus.build`.
+            Files are read line by line, and only the counts of their words are kept, except for `"unigram"`.
         kind: String. `"wordpiece"` (as BERT), `"byte_bpe"` (as GPT-2 and RoBERTa) or `"unigram"` (as ALBERT and XLNet).
         size: Integer. Number of tokens, including special tokens. Texts with few distinct words give fewer tokens.
         special_tokens: List of strings, the first tokens of the vocabulary: padding, unknown, start, end and mask, then
             any others. Defaults to `("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")`.
         lowercase: Boolean. Whether texts are lowercased. `"byte_bpe"` cannot lowercase. Defaults to `None`, which is
             `False` for `"byte_bpe"` and otherwise `True`.
+        text_column: String. Column of JSON Lines and Parquet files. Defaults to `"text"`.
+        sample: Integer. Number of texts, or of lines of files, that are drawn at random, each with the same
+            probability. Those are kept in memory. Defaults to `None`, for all.
+        seed: Integer. Seed of the sample. Defaults to `0`.
 
     Returns:
         A `WordPieceTokenizer`, `ByteBPETokenizer` or `UnigramTokenizer`.
 
     Raises:
-        ValueError: If `kind` is unknown, if there are no texts or fewer than five special tokens, if `size` is too
-            small, or if `"byte_bpe"` is combined with `lowercase=True`.
+        ValueError: If `kind` is unknown, if there are no texts or fewer than five special tokens, if `size` or `sample`
+            is too small, if a file is damaged, or if `"byte_bpe"` is combined with `lowercase=True`.
+        FileNotFoundError: If there is no file of this name.
         ImportError: If `tokenizers`, or for `"unigram"` `sentencepiece`, is not installed.
 
     Example:
@@ -50,16 +60,37 @@ def train_vocabulary(texts, kind, size, *, special_tokens=SPECIAL_TOKENS, lowerc
             "Received: kind='byte_bpe', lowercase=True"
         )
     lowercase = True if lowercase is None else lowercase
-    texts, special_tokens = to_list(texts), list(special_tokens)
-    if not texts or len(special_tokens) < 5 or len(set(special_tokens)) < len(special_tokens):
+    if sample is not None and (type(sample) is not int or sample < 1):
+        raise ValueError(f"`sample` must be an integer of at least 1, or None. Received: sample={sample!r}")
+    special_tokens = list(special_tokens)
+    if len(special_tokens) < 5 or len(set(special_tokens)) < len(special_tokens):
         raise ValueError(
-            "A vocabulary needs texts and at least five different special tokens: padding, unknown, start, end, mask. "
-            f"Received: {len(texts)} texts, special_tokens={special_tokens}"
+            "A vocabulary needs at least five different special tokens: padding, unknown, start, end, mask. "
+            f"Received: special_tokens={special_tokens}"
         )
     least = len(special_tokens) + (256 if kind == "byte_bpe" else 1)
     if size < least:
         raise ValueError(f"`size` must be at least {least}. Received: size={size}")
-    return trainers[kind](texts, size, special_tokens, lowercase)
+    if paths_of(texts) is None:
+        lines = to_list(texts)
+    else:
+        lines = itertools.chain.from_iterable(read_documents(texts, text_column, "line"))
+    lines = iter(lines if sample is None else _drawn(lines, sample, seed))
+    first = next(lines, None)
+    if first is None:
+        raise ValueError(f"A vocabulary needs texts. Received: {texts!r:.100}, without text")
+    return trainers[kind](itertools.chain([first], lines), size, special_tokens, lowercase)
+
+
+def _drawn(lines, count, seed):
+    """Returns a list of `count` of the lines, or of all if there are fewer, in one pass (Vitter's algorithm R)."""
+    drawn, chance = [], random.Random(seed)
+    for number, line in enumerate(lines):
+        if number < count:
+            drawn.append(line)
+        elif (place := int(chance.random() * (number + 1))) < count:
+            drawn[place] = line
+    return drawn
 
 
 def _train_word_piece(texts, size, special, lowercase):
@@ -68,7 +99,7 @@ def _train_word_piece(texts, size, special, lowercase):
     model.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=lowercase)
     model.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
     trainer = tokenizers.trainers.WordPieceTrainer(vocab_size=size, special_tokens=special, show_progress=False)
-    model.train_from_iterator(texts, trainer, len(texts))
+    model.train_from_iterator(texts, trainer)
     ids = model.get_vocab()
     return WordPieceTokenizer(
         sorted(ids, key=ids.get), lowercase=lowercase, unk_token=special[1], mask_token=special[4]
@@ -82,7 +113,7 @@ def _train_byte_bpe(texts, size, special, lowercase):
     trainer = tokenizers.trainers.BpeTrainer(
         vocab_size=size, special_tokens=special, initial_alphabet=byte_characters(), show_progress=False
     )
-    model.train_from_iterator(texts, trainer, len(texts))
+    model.train_from_iterator(texts, trainer)
     merges = [tuple(pair) for pair in json.loads(model.to_str())["model"]["merges"]]
     names = {"unk_token": special[1], "mask_token": special[4], "eos_token": special[3]}
     return ByteBPETokenizer(model.get_vocab(), merges, **names)
@@ -102,7 +133,7 @@ def _train_unigram(texts, size, special, lowercase):
             model_type="unigram",
             vocab_size=size,
             hard_vocab_limit=False,
-            max_sentence_length=max(len(text.encode()) for text in texts) + 1,  # It would leave out longer texts.
+            max_sentence_length=2**30,  # It would leave out longer texts.
             **{"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3, "pad_piece": pad, "unk_piece": unknown},
             **{"bos_piece": start, "eos_piece": end, "control_symbols": others, "minloglevel": 2},
         )

@@ -1,5 +1,7 @@
 """`train_vocabulary`: tokenizers trained on texts."""
 
+import gzip
+import json
 import sys
 
 import pytest
@@ -40,17 +42,47 @@ def test_long_texts_count_in_the_training_of_a_unigram_vocabulary():
     assert "\u2581zebra" in tokenizer.vocabulary
 
 
+def test_files_give_the_same_vocabulary_as_their_texts(tmp_path):
+    (tmp_path / "a.txt").write_text("\n\n".join(TEXTS[:90]))
+    rows = "".join(json.dumps({"question": text}) + "\n" for text in TEXTS[90:])
+    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(rows.encode()))
+    paths = [tmp_path / "a.txt", tmp_path / "b.jsonl.gz"]
+    for kind in ("byte_bpe", "unigram"):
+        read = train_vocabulary(paths, kind, 330, text_column="question")
+        assert read.vocabulary == train_vocabulary(TEXTS, kind, 330).vocabulary
+    assert train_vocabulary(tmp_path / "a.txt", "unigram", 330).vocabulary != read.vocabulary
+
+
+def test_a_sample_is_drawn_from_all_texts_and_its_seed_repeats_it():
+    texts = [f"w{i}" for i in range(400)]
+    found = []
+    for seed in (0, 0, 1):
+        words = train_vocabulary(texts, "wordpiece", 1000, sample=200, seed=seed).vocabulary
+        found.append([i for i in range(400) if f"w{i}" in words])
+    assert found[0] == found[1] != found[2]
+    # Two-digit ends are shared, so that pieces of texts that were not drawn can be in the vocabulary as well.
+    for part in found[1:]:
+        assert 200 <= len(part) < 400
+        assert min(part) < 100 and max(part) > 300
+
+
 def test_a_mistake_is_one_clear_error(monkeypatch):
     for arguments, message in (
         ((TEXTS, "bpe", 300), "Expected one of .*Received: kind='bpe'"),
-        (([], "unigram", 300), "needs texts .*Received: 0 texts"),
+        (([], "unigram", 300), r"needs texts.*Received: \[\], without text"),
         ((TEXTS, "unigram", 300, {"special_tokens": ["[PAD]"]}), r"special_tokens=\['\[PAD\]'\]"),
         ((TEXTS, "byte_bpe", 260), "`size` must be at least 261. Received: size=260"),
+        (
+            (TEXTS, "unigram", 330, {"sample": 0}),
+            "`sample` must be an integer of at least 1, or None. Received: sample=0",
+        ),
         ((TEXTS, "unigram", 10), "cannot train a vocabulary of this size"),
         ((TEXTS, "byte_bpe", 300, {"lowercase": True}), "keeps upper case.*Received: kind='byte_bpe', lowercase=True"),
     ):
         with pytest.raises(ValueError, match=message):
             train_vocabulary(*arguments[:3], **dict(*arguments[3:]))
+    with pytest.raises(FileNotFoundError, match="There is no file texts.txt"):
+        train_vocabulary("texts.txt", "unigram", 300)
     monkeypatch.setitem(sys.modules, "sentencepiece", None)
     with pytest.raises(ImportError, match="`pip install sentencepiece`"):
         train_vocabulary(TEXTS, "unigram", 300)
