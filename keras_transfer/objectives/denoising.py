@@ -5,7 +5,7 @@ import math
 import keras
 import numpy as np
 
-from keras_transfer.objectives.draws import as_rows, check_rates, draw_ids, mask_tokens
+from keras_transfer.objectives.draws import as_rows, check_rates, draw_ids, mask_tokens, word_starts_of
 from keras_transfer.objectives.noise import (
     count_insertions,
     find_sentences,
@@ -193,9 +193,7 @@ class Denoising(SequenceObjective):
                     f"keep their order. Received: stop_tokens={self.stop_tokens}"
                 )
         if self.whole_words and self.mask_rate > 0:
-            starts = [piece.startswith(b" ") for piece in preprocessor.tokenizer.token_bytes()]
-            # Some vocabularies have ids before those of their tokens.
-            found["word_starts"] = np.array([False] * (preprocessor.vocabulary_size - len(starts)) + starts)
+            found["word_starts"] = word_starts_of(preprocessor)
         return found
 
     def max_lengths(self, length):

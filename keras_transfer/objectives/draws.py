@@ -16,13 +16,17 @@ def draw_ids(random, count, vocabulary_size, special_ids):
     return drawn
 
 
-def hide(ids, random, objective, mask_id, vocabulary_size, special_ids):
+def hide(ids, random, objective, mask_id, vocabulary_size, special_ids, spans=None):
     """Returns what becomes of hidden tokens, an integer array as `ids`: masks, random tokens or the same ones.
 
-    The objective has the rates, `mask_token_rate` and `random_token_rate`.
+    The objective has the rates, `mask_token_rate` and `random_token_rate`. All tokens with the same number in `spans`,
+    an integer array [tokens], become one of the three.
     """
     drawn = draw_ids(random, len(ids), vocabulary_size, special_ids)
     value, mask_rate = random.random(len(ids)), objective.mask_token_rate
+    if spans is not None:
+        _, first, number = np.unique(spans, return_index=True, return_inverse=True)
+        value = value[first][number]
     kinds = np.where(value < mask_rate, MASK, np.where(value < mask_rate + objective.random_token_rate, RANDOM, SAME))
     return replace_tokens(ids, kinds, drawn, mask_id)
 
@@ -39,6 +43,26 @@ def mask_tokens(preprocessor):
         "special_ids": preprocessor.special_ids,
         "vocabulary_size": preprocessor.vocabulary_size,
     }
+
+
+def word_starts_of(preprocessor):
+    """Returns which ids begin a word, a boolean array [vocabulary_size]: those with a space in front.
+
+    Raises:
+        ValueError: If the tokenizer does not mark where words begin.
+    """
+    tokenizer = preprocessor.tokenizer
+    try:
+        starts = [piece.startswith(b" ") for piece in tokenizer.token_bytes()]
+    except NotImplementedError:
+        starts = []
+    if not any(starts):
+        raise ValueError(
+            "Whole words require a tokenizer whose tokens say where a word begins, such as WordPiece ('##'), byte-level "
+            f"BPE ('Ġ') and SentencePiece ('▁'). Received: {type(tokenizer).__name__}"
+        )
+    # Some vocabularies have ids before those of their tokens.
+    return np.array([False] * (preprocessor.vocabulary_size - len(starts)) + starts)
 
 
 def check_rates(**rates):

@@ -145,6 +145,7 @@ MISTAKES = [
     Mistake(
         "a fraction of 1.5 of masked tokens", lambda m: kt.objectives.TokenMasking(mask_selection_rate=1.5), "rate"
     ),
+    Mistake("masks of a word", lambda m: kt.objectives.TokenMasking(units="word"), "'words'"),
     Mistake("a noise density of 15", lambda m: kt.objectives.SpanCorruption(15), "noise_density"),
     Mistake("masks of length 2", lambda m: kt.objectives.Denoising(replace_length=2), "replace_length"),
     Mistake("a prefix of most tokens", lambda m: kt.objectives.PrefixLM(0.9), "at most 0.5"),
