@@ -58,8 +58,8 @@ def word_starts_of(preprocessor):
         starts = []
     if not any(starts):
         raise ValueError(
-            "Whole words require a tokenizer whose tokens say where a word begins, such as WordPiece ('##'), byte-level "
-            f"BPE ('Ġ') and SentencePiece ('▁'). Received: {type(tokenizer).__name__}"
+            "Whole words require a tokenizer whose tokens say where a word begins, such as WordPiece, byte-level BPE "
+            f"and SentencePiece. Received: {type(tokenizer).__name__}"
         )
     # Some vocabularies have ids before those of their tokens.
     return np.array([False] * (preprocessor.vocabulary_size - len(starts)) + starts)

@@ -53,7 +53,7 @@ def test_words_are_hidden_whole_and_a_word_ends_at_special_tokens(rows, hidden):
 
 
 def test_fifteen_percent_of_a_million_tokens_are_hidden(rows, hidden):
-    _, _, targets, chosen = hidden
+    _, _, targets, _ = hidden
     budget = round(0.15 * 498)
     used = (targets >= 0).sum(axis=1)
     assert targets.shape == (2048, np.ceil(0.15 * LENGTH)) and used.max() == budget
