@@ -184,6 +184,8 @@ class Batches(keras.utils.PyDataset):
     def with_targets(self, make, seed=None):
         """Returns the same rows as batches of the inputs and targets of an objective, other ones in each epoch.
 
+        If the rows have labels, `make` gets those of a batch as its third argument.
+
         The seed, the epoch and the number of a batch determine what the objective draws, so that a run can be resumed.
 
         Args:
@@ -195,7 +197,7 @@ class Batches(keras.utils.PyDataset):
         seed = np.random.randint(2**31) if seed is None else seed
 
         def item(columns, length, random):
-            return make(columns[0], random)
+            return make(columns[0], random) if columns[1] is None else make(columns[0], random, columns[1])
 
         position = self._position if seed == self.seed else _Position(seed, self.epoch)
         return self.replace(prepare=item, makes_labels=True, _position=position)
@@ -237,11 +239,15 @@ class Batches(keras.utils.PyDataset):
         """Returns the batches of this epoch as a list of `(length, rows)`."""
         if self.chosen is not None:
             return self.chosen
-        now = (self.seed, self.epoch) if self.options.shuffle else (0, 0)
+        now = self._moment()
         if self._planned is None or self._planned[0] != now:
             found, (index, count) = self._plan(*now), self.options.shard
             self._planned = now, found if count == 1 else Shard(found, index, count)
         return self._planned[1]
+
+    def _moment(self):
+        """Returns the seed and the epoch that determine the plan."""
+        return (self.seed, self.epoch) if self.options.shuffle else (0, 0)
 
     def _plan(self, seed, epoch):
         return plan(self._needed(), self.options, seed, epoch)
@@ -278,11 +284,8 @@ class Batches(keras.utils.PyDataset):
         position.in_order, position.next = position.in_order and index == position.next, index + 1
         index += position.first
         length, rows = self.planned()[index]
-        inputs = self.read(rows, length)
-        labels, weights = (
-            None if columns is None else keras.tree.map_structure(lambda column: column[rows], columns)
-            for columns in (self.labels, self.sample_weight)
-        )
+        inputs, labels = self.read(rows, length), self.read_labels(rows)
+        weights = _rows_of(self.sample_weight, rows)
         if labels is not None and self.label_lengths is not None:
             few = self.options.label_lengths
             labels = labels[:, : few[self.options.lengths.index(length)] if few else self.label_lengths[rows].max()]
@@ -296,6 +299,10 @@ class Batches(keras.utils.PyDataset):
     def read(self, rows, length):
         """Returns a dict of the inputs of some rows, of which only `length` ids are read."""
         return {key: _take(column, rows, length) for key, column in self.inputs.items()}
+
+    def read_labels(self, rows):
+        """Returns the labels of some rows, or None."""
+        return _rows_of(self.labels, rows)
 
     def on_epoch_begin(self):
         self._position.next, self._position.in_order = 0, True
@@ -369,6 +376,10 @@ def real_lengths(inputs):
         real = inputs["padding_mask"].sum(axis=1)
         return real if real.ndim == 1 else real.max(axis=1)
     return np.ones(len(next(iter(inputs.values()))), int)
+
+
+def _rows_of(columns, rows):
+    return None if columns is None else keras.tree.map_structure(lambda column: column[rows], columns)
 
 
 def _take(column, rows, length):

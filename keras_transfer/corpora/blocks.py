@@ -30,7 +30,12 @@ class Blocks(Batches):
         self.rows.form.check_preprocessor(preprocessor)
 
     def _plan(self, seed, epoch):
-        return _Plan(self)
+        count = len(self.rows)
+        return Plan(self.options, count, Shuffle(count, [seed, epoch]) if self.options.shuffle else np.asarray)
+
+    def numbers(self, positions):
+        """Returns the numbers of rows, given their positions in the corpus."""
+        return positions
 
     def read(self, rows, length):
         return self.rows.read(rows, length)
@@ -40,7 +45,7 @@ class Blocks(Batches):
 
 
 class Column:
-    """A column of blocks, which has the shape of an array and is read from the disk when it is indexed."""
+    """A column of blocks or pairs, which has the shape of an array and is read from the disk when it is indexed."""
 
     dtype = np.dtype("int32")
     ndim = 2
@@ -53,8 +58,8 @@ class Column:
 
     def __getitem__(self, rows):
         single = isinstance(rows, (int, np.integer))
-        positions = np.arange(len(self))[rows]
-        found = self._blocks.rows.read(np.atleast_1d(positions), self.shape[1])[self._name]
+        positions = np.atleast_1d(np.arange(len(self))[rows])
+        found = self._blocks.read(self._blocks.numbers(positions), self.shape[1])[self._name]
         return found[0] if single else found
 
     def __array__(self, dtype=None, copy=None):
@@ -64,12 +69,17 @@ class Column:
         return np.asarray(self).sum(axis=axis)
 
 
-class _Plan:
-    """The batches of an epoch as a sequence of `(length, rows)`, each of which is computed when it is asked for."""
+class Plan:
+    """The batches of an epoch as a sequence of `(length, rows)`, each of which is computed when it is asked for.
 
-    def __init__(self, blocks):
-        self._options, self._count = blocks.options, len(blocks.rows)
-        self._order = Shuffle(self._count, [blocks.seed, blocks.epoch]) if self._options.shuffle else np.asarray
+    Args:
+        options: `Options`.
+        count: Integer. Number of rows.
+        order: Function from positions in the epoch to rows, integer arrays.
+    """
+
+    def __init__(self, options, count, order):
+        self._options, self._count, self._order = options, count, order
 
     def __len__(self):
         size = self._options.batch_size

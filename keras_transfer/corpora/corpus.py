@@ -1,6 +1,7 @@
 """Text as ids in files on the disk, from which models are pretrained."""
 
 import dataclasses
+import numbers
 import pathlib
 
 import numpy as np
@@ -9,6 +10,8 @@ from keras_transfer.batches import Options
 from keras_transfer.corpora.blocks import Blocks, Rows
 from keras_transfer.corpora.building import build_shards, check_begin
 from keras_transfer.corpora.packing import PACKINGS, row_starts
+from keras_transfer.corpora.pair_rows import OBJECTIVES, PairRows
+from keras_transfer.corpora.pairs import Pairs
 from keras_transfer.corpora.row_form import RowForm
 from keras_transfer.corpora.shards import open_shard, read_counts
 from keras_transfer.files import read_json, write_json
@@ -192,13 +195,7 @@ class Corpus:
             ValueError: If `length` has no place for text, or if another argument is out of range.
         """
         check_one_of("packing", packing, PACKINGS)
-        for name, value in (("length", length), ("batch_size", batch_size)):
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise ValueError(f"`{name}` must be an integer of at least 1. Received: {name}={value!r}")
-        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0):
-            raise ValueError(f"`seed` must be an integer of at least 0 or None. Received: seed={seed!r}")
-        if not isinstance(shuffle, bool):
-            raise ValueError(f"`shuffle` must be a boolean. Received: shuffle={shuffle!r}")
+        _check_view(length, batch_size, shuffle, seed)
         width = length - self._form.num_special_tokens
         if width < 1:
             raise ValueError(
@@ -207,6 +204,94 @@ class Corpus:
             )
         rows = Rows(self._shards, [row_starts(shard, packing, width) for shard in self._shards], self._form)
         return Blocks(rows, Options(batch_size, (length,), shuffle, drop_remainder=drop_remainder), seed)
+
+    def pairs(
+        self,
+        length,
+        *,
+        objective="next_sentence",
+        short=0.1,
+        batch_size=32,
+        shuffle=True,
+        drop_remainder=False,
+        seed=None,
+    ):
+        """Returns the corpus as batches of pairs of segments, with labels that say whether they belong together.
+
+        The lines of a document should be its sentences. A document is cut into chunks of about `length` ids, and each
+        chunk into two segments after any of its lines. `tasks.BertPretraining` trains on them. If a pair is too long,
+        single ids are removed from the longer segment, at its beginning or its end.
+
+        Every epoch draws other pairs when it begins, which takes seconds for gigabytes of text, and memory for the
+        number of each row. It has as many rows as the first one, so that a few of them are left out or occur twice.
+
+        Args:
+            length: Integer. Number of ids of a row, with its special tokens.
+            objective: String. What the labels say. Defaults to `"next_sentence"`.
+
+                - `"next_sentence"` (BERT): half of the second segments are replaced by one of another document, which
+                  has the label 1. The lines that were not used then begin the next chunk. A chunk of one line always
+                  gets another second segment;
+                - `"sentence_order"` (ALBERT): half of the pairs are swapped, which has the label 1. A line that is
+                  alone in its document is left out.
+            short: Float between 0 and 1. Fraction of the documents with shorter chunks, of any length from 2 on.
+                Defaults to `0.1`.
+            batch_size: Integer. Number of rows in a batch. Defaults to `32`.
+            shuffle: Boolean. Whether rows are in another random order in each epoch. Defaults to `True`.
+            drop_remainder: Boolean. Whether a last batch with fewer rows is left out. Defaults to `False`.
+            seed: Integer. Seed of the pairs and of their order. Defaults to `None`, which follows
+                `keras.utils.set_random_seed`.
+
+        Returns:
+            `Batches` of `token_ids`, `padding_mask` and, if the preprocessor makes them, `segment_ids`, with labels 0
+            and 1. They have a `state_dict`, and `seek(batch)` begins the epoch with a later batch.
+
+        Raises:
+            ValueError: If the corpus has only one document for `"next_sentence"`, or no document of several lines for
+                `"sentence_order"`; if `length` has no place for two segments; if the corpus was built by a version
+                without pairs; or if another argument is out of range.
+
+        Source: https://arxiv.org/abs/1810.04805 (`create_pretraining_data.py`), https://arxiv.org/abs/1909.11942.
+        """
+        check_one_of("objective", objective, OBJECTIVES)
+        _check_view(length, batch_size, shuffle, seed)
+        if isinstance(short, bool) or not isinstance(short, numbers.Real) or not 0 <= short <= 1:
+            raise ValueError(f"`short` must be between 0 and 1. Received: short={short!r}")
+        if self._form.between is None:
+            raise ValueError(
+                f"{self.folder}: The corpus does not know the tokens between the segments of a pair. Remove the "
+                "folder, and build the corpus again. Received: a corpus of an earlier version"
+            )
+        if length < self._form.num_special_tokens_of_pairs + 2:
+            raise ValueError(
+                f"`length` must be at least {self._form.num_special_tokens_of_pairs + 2}, for the special tokens and a "
+                f"token of each segment. Received: length={length}"
+            )
+        if objective == "next_sentence" and self.num_documents < 2:
+            raise ValueError(
+                "`objective='next_sentence'` requires at least two documents, because half of the second segments are "
+                "from another one. Use 'sentence_order', or separate the documents by empty lines. "
+                f"Received: a corpus of {self.num_documents} document"
+            )
+        if objective == "sentence_order" and self.num_lines == self.num_documents:
+            raise ValueError(
+                "`objective='sentence_order'` requires documents of several lines, such as one for each sentence. "
+                f"Received: {self.num_documents} documents of one line"
+            )
+        separator = len(self._settings["separator"])
+        rows = PairRows(self._shards, self._form, separator, length, objective, float(short))
+        return Pairs(rows, Options(batch_size, (length,), shuffle, drop_remainder=drop_remainder), seed)
+
+
+def _check_view(length, batch_size, shuffle, seed):
+    """Raises a `ValueError` if an argument that all views of a corpus have is out of range."""
+    for name, value in (("length", length), ("batch_size", batch_size)):
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+            raise ValueError(f"`{name}` must be an integer of at least 1. Received: {name}={value!r}")
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0):
+        raise ValueError(f"`seed` must be an integer of at least 0 or None. Received: seed={seed!r}")
+    if not isinstance(shuffle, bool):
+        raise ValueError(f"`shuffle` must be a boolean. Received: shuffle={shuffle!r}")
 
 
 def _begin(folder, settings):
@@ -221,6 +306,11 @@ def _begin(folder, settings):
         return False
     before = read_json(path)
     arguments = {"rows": "preprocessor", "separator": "preprocessor"}
+    # A corpus that was built before it kept the tokens between two segments has the same rows.
+    settings = {
+        **settings,
+        "rows": {name: settings["rows"][name] for name in before["rows"] if name in settings["rows"]},
+    }
     changed = {arguments.get(name, name): None for name in settings if before.get(name) != settings[name]}
     if changed:
         raise ValueError(

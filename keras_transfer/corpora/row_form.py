@@ -17,6 +17,8 @@ class RowForm:
         segments: List of integers, the segment of a row and, if there is a third one, that of its last id. None for a
             model without segments.
         tokenizer: String. Digest of the tokenizer.
+        between: List of integers. The special ids between the segments of a pair. None for a corpus that was built
+            before it kept them.
     """
 
     start: list
@@ -24,13 +26,15 @@ class RowForm:
     pad_id: int
     segments: list | None
     tokenizer: str
+    between: list | None = None
 
     @classmethod
     def of(cls, preprocessor):
         packing, find = preprocessor.packing, preprocessor.token_to_id
         segments = None if packing.segments is None else list(packing.segments)
-        ends = ([find(token) for token in tokens] for tokens in (packing.start, packing.end))
-        return cls(*ends, int(preprocessor.pad_id), segments, digest_of(preprocessor))
+        special = (packing.start, packing.end, packing.between)
+        start, end, between = ([find(token) for token in tokens] for tokens in special)
+        return cls(start, end, int(preprocessor.pad_id), segments, digest_of(preprocessor), between)
 
     @property
     def features(self):
@@ -57,6 +61,24 @@ class RowForm:
             if len(self.segments) == 3:
                 found["segment_ids"][np.arange(len(rows)), mask.sum(axis=1) - 1] = self.segments[2]
         return found
+
+    @property
+    def num_special_tokens_of_pairs(self):
+        return self.num_special_tokens + len(self.between)
+
+    def pack_pairs(self, firsts, seconds, length):
+        """Returns pairs of rows of ids as `pack` returns single ones."""
+        ids, mask = np.full((len(firsts), length), self.pad_id, "int32"), np.zeros((len(firsts), length), "int32")
+        segments = np.zeros((len(firsts), length), "int32")
+        for i, (first, second) in enumerate(zip(firsts, seconds)):
+            row = np.concatenate([self.start, first, self.between, second, self.end])
+            middle = len(self.start) + len(first) + len(self.between)
+            ids[i, : len(row)], mask[i, : len(row)] = row, 1
+            if self.segments is not None:
+                segments[i, :middle], segments[i, middle : len(row)] = self.segments[:2]
+                segments[i, len(row) - 1] = self.segments[-1]
+        found = {"token_ids": ids, "segment_ids": segments, "padding_mask": mask}
+        return {name: found[name] for name in self.features}
 
     def check_preprocessor(self, preprocessor):
         """Raises a `ValueError` if a preprocessor has another tokenizer than the corpus."""

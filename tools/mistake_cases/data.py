@@ -160,6 +160,7 @@ MISTAKES = [
     Mistake("a corpus of a file that does not exist", lambda m: corpus(m, str(m.folder / "b.txt")), "There is no file"),
     Mistake("a corpus in another encoding", lambda m: corpus(m, latin(m)), "UTF-8"),
     Mistake("blocks without room for text", lambda m: corpus(m, TEXTS).blocks(2), "length.*greater than 2"),
+    Mistake("pairs of a corpus of one text", lambda m: corpus(m, TEXTS[:1]).pairs(8), "at least two documents"),
     Mistake(
         "a corpus of other texts in its folder",
         lambda m: (corpus(m, TEXTS, "same"), corpus(m, TEXTS[1:], "same")),
