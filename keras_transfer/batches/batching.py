@@ -9,7 +9,7 @@ import numpy as np
 from keras_transfer.batches.planning import (
     MAX_LENGTHS,
     Options,
-    Shard,
+    Part,
     choose_lengths,
     choose_pairs,
     compiles_each_length,
@@ -217,11 +217,10 @@ class Batches(keras.utils.PyDataset):
             ValueError: If an argument is out of range, if the batches have no seed of their own, or if there are fewer
                 than `count`.
         """
-        for name, value, least, most in (("count", count, 1, None), ("index", index, 0, count)):
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-                raise ValueError(f"`{name}` must be an integer of at least {least}. Received: {name}={value!r}")
-            if most is not None and value >= most:
-                raise ValueError(f"`index` must be less than `count`. Received: index={index}, count={count}")
+        _check_integer("count", count, 1)
+        _check_integer("index", index, 0)
+        if index >= count:
+            raise ValueError(f"`index` must be less than `count`. Received: index={index}, count={count}")
         if self.options.shard != (0, 1):
             raise ValueError(f"The batches must not be a shard already. Received: {self.options.shard}")
         if not self._seeded:
@@ -233,6 +232,17 @@ class Batches(keras.utils.PyDataset):
             raise ValueError(f"`count` must be at most the number of batches, {len(self)}. Received: count={count}")
         return found
 
+    def take(self, count):
+        """Returns batches whose epochs end after `count` of them, as of a corpus that is too large for one epoch.
+
+        The next epoch has another order, and does not go on where the last one has ended.
+
+        Args:
+            count: Integer, at least 1.
+        """
+        _check_integer("count", count, 1)
+        return self.replace(max_batches=int(count))
+
     # === Batches ===
 
     def planned(self):
@@ -241,8 +251,9 @@ class Batches(keras.utils.PyDataset):
             return self.chosen
         now = self._moment()
         if self._planned is None or self._planned[0] != now:
-            found, (index, count) = self._plan(*now), self.options.shard
-            self._planned = now, found if count == 1 else Shard(found, index, count)
+            found = self._plan(*now)
+            numbers = self.options.part(len(found))
+            self._planned = now, found if len(numbers) == len(found) else Part(found, numbers)
         return self._planned[1]
 
     def _moment(self):
@@ -327,8 +338,7 @@ class Batches(keras.utils.PyDataset):
 
     @epoch.setter
     def epoch(self, epoch):
-        if isinstance(epoch, bool) or not isinstance(epoch, (int, np.integer)) or epoch < 0:
-            raise ValueError(f"`epoch` must be an integer of at least 0. Received: epoch={epoch!r}")
+        _check_integer("epoch", epoch, 0)
         self._position.epoch = int(epoch)
 
     @property
@@ -368,6 +378,11 @@ class Batches(keras.utils.PyDataset):
         """
         self.seed, self.epoch = state["seed"], state["epoch"]
         self._position.first = state.get("batch", 0)
+
+
+def _check_integer(name, value, least):
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise ValueError(f"`{name}` must be an integer of at least {least}. Received: {name}={value!r}")
 
 
 def real_lengths(inputs):

@@ -35,6 +35,7 @@ class Options:
             Defaults to `False`.
         shard: Tuple `(index, count)`. Only every `count`-th batch of an epoch, from the one at `index` on. Defaults to
             `(0, 1)`, all of them.
+        max_batches: Integer. Number of batches after which an epoch ends. Defaults to `None`, for all of them.
     """
 
     batch_size: int = 32
@@ -49,26 +50,30 @@ class Options:
     inferred: bool = True
     one_epoch: bool = False
     shard: tuple = (0, 1)
+    max_batches: int | None = None
+
+    def part(self, count):
+        """Returns the numbers of the batches of an epoch, as a `range`, given the number of those of all shards."""
+        index, shards = self.shard
+        return range(index, count // shards * shards, shards)[: self.max_batches]
 
 
-class Shard:
-    """Every `count`-th batch of a plan, from the one at `index` on, as a sequence. All shards have equally many.
+class Part:
+    """Some batches of a plan, as a sequence.
 
     Args:
         plan: Sequence of `(length, rows)`.
-        index, count: Integers.
+        numbers: `range`. The numbers of these batches in the plan.
     """
 
-    def __init__(self, plan, index, count):
-        self._plan, self._index, self._count = plan, index, count
+    def __init__(self, plan, numbers):
+        self._plan, self._numbers = plan, numbers
 
     def __len__(self):
-        return len(self._plan) // self._count
+        return len(self._numbers)
 
     def __getitem__(self, index):
-        if not 0 <= index < len(self):  # Python ends an iteration so.
-            raise IndexError(f"There are {len(self)} batches. Received: {index}")
-        return self._plan[self._index + index * self._count]
+        return self._plan[self._numbers[index]]
 
 
 def plan(real, options, seed=0, epoch=0):

@@ -2,10 +2,20 @@
 
 import importlib.util
 import os
+import pathlib
 import re
 import sys
 
-from keras_transfer.cli.arguments import ask, checks, labelled_texts, make_parser, own_files, run_folder
+from keras_transfer.cli.arguments import (
+    RATE_OF_CHECKPOINT,
+    RATES,
+    ask,
+    checks,
+    labelled_texts,
+    make_parser,
+    own_files,
+    run_folder,
+)
 from keras_transfer.version import __version__
 
 
@@ -28,6 +38,8 @@ def main(arguments=None):
         "classify": _classify,
         "export": _export,
         "compare": _compare,
+        "pretrain": _pretrain,
+        "generate": _generate,
         "info": _info,
     }
     try:
@@ -48,6 +60,8 @@ def main(arguments=None):
 def _message(error, options):
     """Returns the message of an error, with the names of options in place of those of arguments."""
     message = str(error)
+    if "new_head" in options:
+        message = message.replace('`head="new"`', "`--new-head`")
     for name in options:
         message = re.sub(rf"`{name}(=True)?`", f"`--{name.replace('_', '-')}`", message)
     if isinstance(error, (ValueError, OSError, ImportError)):
@@ -126,6 +140,33 @@ def _compare(data, validation_data, test_data, text_column, label_column, result
     from keras_transfer.cli.actions import run_comparison
 
     run_comparison(parts, label_names, results=results, markdown=markdown, plot=plot, **options)
+
+
+def _pretrain(corpus, validation_corpus, encoder, size, vocabulary_size, output, overwrite, **options):
+    checks.check_pretraining(corpus, validation_corpus, encoder, size, vocabulary_size, **options)
+    if encoder is None:
+        size, vocabulary_size = size or "tiny", vocabulary_size or 8000
+    options["learning_rate"] = options["learning_rate"] or (RATES[size] if size else RATE_OF_CHECKPOINT)
+    if options["steps"] is None:
+        options["epochs"] = options["epochs"] or 10
+    options |= {"encoder": encoder, "size": size, "vocabulary_size": vocabulary_size}
+    files = {"corpus": corpus, "validation_corpus": validation_corpus}
+    settings = {**{name: run_folder.describe_files(paths) for name, paths in files.items()}, **options}
+    run_folder.check_run(output, settings, overwrite)
+    _import_package()
+    from keras_transfer.cli.actions import run_pretraining
+
+    paths = [[pathlib.Path(path) for path in paths] for paths in files.values()]
+    stopped_by = run_pretraining(*paths, output, settings, overwrite, **options)
+    return 128 + stopped_by if stopped_by else 0
+
+
+def _generate(model, prompts, max_new_tokens, sampler, seed):
+    checks.check_source(model)
+    _import_package()
+    from keras_transfer.cli.actions import print_texts
+
+    print_texts(model, prompts, max_new_tokens, sampler, seed)
 
 
 def _info(source):

@@ -146,7 +146,7 @@ def test_after_ctrl_c_the_same_command_continues_as_if_nothing_had_happened(trai
         (["--data", "nowhere.csv"], "The table does not exist. Received: nowhere.csv"),
         (
             ["--output", "../data"],
-            "`--output` must be a new folder, or that of a run of `keras-transfer train`. Received: ../",
+            "`--output` must be a new folder, or that of a run of the same command. Received: ../",
         ),
         (["--output", "."], "must have a name of its own"),
         (["--output", "reviews.csv"], "`--output` must be a folder, not a file. Received: reviews.csv"),

@@ -244,7 +244,8 @@ def test_processes_share_the_batches_and_the_targets_of_one(tmp_path):
         assert len(whole) % 4 and {len(shard) for shard in shards} == {len(whole) // 4}
         keras.tree.map_structure(np.testing.assert_array_equal, whole[: len(whole) // 4 * 4], _turns(shards))
         blocks.on_epoch_end()
-    part = blocks.shard(1, 3)
+    part = blocks.shard(1, 3).take(2)
+    assert len(part) == 2 and len(blocks.take(10**6)) == len(blocks)
     part.seek(1)
     np.testing.assert_array_equal(part[0][0]["token_ids"], blocks[4][0]["token_ids"])
 
@@ -389,6 +390,7 @@ test_mistakes_of_use_are_errors = check_errors(
     (lambda tmp_path: build(tmp_path / "c").blocks(8, seed=-1), "`seed` must be an integer of at least 0 or None"),
     (lambda tmp_path: build(tmp_path / "c").blocks(8, shuffle="yes"), "`shuffle` must be a boolean"),
     (lambda tmp_path: build(tmp_path / "c").blocks(8, batch_size=0), "`batch_size` must be an integer of at least 1"),
+    (lambda tmp_path: build(tmp_path / "c").blocks(8).take(0), "`count` must be an integer of at least 1"),
     (lambda tmp_path: build(tmp_path / "c").blocks(8).shard(0, 2), "Create the batches with a `seed`"),
     (
         lambda tmp_path: build(tmp_path / "c").blocks(8, seed=0).shard(2, 2),

@@ -50,10 +50,11 @@ class Head:
         return {name: value(encoder) if callable(value) else value for name, value in self.arguments.items()}
 
     def entries(self, task, model_type):
-        """Returns an `Entry` for each weight of a task that is not one of its encoder."""
+        """Returns an `Entry` for each weight of a task that is not one of its encoder or of `saved_apart`."""
         entries = entries_of(types.SimpleNamespace(**{layer.name: layer for layer in task.layers}), self.tensors)
-        in_encoder = {id(weight) for weight in task.encoder.weights}
-        weights = [weight for weight in task.weights if id(weight) not in in_encoder]
+        models = [getattr(task, name) for name in ("encoder", *task.saved_apart)]
+        apart = {id(weight) for model in models if model is not None for weight in model.weights}
+        weights = [weight for weight in task.weights if id(weight) not in apart]
         check_covered(entries, weights, model_type, type(task).__name__)
         return entries
 

@@ -1,10 +1,8 @@
 """`keras-transfer train`: trains a classifier or a regressor on a table. A run can continue after Ctrl-C or a kill."""
 
-import json
 import os
 import pathlib
 import shlex
-import shutil
 import signal
 import tempfile
 
@@ -14,9 +12,7 @@ from keras_transfer import adaptation, analysis, tasks, text
 from keras_transfer.cli.actions.progress import bar_or_lines
 from keras_transfer.cli.actions.regression import describe_numbers
 from keras_transfer.cli.actions.validation import as_task_labels, with_validation
-from keras_transfer.cli.arguments import CHECKPOINTS, MODEL, REPORT, STATE, check_run
-from keras_transfer.files import atomic_file
-from keras_transfer.folder_lock import lock_folder
+from keras_transfer.cli.arguments import CHECKPOINTS, MODEL, REPORT, check_run, run_folder
 from keras_transfer.names import listed
 
 
@@ -69,24 +65,9 @@ def run_training(
     else:
         options["multi_label"] = multi_label
         model = tasks.TextClassifier.from_pretrained(encoder, label_names=label_names, **options)
-    folder = pathlib.Path(output)
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        lock = lock_folder(folder)
-    except RuntimeError as error:
-        raise ValueError(str(error)) from None
-    try:
-        if not check_run(output, settings, overwrite):  # again, since another process may have used the folder
-            if (folder / CHECKPOINTS).exists():
-                shutil.rmtree(folder / CHECKPOINTS)
-            _write_state(folder, settings, finished=False)
+    # Another process may have used the folder since `check_run`.
+    with run_folder.running(output, settings, overwrite) as folder:
         return _train(model, parts, recipe, folder, settings, seed)
-    except Exception:
-        if not any((folder / CHECKPOINTS).glob("*")):  # There is nothing to continue: other settings may work.
-            (folder / STATE).unlink(missing_ok=True)
-        raise
-    finally:
-        lock.release()
 
 
 def _train(model, parts, recipe, folder, settings, seed):
@@ -115,16 +96,10 @@ def _train(model, parts, recipe, folder, settings, seed):
     with tempfile.TemporaryDirectory(prefix=".model-", dir=folder) as scratch:
         model.save(pathlib.Path(scratch) / MODEL)
         os.replace(pathlib.Path(scratch) / MODEL, folder / MODEL)
-    _write_state(folder, settings, finished=True)
-    shutil.rmtree(folder / CHECKPOINTS)
+    run_folder.finish(folder, settings)
     print(f"\nThe model is in {folder / MODEL}. To use it:")
     column = "" if settings["text_column"] == "text" else f" --text-column {shlex.quote(settings['text_column'])}"
     print(f"keras-transfer predict {shlex.quote(str(folder))} --data FILE.csv{column}")
     print(f'keras-transfer classify {shlex.quote(str(folder))} "TEXT"')
     print(f"keras-transfer export {shlex.quote(str(folder))} --output served/1")
     return None
-
-
-def _write_state(folder, settings, finished):
-    with atomic_file(folder / STATE) as file:
-        file.write(json.dumps({"settings": settings, "finished": finished}, indent=2).encode() + b"\n")

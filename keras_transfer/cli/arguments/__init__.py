@@ -3,16 +3,18 @@
 from keras_transfer.cli.arguments import ask, checks, labelled_texts, own_files, run_folder
 from keras_transfer.cli.arguments.checks import PREDICTIONS, check_comparison, check_quickstart
 from keras_transfer.cli.arguments.labelled_texts import SEPARATOR
-from keras_transfer.cli.arguments.parser import make_parser
-from keras_transfer.cli.arguments.run_folder import CHECKPOINTS, MODEL, REPORT, STATE, check_run
+from keras_transfer.cli.arguments.parser import RATE_OF_CHECKPOINT, RATES, SIZES, make_parser
+from keras_transfer.cli.arguments.run_folder import CHECKPOINTS, MODEL, REPORT, check_run
 
 __all__ = [
     "CHECKPOINTS",
     "MODEL",
     "PREDICTIONS",
+    "RATES",
+    "RATE_OF_CHECKPOINT",
     "REPORT",
     "SEPARATOR",
-    "STATE",
+    "SIZES",
     "ask",
     "check_comparison",
     "check_quickstart",

@@ -9,6 +9,7 @@ from keras_transfer.files import check_folder
 from keras_transfer.names import did_you_mean
 
 PACKAGED = ("minilm-l6",)  # names in `checkpoints.registry.PACKAGED`
+LEAST_VOCABULARY = 300  # 256 bytes, and special tokens
 PREDICTIONS = {  # the columns that `predict` adds, by what a model predicts
     "classification": ("prediction", "probability"),
     "multi-label": ("prediction", "probability"),
@@ -47,6 +48,11 @@ def _check_counts(**counts):
             raise ValueError(f"`--{name.replace('_', '-')}` must be a positive integer. Received: {value}")
 
 
+def _check_rate(learning_rate):
+    if learning_rate is not None and not 0 < learning_rate < float("inf"):
+        raise ValueError(f"`--learning-rate` must be positive and finite. Received: {learning_rate}")
+
+
 def check_source(source):
     """Raises a `ValueError` if a checkpoint is neither an existing folder nor a name that may exist elsewhere.
 
@@ -77,12 +83,44 @@ def check_training(
     """Raises a `ValueError` for arguments of `train` or `compare` that no encoder and no recipe accepts."""
     check_source(encoder)
     _check_counts(epochs=epochs, batch_size=batch_size, sequence_length=sequence_length, seeds=seeds)
-    if learning_rate is not None and not 0 < learning_rate < float("inf"):
-        raise ValueError(f"`--learning-rate` must be positive and finite. Received: {learning_rate}")
+    _check_rate(learning_rate)
     if len(set(methods)) < len(methods):
         raise ValueError(f"`--methods` must be different. Received: {' '.join(methods)}")
     if baseline is not None and baseline not in methods:
         raise ValueError(f"`--baseline` must be one of `--methods`, {' '.join(methods)}. Received: {baseline}")
+
+
+def check_pretraining(corpus, validation_corpus, encoder, size, vocabulary_size, new_head, epochs, steps, **options):
+    """Raises an error for arguments of `pretrain` that are invalid or cannot be combined.
+
+    Raises:
+        FileNotFoundError: If a file of text does not exist.
+        ValueError: If another argument is invalid.
+    """
+    for path in [*corpus, *validation_corpus]:
+        if not pathlib.Path(path).is_file():
+            raise FileNotFoundError(f"The file of text does not exist. Received: {path}")
+    if vocabulary_size is not None and vocabulary_size < LEAST_VOCABULARY:
+        raise ValueError(f"`--vocabulary-size` must be at least {LEAST_VOCABULARY}. Received: {vocabulary_size}")
+    _check_counts(epochs=epochs, steps=steps)
+    _check_counts(**{name: options[name] for name in ("sequence_length", "batch_size")})
+    _check_rate(options["learning_rate"])
+    for pair in (("encoder", encoder, "size", size), ("encoder", encoder, "vocabulary-size", vocabulary_size)):
+        _check_alone(*pair)
+    _check_alone("epochs", epochs, "steps", steps)
+    if encoder is not None:
+        check_source(encoder)
+    elif new_head:
+        raise ValueError(
+            "`--new-head` can be used only with `--encoder`. A new model has a new head. Received: neither"
+        )
+
+
+def _check_alone(name, value, other, other_value):
+    if value is not None and other_value is not None:
+        raise ValueError(
+            f"`--{name}` and `--{other}` cannot be combined. Received: --{name} {value} --{other} {other_value}"
+        )
 
 
 def check_comparison(results, markdown, plot):

@@ -16,8 +16,8 @@ ENCODER_ROWS = ("vocabulary_size", "num_layers", "num_heads", "hidden_dim", "max
 def describe_own(source):
     """Returns a description of a file or a folder that this library wrote, as lines of text, or None for others.
 
-    These are `.keras` files, SavedModels, runs of `keras-transfer train`, training checkpoints, and files and PEFT
-    folders of `adaptation.save_adapters`. No weights are loaded.
+    These are `.keras` files, SavedModels, runs of `keras-transfer train` and unfinished ones of `pretrain`, training
+    checkpoints, and files and PEFT folders of `adaptation.save_adapters`. No weights are loaded.
 
     Args:
         source: String. Path of the file or folder.
@@ -28,7 +28,8 @@ def describe_own(source):
     path = pathlib.Path(source)
     if path.is_dir():
         for name, describe in (("run.json", _run), ("saved_model.pb", _saved_model), ("adapter_config.json", _peft)):
-            if (path / name).is_file():
+            # A language model that was pretrained is a checkpoint.
+            if (path / name).is_file() and not (name == "run.json" and (path / "config.json").is_file()):
                 return _table(path, describe(path))
         if (path / "model.keras").is_file():
             return _table(path, [*_keras_file(path / "model.keras"), *_beside(path)])
@@ -44,13 +45,11 @@ def describe_own(source):
 def _run(folder):
     state = _read_json(folder / "run.json", (folder / "run.json").read_text("utf-8"))
     settings, model = state.get("settings", {}), folder / "model.keras"
-    next_step = "use it with `keras-transfer predict`" if state.get("finished") else "the same command continues it"
-    rows = [
-        (
-            "kind",
-            f"{'a finished' if state.get('finished') else 'an unfinished'} run of `keras-transfer train`: {next_step}",
-        )
-    ]
+    kind, next_step = "an unfinished", "the same command continues it"
+    if state.get("finished"):
+        kind, next_step = "a finished", "use it with `keras-transfer predict`"
+    command = "pretrain" if "objective" in settings else "train"
+    rows = [("kind", f"{kind} run of `keras-transfer {command}`: {next_step}")]
     rows += [(name, str(value)) for name, value in settings.items() if value is not None]
     return rows + ([("model", model.name), *_keras_file(model)[1:]] if model.is_file() else [])
 

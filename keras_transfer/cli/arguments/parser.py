@@ -24,6 +24,21 @@ TASKS = {
     "multi-label": "any number of labels for each text",
     "regression": "one number for each text",
 }
+OBJECTIVES = {  # keys of `actions.language_models.PLANS`
+    "masked": "a BERT predicts hidden tokens",
+    "causal": "a GPT-2 predicts the next token, and can write texts",
+    "electra": "an ELECTRA finds tokens that a smaller model has replaced",
+}
+SIZES = {  # blocks, width, heads, width of the feed-forward layers
+    "tiny": (2, 128, 2, 512),
+    "mini": (4, 256, 4, 1024),
+    "small": (4, 512, 8, 2048),
+    "medium": (8, 512, 8, 2048),
+    "base": (12, 768, 12, 3072),
+    "tutorial": (16, 410, 10, 2100),
+}
+RATES = {"tiny": 1e-3, "mini": 7e-4, "small": 5e-4, "medium": 3e-4, "base": 1e-4, "tutorial": 2.5e-4}
+RATE_OF_CHECKPOINT = 5e-5
 TASKS_HELP = "; ".join(f"{name}: {what}" for name, what in TASKS.items())
 MODEL = "folder that `train` or `quickstart` wrote, or a .keras file"
 TABLE = ".csv, .tsv or .jsonl file"
@@ -36,6 +51,8 @@ EXAMPLES = {
     "classify": 'keras-transfer classify classifier "What a film!" "What a bore."',
     "export": "keras-transfer export classifier --output served/1",
     "compare": "keras-transfer compare --data train.csv --methods bert lora --seeds 3 --markdown table.md",
+    "pretrain": "keras-transfer pretrain --corpus reviews.txt --objective masked --size mini --output my_bert",
+    "generate": 'keras-transfer generate my_gpt2 "The film was"',
     "info": "keras-transfer info classifier",
 }
 
@@ -72,9 +89,8 @@ def make_parser(version):
     """Returns the parser of the command's arguments, given the version that `--version` prints."""
     parser = Parser(
         "keras-transfer",
-        description="Trains, evaluates and uses classifiers and regressors of texts without Python.",
-        epilog="For tagging, question answering, embeddings, generation and saved adapters, use the library from "
-        f"Python.\n{GUIDE}",
+        description="Trains, evaluates and uses classifiers, regressors and language models of texts without Python.",
+        epilog=f"For tagging, question answering, embeddings and saved adapters, use the library from Python.\n{GUIDE}",
     )
     parser.add_argument("--version", action="version", version=version)
     parser.commands = commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -169,6 +185,57 @@ def make_parser(version):
     command.add_argument("--markdown", metavar="FILE", help="file for the table")
     command.add_argument("--plot", metavar="FILE", help="file for a picture")
 
+    objectives = "\n".join(f"  {name:<12}{what}" for name, what in OBJECTIVES.items())
+    sizes = "\n".join(f"  {name:<12}{blocks} blocks, {width} wide" for name, (blocks, width, *_) in SIZES.items())
+    command = add_command(
+        "pretrain",
+        "pretrain a language model on files of text, from random weights or a checkpoint; after Ctrl-C, the same "
+        "command continues the run",
+        f"Objectives:\n{objectives}",
+        f"Sizes:\n{sizes}",
+    )
+    files = {"nargs": "+", "metavar": "FILE"}
+    command.add_argument(
+        "--corpus", required=True, help="files of text: .txt, .jsonl, each also with .gz, or .parquet", **files
+    )
+    command.add_argument("--validation-corpus", default=[], help="files of the validation texts", **files)
+    command.add_argument(
+        "--documents",
+        choices=["blank_line", "line"],
+        default="blank_line",
+        help="what separates the documents of a .txt file; default: blank_line",
+    )
+    _add_text_column(command)
+    command.add_argument("--objective", choices=list(OBJECTIVES), default="masked", help="default: masked")
+    command.add_argument("--size", choices=list(SIZES), help="size of a new model; default: tiny")
+    command.add_argument("--vocabulary-size", type=int, metavar="N", help="tokens of a new vocabulary; default: 8000")
+    command.add_argument(
+        "--encoder", metavar="SOURCE", help="checkpoint to continue with, as for `train`, in place of a new model"
+    )
+    command.add_argument("--new-head", action="store_true", help="the checkpoint has no head for the objective")
+    command.add_argument("--sequence-length", type=int, default=128, metavar="N", help="tokens of a row; default: 128")
+    command.add_argument("--batch-size", type=int, default=32, metavar="N", help="rows of a batch; default: 32")
+    command.add_argument(
+        "--learning-rate",
+        type=float,
+        metavar="RATE",
+        help=f"highest rate; default: {', '.join(f'{rate:g} ({size})' for size, rate in RATES.items())}, "
+        f"{RATE_OF_CHECKPOINT:g} (with --encoder)",
+    )
+    command.add_argument("--epochs", type=int, metavar="N", help="default: 10")
+    command.add_argument("--steps", type=int, metavar="N", help="number of batches, in place of --epochs")
+    _add_seed(command)
+    _add_output(command, "folder for the model", "language_model")
+
+    command = add_command("generate", "continue texts with a causal language model")
+    command.add_argument("model", help="folder that `pretrain --objective causal` wrote, or any checkpoint of one")
+    command.add_argument("prompts", nargs="+", metavar="prompt")
+    command.add_argument("--max-new-tokens", type=int, default=64, metavar="N", help="default: 64")
+    command.add_argument(
+        "--sampler", choices=["greedy", "top_p", "top_k"], default="top_p", help="how tokens are chosen; default: top_p"
+    )
+    _add_seed(command)
+
     command = add_command("info", "print what a checkpoint or a saved model contains, without loading its weights")
     command.add_argument(
         "source", help="folder, hf://organisation/name, the name of a packaged encoder, or what this library wrote"
@@ -213,6 +280,10 @@ def _add_recipe(command):
 def _add_training(command):
     command.add_argument("--epochs", type=int, metavar="N", help="default: the value of the recipe")
     command.add_argument("--batch-size", type=int, metavar="N", help="default: the value of the recipe")
+    _add_seed(command)
+
+
+def _add_seed(command):
     command.add_argument("--seed", type=int, default=0, metavar="N", help="seed of all random numbers; default: 0")
 
 

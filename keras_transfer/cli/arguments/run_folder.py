@@ -1,16 +1,20 @@
 """The folder of a training run.
 
 It contains `run.json` (the settings, and whether the run is finished), `checkpoints` until then, and afterwards
-`model.keras` and, for a classifier, `report.html`.
+`model.keras` and, for a classifier, `report.html`. A language model is a checkpoint in place of `model.keras`, and its
+run has further contents.
 """
 
+import contextlib
 import hashlib
 import json
 import os
 import pathlib
+import shutil
 import zipfile
 
-from keras_transfer.files import check_folder
+from keras_transfer.files import atomic_file, check_folder
+from keras_transfer.folder_lock import lock_folder
 
 KINDS = {  # what each class of models predicts
     "keras_transfer>TextClassifier": "classification",
@@ -47,7 +51,7 @@ def check_run(folder, settings, overwrite=False):
     before, finished = _read_state(folder)
     if before is None:
         raise FileExistsError(
-            f"`--output` must be a new folder, or that of a run of `keras-transfer train`. Received: {folder}"
+            f"`--output` must be a new folder, or that of a run of the same command. Received: {folder}"
         )
     if before == settings and not finished:
         return True
@@ -64,10 +68,59 @@ def check_run(folder, settings, overwrite=False):
     )
 
 
+@contextlib.contextmanager
+def running(output, settings, overwrite=False, contents=(CHECKPOINTS,)):
+    """A context in which a run begins or continues in its folder, which no other process can use.
+
+    After an error that leaves nothing to continue, the settings are forgotten: others may work.
+
+    Args:
+        output, settings, overwrite: As for `check_run`.
+        contents: Names of the folders that an unfinished run may have. A new run removes them.
+
+    Yields:
+        The path of the folder, which is created.
+
+    Raises:
+        ValueError, OSError: As for `check_run`, or if another process uses the folder.
+    """
+    folder = pathlib.Path(output)
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        lock = lock_folder(folder)
+    except RuntimeError as error:
+        raise ValueError(str(error)) from None
+    try:
+        if not check_run(output, settings, overwrite):
+            for name in contents:
+                shutil.rmtree(folder / name, ignore_errors=not (folder / name).exists())
+            _write_state(folder, settings, finished=False)
+        yield folder
+    except Exception:
+        if not any(any((folder / name).glob("*")) for name in contents):
+            (folder / STATE).unlink(missing_ok=True)
+        raise
+    finally:
+        lock.release()
+        if not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def finish(folder, settings):
+    """Marks a run as finished, and removes its training checkpoints."""
+    _write_state(folder, settings, finished=True)
+    shutil.rmtree(folder / CHECKPOINTS)
+
+
 def describe(data, validation_data, **options):
     """Returns the settings of a run: its options, and digests of its tables."""
     paths = dict(zip(TABLES, (data, validation_data)))
     return {**{name: path and _digest(path) for name, path in paths.items()}, **options}
+
+
+def describe_files(paths):
+    """Returns the names and sizes of files that may be too large for a digest."""
+    return [[pathlib.Path(path).name, os.path.getsize(path)] for path in paths]
 
 
 def find_model(path, exported=False):
@@ -127,6 +180,11 @@ def read_kind(path):
     if targets != 1:
         raise ValueError(f"A `TextRegressor` must predict one number. Received: {path}, with num_targets={targets}")
     return "multi-label" if several else kind
+
+
+def _write_state(folder, settings, finished):
+    with atomic_file(folder / STATE) as file:
+        file.write(json.dumps({"settings": settings, "finished": finished}, indent=2).encode() + b"\n")
 
 
 def _read_state(folder):

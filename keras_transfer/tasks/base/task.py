@@ -82,6 +82,7 @@ class Task(Pretrained, StringInputs, NotCloned, keras.Model):
         fitted_on: String. For tasks that read single texts or pairs of texts, which of them the last `fit` received:
             `"texts"` or `"pairs"`. The other kind is then an error. `None` if it is unknown, as for prepared arrays.
         checkpoint_head: `checkpoints.base.TaskHead`. Which head of a checkpoint belongs to the class.
+        saved_apart: Tuple of strings. Attributes that are models with checkpoints of their own, or None.
         head_adapters: The adapters that the head belongs to.
         further_heads: Tuple of layers of the head that are not part of the functional model.
         reads: Tuple of strings. Those outputs of the encoder that the head reads, if the encoder has them.
@@ -92,6 +93,7 @@ class Task(Pretrained, StringInputs, NotCloned, keras.Model):
     preprocessor = of_part("reader", "preprocessor")
     label_names = of_part("labels", "names")
     checkpoint_head = TaskHead()
+    saved_apart = ()
     further_heads = ()
     reads = ("pooled_output", "sequence_output")
     fitted_on = of_part("reader", "fitted_on")

@@ -76,6 +76,7 @@ class ReplacedTokenDetection(HiddenTokenTask):
 
     reads = ("sequence_output",)
     checkpoint_head = TaskHead(name="replaced_token", check_encoder=check_reads_ahead)
+    saved_apart = ("generator",)
 
     def __init__(
         self,

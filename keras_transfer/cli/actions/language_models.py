@@ -1,0 +1,109 @@
+"""The language models of the command: from random weights or a checkpoint, and the texts that one of them writes."""
+
+import dataclasses
+from collections.abc import Callable
+
+from keras_transfer import encoders, tasks, text
+from keras_transfer.cli.arguments import SIZES
+
+_BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+_GPT2 = ("<pad>", "<unk>", "<s>", "<|endoftext|>", "<mask>")
+_LEAST_WIDTH = 64  # of ELECTRA's generator, which has a quarter of the width otherwise
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """How a model is pretrained with an objective.
+
+    Attributes:
+        task: Class of the task.
+        build: Function that returns the task, given a preprocessor and a dict of the encoder's arguments.
+        vocabulary: String. Kind of the vocabulary, as in `text.train_vocabulary`.
+        special_tokens: Tuple of strings.
+        preprocessor: Class of the preprocessor, which reads the folder of a vocabulary.
+        packing: `text.Packing` of the rows.
+        rows: String. How lines are packed into rows, as in `Corpus.blocks`.
+    """
+
+    task: type
+    build: Callable
+    vocabulary: str
+    special_tokens: tuple
+    preprocessor: type
+    packing: text.Packing
+    rows: str
+
+
+def _masked(preprocessor, sizes):
+    return tasks.MaskedLM(encoders.BertEncoder(preprocessor.vocabulary_size, **sizes), preprocessor)
+
+
+def _electra(preprocessor, sizes):
+    width = max(sizes["hidden_dim"] // 4, _LEAST_WIDTH)
+    small = {**sizes, "hidden_dim": width, "intermediate_dim": 4 * width, "num_heads": width // _LEAST_WIDTH}
+    size, width = preprocessor.vocabulary_size, sizes["hidden_dim"]
+    generator = tasks.MaskedLM(encoders.ElectraEncoder(size, **small, embedding_dim=width))
+    return tasks.ReplacedTokenDetection(encoders.ElectraEncoder(size, **sizes), preprocessor, generator=generator)
+
+
+def _causal(preprocessor, sizes):
+    return tasks.CausalLM(encoders.GPT2Encoder(preprocessor.vocabulary_size, **sizes), preprocessor)
+
+
+_BERT_ROW = text.Packing(["[CLS]"], ["[SEP]"], ["[SEP]"], segments=(0, 1))
+_OF_BERT = ("wordpiece", _BERT, text.BertPreprocessor, _BERT_ROW, "full_sentences")
+_OF_GPT2 = ("byte_bpe", _GPT2, text.TokenPreprocessor, text.Packing(pad="<pad>"), "stream")
+PLANS = {  # the keys of `arguments.OBJECTIVES`
+    "masked": Plan(tasks.MaskedLM, _masked, *_OF_BERT),
+    "causal": Plan(tasks.CausalLM, _causal, *_OF_GPT2),
+    "electra": Plan(tasks.ReplacedTokenDetection, _electra, *_OF_BERT),
+}
+
+
+def new_vocabulary(plan, paths, size, sequence_length, text_column):
+    """Returns a preprocessor whose vocabulary is trained on files.
+
+    Args:
+        plan: `Plan`.
+        paths: List of paths.
+        size: Integer. Number of tokens.
+        sequence_length: Integer.
+        text_column: String. As in `text.train_vocabulary`.
+    """
+    options = {"special_tokens": plan.special_tokens, "text_column": text_column}
+    tokenizer = text.train_vocabulary(paths, plan.vocabulary, size, **options)
+    return text.TokenPreprocessor(tokenizer, plan.packing, sequence_length)
+
+
+def new_model(plan, preprocessor, size):
+    """Returns a task with random weights.
+
+    Args:
+        plan: `Plan`.
+        preprocessor: `text.TokenPreprocessor`.
+        size: String. A key of `arguments.SIZES`.
+    """
+    num_layers, hidden_dim, num_heads, intermediate_dim = SIZES[size]
+    return plan.build(
+        preprocessor,
+        {
+            "num_layers": num_layers,
+            "num_heads": num_heads,
+            "hidden_dim": hidden_dim,
+            "intermediate_dim": intermediate_dim,
+            "max_sequence_length": max(512, preprocessor.sequence_length),
+        },
+    )
+
+
+def print_texts(model, prompts, max_new_tokens, sampler, seed):
+    """Prints each prompt with the text that a causal language model continues it with.
+
+    Args:
+        model: As for `CausalLM.from_pretrained`.
+        prompts, max_new_tokens, sampler, seed: As for `CausalLM.generate`.
+    """
+    task = tasks.CausalLM.from_pretrained(model)
+    options = {"max_new_tokens": max_new_tokens, "sampler": sampler, "seed": seed}
+    found = task.generate(prompts, **options)
+    print("\n\n".join(prompt + continuation for prompt, continuation in zip(prompts, found)))

@@ -1,0 +1,159 @@
+"""`keras-transfer pretrain`: pretrains a language model on files of text. A run can continue after Ctrl-C or a kill."""
+
+import math
+import os
+import pathlib
+import shlex
+import shutil
+import signal
+import tempfile
+
+import keras
+
+from keras_transfer import adaptation, tasks, text
+from keras_transfer.cli.actions.language_models import PLANS, new_model, new_vocabulary
+from keras_transfer.cli.actions.progress import bar_or_lines
+from keras_transfer.cli.arguments import CHECKPOINTS, run_folder
+
+CORPUS, VALIDATION_CORPUS, TOKENIZER, GENERATOR = "corpus", "validation_corpus", "tokenizer", "generator"
+_CONTENTS = (CHECKPOINTS, CORPUS, VALIDATION_CORPUS, TOKENIZER)
+_EVERY = 1000  # steps between training checkpoints
+
+
+def run_pretraining(
+    corpus,
+    validation_corpus,
+    output,
+    settings,
+    overwrite=False,
+    objective="masked",
+    size="tiny",
+    encoder=None,
+    new_head=False,
+    vocabulary_size=8000,
+    sequence_length=128,
+    batch_size=32,
+    learning_rate=1e-3,
+    epochs=1,
+    steps=None,
+    documents="blank_line",
+    text_column="text",
+    seed=0,
+):
+    """Pretrains a language model, and writes it as a checkpoint, with its tokenizer and the ids of the texts.
+
+    On the first Ctrl-C (or SIGTERM), a training checkpoint is written, and the run ends. A call with the same settings
+    continues it.
+
+    Args:
+        corpus, validation_corpus: Lists of paths, the second perhaps empty.
+        output: Path of the folder of the run.
+        settings: Dict. The settings of the run.
+        overwrite: Boolean. Whether a finished run, or one with other settings, is replaced. Defaults to `False`.
+        objective, size: Strings. Keys of `OBJECTIVES` and `SIZES`.
+        encoder: Checkpoint to continue with, in place of `size` and `vocabulary_size`. Defaults to `None`.
+        new_head: Boolean. Whether the head of the objective is new. Defaults to `False`, that of the checkpoint.
+        vocabulary_size, sequence_length, batch_size, learning_rate, epochs, seed: Numbers.
+        steps: Integer. Number of steps, in place of `epochs`, rounded up to epochs of equal length. Defaults to `None`.
+        documents, text_column: As for `text.Corpus.build`.
+
+    Returns:
+        The number of the signal that ended the run, or None if it is finished.
+
+    Raises:
+        ValueError, OSError: If an argument is invalid, or if another process trains in the folder.
+    """
+    keras.utils.set_random_seed(seed)
+    plan, verbose = PLANS[objective], bar_or_lines()
+    with run_folder.running(output, settings, overwrite, _CONTENTS) as folder:
+        if encoder is not None:
+            head = {"head": "new"} if new_head else {}
+            model = plan.task.from_pretrained(encoder, sequence_length=sequence_length, **head)
+        else:
+            options = (vocabulary_size, sequence_length, text_column)
+            model = new_model(plan, _vocabulary(plan, corpus, folder, options), size)
+        print(f"{type(model).__name__} with {model.count_params():,} parameters")
+        corpora = [
+            text.Corpus.build(
+                paths,
+                model.preprocessor,
+                folder / name,
+                documents=documents,
+                text_column=text_column,
+                verbose=verbose == 1,
+            )
+            for name, paths in ((CORPUS, corpus), (VALIDATION_CORPUS, validation_corpus))
+            if paths
+        ]
+        blocks = [
+            each.blocks(
+                sequence_length, batch_size=batch_size, packing=plan.rows, shuffle=each is corpora[0], seed=seed
+            )
+            for each in corpora
+        ]
+        if steps is not None:
+            epochs = math.ceil(steps / len(blocks[0]))
+            blocks[0] = blocks[0].take(math.ceil(steps / epochs))
+        total = epochs * len(blocks[0])
+        print(f"{corpora[0].num_tokens:,} tokens in {corpora[0].num_documents:,} documents, {total:,} steps")
+        schedule = adaptation.LinearWarmupDecay(learning_rate, total_steps=total)
+        model.compile(adaptation.FusedAdamW(schedule, weight_decay=0.01, global_clipnorm=1.0))
+        checkpoint = adaptation.TrainingCheckpoint(
+            folder / CHECKPOINTS, save_every=_EVERY, keep=1, signals=("SIGINT", "SIGTERM")
+        )
+        model.fit(
+            blocks[0],
+            validation_data=blocks[1] if blocks[1:] else None,
+            epochs=epochs,
+            callbacks=[checkpoint],
+            verbose=verbose,
+        )
+        if checkpoint.stopped_by:
+            print(f"\nThe run was stopped. The same command continues it from {folder / CHECKPOINTS}")
+            return int(signal.Signals[checkpoint.stopped_by])
+        for each in blocks[1:]:
+            print(f"\nValidation texts: {_scores(model.evaluate(each, verbose=0, return_dict=True))}")
+        _write(model, folder)
+        run_folder.finish(folder, settings)
+    _say_what_next(folder, objective)
+    return None
+
+
+def _vocabulary(plan, paths, folder, options):
+    """Returns the preprocessor of a run, whose vocabulary is trained when the run begins."""
+    if not (folder / TOKENIZER).exists():
+        print(f"Training a vocabulary of {options[0]:,} tokens")
+        preprocessor = new_vocabulary(plan, paths, *options)
+        with tempfile.TemporaryDirectory(prefix=".tokenizer-", dir=folder) as scratch:
+            preprocessor.save(pathlib.Path(scratch) / TOKENIZER)
+            os.replace(pathlib.Path(scratch) / TOKENIZER, folder / TOKENIZER)
+    return plan.preprocessor.load(folder / TOKENIZER, sequence_length=options[1])
+
+
+def _scores(scores):
+    if "generator_loss" not in scores:  # ELECTRA's loss is that of two classifiers.
+        scores = {"perplexity": math.exp(scores["loss"]), **scores}
+    return ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
+
+
+def _write(model, folder):
+    """Writes a model as a checkpoint into the folder of its run."""
+    with tempfile.TemporaryDirectory(prefix=".model-", dir=folder) as scratch:
+        scratch = pathlib.Path(scratch)
+        model.save_pretrained(scratch / "model")
+        if isinstance(model, tasks.ReplacedTokenDetection) and model.generator is not None:
+            model.generator.save_pretrained(scratch / GENERATOR)
+            model.preprocessor.save(scratch / GENERATOR)
+            shutil.rmtree(folder / GENERATOR, ignore_errors=True)
+            os.replace(scratch / GENERATOR, folder / GENERATOR)
+        # The configuration comes last: without it, the folder is no checkpoint.
+        for path in sorted((scratch / "model").iterdir(), key=lambda path: path.name == "config.json"):
+            os.replace(path, folder / path.name)
+
+
+def _say_what_next(folder, objective):
+    name = shlex.quote(str(folder))
+    print(f"\nThe model is in {folder}. To use it:")
+    if objective == "causal":
+        print(f'keras-transfer generate {name} "Once upon a time"')
+    print(f"keras-transfer train --data FILE.csv --encoder {name}")

@@ -1,0 +1,112 @@
+"""`keras-transfer pretrain` writes a checkpoint, and continues after Ctrl-C; `generate` writes texts with it."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.cli import command
+from keras_transfer.cli.actions import language_models, pretraining
+from keras_transfer.datasets import load_demo_questions
+from keras_transfer.encoders import Encoder
+from keras_transfer.tasks import CausalLM, MaskedLM, ReplacedTokenDetection
+from tests.cli.test_train import Interrupted
+
+pytest.importorskip("tensorflow_text")
+pytest.importorskip("tokenizers")
+
+
+@pytest.fixture
+def pretrain(tmp_path, monkeypatch, eagerly):
+    """A function that runs `pretrain` with further arguments in a folder with texts, and returns the status."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(language_models.SIZES, "tiny", (1, 16, 1, 16))
+    monkeypatch.setattr(language_models, "_LEAST_WIDTH", 8)
+    questions = load_demo_questions().train.texts[:100]
+    (tmp_path / "texts.txt").write_text("\n\n".join(questions[:90]))
+    (tmp_path / "validation.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in questions[90:]))
+    line = ["pretrain", "--corpus", "texts.txt", "--validation-corpus", "validation.jsonl", "--batch-size", "8"]
+    line += ["--vocabulary-size", "300", "--sequence-length", "32", "--learning-rate", "0.01"]
+    return lambda *arguments: command.main([*line, *arguments])
+
+
+def weights_of(folder):
+    return Encoder.from_pretrained(folder).get_weights()
+
+
+@pytest.mark.parametrize(
+    ("objective", "task"), [("masked", MaskedLM), ("causal", CausalLM), ("electra", ReplacedTokenDetection)]
+)
+def test_a_run_writes_a_checkpoint_with_its_head_and_tokenizer(objective, task, pretrain, tmp_path, capsys):
+    assert pretrain("--objective", objective, "--steps", "5", "--output", "model") == 0
+    printed = capsys.readouterr().out
+    assert f"{task.__name__} with " in printed and " in 90 documents, 5 steps\n" in printed
+    assert "5/5 - " in printed and "\nValidation texts: " in printed
+    assert ("perplexity" in printed) == (objective != "electra")
+    model = task.from_pretrained("model")
+    assert model.preprocessor.vocabulary_size == 300 and model.preprocessor.sequence_length == 32
+    assert not (tmp_path / "model" / "checkpoints").exists()
+    if objective == "electra":
+        assert MaskedLM.from_pretrained("model/generator").fill_mask("Who is [MASK]?")
+    if objective == "causal":
+        assert command.main(["generate", "model", "Who is", "What", "--max-new-tokens", "4"]) == 0
+        found = capsys.readouterr().out.split("\n\n")
+        assert len(found) == 2 and found[0].startswith("Who is") and found[1].startswith("What")
+    assert pretrain("--objective", objective, "--steps", "5", "--output", "model") == 1
+    assert "contains a finished run" in capsys.readouterr().err
+    assert command.main(["info", "model"]) == 0
+    assert "loaded as" in capsys.readouterr().out
+
+
+def test_after_ctrl_c_the_same_command_continues_as_if_nothing_had_happened(pretrain, tmp_path, monkeypatch, capsys):
+    line = ["--objective", "causal", "--epochs", "2", "--batch-size", "16"]  # a vocabulary that is always the same
+    assert pretrain(*line, "--output", "whole") == 0
+    with monkeypatch.context() as patched:
+        patched.setattr(pretraining.adaptation, "TrainingCheckpoint", Interrupted)
+        assert pretrain(*line, "--output", "cut") == 130
+    assert "The run was stopped. The same command continues it" in capsys.readouterr().out
+    assert not (tmp_path / "cut" / "config.json").exists()
+    assert command.main(["info", "cut"]) == 0
+    assert "an unfinished run of `keras-transfer pretrain`: the same command continues it" in capsys.readouterr().out
+    assert pretrain(*line, "--seed", "1", "--output", "cut") == 1
+    assert capsys.readouterr().err.endswith("Received: cut, where --seed was 0 instead of 1\n")
+    assert pretrain(*line, "--output", "cut") == 0
+    for weight, expected in zip(weights_of("cut"), weights_of("whole"), strict=True):
+        np.testing.assert_array_equal(weight, expected)
+
+
+def test_pretraining_goes_on_with_a_checkpoint_and_its_vocabulary(pretrain, small_minilm, tmp_path, capsys):
+    line = ["--corpus", "texts.txt", "--encoder", small_minilm, "--steps", "2", "--output", "model"]
+    assert command.main(["pretrain", *line]) == 1
+    assert "has no head for a MaskedLM. Pass `--new-head` for a new one" in capsys.readouterr().err
+    assert not (tmp_path / "model").exists()
+    keras.utils.set_random_seed(0)
+    assert command.main(["pretrain", *line, "--new-head", "--sequence-length", "16"]) == 0
+    before = Encoder.from_pretrained(small_minilm).token_embedding.get_weights()[0]
+    after = Encoder.from_pretrained("model").token_embedding.get_weights()[0]
+    assert before.shape == after.shape and (before != after).any()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--corpus", "nowhere.txt"], "The file of text does not exist. Received: nowhere.txt"),
+        (["--steps", "0"], "`--steps` must be a positive integer. Received: 0"),
+        (["--vocabulary-size", "99"], "`--vocabulary-size` must be at least 300. Received: 99"),
+        (["--learning-rate", "-1"], "`--learning-rate` must be positive and finite. Received: -1.0"),
+        (["--epochs", "1", "--steps", "1"], "`--epochs` and `--steps` cannot be combined"),
+        (["--encoder", "minilm-l6", "--size", "tiny"], "`--encoder` and `--size` cannot be combined"),
+        (["--new-head"], "`--new-head` can be used only with `--encoder`"),
+        (["--encoder", "minilm-l7"], "Did you mean 'minilm-l6'? Received: 'minilm-l7'"),
+        (["--output", "gs://bucket/run"], "must be local"),
+    ],
+)
+def test_a_mistake_is_one_line_of_error_before_anything_is_imported(arguments, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(command.ask, "import_tensorflow", None)  # from which TensorFlow would be imported
+    (tmp_path / "texts.txt").write_text("a b c")
+    assert command.main(["pretrain", "--corpus", "texts.txt", *arguments]) == 1
+    error = capsys.readouterr().err
+    assert message in error and len(error.splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["texts.txt"]
