@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 
+from keras_transfer.corpora.blocks import Blocks, Column
 from keras_transfer.corpora.shuffling import Shuffle
 from keras_transfer.encoders import BertEncoder, TransformerEncoder
 from keras_transfer.objectives import TokenMasking
@@ -268,6 +269,18 @@ def test_tasks_train_on_blocks(tmp_path, eagerly):
         losses = model.fit(corpus.blocks(16, batch_size=8, seed=0), epochs=5, verbose=0).history["loss"]
         assert losses[-1] < losses[0]
         assert model.evaluate(corpus.blocks(16, shuffle=False), verbose=0, return_dict=True)["loss"] < losses[0]
+
+
+def test_fit_reads_no_more_of_a_corpus_than_its_batches(tmp_path, monkeypatch):
+    def read(blocks, rows, length):
+        raise AssertionError("rows were read")
+
+    monkeypatch.setattr(Blocks, "read", read)
+    monkeypatch.setattr(Column, "__getitem__", read)
+    blocks = build(tmp_path / "corpus").blocks(16, batch_size=4, seed=0)
+    encoders = (BertEncoder(len(WORDS), **SIZES), TransformerEncoder(len(WORDS), **SIZES, causal=True))
+    for task, encoder in zip((MaskedLM, CausalLM), encoders):
+        assert len(task(encoder, preprocessor()).dataset(blocks)) == len(blocks)
 
 
 class Stop(keras.callbacks.Callback):
