@@ -15,10 +15,12 @@ from keras_transfer.tasks.inputs import (
     checked_batches,
     columns_of,
     count_rows,
+    fix_targets,
     is_stream,
     kind_of,
     lacks_labels,
     split_last,
+    stream_of_loader,
     validation_parts,
 )
 from keras_transfer.text.base import check_weights, to_array
@@ -39,6 +41,7 @@ def batches_or_stream(task, columns, x, y, sample_weight, batch_size, shuffle):
                 "`y` and `sample_weight` must be None if `x` is a dataset, which contains them. "
                 f"Received: x of type {type(x).__name__}, and {'sample_weight' if y is None else 'y'}"
             )
+        x = stream_of_loader(x) if task.labels.makes_targets else x
         return task.reader.stream(x) if is_stream(x) else x
     if count_rows(columns) == 0:
         return NoRows(columns)
@@ -50,9 +53,9 @@ def batches_or_stream(task, columns, x, y, sample_weight, batch_size, shuffle):
     return task.reader.batches(columns, y, sample_weight, batch_size, shuffle)
 
 
-def _checked_columns(task, x, y, sample_weight):
+def _checked_columns(task, method, x, y, sample_weight):
     """Returns what `columns_of` returns for `x`, after the checks of what was passed."""
-    check_inputs(task, x)
+    check_inputs(task, x, task.labels.made_inputs if y is None and method != "predict" else ())
     check_columns(x, y, sample_weight)
     return columns_of(task, x)
 
@@ -62,7 +65,7 @@ def ready_data(task, method, x, y=None, sample_weight=None, batch_size=None, shu
     task.reader.check(x, method)
     task.head_adapters.check()
     check_distribution(task)
-    columns = _checked_columns(task, x, y, sample_weight)
+    columns = _checked_columns(task, method, x, y, sample_weight)
     y = None if y is None else task.labels.encode(y)
     labels = y
     if isinstance(x, Batches):
@@ -80,10 +83,11 @@ def ready_data(task, method, x, y=None, sample_weight=None, batch_size=None, shu
         raise ValueError(
             f"`{method}` requires a dataset of `(inputs, labels)`. Received: a `tf.data.Dataset` of {data.element_spec}"
         )
-    if is_stream(data) and data is not x:
+    if is_stream(x) and data is not x:
         check_stream_shares(task, x, method)
-    if method == "evaluate" and isinstance(data, Batches):
-        data = data.apart(one_epoch=True)
+    if method == "evaluate":
+        data = data.apart(one_epoch=True) if isinstance(data, Batches) else data
+        fix_targets(data)
     if method != "predict" and task.labels.compares_rows and getattr(data, "kind", None) == "parts":
         task.labels.check_batch(data[0][0], min(data.options.batch_size, len(data.order)), task)
     _prepare_metrics(task, data)
@@ -101,7 +105,7 @@ def ready_for_fit(task, x, y, sample_weight, batch_size, shuffle, class_weight, 
         validation_size: Integer. The `validation_batch_size`, or None.
     """
     if split:
-        columns = _checked_columns(task, x, y, sample_weight)
+        columns = _checked_columns(task, "fit", x, y, sample_weight)
         if columns is None:
             raise ValueError(
                 "`validation_split` requires data in memory. Pass `validation_data` for a dataset. "

@@ -6,7 +6,16 @@ from keras_transfer.tasks.inputs.columns import batch_arrays, columns_of, count_
 from keras_transfer.tasks.inputs.input_checks import check_inputs
 from keras_transfer.tasks.inputs.no_rows import NoRows
 from keras_transfer.tasks.inputs.reader import ALL_ROWS, Reader, TextReader, encode_texts, for_backend
-from keras_transfer.tasks.inputs.streams import check_stream_shares, is_stream, lacks_labels, texts_of_stream
+from keras_transfer.tasks.inputs.streams import (
+    check_stream_shares,
+    fix_targets,
+    is_stream,
+    lacks_labels,
+    lacks_targets,
+    stream_of_loader,
+    texts_of_stream,
+    with_targets,
+)
 from keras_transfer.tasks.inputs.text_kinds import check_export, check_kind, kind_of
 
 __all__ = [
@@ -24,12 +33,16 @@ __all__ = [
     "columns_of",
     "count_rows",
     "encode_texts",
+    "fix_targets",
     "for_backend",
     "is_stream",
     "kind_of",
     "lacks_labels",
+    "lacks_targets",
     "split_last",
+    "stream_of_loader",
     "take_rows",
     "texts_of_stream",
     "validation_parts",
+    "with_targets",
 ]

@@ -9,10 +9,16 @@ from keras_transfer.tasks.inputs.columns import input_names
 from keras_transfer.tasks.inputs.streams import is_stream, texts_of_stream
 
 
-def check_inputs(task, x):
-    """Raises a `ValueError` if `x` is a dict without the encoder's inputs, an iterator, or a stream of wrong shapes."""
-    _check_texts(task, x)
-    names = input_names(task)
+def check_inputs(task, x, made=()):
+    """Raises a `ValueError` if `x` is a dict without the encoder's inputs, an iterator, or a stream of wrong shapes.
+
+    Args:
+        task: `Task`.
+        x: What was passed as `x`.
+        made: Names of inputs that the task makes if they are missing. Defaults to none.
+    """
+    names = [name for name in input_names(task) if name not in made]
+    _check_texts(task, x, names)
     if isinstance(x, Mapping):
         if not set(names) <= set(x):
             raise ValueError(
@@ -31,12 +37,13 @@ def check_inputs(task, x):
         )
 
 
-def _check_texts(task, x):
+def _check_texts(task, x, names):
     """Raises a `ValueError` if `x` is neither raw data of a task, nor arrays of its inputs, nor a dataset of these.
 
     Args:
         task: `Task`.
         x: What was passed as `x`. Dicts are not checked.
+        names: List of strings. The inputs that prepared data must have.
     """
     if isinstance(x, os.PathLike):
         raise ValueError(
@@ -44,15 +51,15 @@ def _check_texts(task, x):
             f"text_column, label_column)`. Received: x={str(x)!r}"
         )
     if is_stream(x):
-        _check_stream(task, x)
+        _check_stream(x, names)
     elif x is None or isinstance(x, (numbers.Number, Set)):
         raise ValueError(f"`x` must be a list of texts, prepared arrays, or a dataset. Received: x={x!r:.100}")
     elif isinstance(x, (list, tuple)):
         if not task.reader.accepts(x):
-            _check_values(x, input_names(task))
-    elif len(getattr(x, "shape", ())) == 1 and not task.reader.accepts(x) and len(input_names(task)) > 1:
+            _check_values(x, names)
+    elif len(getattr(x, "shape", ())) == 1 and not task.reader.accepts(x) and len(names) > 1:
         raise ValueError(
-            f"Texts must be strings. Prepared arrays must be a dict of the encoder's inputs {input_names(task)}. "
+            f"Texts must be strings. Prepared arrays must be a dict of the encoder's inputs {names}. "
             f"Received: {getattr(x, 'dtype', 'values')} of shape {tuple(x.shape)}"
         )
 
@@ -71,11 +78,11 @@ def _check_values(values, names):
         raise ValueError(f"Texts must be strings. {advice}. Received: {value!r:.100} at position {position}")
 
 
-def _check_stream(task, dataset):
+def _check_stream(dataset, names):
     """Raises a `ValueError` if a `tf.data.Dataset` has dicts of other columns than the encoder's inputs."""
     spec = dataset.element_spec
     columns = spec[0] if isinstance(spec, tuple) and spec else spec
-    if not isinstance(columns, Mapping) or set(input_names(task)) <= set(columns):
+    if not isinstance(columns, Mapping) or set(names) <= set(columns):
         return
     text = _first_text({name: "" for name, each in columns.items() if getattr(each, "dtype", None) == "string"})
     label = next((name for name in columns if name != text), "label")
@@ -85,7 +92,7 @@ def _check_stream(task, dataset):
         function = f"lambda row: (row[{text!r}], row[{label!r}])"
     raise ValueError(
         "A `tf.data.Dataset` must have batches of texts and labels, or a dict of the encoder's inputs "
-        f"{input_names(task)}. Use `dataset.map({function})`, or `tfds.load(name, as_supervised=True)`. "
+        f"{names}. Use `dataset.map({function})`, or `tfds.load(name, as_supervised=True)`. "
         f"Received: dicts with the keys {list(columns)}"
     )
 

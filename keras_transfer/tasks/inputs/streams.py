@@ -1,7 +1,16 @@
-"""A `tf.data.Dataset` as the data of a task: what it contains, and its texts as prepared inputs."""
+"""A `tf.data.Dataset` as the data of a task: what it contains, its texts as prepared inputs, and their targets."""
 
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
+
+import keras
+import numpy as np
+
+from keras_transfer.batches import Batches
 from keras_transfer.distribute import replicas_of
-from keras_transfer.text.base import preprocess
+from keras_transfer.text.base import is_text, preprocess, to_list
+
+_drawing = weakref.WeakKeyDictionary()  # from streams with targets to what they draw from
 
 
 def is_stream(x):
@@ -45,6 +54,81 @@ def preprocess_stream(preprocessor, dataset):
         return (x, *rest) if rest else x
 
     return dataset.map(prepare, num_parallel_calls=-1).prefetch(-1)
+
+
+def stream_of_loader(x):
+    """Returns a loader of batches of texts, such as torch's or Grain's, as a stream, and anything else unchanged."""
+    others = (Iterator, Mapping, list, tuple, keras.utils.PyDataset)
+    if is_stream(x) or not isinstance(x, Iterable) or isinstance(x, others) or hasattr(x, "shape"):
+        return x
+    first = next(iter(x), None)
+    if isinstance(first, (str, bytes)) or not is_text(first):
+        return x
+    import tensorflow as tf
+
+    dataset = tf.data.Dataset.from_generator(lambda: map(to_list, x), output_signature=tf.TensorSpec([None], tf.string))
+    return dataset.apply(tf.data.experimental.assert_cardinality(len(x))) if hasattr(x, "__len__") else dataset
+
+
+def lacks_targets(data, made=()):
+    """Returns whether batches or a stream have inputs alone, without those whose names are in `made`.
+
+    Anything else, such as a generator, is said to have targets.
+    """
+    if isinstance(data, Batches):
+        return not data.has_labels and not set(made) & set(data.inputs)
+    return lacks_labels(data) and not set(made) & set(data.element_spec)
+
+
+def with_targets(data, make, seed=None):
+    """Returns the same rows with the targets of an objective, other ones in each epoch.
+
+    The seed, the epoch and the number of a batch determine what the objective draws. The epoch of a stream is how often
+    it was read before.
+
+    Args:
+        data: `Batches`, or a `tf.data.Dataset` of dicts of the encoder's inputs.
+        make: Function that returns an item, given the inputs of a batch and a `np.random.Generator`.
+        seed: Integer. Defaults to `None`, that of the batches, or a new one.
+
+    Raises:
+        ValueError: If a stream has no batches.
+    """
+    return data.with_targets(make, seed) if isinstance(data, Batches) else _stream_with_targets(data, make, seed)
+
+
+def _stream_with_targets(dataset, make, seed):
+    import tensorflow as tf
+
+    state = {"seed": np.random.randint(2**31) if seed is None else seed, "reading": 0, "fixed": False}
+
+    def generate():
+        reading = state["reading"]
+        state["reading"] += not state["fixed"]
+        for number, inputs in enumerate(dataset.as_numpy_iterator()):
+            inputs = inputs[0] if isinstance(inputs, tuple) else inputs
+            yield make(inputs, np.random.default_rng([state["seed"], reading, number]))
+
+    first = next(generate(), None)
+    if first is None:
+        raise ValueError("`x` must have at least one batch. Received: a `tf.data.Dataset` without any")
+    state["reading"] = 0
+    spec = tf.nest.map_structure(lambda array: tf.TensorSpec([None] * array.ndim, array.dtype), first)
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    found, count = tf.data.Dataset.from_generator(generate, output_signature=spec), dataset.cardinality()
+    if count >= 0:
+        found = found.apply(tf.data.experimental.assert_cardinality(count))
+    found = found.prefetch(2).with_options(options)
+    _drawing[found] = state
+    return found
+
+
+def fix_targets(dataset):
+    """Makes a stream that `with_targets` returned draw the same targets each time. Anything else is left unchanged."""
+    if is_stream(dataset) and dataset in _drawing:
+        _drawing[dataset]["fixed"] = True
 
 
 def check_stream_shares(task, dataset, method):

@@ -24,13 +24,16 @@ class Labels:
         compares_rows: Boolean. Whether the loss compares the rows of a batch, so that `check_batch` needs one.
         are_ids: Boolean. Whether labels are the ids of tokens, so that the loss must take integers.
         optional: Boolean. Whether raw data need no labels, because `targets` makes them.
+        makes_targets: Boolean. Whether `targets` makes those of any data without labels, also of loaders of texts.
+        made_inputs: Tuple of strings. Names of the model's inputs that `targets` makes.
         problem_type: String. What a checkpoint calls the problem in `config.json`, or `None`.
     """
 
     names = None
     one_of = True
     are_ids = False
-    optional = False
+    optional = makes_targets = False
+    made_inputs = ()
     compares_rows = False
     problem_type = None
 

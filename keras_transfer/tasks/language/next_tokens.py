@@ -6,18 +6,13 @@ import numpy as np
 from keras_transfer.batches import Batches
 from keras_transfer.metrics.words import Perplexity
 from keras_transfer.objectives import NextToken
-from keras_transfer.tasks.inputs import Reader
+from keras_transfer.tasks.inputs import Reader, lacks_targets, with_targets
 from keras_transfer.tasks.labels import Labels
 from keras_transfer.text.base import to_numpy
 
 
 class NextTokenReader(Reader):
     """Reads texts for a causal language model. Outputs are trimmed to the tokens of each text."""
-
-    in_memory = (
-        "A `CausalLM` takes raw text in memory, such as a list. A `tf.data.Dataset` must contain `(inputs, targets, "
-        "weights)`."
-    )
 
     def restore(self, data, predict):
         """Returns a list of arrays [tokens, vocabulary], the logits of each text."""
@@ -39,7 +34,7 @@ class NextTokens(Labels):
     """
 
     are_ids = True
-    optional = True
+    optional = makes_targets = True
     objective = NextToken()
 
     def __init__(self, count):
@@ -80,11 +75,11 @@ class NextTokens(Labels):
         )
 
     def targets(self, data, task):
-        if not isinstance(data, Batches) or data.has_labels:
+        if not lacks_targets(data):
             return data
-        if (data.real < 2).all():  # The mask of a corpus would be as large as the corpus.
+        if isinstance(data, Batches) and (data.real < 2).all():  # The mask of a corpus would be as large as the corpus.
             raise ValueError(
                 "A causal language model learns to predict the next token, so at least one text must have two tokens. "
                 f"Received: {len(data.real)} texts of one token"
             )
-        return data.with_targets(lambda inputs, random: self.objective(inputs))
+        return with_targets(data, lambda inputs, random: self.objective(inputs))

@@ -3,10 +3,11 @@
 import keras
 import numpy as np
 
-from keras_transfer.batches import UNUSED, Batches
+from keras_transfer.batches import UNUSED
 from keras_transfer.encoders.base import encode
 from keras_transfer.metrics.words import WordAccuracy
 from keras_transfer.tasks.base import Task, of_part
+from keras_transfer.tasks.inputs import lacks_targets, with_targets
 from keras_transfer.tasks.labels import Labels
 from keras_transfer.text.base import to_numpy
 
@@ -20,7 +21,8 @@ class HiddenTokens(Labels):
     """
 
     are_ids = True
-    optional = True
+    optional = makes_targets = True
+    made_inputs = ("mask_positions",)
 
     def __init__(self, objective, count):
         self.objective, self.count = objective, count
@@ -41,7 +43,7 @@ class HiddenTokens(Labels):
             )
 
     def targets(self, data, task):
-        if not isinstance(data, Batches) or data.has_labels or "mask_positions" in data.inputs:
+        if not lacks_targets(data, self.made_inputs):
             return data
         task.reader.require()
         tokens = self.objective.tokens(task.preprocessor)
@@ -49,7 +51,7 @@ class HiddenTokens(Labels):
         def make(inputs, random):
             return self.objective(inputs, random, **tokens)
 
-        return data.with_targets(make, self.objective.seed)
+        return with_targets(data, make, self.objective.seed)
 
 
 class HiddenTokenTask(Task):

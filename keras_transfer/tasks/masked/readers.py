@@ -16,13 +16,6 @@ class HiddenTokenReader(Reader):
         super().__init__(preprocessor)
         self.task_name, self.method = task_name, method
 
-    @property
-    def in_memory(self):
-        return (
-            f"A `{self.task_name}` takes raw text in memory, such as a list. A `tf.data.Dataset` must contain "
-            "`(inputs, targets)`."
-        )
-
     def check(self, x, method):
         if method == "predict" and self.accepts(x):
             raise ValueError(f"`predict` takes prepared inputs{self.advice()}. Received: {x!r:.100}")
