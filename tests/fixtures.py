@@ -31,12 +31,16 @@ def pytest_ignore_collect(collection_path, config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Deselects tests about TensorFlow on other backends. Files that use the process with two devices run first."""
+    """Deselects tests about TensorFlow on other backends. Files that use another process run first.
+
+    As neighbours, they run in one of the test processes, which alone starts the other process.
+    """
     if keras.backend.backend() != "tensorflow":
         left_out = [item for item in items if item.get_closest_marker("core") is None]
         items[:] = [item for item in items if item.get_closest_marker("core") is not None]
         config.hook.pytest_deselected(items=left_out)
-    waiting = {item.path for item in items if "tensorflow_process" in getattr(item, "fixturenames", ())}
+    others = {"tensorflow_process", "process_without_this_package"}
+    waiting = {item.path for item in items if not others.isdisjoint(getattr(item, "fixturenames", ()))}
     items.sort(key=lambda item: item.path not in waiting)
     if config.getoption("reverse"):
         items.reverse()
@@ -76,7 +80,7 @@ def clean_state():
 
 
 @pytest.fixture(autouse=True)
-def fresh():
+def fresh(request):
     """Sets the seed before each test, so that it does not depend on what ran before, and frees memory after long tests.
 
     TensorFlow waits for up to a minute if many models and iterators are freed at once.
@@ -84,6 +88,7 @@ def fresh():
     set_shifted_seed(0)
     began = time.monotonic()
     yield
+    request.node.funcargs.clear()  # pytest keeps them until `clean_state` has frozen what is left.
     if time.monotonic() - began > 0.5:
         gc.collect()
         forget_programs()

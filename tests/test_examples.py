@@ -39,15 +39,24 @@ def blocks(text):
     return [textwrap.dedent(match[2]) for match in BLOCK.finditer(text or "")]
 
 
+def definitions(node):
+    """A module, and all classes and functions in it."""
+    yield node
+    for part in node.body:
+        if isinstance(part, (ast.ClassDef, ast.FunctionDef)):
+            yield from definitions(part)
+
+
 def docstring_examples():
     """`(where, code)` for each example in the package's docstrings."""
     for path in sorted(pathlib.Path(kt.__file__).parent.rglob("*.py")):
-        tree = ast.parse(path.read_text("utf-8"))
-        for node in ast.walk(tree):
-            if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.Module)):
-                for code in blocks(ast.get_docstring(node)):
-                    name = getattr(node, "name", "module")
-                    yield pytest.param(code, id=f"{path.parent.name}/{path.stem}:{name}")
+        source = path.read_text("utf-8")
+        if "```python" not in source:
+            continue
+        for node in definitions(ast.parse(source)):
+            for code in blocks(ast.get_docstring(node)):
+                name = getattr(node, "name", "module")
+                yield pytest.param(code, id=f"{path.parent.name}/{path.stem}:{name}")
 
 
 @pytest.mark.parametrize("code", docstring_examples())

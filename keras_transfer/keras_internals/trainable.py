@@ -70,14 +70,16 @@ def layers_within(model):
     It includes layers to which a layer only refers, if they share weights with the model or have none.
     """
     own = {id(weight) for weight in model.weights}
-    found, seen, waiting = [], set(), [(model, None)]
-    while waiting:
-        layer, around = waiting.pop(0)
-        if id(layer) in seen or (layer.weights and not any(id(weight) in own for weight in layer.weights)):
+    found, seen, waiting = [], {id(model)}, [(model, None)]
+    for layer, around in waiting:  # which grows meanwhile
+        weights = layer.weights
+        if weights and own.isdisjoint(map(id, weights)):
             continue
-        seen.add(id(layer))
         found.append((layer, around))
-        waiting += [(part, layer) for part in _layers_in(vars(layer))]
+        for part in _layers_in(vars(layer)):
+            if id(part) not in seen:
+                seen.add(id(part))
+                waiting.append((part, layer))
     return found
 
 
@@ -86,16 +88,18 @@ def _thaw(model, layers):
     own = {id(weight) for weight in model.weights}
     others = [(weight, weight.trainable) for layer, _ in layers for weight in layer.weights if id(weight) not in own]
     for layer, _ in layers:
+        if layer.trainable and all(weight.trainable for weight in layer.weights):
+            continue  # A layer around it was unfrozen, or it never was frozen.
         layer.trainable = False  # On TensorFlow, setting the current value has no effect.
         layer.trainable = True
     for weight, flag in others:
         weight.trainable = flag
 
 
-def _layers_in(held):
+def _layers_in(held, layer=keras.layers.Layer, containers=(list, tuple, dict)):
     # `keras.tree` sorts the keys of dicts, and a compiled model has a dict whose keys are layers.
-    if isinstance(held, keras.layers.Layer):
-        yield held
-    elif isinstance(held, (dict, list, tuple)):
-        for part in held.values() if isinstance(held, dict) else held:
+    for part in held.values() if isinstance(held, dict) else held:
+        if isinstance(part, containers):
             yield from _layers_in(part)
+        elif isinstance(part, layer):
+            yield part
