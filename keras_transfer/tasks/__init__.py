@@ -7,6 +7,7 @@ from keras_transfer.tasks.classification.text_regressor import TextRegressor
 from keras_transfer.tasks.dialogue.dialogue_model import DialogueModel
 from keras_transfer.tasks.embedding.text_embedder import TextEmbedder
 from keras_transfer.tasks.language.causal_lm import CausalLM
+from keras_transfer.tasks.masked.bert_pretraining import BertPretraining
 from keras_transfer.tasks.masked.masked_lm import MaskedLM
 from keras_transfer.tasks.masked.replaced_tokens import ReplacedTokenDetection
 from keras_transfer.tasks.questions.span_extractor import SpanExtractor
@@ -14,6 +15,7 @@ from keras_transfer.tasks.sequence_to_sequence.seq2seq_lm import Seq2SeqLM
 from keras_transfer.tasks.tagging.token_classifier import TokenClassifier
 
 __all__ = [
+    "BertPretraining",
     "CausalLM",
     "DialogueModel",
     "MaskedLM",

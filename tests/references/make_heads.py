@@ -75,6 +75,8 @@ HEADS = {
     "bert_classifier": lambda: transformers.BertForSequenceClassification(bert(**LABELS)),
     "bert_tokens": lambda: transformers.BertForTokenClassification(bert(**LABELS)),
     "bert_masked_lm": lambda: transformers.BertForMaskedLM(bert()),
+    "bert_pretraining": lambda: transformers.BertForPreTraining(bert()),
+    "albert_pretraining": lambda: transformers.AlbertForPreTraining(albert()),
     "bert_span": lambda: transformers.BertForQuestionAnswering(bert()),
     "distilbert_span": lambda: transformers.DistilBertForQuestionAnswering(distilbert()),
     "roberta_span": lambda: transformers.RobertaForQuestionAnswering(roberta()),
@@ -113,10 +115,20 @@ def shift(rows, direction):
     return np.stack([np.roll(row, direction * np.sum(np.array(real) == 0), axis=0) for row, real in zip(rows, MASK)])
 
 
+def losses(model, ids, mask):
+    """Returns targets of hidden tokens and of pairs, and the loss of a model for both."""
+    targets, pairs = np.full(ids.shape, -100), np.array([0, 1])
+    targets[0, [1, 3, 5]], targets[1, 1] = [6, 8, 10], 7
+    pair = "sentence_order_label" if model.config.model_type == "albert" else "next_sentence_label"
+    inputs = {"input_ids": ids, "attention_mask": mask, "labels": targets, pair: pairs}
+    loss = model(**{key: torch.tensor(value) for key, value in inputs.items()}).loss
+    return {"targets": targets.astype("int32"), "pairs": pairs.astype("int32"), "loss": loss.numpy()}
+
+
 def main(name):
     torch.manual_seed(0)
     model = HEADS[name]().eval()
-    ids, mask = np.array(IDS), np.array(MASK)
+    ids, mask, extra = np.array(IDS), np.array(MASK), {}
     if model.config.model_type in ("roberta", "mpnet"):
         ids = np.where(mask == 0, 1, np.where(ids == 2, 0, np.where(ids == 3, 2, ids)))
     if name.endswith("multiple_choice"):
@@ -131,7 +143,12 @@ def main(name):
         else:
             outputs = model(input_ids=torch.tensor(ids), attention_mask=torch.tensor(mask))
             is_span = name.endswith("_span")
-            logits = torch.stack([outputs.start_logits, outputs.end_logits], -1) if is_span else outputs.logits
+            if name.endswith("_pretraining"):
+                logits = outputs.prediction_logits
+                pair = outputs.sop_logits if "albert" in name else outputs.seq_relationship_logits
+                extra = {"pair_logits": pair.numpy(), **losses(model, ids, mask)}
+            else:
+                logits = torch.stack([outputs.start_logits, outputs.end_logits], -1) if is_span else outputs.logits
     folder = FOLDER / name
     model.save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
@@ -141,7 +158,10 @@ def main(name):
     if model.config.model_type == "xlnet":
         arrays["segment_ids"] = np.array(XLNET_SEGMENTS)
     np.savez_compressed(
-        folder / "outputs.npz", **{key: value.astype("int32") for key, value in arrays.items()}, logits=logits.numpy()
+        folder / "outputs.npz",
+        **{key: value.astype("int32") for key, value in arrays.items()},
+        logits=logits.numpy(),
+        **extra,
     )
     print(name, json.loads((folder / "config.json").read_text())["architectures"], logits.shape)
 

@@ -75,6 +75,13 @@ CASES = {
         lambda task, x: task.predict_on_batch([f"{text} [MASK]" for text in x]),
         lambda task, x: task.fill_mask([f"{text} [MASK]" for text in x]),
     ),
+    "hidden tokens and pairs": (
+        lambda: tasks.BertPretraining(encoder(), preprocessor()),
+        (TEXTS, TEXTS[::-1]),
+        [0, 1, 1, 0],
+        lambda task, x: task.predict_on_batch(x)["segment_pair"],
+        lambda task, x: task.score_pairs(x),
+    ),
     "replaced tokens": (
         lambda: tasks.ReplacedTokenDetection(encoder(), preprocessor(), generator=tasks.MaskedLM(encoder())),
         TEXTS,

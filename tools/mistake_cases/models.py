@@ -137,6 +137,9 @@ class Models:
     def masked(self):
         return self.watch(kt.tasks.MaskedLM(self.bert(), self.pieces()))
 
+    def pretraining(self):
+        return self.watch(kt.tasks.BertPretraining(self.bert(), self.pieces()))
+
     def causal(self):
         return self.watch(kt.tasks.CausalLM(self.decoder(), self.tokens()))
 

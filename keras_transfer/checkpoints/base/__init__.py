@@ -19,6 +19,7 @@ from keras_transfer.checkpoints.base.head_names import (
     classifier_dropout,
     masked_lm,
     multiple_choice,
+    pretraining,
     summary,
     two_layer_classifier,
 )
@@ -79,6 +80,7 @@ __all__ = [
     "masked_lm",
     "multiple_choice",
     "other_settings",
+    "pretraining",
     "read_json",
     "read_safetensors",
     "reading",

@@ -56,6 +56,25 @@ def masked_lm(prefix, dense="dense", norm="LayerNorm", bias="bias", **options):
     return Head(prefix=prefix, tensors=names, **options)
 
 
+def pretraining(masked, pair, **options):
+    """Returns the two heads of BERT's pretraining, given that of the masked language model.
+
+    Args:
+        masked: `Head`.
+        pair: String. The name of the layer for pairs of segments.
+        **options: Further arguments of `Head` that differ from those of `masked`.
+    """
+    arguments = {name: value for name, value in masked.arguments.items() if name != "use_bias"}
+    return dataclasses.replace(
+        masked,
+        prefix=(masked.prefix, f"{pair}."),
+        model_classes=("ForPreTraining",),
+        tensors={**masked.tensors, "pair_logits": pair},
+        arguments={**arguments, **options.pop("arguments", {})},
+        **options,
+    )
+
+
 def two_layer_classifier(activation, hidden="classifier.dense", logits="classifier.out_proj", dropout=_DROPOUT):
     """Returns a classifier with a dense layer between the first token's vector and the logits.
 

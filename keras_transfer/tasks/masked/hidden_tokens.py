@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from keras_transfer.batches import UNUSED
+from keras_transfer.batches import UNUSED, Batches
 from keras_transfer.encoders.base import encode
 from keras_transfer.metrics.words import WordAccuracy
 from keras_transfer.tasks.base import Task, of_part
@@ -43,6 +43,11 @@ class HiddenTokens(Labels):
             )
 
     def targets(self, data, task):
+        if isinstance(data, Batches) and data.makes_labels and data.prepare is None:
+            raise ValueError(
+                f"A `{type(task).__name__}` has no head for pairs of segments. Use `tasks.BertPretraining`, or pass "
+                "`corpus.blocks(...)`. Received: rows with labels of pairs"
+            )
         if not lacks_targets(data, self.made_inputs):
             return data
         task.reader.require()

@@ -5,14 +5,12 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.checkpoints.base import TaskHead
-from keras_transfer.encoders.base import dense_on
-from keras_transfer.layers.embeddings import OutputEmbeddings
-from keras_transfer.layers.heads import TakePositions
 from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks.base import Signature
 from keras_transfer.tasks.language import InContext
 from keras_transfer.tasks.masked.hidden_tokens import HiddenTokens, HiddenTokenTask, check_reads_ahead, tokens_of
 from keras_transfer.tasks.masked.readers import MaskReader
+from keras_transfer.tasks.masked.token_head import TokenHead, check_masks
 from keras_transfer.text.base import to_list
 
 _EXPORTED = 5  # Number of tokens that an exported model returns for each masked one.
@@ -83,34 +81,20 @@ class MaskedLM(InContext, HiddenTokenTask):
         # === Layers ===
         check_reads_ahead(encoder)
         table, sequence = tokens_of(encoder)
-        if preprocessor is not None and not hasattr(preprocessor, "encode_masked"):
-            raise ValueError(
-                "`preprocessor` must be a `text.TokenPreprocessor` with a mask token. "
-                f"Received: {type(preprocessor).__name__}"
-            )
-        if activation is None:
-            activation = getattr(encoder, "activation", "gelu")
-        if layer_norm_epsilon is None:
-            layer_norm_epsilon = getattr(encoder, "layer_norm_epsilon", 1e-12)
-        dtype = encoder.dtype_policy
-        positions = keras.Input((None,), dtype="int32", name="mask_positions")
-        take = TakePositions(dtype=dtype, name="masked_tokens")
-        dense = dense_on(encoder, table.output_dim, activation, use_bias=use_bias, name="head_dense")
-        norm = keras.layers.LayerNormalization(
-            epsilon=layer_norm_epsilon, center=use_bias, dtype=dtype, name="head_norm"
-        )
-        logits = OutputEmbeddings(table, use_bias=True, dtype=dtype, name="logits")
+        check_masks(preprocessor)
+        head = TokenHead(encoder, table, activation, layer_norm_epsilon, use_bias)
 
         # === Functional model ===
-        outputs = logits(norm(dense(take(sequence, positions))))
+        positions = keras.Input((None,), dtype="int32", name="mask_positions")
+        outputs = head(sequence, positions)
         inputs = {**encoder.input, "mask_positions": positions}
         objective = TokenMasking() if objective is None else objective
         reader = MaskReader(preprocessor, type(self).__name__, "fill_mask")
         labels = HiddenTokens(objective, table.input_dim)
         settings = {
             "objective": objective,
-            "activation": activation,
-            "layer_norm_epsilon": layer_norm_epsilon,
+            "activation": head.activation,
+            "layer_norm_epsilon": head.layer_norm_epsilon,
             "use_bias": use_bias,
         }
         super().__init__(encoder, outputs, reader, labels, inputs=inputs, settings=settings, name=name)

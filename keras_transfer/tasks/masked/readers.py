@@ -1,6 +1,7 @@
 """What tasks that predict hidden tokens read: texts without labels."""
 
-from keras_transfer.tasks.inputs import Reader, for_backend
+from keras_transfer.batches import UNUSED
+from keras_transfer.tasks.inputs import Reader, encode_texts, for_backend
 
 
 class HiddenTokenReader(Reader):
@@ -43,3 +44,45 @@ class MaskReader(HiddenTokenReader):
     def inputs(self, x):
         self.require()
         return for_backend(self.preprocessor.encode_masked(x, "longest"))
+
+
+class SegmentPairReader(HiddenTokenReader):
+    """Reads pairs of texts with labels that say whether they belong together. An objective hides some of their tokens.
+
+    A model that is called with texts hides none.
+    """
+
+    takes_either = True  # so that a task that was trained on pairs is exported for pairs
+
+    @property
+    def in_memory(self):
+        return (
+            f"A `{self.task_name}` takes raw text in memory, such as a tuple of two lists. A `tf.data.Dataset` must "
+            "contain `(inputs, targets)`."
+        )
+
+    def columns(self, x):
+        found = super().columns(x)
+        if not isinstance(found, tuple):
+            raise ValueError(
+                f"A `{self.task_name}` takes pairs of texts: a tuple of two columns, or `corpus.pairs(...)`. "
+                f"Received: {type(x).__name__}"
+            )
+        return found
+
+    def batches(self, columns, y, sample_weight, batch_size, shuffle):
+        if sample_weight is not None:
+            raise ValueError(
+                f"`sample_weight` must be None, since a `{self.task_name}` weights the tokens that it hides equally. "
+                "Received: sample_weight"
+            )
+        return Reader.batches(self, columns, y, None, batch_size, shuffle)
+
+    def inputs(self, x):
+        self.require()
+        if not isinstance(x, tuple):
+            self.columns(x)
+        first, second = ([part] if isinstance(part, (str, bytes)) else part for part in x)
+        inputs = encode_texts(self, first, second)
+        places = inputs["token_ids"][:, :1] * 0 + UNUSED
+        return for_backend({**inputs, "mask_positions": places})

@@ -16,8 +16,8 @@ SMALL = {"vocabulary_size": 12, "num_layers": 1, "num_heads": 2, "hidden_dim": 8
 
 
 HEADS = {
-    "albert": ("masked_lm", "sentence_order"),
-    "bert": ("masked_lm", "next_sentence"),
+    "albert": ("masked_lm", "pretraining"),
+    "bert": ("masked_lm", "pretraining"),
     "deberta-v2": ("masked_lm",),
     "distilbert": ("masked_lm",),
     "electra": ("replaced_token",),

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from keras_transfer.encoders import BertEncoder, XLNetEncoder
-from keras_transfer.tasks import MaskedLM, TextClassifier, TokenClassifier
+from keras_transfer.objectives import TokenMasking
+from keras_transfer.tasks import BertPretraining, MaskedLM, TextClassifier, TokenClassifier
 from keras_transfer.text import BertPreprocessor, Packing, TokenPreprocessor, WordPieceTokenizer
 from tests.checkpoints.base.test_heads import HEADS, TASKS, load, logits_of
 
@@ -16,6 +17,7 @@ AUTO = {
     "classifier": "AutoModelForSequenceClassification",
     "tokens": "AutoModelForTokenClassification",
     "masked_lm": "AutoModelForMaskedLM",
+    "pretraining": "AutoModelForPreTraining",
     "replaced_token": "AutoModelForPreTraining",
     "multiple_choice": "AutoModelForMultipleChoice",
     "span": "AutoModelForQuestionAnswering",
@@ -48,6 +50,8 @@ def logits_of_theirs(transformers, head, folder, inputs):
         tensors = {NAMES[name]: torch.tensor(shift(value, 1)).long() for name, value in inputs.items()}
         outputs = model(**tensors)
         is_span = head == "span"
+        if head == "pretraining":
+            return model.config, outputs.prediction_logits.numpy()
         logits = torch.stack([outputs.start_logits, outputs.end_logits], -1) if is_span else outputs.logits
         logits = logits.numpy()
     return model.config, shift(logits, -1) if logits.ndim == 3 else logits
@@ -57,7 +61,8 @@ def logits_of_theirs(transformers, head, folder, inputs):
 def test_transformers_gives_the_same_logits_for_a_head_that_we_save(name, transformers, tmp_path):
     head = name.partition("_")[2]
     model, inputs = load(TASKS[head], name), dict(np.load(HEADS / name / "outputs.npz"))
-    inputs.pop("logits")
+    for key in ("logits", "pair_logits", "targets", "pairs", "loss"):
+        inputs.pop(key, None)
     random = np.random.default_rng(0)
     for weight in model.weights:
         weight.assign(weight + random.normal(scale=0.1, size=weight.shape))
@@ -66,6 +71,31 @@ def test_transformers_gives_the_same_logits_for_a_head_that_we_save(name, transf
     logits, real = logits_of(model, inputs), inputs["padding_mask"] == 1
     keep = real if logits.shape[:2] == real.shape else slice(None)
     np.testing.assert_allclose(logits[keep], expected[keep], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "pair"), [("bert", "next_sentence_label"), ("albert", "sentence_order_label")])
+def test_the_loss_of_the_whole_pretraining_is_that_of_transformers(name, pair, transformers, tmp_path):
+    import torch
+
+    model = load(BertPretraining, f"{name}_pretraining")
+    random = np.random.default_rng(0)
+    for weight in model.weights:
+        weight.assign(weight + random.normal(scale=0.1, size=weight.shape))
+    model.save_pretrained(tmp_path / "saved")
+    theirs = transformers.AutoModelForPreTraining.from_pretrained(tmp_path / "saved").eval()
+    inputs = {"token_ids": random.integers(5, 12, (8, 12)), "segment_ids": np.arange(12) // 6 * np.ones((8, 1), int)}
+    inputs["padding_mask"] = (np.arange(12) < random.integers(4, 13, (8, 1))).astype(int)
+    tokens = {"mask_id": 4, "special_ids": range(5), "vocabulary_size": 12}
+    pairs = random.integers(0, 2, 8)
+    hidden, targets = TokenMasking(0.3)(inputs, random, **tokens)
+    labels, (rows, places) = np.full((8, 12), -100), np.nonzero(targets >= 0)
+    labels[rows, hidden["mask_positions"][rows, places]] = targets[rows, places]
+    with torch.no_grad():
+        given = {NAMES[key]: torch.tensor(hidden[key]).long() for key in NAMES}
+        expected = theirs(**given, labels=torch.tensor(labels), **{pair: torch.tensor(pairs)}).loss.item()
+    model.compile(run_eagerly=True)
+    found = model.test_on_batch(hidden, {"masked_tokens": targets, "segment_pair": pairs}, return_dict=True)
+    assert found["loss"] == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize("cls", [TextClassifier, TokenClassifier, MaskedLM])

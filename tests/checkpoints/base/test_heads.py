@@ -10,6 +10,7 @@ from safetensors.numpy import load_file, save_file
 from keras_transfer.checkpoints import CheckpointError
 from keras_transfer.encoders import BertEncoder, GPT2Encoder
 from keras_transfer.tasks import (
+    BertPretraining,
     MaskedLM,
     MultipleChoice,
     ReplacedTokenDetection,
@@ -48,13 +49,15 @@ def logits_of(model, outputs):
         inputs["mask_positions"] = np.tile(np.arange(length, dtype="int32"), (len(inputs["token_ids"]), 1))
     if "answer_mask" in model.input:
         return np.swapaxes(outputs_of(model, {**inputs, "answer_mask": inputs["padding_mask"]}), 1, 2)
-    return outputs_of(model, inputs)
+    found = outputs_of(model, inputs)
+    return found["masked_tokens"] if isinstance(found, dict) else found
 
 
 TASKS = {
     "classifier": TextClassifier,
     "tokens": TokenClassifier,
     "masked_lm": MaskedLM,
+    "pretraining": BertPretraining,
     "replaced_token": ReplacedTokenDetection,
     "multiple_choice": MultipleChoice,
     "span": SpanExtractor,

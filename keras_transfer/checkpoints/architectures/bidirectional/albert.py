@@ -13,6 +13,7 @@ from keras_transfer.checkpoints.base import (
     get_setting,
     masked_lm,
     multiple_choice,
+    pretraining,
     register_architecture,
     with_defaults,
 )
@@ -22,6 +23,7 @@ from keras_transfer.text.preprocessors import TokenPreprocessor
 _BLOCK = "encoder.albert_layer_groups.*.albert_layers.0"
 
 _DROPOUT = "classifier_dropout_prob"
+_MASKED_LM = masked_lm("predictions.", model_classes=("ForMaskedLM", "ForPreTraining"))
 _CLASSIFIER = dataclasses.replace(CLASSIFIER, settings=(("dropout", _DROPOUT, 0.1),))
 
 
@@ -53,8 +55,8 @@ ALBERT = register_architecture(
         model_class="AlbertModel",
         prefix="albert.",
         heads={
-            "masked_lm": masked_lm("predictions.", model_classes=("ForMaskedLM", "ForPreTraining")),
-            "sentence_order": "sop_classifier.",
+            "masked_lm": _MASKED_LM,
+            "pretraining": pretraining(_MASKED_LM, "sop_classifier.classifier", settings=(("dropout", _DROPOUT, 0.1),)),
             "classifier": _CLASSIFIER,
             "tokens": dataclasses.replace(TOKENS, settings=(("dropout", _DROPOUT, _dropout_of_tokens),)),
             "multiple_choice": multiple_choice(_CLASSIFIER),

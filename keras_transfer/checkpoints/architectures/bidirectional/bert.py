@@ -12,6 +12,7 @@ from keras_transfer.checkpoints.base import (
     Architecture,
     masked_lm,
     multiple_choice,
+    pretraining,
     register_architecture,
 )
 from keras_transfer.encoders.bidirectional import BertEncoder
@@ -20,6 +21,13 @@ from keras_transfer.text.preprocessors import BertPreprocessor
 # Transformers' BERT must have a segment table. This key in its configuration says that the encoder has none.
 _NO_SEGMENTS = "keras_transfer_no_segments"
 _SEGMENTS = "embeddings.token_type_embeddings.weight"
+
+_MASKED_LM = masked_lm(
+    "cls.predictions.",
+    dense="transform.dense",
+    norm="transform.LayerNorm",
+    model_classes=("ForMaskedLM", "ForPreTraining"),
+)
 
 BERT = register_architecture(
     Architecture(
@@ -31,13 +39,8 @@ BERT = register_architecture(
         model_class="BertModel",
         prefix="bert.",
         heads={
-            "masked_lm": masked_lm(
-                "cls.predictions.",
-                dense="transform.dense",
-                norm="transform.LayerNorm",
-                model_classes=("ForMaskedLM", "ForPreTraining"),
-            ),
-            "next_sentence": "cls.seq_relationship.",
+            "masked_lm": _MASKED_LM,
+            "pretraining": pretraining(_MASKED_LM, "cls.seq_relationship", arguments={"dropout": 0.0}),
             "classifier": CLASSIFIER,
             "tokens": TOKENS,
             "multiple_choice": multiple_choice(CLASSIFIER),

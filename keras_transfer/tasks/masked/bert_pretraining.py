@@ -1,0 +1,211 @@
+"""BERT's pretraining: hidden tokens, and whether two segments of a text belong together, over one encoder."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transfer.batches import Batches
+from keras_transfer.checkpoints.base import TaskHead
+from keras_transfer.encoders.base import encode, initializer_on
+from keras_transfer.layers.basic import Dropout
+from keras_transfer.objectives import TokenMasking
+from keras_transfer.tasks.base import Signature
+from keras_transfer.tasks.labels import ClassNames, NamedLabels
+from keras_transfer.tasks.masked.hidden_tokens import HiddenTokens, HiddenTokenTask, check_reads_ahead, tokens_of
+from keras_transfer.tasks.masked.readers import SegmentPairReader
+from keras_transfer.tasks.masked.token_head import TokenHead, check_masks
+
+_TOKENS, _PAIR = "masked_tokens", "segment_pair"
+
+
+class PretrainingLabels(NamedLabels):
+    """Labels of pairs of segments, to which an objective adds the tokens that it hides.
+
+    Args:
+        objective: `objectives.TokenMasking`.
+        count: Integer. Number of tokens that the model predicts.
+    """
+
+    def __init__(self, objective, count):
+        super().__init__(**{_TOKENS: HiddenTokens(objective, count), _PAIR: ClassNames(["0", "1"])})
+
+    @property
+    def objective(self):
+        return self.labels[_TOKENS].objective
+
+    @objective.setter
+    def objective(self, objective):
+        self.labels[_TOKENS].objective = objective
+
+    def encode(self, labels):
+        return super().encode(labels) if isinstance(labels, dict) else self.labels[_PAIR].encode(labels)
+
+    def of_any_rows(self, labels):
+        return super().of_any_rows(labels) if isinstance(labels, dict) else self.labels[_PAIR].of_any_rows(labels)
+
+    def check(self, labels, loss=None, inputs=None):
+        if isinstance(labels, dict):
+            super().check(labels, loss, inputs)
+        else:
+            self.labels[_PAIR].check(labels)
+
+    def targets(self, data, task):
+        is_made = isinstance(data, Batches) and data.prepare is not None
+        if not isinstance(data, Batches) or is_made or not data.has_labels or "mask_positions" in data.inputs:
+            return data
+        task.reader.require()
+        objective, tokens = self.objective, self.objective.tokens(task.preprocessor)
+
+        def make(inputs, random, labels):
+            inputs, targets = objective(inputs, random, **tokens)
+            return inputs, {_TOKENS: targets, _PAIR: labels}
+
+        return data.with_targets(make, objective.seed)
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class BertPretraining(HiddenTokenTask):
+    """BERT's pretraining: the model predicts hidden tokens, and whether two segments belong together.
+
+    It has the head of a `MaskedLM`, and a dense layer on the pooled output. `fit` and `evaluate` take
+    `Corpus.pairs(...)`, of next sentences (BERT) or of the order of sentences (ALBERT), or a tuple of two columns of
+    texts with labels: 0 for texts that follow each other, 1 for others. Different tokens are hidden in each epoch.
+    Logits of tokens are computed only for hidden ones.
+
+    The loss is the sum of the two losses. Weight them with `compile(loss_weights={"masked_tokens": 1.0,
+    "segment_pair": 0.5})`.
+
+    `from_pretrained` loads both heads of a checkpoint, such as `BertForPreTraining` or `AlbertForPreTraining`, and
+    `save_pretrained` writes them back. RoBERTa and most later models are pretrained without pairs: use a `MaskedLM` if
+    your texts are not documents of several sentences.
+
+    Args:
+        encoder: Encoder of this library with a `token_embedding` and a pooled output, such as `BertEncoder`.
+        preprocessor: `text.TokenPreprocessor` whose vocabulary has a mask token, or None for prepared ids. Defaults to
+            `None`.
+        objective: `objectives.TokenMasking`. Defaults to `None`, which hides 15 % of the tokens.
+        dropout: Float between 0 and 1. Dropout rate of the pooled output. Defaults to `0.0`, BERT's. (ALBERT's is 0.1.)
+        activation: String or callable. Activation of the dense layer for tokens. Defaults to `None`, the activation of
+            the encoder.
+        layer_norm_epsilon: Float. Epsilon of the norm. Defaults to `None`, the value of the encoder.
+        name: String. Name of the model. Defaults to `None`.
+
+    Inputs: The inputs of the encoder, and `mask_positions`, integers [batch, places], negative at unused places.
+
+    Outputs:
+        Dict of float32 logits: `masked_tokens` [batch, places, vocabulary_size] and `segment_pair` [batch, 2].
+
+    Raises:
+        ValueError: If the encoder has no token embeddings, no vector for each token or no pooled output, if its tokens
+            see only earlier ones, or if `preprocessor` does not match the encoder.
+
+    Example:
+    ```python
+    texts = ["The film was long.\\nIt was good.", "The book was short.\\nIt was good."]
+    words = "[PAD] [UNK] [CLS] [SEP] [MASK] the film book it was long short good .".split()
+    preprocessor = keras_transfer.text.BertPreprocessor(words, sequence_length=16)
+    corpus = keras_transfer.text.Corpus.build(texts, preprocessor, "my_corpus")
+    encoder = keras_transfer.encoders.BertEncoder(14, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16)
+    model = keras_transfer.tasks.BertPretraining(encoder, preprocessor)
+    model.compile(keras_transfer.adaptation.FusedAdamW(1e-4))
+    model.fit(corpus.pairs(16, batch_size=2))
+    model.score_pairs((["The film was long."], ["It was good."]))
+    ```
+
+    Source: https://arxiv.org/abs/1810.04805, https://arxiv.org/abs/1909.11942.
+    """
+
+    checkpoint_head = TaskHead(name="pretraining", check_encoder=check_reads_ahead)
+
+    def __init__(
+        self,
+        encoder,
+        preprocessor=None,
+        *,
+        objective=None,
+        dropout=0.0,
+        activation=None,
+        layer_norm_epsilon=None,
+        name=None,
+    ):
+        # === Layers ===
+        check_reads_ahead(encoder)
+        table, sequence = tokens_of(encoder)
+        pooled = encode(encoder).pooled
+        if pooled is None:
+            raise ValueError(
+                "`encoder` must have a pooled output, from which the model tells whether two segments belong together. "
+                f"Use a `MaskedLM` for an encoder without one. Received: {type(encoder).__name__}"
+            )
+        check_masks(preprocessor)
+        head = TokenHead(encoder, table, activation, layer_norm_epsilon)
+        head_dropout = Dropout(dropout, dtype=encoder.dtype_policy, name="head_dropout")
+        pair_logits = keras.layers.Dense(
+            2, kernel_initializer=initializer_on(encoder), dtype="float32", name="pair_logits"
+        )
+
+        # === Functional model ===
+        positions = keras.Input((None,), dtype="int32", name="mask_positions")
+        outputs = {_TOKENS: head(sequence, positions), _PAIR: pair_logits(head_dropout(pooled))}
+        inputs = {**encoder.input, "mask_positions": positions}
+        objective = TokenMasking() if objective is None else objective
+        reader = SegmentPairReader(preprocessor, type(self).__name__, "score_pairs")
+        settings = {
+            "objective": objective,
+            "dropout": dropout,
+            "activation": head.activation,
+            "layer_norm_epsilon": head.layer_norm_epsilon,
+        }
+        labels = PretrainingLabels(objective, table.input_dim)
+        super().__init__(encoder, outputs, reader, labels, inputs=inputs, settings=settings, name=name)
+
+    # === Prediction ===
+
+    def score_pairs(self, pairs, *, batch_size=32):
+        """Returns the probability of each pair of texts that the second one follows the first.
+
+        Args:
+            pairs: Tuple of two columns of texts, as for `fit`.
+            batch_size: Integer. Number of pairs in a batch. Defaults to `32`.
+
+        Returns:
+            A list of floats.
+
+        Raises:
+            ValueError: If `pairs` are not pairs of texts, or if the task has no preprocessor.
+        """
+        self.reader.require()
+        if not self.reader.accepts(pairs):
+            raise ValueError(f"`pairs` must be a tuple of two lists of strings. Received: {type(pairs).__name__}")
+        first, second = self.reader.columns(pairs)
+        found = []
+        for start in range(0, len(first), batch_size):
+            part = (first[start : start + batch_size], second[start : start + batch_size])
+            logits = super().predict_on_batch(self.reader.inputs(part))[_PAIR]
+            found += np.asarray(ops.convert_to_numpy(ops.softmax(logits)))[:, 0].tolist()
+        return found
+
+    # === Export ===
+
+    def signatures(self, pairs=False):
+        """Returns the signatures of an exported model.
+
+        Args:
+            pairs: Must be `True`, because a `BertPretraining` takes pairs.
+
+        Returns:
+            Dict of one `Signature`, `"serving_default"`: from `text` and `text_pair` to `probability` [batch], that the
+            second text follows the first.
+
+        Raises:
+            ValueError: If `pairs=False`.
+        """
+        if not pairs:
+            raise ValueError("A `BertPretraining` takes pairs of texts. Use `pairs=True`. Received: pairs=False")
+
+        def score(text, text_pair):
+            outputs = self(self.reader.inputs((text, text_pair)), training=False)
+            return {"probability": ops.softmax(outputs[_PAIR])[:, 0]}
+
+        texts = {name: keras.KerasTensor((None,), "string", name=name) for name in ("text", "text_pair")}
+        return {"serving_default": Signature(score, texts)}
