@@ -37,16 +37,26 @@ def test_heads_and_labels_are_named_with_the_task_that_loads_them():
 def test_what_does_not_load_or_fit_is_listed(tmp_path):
     tensors = load_file(HEADS / "bert_masked_lm" / "model.safetensors")
     tensors |= {f"extra_{i:02}.weight": np.ones(2, "f4") for i in range(12)}
-    tensors |= {"cls.seq_relationship.weight": np.ones((2, 8), "f4")}
     folder = copy("bert_masked_lm", tmp_path / "copy", tensors)
     BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *"abcdefghij"], sequence_length=8).save(folder)
     rows = {name: value.strip() for name, value in rows_of(folder).items()}
     assert rows["head masked_lm"] == "5 tensors, which tasks.MaskedLM loads"
-    assert rows["head next_sentence"] == "not supported"
     assert rows["not loaded"] == ", ".join(f"extra_{i:02}.weight" for i in range(10)) + " and 2 more"
     assert rows["tokenizer"] == (
         "BertPreprocessor, 14 tokens, which do not fit the embedding of 12 rows, texts are truncated to 8 ids"
     )
+
+
+def test_the_head_of_a_task_that_no_class_loads_is_not_supported(tmp_path):
+    tensors = load_file(HEADS / "xlnet_classifier" / "model.safetensors")
+    folder = copy("xlnet_classifier", tmp_path / "copy", {**tensors, "lm_loss.bias": np.ones(12, "f4")})
+    assert rows_of(folder)["head permutation_lm"].strip() == "not supported"
+
+
+def test_both_heads_of_a_whole_pretraining_load():
+    rows = rows_of(HEADS / "bert_pretraining")
+    assert rows["head masked_lm"].strip() == "5 tensors, which tasks.MaskedLM loads"
+    assert rows["head pretraining"].strip() == "7 tensors, which tasks.BertPretraining loads"
 
 
 def test_a_folder_that_is_not_a_checkpoint_is_an_error(tmp_path, capsys):
