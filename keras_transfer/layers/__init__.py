@@ -11,11 +11,13 @@ from keras_transfer.layers.attention.rotary import RotaryPositions
 from keras_transfer.layers.attention.two_streams import TwoStreams
 from keras_transfer.layers.basic.dropout import Dropout
 from keras_transfer.layers.basic.normalization import LayerNormalization
+from keras_transfer.layers.basic.variational_dropout import VariationalDropout
 from keras_transfer.layers.blocks.convolution import ConvolutionBlock
 from keras_transfer.layers.blocks.feed_forward import FeedForward, GatedFeedForward
 from keras_transfer.layers.blocks.recurrent import ProjectedLSTM
 from keras_transfer.layers.blocks.transformer import TransformerBlock
 from keras_transfer.layers.embeddings.characters import CharacterCNN
+from keras_transfer.layers.embeddings.embedding_dropout import EmbeddingDropout
 from keras_transfer.layers.embeddings.input_embeddings import PositionEmbedding, SegmentEmbedding, SinusoidalPositions
 from keras_transfer.layers.embeddings.output_embeddings import OutputEmbeddings
 from keras_transfer.layers.embeddings.speakers import SpeakerEmbedding
@@ -34,6 +36,7 @@ __all__ = [
     "DisentangledAttention",
     "DistanceEmbedding",
     "Dropout",
+    "EmbeddingDropout",
     "FeedForward",
     "GatedFeedForward",
     "LayerNormalization",
@@ -56,5 +59,6 @@ __all__ = [
     "TakePositions",
     "TransformerBlock",
     "TwoStreams",
+    "VariationalDropout",
     "attention_pattern",
 ]

@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_transfer.layers.basic import Dropout
+
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class ProjectedLSTM(keras.layers.Layer):
@@ -17,6 +19,10 @@ class ProjectedLSTM(keras.layers.Layer):
     Padding must be at the end of a text. Its outputs are 0, and it leaves the states unchanged. With `reverse`, the
     layer reads each text from its last real step to its first. Each output has the position of its input.
 
+    `weight_dropout` is the weight drop of AWD-LSTM (Merity et al. 2018): each training call draws one mask for U. The
+    mask is the same for all steps and all texts of the call, and kept weights are scaled. An AWD-LSTM has
+    `forget_bias=0.0`.
+
     Args:
         units: Integer. Width of the cell.
         projection_dim: Integer. Width of the output. Defaults to `None`, no projection.
@@ -24,20 +30,24 @@ class ProjectedLSTM(keras.layers.Layer):
         projection_clip: Float. Largest magnitude of the projection. Defaults to `None`, no clipping.
         forget_bias: Float. Added to the forget gate in addition to its learnt bias. Defaults to `1.0`.
         reverse: Boolean. Whether to read the text backward. Defaults to `False`.
+        weight_dropout: Float between 0 and 1. Fraction of the weights of the recurrent kernel that are set to 0 in
+            training, rounded as in `Dropout`. Defaults to `0.0`.
+        seed: Integer. Seed of the random numbers of `weight_dropout`. Defaults to `None`.
 
     Call arguments:
         inputs: Tensor of shape `[batch, length, dim]`.
         padding_mask: Tensor of shape `[batch, length]`. 1 for a real step, 0 for padding. Defaults to `None`.
         initial_state: List of h `[batch, projection_dim or units]` and c `[batch, units]`. Defaults to `None`, zeros.
         return_state: Boolean. Whether to return the last state too. Defaults to `False`.
-        training: Boolean. Whether to use gradients that TensorFlow computes in half the time. The outputs are the same.
-            Defaults to `False`.
+        training: Boolean. Whether to apply `weight_dropout`, and to use gradients that TensorFlow computes in half the
+            time, with the same outputs. Defaults to `False`.
 
     Returns:
         A tensor of shape `[batch, length, projection_dim or units]`, or with `return_state` a tuple of it, h and c.
 
     Raises:
-        ValueError: If a size or a clip is not positive, or if the inputs have no time step.
+        ValueError: If a size or a clip is not positive, if `weight_dropout` is not between 0 and 1, or if the inputs
+            have no time step.
 
     Example:
     ```python
@@ -45,7 +55,8 @@ class ProjectedLSTM(keras.layers.Layer):
     outputs = layer(np.ones((2, 5, 3)), padding_mask=[[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]])
     ```
 
-    Source: https://arxiv.org/abs/1402.1128; for the clipping, https://arxiv.org/abs/1602.02410.
+    Source: https://arxiv.org/abs/1402.1128; for the clipping, https://arxiv.org/abs/1602.02410; for weight drop,
+    https://arxiv.org/abs/1708.02182.
     """
 
     def __init__(
@@ -57,12 +68,17 @@ class ProjectedLSTM(keras.layers.Layer):
         projection_clip=None,
         forget_bias=1.0,
         reverse=False,
+        weight_dropout=0.0,
+        seed=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
+        if not 0 <= weight_dropout <= 1:
+            raise ValueError(f"`weight_dropout` must be between 0 and 1. Received: weight_dropout={weight_dropout!r}")
         self.cell = _Recurrence(units, projection_dim, cell_clip, projection_clip, dtype=self.dtype_policy, name="cell")
         self.forget_bias = float(forget_bias)
         self.reverse = reverse
+        self.weight_drop = Dropout(weight_dropout, seed=seed, dtype=self.dtype_policy, name="weight_drop")
         self.supports_masking = True
 
     def build(self, inputs_shape):
@@ -88,7 +104,7 @@ class ProjectedLSTM(keras.layers.Layer):
         # Outputs at real steps do not depend on the padding after them. Only the last state does.
         within = mask if return_state else None
         loop = {"return_sequences": True, "return_state": True, "dtype": self.dtype_policy, "name": "loop"}
-        outputs, *state = keras.layers.RNN(_Steps(self.cell, training), **loop)(
+        outputs, *state = keras.layers.RNN(_Steps(self.cell, self.weight_drop, training), **loop)(
             gates, mask=within, initial_state=initial_state
         )
         if self.reverse:
@@ -105,7 +121,14 @@ class ProjectedLSTM(keras.layers.Layer):
 
     def get_config(self):
         config = {name: getattr(self.cell, name) for name in self.cell.ARGUMENTS}
-        return {**super().get_config(), **config, "forget_bias": self.forget_bias, "reverse": self.reverse}
+        return {
+            **super().get_config(),
+            **config,
+            "forget_bias": self.forget_bias,
+            "reverse": self.reverse,
+            "weight_dropout": self.weight_drop.rate,
+            "seed": self.weight_drop.seed,
+        }
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -142,13 +165,13 @@ class _Steps:
     Each gate has its own matrix, so that TensorFlow can multiply by them on several cores in parallel.
     """
 
-    def __init__(self, cell, training):
+    def __init__(self, cell, weight_drop, training):
         # SavedModels cannot store a custom gradient, so models exported for inference use TensorFlow's gradient.
         self.product = _product if training else lambda inputs, matrix, transposed: ops.matmul(inputs, matrix)
         self.cell, self.state_size, self.output_size = cell, cell.state_size, cell.output_size
         self.compute_dtype = cell.compute_dtype
         both = lambda matrix: (matrix, ops.transpose(matrix))  # noqa: E731
-        kernel = ops.cast(cell.recurrent_kernel, self.compute_dtype)
+        kernel = weight_drop(ops.cast(cell.recurrent_kernel, self.compute_dtype), training=training)
         self.gates = [both(matrix) for matrix in ops.split(kernel, 4, axis=1)]
         if cell.projection_dim is not None:
             self.projection = both(ops.cast(cell.projection, self.compute_dtype))
