@@ -11,13 +11,13 @@ import sys
 UNUSED = ("matplotlib", "sklearn", "rouge_score") + ("jax",) * (os.environ.get("KERAS_BACKEND") != "jax")
 
 
-def import_quickly(*packages):
-    """Imports packages, if they are there, as if those that they do not need were missing.
+def import_quickly(*packages, without=()):
+    """Imports packages, if they are there, as if `without` and those that they do not need were missing.
 
     Afterwards, tests can import what was missing. Garbage is not collected, since imports leave hardly any.
     """
     gc.disable()
-    hidden = [name for name in UNUSED if name not in sys.modules]
+    hidden = [name for name in (*UNUSED, *without) if name not in sys.modules]
     sys.modules.update(dict.fromkeys(hidden))
     try:
         for name in packages:
