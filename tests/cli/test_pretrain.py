@@ -10,7 +10,7 @@ from keras_transfer.cli import command
 from keras_transfer.cli.actions import language_models, pretraining
 from keras_transfer.datasets import load_demo_questions
 from keras_transfer.encoders import Encoder
-from keras_transfer.tasks import CausalLM, MaskedLM, ReplacedTokenDetection
+from keras_transfer.tasks import BertPretraining, CausalLM, MaskedLM, ReplacedTokenDetection
 from tests.cli.test_train import Interrupted
 
 pytest.importorskip("tensorflow_text")
@@ -24,7 +24,7 @@ def pretrain(tmp_path, monkeypatch, eagerly):
     monkeypatch.setitem(language_models.SIZES, "tiny", (1, 16, 1, 16))
     monkeypatch.setattr(language_models, "_LEAST_WIDTH", 8)
     questions = load_demo_questions().train.texts[:100]
-    (tmp_path / "texts.txt").write_text("\n\n".join(questions[:90]))
+    (tmp_path / "texts.txt").write_text("\n\n".join(questions[:89] + ["What is it?\nA question."]))
     (tmp_path / "validation.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in questions[90:]))
     line = ["pretrain", "--corpus", "texts.txt", "--validation-corpus", "validation.jsonl", "--batch-size", "8"]
     line += ["--vocabulary-size", "300", "--sequence-length", "32", "--learning-rate", "0.01"]
@@ -36,14 +36,15 @@ def weights_of(folder):
 
 
 @pytest.mark.parametrize(
-    ("objective", "task"), [("masked", MaskedLM), ("causal", CausalLM), ("electra", ReplacedTokenDetection)]
+    ("objective", "task"),
+    [("masked", MaskedLM), ("bert", BertPretraining), ("causal", CausalLM), ("electra", ReplacedTokenDetection)],
 )
 def test_a_run_writes_a_checkpoint_with_its_head_and_tokenizer(objective, task, pretrain, tmp_path, capsys):
-    assert pretrain("--objective", objective, "--steps", "5", "--output", "model") == 0
+    assert pretrain("--objective", objective, "--steps", "5", "--output", "model", "--traceback") == 0
     printed = capsys.readouterr().out
     assert f"{task.__name__} with " in printed and " in 90 documents, 5 steps\n" in printed
     assert "5/5 - " in printed and "\nValidation texts: " in printed
-    assert ("perplexity" in printed) == (objective != "electra")
+    assert ("perplexity" in printed) == (objective in ("masked", "causal"))
     model = task.from_pretrained("model")
     assert model.preprocessor.vocabulary_size == 300 and model.preprocessor.sequence_length == 32
     assert not (tmp_path / "model" / "checkpoints").exists()

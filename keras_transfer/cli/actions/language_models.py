@@ -22,7 +22,8 @@ class Plan:
         special_tokens: Tuple of strings.
         preprocessor: Class of the preprocessor, which reads the folder of a vocabulary.
         packing: `text.Packing` of the rows.
-        rows: String. How lines are packed into rows, as in `Corpus.blocks`.
+        rows: Function that returns `Batches`, given a corpus and the further arguments of `Corpus.blocks`.
+        has_perplexity: Boolean. Whether the loss is the mean over tokens that are predicted from the vocabulary.
     """
 
     task: type
@@ -31,11 +32,20 @@ class Plan:
     special_tokens: tuple
     preprocessor: type
     packing: text.Packing
-    rows: str
+    rows: Callable
+    has_perplexity: bool = True
+
+
+def _blocks(packing):
+    return lambda corpus, *arguments, **options: corpus.blocks(*arguments, packing=packing, **options)
 
 
 def _masked(preprocessor, sizes):
     return tasks.MaskedLM(encoders.BertEncoder(preprocessor.vocabulary_size, **sizes), preprocessor)
+
+
+def _bert(preprocessor, sizes):
+    return tasks.BertPretraining(encoders.BertEncoder(preprocessor.vocabulary_size, **sizes), preprocessor)
 
 
 def _electra(preprocessor, sizes):
@@ -51,12 +61,13 @@ def _causal(preprocessor, sizes):
 
 
 _BERT_ROW = text.Packing(["[CLS]"], ["[SEP]"], ["[SEP]"], segments=(0, 1))
-_OF_BERT = ("wordpiece", _BERT, text.BertPreprocessor, _BERT_ROW, "full_sentences")
-_OF_GPT2 = ("byte_bpe", _GPT2, text.TokenPreprocessor, text.Packing(pad="<pad>"), "stream")
+_OF_BERT = ("wordpiece", _BERT, text.BertPreprocessor, _BERT_ROW)
+_OF_GPT2 = ("byte_bpe", _GPT2, text.TokenPreprocessor, text.Packing(pad="<pad>"))
 PLANS = {  # the keys of `arguments.OBJECTIVES`
-    "masked": Plan(tasks.MaskedLM, _masked, *_OF_BERT),
-    "causal": Plan(tasks.CausalLM, _causal, *_OF_GPT2),
-    "electra": Plan(tasks.ReplacedTokenDetection, _electra, *_OF_BERT),
+    "masked": Plan(tasks.MaskedLM, _masked, *_OF_BERT, _blocks("full_sentences")),
+    "bert": Plan(tasks.BertPretraining, _bert, *_OF_BERT, text.Corpus.pairs, has_perplexity=False),
+    "electra": Plan(tasks.ReplacedTokenDetection, _electra, *_OF_BERT, _blocks("full_sentences"), has_perplexity=False),
+    "causal": Plan(tasks.CausalLM, _causal, *_OF_GPT2, _blocks("stream")),
 }
 
 

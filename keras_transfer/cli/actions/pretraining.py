@@ -86,9 +86,7 @@ def run_pretraining(
             if paths
         ]
         blocks = [
-            each.blocks(
-                sequence_length, batch_size=batch_size, packing=plan.rows, shuffle=each is corpora[0], seed=seed
-            )
+            plan.rows(each, sequence_length, batch_size=batch_size, shuffle=each is corpora[0], seed=seed)
             for each in corpora
         ]
         if steps is not None:
@@ -112,7 +110,7 @@ def run_pretraining(
             print(f"\nThe run was stopped. The same command continues it from {folder / CHECKPOINTS}")
             return int(signal.Signals[checkpoint.stopped_by])
         for each in blocks[1:]:
-            print(f"\nValidation texts: {_scores(model.evaluate(each, verbose=0, return_dict=True))}")
+            print(f"\nValidation texts: {_scores(plan, model.evaluate(each, verbose=0, return_dict=True))}")
         _write(model, folder)
         run_folder.finish(folder, settings)
     _say_what_next(folder, objective)
@@ -130,8 +128,8 @@ def _vocabulary(plan, paths, folder, options):
     return plan.preprocessor.load(folder / TOKENIZER, sequence_length=options[1])
 
 
-def _scores(scores):
-    if "generator_loss" not in scores:  # ELECTRA's loss is that of two classifiers.
+def _scores(plan, scores):
+    if plan.has_perplexity:
         scores = {"perplexity": math.exp(scores["loss"]), **scores}
     return ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
 

@@ -26,6 +26,7 @@ TASKS = {
 }
 OBJECTIVES = {  # keys of `actions.language_models.PLANS`
     "masked": "a BERT predicts hidden tokens",
+    "bert": "a BERT predicts hidden tokens, and whether two segments belong together (one sentence to a line)",
     "causal": "a GPT-2 predicts the next token, and can write texts",
     "electra": "an ELECTRA finds tokens that a smaller model has replaced",
 }

@@ -93,7 +93,8 @@ def running(output, settings, overwrite=False, contents=(CHECKPOINTS,)):
     try:
         if not check_run(output, settings, overwrite):
             for name in contents:
-                shutil.rmtree(folder / name, ignore_errors=not (folder / name).exists())
+                if (folder / name).exists():
+                    shutil.rmtree(folder / name)
             _write_state(folder, settings, finished=False)
         yield folder
     except Exception:

@@ -45,7 +45,7 @@ def may_differ(model, batches, settings, callbacks, schedule):
         "batches": batches,
         "backend": keras.backend.backend(),
         "keras": keras.version(),
-        "loss": keras.tree.map_structure(_loss, model.loss),
+        "loss": _plain(keras.tree.map_structure(_loss, model.loss)),
         "model": _config_of(model),
         "dtype": [f"{layer.dtype_policy.name} of {layer.name}" for layer, _ in layers_within(model)],
         "fit": _plain(settings),
