@@ -71,6 +71,7 @@ def pretraining(masked, pair, **options):
         model_classes=("ForPreTraining",),
         tensors={**masked.tensors, "pair_logits": pair},
         arguments={**arguments, **options.pop("arguments", {})},
+        by_tensors=True,  # The configuration of bert-base-uncased names the class of a masked language model.
         **options,
     )
 

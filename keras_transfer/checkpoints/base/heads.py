@@ -33,6 +33,8 @@ class Head:
         written: Dict of further settings that a configuration with this head has. Defaults to `{}`.
         own_table: String. The tensor that a language model's head has only if it does not share the token embeddings.
             Its presence determines the argument `tied` of the task. Defaults to `None`, for other heads.
+        by_tensors: Boolean. Whether a checkpoint with all of its tensors has it, whatever class the configuration
+            names. Defaults to `False`, since several heads may have the same tensors.
     """
 
     prefix: str | tuple
@@ -44,6 +46,7 @@ class Head:
     fixed: dict = dataclasses.field(default_factory=dict)
     written: dict = dataclasses.field(default_factory=dict)
     own_table: str | None = None
+    by_tensors: bool = False
 
     def arguments_for(self, encoder):
         """Returns a dict of the arguments of a task over an encoder that the head determines."""
@@ -231,7 +234,9 @@ def find_head(architecture, name, config, readers, source):
     stems = [] if head.own_table else _stems(head)
     present = [any(f"{stem}{part}" in readers for part in ("", ".weight", ".bias")) for stem in stems]
     classes = config.get("architectures")
-    if isinstance(classes, list) and classes:
+    if head.by_tensors and all(present):
+        is_there = True
+    elif isinstance(classes, list) and classes:
         # A file may contain less than the class, such as only the encoder.
         is_there = any(str(cls).endswith(head.model_classes) for cls in classes) and (any(present) or not stems)
     else:

@@ -167,6 +167,13 @@ def test_a_folder_of_the_whole_pretraining_has_the_head_of_the_language_model(tm
         assert model.encoder.checkpoint_report.unused == []
 
 
+def test_the_tensors_decide_whether_there_is_the_head_of_the_whole_pretraining(tmp_path):
+    folder = copy("bert_pretraining", tmp_path / "copy", architectures=["BertForMaskedLM"])  # as bert-base-uncased
+    assert BertPretraining.from_pretrained(folder, preprocessor=None).encoder.checkpoint_report.unused == []
+    with pytest.raises(CheckpointError, match="has no head for a BertPretraining"):
+        load(BertPretraining, "bert_masked_lm")
+
+
 def test_the_legacy_names_of_the_language_model_of_deberta_are_read(tmp_path):
     stem = "lm_predictions.lm_head."
     names = {f"{stem}{part}": f"cls.predictions.transform.{part}" for part in ("dense", "LayerNorm")}

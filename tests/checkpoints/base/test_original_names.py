@@ -9,11 +9,11 @@ import pytest
 
 from keras_transfer.checkpoints.base.architecture import architecture_of
 from keras_transfer.checkpoints.base.heads import find_head
-from keras_transfer.tasks import CausalLM, MaskedLM, ReplacedTokenDetection
+from keras_transfer.tasks import BertPretraining, CausalLM, MaskedLM, ReplacedTokenDetection
 
 FILE = pathlib.Path(__file__).parents[2] / "references" / "original_names.json"
 ORIGINALS = json.loads(FILE.read_text())
-TASKS = {task.checkpoint_head.name: task for task in (CausalLM, MaskedLM, ReplacedTokenDetection)}
+TASKS = {task.checkpoint_head.name: task for task in (BertPretraining, CausalLM, MaskedLM, ReplacedTokenDetection)}
 
 
 def expand(tensors):
