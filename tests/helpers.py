@@ -78,14 +78,15 @@ def run_encoder_test(cls, arguments, tolerance=1e-5):
 
     Args:
         cls: the encoder's class.
-        arguments: dict, its constructor's arguments, with `vocabulary_size` and `hidden_dim` or `dim`.
+        arguments: dict, its constructor's arguments, with `vocabulary_size` and `hidden_dim`, or `embedding_dim` as the
+            width of the outputs.
         tolerance: float, the largest difference that padding may make.
     """
     encoder = cls(**arguments)
     assert set(encoder.input) >= {"token_ids", "padding_mask"}
     short = encoder_inputs(encoder, [[5, 6, 7], [8, 9, 4]])
     outputs = encoder(short)
-    dim = arguments["hidden_dim"]
+    dim = arguments.get("hidden_dim") or arguments["embedding_dim"]
     assert tuple(outputs["sequence_output"].shape) == (2, 3, dim)
     if "pooled_output" in outputs:
         assert tuple(outputs["pooled_output"].shape) == (2, dim)

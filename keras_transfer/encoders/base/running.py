@@ -190,8 +190,8 @@ def step(layers, token_ids, cache, start, padding_mask=None, first=None, context
 
 
 def decodes_with_cache(layers):
-    """Returns whether `step` can run a Transformer's blocks, none of whose inputs needs all tokens at once."""
-    return not _layers_without_start(layers)
+    """Returns whether these are a Transformer's, and `step` can run them: no block's input needs all tokens at once."""
+    return hasattr(layers, "block_inputs") and not _layers_without_start(layers)
 
 
 def groups_of(layers):

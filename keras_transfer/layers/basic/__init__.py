@@ -10,12 +10,14 @@ from keras_transfer.layers.basic.dropout import Dropout
 from keras_transfer.layers.basic.initializers import TruncatedNormal, replaced_weights
 from keras_transfer.layers.basic.normalization import LayerNormalization
 from keras_transfer.layers.basic.sublayers import make_dense
+from keras_transfer.layers.basic.variational_dropout import VariationalDropout
 
 __all__ = [
     "Dropout",
     "LayerNormalization",
     "NamedActivation",
     "TruncatedNormal",
+    "VariationalDropout",
     "activate",
     "get_activation",
     "make_dense",

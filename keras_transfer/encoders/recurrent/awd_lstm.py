@@ -1,0 +1,151 @@
+"""AWD-LSTM: LSTMs with dropped recurrent weights, which read from left to right (Merity et al. 2018)."""
+
+import types
+
+import keras
+from keras import ops
+
+from keras_transfer.encoders.base import Encoder, constructor_settings
+from keras_transfer.layers.basic import VariationalDropout
+from keras_transfer.layers.blocks import ProjectedLSTM
+from keras_transfer.layers.embeddings import EmbeddingDropout
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class AWDLSTMEncoder(Encoder):
+    """The encoder of AWD-LSTM and ULMFiT: token embeddings, and LSTMs that read from left to right.
+
+    The last LSTM is as wide as the embeddings, so that a language model can use them as its head
+    (`layers.OutputEmbeddings`). The `hidden_states` therefore differ in width: the embeddings and the last have
+    `embedding_dim`, the others `units`. The default dropout rates are those for the Penn Treebank.
+
+    The outputs of a text depend only on that text. To continue texts, use `step`, which takes a state and returns the
+    next.
+
+    Args:
+        vocabulary_size: Integer. Number of tokens.
+        embedding_dim: Integer. Width of the embeddings and of the last LSTM. Defaults to `400`.
+        units: Integer. Width of the other LSTMs. Defaults to `1150`.
+        num_layers: Integer. Number of LSTMs. Defaults to `3`.
+        embedding_dropout: Float between 0 and 1. Fraction of the vocabulary that is dropped, see
+            `layers.EmbeddingDropout`. Defaults to `0.1`.
+        input_dropout: Float between 0 and 1. Dropout rate of the embeddings, as all further rates with one mask for all
+            steps of a text. Defaults to `0.4`.
+        hidden_dropout: Float between 0 and 1. Dropout rate between two LSTMs. Defaults to `0.25`.
+        output_dropout: Float between 0 and 1. Dropout rate of the outputs. Defaults to `0.4`.
+        weight_dropout: Float between 0 and 1. Dropout rate of the recurrent weights. Defaults to `0.5`.
+        dtype, **kwargs: See `Encoder`.
+
+    Raises:
+        ValueError: If `num_layers` is not positive.
+
+    Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
+
+    Outputs: Dict of `sequence_output` `[batch, length, embedding_dim]`, the last hidden state, 0 at padding.
+
+    Example:
+    ```python
+    encoder = keras_transfer.encoders.AWDLSTMEncoder(100, embedding_dim=8, units=16)
+    encoder({"token_ids": np.array([[5, 6, 0]]), "padding_mask": np.array([[1, 1, 0]])})["sequence_output"]
+    ```
+
+    Source: https://arxiv.org/abs/1708.02182; https://arxiv.org/abs/1801.06146.
+    """
+
+    is_causal = True
+
+    def __init__(
+        self,
+        vocabulary_size,
+        *,
+        embedding_dim=400,
+        units=1150,
+        num_layers=3,
+        embedding_dropout=0.1,
+        input_dropout=0.4,
+        hidden_dropout=0.25,
+        output_dropout=0.4,
+        weight_dropout=0.5,
+        dtype=None,
+        **kwargs,
+    ):
+        settings = constructor_settings(locals())
+        if num_layers < 1:
+            raise ValueError(f"`num_layers` must be at least 1. Received: num_layers={num_layers!r}")
+
+        # === Layers ===
+        widths = [units] * (num_layers - 1) + [embedding_dim]
+        rates = [hidden_dropout] * (num_layers - 1) + [output_dropout]
+        options = {"weight_dropout": weight_dropout, "forget_bias": 0.0, "dtype": dtype}
+        layers = {
+            "token_embedding": keras.layers.Embedding(
+                vocabulary_size,
+                embedding_dim,
+                keras.initializers.RandomUniform(-0.1, 0.1),
+                dtype=dtype,
+                name="token_embedding",
+            ),
+            "token_dropout": EmbeddingDropout(vocabulary_size, embedding_dropout, dtype=dtype, name="token_dropout"),
+            "input_drop": VariationalDropout(input_dropout, dtype=dtype, name="input_dropout"),
+            "blocks": [ProjectedLSTM(width, **options, name=f"block_{i}") for i, width in enumerate(widths)],
+            "block_dropouts": [
+                VariationalDropout(rate, dtype=dtype, name=f"block_{i}_dropout") for i, rate in enumerate(rates)
+            ],
+        }
+
+        # === Functional model ===
+        inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in ("token_ids", "padding_mask")}
+        states, _ = _read(types.SimpleNamespace(**layers), **inputs)
+        super().__init__(inputs, {"sequence_output": states[-1]}, states, dtype=dtype, settings=settings, **kwargs)
+        for name, layer in layers.items():
+            setattr(self, name, layer)
+
+    def layer_groups(self):
+        blocks = [(block.name, "block", [block]) for block in self.blocks]
+        return [("embeddings", "embeddings", [self.token_embedding]), *blocks]
+
+    def empty_state(self, batch_size):
+        """Returns the initial state for `step`: zeros for h and c of each LSTM."""
+        return [
+            [ops.zeros((batch_size, size), self.compute_dtype) for size in block.cell.state_size]
+            for block in self.blocks
+        ]
+
+    def step(self, token_ids, state, padding_mask=None):
+        """Encodes the next tokens of each text, starting from the state after the previous ones.
+
+        Args:
+            token_ids: Tensor of shape `[batch, length]`.
+            state: List from `empty_state` or from the previous step.
+            padding_mask: Tensor of shape `[batch, length]`. 1 for a real token, 0 for padding. Defaults to `None`, all
+                are real.
+
+        Returns:
+            A tuple of `sequence_output`, `[batch, length, embedding_dim]`, and the next state.
+
+        Example:
+        ```python
+        encoder = keras_transfer.encoders.AWDLSTMEncoder(100, embedding_dim=8, units=16)
+        ids, state = np.ones((2, 5), "int32"), encoder.empty_state(batch_size=2)
+        first, state = encoder.step(ids, state)
+        second, state = encoder.step(ids, state)
+        ```
+        """
+        mask = None if padding_mask is None else ops.convert_to_tensor(padding_mask)
+        hidden_states, state = _read(self, ops.convert_to_tensor(token_ids), mask, state)
+        return hidden_states[-1], state
+
+
+def _read(layers, token_ids, padding_mask, state=None):
+    """Returns the hidden states and, if `state` is given, the next state. `layers` holds AWD-LSTM's layers."""
+    x = layers.input_drop(layers.token_dropout(layers.token_embedding(token_ids), token_ids))
+    hidden_states, after = [x], []
+    for i, (block, dropout) in enumerate(zip(layers.blocks, layers.block_dropouts)):
+        if state is None:
+            x = block(x, padding_mask=padding_mask)
+        else:
+            x, *last = block(x, padding_mask=padding_mask, initial_state=state[i], return_state=True)
+            after.append(last)
+        x = dropout(x)
+        hidden_states.append(x)
+    return hidden_states, after

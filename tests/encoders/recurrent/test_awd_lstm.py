@@ -1,0 +1,139 @@
+"""AWD-LSTM against its definition: where each dropout applies, its state, its layer groups, and in a task."""
+
+import keras
+import numpy as np
+import pytest
+from keras.ops import convert_to_numpy as numpy_of
+
+from keras_transfer.adaptation import layer_groups
+from keras_transfer.encoders import AWDLSTMEncoder
+from keras_transfer.tasks import CausalLM, TextClassifier
+from tests.errors import check_errors
+from tests.helpers import EAGER, encoder_inputs, outputs_of, run_encoder_test, save_and_load
+
+RATES = ("embedding_dropout", "input_dropout", "hidden_dropout", "output_dropout", "weight_dropout")
+SIZES = {"vocabulary_size": 12, "embedding_dim": 4, "units": 6, "num_layers": 3}
+IDS = np.random.default_rng(0).integers(0, 12, (3, 6))
+
+
+def make(**options):
+    keras.utils.set_random_seed(0)
+    encoder = AWDLSTMEncoder(**{**SIZES, **dict.fromkeys(RATES, 0.0), **options})
+    for k, weight in enumerate(encoder.trainable_weights):
+        weight.assign(np.random.default_rng(k).normal(size=weight.shape))
+    return encoder
+
+
+def states_in_training(**options):
+    """All hidden states of a training call."""
+    encoder = make(**options)
+    states = keras.Model(encoder.input, list(encoder.hidden_states))(encoder_inputs(encoder, IDS), training=True)
+    return [numpy_of(state) for state in states]
+
+
+def reference(encoder, ids):
+    """The hidden states of one text by their definition, in double precision."""
+    sigmoid = lambda z: 1 / (1 + np.exp(-z))  # noqa: E731
+    x = numpy_of(encoder.token_embedding.embeddings).astype("float64")[ids]
+    states = [x]
+    for block in encoder.blocks:
+        kernel, bias, recurrent = map(numpy_of, (block.kernel, block.bias, block.cell.recurrent_kernel))
+        h, c, outputs = np.zeros(len(recurrent)), np.zeros(len(recurrent)), []
+        for step in x:
+            i, f, g, o = np.split(step @ kernel + h @ recurrent + bias, 4)
+            c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+            h = sigmoid(o) * np.tanh(c)
+            outputs.append(h)
+        x = np.stack(outputs)
+        states.append(x)
+    return states
+
+
+def test_it_is_a_well_behaved_encoder():
+    run_encoder_test(AWDLSTMEncoder, {**SIZES, **dict.fromkeys(RATES, 0.0)})
+
+
+@pytest.mark.core
+def test_it_computes_its_definition_on_each_text_and_gives_zeros_at_padding():
+    encoder = make(**dict.fromkeys(RATES, 0.5))
+    states = outputs_of(keras.Model(encoder.input, list(encoder.hidden_states)), encoder_inputs(encoder, IDS, real=4))
+    for row, ids in enumerate(IDS):
+        for ours, theirs in zip(states, reference(encoder, ids[:4])):
+            np.testing.assert_allclose(ours[row, :4], theirs, atol=1e-5)
+    assert [state.shape[-1] for state in states] == [4, 6, 6, 4] and not states[-1][:, 4:].any()
+
+
+@pytest.mark.parametrize(
+    ("rate", "zeros"),
+    [
+        ("embedding_dropout", [True, False, False, False]),
+        ("input_dropout", [True, False, False, False]),
+        ("hidden_dropout", [False, True, True, False]),
+        ("output_dropout", [False, False, False, True]),
+    ],
+)
+def test_each_dropout_applies_to_its_vectors(rate, zeros):
+    assert [not state.any() for state in states_in_training(**{rate: 1.0})] == zeros
+
+
+def test_embedding_dropout_drops_tokens_and_the_other_dropouts_dimensions_of_a_text():
+    by_token = states_in_training(embedding_dropout=0.5)[0]
+    for token in np.unique(IDS):
+        assert len({bool(vector.any()) for vector in by_token[token == IDS]}) == 1
+    for rate, place in (("input_dropout", 0), ("hidden_dropout", 1), ("output_dropout", 3)):
+        gone = states_in_training(**{rate: 0.5})[place] == 0
+        assert gone.any() and not gone.all()
+        np.testing.assert_array_equal(gone, np.repeat(gone[:, :1], 6, axis=1))
+
+
+def test_weight_dropout_drops_recurrent_weights():
+    encoder = make()
+    for block in encoder.blocks:
+        block.cell.recurrent_kernel.assign(np.zeros(block.cell.recurrent_kernel.shape))
+    expected = numpy_of(encoder(encoder_inputs(encoder, IDS))["sequence_output"])
+    np.testing.assert_allclose(states_in_training(weight_dropout=1.0)[-1], expected, atol=1e-6)
+    assert np.abs(states_in_training()[-1] - expected).max() > 1e-3
+
+
+@pytest.mark.core
+def test_texts_in_steps_have_the_vectors_of_whole_texts():
+    encoder = make()
+    whole = numpy_of(encoder(encoder_inputs(encoder, IDS))["sequence_output"])
+    outputs, state = [], encoder.empty_state(batch_size=3)
+    for part in np.split(IDS, 3, axis=1):
+        vectors, state = encoder.step(part, state)
+        outputs.append(numpy_of(vectors))
+    np.testing.assert_allclose(np.concatenate(outputs, axis=1), whole, atol=1e-6)
+    # Padding leaves the state as it is.
+    _, padded = encoder.step(IDS[:, :2], state, padding_mask=np.zeros((3, 2), "int32"))
+    for ours, theirs in zip(keras.tree.flatten(padded), keras.tree.flatten(state)):
+        np.testing.assert_array_equal(numpy_of(ours), numpy_of(theirs))
+
+
+def test_no_vector_depends_on_later_tokens():
+    encoder, changed = make(), IDS.copy()
+    changed[:, 4:] = (changed[:, 4:] + 1) % 12
+    ours, theirs = (numpy_of(encoder(encoder_inputs(encoder, ids))["sequence_output"]) for ids in (IDS, changed))
+    np.testing.assert_array_equal(ours[:, :4], theirs[:, :4])
+    assert encoder.is_causal and (ours[:, 4:] != theirs[:, 4:]).all()
+
+
+def test_a_classifier_over_it_trains_by_layer_groups_and_survives_keras_files():
+    encoder = make(**dict.fromkeys(RATES, 0.1))
+    model = TextClassifier(encoder, num_classes=2, pooling="max")
+    names = ["embeddings", "block_0", "block_1", "block_2", "head"]
+    assert [group.name for group in layer_groups(model)] == names
+    before = [numpy_of(weight) for weight in model.trainable_weights]
+    model.compile(keras.optimizers.SGD(0.1), run_eagerly=EAGER)
+    inputs = encoder_inputs(encoder, np.arange(12).reshape(2, 6))
+    model.train_on_batch(inputs, np.array([0, 1]))
+    assert all((numpy_of(weight) != old).any() for weight, old in zip(model.trainable_weights, before))
+    expected = model.predict_on_batch(inputs)
+    np.testing.assert_array_equal(save_and_load(model).predict_on_batch(inputs), expected)
+
+
+test_mistakes_are_clear_errors = check_errors(
+    (lambda: make(num_layers=0), "`num_layers` must be at least 1. Received: num_layers=0"),
+    (lambda: make(weight_dropout=2.0), "`weight_dropout` must be between 0 and 1. Received: weight_dropout=2.0"),
+    (lambda: CausalLM(make()), "decode with a cache ... Received: AWDLSTMEncoder"),
+)
