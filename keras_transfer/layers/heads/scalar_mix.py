@@ -23,8 +23,8 @@ class ScalarMix(keras.layers.Layer):
         A tensor of that shape.
 
     Raises:
-        ValueError: If `dropout` is out of range, if the inputs are not a list, or if their number has changed since the
-            layer was built.
+        ValueError: If `dropout` is out of range, if the inputs are not a list or differ in width, or if their number
+            has changed since the layer was built.
 
     Example:
     ```python
@@ -47,6 +47,9 @@ class ScalarMix(keras.layers.Layer):
     def build(self, inputs_shape):
         if not isinstance(inputs_shape, list):
             raise ValueError(f"Inputs must be a list of tensors. Received: one tensor of shape {inputs_shape}")
+        widths = [shape[-1] for shape in inputs_shape]
+        if len(set(widths)) > 1:
+            raise ValueError(f"Inputs must have the same width. Received: tensors of widths {widths}")
         self.logits = self.add_weight((len(inputs_shape),), "zeros", name="logits")
         self.gamma = self.add_weight((), "ones", name="gamma")
 

@@ -135,5 +135,9 @@ def test_a_classifier_over_it_trains_by_layer_groups_and_survives_keras_files():
 test_mistakes_are_clear_errors = check_errors(
     (lambda: make(num_layers=0), "`num_layers` must be at least 1. Received: num_layers=0"),
     (lambda: make(weight_dropout=2.0), "`weight_dropout` must be between 0 and 1. Received: weight_dropout=2.0"),
+    (
+        lambda: TextClassifier(make(), num_classes=2, scalar_mix=True),
+        "must have the same width. Received: tensors of widths [4, 6, 6, 4]",
+    ),
     (lambda: CausalLM(make()), "decode with a cache ... Received: AWDLSTMEncoder"),
 )
