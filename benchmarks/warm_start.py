@@ -22,11 +22,15 @@ def main(arguments=None):
     parser = runs.parser(__doc__, ["multi30k"], CONTENDERS, "warm_start.jsonl")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--pairs", nargs="+", type=int, default=[1000, 29_000])
+    parser.add_argument("--rates", nargs="+", type=float, default=[5e-4], help="highest learning rates")
+    parser.add_argument("--length-multiple", type=int, default=16, help="lengths are padded to a multiple of it")
     parser.add_argument("--steps", type=int, default=900, help="steps of each run, of 32 pairs")
+    parser.add_argument("--prepared", help="folder of the prepared data of these sizes, filled if it is empty")
     args = parser.parse_args(arguments)
+    sizes = {"steps": args.steps, "length_multiple": args.length_multiple}
     planned = [
-        {"contender": contender, "pairs": pairs, "seed": seed, "steps": args.steps, **runs.setting(args)}
-        for number, (seed, pairs) in enumerate(itertools.product(args.seeds, args.pairs))
+        {"contender": contender, "pairs": pairs, "rate": rate, "seed": seed, **sizes, **runs.setting(args)}
+        for number, (seed, pairs, rate) in enumerate(itertools.product(args.seeds, args.pairs, args.rates))
         for contender in runs.in_turn(list(CONTENDERS), number)
         if contender in args.contenders
     ]
@@ -37,18 +41,18 @@ def main(arguments=None):
 
 
 def report(lines):
-    """Returns a table with a row for each number of pairs and contender, and a sentence on the machine."""
+    """Returns a table with a row for each number of pairs, contender and rate, and a sentence on the machine."""
 
     def key(line):
-        return line["pairs"], line["contender"]
+        return line["pairs"], line["contender"], line["rate"]
 
-    text = runs.head("pairs", "encoder", "seeds", "BLEU", "validation loss", "training, CPU s")
-    for (pairs, contender), group in itertools.groupby(sorted(lines, key=key), key):
+    text = runs.head("pairs", "encoder", "learning rate", "seeds", "BLEU", "validation loss", "training, CPU s")
+    for (pairs, contender, rate), group in itertools.groupby(sorted(lines, key=key), key):
         group = list(group)
         bleu = figure(*mean_and_error([line["bleu"] for line in group]))
         loss = figure(*mean_and_error([line["validation_loss"] for line in group]))
         seconds = f"{statistics.mean(line['training'][1] for line in group):.0f}"
-        text += runs.row(f"{pairs:,}", contender, len(group), bleu, loss, seconds)
+        text += runs.row(f"{pairs:,}", contender, rate, len(group), bleu, loss, seconds)
     return text + (f"\n{runs.quiet(lines)}\n" if lines else "")
 
 

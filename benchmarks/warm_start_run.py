@@ -4,54 +4,82 @@ import real_data_run  # first, since it records when the process starts
 
 # ruff: isort: split
 
+import json
 import math
 import time
 
+import numpy as np
 import sacrebleu
+import translation_run
+from translation_run import END, SPECIAL, START
 
-BATCH, RATE, WARM_UP, LENGTH, PIECES, NEW_TOKENS = 32, 5e-4, 0.1, 40, 4000, 40
+BATCH, WARM_UP, LENGTH, PIECES, NEW_TOKENS = 32, 0.1, 40, 4000, 40
 DECODER = {"num_layers": 2, "num_heads": 6, "hidden_dim": 384, "intermediate_dim": 1536, "max_sequence_length": 64}
+
+
+def prepare(run, folder):
+    """Writes the ids of the data and the pieces of the German tokenizer into a folder."""
+    import keras_transfer as kt
+
+    data = kt.datasets.load_multi30k(run["data_dir"])
+    parts = {"train": data.train, "validation": data.validation, "test": data["test_2016_flickr"]}
+    tokenizer = kt.text.train_vocabulary(
+        list(data.train.targets), "unigram", PIECES, special_tokens=SPECIAL, lowercase=False
+    )
+    english = kt.checkpoints.load_preprocessor(run["folder"], sequence_length=LENGTH)
+    found = {"pieces": list(tokenizer.vocabulary), "references": list(parts["test"].targets)}
+    for name, part in parts.items():
+        rows = english(list(part.sources))
+        lengths = np.sum(rows["padding_mask"], axis=1)
+        sources = [row[:length] for row, length in zip(np.array(rows["token_ids"]).tolist(), lengths)]
+        targets = [[*row[: LENGTH - 1], END] for row in tokenizer.tokenize(list(part.targets)).to_list()]
+        found[name] = sources, targets
+    (folder / "data.json").write_text(json.dumps(found), "utf-8")
 
 
 def main(run):
     """Does a run and returns its figures.
 
     Args:
-        run: Dict of `contender`, `pairs`, `seed`, `steps`, `threads`, `examples`, `folder` and `data_dir`.
+        run: Dict of `contender`, `pairs`, `rate`, `seed`, `steps`, `length_multiple`, `threads`, `examples`, `folder`,
+            `data_dir` and `prepared`.
     """
     real_data_run.limit_threads(run["threads"])
     import keras
 
     import keras_transfer as kt
 
-    data = kt.datasets.load_multi30k(run["data_dir"])
+    with translation_run.prepared(run, prepare) as folder:
+        data = json.loads((folder / "data.json").read_text("utf-8"))
     tested = run["examples"]
-    train, validation, test = data.train, data.validation, data["test_2016_flickr"]
-    tokenizer = kt.text.train_vocabulary(list(train.targets), "unigram", PIECES, lowercase=False)
-    packing = kt.text.Packing(["[CLS]"], ["[SEP]"], ["[SEP]"])
-    german = kt.text.TokenPreprocessor(tokenizer, packing, sequence_length=LENGTH)
-    english = kt.checkpoints.load_preprocessor(run["folder"], sequence_length=LENGTH)
+    columns = [rows[: run["pairs"]] for rows in data["train"]]
+    validation, (sources, _) = [rows[:tested] for rows in data["validation"]], data["test"]
     keras.utils.set_random_seed(run["seed"])
     encoder = kt.encoders.BertEncoder.from_pretrained(run["folder"])
     if run["contender"] == "random":
         encoder = type(encoder).from_config(encoder.get_config())
-    decoder = kt.encoders.TransformerEncoder(len(tokenizer.vocabulary), **DECODER, causal=True)
-    halves = kt.encoders.EncoderDecoder.from_encoders(encoder, decoder)
-    model = kt.tasks.Seq2SeqLM(halves, english, target_preprocessor=german, max_new_tokens=NEW_TOKENS)
-    columns = list(train.sources[: run["pairs"]]), list(train.targets[: run["pairs"]])
+    decoder = kt.encoders.TransformerEncoder(len(data["pieces"]), **DECODER, causal=True)
+    model = kt.tasks.Seq2SeqLM(kt.encoders.EncoderDecoder.from_encoders(encoder, decoder), start_token=START)
     of_epoch = math.ceil(len(columns[0]) / BATCH)
     epochs = math.ceil(run["steps"] / of_epoch)
-    rate = kt.adaptation.LinearWarmupDecay(RATE, epochs * of_epoch, warmup_fraction=WARM_UP)
+    rate = kt.adaptation.LinearWarmupDecay(run["rate"], epochs * of_epoch, warmup_fraction=WARM_UP)
     model.compile(kt.adaptation.FusedAdamW(rate, weight_decay=0.01, global_clipnorm=1.0))
     began = time.perf_counter(), time.process_time()
-    history = model.fit(*columns, batch_size=BATCH, epochs=epochs, verbose=0).history
+    losses = translation_run.train(
+        model, translation_run.batches(*columns, epochs, run["seed"], run["length_multiple"], BATCH)
+    )
     trained = time.perf_counter(), time.process_time()
-    held_out = model.evaluate(list(validation.sources[:tested]), list(validation.targets[:tested]), verbose=0)
-    found = model.generate(list(test.sources[:tested]), batch_size=BATCH)
+    [held_out] = translation_run.batches(*validation, 1, 0, run["length_multiple"], len(validation[0]))
+    x, y, weights = translation_run.given(model, *held_out)
+    validation_loss = model.evaluate(x, y, sample_weight=weights, batch_size=BATCH, verbose=0, return_dict=True)["loss"]
+    settings = {"max_new_tokens": NEW_TOKENS, "end_token": END}
+    found = translation_run.written_texts(
+        model.generate(sources[:tested], batch_size=BATCH, **settings), data["pieces"]
+    )
     return {
-        "bleu": sacrebleu.corpus_bleu(found, [list(test.targets[:tested])]).score,
-        "validation_loss": held_out[0] if isinstance(held_out, list) else held_out,
-        "losses": history["loss"],
+        "bleu": sacrebleu.corpus_bleu(found, [data["references"][:tested]]).score,
+        "validation_loss": validation_loss,
+        "losses": [round(float(np.mean(part)), 4) for part in np.array_split(losses, 10)],
         "training": [round(after - before, 1) for before, after in zip(began, trained)],
         "example": found[0],
         **real_data_run.usage(),
