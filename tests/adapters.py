@@ -9,7 +9,7 @@ from keras_transfer.adaptation.adapters.base import adapter_weights
 from keras_transfer.keras_internals.trainable import layers_within
 from keras_transfer.layers.adapters import Adapted
 from tests.adaptation.adapters.adapter_models import INPUTS, count, outputs, randomize, train, values
-from tests.helpers import save_and_load
+from tests.helpers import save_and_load, unbuilt
 
 HEAD = {"logits/kernel", "logits/bias"}
 
@@ -51,6 +51,7 @@ def run_adapter_test(make, spec, parameters, group, folder, tolerance=1e-6, chan
     start = values(model)
     assert np.abs(outputs(model) - before).max() > change
     after = values(train(model))
+    assert unbuilt(model) == []
     assert {path for path in base if (after[path] != base[path]).any()} == head
     assert {path for path in after if (after[path] == start[path]).all()} == base.keys() - head
 

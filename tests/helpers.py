@@ -73,6 +73,11 @@ def run_layer_test(cls, arguments, inputs, call_arguments=None, output_shape=Non
         assert np.isfinite(_numpy(outputs)).all()
 
 
+def unbuilt(model):
+    """Returns the names of a model's layers that are not built. Keras traces a step of such a model again each time."""
+    return [layer.name for layer in model._flatten_layers() if not layer.built]
+
+
 def run_encoder_test(cls, arguments, tolerance=1e-5):
     """Checks an encoder: its protocol, that padding changes nothing, any length, `.keras`, mixed precision, training.
 
@@ -83,7 +88,7 @@ def run_encoder_test(cls, arguments, tolerance=1e-5):
         tolerance: float, the largest difference that padding may make.
     """
     encoder = cls(**arguments)
-    assert set(encoder.input) >= {"token_ids", "padding_mask"}
+    assert set(encoder.input) >= {"token_ids", "padding_mask"} and unbuilt(encoder) == []
     short = encoder_inputs(encoder, [[5, 6, 7], [8, 9, 4]])
     outputs = encoder(short)
     dim = arguments.get("hidden_dim") or arguments["embedding_dim"]

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.helpers import EAGER, save_and_load
+from tests.helpers import EAGER, save_and_load, unbuilt
 
 
 def run_task_test(make, x, y, outputs=None, answer=None):
@@ -37,7 +37,7 @@ def run_task_test(make, x, y, outputs=None, answer=None):
     task.compile(keras.optimizers.SGD(0.1), run_eagerly=EAGER)
     before = {id(weight): keras.ops.convert_to_numpy(weight) for weight in task.weights}
     history = task.fit(x, y, batch_size=2, epochs=2, verbose=0).history
-    assert np.isfinite(history["loss"]).all()
+    assert np.isfinite(history["loss"]).all() and unbuilt(task) == []
     still = {id(weight) for weight in frozen.weights}
     changed = [weight for weight in task.weights if (keras.ops.convert_to_numpy(weight) != before[id(weight)]).any()]
     assert changed and not [weight.path for weight in changed if id(weight) in still]

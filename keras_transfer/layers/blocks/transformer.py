@@ -121,7 +121,8 @@ class TransformerBlock(keras.layers.Layer):
         self.feed_forward = feed_forward
         self.feed_forward_norm = self._norm("feed_forward_norm")
         for part in PARTS:
-            setattr(self, f"{part}_residual", Residual(dtype=self.dtype_policy, name=f"{part}_residual"))
+            name = f"{part}_residual"
+            setattr(self, name, None if getattr(self, part) is None else Residual(dtype=self.dtype_policy, name=name))
         self.beside = self.prompt = None  # Layers that run around the block: see `AdaptedBlock`.
 
     def _norm(self, name):
@@ -131,7 +132,8 @@ class TransformerBlock(keras.layers.Layer):
     def build(self, inputs_shape, context_shape=None):
         shapes = {"cross_attention": (inputs_shape, context_shape), "feed_forward": ((None, inputs_shape[-1]),)}
         for part in PARTS:
-            for name, shape in ((part, shapes.get(part, (inputs_shape,))), (f"{part}_norm", (inputs_shape,))):
+            others = [(f"{part}_{kind}", (inputs_shape,)) for kind in ("norm", "residual")]
+            for name, shape in ((part, shapes.get(part, (inputs_shape,))), *others):
                 layer = getattr(self, name)
                 if layer is not None and not layer.built:  # An encoder and a decoder may share layers.
                     layer.build(*shape)
