@@ -3,9 +3,11 @@
 import logging
 
 import keras
+import numpy as np
 import pytest
 
 from keras_transfer.adaptation import LayerwiseOptimizer, Stage, StagedTraining
+from keras_transfer.keras_internals import trace_predict
 from keras_transfer.tasks import TextClassifier, TextEmbedder
 from keras_transfer.tasks.base import Task
 from keras_transfer.text import batches, part_batches
@@ -55,6 +57,21 @@ def test_rows_of_several_texts_are_traced_once_for_all_lengths(traces):
     model.fit(part_batches(rows, None, preprocessor=model.preprocessor, batch_size=3, seed=0), verbose=0)
     assert model.predict(rows, batch_size=8, verbose=0).shape == (20, 2, 16)
     assert sorted(traces) == [("predict_step", (None, 2, None)), ("train_step", (None, 2, None))]
+
+
+def test_an_input_of_one_length_keeps_it():
+    found = []
+
+    class Recorded(keras.Model):
+        def predict_step(self, data):
+            found.append(tuple(data[0]["values"].shape))
+            return super().predict_step(data)
+
+    values = keras.Input([3], name="values")
+    model = Recorded({"values": values}, keras.layers.Dense(1)(values))
+    model.compile()
+    trace_predict(model, ({"values": np.ones((2, 3), "float32")},))
+    assert found == [(None, 3)]
 
 
 @pytest.mark.parametrize("kind", ["classifier", "tagger"])

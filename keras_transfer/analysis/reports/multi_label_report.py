@@ -173,7 +173,7 @@ def _chosen(rows, names, argument):
     try:
         rows = in_order_of_names(rows, names)
         if has_names(rows) or are_empty(rows):
-            return multi_hot(rows, names) > 0.5
+            return multi_hot(rows, names).astype(bool)
         check_not_positions(rows, names)
         check_multi_hot(rows, len(names))
     except ValueError as error:

@@ -95,8 +95,7 @@ class SampleTokens(keras.layers.Layer):
         self.seed_generator = keras.random.SeedGenerator(seed)
 
     def call(self, token_ids, positions, logits):
-        logits = ops.stop_gradient(ops.cast(logits, "float32"))
-        # The largest of the log-probabilities with Gumbel noise is a draw from the distribution.
+        # The largest of the log-probabilities with Gumbel noise is a draw from the distribution. It has no gradient.
         uniform = keras.random.uniform(ops.shape(logits), 1e-7, 1.0 - 1e-7, "float32", seed=self.seed_generator)
         drawn = ops.argmax(logits - ops.log(-ops.log(uniform)), axis=-1)
         return put_tokens(token_ids, positions, drawn)

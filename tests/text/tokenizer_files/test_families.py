@@ -113,7 +113,7 @@ def test_byt5_adds_three_to_each_byte(tmp_path):
     ids |= {"259": {"content": "<extra_id_0>", "special": True}}
     preprocessor = load(tmp_path, "t5", "ByT5Tokenizer", {}, added_tokens_decoder=ids)
     assert preprocessor.tokenizer.sentinel_ids == [259] and preprocessor.vocabulary_size == 260
-    preprocessor.save(tmp_path / "copy")
+    preprocessor.save(str(tmp_path / "copy"))
     assert (
         TokenPreprocessor.load(tmp_path / "copy").tokenize(STRINGS).to_list()
         == preprocessor.tokenize(STRINGS).to_list()
