@@ -17,13 +17,13 @@ MOST_FILES, MOST_LINES = 12, 450
 # The folders from the lowest to the highest. A file may import from folders before its own, and from no other. A room
 # with folders in it comes after them: it only lists their public names.
 FLOORS = [
-    ["files", "folder_lock", "lines", "names", "version"],  # single files
+    ["files", "folder_lock", "lines", "names", "version", "arrays", "documents"],  # single files
     ["keras_internals", "distribute"],
     ["layers/basic", "layers/attention", "layers/adapters", "layers/blocks", "layers/embeddings", "layers/heads"],
     ["layers", "losses"],
     ["metrics/base", "metrics/classification", "metrics/regression", "metrics/ranking", "metrics/words"],
     ["metrics/texts", "metrics/benchmarks", "metrics", "objectives"],
-    ["text/base", "text/strings", "text/sentencepiece", "text/tokenizers", "text/tokenizer_files"],
+    ["text/folders", "text/base", "text/strings", "text/sentencepiece", "text/tokenizers", "text/tokenizer_files"],
     ["text/preprocessors", "text"],
     ["datasets/base", "datasets/texts", "datasets/tagging", "datasets/answers", "datasets/suites", "datasets/corpora"],
     ["datasets/parallel", "datasets"],
@@ -38,12 +38,12 @@ FLOORS = [
     ["hub/transport", "hub/modules", "hub/tf1", "hub/layers", "hub"],
     ["training/optimizers", "training/runs", "training/resume", "training"],
     ["tasks/inputs", "tasks/labels", "tasks/base", "tasks/heads", "tasks/classification", "tasks/tagging"],
-    ["tasks/questions", "tasks/embedding", "tasks/language", "tasks/masked", "tasks/dialogue"],
-    ["tasks/sequence_to_sequence", "tasks"],
+    ["tasks/questions", "tasks/embedding", "tasks/continuations", "tasks/language", "tasks/masked"],
+    ["tasks/dialogue", "tasks/sequence_to_sequence", "tasks"],
     ["adaptation/features", "adaptation/adapters/base", "adaptation/adapters/kinds", "adaptation/adapters/files"],
     ["adaptation/adapters", "adaptation/recipes", "adaptation"],
     ["analysis/output", "analysis/reports", "analysis/attention", "analysis", "experiments", "serving", "wrappers"],
-    ["cli/arguments", "cli/actions", "cli", "__main__"],
+    ["cli/files", "cli/arguments", "cli/actions", "cli", "__main__"],
 ]
 RANK = {folder: rank for rank, folder in enumerate(folder for floor in FLOORS for folder in floor)}
 # Arrows back: (folder, folder that it imports) -> why.

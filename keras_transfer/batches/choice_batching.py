@@ -2,10 +2,11 @@
 
 import numpy as np
 
+from keras_transfer.arrays import as_column
 from keras_transfer.batches.batching import Batches
 from keras_transfer.batches.part_batching import parts_item
 from keras_transfer.batches.text_batching import preprocess_texts
-from keras_transfer.text.base import as_column, check_batch_size, to_columns, to_list
+from keras_transfer.text.base import check_batch_size, to_columns, to_list
 
 
 def choice_columns(x):

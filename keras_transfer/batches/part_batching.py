@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from keras_transfer.arrays import as_column
 from keras_transfer.batches.batching import Batches
 from keras_transfer.batches.text_batching import fit_to, preprocess_texts
-from keras_transfer.text.base import as_column, check_batch_size, to_columns
+from keras_transfer.text.base import check_batch_size, to_columns
 
 
 def parts_item(item, length, random):

@@ -5,9 +5,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from keras_transfer.arrays import row_weights
 from keras_transfer.batches.batching import Batches
 from keras_transfer.batches.contexts import check_span_preprocessor, windows_in_memory
-from keras_transfer.text.base import check_rows_of_batches, row_weights, to_columns
+from keras_transfer.text.base import check_rows_of_batches, to_columns
 
 log = logging.getLogger("keras_transfer")
 

@@ -6,16 +6,8 @@ import pathlib
 import re
 import sys
 
-from keras_transfer.cli.arguments import (
-    RATE_OF_CHECKPOINT,
-    RATES,
-    ask,
-    checks,
-    labelled_texts,
-    make_parser,
-    own_files,
-    run_folder,
-)
+from keras_transfer.cli.arguments import RATE_OF_CHECKPOINT, RATES, checks, make_parser
+from keras_transfer.cli.files import ask, labelled_texts, own_files, run_folder
 from keras_transfer.version import __version__
 
 

@@ -14,10 +14,10 @@ from keras_transfer.corpora.pair_rows import OBJECTIVES, PairRows
 from keras_transfer.corpora.pairs import Pairs
 from keras_transfer.corpora.row_form import RowForm
 from keras_transfer.corpora.shards import open_shard, read_counts
+from keras_transfer.documents import paths_of, read_documents
 from keras_transfer.files import read_json, write_json
 from keras_transfer.folder_lock import lock_folder
 from keras_transfer.names import check_one_of
-from keras_transfer.text.base import paths_of, read_documents
 from keras_transfer.text.preprocessors import TokenPreprocessor
 
 _FILE, _FORMAT = "corpus.json", 1

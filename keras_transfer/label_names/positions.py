@@ -5,10 +5,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from keras_transfer.arrays import to_array
 from keras_transfer.label_names.columns import as_string, is_list, is_name, rows_of
 from keras_transfer.label_names.numbers import as_names, as_positions
 from keras_transfer.names import did_you_mean, listed
-from keras_transfer.text.base import to_array
 
 
 def positions_of(labels, names, unnamed=""):

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from keras_transfer.arrays import check_weights
 from keras_transfer.label_names.numbers import as_positions, keys_as_positions
 from keras_transfer.names import listed
-from keras_transfer.text.base import check_weights
 
 
 def label_ids(sentences, labels, names=None):

@@ -3,7 +3,7 @@
 import pytest
 
 from keras_transfer.cli import command
-from keras_transfer.cli.arguments.labelled_texts import Table, read_parts, read_texts
+from keras_transfer.cli.files.labelled_texts import Table, read_parts, read_texts
 from keras_transfer.datasets import load_demo_questions
 
 

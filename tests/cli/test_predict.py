@@ -8,7 +8,7 @@ import pytest
 
 from keras_transfer.cli import command
 from keras_transfer.cli.actions import predictions
-from keras_transfer.cli.arguments.labelled_texts import Table, read_texts
+from keras_transfer.cli.files.labelled_texts import Table, read_texts
 from keras_transfer.tasks import TextClassifier
 from tests.tasks.tiny import of_vectors
 

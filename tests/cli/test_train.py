@@ -13,8 +13,8 @@ from keras_transfer.adaptation import TrainingCheckpoint
 from keras_transfer.cli import command
 from keras_transfer.cli.actions import training
 from keras_transfer.cli.actions.validation import with_validation
-from keras_transfer.cli.arguments.labelled_texts import read_parts
-from keras_transfer.cli.arguments.run_folder import check_run
+from keras_transfer.cli.files.labelled_texts import read_parts
+from keras_transfer.cli.files.run_folder import check_run
 from keras_transfer.tasks import TextClassifier
 from tests.tasks.tiny import of_words
 

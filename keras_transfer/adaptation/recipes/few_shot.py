@@ -3,12 +3,13 @@
 import numpy as np
 
 from keras_transfer.adaptation.recipes.recipes import fine_tune, get_recipe
+from keras_transfer.arrays import to_array
 from keras_transfer.batches import part_batches
 from keras_transfer.keras_internals import remember_trainable
 from keras_transfer.losses import CosineSimilarityLoss
 from keras_transfer.tasks.classification import TextClassifier
 from keras_transfer.tasks.embedding import TextEmbedder
-from keras_transfer.text.base import to_array, to_columns
+from keras_transfer.text.base import to_columns
 from keras_transfer.training.optimizers import FusedAdamW
 
 

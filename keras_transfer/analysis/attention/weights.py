@@ -5,10 +5,10 @@ import dataclasses
 import numpy as np
 from keras import ops
 
+from keras_transfer.arrays import to_numpy
 from keras_transfer.encoders.base import Encoder, check_ids, select_inputs
 from keras_transfer.names import check_one_of
 from keras_transfer.tasks.base import Task
-from keras_transfer.text.base import to_numpy
 
 _AXES = {"encoder": ("tokens", "tokens"), "decoder": ("read", "read"), "cross": ("written", "tokens")}
 

@@ -14,7 +14,8 @@ import numpy as np
 from keras_transfer import analysis
 from keras_transfer.cli.actions.progress import Progress
 from keras_transfer.cli.actions.regression import describe_numbers
-from keras_transfer.cli.arguments import PREDICTIONS, SEPARATOR
+from keras_transfer.cli.arguments import PREDICTIONS
+from keras_transfer.cli.files import SEPARATOR
 from keras_transfer.files import atomic_file
 from keras_transfer.label_names import multi_hot, positions_of
 from keras_transfer.names import listed

@@ -13,7 +13,7 @@ import keras
 from keras_transfer import adaptation, tasks, text
 from keras_transfer.cli.actions.language_models import PLANS, new_model, new_vocabulary
 from keras_transfer.cli.actions.progress import bar_or_lines
-from keras_transfer.cli.arguments import CHECKPOINTS, run_folder
+from keras_transfer.cli.files import CHECKPOINTS, run_folder
 
 CORPUS, VALIDATION_CORPUS, TOKENIZER, GENERATOR = "corpus", "validation_corpus", "tokenizer", "generator"
 _CONTENTS = (CHECKPOINTS, CORPUS, VALIDATION_CORPUS, TOKENIZER)

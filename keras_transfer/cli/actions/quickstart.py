@@ -10,7 +10,8 @@ import keras
 
 from keras_transfer import adaptation, analysis, checkpoints, datasets, serving, tasks, text
 from keras_transfer.cli.actions.progress import bar_or_lines
-from keras_transfer.cli.arguments import MODEL, REPORT, ask, check_quickstart
+from keras_transfer.cli.arguments import check_quickstart
+from keras_transfer.cli.files import MODEL, REPORT, ask
 from keras_transfer.files import atomic_folder
 
 ENCODER, EXPORT = "minilm-l6", "served"

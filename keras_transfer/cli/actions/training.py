@@ -12,7 +12,7 @@ from keras_transfer import adaptation, analysis, tasks, text
 from keras_transfer.cli.actions.progress import bar_or_lines
 from keras_transfer.cli.actions.regression import describe_numbers
 from keras_transfer.cli.actions.validation import as_task_labels, with_validation
-from keras_transfer.cli.arguments import CHECKPOINTS, MODEL, REPORT, check_run, run_folder
+from keras_transfer.cli.files import CHECKPOINTS, MODEL, REPORT, check_run, run_folder
 from keras_transfer.names import listed
 
 

@@ -1,5 +1,6 @@
 """How the user's data become what Keras gets: checks, labels, batches or streams, and targets."""
 
+from keras_transfer.arrays import check_weights, to_array
 from keras_transfer.batches import Batches
 from keras_transfer.distribute import check_distribution, replicas_of, share
 from keras_transfer.keras_internals import build_metrics
@@ -23,7 +24,6 @@ from keras_transfer.tasks.inputs import (
     stream_of_loader,
     validation_parts,
 )
-from keras_transfer.text.base import check_weights, to_array
 
 
 def batches_or_stream(task, columns, x, y, sample_weight, batch_size, shuffle):

@@ -6,10 +6,10 @@ from typing import NamedTuple
 import numpy as np
 from keras import ops
 
+from keras_transfer.arrays import to_array
 from keras_transfer.metrics.classification import expected_calibration_error
 from keras_transfer.tasks.base import check_numbers
 from keras_transfer.tasks.inputs import check_columns
-from keras_transfer.text.base import to_array
 
 log = logging.getLogger("keras_transfer")
 

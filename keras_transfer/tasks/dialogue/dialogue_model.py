@@ -9,21 +9,12 @@ from keras_transfer.encoders.base import encode, initializer_on, select_inputs
 from keras_transfer.generation import cut, get_sampler, text_of
 from keras_transfer.metrics.words import Perplexity
 from keras_transfer.tasks.base import Task, of_part
+from keras_transfer.tasks.continuations import Generates, Likelihood, is_texts, text_pieces, token_preprocessor
 from keras_transfer.tasks.dialogue.dialogue_data import checked_example
 from keras_transfer.tasks.dialogue.dialogue_reader import DialogueReader
 from keras_transfer.tasks.heads import merge_parts
 from keras_transfer.tasks.labels import OwnLoss
-from keras_transfer.tasks.language import (
-    Generates,
-    Likelihood,
-    NextTokens,
-    causal_head,
-    check_causal,
-    checked_max_length,
-    is_texts,
-    text_pieces,
-    token_preprocessor,
-)
+from keras_transfer.tasks.language import NextTokens, causal_head, check_causal, checked_max_length
 
 
 def check_speakers(encoder):

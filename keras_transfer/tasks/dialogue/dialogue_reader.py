@@ -1,5 +1,6 @@
 """What a `DialogueModel` reads: examples of dialogues, each with the right reply among wrong ones."""
 
+from keras_transfer.tasks.continuations import token_preprocessor
 from keras_transfer.tasks.dialogue.dialogue_data import (
     checked_example,
     dialogue_batches,
@@ -7,7 +8,7 @@ from keras_transfer.tasks.dialogue.dialogue_data import (
     is_examples,
     with_candidates,
 )
-from keras_transfer.tasks.language import NextTokenReader, token_preprocessor
+from keras_transfer.tasks.language import NextTokenReader
 from keras_transfer.text.preprocessors import warn_of_truncation
 
 

@@ -2,11 +2,11 @@
 
 import keras
 
+from keras_transfer.arrays import to_array
 from keras_transfer.batches import with_placeholders
 from keras_transfer.distribute import replicas_of
 from keras_transfer.losses import MultipleNegativesRankingLoss
 from keras_transfer.tasks.labels import Labels
-from keras_transfer.text.base import to_array
 
 
 class SimilarityLabels(Labels):

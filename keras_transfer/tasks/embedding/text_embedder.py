@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 
+from keras_transfer.arrays import to_numpy
 from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.encoders.base import select_inputs
 from keras_transfer.tasks.base import Signature, Task, batches_or_stream, of_part
@@ -26,7 +27,7 @@ from keras_transfer.tasks.heads import (
     text_vectors,
 )
 from keras_transfer.tasks.inputs import encode_texts
-from keras_transfer.text.base import is_text, to_columns, to_numpy
+from keras_transfer.text.base import is_text, to_columns
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

@@ -4,8 +4,9 @@ import types
 
 import keras
 
+from keras_transfer.arrays import check_weights, to_array
 from keras_transfer.tasks.inputs.streams import is_stream
-from keras_transfer.text.base import check_weights, is_text, to_array
+from keras_transfer.text.base import is_text
 
 
 def checked_batches(task, data, method):

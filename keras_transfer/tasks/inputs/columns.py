@@ -5,9 +5,10 @@ from collections.abc import Mapping
 import keras
 import numpy as np
 
+from keras_transfer.arrays import check_weights, to_numpy
 from keras_transfer.batches import Batches
 from keras_transfer.encoders.base import check_ids
-from keras_transfer.text.base import check_rows_of_batches, check_weights, to_numpy
+from keras_transfer.text.base import check_rows_of_batches
 
 
 def columns_of(task, x):

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.arrays import to_array
 from keras_transfer.label_names import (
     are_empty,
     check_not_positions,
@@ -31,7 +32,6 @@ from keras_transfer.tasks.labels.flat import flat_labels, with_flat_labels
 from keras_transfer.tasks.labels.keras_losses import takes_vectors
 from keras_transfer.tasks.labels.label_checks import check_class_labels, check_multi_hot, check_weights_of_classes
 from keras_transfer.tasks.labels.labels import Labels
-from keras_transfer.text.base import to_array
 
 _UNNAMED = " With `num_classes`, the names of classes are their numbers. Pass `label_names=[...]` instead."
 _SEVERAL = " For several labels per text, create the classifier with `multi_label=True`."

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from keras_transfer.text.base import to_array
+from keras_transfer.arrays import to_array
 
 
 def check_class_labels(labels, count, vectors=None, hint=""):

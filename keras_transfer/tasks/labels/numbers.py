@@ -3,11 +3,11 @@
 import keras
 import numpy as np
 
+from keras_transfer.arrays import to_array
 from keras_transfer.metrics.regression import PearsonCorrelation, SpearmanCorrelation
 from keras_transfer.tasks.labels.flat import flat_labels, with_flat_labels
 from keras_transfer.tasks.labels.keras_losses import is_accuracy
 from keras_transfer.tasks.labels.labels import Labels
-from keras_transfer.text.base import to_array
 
 
 class Numbers(Labels):

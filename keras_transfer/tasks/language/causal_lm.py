@@ -8,11 +8,8 @@ from keras_transfer.encoders.base import decodes_with_cache, encode
 from keras_transfer.generation import get_sampler
 from keras_transfer.layers.embeddings import OutputEmbeddings
 from keras_transfer.tasks.base import Task
-from keras_transfer.tasks.language.generates import Generates
-from keras_transfer.tasks.language.in_context import InContext
-from keras_transfer.tasks.language.likelihood import Likelihood
+from keras_transfer.tasks.continuations import Generates, InContext, Likelihood, check_rows, token_rows
 from keras_transfer.tasks.language.next_tokens import NextTokenReader, NextTokens
-from keras_transfer.tasks.language.token_lists import check_rows, token_rows
 
 
 def check_causal(encoder):

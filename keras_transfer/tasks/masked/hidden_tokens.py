@@ -3,13 +3,13 @@
 import keras
 import numpy as np
 
+from keras_transfer.arrays import to_numpy
 from keras_transfer.batches import UNUSED, Batches
 from keras_transfer.encoders.base import encode
 from keras_transfer.metrics.words import WordAccuracy
 from keras_transfer.tasks.base import Task, of_part
 from keras_transfer.tasks.inputs import lacks_targets, with_targets
 from keras_transfer.tasks.labels import Labels
-from keras_transfer.text.base import to_numpy
 
 
 class HiddenTokens(Labels):

@@ -4,9 +4,9 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.arrays import to_array, to_numpy
 from keras_transfer.batches import Batches
 from keras_transfer.tasks.labels import Labels
-from keras_transfer.text.base import to_array, to_numpy
 
 
 class Spans(Labels):

@@ -1,7 +1,7 @@
 """Classification as text: which of several labels a model would write."""
 
 from keras_transfer.tasks.base import check_numbers
-from keras_transfer.tasks.language import written_labels
+from keras_transfer.tasks.continuations import written_labels
 from keras_transfer.text.base import to_list
 
 

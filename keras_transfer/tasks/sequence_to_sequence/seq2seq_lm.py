@@ -14,8 +14,7 @@ from keras_transfer.generation import generation_defaults, get_sampler
 from keras_transfer.layers.embeddings import OutputEmbeddings
 from keras_transfer.names import GENERATION_HINTS, check_arguments
 from keras_transfer.tasks.base import Signature, Task, of_part
-from keras_transfer.tasks.inputs import encode_texts
-from keras_transfer.tasks.language import (
+from keras_transfer.tasks.continuations import (
     Generates,
     check_new_tokens,
     check_rows,
@@ -24,6 +23,7 @@ from keras_transfer.tasks.language import (
     scorer,
     text_pieces,
 )
+from keras_transfer.tasks.inputs import encode_texts
 from keras_transfer.tasks.sequence_to_sequence.label_texts import LabelsAsTargets
 from keras_transfer.tasks.sequence_to_sequence.language_model_loss import LanguageModelLoss
 from keras_transfer.tasks.sequence_to_sequence.languages import in_language_of_checkpoint, load_both

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from keras_transfer.arrays import as_column, to_numpy
 from keras_transfer.batches import UNUSED, Batches, preprocess_texts, real_lengths
 from keras_transfer.names import listed
 from keras_transfer.tasks.base import check_sizes
 from keras_transfer.tasks.inputs import Reader
-from keras_transfer.text.base import as_column, check_batch_size, to_columns, to_numpy
+from keras_transfer.text.base import check_batch_size, to_columns
 from keras_transfer.text.preprocessors import TokenPreprocessor
 
 

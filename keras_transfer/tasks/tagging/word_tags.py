@@ -5,11 +5,11 @@ import logging
 import keras
 import numpy as np
 
+from keras_transfer.arrays import to_numpy
 from keras_transfer.batches import UNUSED
 from keras_transfer.metrics.words import EntityF1, WordAccuracy
 from keras_transfer.tasks.labels import Labels, takes_vectors
 from keras_transfer.tasks.tagging.word_chain import ChainLoss
-from keras_transfer.text.base import to_numpy
 
 log = logging.getLogger("keras_transfer")
 

@@ -5,7 +5,8 @@ import pathlib
 
 import keras
 
-from keras_transfer.text.base import CONFIG_FILE, DEFAULT_LENGTH, Packing, check_no_tokenizer
+from keras_transfer.text.base import DEFAULT_LENGTH, Packing
+from keras_transfer.text.folders import CONFIG_FILE, check_no_tokenizer
 from keras_transfer.text.preprocessors.token_preprocessor import TokenPreprocessor
 from keras_transfer.text.tokenizers import SPLIT_KEY, WordPieceTokenizer, looks_cased, read_folder
 

@@ -2,7 +2,8 @@
 
 import keras
 
-from keras_transfer.text.base import DEFAULT_LENGTH, Packing, as_text_tensors, batch_shape, check_no_tokenizer
+from keras_transfer.text.base import DEFAULT_LENGTH, Packing, as_text_tensors, batch_shape
+from keras_transfer.text.folders import check_no_tokenizer
 from keras_transfer.text.preprocessors.masked_text import mask_positions, masked_ids
 from keras_transfer.text.preprocessors.word_level import WordLevelPreprocessor
 from keras_transfer.text.tokenizer_files import read_tokenizer_folder, write_tokenizer_folder

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable
 
 from keras_transfer.files import read_json
-from keras_transfer.text.base import CONFIG_FILE, text_tokens
+from keras_transfer.text.folders import CONFIG_FILE, text_tokens
 from keras_transfer.text.sentencepiece import SentencePieceModel
 from keras_transfer.text.tokenizer_files.fast_files import special_roles, write_fast
 from keras_transfer.text.tokenizers import (

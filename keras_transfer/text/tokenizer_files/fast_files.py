@@ -2,7 +2,7 @@
 
 import json
 
-from keras_transfer.text.base import text_tokens
+from keras_transfer.text.folders import text_tokens
 from keras_transfer.text.tokenizer_files.post_processor import write_post_processor
 from keras_transfer.text.tokenizers import (
     ByteBPETokenizer,

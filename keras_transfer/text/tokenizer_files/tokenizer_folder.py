@@ -3,7 +3,8 @@
 import json
 import pathlib
 
-from keras_transfer.text.base import CONFIG_FILE, Packing, added_tokens, check_class, read_optional
+from keras_transfer.text.base import Packing
+from keras_transfer.text.folders import CONFIG_FILE, added_tokens, check_class, read_optional
 from keras_transfer.text.tokenizer_files.families import FAMILIES, OF_CLASS
 from keras_transfer.text.tokenizer_files.family_files import Family
 from keras_transfer.text.tokenizer_files.fast_files import FAST_FILE, read_fast

@@ -7,7 +7,8 @@ import keras
 import numpy as np
 
 from keras_transfer.names import check_one_of
-from keras_transfer.text.base import import_tensorflow_text, single_part
+from keras_transfer.text.base import import_tensorflow_text
+from keras_transfer.text.folders import single_part
 from keras_transfer.text.strings import (
     characters_of_bytes,
     checked_utf8,

@@ -5,7 +5,7 @@ import functools
 import keras
 import numpy as np
 
-from keras_transfer.text.base import unlike_bert
+from keras_transfer.text.folders import unlike_bert
 from keras_transfer.text.strings import (
     encode_words,
     look_up,

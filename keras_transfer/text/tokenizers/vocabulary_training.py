@@ -5,8 +5,9 @@ import itertools
 import json
 import random
 
+from keras_transfer.documents import paths_of, read_documents
 from keras_transfer.names import check_one_of
-from keras_transfer.text.base import paths_of, read_documents, to_list
+from keras_transfer.text.base import to_list
 from keras_transfer.text.tokenizers.byte_bpe import ByteBPETokenizer, byte_characters
 from keras_transfer.text.tokenizers.unigram import UnigramTokenizer
 from keras_transfer.text.tokenizers.wordpiece import WordPieceTokenizer

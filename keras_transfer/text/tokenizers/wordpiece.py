@@ -6,11 +6,11 @@ import pathlib
 
 import keras
 
-from keras_transfer.text.base import (
+from keras_transfer.text.base import import_tensorflow_text
+from keras_transfer.text.folders import (
     CONFIG_FILE,
     added_tokens,
     check_class,
-    import_tensorflow_text,
     read_optional,
     single_part,
     text_tokens,

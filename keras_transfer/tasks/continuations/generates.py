@@ -25,17 +25,8 @@ from keras_transfer.generation import (
 )
 from keras_transfer.names import GENERATION_HINTS, check_arguments
 from keras_transfer.tasks.base import Signature
-from keras_transfer.tasks.language.token_lists import (
-    check_new_tokens,
-    check_rows,
-    end_ids,
-    is_texts,
-    named_token_id,
-    prepared_rows,
-    target_preprocessor,
-    text_pieces,
-    token_rows,
-)
+from keras_transfer.tasks.continuations.id_rows import check_rows, is_texts, prepared_rows, token_rows
+from keras_transfer.tasks.continuations.tokens import end_ids, named_token_id, target_preprocessor, text_pieces
 from keras_transfer.text.preprocessors import TokenPreprocessor
 from keras_transfer.text.strings import align_ragged_right, take_pieces
 
@@ -419,3 +410,12 @@ class Generates:
 
         text = keras.KerasTensor((None,), "string")
         return {"serving_default": Signature(continue_text, {"text": text}), **signatures}
+
+
+def check_new_tokens(least, most):
+    """Raises a `ValueError` if `generate` is asked for more new tokens than it may write."""
+    if least is not None and most is not None and least > most:
+        raise ValueError(
+            "`min_new_tokens` must not be greater than `max_new_tokens`. "
+            f"Received: min_new_tokens={least!r} and max_new_tokens={most!r}"
+        )

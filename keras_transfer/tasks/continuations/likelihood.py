@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.generation import PROMPT_STEP, round_up
-from keras_transfer.tasks.language.token_lists import check_rows, is_texts, prepared_rows, token_rows
+from keras_transfer.tasks.continuations.id_rows import check_rows, is_texts, prepared_rows, token_rows
 
 
 @dataclasses.dataclass

@@ -1,0 +1,23 @@
+"""What every task that writes has: it continues prompts, scores texts, and answers with the likeliest continuation."""
+
+from keras_transfer.tasks.continuations.generates import Generates, check_new_tokens
+from keras_transfer.tasks.continuations.id_rows import check_rows, is_texts, prepared_rows, token_rows
+from keras_transfer.tasks.continuations.in_context import InContext, written_labels
+from keras_transfer.tasks.continuations.likelihood import Likelihood, scorer
+from keras_transfer.tasks.continuations.tokens import named_token_id, text_pieces, token_preprocessor
+
+__all__ = [
+    "Generates",
+    "InContext",
+    "Likelihood",
+    "check_new_tokens",
+    "check_rows",
+    "is_texts",
+    "named_token_id",
+    "prepared_rows",
+    "scorer",
+    "text_pieces",
+    "token_preprocessor",
+    "token_rows",
+    "written_labels",
+]
