@@ -16,8 +16,10 @@ from tests.state import clear, forget_programs, set_shifted_seed
 keras.utils.set_random_seed = set_shifted_seed  # in this process, for all tests
 if keras.backend.backend() == "jax":
     from tests.initial_values import draw_with_numpy
+    from tests.programs import share_context
 
     draw_with_numpy()
+    share_context()
 DATA = pathlib.Path(os.environ.get("KERAS_TRANSFER_DATA") or pathlib.Path(__file__).parents[2] / "shared" / "data")
 
 
