@@ -2,20 +2,23 @@
 
 import dataclasses
 
+import keras
 from keras import ops
 
+from keras_transfer.encoders.base import carries_state
 from keras_transfer.generation.constraints import Constraints
 
 
 @dataclasses.dataclass
 class Decoder:
-    """A causal language model that continues a batch of prompts with a cache.
+    """A causal language model that continues a batch of prompts with a cache, or with a recurrent encoder's state.
 
     Texts are rows of `room` places. The prompts are aligned on the right and end at place `length - 1`, so that all
     rows take each step together. In a step, `column` is the place of the tokens that are to be chosen.
 
     Args:
-        encoder: `TransformerStack` whose blocks are causal, or an encoder-decoder with `step`.
+        encoder: `TransformerStack` whose blocks are causal, an encoder-decoder with `step`, or a recurrent encoder with
+            `empty_state` and `step`, whose state takes the place of the cache.
         output: Layer from the encoder's vectors to logits.
         length: Integer or scalar tensor. Number of places of the prompts.
         room: Integer or scalar tensor. Number of places of prompts and continuations.
@@ -42,7 +45,11 @@ class Decoder:
         first token. The vectors are `None` if `count` is 0.
         """
         token_ids, vectors = given["token_ids"], None
-        cache = self.encoder.empty_cache(ops.shape(token_ids)[0], self.room)
+        batch = ops.shape(token_ids)[0]
+        if carries_state(self.encoder):
+            cache = self.encoder.empty_state(batch)
+        else:
+            cache = self.encoder.empty_cache(batch, self.room)
         if not isinstance(count, int) or count > 0:
             vectors, cache = self._encode(token_ids[:, :count], cache, 0, given["first"][::rows])
         return vectors, repeat_rows(cache, rows)
@@ -53,8 +60,20 @@ class Decoder:
         return vectors[:, 0], self.output(vectors[:, 0]), cache
 
     def _encode(self, token_ids, cache, start, first):
+        if carries_state(self.encoder):
+            return self._advance(token_ids, cache, start, first)
         context = {} if self.context is None else {"context": self.context}
         return self.encoder.step(token_ids, cache, start, first=first, **context)
+
+    def _advance(self, token_ids, state, start, first):
+        """Returns vectors and the state of a recurrent encoder after the real ones among some tokens."""
+        # The number of tokens of exported models can be 0, but a loop over steps needs one.
+        filler = 0 if isinstance(token_ids.shape[1], int) else 1
+        token_ids = ops.pad(token_ids, [[0, 0], [filler, 0]])
+        place = start - filler + ops.arange(ops.shape(token_ids)[1])
+        real = ops.logical_and(place >= start, place >= first[:, None])
+        vectors, state = self.encoder.step(token_ids, state, padding_mask=real)
+        return vectors[:, filler:], state
 
     def constrain(self, scores, tokens, column, given):
         """Returns logits or log-probabilities `[rows, vocabulary]` after the constraints."""
@@ -100,18 +119,10 @@ def extend(values, room):
 
 
 def take_rows(cache, rows):
-    """Returns a cache of the given rows (integer tensor `[count]`) of another."""
-    return [
-        {name: tuple(ops.take(values, rows, axis=0) for values in pair) for name, pair in block.items()}
-        for block in cache
-    ]
+    """Returns a cache (any structure of tensors) of the given rows (integer tensor `[count]`) of another."""
+    return keras.tree.map_structure(lambda values: ops.take(values, rows, axis=0), cache)
 
 
 def repeat_rows(cache, count):
     """Returns a cache in which each row occurs `count` times in sequence."""
-    if count == 1:
-        return cache
-    return [
-        {name: tuple(ops.repeat(values, count, axis=0) for values in pair) for name, pair in block.items()}
-        for block in cache
-    ]
+    return cache if count == 1 else keras.tree.map_structure(lambda values: ops.repeat(values, count, axis=0), cache)

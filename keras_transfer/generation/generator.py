@@ -14,7 +14,8 @@ class Generator(keras.Model):
     """Continues prompts of one shape with one sampler.
 
     Args:
-        encoder: `TransformerStack` whose blocks are causal, or an encoder-decoder with `encode_context` and `step`.
+        encoder: `TransformerStack` whose blocks are causal, an encoder-decoder with `encode_context` and `step`, or a
+            recurrent encoder with `empty_state` and `step`.
         output: Layer from the encoder's vectors to logits.
         sampler: `Sampler`.
         steps: Integer. Number of new tokens for which there is room.

@@ -6,6 +6,7 @@ from keras_transfer.encoders.base.on_top import dense_on, initializer_on
 from keras_transfer.encoders.base.running import (
     EMBEDDINGS,
     StackLayers,
+    carries_state,
     decodes_with_cache,
     embed,
     groups_of,
@@ -27,6 +28,7 @@ __all__ = [
     "StackLayers",
     "TransformerStack",
     "bert_layers",
+    "carries_state",
     "check_further_inputs",
     "check_ids",
     "constructor_settings",

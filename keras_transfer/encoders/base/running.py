@@ -194,6 +194,11 @@ def decodes_with_cache(layers):
     return hasattr(layers, "block_inputs") and not _layers_without_start(layers)
 
 
+def carries_state(encoder):
+    """Returns whether an encoder is recurrent: `step` continues texts from a state, which begins as `empty_state`."""
+    return hasattr(encoder, "empty_state") and hasattr(encoder, "step")
+
+
 def groups_of(layers):
     """Returns the layer groups of a Transformer, as `Encoder.layer_groups` does."""
     found = keras.tree.flatten([getattr(layers, name) for name in EMBEDDINGS])

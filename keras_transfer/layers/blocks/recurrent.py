@@ -103,10 +103,12 @@ class ProjectedLSTM(keras.layers.Layer):
         gates = ops.transpose(ops.matmul(ops.transpose(inputs, (1, 0, 2)), self.kernel) + bias, (1, 0, 2))
         # Outputs at real steps do not depend on the padding after them. Only the last state does.
         within = mask if return_state else None
-        loop = {"return_sequences": True, "return_state": True, "dtype": self.dtype_policy, "name": "loop"}
-        outputs, *state = keras.layers.RNN(_Steps(self.cell, self.weight_drop, training), **loop)(
-            gates, mask=within, initial_state=initial_state
-        )
+        steps = _Steps(self.cell, self.weight_drop, training)
+        if inputs.shape[1] == 1 and initial_state is not None:  # A step of a decoder needs no loop.
+            outputs, *state = _single_step(steps, gates, within, initial_state)
+        else:
+            loop = {"return_sequences": True, "return_state": True, "dtype": self.dtype_policy, "name": "loop"}
+            outputs, *state = keras.layers.RNN(steps, **loop)(gates, mask=within, initial_state=initial_state)
         if self.reverse:
             outputs = _reversed(outputs, mask)
         if mask is not None:
@@ -192,6 +194,14 @@ class _Steps:
         return h, [h, c]
 
     call = __call__
+
+
+def _single_step(steps, gates, mask, state):
+    """Returns the outputs `[batch, 1, dim]`, h and c of one step, which leaves the state as it is at padding."""
+    outputs, new = steps(gates[:, 0], state)
+    if mask is not None:
+        new = [ops.where(mask, after, before) for after, before in zip(new, state)]
+    return outputs[:, None], *new
 
 
 @ops.custom_gradient

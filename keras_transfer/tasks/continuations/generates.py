@@ -31,6 +31,7 @@ from keras_transfer.text.preprocessors import TokenPreprocessor
 from keras_transfer.text.strings import align_ragged_right, take_pieces
 
 _COMPILED = 8  # Number of generators that are kept.
+_DEFAULT_LENGTH = 256  # Number of tokens at which texts end if nothing else says it, as for recurrent encoders.
 
 
 class Generates:
@@ -68,7 +69,7 @@ class Generates:
         batch_size=8,
         **unknown,
     ):
-        """Continues prompts, with a cache of keys and values.
+        """Continues prompts, with a cache of keys and values or, for a recurrent encoder, with its state.
 
         A sequence ends with its end token, with a stop string, or at its maximum length. The loop is compiled once for
         each sampler and shape: prompts are padded to multiples of 16 tokens, continuations to multiples of 32. Prompts
@@ -84,7 +85,8 @@ class Generates:
             prompts: A string or a list of strings, or prepared ids: a list of lists of integers, or a dict of
                 `token_ids` and `padding_mask` [batch, length].
             max_length: Integer. Number of tokens at which a sequence ends, including the prompt. Defaults to the
-                `max_length` of the task, or else of the checkpoint, or else the encoder's number of positions.
+                `max_length` of the task, or else of the checkpoint, or else the encoder's number of positions, or else
+                256.
             max_new_tokens: Integer. Number of new tokens at which a sequence ends, in place of `max_length`. Defaults
                 to `None`: that of the checkpoint, unless there is a `max_length` of the call or the task.
             min_new_tokens: Integer. Number of new tokens before which no sequence ends with an end token. Defaults to
@@ -290,7 +292,7 @@ class Generates:
     def _checked_length(self, max_length, rows):
         """Returns `max_length`, or its default, if it fits the prompts and the encoder."""
         positions = getattr(self.encoder, "max_sequence_length", None)
-        default = self.max_length or generation_defaults(self.encoder).max_length or positions
+        default = self.max_length or generation_defaults(self.encoder).max_length or positions or _DEFAULT_LENGTH
         default = default if self.max_length or positions is None else min(default, positions)
         max_length = default if max_length is None else max_length
         if not isinstance(max_length, (int, np.integer)):

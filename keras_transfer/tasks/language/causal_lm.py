@@ -4,7 +4,7 @@ import keras
 import numpy as np
 
 from keras_transfer.checkpoints.base import TaskHead
-from keras_transfer.encoders.base import decodes_with_cache, encode
+from keras_transfer.encoders.base import carries_state, decodes_with_cache, encode
 from keras_transfer.generation import get_sampler
 from keras_transfer.layers.embeddings import OutputEmbeddings
 from keras_transfer.tasks.base import Task
@@ -13,12 +13,13 @@ from keras_transfer.tasks.language.next_tokens import NextTokenReader, NextToken
 
 
 def check_causal(encoder):
-    """Raises a `ValueError` if an encoder's tokens see later ones, or if it cannot decode with a cache."""
-    if not (getattr(encoder, "is_causal", False) and decodes_with_cache(encoder)):
+    """Raises a `ValueError` if an encoder's tokens see later ones, or if it cannot continue a text step by step."""
+    steps = decodes_with_cache(encoder) or carries_state(encoder)
+    if not (getattr(encoder, "is_causal", False) and steps):
         raise ValueError(
-            "`encoder` must have tokens that see only earlier ones, and decode with a cache, such as `GPT2Encoder` or "
-            "`TransformerEncoder(causal=True)`. Use a `MaskedLM` for encoders such as BERT. "
-            f"Received: {type(encoder).__name__}"
+            "`encoder` must have tokens that see only earlier ones, and decode with a cache or a state, such as "
+            "`GPT2Encoder`, `TransformerEncoder(causal=True)` or `AWDLSTMEncoder`. Use a `MaskedLM` for encoders such "
+            f"as BERT. Received: {type(encoder).__name__}"
         )
 
 
@@ -41,10 +42,8 @@ def checked_max_length(encoder, max_length):
     """Returns `max_length`, or raises a `ValueError` if it does not fit the encoder's positions."""
     positions = getattr(encoder, "max_sequence_length", None)
     if max_length is not None and (max_length < 1 or (positions is not None and max_length > positions)):
-        raise ValueError(
-            f"`max_length` must be from 1 to {positions}, the encoder's number of positions. "
-            f"Received: max_length={max_length}"
-        )
+        allowed = "at least 1" if positions is None else f"from 1 to {positions}, the encoder's number of positions"
+        raise ValueError(f"`max_length` must be {allowed}. Received: max_length={max_length}")
     return max_length
 
 
@@ -58,14 +57,14 @@ class CausalLM(Generates, InContext, Likelihood, Task):
     `generate` continues them, and `classify` labels them by likelihood.
 
     Args:
-        encoder: Encoder whose tokens see only earlier ones, such as `GPT2Encoder` or
-            `TransformerEncoder(causal=True)`.
+        encoder: Encoder whose tokens see only earlier ones, such as `GPT2Encoder`, `TransformerEncoder(causal=True)` or
+            `AWDLSTMEncoder`: a `TransformerStack`, or a recurrent encoder with `is_causal`, `empty_state` and `step`.
         preprocessor: `text.TokenPreprocessor`, or None for prepared ids. Defaults to `None`.
         name: String. Name of the model. Defaults to `None`.
         sampler: `generation.Sampler` or its name. How `generate` and exported models choose tokens. Defaults to
             `"greedy"`.
         max_length: Integer. Number of tokens at which `generate` and exported models stop, including the prompt.
-            Defaults to the encoder's number of positions.
+            Defaults to the encoder's number of positions, or to 256 for an encoder without such a limit.
 
     Outputs:
         Logits [batch, length, vocabulary], float32. The logits at a position predict the next token.

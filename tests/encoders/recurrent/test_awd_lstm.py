@@ -7,7 +7,7 @@ from keras.ops import convert_to_numpy as numpy_of
 
 from keras_transfer.adaptation import layer_groups
 from keras_transfer.encoders import AWDLSTMEncoder
-from keras_transfer.tasks import CausalLM, TextClassifier
+from keras_transfer.tasks import TextClassifier
 from tests.errors import check_errors
 from tests.helpers import EAGER, encoder_inputs, outputs_of, run_encoder_test, save_and_load
 
@@ -139,5 +139,4 @@ test_mistakes_are_clear_errors = check_errors(
         lambda: TextClassifier(make(), num_classes=2, scalar_mix=True),
         "must have the same width. Received: tensors of widths [4, 6, 6, 4]",
     ),
-    (lambda: CausalLM(make()), "decode with a cache ... Received: AWDLSTMEncoder"),
 )
