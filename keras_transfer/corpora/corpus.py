@@ -14,6 +14,7 @@ from keras_transfer.corpora.pair_rows import OBJECTIVES, PairRows
 from keras_transfer.corpora.pairs import Pairs
 from keras_transfer.corpora.row_form import RowForm
 from keras_transfer.corpora.shards import open_shard, read_counts
+from keras_transfer.corpora.streams import Streams
 from keras_transfer.documents import paths_of, read_documents
 from keras_transfer.files import read_json, write_json
 from keras_transfer.folder_lock import lock_folder
@@ -204,6 +205,41 @@ class Corpus:
             )
         rows = Rows(self._shards, [row_starts(shard, packing, width) for shard in self._shards], self._form)
         return Blocks(rows, Options(batch_size, (length,), shuffle, drop_remainder=drop_remainder), seed)
+
+    def streams(self, batch_size=32, window=70, *, lengths=None, seed=None):
+        """Returns the corpus as long texts in windows, for truncated back-propagation with a recurrent encoder.
+
+        The ids of the corpus are cut into `batch_size` texts of equal length. Row b of a batch continues row b of the
+        batch before it. `tasks.CausalLM(encoder, streams=batch_size)` carries its state along. No id is lost.
+
+        Args:
+            batch_size: Integer. Number of texts. Defaults to `32`.
+            window: Integer. Number of ids of a window, without special tokens. Defaults to `70`.
+            lengths: Tuple of at most six different integers, one of which is drawn for each window in place of
+                `window`. One that occurs several times is drawn as much more often. Then windows begin at other places
+                in each epoch (Merity et al. 2018). Defaults to `None`.
+            seed: Integer. Seed of the lengths. Defaults to `None`, which follows `keras.utils.set_random_seed`.
+
+        Returns:
+            `Batches` of `token_ids`, `padding_mask` and `begins`, with targets and weights. They have a `state_dict`,
+            and `seek(batch)` begins the epoch with a later batch.
+
+        Raises:
+            ValueError: If the corpus has fewer than two ids for each text, or if an argument is out of range.
+
+        Source: https://arxiv.org/abs/1708.02182, section 5.
+        """
+        drawn = (window,) if lengths is None else tuple(lengths)
+        for length in (window, *drawn):
+            _check_view(length, batch_size, False, seed)
+        if not 1 <= len(set(drawn)) <= 6:
+            raise ValueError(f"`lengths` must have one to six different lengths. Received: lengths={lengths!r}")
+        if self.num_tokens < 2 * batch_size:
+            raise ValueError(
+                f"The corpus must have two ids for each of {batch_size} texts. Received: {self.num_tokens} ids"
+            )
+        options = Options(batch_size, tuple(sorted(set(drawn))), len(set(drawn)) > 1, drop_remainder=True)
+        return Streams(self._shards, options, drawn, self._form.pad_id, self._form.check_preprocessor, seed)
 
     def pairs(
         self,

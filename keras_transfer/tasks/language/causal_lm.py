@@ -9,6 +9,7 @@ from keras_transfer.generation import get_sampler
 from keras_transfer.layers.embeddings import OutputEmbeddings
 from keras_transfer.tasks.base import Task
 from keras_transfer.tasks.continuations import Generates, InContext, Likelihood, check_rows, token_rows
+from keras_transfer.tasks.language.carried_state import CarriedState, check_streams
 from keras_transfer.tasks.language.next_tokens import NextTokenReader, NextTokens
 
 
@@ -65,6 +66,10 @@ class CausalLM(Generates, InContext, Likelihood, Task):
             `"greedy"`.
         max_length: Integer. Number of tokens at which `generate` and exported models stop, including the prompt.
             Defaults to the encoder's number of positions, or to 256 for an encoder without such a limit.
+        streams: Integer. Number of texts of `Corpus.streams`, if a recurrent encoder trains on them window by window.
+            Each window then begins in the state after the one before it, through which no gradient flows (truncated
+            back-propagation). Training and evaluation have states of their own, and forget them when an epoch begins.
+            Other data, `generate` and exports do not use them. Defaults to `None`.
 
     Outputs:
         Logits [batch, length, vocabulary], float32. The logits at a position predict the next token.
@@ -91,17 +96,31 @@ class CausalLM(Generates, InContext, Likelihood, Task):
     reads = ("sequence_output",)
     checkpoint_head = TaskHead(name="causal_lm", check_encoder=check_causal)
 
-    def __init__(self, encoder, preprocessor=None, *, sampler="greedy", max_length=None, name=None):
+    def __init__(self, encoder, preprocessor=None, *, sampler="greedy", max_length=None, streams=None, name=None):
         # === Layers ===
         check_causal(encoder)
+        if streams is not None and not (type(streams) is int and streams > 0 and carries_state(encoder)):
+            raise ValueError(
+                "`streams` must be a positive integer, for a recurrent encoder such as `AWDLSTMEncoder`. "
+                f"Received: streams={streams!r} and encoder={type(encoder).__name__}"
+            )
         encoded, logits = encode(encoder), causal_head(encoder)
 
         # === Functional model ===
         labels = NextTokens(encoder.token_embedding.input_dim)
         settings = {"sampler": get_sampler(sampler), "max_length": checked_max_length(encoder, max_length)}
+        settings["streams"] = streams
         options = {"settings": settings, "name": name}
         super().__init__(encoder, logits(encoded.sequence), NextTokenReader(preprocessor), labels, **options)
         self.prepare_generation(logits)
+        self.carried_state = None if streams is None else CarriedState(encoder, streams, name="carried_state")
+
+    def call(self, inputs, training=None, mask=None):
+        if not (isinstance(inputs, dict) and "begins" in inputs):
+            return super().call(inputs, training=training, mask=mask)
+        self.head_adapters.check()
+        check_streams(inputs["begins"].shape[0], self.streams)
+        return self.output_embeddings(self.carried_state(inputs, training=training))
 
     # === Labels by likelihood ===
 

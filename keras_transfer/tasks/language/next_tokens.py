@@ -9,6 +9,7 @@ from keras_transfer.metrics.words import Perplexity
 from keras_transfer.objectives import NextToken
 from keras_transfer.tasks.inputs import Reader, lacks_targets, with_targets
 from keras_transfer.tasks.labels import Labels
+from keras_transfer.tasks.language.carried_state import check_streams
 
 
 class NextTokenReader(Reader):
@@ -75,6 +76,8 @@ class NextTokens(Labels):
         )
 
     def targets(self, data, task):
+        if hasattr(data, "num_streams"):
+            check_streams(data.num_streams, getattr(task, "streams", None))
         if not lacks_targets(data):
             return data
         if isinstance(data, Batches) and (data.real < 2).all():  # The mask of a corpus would be as large as the corpus.

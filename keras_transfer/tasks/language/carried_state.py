@@ -1,0 +1,75 @@
+"""The state that a recurrent language model carries from one window of a text to the next."""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class CarriedState(keras.layers.Layer):
+    """Keeps the state of an encoder after a window of some texts, in which it reads their next window.
+
+    Training and evaluation have states of their own. Training checkpoints contain them, but files of the model do not.
+
+    Args:
+        encoder: Encoder with `empty_state` and `step`.
+        num_streams: Integer. Number of texts.
+    """
+
+    def __init__(self, encoder, num_streams, **kwargs):
+        super().__init__(trainable=False, **kwargs)
+        object.__setattr__(self, "encoder", encoder)  # Keras must not track its weights here.
+        self.num_streams = num_streams
+        empty = encoder.empty_state(num_streams)
+        self.states = [
+            [
+                self.add_weight(
+                    values.shape, "zeros", encoder.compute_dtype, trainable=False, autocast=False, name=f"{kind}_{i}"
+                )
+                for i, values in enumerate(keras.tree.flatten(empty))
+            ]
+            for kind in ("training", "evaluation")
+        ]
+        self.structure = keras.tree.map_structure(lambda values: None, empty)
+        self.built = True
+
+    @property
+    def weights(self):
+        """An empty list: the states are among the `variables`, as those of random seeds, but no weights to export."""
+        return []
+
+    def call(self, inputs, training=False):
+        """Returns the vectors of a window `[num_streams, length, dim]`, given a dict with `begins`."""
+        check_streams(ops.shape(inputs["begins"])[0], self.num_streams)
+        kept = self.states[0 if training else 1]
+        goes_on = ops.equal(inputs["begins"], 0)
+        state = [ops.where(goes_on, values.value, ops.zeros(values.shape, values.dtype)) for values in kept]
+        state = keras.tree.pack_sequence_as(self.structure, state)
+        vectors, state = self.encoder.step(inputs["token_ids"], state, padding_mask=inputs["padding_mask"])
+        for values, new in zip(kept, keras.tree.flatten(state)):
+            values.assign(new)
+        return vectors
+
+    def save_own_variables(self, store):
+        """Stores nothing, because the state belongs to a place in the texts of a run."""
+
+    def load_own_variables(self, store):
+        """Reads nothing."""
+
+
+def check_streams(batch_size, num_streams):
+    """Raises a `ValueError` if batches have another number of texts than the state of a task.
+
+    Args:
+        batch_size: Integer, or a tensor if it is unknown.
+        num_streams: Integer. The `streams` of the task, or None.
+    """
+    if num_streams is None:
+        raise ValueError(
+            "A task that reads streams carries their state. Create it with `streams`, their number, as in "
+            f"`CausalLM(encoder, streams={batch_size})`. Received: streams=None"
+        )
+    if isinstance(batch_size, int) and batch_size != num_streams:
+        raise ValueError(
+            "The data must have as many streams as the task, whose state has a row for each of them. "
+            f"Received: batches of {batch_size} streams, and a task with streams={num_streams}"
+        )
