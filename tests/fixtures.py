@@ -1,5 +1,6 @@
 """Fixtures of all tests: real data or a skip that says what is missing, processes, and a clean state for each file."""
 
+import functools
 import gc
 import importlib.util
 import os
@@ -20,6 +21,7 @@ if keras.backend.backend() == "jax":
 
     draw_with_numpy()
     share_context()
+collected = 0.0  # when `fresh` last looked for garbage, in seconds for which this process has computed
 DATA = pathlib.Path(os.environ.get("KERAS_TRANSFER_DATA") or pathlib.Path(__file__).parents[2] / "shared" / "data")
 
 
@@ -51,7 +53,7 @@ def pytest_collection_modifyitems(config, items):
 def pytest_collection_finish():
     """Makes garbage collections faster and rarer: they skip the objects that imports created.
 
-    The fixture `fresh` collects what a longer test leaves.
+    The fixture `fresh` collects what tests leave.
     """
     gc.enable()
     gc.collect()
@@ -83,17 +85,19 @@ def clean_state():
 
 @pytest.fixture(autouse=True)
 def fresh(request):
-    """Sets the seed before each test, so that it does not depend on what ran before, and frees memory after long tests.
+    """Sets the seed before each test, so that it does not depend on what ran before, and frees memory now and then.
 
-    TensorFlow waits for up to a minute if many models and iterators are freed at once.
+    TensorFlow waits for up to a minute if many models and iterators are freed at once. To look for what can be freed
+    takes longer than many a test.
     """
+    global collected
     set_shifted_seed(0)
-    began = time.monotonic()
     yield
     request.node.funcargs.clear()  # pytest keeps them until `clean_state` has frozen what is left.
-    if time.monotonic() - began > 0.5:
+    if time.process_time() - collected > 1:
         gc.collect()
         forget_programs()
+        collected = time.process_time()
 
 
 @pytest.fixture
@@ -103,6 +107,15 @@ def eagerly():
 
     with eager():
         yield
+
+
+@pytest.fixture
+def traced(monkeypatch):
+    """Lets TensorFlow run the loop of `generate` as a graph, for several steps. XLA and eager calls take longer."""
+    if keras.backend.backend() == "tensorflow":
+        from keras_transfer.generation import Generator
+
+        monkeypatch.setattr(Generator, "__init__", functools.partialmethod(Generator.__init__, jit_compile=False))
 
 
 @pytest.fixture(scope="session")

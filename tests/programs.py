@@ -1,4 +1,4 @@
-"""Programs that JAX compiles: made with less work and memory than usual, because tests compile thousands of small ones."""
+"""Programs that JAX compiles: made with less work and memory than usual, as tests compile thousands of small ones."""
 
 from jax._src.interpreters import mlir
 

@@ -48,7 +48,7 @@ def logits_of(model, ids):
     "case",
     [pytest.param(case, marks=pytest.mark.core if case in ("greedy", "beam", "beam_forced") else ()) for case in CASES],
 )
-def test_prompts_of_unequal_length_continue_as_in_transformers(model, eagerly, case):
+def test_prompts_of_unequal_length_continue_as_in_transformers(model, traced, case):
     prompts = [prompt[:1] for prompt in PROMPTS] if case == "beam_forced" else PROMPTS
     found = model.generate(prompts, **{"end_token": END, "batch_size": 50, **CASES[case]})
     found = found if CASES[case].get("num_sequences") else [[ids] for ids in found]

@@ -25,7 +25,7 @@ def written(model, prompt, **options):
     return model.generate(prompt, **{"end_token": None, **options})
 
 
-def test_a_continuation_is_the_text_of_the_tokens_after_the_prompt(model, eagerly):
+def test_a_continuation_is_the_text_of_the_tokens_after_the_prompt(model, traced):
     tokens = model.preprocessor.tokenize(["the film", "a"]).to_list()
     ids = written(model, [[2, *row] for row in tokens])
     pieces = [f" {token}" if not token.startswith("##") else token[2:] for token in VOCABULARY]
@@ -37,7 +37,7 @@ def test_a_continuation_is_the_text_of_the_tokens_after_the_prompt(model, eagerl
 
 
 @pytest.mark.parametrize("length", [1, 4])
-def test_the_text_ends_before_a_stop_string_wherever_the_borders_of_tokens_are(model, eagerly, length):
+def test_the_text_ends_before_a_stop_string_wherever_the_borders_of_tokens_are(model, traced, length):
     whole = written(model, "the film")
     for begin in range(0, len(whole) - length, 8):
         stop = whole[begin : begin + length]
@@ -53,13 +53,13 @@ def test_the_pieces_of_a_text_are_reported_when_they_are_certain(model, eagerly)
     assert len(pieces) > 1
 
 
-def test_bad_words_do_not_occur(model, eagerly):
+def test_bad_words_do_not_occur(model, traced):
     [words] = [set(text.split()) for text in written(model, ["the film"])]
     bad = sorted(words & {"film", "the", *"abcd"})[0]
     assert bad not in written(model, "the film", bad_words=[bad]).split()
 
 
-def test_the_last_token_of_the_packing_ends_a_text(model, eagerly):
+def test_the_last_token_of_the_packing_ends_a_text(model, traced):
     ids = written(model, [[2, 11]])[0]
     assert model._end_ids("auto") == (3,) and model._end_ids(["film", 3]) == (12, 3)
     end = VOCABULARY[ids[4]]

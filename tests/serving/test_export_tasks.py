@@ -8,6 +8,7 @@ from keras_transfer import encoders, serving, tasks
 from keras_transfer.adaptation import add_adapters
 from tests.adaptation.adapters.adapter_models import randomize
 from tests.errors import check_errors
+from tests.helpers import eager
 from tests.tasks import tiny
 from tests.tasks.classification import test_multiple_choice as choices
 from tests.tasks.tagging.test_word_chain import random_tagger
@@ -150,7 +151,8 @@ def test_prompts_are_continued_as_generate_does(tmp_path):
     model, prompts = language_model("greedy"), ["good bad", "", "a b c d"]
     served = serve(serving.export(model, tmp_path / "served"))
     found = served(text=tf.constant(prompts))["continuation"].numpy()
-    assert [text.decode("utf-8") for text in found] == model.generate(prompts)
+    with eager():
+        assert [text.decode("utf-8") for text in found] == model.generate(prompts)
     assert served(text=NOTHING)["continuation"].shape == (0,)
     [long] = served(text=tf.constant(["a " * 40]))["continuation"].numpy()
     assert len(long.decode("utf-8").split()) <= 1

@@ -89,7 +89,7 @@ def test_a_new_encoder_is_written_with_the_end_token_of_its_tokenizer(tmp_path):
 
 
 @pytest.mark.core
-def test_a_sequence_ends_with_any_of_the_end_tokens_of_the_checkpoint(eagerly, tmp_path):
+def test_a_sequence_ends_with_any_of_the_end_tokens_of_the_checkpoint(traced, tmp_path):
     model = language_model(tmp_path / "copy", {"eos_token_id": [5, 11, 17], "max_length": 24}, eos_token_id=12)
     longest = [ids for [ids] in OUTPUTS["greedy"][: len(PROMPTS)]]
     ends = [next((i + 1 for i, token in enumerate(ids) if token in (5, 11, 17)), len(ids)) for ids in longest]
@@ -98,7 +98,7 @@ def test_a_sequence_ends_with_any_of_the_end_tokens_of_the_checkpoint(eagerly, t
     assert model.generate(PROMPTS, end_token=5) == longest
 
 
-def test_the_penalties_are_those_of_the_checkpoint_unless_others_are_passed(eagerly, tmp_path):
+def test_the_penalties_are_those_of_the_checkpoint_unless_others_are_passed(traced, tmp_path):
     settings = {"repetition_penalty": 1.3, "no_repeat_ngram_size": 2, "bad_words_ids": [[18], [11, 12], [17, 11, 11]]}
     model = language_model(tmp_path / "copy", {**settings, "eos_token_id": 5, "max_length": 24})
     expected = {case: [ids for [ids] in OUTPUTS[case][: len(PROMPTS)]] for case in ("constrained", "greedy")}
@@ -117,7 +117,7 @@ def test_tokens_are_forced_at_the_second_and_at_the_last_place():
     np.testing.assert_array_equal(scores, [[NEVER, 0, NEVER, NEVER], [0, NEVER, 0, NEVER], [1, 1, 1, 1]])
 
 
-def test_the_last_token_is_that_of_the_checkpoint(eagerly, tmp_path):
+def test_the_last_token_is_that_of_the_checkpoint(traced, tmp_path):
     model = language_model(tmp_path / "copy", {"eos_token_id": 5, "forced_eos_token_id": 5, "max_length": 20})
     found = model.generate(PROMPTS)
     assert {ids[-1] for ids in found} == {5} and max(len(a) + len(b) for a, b in zip(PROMPTS, found)) == 20
@@ -132,20 +132,20 @@ def test_the_last_token_is_that_of_the_checkpoint(eagerly, tmp_path):
         ("new_tokens", {"max_new_tokens": 7}),
     ],
 )
-def test_the_lengths_and_forced_tokens_of_the_checkpoint_are_those_of_transformers(eagerly, tmp_path, case, settings):
+def test_the_lengths_and_forced_tokens_of_the_checkpoint_are_those_of_transformers(traced, tmp_path, case, settings):
     model = language_model(tmp_path / "copy", {"eos_token_id": 5, "max_length": 24, **settings})
     prompts = [prompt[:1] for prompt in PROMPTS] if case == "first" else PROMPTS
     assert model.generate(prompts) == [ids for [ids] in OUTPUTS[case][: len(PROMPTS)]]
 
 
-def test_arguments_replace_the_lengths_and_tokens_of_the_checkpoint(eagerly, tmp_path):
+def test_arguments_replace_the_lengths_and_tokens_of_the_checkpoint(traced, tmp_path):
     settings = {"min_length": 14, "forced_eos_token_id": 5, "max_new_tokens": 7, "suppress_tokens": [11]}
     model = language_model(tmp_path / "copy", {"eos_token_id": 5, **settings})
     found = model.generate(PROMPTS, min_new_tokens=0, forced_last=(), max_length=24, bad_words=())
     assert found == [ids for [ids] in OUTPUTS["greedy"][: len(PROMPTS)]]
 
 
-def test_num_beams_searches_as_the_checkpoint_says(eagerly, tmp_path, caplog):
+def test_num_beams_searches_as_the_checkpoint_says(traced, tmp_path, caplog):
     settings = {"eos_token_id": 5, "max_length": 24, "num_beams": 3, "length_penalty": 2.0, "early_stopping": "never"}
     model = language_model(tmp_path / "copy", settings)
     with caplog.at_level(logging.WARNING, "keras_transfer"):

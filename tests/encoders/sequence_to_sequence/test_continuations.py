@@ -27,7 +27,7 @@ def original(name):
 
 @pytest.mark.core
 @pytest.mark.parametrize("name", ["t5_gated_trained", "bart_trained"])
-def test_beams_under_all_constraints_are_those_that_were_recorded(name, eagerly):
+def test_beams_under_all_constraints_are_those_that_were_recorded(name, traced):
     sources, expected = recorded(name)
     assert_diverse(expected)
     model = Seq2SeqLM.from_pretrained(FOLDER / name, preprocessor=None)
@@ -39,7 +39,7 @@ def test_beams_under_all_constraints_are_those_that_were_recorded(name, eagerly)
 
 @pytest.mark.parity
 @pytest.mark.parametrize("name", NAMES)
-def test_transformers_writes_the_same_in_all_cases(name, eagerly):
+def test_transformers_writes_the_same_in_all_cases(name, traced):
     sources, _ = recorded(name)
     model = Seq2SeqLM.from_pretrained(FOLDER / name, preprocessor=None)
     greedy = theirs(original(name), sources)

@@ -73,7 +73,7 @@ def test_vectors_and_logits_are_as_exact_as_those_of_the_original(loaded):
 @pytest.mark.parametrize(
     "loaded", CLASSES if EAGER else ["bart", "bert2gpt2", "t5_gated"], indirect=True, scope="module"
 )
-def test_continuations_are_those_of_the_original(loaded, eagerly):
+def test_continuations_are_those_of_the_original(loaded, traced):
     name, model, _ = loaded
     found = json.loads((FOLDER / name / "generated.json").read_text())
     # `test_continuations.py` has the constraints and early stops. On JAX, each case compiles a loop.

@@ -30,7 +30,7 @@ def fit(found, *callbacks, epochs=2):
 
 
 @pytest.mark.core
-def test_the_results_of_each_epoch_are_in_the_logs_and_training_is_the_same():
+def test_the_results_of_each_epoch_are_in_the_logs_and_training_is_the_same(eagerly):
     found, metrics = model(), [Rouge(["rouge1"]), Chrf(), Squad()]
     callback = GenerationMetrics(SOURCES, TARGETS, metrics, batch_size=4)
     early = keras.callbacks.EarlyStopping("val_chrf", mode="max", patience=5)
@@ -43,7 +43,7 @@ def test_the_results_of_each_epoch_are_in_the_logs_and_training_is_the_same():
     assert history["loss"] == fit(model())["loss"]
 
 
-def test_a_resumed_run_has_the_same_results_and_a_checkpoint_keeps_the_best_epoch(tmp_path):
+def test_a_resumed_run_has_the_same_results_and_a_checkpoint_keeps_the_best_epoch(tmp_path, eagerly):
     def callbacks(folder):
         metric = GenerationMetrics(
             SOURCES, TARGETS, Chrf(), limit=2, batch_size=2, sampler=TopK(5), max_new_tokens=3, prefix="val_random_"
@@ -58,16 +58,16 @@ def test_a_resumed_run_has_the_same_results_and_a_checkpoint_keeps_the_best_epoc
         return best, [metric, best, TrainingCheckpoint(tmp_path / folder)]
 
     _, straight = callbacks("straight")
-    whole = fit(model(), *straight, epochs=3)
+    whole = fit(model(), *straight)
     _, first = callbacks("cut")
-    part = fit(model(), *first, epochs=2)
+    part = fit(model(), *first, epochs=1)
     best, rest = callbacks("cut")
-    resumed = fit(model(), *rest, epochs=3)
+    resumed = fit(model(), *rest)
     assert [*part["val_random_chrf"], *resumed["val_random_chrf"]] == whole["val_random_chrf"]
     assert best.best == max(whole["val_random_chrf"]) and len(rest[0].texts) == 2
 
 
-def test_continuations_of_prompts_are_compared_without_the_prompts():
+def test_continuations_of_prompts_are_compared_without_the_prompts(traced):
     decoder = TransformerEncoder(len(VOCABULARY), **SIZES, norm="pre", causal=True)
     found = CausalLM(decoder, preprocessor(sequence_length=16))
     found.compile("sgd")
