@@ -9,6 +9,7 @@ from keras_transfer.layers.attention.relative_attention import RelativeAttention
 from keras_transfer.layers.attention.relative_positions import RelativePositionBias, RelativePositions
 from keras_transfer.layers.attention.rotary import RotaryPositions
 from keras_transfer.layers.attention.two_streams import TwoStreams
+from keras_transfer.layers.basic.activation_penalty import ActivationPenalty
 from keras_transfer.layers.basic.dropout import Dropout
 from keras_transfer.layers.basic.normalization import LayerNormalization
 from keras_transfer.layers.basic.variational_dropout import VariationalDropout
@@ -28,6 +29,7 @@ from keras_transfer.layers.heads.scalar_mix import ScalarMix
 from keras_transfer.layers.heads.token_positions import PositionLogits, SampleTokens, TakePositions
 
 __all__ = [
+    "ActivationPenalty",
     "AttentionBias",
     "BottleneckAdapter",
     "CharacterCNN",

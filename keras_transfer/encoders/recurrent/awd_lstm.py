@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_transfer.encoders.base import Encoder, constructor_settings
-from keras_transfer.layers.basic import VariationalDropout
+from keras_transfer.layers.basic import ActivationPenalty, VariationalDropout
 from keras_transfer.layers.blocks import ProjectedLSTM
 from keras_transfer.layers.embeddings import EmbeddingDropout
 
@@ -34,10 +34,12 @@ class AWDLSTMEncoder(Encoder):
         hidden_dropout: Float between 0 and 1. Dropout rate between two LSTMs. Defaults to `0.25`.
         output_dropout: Float between 0 and 1. Dropout rate of the outputs. Defaults to `0.4`.
         weight_dropout: Float between 0 and 1. Dropout rate of the recurrent weights. Defaults to `0.5`.
+        activation_penalty, temporal_penalty: Floats, at least 0. Factors of AR and TAR of the outputs, see
+            `layers.ActivationPenalty`. Merity et al. use 2 and 1. Default to `0.0`, for none.
         dtype, **kwargs: See `Encoder`.
 
     Raises:
-        ValueError: If `num_layers` is not positive.
+        ValueError: If a penalty is negative, or if `num_layers` is not positive.
 
     Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
 
@@ -66,6 +68,8 @@ class AWDLSTMEncoder(Encoder):
         hidden_dropout=0.25,
         output_dropout=0.4,
         weight_dropout=0.5,
+        activation_penalty=0.0,
+        temporal_penalty=0.0,
         dtype=None,
         **kwargs,
     ):
@@ -92,6 +96,9 @@ class AWDLSTMEncoder(Encoder):
                 VariationalDropout(rate, dtype=dtype, name=f"block_{i}_dropout") for i, rate in enumerate(rates)
             ],
         }
+
+        penalties = (activation_penalty, temporal_penalty)
+        layers["penalty"] = ActivationPenalty(*penalties, dtype=dtype, name="penalty") if any(penalties) else None
 
         # === Functional model ===
         inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in ("token_ids", "padding_mask")}
@@ -146,6 +153,8 @@ def _read(layers, token_ids, padding_mask, state=None):
         else:
             x, *last = block(x, padding_mask=padding_mask, initial_state=state[i], return_state=True)
             after.append(last)
-        x = dropout(x)
+        raw, x = x, dropout(x)
+        if block is layers.blocks[-1] and layers.penalty is not None:
+            x = layers.penalty(raw, x, padding_mask=padding_mask)
         hidden_states.append(x)
     return hidden_states, after

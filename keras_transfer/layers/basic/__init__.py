@@ -1,5 +1,6 @@
 """Layers of any network: activations, dropout, normalization and initial weights."""
 
+from keras_transfer.layers.basic.activation_penalty import ActivationPenalty
 from keras_transfer.layers.basic.activations import (
     NamedActivation,
     activate,
@@ -13,6 +14,7 @@ from keras_transfer.layers.basic.sublayers import make_dense
 from keras_transfer.layers.basic.variational_dropout import VariationalDropout
 
 __all__ = [
+    "ActivationPenalty",
     "Dropout",
     "LayerNormalization",
     "NamedActivation",

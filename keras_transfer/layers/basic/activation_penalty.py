@@ -1,0 +1,75 @@
+"""Penalties of the outputs of a recurrent network in training."""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class ActivationPenalty(keras.layers.Layer):
+    """Penalizes large outputs of a recurrent layer, and changes from step to step (Merity et al. 2017).
+
+    In training, it adds to the loss of the model, with the outputs h of the layer and d after their dropout,
+
+        activation * mean(d_t ** 2) + temporal * mean((h_t+1 - h_t) ** 2)
+
+    which are AR (activation regularization) and TAR (temporal activation regularization). Means are over the elements
+    of all real steps of a batch. The metrics of the model do not contain the penalties.
+
+    Args:
+        activation: Float, at least 0. Factor of AR. Defaults to `2.0`.
+        temporal: Float, at least 0. Factor of TAR. Defaults to `1.0`.
+
+    Call arguments:
+        inputs: Tensor of shape `[batch, length, dim]`. The outputs of the layer.
+        dropped: Tensor of the same shape. The outputs after their dropout. Defaults to `None`, without dropout.
+        padding_mask: Tensor of shape `[batch, length]`. 1 for a real step, 0 for padding. Defaults to `None`.
+        training: Boolean. Whether to add the penalties. Defaults to `False`.
+
+    Returns:
+        `dropped`, unchanged.
+
+    Raises:
+        ValueError: If a factor is negative.
+
+    Example:
+    ```python
+    layer = keras_transfer.layers.ActivationPenalty(activation=2.0, temporal=1.0)
+    layer(keras.ops.ones((2, 3, 4)), training=True)
+    layer.losses  # [2.0]
+    ```
+
+    Source: https://arxiv.org/abs/1708.01009
+    """
+
+    def __init__(self, activation=2.0, temporal=1.0, **kwargs):
+        super().__init__(**kwargs)
+        for name, value in (("activation", activation), ("temporal", temporal)):
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
+                raise ValueError(f"`{name}` must be a number of at least 0. Received: {name}={value!r}")
+        self.activation, self.temporal = activation, temporal
+        self.built = True
+
+    def call(self, inputs, dropped=None, padding_mask=None, training=False):
+        dropped = inputs if dropped is None else dropped
+        if training:
+            raw = ops.cast(inputs, "float32")
+            real = ops.ones(ops.shape(raw)[:2]) if padding_mask is None else ops.cast(padding_mask, "float32")
+            change = raw[:, 1:] - raw[:, :-1]
+            self.add_loss(
+                self.activation * _mean_square(ops.cast(dropped, "float32"), real)
+                + self.temporal * _mean_square(change, real[:, 1:] * real[:, :-1])
+            )
+        return dropped
+
+    def compute_output_spec(self, inputs, dropped=None, padding_mask=None, training=False):
+        dropped = inputs if dropped is None else dropped
+        return keras.KerasTensor(dropped.shape, dropped.dtype)
+
+    def get_config(self):
+        return {**super().get_config(), "activation": self.activation, "temporal": self.temporal}
+
+
+def _mean_square(values, real):
+    """Returns the mean of the squares of `values` `[batch, length, dim]` where `real` `[batch, length]` is 1."""
+    count = ops.maximum(ops.sum(real) * values.shape[-1], 1.0)
+    return ops.sum(ops.square(values) * real[:, :, None]) / count
