@@ -17,6 +17,8 @@ from tests.imports import import_quickly
 # Failures in these show the values, as those in test files do.
 pytest.register_assert_rewrite("tests.architecture", "tests.helpers", "tests.metrics.cases", "tests.tokenizing")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# Each core has a test process. Operations of small tensors that torch divides among threads take three times as long.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 BACKEND = os.environ.get("KERAS_BACKEND")
 if BACKEND == "jax":
     # Two devices for the tests that need them. Optimizing small programs takes much longer than compiling them. Without

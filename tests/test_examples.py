@@ -195,7 +195,7 @@ def test_the_scripts_of_all_pages_can_be_run_one_after_the_other():
 
 @pytest.mark.slow
 def test_the_script_in_the_readme_learns(tmp_path, monkeypatch, two_blocks):
-    names, test = run_the_readme(1, tmp_path, monkeypatch)
+    names, test = run_the_readme(2, tmp_path, monkeypatch)
     accuracy = names["model"].evaluate(*test, verbose=0, return_dict=True)["accuracy"]
     assert accuracy > 0.6
 

@@ -3,8 +3,6 @@
 import importlib
 import logging
 import pathlib
-import subprocess
-import sys
 
 import pytest
 
@@ -59,8 +57,7 @@ def test_only_what_the_library_raises_itself_is_a_clear_error(outcome_of, monkey
 
 
 @pytest.mark.slow
-def test_no_mistake_of_a_sample_is_silent_or_a_raw_error():
-    script = [sys.executable, str(TOOLS / "mistakes.py"), "--every", "7"]
-    done = subprocess.run(script, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
-    assert "raw error: 0, damage: 0, silent: 0" in done.stdout
+def test_no_mistake_of_a_sample_is_silent_or_a_raw_error(monkeypatch, capsys, eagerly):
+    monkeypatch.syspath_prepend(TOOLS)
+    assert importlib.import_module("mistakes").main(["--every", "7"]) == 0
+    assert "raw error: 0, damage: 0, silent: 0" in capsys.readouterr().out
