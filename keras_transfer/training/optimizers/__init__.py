@@ -4,6 +4,7 @@ from keras_transfer.training.optimizers.building import build_optimizer, restart
 from keras_transfer.training.optimizers.fused_adamw import FusedAdamW
 from keras_transfer.training.optimizers.gradients import train_step
 from keras_transfer.training.optimizers.layerwise import LayerwiseOptimizer
+from keras_transfer.training.optimizers.ntasgd import NTASGD
 from keras_transfer.training.optimizers.penalties import EWC, L2SP
 from keras_transfer.training.optimizers.penalty_metric import PenaltyLogger
 from keras_transfer.training.optimizers.rates import is_number
@@ -18,6 +19,7 @@ from keras_transfer.training.optimizers.schedules import (
 __all__ = [
     "EWC",
     "L2SP",
+    "NTASGD",
     "FusedAdamW",
     "InverseSquareRoot",
     "LayerwiseOptimizer",

@@ -1,5 +1,6 @@
 """Runs: what trains when, from freezing before `fit` to stages inside it, and what is measured after each epoch."""
 
+from keras_transfer.training.runs.averaging import NonMonotonicTrigger
 from keras_transfer.training.runs.freezing import freeze, freeze_to, trainable_summary, unfreeze
 from keras_transfer.training.runs.generation_metrics import GenerationMetrics
 from keras_transfer.training.runs.plans import ChainThaw, GradualUnfreezing, SequentialUnfreezing, StagedTraining
@@ -12,6 +13,7 @@ __all__ = [
     "ChainThaw",
     "GenerationMetrics",
     "GradualUnfreezing",
+    "NonMonotonicTrigger",
     "Run",
     "RunCallback",
     "ScheduleLength",
