@@ -102,7 +102,6 @@ def repeated_tokens():
     texts, report = ["good good a a a b", "bad bad bad c c a", "a b good a a good", "c bad a a c c"], {}
     optimizers = {
         "AdamW": lambda model: keras.optimizers.AdamW(0.01, epsilon=1e-3),
-        "RMSprop": lambda model: keras.optimizers.RMSprop(0.01, epsilon=1e-3),
         "layer-wise": lambda model: LayerwiseOptimizer(keras.optimizers.AdamW(0.01, epsilon=1e-3), model, decay=0.5),
     }
     for name, make in optimizers.items():

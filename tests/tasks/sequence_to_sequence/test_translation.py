@@ -15,7 +15,7 @@ from keras_transfer.serving import export
 from keras_transfer.tasks import Seq2SeqLM
 from keras_transfer.text import MarianTokenizer, Packing, TokenPreprocessor
 from tests.errors import check_errors
-from tests.helpers import EAGER, eager, save_and_load
+from tests.helpers import eager, save_and_load
 
 pytest.importorskip("tensorflow_text")
 sentencepiece = pytest.importorskip("sentencepiece")
@@ -57,7 +57,7 @@ def trained(models):
     found = Seq2SeqLM(
         encoder, sources.with_language(">>deu<<"), target_preprocessor=targets, max_new_tokens=6, start_token="<pad>"
     )
-    found.compile(FusedAdamW(1e-2), run_eagerly=EAGER)
+    found.compile(FusedAdamW(1e-2))
     history = found.fit(SOURCES, TARGETS, epochs=10, batch_size=8, verbose=0).history
     assert history["loss"][-1] < 0.8 * history["loss"][0]
     return found
