@@ -107,14 +107,15 @@ class StopAfter(keras.callbacks.Callback):
 
 
 @pytest.mark.core
-@pytest.mark.skipif(keras.backend.backend() == "torch", reason="fails on torch, cause not found yet")
 def test_a_run_resumes_within_an_epoch_with_its_state(corpus, tmp_path, eagerly):
     data = lambda: corpus.streams(3, 4, seed=1).take(3)  # noqa: E731
     options = {"epochs": 2, "verbose": 0}
-    whole = make(0.3)
+    # On torch, dropout draws other numbers after a checkpoint within an epoch, as `TrainingCheckpoint` says.
+    rate = 0.0 if keras.backend.backend() == "torch" else 0.3
+    whole = make(rate)
     whole.fit(data(), **options)
-    make(0.3).fit(data(), callbacks=[TrainingCheckpoint(tmp_path / "run"), StopAfter(2)], **options)
-    resumed = make(0.3)
+    make(rate).fit(data(), callbacks=[TrainingCheckpoint(tmp_path / "run"), StopAfter(2)], **options)
+    resumed = make(rate)
     resumed.fit(data(), callbacks=[TrainingCheckpoint(tmp_path / "run")], **options)
     for ours, theirs in zip(resumed.variables, whole.variables, strict=True):
         np.testing.assert_array_equal(to_numpy(ours), to_numpy(theirs), ours.path)

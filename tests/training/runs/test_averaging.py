@@ -12,6 +12,10 @@ from tests.helpers import EAGER, save_and_load
 X, Y = np.random.default_rng(0).normal(size=(2, 8, 3)).astype("float32")
 
 
+class Plain(keras.optimizers.SGD):
+    """SGD of which Keras does not make torch's own, which rounds differently."""
+
+
 def make(optimizer=None):
     keras.utils.set_random_seed(0)
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(3)])
@@ -25,9 +29,8 @@ def weights(model):
 
 
 @pytest.mark.core
-@pytest.mark.skipif(keras.backend.backend() == "torch", reason="fails on torch, cause not found yet")
 def test_the_mean_is_that_of_the_weights_after_each_step_since_it_began():
-    model, plain, seen = make(), make(keras.optimizers.SGD(0.1)), []
+    model, plain, seen = make(), make(Plain(0.1)), []
     for step in range(6):
         if step == 2:
             model.optimizer.begin_averaging(model.trainable_variables)
