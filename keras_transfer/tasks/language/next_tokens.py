@@ -6,7 +6,7 @@ import numpy as np
 from keras_transfer.arrays import to_numpy
 from keras_transfer.batches import Batches
 from keras_transfer.metrics.words import Perplexity
-from keras_transfer.objectives import NextToken
+from keras_transfer.objectives.sequences import NextToken
 from keras_transfer.tasks.inputs import Reader, lacks_targets, with_targets
 from keras_transfer.tasks.labels import Labels
 from keras_transfer.tasks.language.carried_state import check_streams

@@ -8,7 +8,7 @@ from keras_transfer.batches import Batches
 from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.encoders.base import encode, initializer_on
 from keras_transfer.layers.basic import Dropout
-from keras_transfer.objectives import TokenMasking
+from keras_transfer.objectives.masking import TokenMasking
 from keras_transfer.tasks.base import Signature
 from keras_transfer.tasks.labels import ClassNames, NamedLabels
 from keras_transfer.tasks.masked.hidden_tokens import HiddenTokens, HiddenTokenTask, check_reads_ahead, tokens_of

@@ -5,7 +5,7 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.checkpoints.base import TaskHead
-from keras_transfer.objectives import TokenMasking
+from keras_transfer.objectives.masking import TokenMasking
 from keras_transfer.tasks.base import Signature
 from keras_transfer.tasks.continuations import InContext
 from keras_transfer.tasks.masked.hidden_tokens import HiddenTokens, HiddenTokenTask, check_reads_ahead, tokens_of

@@ -7,7 +7,7 @@ from keras import ops
 from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.encoders.base import dense_on
 from keras_transfer.layers.heads import SampleTokens, put_tokens
-from keras_transfer.objectives import TokenMasking
+from keras_transfer.objectives.masking import TokenMasking
 from keras_transfer.tasks.base import Signature
 from keras_transfer.tasks.labels import OwnLoss
 from keras_transfer.tasks.masked.hidden_tokens import HiddenTokens, HiddenTokenTask, check_reads_ahead, tokens_of

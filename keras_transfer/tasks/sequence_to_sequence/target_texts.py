@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from keras_transfer.arrays import to_array
 from keras_transfer.batches import UNUSED, Batches
 from keras_transfer.losses import SmoothedCrossentropy
-from keras_transfer.objectives import SequenceObjective
+from keras_transfer.objectives.sequences import SequenceObjective
 from keras_transfer.tasks.language import NextTokens
 from keras_transfer.tasks.sequence_to_sequence.noised_texts import with_noise
 from keras_transfer.tasks.sequence_to_sequence.sequence_reader import check_real

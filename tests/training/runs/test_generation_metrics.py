@@ -1,5 +1,7 @@
 """Texts that a model writes after each epoch are compared with references, and other callbacks see the results."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -86,9 +88,12 @@ def test_the_callback_can_be_made_again_from_its_config():
     assert again.metrics[0].get_config() == callback.metrics[0].get_config()
 
 
-def run(callback=None, *, before=(), after=(), found=None, **options):
+untrained = functools.cache(model)
+
+
+def run(callback=None, *, before=(), after=(), **options):
     callback = GenerationMetrics(["a"], ["b"], Chrf(), **options) if callback is None else callback
-    return fit(found or model(), *before, callback, *after)
+    return fit(untrained(), *before, callback, *after)
 
 
 def classifier():

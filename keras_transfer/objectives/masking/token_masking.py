@@ -4,8 +4,13 @@ import keras
 import numpy as np
 
 from keras_transfer.names import check_one_of
-from keras_transfer.objectives.draws import check_inner_rate, check_kinds, hide, mask_tokens, word_starts_of
-from keras_transfer.objectives.word_choice import choose_words, ngram_probabilities, span_probabilities, words_of
+from keras_transfer.objectives.base import check_inner_rate, check_kinds, hide, mask_tokens, word_starts_of
+from keras_transfer.objectives.masking.word_choice import (
+    choose_words,
+    ngram_probabilities,
+    span_probabilities,
+    words_of,
+)
 
 # The names of the arguments in files of version 0.1.
 _NAMES_OF_0_1 = {"fraction": "mask_selection_rate", "masked": "mask_token_rate", "replaced": "random_token_rate"}

@@ -3,9 +3,8 @@
 import keras
 import numpy as np
 
-from keras_transfer.objectives.draws import as_rows, check_inner_rate
-from keras_transfer.objectives.noise import corrupt_spans
-from keras_transfer.objectives.sequence_objective import SequenceObjective
+from keras_transfer.objectives.base import as_rows, check_inner_rate, corrupt_spans
+from keras_transfer.objectives.sequences.sequence_objective import SequenceObjective
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

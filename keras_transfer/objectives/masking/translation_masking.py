@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from keras_transfer.objectives.draws import as_rows, check_inner_rate, check_kinds, hide
+from keras_transfer.objectives.base import as_rows, check_inner_rate, check_kinds, hide
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

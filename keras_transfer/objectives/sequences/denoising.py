@@ -5,17 +5,21 @@ import math
 import keras
 import numpy as np
 
-from keras_transfer.objectives.draws import as_rows, check_rates, draw_ids, mask_tokens, word_starts_of
-from keras_transfer.objectives.noise import (
+from keras_transfer.objectives.base import (
+    as_rows,
+    check_rates,
     count_insertions,
+    draw_ids,
     find_sentences,
     fit_lengths,
     insert_tokens,
     mask_spans,
+    mask_tokens,
     permute_sentences,
     rotate,
+    word_starts_of,
 )
-from keras_transfer.objectives.sequence_objective import SequenceObjective
+from keras_transfer.objectives.sequences.sequence_objective import SequenceObjective
 
 _SPECIAL = 2  # Rates of insertions and rotations also count the first and the last token of a text, as in BART.
 _LEAST = 1e-7  # Lengths of spans that are less likely are not drawn.

@@ -4,7 +4,7 @@ import numbers
 
 import numpy as np
 
-from keras_transfer.objectives.noise import MASK, RANDOM, SAME, replace_tokens
+from keras_transfer.objectives.base.noise import MASK, RANDOM, SAME, replace_tokens
 
 
 def draw_ids(random, count, vocabulary_size, special_ids):

@@ -1,0 +1,5 @@
+"""Objectives that hide tokens, which are predicted in their places."""
+
+from keras_transfer.objectives.masking.token_masking import TokenMasking
+
+__all__ = ["TokenMasking"]
