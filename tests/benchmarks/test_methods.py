@@ -7,24 +7,14 @@ import pathlib
 import keras
 import pytest
 
+from benchmarks.fine_tuning import methods
 from keras_transfer.adaptation import layer_groups
 from keras_transfer.datasets import load_demo_questions
 from keras_transfer.experiments import Comparison
 from tests.tasks.tiny import classifier, examples
 
-BENCHMARKS = pathlib.Path(__file__).parents[2] / "benchmarks"
 
-
-@pytest.fixture
-def methods(monkeypatch):
-    """The module `methods`."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import methods
-
-    return methods
-
-
-def test_the_table_has_errors_in_percent_and_costs_as_ratios(methods):
+def test_the_table_has_errors_in_percent_and_costs_as_ratios():
     def run(rate, validation, test, **figures):
         figures = {"seconds": 10.0, "step_seconds": 0.2, "trainable": 1000, "parameters": 1000, **figures}
         return {"definition": f"fine_tune(rate={rate}, epochs=3)", "validation": validation, "test": test, **figures}
@@ -41,7 +31,7 @@ def test_the_table_has_errors_in_percent_and_costs_as_ratios(methods):
     assert biases[5] == "-3.00" and biases[7:] == ["0.3", "0.50", "0.50"]
 
 
-def test_costs_are_read_from_other_runs(methods, tmp_path):
+def test_costs_are_read_from_other_runs(tmp_path):
     lines = [{"settings": {}}, *({"method": "full", "step_seconds": seconds} for seconds in (0.2, 0.9, 0.1))]
     lines += [{"method": "IA3", "step_seconds": None}]
     (tmp_path / "trec6.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
@@ -53,7 +43,7 @@ def test_costs_are_read_from_other_runs(methods, tmp_path):
         methods.costs(tmp_path)
 
 
-def test_a_page_keeps_the_tables_of_datasets_that_another_command_reports(methods, monkeypatch):
+def test_a_page_keeps_the_tables_of_datasets_that_another_command_reports(monkeypatch):
     trec, sst = methods.DATASETS.values()
     tables = {"trec6": f"{trec}\n\n| full | step |\n", "sst2": f"{sst}\n\n| full |\n\nNot run yet: IA3.\n"}
     monkeypatch.setattr(methods, "section", lambda dataset, args: tables[dataset])
@@ -66,7 +56,7 @@ def test_a_page_keeps_the_tables_of_datasets_that_another_command_reports(method
     assert methods.report(argparse.Namespace(datasets=["sst2"]), both).endswith(f"\n## {tables['trec6']}")
 
 
-def test_the_grid_has_three_rates_and_datasets_and_methods_without_it_have_one(methods):
+def test_the_grid_has_three_rates_and_datasets_and_methods_without_it_have_one():
     options = argparse.Namespace(epochs=None, grid=["trec6"])
     assert [one.keywords["rate"] for one in methods.variants("full", "trec6", options)] == [3.33e-5, 1e-4, 3e-4]
     assert [one.keywords["rate"] for one in methods.variants("chain-thaw", "trec6", options)] == [3e-4]
@@ -76,7 +66,7 @@ def test_the_grid_has_three_rates_and_datasets_and_methods_without_it_have_one(m
 
 
 @pytest.mark.slow
-def test_each_method_trains_its_layer_groups_of_the_pretrained_ones(methods, monkeypatch, eagerly):
+def test_each_method_trains_its_layer_groups_of_the_pretrained_ones(monkeypatch, eagerly):
     monkeypatch.setattr(methods, "BATCH", 3)
     texts, labels = examples(9)
     sizes = {"PALs": {"adapters": "pals:size=4,num_heads=2"}, "lower 3 cached": {"below": "block_1"}}
@@ -95,9 +85,9 @@ def test_each_method_trains_its_layer_groups_of_the_pretrained_ones(methods, mon
 
 @pytest.mark.slow
 def test_an_interrupted_series_goes_on_and_the_page_has_all_finished_methods(
-    methods, small_package, tmp_path, capfd, monkeypatch, eagerly
+    small_package, tmp_path, capfd, monkeypatch, eagerly
 ):
-    monkeypatch.setenv("PYTHONPATH", str(BENCHMARKS.parent))
+    monkeypatch.setenv("PYTHONPATH", str(pathlib.Path(__file__).parents[2]))
     (tmp_path / "trec6").mkdir()
     data = load_demo_questions()
     for name, part in (("train_5500.label", data.train), ("TREC_10.label", data.test)):

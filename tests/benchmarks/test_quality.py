@@ -1,31 +1,13 @@
 """The benchmark of quality: its data and metrics, its page from made-up runs, and that no run is repeated."""
 
 import json
-import pathlib
 
 import numpy as np
 import pytest
 
-BENCHMARKS = pathlib.Path(__file__).parents[2] / "benchmarks"
+from benchmarks.fine_tuning import quality, quality_run
+
 MACHINE = {"cores": 2, "processor": "x86_64", "versions": {"keras": "3.15.1"}}
-
-
-@pytest.fixture
-def quality(monkeypatch):
-    """The module `quality`."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import quality
-
-    return quality
-
-
-@pytest.fixture
-def quality_run(monkeypatch):
-    """The module `quality_run`."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import quality_run
-
-    return quality_run
 
 
 def lines(dataset, contender, metric, values, wall, cpu=20.0, memory=900.0):
@@ -53,7 +35,7 @@ def cells(page, title):
     ]
 
 
-def test_the_page_has_means_standard_errors_and_whether_the_difference_is_within_one(quality):
+def test_the_page_has_means_standard_errors_and_whether_the_difference_is_within_one():
     page = quality.report(
         [
             *lines("sst2", "keras_transfer", "accuracy", [0.88, 0.90, 0.92], 10.0),
@@ -75,7 +57,7 @@ def test_the_page_has_means_standard_errors_and_whether_the_difference_is_within
     assert "12 runs, each on 1 of 2 cores (x86_64)" in page and "keras 3.15.1" in page
 
 
-def test_the_page_has_training_times_and_the_ratio_of_their_sums(quality):
+def test_the_page_has_training_times_and_the_ratio_of_their_sums():
     page = quality.report(
         [
             *lines("sst2", "keras_transfer", "accuracy", [0.5, 0.5], wall=10.0, cpu=30.0, memory=450.0),
@@ -88,13 +70,13 @@ def test_the_page_has_training_times_and_the_ratio_of_their_sums(quality):
     assert cells(page, "sum") == [["", "40.0", "50.0", "0.80", "80.0", "100.0", "0.80", ""]]
 
 
-def test_a_single_seed_has_no_standard_error(quality):
+def test_a_single_seed_has_no_standard_error():
     ours, theirs = (lines("rte", name, "accuracy", [0.6], 1.0) for name in ("keras_transfer", "transformers"))
     [figures, _] = cells(quality.report(ours + theirs), "RTE")
     assert figures == ["3", "1", "accuracy", "60.00", "60.00", "+0.00", ""]
 
 
-def test_contenders_take_turns_and_an_interrupted_series_goes_on(quality, monkeypatch, tmp_path, capsys):
+def test_contenders_take_turns_and_an_interrupted_series_goes_on(monkeypatch, tmp_path, capsys):
     done = []
 
     def measure(run, script, args):
@@ -118,7 +100,7 @@ def test_contenders_take_turns_and_an_interrupted_series_goes_on(quality, monkey
     assert table.read_text() in capsys.readouterr().out
 
 
-def test_the_same_order_has_rows_of_its_own_without_times(quality):
+def test_the_same_order_has_rows_of_its_own_without_times():
     page = quality.report(
         [
             *lines("sts_b_embeddings", "keras_transfer", "spearman", [0.46, 0.48], 10.0),
@@ -132,7 +114,7 @@ def test_the_same_order_has_rows_of_its_own_without_times(quality):
     assert same == ["2", "2", "Spearman", "50.00 ± 1.00", "50.00 ± 1.00", "+0.00 ± 1.41", "yes"]
 
 
-def test_in_the_same_order_both_train_on_the_same_rows(quality_run):
+def test_in_the_same_order_both_train_on_the_same_rows():
     torch = pytest.importorskip("torch")
     pytest.importorskip("transformers")
     import keras_transfer as kt
@@ -177,7 +159,7 @@ def test_in_the_same_order_both_train_on_the_same_rows(quality_run):
     assert all(sorted(np.concatenate(epoch)) == rows.tolist() for epoch in (seen["ours"][:10], seen["ours"][10:]))
 
 
-def test_metrics_are_fractions_of_one(quality_run):
+def test_metrics_are_fractions_of_one():
     logits = [np.array(row) for row in ([2.0, 1.0], [0.0, 1.0], [0.0, 3.0], [1.0, 0.0])]  # 0, 1, 1, 0
     assert quality_run.scores("sst2", [0, 1, 0, 0], logits) == {"accuracy": 0.75}
     assert quality_run.scores("cola", [0, 1, 0, 0], logits)["matthews"] == pytest.approx(1 / np.sqrt(3))
@@ -187,12 +169,12 @@ def test_metrics_are_fractions_of_one(quality_run):
     assert quality_run.scores("squad", answers, ["Nile", "1999"]) == {"exact_match": 0.5, "f1": pytest.approx(5 / 6)}
 
 
-def test_words_without_a_prediction_count_as_wrong(quality_run):
+def test_words_without_a_prediction_count_as_wrong():
     sentence = np.eye(3)[[2, 0]]  # The third word was truncated.
     assert quality_run.scores("ewt", [[2, 0, 1], [1]], [sentence, np.eye(3)[[1]]]) == {"accuracy": 0.75}
 
 
-def test_no_article_of_squad_is_in_both_parts(quality_run, tmp_path):
+def test_no_article_of_squad_is_in_both_parts(tmp_path):
     (tmp_path / "squad1.1").mkdir()
     question = {"question": "Who?", "answers": [{"text": "Ann", "answer_start": 0}]}
     articles = [{"paragraphs": [{"context": f"Ann ran {i} times.", "qas": [question] * 2}]} for i in range(12)]

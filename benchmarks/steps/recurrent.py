@@ -1,13 +1,14 @@
 """Time of `ProjectedLSTM` against torch's `LSTM(proj_size=...)`, and of turning words into ELMo's ids.
 
-    pip install -e '.[benchmarks]' && python benchmarks/recurrent.py
+    pip install -e '.[benchmarks]' && python -m benchmarks.steps.recurrent
 
 512 cells projected to 128, 16 texts of 64 words, float32, two threads. A training step is the mean square of the
 outputs, its gradients and plain SGD. torch's kernels do not support clipping, so the layer is also measured without.
 """
 
-import harness
 import numpy as np
+
+from benchmarks import harness
 
 UNITS, DIM, BATCH, LENGTH, RATE = 512, 128, 16, 64, 1e-3
 X = np.random.default_rng(0).normal(size=(BATCH, LENGTH, DIM)).astype("float32")

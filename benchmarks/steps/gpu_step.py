@@ -1,7 +1,7 @@
 """Training and prediction of a BERT classifier on a GPU: keras_transfer on JAX against Transformers with torch.compile.
 
     pip install jax[cuda12] "keras>=3.15,<3.16" torch transformers && pip install --no-deps .
-    python benchmarks/gpu_step.py
+    python -m benchmarks.steps.gpu_step
 
 BERT-base, 64 texts of 128 token ids, bfloat16 (weights and optimizer float32), AdamW, dropout 0.1 in both.
 keras_transfer runs `fit` and `predict` with `mixed_bfloat16`, Transformers a plain loop with autocast, sdpa attention
@@ -14,8 +14,9 @@ import os
 import subprocess
 import sys
 
-import harness
 import numpy as np
+
+from benchmarks import harness
 
 STEPS = 20
 GPU = {"vocabulary": 30522, "layers": 12, "dim": 768, "batch": 64, "length": 128, "matmul": 8192}

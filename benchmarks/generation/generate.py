@@ -1,13 +1,14 @@
 """Generation with GPT-2, against KerasHub, Transformers on torch, and without a cache.
 
-    pip install -e .[benchmarks] && python benchmarks/generate.py
+    pip install -e .[benchmarks] && python -m benchmarks.generation.generate
 
 GPT-2 with 4 blocks, 512 wide, 8 heads and random weights; 64 new tokens after prompts of 32 tokens, greedy, without an
 end token; float32. The time is for one new token of all prompts. `uncached` computes the whole text for each token.
 """
 
-import harness
 import numpy as np
+
+from benchmarks import harness
 
 LAYERS, HEADS, DIM, VOCABULARY, POSITIONS = 4, 8, 512, 50257, 1024
 LENGTH, NEW = 32, 64

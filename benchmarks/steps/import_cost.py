@@ -1,13 +1,13 @@
 """Time of `import keras_transfer` beyond `import keras`, on TensorFlow and on JAX, each time in a fresh process.
 
-pip install -e .[jax] && python benchmarks/import_cost.py
+pip install -e .[jax] && python -m benchmarks.steps.import_cost
 """
 
 import os
 import subprocess
 import sys
 
-import harness
+from benchmarks import harness
 
 
 def importing(module):

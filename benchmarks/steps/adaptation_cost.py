@@ -1,6 +1,6 @@
 """Cost of a training step, by trained weights and optimizer, against full fine-tuning.
 
-    pip install -e . && python benchmarks/adaptation_cost.py
+    pip install -e . && python -m benchmarks.steps.adaptation_cost
 
 BERT with 12 blocks, 256 wide, 4 heads, a vocabulary of 8,000, random weights; 16 texts of 128 tokens; float32, Adam,
 dropout 0.1. The first contender is full fine-tuning with Keras's own Adam. The harness prints its time divided by that
@@ -9,8 +9,9 @@ peak memory of each contender's process. Steps on cached features exclude the ca
 epochs and has its own measure, for one batch.
 """
 
-import harness
 import numpy as np
+
+from benchmarks import harness
 
 LAYERS, HEADS, DIM, VOCABULARY = 12, 4, 256, 8000
 BATCH, LENGTH = 16, 128

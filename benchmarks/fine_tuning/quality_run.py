@@ -1,6 +1,6 @@
 """One run of `quality.py` in a process of its own: trains a model on one dataset, and prints its metrics and times."""
 
-import real_data_run  # first, since it records when the process starts
+from benchmarks.fine_tuning import real_data_run  # first, since it records when the process starts
 
 # ruff: isort: split
 
@@ -9,8 +9,9 @@ import pathlib
 import runpy
 
 import numpy as np
-import real_texts
-from real_data_run import BATCH, fit, length_grouped, torch_outputs, train_rows, train_torch
+
+from benchmarks.fine_tuning import real_texts
+from benchmarks.fine_tuning.real_data_run import BATCH, fit, length_grouped, torch_outputs, train_rows, train_torch
 
 SIZES = {"sst2": 10_000}  # Where only some of the training data are used.
 OVERLAP = 128  # Tokens that a window of a context has in common with the next, which Transformers call `stride`.
@@ -175,7 +176,7 @@ def train(run, data, clock):
 def scores(dataset, labels, predictions):
     """Returns the metrics of predictions by name, fractions of 1, for all contenders from the same functions."""
     if dataset == "squad":
-        path = pathlib.Path(__file__).parents[1] / "keras_transfer" / "metrics" / "benchmarks" / "squad.py"
+        path = pathlib.Path(__file__).parents[2] / "keras_transfer" / "metrics" / "benchmarks" / "squad.py"
         answers = [[text for text, _ in each] for each in labels]
         found = runpy.run_path(str(path))["squad_scores"](answers, predictions)  # without importing the package
         return {name: found[name] / 100 for name in ("exact_match", "f1")}

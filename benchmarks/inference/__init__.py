@@ -1,0 +1,1 @@
+"""What reading, embedding and serving texts costs."""

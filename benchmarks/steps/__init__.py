@@ -1,0 +1,1 @@
+"""What a training step costs, and the way to the first one."""
