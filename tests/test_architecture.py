@@ -30,7 +30,8 @@ FLOORS = [
     ["datasets/parallel", "datasets"],
     ["label_names", "batches", "corpora"],
     ["encoders/base", "encoders/bidirectional", "encoders/autoregressive", "encoders/recurrent", "encoders/static"],
-    ["encoders/sequence_to_sequence", "encoders/keras_hub", "encoders", "generation"],
+    ["encoders/sequence_to_sequence", "encoders/keras_hub", "encoders"],
+    ["generation/decoding", "generation/samplers", "generation/loops", "generation"],
     ["groups"],
     ["checkpoints/base", "checkpoints/formats", "checkpoints/architectures/bidirectional"],
     ["checkpoints/architectures/autoregressive", "checkpoints/architectures/recurrent"],
@@ -44,7 +45,7 @@ FLOORS = [
     ["adaptation/features", "adaptation/adapters/base", "adaptation/adapters/kinds", "adaptation/adapters/files"],
     ["adaptation/adapters", "adaptation/recipes", "adaptation"],
     ["analysis/output", "analysis/reports", "analysis/attention", "analysis", "experiments", "serving", "wrappers"],
-    ["cli/files", "cli/arguments", "cli/actions", "cli", "__main__"],
+    ["cli/files", "cli/arguments", "cli/actions", "cli/pretraining", "cli", "__main__"],
 ]
 RANK = {folder: rank for rank, folder in enumerate(folder for floor in FLOORS for folder in floor)}
 # Arrows back: (folder, folder that it imports) -> why.
@@ -57,7 +58,7 @@ EXCEPTIONS = {
 CORE = {"layers", "losses", "encoders", "generation", "groups", "tasks", "adaptation", "training", "experiments"}
 # Files of the core that import TensorFlow -> why.
 TENSORFLOW = {
-    "generation/exported.py": "the loop of an exported model, which is a graph of TensorFlow, and XLA's part of it",
+    "generation/loops/exported.py": "the loop of an exported model, a graph of TensorFlow, and XLA's part of it",
     "tasks/inputs/batch_checks.py": "checks the batches of a `tf.data.Dataset` as they are read",
     "tasks/inputs/streams.py": "makes a `tf.data.Dataset` of a loader of texts, and of the targets of an objective",
     "tasks/questions/span_search.py": "finds answers in texts in the graph, of ragged rows and characters",

@@ -146,7 +146,7 @@ def _pretrain(corpus, validation_corpus, encoder, size, vocabulary_size, output,
     settings = {**{name: run_folder.describe_files(paths) for name, paths in files.items()}, **options}
     run_folder.check_run(output, settings, overwrite)
     _import_package()
-    from keras_transfer.cli.actions import run_pretraining
+    from keras_transfer.cli.pretraining import run_pretraining
 
     paths = [[pathlib.Path(path) for path in paths] for paths in files.values()]
     stopped_by = run_pretraining(*paths, output, settings, overwrite, **options)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from keras_transfer.cli import command
-from keras_transfer.cli.actions import language_models, pretraining
+from keras_transfer.cli.pretraining import plans
+from keras_transfer.cli.pretraining import run as pretraining
 from keras_transfer.datasets import load_demo_questions
 from keras_transfer.encoders import Encoder
 from keras_transfer.tasks import BertPretraining, CausalLM, MaskedLM, ReplacedTokenDetection
@@ -21,8 +22,8 @@ pytest.importorskip("tokenizers")
 def pretrain(tmp_path, monkeypatch, eagerly):
     """A function that runs `pretrain` with further arguments in a folder with texts, and returns the status."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(language_models.SIZES, "tiny", (1, 16, 1, 16))
-    monkeypatch.setattr(language_models, "_LEAST_WIDTH", 8)
+    monkeypatch.setitem(plans.SIZES, "tiny", (1, 16, 1, 16))
+    monkeypatch.setattr(plans, "_LEAST_WIDTH", 8)
     questions = load_demo_questions().train.texts[:100]
     (tmp_path / "texts.txt").write_text("\n\n".join(questions[:89] + ["What is it?\nA question."]))
     (tmp_path / "validation.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in questions[90:]))

@@ -9,20 +9,17 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.generation import (
-    OF_SAMPLERS,
-    BeamSearch,
+from keras_transfer.generation.decoding import OF_SAMPLERS, generation_defaults, log_unused
+from keras_transfer.generation.loops import (
     Continuations,
     ExportedLoop,
     Generator,
     TokenStream,
     cut,
-    generation_defaults,
-    get_sampler,
-    log_unused,
     stop_table,
     text_of,
 )
+from keras_transfer.generation.samplers import BeamSearch, get_sampler
 from keras_transfer.names import GENERATION_HINTS, check_arguments
 from keras_transfer.tasks.base import Signature
 from keras_transfer.tasks.continuations.id_rows import check_rows, is_texts, prepared_rows, token_rows

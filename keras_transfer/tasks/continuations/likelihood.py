@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.generation import PROMPT_STEP, round_up
+from keras_transfer.generation.loops import PROMPT_STEP, round_up
 from keras_transfer.tasks.continuations.id_rows import check_rows, is_texts, prepared_rows, token_rows
 
 

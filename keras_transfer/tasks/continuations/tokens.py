@@ -2,7 +2,7 @@
 
 import operator
 
-from keras_transfer.generation import generation_defaults
+from keras_transfer.generation.decoding import generation_defaults
 from keras_transfer.text.preprocessors import TokenPreprocessor
 
 

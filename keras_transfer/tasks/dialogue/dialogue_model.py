@@ -6,7 +6,8 @@ from keras import ops
 
 from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.encoders.base import encode, initializer_on, select_inputs
-from keras_transfer.generation import cut, get_sampler, text_of
+from keras_transfer.generation.loops import cut, text_of
+from keras_transfer.generation.samplers import get_sampler
 from keras_transfer.metrics.words import Perplexity
 from keras_transfer.tasks.base import Task, of_part
 from keras_transfer.tasks.continuations import Generates, Likelihood, is_texts, text_pieces, token_preprocessor

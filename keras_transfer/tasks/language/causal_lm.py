@@ -5,7 +5,7 @@ import numpy as np
 
 from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.encoders.base import carries_state, decodes_with_cache, encode
-from keras_transfer.generation import get_sampler
+from keras_transfer.generation.samplers import get_sampler
 from keras_transfer.layers.embeddings import OutputEmbeddings
 from keras_transfer.tasks.base import Task
 from keras_transfer.tasks.continuations import Generates, InContext, Likelihood, check_rows, token_rows

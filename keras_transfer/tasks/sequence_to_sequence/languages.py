@@ -1,7 +1,7 @@
 """The preprocessors of the sources and of the targets of a translation model."""
 
 from keras_transfer.checkpoints.sources import check_length
-from keras_transfer.generation import generation_defaults
+from keras_transfer.generation.decoding import generation_defaults
 from keras_transfer.names import listed
 from keras_transfer.text.base import is_language_code
 

@@ -10,7 +10,8 @@ from keras import ops
 from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.checkpoints.sources import open_checkpoint
 from keras_transfer.encoders.sequence_to_sequence import EncoderDecoder
-from keras_transfer.generation import generation_defaults, get_sampler
+from keras_transfer.generation.decoding import generation_defaults
+from keras_transfer.generation.samplers import get_sampler
 from keras_transfer.layers.embeddings import OutputEmbeddings
 from keras_transfer.names import GENERATION_HINTS, check_arguments
 from keras_transfer.tasks.base import Signature, Task, of_part

@@ -1,6 +1,6 @@
 """What a target begins with: the token that the decoder reads first, and the code of the target's language."""
 
-from keras_transfer.generation import generation_defaults
+from keras_transfer.generation.decoding import generation_defaults
 from keras_transfer.tasks.continuations import named_token_id
 from keras_transfer.text.preprocessors import TokenPreprocessor
 

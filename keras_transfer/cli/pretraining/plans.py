@@ -1,4 +1,4 @@
-"""The language models of the command: from random weights or a checkpoint, and the texts that one of them writes."""
+"""What the command pretrains with each objective: the task, its vocabulary and its rows."""
 
 import dataclasses
 from collections.abc import Callable
@@ -105,16 +105,3 @@ def new_model(plan, preprocessor, size):
             "max_sequence_length": max(512, preprocessor.sequence_length),
         },
     )
-
-
-def print_texts(model, prompts, max_new_tokens, sampler, seed):
-    """Prints each prompt with the text that a causal language model continues it with.
-
-    Args:
-        model: As for `CausalLM.from_pretrained`.
-        prompts, max_new_tokens, sampler, seed: As for `CausalLM.generate`.
-    """
-    task = tasks.CausalLM.from_pretrained(model)
-    options = {"max_new_tokens": max_new_tokens, "sampler": sampler, "seed": seed}
-    found = task.generate(prompts, **options)
-    print("\n\n".join(prompt + continuation for prompt, continuation in zip(prompts, found)))

@@ -3,7 +3,7 @@
 import dataclasses
 import logging
 
-from keras_transfer.generation.constraints import Constraints
+from keras_transfer.generation.decoding.constraints import Constraints
 
 log = logging.getLogger("keras_transfer")
 

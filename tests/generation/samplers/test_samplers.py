@@ -10,10 +10,10 @@ from keras.ops import convert_to_tensor as to_tensor
 from scipy import stats
 
 from keras_transfer import generation
-from keras_transfer.generation.constraints import NEVER, Constraints
+from keras_transfer.generation.decoding.constraints import NEVER, Constraints
 from tests.errors import check_errors
 
-CONSTRAINTS = pathlib.Path(__file__).parents[1] / "references" / "generation" / "constraints.json"
+CONSTRAINTS = pathlib.Path(__file__).parents[2] / "references" / "generation" / "constraints.json"
 PROBABILITIES = np.array([0.05, 0.4, 0.02, 0.2, 0.1, 0.23])
 ENTROPY = -(PROBABILITIES * np.log(PROBABILITIES)).sum()
 

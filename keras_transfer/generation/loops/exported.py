@@ -1,6 +1,6 @@
 """The loop of an exported model, which continues requests of any size."""
 
-from keras_transfer.generation.generator import PROMPT_STEP
+from keras_transfer.generation.loops.generator import PROMPT_STEP
 
 _POWERS = [2**power for power in range(16)]  # Larger batches keep their size.
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_transfer.generation.stops import stop_table
+from keras_transfer.generation.loops.stops import stop_table
 
 
 @pytest.mark.core

@@ -22,7 +22,7 @@ def stop_table(stops, pieces):
 
     Example:
     ```python
-    from keras_transfer.generation.stops import stop_table
+    from keras_transfer.generation.loops.stops import stop_table
 
     stop_table(["ab"], [b"a", b"b", b"xa"])  # [[1, 0, 1], [1, 2, 1], [2, 2, 2]]
     ```

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.generation.decoder import Decoder
+from keras_transfer.generation.decoding import Decoder
 
 # Prompts and continuations are padded to multiples of these, so that few shapes are compiled.
 PROMPT_STEP, NEW_STEP = 16, 32

@@ -5,7 +5,7 @@ import inspect
 import keras
 from keras import ops
 
-from keras_transfer.generation.decoder import extend, write
+from keras_transfer.generation.decoding import extend, write
 
 _samplers = {}
 

@@ -11,9 +11,9 @@ import tempfile
 import keras
 
 from keras_transfer import adaptation, tasks, text
-from keras_transfer.cli.actions.language_models import PLANS, new_model, new_vocabulary
-from keras_transfer.cli.actions.progress import bar_or_lines
+from keras_transfer.cli.actions import bar_or_lines
 from keras_transfer.cli.files import CHECKPOINTS, run_folder
+from keras_transfer.cli.pretraining.plans import PLANS, new_model, new_vocabulary
 
 CORPUS, VALIDATION_CORPUS, TOKENIZER, GENERATOR = "corpus", "validation_corpus", "tokenizer", "generator"
 _CONTENTS = (CHECKPOINTS, CORPUS, VALIDATION_CORPUS, TOKENIZER)

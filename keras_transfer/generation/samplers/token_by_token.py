@@ -2,7 +2,7 @@
 
 from keras import ops
 
-from keras_transfer.generation.sampler import Sampler, check_range, register_name
+from keras_transfer.generation.samplers.sampler import Sampler, check_range, register_name
 
 
 @register_name("greedy")

@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_transfer.encoders.base import carries_state
-from keras_transfer.generation.constraints import Constraints
+from keras_transfer.generation.decoding.constraints import Constraints
 
 
 @dataclasses.dataclass

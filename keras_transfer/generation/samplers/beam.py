@@ -2,8 +2,8 @@
 
 from keras import ops
 
-from keras_transfer.generation.decoder import extend, take_rows
-from keras_transfer.generation.sampler import Sampler, check_range, register_name
+from keras_transfer.generation.decoding import extend, take_rows
+from keras_transfer.generation.samplers.sampler import Sampler, check_range, register_name
 
 # The score of beams that do not count, which a token that the constraints exclude does not reach.
 NEVER = -1e9

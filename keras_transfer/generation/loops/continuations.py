@@ -4,7 +4,7 @@ import codecs
 
 import numpy as np
 
-from keras_transfer.generation.generator import NEW_STEP, PROMPT_STEP, align_right, round_up
+from keras_transfer.generation.loops.generator import NEW_STEP, PROMPT_STEP, align_right, round_up
 
 
 class Continuations:

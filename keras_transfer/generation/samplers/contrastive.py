@@ -2,8 +2,8 @@
 
 from keras import ops
 
-from keras_transfer.generation.decoder import extend, repeat_rows, take_rows, write
-from keras_transfer.generation.sampler import Sampler, check_range, register_name
+from keras_transfer.generation.decoding import extend, repeat_rows, take_rows, write
+from keras_transfer.generation.samplers.sampler import Sampler, check_range, register_name
 
 
 @register_name("contrastive")

@@ -1,0 +1,16 @@
+"""The texts that a causal language model writes."""
+
+from keras_transfer import tasks
+
+
+def print_texts(model, prompts, max_new_tokens, sampler, seed):
+    """Prints each prompt with the text that a causal language model continues it with.
+
+    Args:
+        model: As for `CausalLM.from_pretrained`.
+        prompts, max_new_tokens, sampler, seed: As for `CausalLM.generate`.
+    """
+    task = tasks.CausalLM.from_pretrained(model)
+    options = {"max_new_tokens": max_new_tokens, "sampler": sampler, "seed": seed}
+    found = task.generate(prompts, **options)
+    print("\n\n".join(prompt + continuation for prompt, continuation in zip(prompts, found)))

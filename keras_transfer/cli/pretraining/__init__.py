@@ -1,0 +1,5 @@
+"""The subcommand that pretrains, on files of raw text."""
+
+from keras_transfer.cli.pretraining.run import run_pretraining
+
+__all__ = ["run_pretraining"]
