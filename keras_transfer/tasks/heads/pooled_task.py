@@ -49,6 +49,8 @@ class PooledTask(Task):
         Float32 [batch, units].
     """
 
+    windows, siamese = None, False
+
     def __init__(
         self,
         encoder,

@@ -1,0 +1,109 @@
+"""A language-model loss beside the loss of a task, so that the encoder keeps what it has learned of language."""
+
+import keras
+from keras import ops
+
+from keras_transfer.encoders.base import encode
+from keras_transfer.tasks.base import Task
+from keras_transfer.tasks.language import NextTokens, causal_head, check_causal
+
+
+class AuxiliaryLoss(keras.layers.Layer):
+    """Adds a weighted language-model loss to the losses of a model in training, and returns its outputs unchanged.
+
+    Args:
+        weight: Float, or a `LearningRateSchedule` of the number of training steps.
+        logits: Layer from the vectors of the encoder to logits.
+
+    Call arguments:
+        outputs: Tensor, or a structure of tensors. The outputs of the task.
+        vectors: Tensor of shape `[batch, length, dim]`.
+        token_ids, padding_mask: Integer tensors of shape `[batch, length]`.
+        training: Boolean. Whether to add the loss. Defaults to `False`.
+    """
+
+    def __init__(self, weight, logits, **kwargs):
+        super().__init__(**kwargs)
+        self.weight = weight
+        object.__setattr__(self, "logits", logits)  # It reads a table that the task has already.
+        self.token_loss = NextTokens(logits.token_embedding.input_dim).loss()
+        if callable(weight):
+            options = {"trainable": False, "aggregation": "only_first_replica"}
+            self.steps = self.add_weight(shape=(), dtype="int32", initializer="zeros", name="steps", **options)
+        self.built = True
+
+    def call(self, outputs, vectors, token_ids, padding_mask, training=False):
+        if training:
+            weight = self.weight
+            if callable(weight):
+                weight = weight(ops.convert_to_tensor(self.steps))
+                self.steps.assign_add(1)
+            scores = self.logits(vectors)[:, :-1]
+            loss = self.token_loss(token_ids[:, 1:], scores, ops.cast(padding_mask[:, 1:], "float32"))
+            self.add_loss(ops.cast(weight, "float32") * loss)
+        return outputs
+
+    def compute_output_spec(self, outputs, vectors, token_ids, padding_mask, training=False):
+        return keras.tree.map_structure(lambda tensor: keras.KerasTensor(tensor.shape, tensor.dtype), outputs)
+
+
+def with_language_model_loss(task, weight=0.5):
+    """Returns a task that also learns to predict the next token of its texts, with the same layers and weights.
+
+    The loss of the task and the weighted mean cross-entropy of the next tokens are added in training. The encoder reads
+    a text once for both. The task and the result share all weights, so that training one trains the other. The loss of
+    `evaluate`, predictions, saved files and exports are those of the task alone: a task that was loaded from a file
+    must be wrapped again before it is trained. Weights of rows and classes do not apply to the language-model loss.
+
+    Args:
+        task: `Task` with labels, such as a `TextClassifier`, over a causal encoder such as `GPT2Encoder` or
+            `AWDLSTMEncoder`, whose token embeddings predict the next token as in a `CausalLM`.
+        weight: Float of at least 0, or a `keras.optimizers.schedules.LearningRateSchedule` of the number of training
+            steps, such as an `ExponentialDecay`: at first, the encoder adapts to the language of the texts, and later
+            to the labels (Chronopoulou et al. 2019). Defaults to `0.5` (Radford et al. 2018).
+
+    Returns:
+        A task of the same class. It is not compiled.
+
+    Raises:
+        ValueError: If `task` is not a `Task`, predicts tokens itself, or has such a loss already; if the encoder is
+            not causal, or its token embeddings differ in width from its outputs; or if `weight` is out of range.
+
+    Example:
+    ```python
+    encoder = keras_transfer.encoders.TransformerEncoder(
+        20, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16, causal=True
+    )
+    task = keras_transfer.tasks.TextClassifier(encoder, num_classes=2)
+    decay = keras.optimizers.schedules.ExponentialDecay(0.5, decay_steps=100, decay_rate=0.5)
+    both = keras_transfer.adaptation.with_language_model_loss(task, weight=decay)
+    both.compile("adamw")
+    inputs = {"token_ids": np.array([[3, 4, 5]]), "padding_mask": np.ones((1, 3), "int32")}
+    both.fit(inputs, np.array([1]), verbose=0)
+    task.predict(inputs, verbose=0).shape  # (1, 2)
+    ```
+
+    Source: https://cdn.openai.com/research-covers/language-unsupervised/language_understanding_paper.pdf, section 3.2;
+    with a decaying weight, https://arxiv.org/abs/1902.10547
+    """
+    if not isinstance(task, Task):
+        raise ValueError(f"`task` must be a `Task`, such as a `TextClassifier`. Received: {type(task).__name__}")
+    if task.labels.makes_targets:
+        raise ValueError(
+            "`task` must have labels, such as a `TextClassifier`, since a language model predicts the tokens of its "
+            f"texts already. Received: a {type(task).__name__}"
+        )
+    if any(isinstance(layer, AuxiliaryLoss) for layer in task.layers):
+        raise ValueError("`task` has a language-model loss already. Wrap the task that it was made from.")
+    if not isinstance(weight, keras.optimizers.schedules.LearningRateSchedule) and not (
+        isinstance(weight, (int, float)) and not isinstance(weight, bool) and weight >= 0
+    ):
+        raise ValueError(
+            f"`weight` must be a number of at least 0 or a `LearningRateSchedule`. Received: weight={weight!r}"
+        )
+    encoder = task.encoder
+    check_causal(encoder)
+    layer = AuxiliaryLoss(weight, causal_head(encoder), dtype=encoder.dtype_policy, name="language_model_loss")
+    inputs = task.input
+    outputs = layer(task.output, encode(encoder).sequence, inputs["token_ids"], inputs["padding_mask"])
+    return task.over(inputs, outputs, task.reader, f"{task.name}_with_language_model_loss")
