@@ -15,6 +15,8 @@ _SHORT_NAMES = ("accuracy", "acc", "crossentropy", "ce")  # which only `compile`
 
 # Classes and functions of Keras, by what they expect.
 _INTEGERS = {
+    keras.losses.CategoricalGeneralizedCrossEntropy,
+    keras.losses.categorical_generalized_cross_entropy,
     keras.losses.SparseCategoricalCrossentropy,
     keras.losses.sparse_categorical_crossentropy,
     keras.metrics.SparseCategoricalAccuracy,
@@ -56,6 +58,16 @@ _PROBABILITIES = {
     keras.metrics.SensitivityAtSpecificity,
     keras.metrics.SpecificityAtSensitivity,
 }
+_LOSSES_OF_PROBABILITIES = {  # without `from_logits`
+    keras.losses.CategoricalGeneralizedCrossEntropy,
+    keras.losses.categorical_generalized_cross_entropy,
+    keras.losses.Dice,
+    keras.losses.dice,
+    keras.losses.KLDivergence,
+    keras.losses.kl_divergence,
+    keras.losses.Tversky,
+    keras.losses.tversky,
+}
 _BASES = {
     keras.losses.Loss,
     keras.metrics.Metric,
@@ -96,10 +108,12 @@ def check_loss(losses):
     """Raises a `ValueError` if a loss expects probabilities, since the outputs of a task are logits."""
     for loss in keras.tree.flatten(losses):
         found = keras.losses.get(loss)
-        if not _decides_itself(found) and _settings(found).get("from_logits") is False:
+        if _decides_itself(found):
+            continue
+        if _settings(found).get("from_logits") is False or _kind(found) in _LOSSES_OF_PROBABILITIES:
             raise ValueError(
                 "The model returns logits, but `loss` expects probabilities. Use `loss='auto'`, or a loss with "
-                f"`from_logits=True`. Received: loss={loss!r}"
+                f"`from_logits=True`, such as a cross-entropy. Received: loss={loss!r}"
             )
 
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from keras import metrics
 
+from keras_transfer.tasks.labels.keras_losses import check_loss, takes_vectors
 from tests.helpers import EAGER
 from tests.tasks.tiny import of_vectors
 
@@ -44,6 +45,29 @@ def test_a_metric_of_probabilities_is_an_error(model, metric):
     for options in ({"metrics": [metric]}, {"metrics": {"logits": metric}}, {"weighted_metrics": [metric]}):
         with pytest.raises(ValueError, match="returns logits, but the metric expects probabilities"):
             model.compile("sgd", loss=ONE_HOT, **{"metrics": None, **options})
+
+
+def test_each_loss_of_keras_for_probabilities_is_an_error_and_each_takes_the_labels_that_it_is_known_for():
+    integers = {"SparseCategoricalCrossentropy", "CategoricalGeneralizedCrossEntropy"}
+    unknown, refused = {"CTC", "Circle"}, {"CategoricalGeneralizedCrossEntropy", "Dice", "KLDivergence", "Tversky"}
+    asked = {"BinaryCrossentropy", "BinaryFocalCrossentropy", "CategoricalCrossentropy"}
+    asked |= {"CategoricalFocalCrossentropy", "SparseCategoricalCrossentropy"}
+    others = {"CategoricalHinge", "CosineSimilarity", "Hinge", "Huber", "LogCosh", "MeanAbsoluteError", "Poisson"}
+    others |= {"MeanAbsolutePercentageError", "MeanSquaredError", "MeanSquaredLogarithmicError", "SquaredHinge"}
+    found = {name: kind for name, kind in vars(keras.losses).items() if isinstance(kind, type)}
+    assert found.keys() - {"Loss"} == integers | unknown | refused | asked | others  # Else sort a new one in.
+    for name in found.keys() - {"Loss"}:
+        assert takes_vectors(found[name]()) == (None if name in unknown else name not in integers), name
+        if name in refused | asked:
+            with pytest.raises(ValueError, match="`loss` expects probabilities"):
+                check_loss(found[name]())
+        else:
+            check_loss(found[name]())
+        if name in asked:
+            check_loss(found[name](from_logits=True))
+    for function in (keras.losses.kl_divergence, "kl_divergence", keras.losses.dice, keras.losses.tversky):
+        with pytest.raises(ValueError, match="`loss` expects probabilities"):
+            check_loss(function)
 
 
 @pytest.mark.core
