@@ -17,19 +17,24 @@ from keras_transfer.layers.blocks.convolution import ConvolutionBlock
 from keras_transfer.layers.blocks.feed_forward import FeedForward, GatedFeedForward
 from keras_transfer.layers.blocks.recurrent import ProjectedLSTM
 from keras_transfer.layers.blocks.transformer import TransformerBlock
+from keras_transfer.layers.embeddings.adaptive_embedding import AdaptiveEmbedding
 from keras_transfer.layers.embeddings.characters import CharacterCNN
 from keras_transfer.layers.embeddings.embedding_dropout import EmbeddingDropout
 from keras_transfer.layers.embeddings.input_embeddings import PositionEmbedding, SegmentEmbedding, SinusoidalPositions
 from keras_transfer.layers.embeddings.output_embeddings import OutputEmbeddings
 from keras_transfer.layers.embeddings.speakers import SpeakerEmbedding
+from keras_transfer.layers.heads.adaptive_softmax import AdaptiveSoftmax
 from keras_transfer.layers.heads.pair_features import PairFeatures
 from keras_transfer.layers.heads.pooling import SequencePooling
 from keras_transfer.layers.heads.random_field import ConditionalRandomField
+from keras_transfer.layers.heads.sampled_softmax import SampledSoftmax
 from keras_transfer.layers.heads.scalar_mix import ScalarMix
 from keras_transfer.layers.heads.token_positions import PositionLogits, SampleTokens, TakePositions
 
 __all__ = [
     "ActivationPenalty",
+    "AdaptiveEmbedding",
+    "AdaptiveSoftmax",
     "AttentionBias",
     "BottleneckAdapter",
     "CharacterCNN",
@@ -53,6 +58,7 @@ __all__ = [
     "RelativePositions",
     "RotaryPositions",
     "SampleTokens",
+    "SampledSoftmax",
     "ScalarMix",
     "SegmentEmbedding",
     "SequencePooling",

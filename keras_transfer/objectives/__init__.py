@@ -5,6 +5,7 @@ from keras_transfer.objectives.masking.translation_masking import TranslationMas
 from keras_transfer.objectives.sequences.denoising import Denoising
 from keras_transfer.objectives.sequences.next_token import NextToken
 from keras_transfer.objectives.sequences.prefix_lm import PrefixLM
+from keras_transfer.objectives.sequences.sequence_autoencoder import SequenceAutoencoder
 from keras_transfer.objectives.sequences.sequence_objective import SequenceObjective
 from keras_transfer.objectives.sequences.span_corruption import SpanCorruption
 from keras_transfer.objectives.sequences.span_prediction import SpanPrediction
@@ -13,6 +14,7 @@ __all__ = [
     "Denoising",
     "NextToken",
     "PrefixLM",
+    "SequenceAutoencoder",
     "SequenceObjective",
     "SpanCorruption",
     "SpanPrediction",

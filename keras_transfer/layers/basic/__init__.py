@@ -7,6 +7,7 @@ from keras_transfer.layers.basic.activations import (
     get_activation,
     serialize_activation,
 )
+from keras_transfer.layers.basic.cutoffs import check_cutoffs
 from keras_transfer.layers.basic.dropout import Dropout
 from keras_transfer.layers.basic.initializers import TruncatedNormal, replaced_weights
 from keras_transfer.layers.basic.normalization import LayerNormalization
@@ -21,6 +22,7 @@ __all__ = [
     "TruncatedNormal",
     "VariationalDropout",
     "activate",
+    "check_cutoffs",
     "get_activation",
     "make_dense",
     "replaced_weights",

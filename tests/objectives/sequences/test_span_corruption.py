@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from keras_transfer.objectives import PrefixLM, SpanCorruption
+from keras_transfer.objectives import PrefixLM, SequenceAutoencoder, SpanCorruption
 from tests.errors import check_errors
 
 pytestmark = pytest.mark.core
@@ -77,7 +77,18 @@ def test_a_prefix_ends_anywhere_with_the_same_probability():
     assert (min(lengths), max(lengths)) == (5, 10) and PrefixLM(0.25).max_lengths(11) == (10, 6)
 
 
-@pytest.mark.parametrize("objective", [SpanCorruption(0.2, mean_span_length=2.5, seed=3), PrefixLM(0.3, seed=4)])
+def test_an_autoencoder_writes_what_it_reads():
+    rows = [np.arange(5), np.arange(3)]
+    for found in SequenceAutoencoder()(rows, np.random.default_rng(0)):
+        for row, expected in zip(found, rows, strict=True):
+            np.testing.assert_array_equal(row, expected)
+    assert SequenceAutoencoder().max_lengths(5) == (5, 5)
+
+
+OBJECTIVES = SpanCorruption(0.2, mean_span_length=2.5, seed=3), PrefixLM(0.3, seed=4), SequenceAutoencoder(seed=5)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
 def test_the_config_makes_the_objective_again(objective):
     again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(objective))
     assert type(again) is type(objective) and again.get_config() == objective.get_config()

@@ -11,6 +11,7 @@ from keras_transfer.encoders import T5, Bart, Pegasus
 from keras_transfer.objectives import (
     Denoising,
     PrefixLM,
+    SequenceAutoencoder,
     SequenceObjective,
     SpanCorruption,
     SpanPrediction,
@@ -211,6 +212,12 @@ def test_an_objective_of_ones_own_and_targets_that_are_given(eagerly):
     assert targets[0, 0] == 8
     found.compile("sgd")
     found.fit(texts(4), validation_data=(texts(4), texts(4)), verbose=0)
+
+
+def test_an_autoencoder_learns_the_texts_that_it_reads(eagerly):
+    found = model(SequenceAutoencoder())
+    [(inputs, targets, _)] = found.dataset(["a b c"])
+    assert inputs["token_ids"][0, :3].tolist() == targets[0, :3].tolist() == [5, 6, 7]
 
 
 def compiled(*args, **options):

@@ -1,0 +1,116 @@
+"""Output layers for large vocabularies: frequent tokens in full width, and fewer dimensions for rare ones."""
+
+import itertools
+
+import keras
+from keras import ops
+
+from keras_transfer.layers.basic import check_cutoffs
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class AdaptiveSoftmax(keras.layers.Layer):
+    """Predicts tokens in two steps: a frequent token or a cluster, then a token of the cluster (Grave et al. 2017).
+
+    Tokens must be sorted by frequency, the most frequent first. The head scores those before the first cutoff and one
+    entry for each cluster of the others. The vectors of cluster i, from 1, have `dim / div_value ** i` dimensions.
+
+    Args:
+        vocabulary_size: Integer. Number of tokens.
+        cutoffs: List of increasing integers between 0 and `vocabulary_size`. The first token of each cluster.
+        div_value: Float, at least 1. Factor by which each cluster is narrower than the one before. Defaults to `4.0`.
+        use_bias: Boolean. Whether the head has biases. Defaults to `False`.
+        kernel_initializer: Initializer of the kernels. Defaults to `"glorot_uniform"`.
+
+    Call arguments:
+        inputs: Tensor of shape `[..., dim]`.
+        targets: Integer tensor of shape `[...]`. Defaults to `None`.
+
+    Returns:
+        Float32 log-probabilities: those of all tokens `[..., vocabulary_size]`, which cross-entropies also take as
+        logits, or those of the targets `[...]`, which need less memory and time.
+
+    Raises:
+        ValueError: If `cutoffs` or `div_value` are out of range.
+
+    Example:
+    ```python
+    layer = keras_transfer.layers.AdaptiveSoftmax(1000, cutoffs=[100, 400])
+    vectors = np.ones((2, 3, 16), "float32")
+    layer(vectors)  # [2, 3, 1000]
+    -keras.ops.mean(layer(vectors, np.array([[5, 7, 120], [999, 0, 1]])))  # a loss
+    ```
+
+    Source: https://arxiv.org/abs/1609.04309
+    """
+
+    def __init__(
+        self, vocabulary_size, cutoffs, *, div_value=4.0, use_bias=False, kernel_initializer="glorot_uniform", **kwargs
+    ):
+        super().__init__(**kwargs)
+        self.vocabulary_size, self.cutoffs = vocabulary_size, check_cutoffs(cutoffs, vocabulary_size)
+        if not div_value >= 1:
+            raise ValueError(f"`div_value` must be at least 1. Received: div_value={div_value!r}")
+        self.div_value, self.use_bias = div_value, use_bias
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+
+    def build(self, inputs_shape, targets_shape=None):
+        dim, bounds = inputs_shape[-1], [*self.cutoffs, self.vocabulary_size]
+        size = self.cutoffs[0] + len(self.cutoffs)
+        self.head = self._kernel((dim, size), "head")
+        if self.use_bias:
+            self.bias = self.add_weight((size,), "zeros", name="bias")
+        widths = [max(1, int(dim // self.div_value ** (i + 1))) for i in range(len(self.cutoffs))]
+        self.projections = [self._kernel((dim, width), f"projection_{i}") for i, width in enumerate(widths)]
+        self.tails = [
+            self._kernel((width, end - begin), f"tail_{i}")
+            for i, (width, begin, end) in enumerate(zip(widths, bounds, bounds[1:]))
+        ]
+
+    def call(self, inputs, targets=None):
+        inputs = ops.cast(inputs, self.compute_dtype)
+        scores = ops.matmul(inputs, self.head)
+        scores = ops.cast(scores + self.bias if self.use_bias else scores, "float32")
+        if targets is None:
+            head, first = ops.log_softmax(scores), self.cutoffs[0]
+            tails = [
+                head[..., first + i : first + i + 1] + ops.log_softmax(self._tail(inputs, i))
+                for i in range(len(self.tails))
+            ]
+            return ops.concatenate([head[..., :first], *tails], axis=-1)
+        targets = ops.cast(targets, "int32")
+        found = _picked(scores, ops.minimum(targets, self.cutoffs[0] - 1))
+        bounds = [*self.cutoffs, self.vocabulary_size]
+        for i, (begin, end) in enumerate(itertools.pairwise(bounds)):
+            within = ops.clip(targets - begin, 0, end - begin - 1)
+            cluster = _picked(scores, ops.full_like(targets, self.cutoffs[0] + i))
+            inside = ops.logical_and(targets >= begin, targets < end)
+            found = ops.where(inside, cluster + _picked(self._tail(inputs, i), within), found)
+        return found
+
+    def compute_output_spec(self, inputs, targets=None):
+        last = () if targets is not None else (self.vocabulary_size,)
+        return keras.KerasTensor((*inputs.shape[:-1], *last), "float32")
+
+    def _kernel(self, shape, name):
+        return self.add_weight(shape, self.kernel_initializer, name=name)
+
+    def _tail(self, inputs, index):
+        """Returns the scores of the tokens of a cluster."""
+        return ops.cast(ops.matmul(ops.matmul(inputs, self.projections[index]), self.tails[index]), "float32")
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "vocabulary_size": self.vocabulary_size,
+            "cutoffs": self.cutoffs,
+            "div_value": self.div_value,
+            "use_bias": self.use_bias,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }
+
+
+def _picked(scores, index):
+    """Returns the log-probabilities of one entry of each row."""
+    picked = ops.take_along_axis(scores, index[..., None], axis=-1)[..., 0]
+    return picked - ops.logsumexp(scores, axis=-1)

@@ -1,0 +1,105 @@
+"""The loss of a softmax over a large vocabulary, estimated from some of its tokens."""
+
+import math
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class SampledSoftmax(keras.layers.Layer):
+    """An output layer whose loss compares each target with a sample of tokens in training (Jean et al. 2015).
+
+    Tokens must be sorted by frequency, the most frequent first, because they are drawn from a log-uniform distribution,
+    with replacement, once for all positions of a batch. The scores are corrected by the logarithm of the expected
+    number of draws. A drawn token that is the target of a position does not count there. Otherwise, the loss is that of
+    the whole vocabulary. ELMo was trained with 8,192 samples.
+
+    Args:
+        vocabulary_size: Integer. Number of tokens.
+        num_sampled: Integer. Number of tokens that are drawn for a batch.
+        kernel_initializer: Initializer of the vectors of the tokens. Defaults to `"glorot_uniform"`.
+        seed: Integer. Seed of the draws. Defaults to `None`.
+
+    Call arguments:
+        inputs: Tensor of shape `[..., dim]`.
+        targets: Integer tensor of shape `[...]`. Defaults to `None`, for the logits of all tokens.
+        sampled: Integer tensor of shape `[num_sampled]`. Tokens to use instead of drawn ones. Defaults to `None`.
+        training: Boolean. Whether to compute the loss from a sample. Defaults to `False`.
+
+    Returns:
+        Float32 losses of shape `[...]`, minus the logarithm of the probability of each target, or logits
+        `[..., vocabulary_size]` without targets.
+
+    Raises:
+        ValueError: If `num_sampled` is not an integer from 1 to `vocabulary_size`.
+
+    Example:
+    ```python
+    layer = keras_transfer.layers.SampledSoftmax(1000, num_sampled=20)
+    vectors, targets = np.ones((2, 3, 16), "float32"), np.array([[5, 7, 120], [999, 0, 1]])
+    loss = keras.ops.mean(layer(vectors, targets, training=True))
+    layer(vectors)  # [2, 3, 1000]
+    ```
+
+    Source: https://arxiv.org/abs/1412.2007
+    """
+
+    def __init__(self, vocabulary_size, num_sampled, *, kernel_initializer="glorot_uniform", seed=None, **kwargs):
+        super().__init__(**kwargs)
+        if type(num_sampled) is not int or not 1 <= num_sampled <= vocabulary_size:
+            raise ValueError(
+                f"`num_sampled` must be an integer from 1 to {vocabulary_size}, the number of tokens. "
+                f"Received: num_sampled={num_sampled!r}"
+            )
+        self.vocabulary_size, self.num_sampled, self.seed = vocabulary_size, num_sampled, seed
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.random = keras.random.SeedGenerator(seed)
+
+    def build(self, inputs_shape, targets_shape=None, sampled_shape=None):
+        self.kernel = self.add_weight((self.vocabulary_size, inputs_shape[-1]), self.kernel_initializer, name="kernel")
+        self.bias = self.add_weight((self.vocabulary_size,), "zeros", name="bias")
+
+    def call(self, inputs, targets=None, sampled=None, training=False):
+        inputs = ops.cast(inputs, self.compute_dtype)
+        if targets is None or not (training or sampled is not None):
+            scores = ops.matmul(inputs, ops.transpose(self.kernel)) + self.bias
+            scores = ops.cast(scores, "float32")
+            if targets is None:
+                return scores
+            targets = ops.cast(targets, "int32")
+            return ops.logsumexp(scores, axis=-1) - ops.take_along_axis(scores, targets[..., None], axis=-1)[..., 0]
+        targets = ops.cast(targets, "int32")
+        sampled = self.draw() if sampled is None else ops.cast(sampled, "int32")
+        vectors = ops.take(self.kernel, targets, axis=0)
+        right = ops.sum(ops.cast(inputs * vectors, "float32"), axis=-1)
+        right = right + ops.cast(ops.take(self.bias, targets), "float32") - self._log_expected(targets)
+        others = ops.matmul(inputs, ops.transpose(ops.take(self.kernel, sampled, axis=0)))
+        others = ops.cast(others + ops.take(self.bias, sampled), "float32") - self._log_expected(sampled)
+        others = ops.where(targets[..., None] == sampled, -1e30, others)
+        return ops.logsumexp(ops.concatenate([right[..., None], others], axis=-1), axis=-1) - right
+
+    def draw(self):
+        """Returns tokens drawn from the log-uniform distribution, an int32 tensor of shape `[num_sampled]`."""
+        number = keras.random.uniform((self.num_sampled,), seed=self.random, dtype="float32")
+        found = ops.cast(ops.exp(number * math.log(self.vocabulary_size + 1)), "int32") - 1
+        return ops.clip(found, 0, self.vocabulary_size - 1)
+
+    def _log_expected(self, tokens):
+        """Returns the logarithm of how often tokens are expected among those that are drawn."""
+        tokens = ops.cast(tokens, "float32")
+        chance = ops.log1p(1 / (tokens + 1)) / math.log(self.vocabulary_size + 1)
+        return ops.log(chance * self.num_sampled)
+
+    def compute_output_spec(self, inputs, targets=None, sampled=None, training=False):
+        last = () if targets is not None else (self.vocabulary_size,)
+        return keras.KerasTensor((*inputs.shape[:-1], *last), "float32")
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "vocabulary_size": self.vocabulary_size,
+            "num_sampled": self.num_sampled,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "seed": self.seed,
+        }

@@ -1,0 +1,43 @@
+"""The objective of sequence autoencoders: a text is predicted from itself."""
+
+import keras
+
+from keras_transfer.objectives.base import as_rows
+from keras_transfer.objectives.sequences.sequence_objective import SequenceObjective
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class SequenceAutoencoder(SequenceObjective):
+    """Lets the decoder write the text that the encoder has read (Dai and Le 2015).
+
+    `tasks.Seq2SeqLM(encoder, preprocessor, objective=...)` pretrains with it. A decoder that attends to all vectors of
+    the encoder can copy them: what a model learns of language depends on how little of the text passes to the decoder.
+
+    Call arguments:
+        rows: List of integer arrays [tokens], without special tokens.
+        random: `np.random.Generator`. Not used.
+
+    Returns:
+        A tuple of the sources and the targets, which are both the rows.
+
+    Example:
+    ```python
+    objective = keras_transfer.objectives.SequenceAutoencoder()
+    sources, targets = objective([np.arange(10, 20)], np.random.default_rng(0))
+    ```
+
+    Source: https://arxiv.org/abs/1511.01432
+    """
+
+    def __init__(self, *, seed=None):
+        self.seed = seed
+
+    def __call__(self, rows, random):
+        rows = as_rows(rows)
+        return rows, rows
+
+    def max_lengths(self, length):
+        return length, length
+
+    def get_config(self):
+        return {"seed": self.seed}
