@@ -15,6 +15,7 @@ from keras_transfer.layers.basic.normalization import LayerNormalization
 from keras_transfer.layers.basic.variational_dropout import VariationalDropout
 from keras_transfer.layers.blocks.convolution import ConvolutionBlock
 from keras_transfer.layers.blocks.feed_forward import FeedForward, GatedFeedForward
+from keras_transfer.layers.blocks.quasi_recurrent import QRNN
 from keras_transfer.layers.blocks.recurrent import ProjectedLSTM
 from keras_transfer.layers.blocks.transformer import TransformerBlock
 from keras_transfer.layers.embeddings.adaptive_embedding import AdaptiveEmbedding
@@ -32,6 +33,7 @@ from keras_transfer.layers.heads.scalar_mix import ScalarMix
 from keras_transfer.layers.heads.token_positions import PositionLogits, SampleTokens, TakePositions
 
 __all__ = [
+    "QRNN",
     "ActivationPenalty",
     "AdaptiveEmbedding",
     "AdaptiveSoftmax",

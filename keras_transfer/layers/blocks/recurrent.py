@@ -94,7 +94,7 @@ class ProjectedLSTM(keras.layers.Layer):
             )
         mask = None if padding_mask is None else ops.cast(padding_mask, "bool")
         if self.reverse:
-            inputs = _reversed(inputs, mask)
+            inputs = reversed_texts(inputs, mask)
         units = self.cell.units
         forget = ops.concatenate([ops.zeros(units), ops.full((units,), self.forget_bias), ops.zeros(2 * units)])
         bias = ops.cast(self.bias + ops.cast(forget, self.bias.dtype), inputs.dtype)
@@ -110,7 +110,7 @@ class ProjectedLSTM(keras.layers.Layer):
             loop = {"return_sequences": True, "return_state": True, "dtype": self.dtype_policy, "name": "loop"}
             outputs, *state = keras.layers.RNN(steps, **loop)(gates, mask=within, initial_state=initial_state)
         if self.reverse:
-            outputs = _reversed(outputs, mask)
+            outputs = reversed_texts(outputs, mask)
         if mask is not None:
             outputs = ops.where(mask[:, :, None], outputs, ops.zeros_like(outputs))
         return (outputs, *state) if return_state else outputs
@@ -220,7 +220,7 @@ def _product(inputs, matrix, transposed):
     return ops.matmul(inputs, matrix), gradient
 
 
-def _reversed(inputs, mask):
+def reversed_texts(inputs, mask):
     """Reverses each text's real steps in a `[batch, length, dim]` tensor and leaves its padding in place."""
     if mask is None:
         return ops.flip(inputs, axis=1)

@@ -1,0 +1,157 @@
+"""The quasi-recurrent network, whose gates do not depend on the state."""
+
+import keras
+from keras import ops
+
+from keras_transfer.layers.basic import Dropout
+from keras_transfer.layers.blocks.recurrent import reversed_texts
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class QRNN(keras.layers.Layer):
+    """A quasi-recurrent layer: gates of all steps at once, and a weighted mean over time (Bradbury et al. 2017).
+
+    With the input x_t and, with a window of 2, the one before it, each step computes
+
+        z, f, o = [x_t, x_t-1] W + b                                        (W: `kernel`)
+        c = sigmoid(f) * c + (1 - sigmoid(f)) * tanh(z)
+        h = sigmoid(o) * c
+
+    Only the last two lines run step after step, and they have no matrix product: on long texts, the layer takes a
+    fraction of the time of an LSTM. Padding must be at the end of a text. Its outputs are 0, and it leaves the states
+    unchanged. With `reverse`, the layer reads each text from its last real step to its first.
+
+    Args:
+        units: Integer. Width of the cell and of the output.
+        window: Integer, 1 or 2. Number of inputs that the gates of a step see. Defaults to `2`.
+        zoneout: Float between 0 and 1. Fraction of the cell that keeps its value in a step of training, where the gate
+            is set to 1. Otherwise `1 - sigmoid(f)` is multiplied by `1 - zoneout`, its expectation. Defaults to `0.0`.
+        weight_dropout: Float between 0 and 1. Fraction of the kernel that is set to 0 in training, the same for all
+            steps and texts of a call, as in AWD-QRNN. Rounded as in `Dropout`. Defaults to `0.0`.
+        reverse: Boolean. Whether to read the text backward. Defaults to `False`.
+        seed: Integer. Seed of the random numbers. Defaults to `None`.
+
+    Call arguments:
+        inputs: Tensor of shape `[batch, length, dim]`.
+        padding_mask: Tensor of shape `[batch, length]`. 1 for a real step, 0 for padding. Defaults to `None`.
+        initial_state: List of the input before the first one, `[batch, (window - 1) * dim]`, and c `[batch, units]`.
+            Defaults to `None`, zeros.
+        return_state: Boolean. Whether to return the last state too. Defaults to `False`.
+        training: Boolean. Whether to apply `zoneout` and `weight_dropout`. Defaults to `False`.
+
+    Returns:
+        A tensor of shape `[batch, length, units]`, or with `return_state` a tuple of it and both parts of the state.
+
+    Raises:
+        ValueError: If `units` is not positive, if `window` is not 1 or 2, if a rate is not between 0 and 1, or if the
+            inputs have no time step.
+
+    Example:
+    ```python
+    layer = keras_transfer.layers.QRNN(8)
+    outputs = layer(np.ones((2, 5, 3)), padding_mask=[[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]])
+    ```
+
+    Source: https://arxiv.org/abs/1611.01576; with weight drop, https://arxiv.org/abs/1803.08240.
+    """
+
+    def __init__(self, units, *, window=2, zoneout=0.0, weight_dropout=0.0, reverse=False, seed=None, **kwargs):
+        super().__init__(**kwargs)
+        if not units > 0:
+            raise ValueError(f"`units` must be positive. Received: units={units!r}")
+        if window not in (1, 2):
+            raise ValueError(f"`window` must be 1 or 2. Received: window={window!r}")
+        for name, rate in (("zoneout", zoneout), ("weight_dropout", weight_dropout)):
+            if not 0 <= rate <= 1:
+                raise ValueError(f"`{name}` must be between 0 and 1. Received: {name}={rate!r}")
+        self.units, self.window, self.zoneout, self.reverse, self.seed = units, window, zoneout, reverse, seed
+        self.weight_drop = Dropout(weight_dropout, seed=seed, dtype=self.dtype_policy, name="weight_drop")
+        self.random = keras.random.SeedGenerator(seed)
+        self.pool = _Pool(units, self.compute_dtype)
+        self.supports_masking = True
+
+    def build(self, inputs_shape):
+        shape = (inputs_shape[-1] * self.window, 3 * self.units)
+        self.kernel = self.add_weight(shape, "glorot_uniform", name="kernel")
+        self.bias = self.add_weight((3 * self.units,), "zeros", name="bias")
+
+    def call(self, inputs, padding_mask=None, initial_state=None, return_state=False, training=False):
+        if inputs.shape[1] == 0:
+            raise ValueError(
+                f"Inputs must have at least one time step. Received: inputs of shape {tuple(inputs.shape)}"
+            )
+        mask = None if padding_mask is None else ops.cast(padding_mask, "bool")
+        inputs = ops.cast(inputs, self.compute_dtype)
+        inputs = reversed_texts(inputs, mask) if self.reverse else inputs
+        batch, dim = ops.shape(inputs)[0], inputs.shape[-1]
+        if initial_state is None:
+            sizes = ((self.window - 1) * dim, self.units)
+            initial_state = [ops.zeros((batch, size), self.compute_dtype) for size in sizes]
+        before, cell = initial_state
+        kernel = self.weight_drop(ops.cast(self.kernel, self.compute_dtype), training=training)
+        seen = inputs
+        if self.window == 2:
+            seen = ops.concatenate([inputs, ops.concatenate([before[:, None], inputs[:, :-1]], axis=1)], axis=-1)
+        z, forget, out = ops.split(ops.matmul(seen, kernel) + ops.cast(self.bias, self.compute_dtype), 3, axis=-1)
+        new = 1 - ops.sigmoid(forget)
+        if self.zoneout and training:
+            kept = keras.random.uniform(ops.shape(new), seed=self.random) < self.zoneout
+            new = ops.where(kept, ops.zeros_like(new), new)
+        elif self.zoneout:
+            new = new * (1 - self.zoneout)
+        if mask is not None:
+            new = ops.where(mask[:, :, None], new, ops.zeros_like(new))
+        steps = ops.concatenate([1 - new, new * ops.tanh(z)], axis=-1)
+        if inputs.shape[1] == 1:  # A step of a decoder needs no loop.
+            last = self.pool(steps[:, 0], [cell])[0]
+            cells = last[:, None]
+        else:
+            loop = {"return_sequences": True, "return_state": True, "dtype": self.dtype_policy, "name": "loop"}
+            cells, last = keras.layers.RNN(self.pool, **loop)(steps, initial_state=[cell])
+        outputs = ops.sigmoid(out) * cells
+        outputs = reversed_texts(outputs, mask) if self.reverse else outputs
+        if mask is not None:
+            outputs = ops.where(mask[:, :, None], outputs, ops.zeros_like(outputs))
+        if not return_state:
+            return outputs
+        return outputs, _last_inputs(inputs, mask, before) if self.window == 2 else before, last
+
+    def compute_output_spec(self, inputs, *args, return_state=False, **kwargs):
+        sizes = ((self.window - 1) * inputs.shape[-1], self.units)
+        shapes = [(*inputs.shape[:2], self.units), *((inputs.shape[0], size) for size in sizes)]
+        outputs = tuple(keras.KerasTensor(shape, self.compute_dtype) for shape in shapes)
+        return outputs if return_state else outputs[0]
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "units": self.units,
+            "window": self.window,
+            "zoneout": self.zoneout,
+            "weight_dropout": self.weight_drop.rate,
+            "reverse": self.reverse,
+            "seed": self.seed,
+        }
+
+
+class _Pool:
+    """The part of a step that depends on the one before: a sum that a gate weights."""
+
+    def __init__(self, units, dtype):
+        self.state_size, self.output_size, self.compute_dtype = [units], units, dtype
+
+    def __call__(self, steps, states):
+        kept, added = ops.split(steps, 2, axis=-1)
+        cell = kept * states[0] + added
+        return cell, [cell]
+
+    call = __call__
+
+
+def _last_inputs(inputs, mask, before):
+    """Returns the last real input of each text, or the one before it if a text has none."""
+    if mask is None:
+        return inputs[:, -1]
+    length = ops.sum(ops.cast(mask, "int32"), axis=1)
+    last = ops.take_along_axis(inputs, ops.maximum(length - 1, 0)[:, None, None], axis=1)[:, 0]
+    return ops.where(length[:, None] > 0, last, before)
