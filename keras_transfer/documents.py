@@ -29,10 +29,20 @@ def read_documents(source, text_column, documents):
 
 
 def paths_of(source):
-    """Returns the list of paths that `source` is or contains, or None for an iterable of texts."""
+    """Returns the list of paths that `source` is or contains, or None for an iterable of texts.
+
+    Raises:
+        ValueError: If the first text is the name of a file.
+        FileNotFoundError: If there is no file of a path.
+    """
     if isinstance(source, (str, os.PathLike)):
         source = [pathlib.Path(source)]
     if not isinstance(source, (list, tuple)) or not any(isinstance(each, os.PathLike) for each in source):
+        if isinstance(source, (list, tuple)) and source and _is_file_name(source[0]):
+            raise ValueError(
+                "A list of strings contains texts. Pass files as a list of `pathlib.Path`. "
+                f"Received: {source[0]!r}, the name of a file"
+            )
         return None
     paths = [pathlib.Path(each) for each in source]
     for path in paths:
@@ -41,17 +51,16 @@ def paths_of(source):
     return paths
 
 
+def _is_file_name(text):
+    return isinstance(text, str) and len(text) < 1000 and os.path.isfile(text)
+
+
 def _from_iterable(texts):
     for number, text in enumerate(texts):
         if not isinstance(text, str):
             raise ValueError(
                 "An iterable must yield strings, each a document. Files are given as a path, or as a list of "
                 f"`pathlib.Path`. Received: {text!r:.100} at position {number}"
-            )
-        if number == 0 and len(text) < 1000 and os.path.isfile(text):
-            raise ValueError(
-                "A list of strings contains documents. Pass files as a list of `pathlib.Path`. "
-                f"Received: {text!r}, the name of a file"
             )
         yield _lines(text, f"The document at position {number}")
 

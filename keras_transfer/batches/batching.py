@@ -192,7 +192,15 @@ class Batches(keras.utils.PyDataset):
             make: Function that returns an item, given the inputs of a batch and a `np.random.Generator`.
             seed: Integer. Seed of the order and of the objective. Defaults to `None`, which uses that of the order, or
                 a new one.
+
+        Raises:
+            ValueError: If the rows have weights.
         """
+        if self.sample_weight is not None:
+            raise ValueError(
+                "Rows of which an objective makes targets have no weights, since each of their targets would need one. "
+                f"Leave `sample_weight` out. Received: sample_weight of type {type(self.sample_weight).__name__}"
+            )
         seed = self.seed if seed is None else seed
         seed = np.random.randint(2**31) if seed is None else seed
 

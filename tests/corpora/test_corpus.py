@@ -336,7 +336,7 @@ test_mistakes_of_building_are_errors = check_errors(
     (lambda tmp_path: build(tmp_path / "c", [3]), "Received: 3 at position 0"),
     (
         lambda tmp_path: build(tmp_path / "c", [str(file(tmp_path / "a.txt", b"a"))]),
-        "A list of strings contains documents. Pass files as a list of `pathlib.Path`. Received: ",
+        "A list of strings contains texts. Pass files as a list of `pathlib.Path`. Received: ",
     ),
     (lambda tmp_path: build(tmp_path / "c", str(tmp_path / "x")), FileNotFoundError, "There is no file"),
     (

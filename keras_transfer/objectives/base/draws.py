@@ -46,14 +46,17 @@ def mask_tokens(preprocessor):
 
 
 def word_starts_of(preprocessor):
-    """Returns which ids begin a word, a boolean array [vocabulary_size]: those with a space in front.
+    """Returns which ids begin a word, a boolean array [vocabulary_size]: those with a space or a new line in front.
+
+    Byte-level BPE has no space in front of the first word of a text. In rows of several texts, such as the lines of a
+    corpus, that word therefore belongs to the word before it, as in RoBERTa's original code.
 
     Raises:
         ValueError: If the tokenizer does not mark where words begin.
     """
     tokenizer = preprocessor.tokenizer
     try:
-        starts = [piece.startswith(b" ") for piece in tokenizer.token_bytes()]
+        starts = [piece[:1].isspace() for piece in tokenizer.token_bytes()]
     except NotImplementedError:
         starts = []
     if not any(starts):

@@ -39,7 +39,8 @@ class TokenMasking:
         units: String. What is chosen at once. Defaults to `"tokens"`.
 
             - `"tokens"`: single tokens (BERT);
-            - `"words"`: the tokens of a word (BERT's whole word masking);
+            - `"words"`: the tokens of a word (BERT's whole word masking). With byte-level BPE, the first word of a line
+              of a corpus has no space in front, and belongs to the word before it;
             - `"ngrams"`: one to `max_words` words, `n` words with a probability proportional to `1 / n` (ALBERT, Lan et
               al. 2020). Those that overlap with one that is chosen already are passed over;
             - `"spans"`: one to `max_words` words, their number from a geometric distribution with a success probability

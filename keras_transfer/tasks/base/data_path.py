@@ -155,8 +155,11 @@ def ready_batch(task, method, x, y, sample_weight):
 
 
 def _prepare_metrics(task, data):
-    """Creates the metrics that were given to `compile` by name, given batches or a stream with labels."""
-    labels = data.labels if isinstance(data, Batches) else None
+    """Creates the metrics that were given to `compile` by name, given batches or a stream with labels.
+
+    If an objective makes targets of the labels, Keras creates the metrics for these, when it sees the first batch.
+    """
+    labels = data.labels if isinstance(data, Batches) and not data.makes_labels else None
     if is_stream(data) and isinstance(data.element_spec, tuple) and len(data.element_spec) > 1:
         labels = data.element_spec[1]
         labels = labels if getattr(labels, "shape", None) else None  # A shape of unknown rank is False.

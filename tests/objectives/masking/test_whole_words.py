@@ -52,7 +52,7 @@ def test_words_are_hidden_whole_and_a_word_ends_at_special_tokens(rows, hidden):
     np.testing.assert_array_equal(targets[targets >= 0], ids[chosen])
 
 
-def test_fifteen_percent_of_a_million_tokens_are_hidden(rows, hidden):
+def test_fifteen_percent_of_a_million_tokens_are_hidden(hidden):
     _, _, targets, _ = hidden
     budget = round(0.15 * 498)
     used = (targets >= 0).sum(axis=1)
@@ -183,7 +183,8 @@ def test_byte_level_bpe_marks_what_begins_a_word():
     vocabulary = [*special, *byte_characters(), "th", "\u0120th"]
     merges = [("t", "h"), ("\u0120", "th")]
     tokenizer = ByteBPETokenizer(vocabulary, merges, unk_token="<unk>", mask_token="<mask>")
-    assert starts_of(preprocessor(tokenizer)) == ["\u0120", "\u0120th"]
+    # The bytes of white space, of which a space is the character \u0120 and a new line \u010a, begin a word.
+    assert starts_of(preprocessor(tokenizer)) == [*map(chr, range(0x109, 0x10E)), "\u0120", "\u0120th"]
 
 
 def test_sentencepiece_marks_what_begins_a_word():

@@ -8,7 +8,7 @@ from keras_transfer import serving
 from keras_transfer.encoders import BertEncoder
 from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks import BertPretraining, MaskedLM, TextClassifier
-from keras_transfer.text import Corpus
+from keras_transfer.text import Corpus, batches
 from tests.checkpoints.base.test_heads import HEADS, load
 from tests.errors import check_errors
 from tests.helpers import EAGER, outputs_of
@@ -95,6 +95,15 @@ def test_it_learns_both_from_pairs_of_a_corpus(tmp_path):
     )
 
 
+def test_raw_pairs_have_the_metrics_of_both_heads(eagerly):
+    model = compiled()
+    history = model.fit((["a b", "c d"], ["e f", "g h"]), [0, 1], verbose=0).history
+    assert {"masked_tokens_accuracy", "segment_pair_accuracy"} <= set(history)
+    assert {"masked_tokens_accuracy", "segment_pair_accuracy"} <= set(
+        model.evaluate((["a b", "c d"], ["e f", "g h"]), [0, 1], verbose=0, return_dict=True)
+    )
+
+
 def test_a_classifier_trains_on_the_labels_of_pairs_alone(corpus, eagerly):
     model = TextClassifier(encoder(), num_classes=2, preprocessor=preprocessor())
     model.compile(run_eagerly=True)
@@ -128,6 +137,10 @@ def compiled(**options):
     return model
 
 
+def weighted_pairs():
+    return batches((["a"], ["b"]), [1], preprocessor=preprocessor(), batch_size=1, sample_weight=[2.0])
+
+
 def without_pooler():
     return BertPretraining(BertEncoder(17, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16, pooler=False))
 
@@ -146,6 +159,7 @@ test_a_mistake_is_one_clear_error = check_errors(
     (lambda corpus: compiled().fit(corpus.blocks(16)), "`fit` requires labels"),
     (lambda: compiled().fit((["a"], ["b"]), [2]), "Received: "),
     (lambda: compiled().fit((["a"], ["b"]), [1], sample_weight=[1.0]), "`sample_weight` must be None"),
+    (lambda: compiled().fit(weighted_pairs()), "Leave `sample_weight` out. Received: sample_weight of type "),
     (lambda: compiled().predict((["a"], ["b"])), "Use `score_pairs(texts)`"),
     (lambda: pretraining().score_pairs(["a"]), "takes pairs of texts"),
     (lambda: pretraining().signatures(), "Use `pairs=True`. Received: pairs=False"),

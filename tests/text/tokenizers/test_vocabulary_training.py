@@ -66,7 +66,8 @@ def test_a_sample_is_drawn_from_all_texts_and_its_seed_repeats_it():
         assert min(part) < 100 and max(part) > 300
 
 
-def test_a_mistake_is_one_clear_error(monkeypatch):
+def test_a_mistake_is_one_clear_error(monkeypatch, tmp_path):
+    (tmp_path / "a.txt").write_text("good")
     for arguments, message in (
         ((TEXTS, "bpe", 300), "Expected one of .*Received: kind='bpe'"),
         (([], "unigram", 300), r"needs texts.*Received: \[\], without text"),
@@ -75,6 +76,10 @@ def test_a_mistake_is_one_clear_error(monkeypatch):
         (
             (TEXTS, "unigram", 330, {"sample": 0}),
             "`sample` must be an integer of at least 1, or None. Received: sample=0",
+        ),
+        (
+            ([str(tmp_path / "a.txt")], "unigram", 330),
+            "as a list of `pathlib.Path`.*a.txt', the name of a file",
         ),
         ((TEXTS, "unigram", 10), "cannot train a vocabulary of this size"),
         ((TEXTS, "byte_bpe", 300, {"lowercase": True}), "keeps upper case.*Received: kind='byte_bpe', lowercase=True"),
