@@ -37,6 +37,7 @@ from keras_transfer.checkpoints.base.names import (
 )
 from keras_transfer.checkpoints.base.settings import OF_LABELS, get_setting, other_settings
 from keras_transfer.checkpoints.base.tensors import (
+    TRANSPOSED,
     CheckpointError,
     Layout,
     log,
@@ -60,6 +61,7 @@ __all__ = [
     "ROBERTA_HEADS",
     "SPAN",
     "TOKENS",
+    "TRANSPOSED",
     "Architecture",
     "CheckpointError",
     "CheckpointReport",

@@ -6,8 +6,10 @@ import pytest
 from keras.ops import convert_to_numpy as numpy_of
 
 from keras_transfer.adaptation import layer_groups
-from keras_transfer.encoders import AWDLSTMEncoder
-from keras_transfer.tasks import TextClassifier
+from keras_transfer.checkpoints import CheckpointError
+from keras_transfer.encoders import AWDLSTMEncoder, Encoder
+from keras_transfer.tasks import CausalLM, TextClassifier
+from keras_transfer.text import Packing, TokenPreprocessor, WordPieceTokenizer
 from tests.errors import check_errors
 from tests.helpers import EAGER, encoder_inputs, outputs_of, run_encoder_test, save_and_load
 
@@ -130,6 +132,38 @@ def test_a_classifier_over_it_trains_by_layer_groups_and_survives_keras_files():
     assert all((numpy_of(weight) != old).any() for weight, old in zip(model.trainable_weights, before))
     expected = model.predict_on_batch(inputs)
     np.testing.assert_array_equal(save_and_load(model).predict_on_batch(inputs), expected)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder that a language model with all settings and a vocabulary has written."""
+    tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", *"abcdefghij"])
+    model = CausalLM(make(weight_dropout=0.3, temporal_penalty=0.5), TokenPreprocessor(tokenizer, Packing()), streams=2)
+    model.save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def test_a_folder_of_a_language_model_loads_as_a_task_and_as_an_encoder(folder):
+    model = CausalLM.from_pretrained(folder)
+    assert model.preprocessor.token_to_id("b") == 3
+    for encoder in (model.encoder, AWDLSTMEncoder.from_pretrained(folder), Encoder.from_pretrained(folder)):
+        assert type(encoder) is AWDLSTMEncoder and (encoder.weight_dropout, encoder.temporal_penalty) == (0.3, 0.5)
+        for weight, expected in zip(encoder.trainable_weights, make().trainable_weights, strict=True):
+            np.testing.assert_array_equal(numpy_of(weight), numpy_of(expected))
+    classifier = TextClassifier.from_pretrained(folder, label_names=["x", "y"], pooling="max")
+    assert classifier.encoder.units == 6
+    # Written again, it is the same folder.
+    model.save_pretrained(folder.parent / "again")
+    for name in ("config.json", "model.safetensors"):
+        assert (folder.parent / "again" / name).read_bytes() == (folder / name).read_bytes()
+
+
+def test_a_folder_without_a_setting_or_with_other_sizes_is_a_clear_error(folder):
+    with pytest.raises(CheckpointError, match=r"shape: rnns.0.weight_ih must be \(20, 4\), but is \(24, 4\)"):
+        Encoder.from_pretrained(folder, units=5)
+    (folder / "config.json").write_text((folder / "config.json").read_text().replace("hidden_size", "width"))
+    with pytest.raises(CheckpointError, match="`hidden_size` is missing"):
+        Encoder.from_pretrained(folder)
 
 
 test_mistakes_are_clear_errors = check_errors(

@@ -1,4 +1,4 @@
-"""Records of the recurrent encoders, with a format of their own."""
+"""Records of the recurrent encoders, of which ELMo has a format of its own."""
 
 from keras_transfer.checkpoints.architectures.recurrent import elmo
 

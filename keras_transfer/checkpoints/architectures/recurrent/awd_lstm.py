@@ -1,0 +1,32 @@
+"""AWD-LSTM's checkpoints, in folders with names of our own, because its original has no configuration."""
+
+from keras_transfer.checkpoints.base import TRANSPOSED, Architecture, Head, register_architecture
+from keras_transfer.encoders.recurrent import AWDLSTMEncoder
+from keras_transfer.text.preprocessors import TokenPreprocessor
+
+_RATES = {"embedding": 0.1, "input": 0.4, "hidden": 0.25, "output": 0.4, "weight": 0.5}
+
+AWD_LSTM = register_architecture(
+    Architecture(
+        model_type="awd-lstm",
+        encoder_class=AWDLSTMEncoder,
+        settings=(
+            ("vocabulary_size", "vocab_size", int),
+            ("embedding_dim", "embedding_size", int),
+            ("units", "hidden_size", int),
+            ("num_layers", "num_hidden_layers", int),
+            *((f"{name}_dropout", f"{name}_dropout", rate) for name, rate in _RATES.items()),
+            ("activation_penalty", "activation_penalty", 0.0),
+            ("temporal_penalty", "temporal_penalty", 0.0),
+        ),
+        tensors={
+            "token_embedding": "encoder",
+            "blocks.*.kernel": ("rnns.*.weight_ih", TRANSPOSED),
+            "blocks.*.cell.recurrent_kernel": ("rnns.*.weight_hh", TRANSPOSED),
+            "blocks.*.bias": "rnns.*.bias",  # the sum of torch's two
+        },
+        preprocessor_class=TokenPreprocessor,
+        model_class="AWDLSTMModel",
+        heads={"causal_lm": Head("decoder.", ("LMHeadModel",), tensors={})},  # the token embeddings
+    )
+)
