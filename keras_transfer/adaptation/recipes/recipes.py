@@ -219,6 +219,9 @@ RECIPES = {
     "lora": {"learning_rate": 1e-3, "adapters": "lora:rank=8"},
     # Kumar et al. 2022 (LP-FT): "feature_extraction", then "bert".
     "linear_probe_then_finetune": {"epochs": 8, "unfreezing": "linear_probe", "probe_learning_rate": 1e-2},
+    # Gururangan et al. 2020, table 13, for tasks without labels such as `MaskedLM`: on a domain, on the task's texts.
+    "dapt": {"learning_rate": 5e-4, "batch_size": 2048, "epochs": 1, "warmup_fraction": 0.06},
+    "tapt": {"learning_rate": 1e-4, "batch_size": 256, "epochs": 100, "warmup_fraction": 0.06},
     # Felbo et al. 2017.
     "chain_thaw": {"learning_rate": 2e-4, "unfreezing": "chain_thaw"},
 }
@@ -233,7 +236,8 @@ def get_recipe(name, **changes):
             `"feature_extraction"` (a frozen encoder), `"scalar_mix"` (a frozen encoder and a mean of its layers; Peters
             et al. 2018), `"last_layers"` (the three highest blocks; Lee et al. 2019), `"linear_probe_then_finetune"`
             (first the head, then all; Kumar et al. 2022), `"adapters"` (bottlenecks of 64; Houlsby et al. 2019),
-            `"lora"` (of rank 8; Hu et al. 2021) or `"chain_thaw"` (Felbo et al. 2017).
+            `"lora"` (of rank 8; Hu et al. 2021), `"chain_thaw"` (Felbo et al. 2017), or, to continue the pretraining of
+            a `MaskedLM`, `"dapt"` and `"tapt"` (on texts of a domain and of a task; Gururangan et al. 2020).
         **changes: Fields of `Recipe`.
 
     Returns:

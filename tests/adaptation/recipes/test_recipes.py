@@ -19,8 +19,9 @@ from keras_transfer.adaptation import (
     unfreeze,
 )
 from keras_transfer.adaptation.recipes import RECIPES
+from keras_transfer.tasks import MaskedLM
 from tests.errors import check_errors
-from tests.tasks.tiny import classifier, examples, preprocessor
+from tests.tasks.tiny import classifier, encoder, examples, preprocessor
 from tests.training.runs.staging_encoders import ENCODERS
 from tests.training.runs.staging_models import changed, values
 
@@ -80,6 +81,19 @@ def test_a_recipe_trains_its_groups_and_leaves_the_others_bit_identical(name, op
     assert trained.groups == groups
     assert isinstance(history, keras.callbacks.History) and len(history.history["loss"]) == options["epochs"]
     assert name != "scalar_mix" or abs(model.scalar_mix.mix[0] - 0.5) > 1e-4
+
+
+def test_pretraining_continues_with_the_rates_of_the_paper_and_trains_everything():
+    keras.utils.set_random_seed(0)
+    trained, model = Trained(), MaskedLM(encoder(), preprocessor())
+    fine_tune(model, TEXTS, recipe=get_recipe("tapt", epochs=1, batch_size=8), callbacks=[trained], verbose=0)
+    assert {*EVERYTHING} - {"pooler"} <= set(trained.groups[0])
+    for name, rate in (("dapt", 5e-4), ("tapt", 1e-4)):
+        schedule = get_recipe(name).build_optimizer(model, 100).get_config()["optimizer"]["config"]["learning_rate"]
+        schedule = keras.saving.deserialize_keras_object(schedule)
+        np.testing.assert_allclose(
+            [float(schedule(step)) for step in (3, 6, 53)], [rate / 2, rate, rate / 2], rtol=1e-5
+        )
 
 
 def test_recipes_build_the_optimizers_schedules_and_callbacks_of_their_papers():
@@ -275,7 +289,7 @@ def ids():
 
 
 def test_every_named_recipe_is_a_recipe():
-    others = {"scalar_mix", "last_layers", "linear_probe_then_finetune", "adapters", "lora"}
+    others = {"scalar_mix", "last_layers", "linear_probe_then_finetune", "adapters", "lora", "dapt", "tapt"}
     assert set(RECIPES) == {"bert", "ulmfit_classifier", "feature_extraction", "chain_thaw", *others}
     for name in RECIPES:
         assert isinstance(get_recipe(name), Recipe)
