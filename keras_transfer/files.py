@@ -1,6 +1,7 @@
 """Atomic writing of folders and files, and reading of JSON files."""
 
 import contextlib
+import hashlib
 import json
 import os
 import pathlib
@@ -154,3 +155,9 @@ def write_json(path, value):
     """Writes a JSON file, which exists whole or not at all."""
     with atomic_file(path) as file:
         file.write((json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def file_digest(path):
+    """Returns a digest of the content of a file."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]

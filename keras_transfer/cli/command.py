@@ -143,6 +143,8 @@ def _pretrain(corpus, validation_corpus, encoder, size, vocabulary_size, output,
         options["epochs"] = options["epochs"] or 10
     options |= {"encoder": encoder, "size": size, "vocabulary_size": vocabulary_size}
     files = {"corpus": corpus, "validation_corpus": validation_corpus}
+    if encoder is not None and os.path.realpath(encoder) == os.path.realpath(output):
+        raise ValueError(f"`--output` must be another folder than `--encoder`. Received: {output}")
     settings = {**{name: run_folder.describe_files(paths) for name, paths in files.items()}, **options}
     run_folder.check_run(output, settings, overwrite)
     _import_package()
@@ -155,6 +157,10 @@ def _pretrain(corpus, validation_corpus, encoder, size, vocabulary_size, output,
 
 def _generate(model, prompts, max_new_tokens, sampler, seed):
     checks.check_source(model)
+    if run_folder.is_unfinished(model) and not (pathlib.Path(model) / "config.json").exists():
+        raise FileNotFoundError(
+            f"The run is not finished. `keras-transfer pretrain` with the same settings continues it. Received: {model}"
+        )
     _import_package()
     from keras_transfer.cli.actions import print_texts
 

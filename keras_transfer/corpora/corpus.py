@@ -16,7 +16,7 @@ from keras_transfer.corpora.row_form import RowForm
 from keras_transfer.corpora.shards import open_shard, read_counts
 from keras_transfer.corpora.streams import Streams
 from keras_transfer.documents import paths_of, read_documents
-from keras_transfer.files import read_json, write_json
+from keras_transfer.files import file_digest, read_json, write_json
 from keras_transfer.folder_lock import lock_folder
 from keras_transfer.names import check_one_of
 from keras_transfer.text.preprocessors import TokenPreprocessor
@@ -80,6 +80,7 @@ class Corpus:
             source: Path or list of paths, or an iterable of strings, each a document. Files are plain text, JSON Lines
                 (`.jsonl`, `.json`), each also with `.gz`, or Parquet. The iterable must yield the same texts again if
                 a stopped call is to go on, which compares them. Of a complete corpus, only the first text is compared.
+                Of files, digests are compared.
                 The lines of a document are its sentences, if it is written so.
             preprocessor: `text.TokenPreprocessor`.
             folder: Path of the folder to write, which is created if it does not exist.
@@ -115,7 +116,7 @@ class Corpus:
             "format": _FORMAT,
             "rows": dataclasses.asdict(RowForm.of(preprocessor)),
             "separator": [preprocessor.token_to_id(token) for token in separator if token is not None],
-            "source": None if paths is None else [[path.name, path.stat().st_size] for path in paths],
+            "source": None if paths is None else [[path.name, file_digest(path)] for path in paths],
             "documents": documents,
             "text_column": text_column,
             "shard_size": shard_size,

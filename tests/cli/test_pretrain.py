@@ -1,6 +1,7 @@
 """`keras-transfer pretrain` writes a checkpoint, and continues after Ctrl-C; `generate` writes texts with it."""
 
 import json
+import shutil
 
 import keras
 import numpy as np
@@ -88,6 +89,69 @@ def test_pretraining_goes_on_with_a_checkpoint_and_its_vocabulary(pretrain, smal
     before = Encoder.from_pretrained(small_minilm).token_embedding.get_weights()[0]
     after = Encoder.from_pretrained("model").token_embedding.get_weights()[0]
     assert before.shape == after.shape and (before != after).any()
+
+
+def test_a_new_run_removes_the_model_of_an_earlier_one_when_its_training_begins(
+    pretrain, tmp_path, monkeypatch, capsys
+):
+    assert pretrain("--objective", "electra", "--steps", "2", "--output", "model") == 0
+    (tmp_path / "model" / "notes.txt").write_text("mine")
+    line = ["--objective", "causal", "--output", "model", "--overwrite", "--epochs", "2", "--batch-size", "16"]
+    with monkeypatch.context() as patched:  # Without a corpus, the earlier model remains.
+        patched.setattr(pretraining.text.Corpus, "build", lambda *arguments, **options: 1 / 0)
+        assert pretrain(*line) == 1
+    assert ReplacedTokenDetection.from_pretrained("model")
+    with monkeypatch.context() as patched:
+        patched.setattr(pretraining.adaptation, "TrainingCheckpoint", Interrupted)
+        assert pretrain(*line) == 130
+    assert {path.name for path in (tmp_path / "model").iterdir()} == {
+        *("checkpoints", "corpus", "validation_corpus", "tokenizer", "run.json", "notes.txt")
+    }
+    capsys.readouterr()
+    assert command.main(["generate", "model", "Who"]) == 1
+    assert "The run is not finished. `keras-transfer pretrain` with the same" in capsys.readouterr().err
+    assert command.main(["info", "model"]) == 0
+    assert "an unfinished run of `keras-transfer pretrain`" in capsys.readouterr().out
+    assert pretrain(*line) == 0
+    assert CausalLM.from_pretrained("model").generate("Who is", max_new_tokens=2)
+    assert not (tmp_path / "model" / "generator").exists() and not (tmp_path / "model" / "vocab.txt").exists()
+
+
+def test_electra_goes_on_with_its_generator_or_a_new_one(pretrain, small_minilm, tmp_path, capsys):
+    assert pretrain("--objective", "electra", "--steps", "2", "--output", "model") == 0
+    line = ["pretrain", "--objective", "electra", "--corpus", "texts.txt", "--steps", "2", "--learning-rate", "1e-12"]
+    assert command.main([*line, "--encoder", "model", "--output", "again"]) == 0
+    for weight, expected in zip(weights_of("again/generator"), weights_of("model/generator"), strict=True):
+        np.testing.assert_allclose(weight, expected, atol=1e-6)
+    shutil.rmtree("model/generator")
+    assert command.main([*line, "--encoder", "model", "--output", "new"]) == 0
+    assert Encoder.from_pretrained("new/generator").hidden_dim == 8
+    capsys.readouterr()
+    assert command.main([*line, "--encoder", "new", "--output", "new"]) == 1
+    assert "`--output` must be another folder than `--encoder`. Received: new" in capsys.readouterr().err
+    assert command.main([*line, "--encoder", small_minilm, "--new-head", "--output", "bert"]) == 1
+    assert "`--objective electra` requires an ELECTRA as `--encoder`" in capsys.readouterr().err
+    assert not (tmp_path / "bert").exists()
+
+
+def test_after_an_error_before_the_training_the_corrected_command_is_accepted(pretrain, tmp_path, capsys):
+    (tmp_path / "bad.txt").write_bytes(b"\xff\xfe")
+    line = ["--objective", "causal", "--steps", "2", "--output", "model"]
+    assert pretrain(*line, "--validation-corpus", "bad.txt") == 1  # after the vocabulary and the first corpus
+    assert "bad.txt" in capsys.readouterr().err and (tmp_path / "model" / "corpus").exists()
+    assert pretrain(*line) == 0
+
+
+def test_a_file_that_is_edited_to_the_same_size_is_another_one(tmp_path):
+    described = []
+    for text in ("a b", "a c"):
+        (tmp_path / "texts.txt").write_text(text)
+        described.append(command.run_folder.describe_files([tmp_path / "texts.txt"]))
+    assert described[0] != described[1]
+
+
+def test_the_perplexity_of_a_diverged_model_is_infinite():
+    assert pretraining._scores(plans.PLANS["causal"], {"loss": 1000.0}).startswith("perplexity inf, ")
 
 
 @pytest.mark.parametrize(

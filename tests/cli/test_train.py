@@ -14,7 +14,7 @@ from keras_transfer.cli import command
 from keras_transfer.cli.actions import training
 from keras_transfer.cli.actions.validation import with_validation
 from keras_transfer.cli.files.labelled_texts import read_parts
-from keras_transfer.cli.files.run_folder import check_run
+from keras_transfer.cli.files.run_folder import check_run, finish, running
 from keras_transfer.tasks import TextClassifier
 from tests.tasks.tiny import of_words
 
@@ -204,6 +204,17 @@ def test_a_folder_with_nothing_but_the_lock_of_a_killed_run_is_new(tmp_path):
     assert check_run(tmp_path / "run", {"seed": 0}) is False
     (tmp_path / "run" / "notes.txt").touch()
     with pytest.raises(FileExistsError, match="`--output` must be a new folder"):
+        check_run(tmp_path / "run", {"seed": 0})
+
+
+def test_a_run_that_another_process_has_finished_keeps_its_state(tmp_path):
+    with running(tmp_path / "run", {"seed": 0}) as folder:
+        (folder / "checkpoints").mkdir()
+        (folder / "model.keras").touch()
+        finish(folder)
+    with pytest.raises(FileExistsError, match="contains a finished run"), running(tmp_path / "run", {"seed": 0}):
+        pass
+    with pytest.raises(FileExistsError, match="contains a finished run"):
         check_run(tmp_path / "run", {"seed": 0})
 
 

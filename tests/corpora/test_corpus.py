@@ -373,6 +373,10 @@ test_mistakes_of_building_are_errors = check_errors(
     ),
     (lambda tmp_path: build(tmp_path / "c", workers=0), "`workers` must be an integer of at least 1"),
     (
+        lambda tmp_path: [build(tmp_path / "c", file(tmp_path / "a.txt", text)) for text in (b"a\n\nb", b"a\n\nc")],
+        "The folder has a corpus of another source. Choose another folder",
+    ),
+    (
         lambda tmp_path: (build(tmp_path / "c"), build(tmp_path / "c", shard_size=50)),
         "The folder has a corpus of another shard_size. Choose another folder",
     ),

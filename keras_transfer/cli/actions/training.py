@@ -96,7 +96,7 @@ def _train(model, parts, recipe, folder, settings, seed):
     with tempfile.TemporaryDirectory(prefix=".model-", dir=folder) as scratch:
         model.save(pathlib.Path(scratch) / MODEL)
         os.replace(pathlib.Path(scratch) / MODEL, folder / MODEL)
-    run_folder.finish(folder, settings)
+    run_folder.finish(folder)
     print(f"\nThe model is in {folder / MODEL}. To use it:")
     column = "" if settings["text_column"] == "text" else f" --text-column {shlex.quote(settings['text_column'])}"
     print(f"keras-transfer predict {shlex.quote(str(folder))} --data FILE.csv{column}")

@@ -6,6 +6,7 @@ import pathlib
 import re
 import zipfile
 
+from keras_transfer.cli.files.run_folder import is_unfinished
 from keras_transfer.names import listed
 
 CHECKPOINT = re.compile(r"epoch-(\d+)-batch-(\d+)\.safetensors")
@@ -29,7 +30,8 @@ def describe_own(source):
     if path.is_dir():
         for name, describe in (("run.json", _run), ("saved_model.pb", _saved_model), ("adapter_config.json", _peft)):
             # A language model that was pretrained is a checkpoint.
-            if (path / name).is_file() and not (name == "run.json" and (path / "config.json").is_file()):
+            is_checkpoint = name == "run.json" and (path / "config.json").is_file() and not is_unfinished(path)
+            if (path / name).is_file() and not is_checkpoint:
                 return _table(path, describe(path))
         if (path / "model.keras").is_file():
             return _table(path, [*_keras_file(path / "model.keras"), *_beside(path)])

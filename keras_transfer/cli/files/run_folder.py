@@ -1,19 +1,18 @@
 """The folder of a training run.
 
 It contains `run.json` (the settings, and whether the run is finished), `checkpoints` until then, and afterwards
-`model.keras` and, for a classifier, `report.html`. A language model is a checkpoint in place of `model.keras`, and its
-run has further contents.
+`model.keras` and, for a classifier, `report.html`. A language model is a checkpoint in place of `model.keras`, whose
+files `run.json` names, and its run has further contents.
 """
 
 import contextlib
-import hashlib
 import json
 import os
 import pathlib
 import shutil
 import zipfile
 
-from keras_transfer.files import atomic_file, check_folder
+from keras_transfer.files import atomic_file, check_folder, file_digest
 from keras_transfer.folder_lock import lock_folder
 
 KINDS = {  # what each class of models predicts
@@ -48,14 +47,15 @@ def check_run(folder, settings, overwrite=False):
     # A run that is killed at once leaves its lock only.
     if not os.path.lexists(folder) or (folder.is_dir() and {path.name for path in folder.iterdir()} <= {".lock"}):
         return False
-    before, finished = _read_state(folder)
-    if before is None:
+    state = _read_state(folder)
+    if state is None:
         raise FileExistsError(
             f"`--output` must be a new folder, or that of a run of the same command. Received: {folder}"
         )
+    before, finished = state["settings"], state["finished"]
     if before == settings and not finished:
         return True
-    if overwrite:
+    if overwrite or state.get("failed"):
         return False
     if finished:
         raise FileExistsError(
@@ -72,7 +72,7 @@ def check_run(folder, settings, overwrite=False):
 def running(output, settings, overwrite=False, contents=(CHECKPOINTS,)):
     """A context in which a run begins or continues in its folder, which no other process can use.
 
-    After an error that leaves nothing to continue, the settings are forgotten: others may work.
+    After an error before the first training checkpoint, a run with other settings may begin there: they may work.
 
     Args:
         output, settings, overwrite: As for `check_run`.
@@ -91,37 +91,59 @@ def running(output, settings, overwrite=False, contents=(CHECKPOINTS,)):
     except RuntimeError as error:
         raise ValueError(str(error)) from None
     try:
-        if not check_run(output, settings, overwrite):
+        if check_run(output, settings, overwrite):
+            _change_state(folder, failed=False)
+        else:
             for name in contents:
-                if (folder / name).exists():
-                    shutil.rmtree(folder / name)
-            _write_state(folder, settings, finished=False)
-        yield folder
-    except Exception:
-        if not any(any((folder / name).glob("*")) for name in contents):
-            (folder / STATE).unlink(missing_ok=True)
-        raise
+                _remove(folder / name)
+            _change_state(folder, settings=settings, finished=False, failed=False)
+        try:
+            yield folder
+        except Exception:
+            if {path.name for path in folder.iterdir()} <= {".lock", STATE}:
+                (folder / STATE).unlink()
+            elif not any((folder / CHECKPOINTS).glob("*")):
+                _change_state(folder, failed=True)
+            raise
     finally:
         lock.release()
         if not any(folder.iterdir()):
             folder.rmdir()
 
 
-def finish(folder, settings):
+def remove_old_model(folder):
+    """Removes the files of a language model that an earlier run has written into the folder of a run."""
+    for name in _read_state(folder).get("files", []):
+        _remove(folder / name)
+    _change_state(folder, files=[])
+
+
+def name_files(folder, names):
+    """Notes the names of the files of a language model, before a run writes them into its folder."""
+    _change_state(folder, files=sorted(names))
+
+
+def finish(folder):
     """Marks a run as finished, and removes its training checkpoints."""
-    _write_state(folder, settings, finished=True)
+    _change_state(folder, finished=True)
     shutil.rmtree(folder / CHECKPOINTS)
+
+
+def is_unfinished(folder):
+    """Returns whether a path is the folder of a run that is not finished."""
+    state = _read_state(pathlib.Path(folder))
+    return state is not None and not state["finished"]
 
 
 def describe(data, validation_data, **options):
     """Returns the settings of a run: its options, and digests of its tables."""
     paths = dict(zip(TABLES, (data, validation_data)))
-    return {**{name: path and _digest(path) for name, path in paths.items()}, **options}
+    return {**{name: path and file_digest(path) for name, path in paths.items()}, **options}
 
 
 def describe_files(paths):
-    """Returns the names and sizes of files that may be too large for a digest."""
-    return [[pathlib.Path(path).name, os.path.getsize(path)] for path in paths]
+    """Returns the names of files, and digests of them."""
+    return [[pathlib.Path(path).name, file_digest(path)] for path in paths]
 
 
 def find_model(path, exported=False):
@@ -143,9 +165,8 @@ def find_model(path, exported=False):
                 "An exported model can be used with `keras-transfer classify`, but not here. Pass the folder that "
                 f"`keras-transfer train` wrote, or the .keras file. Received: {path}"
             )
-        settings, finished = _read_state(path)
-        path = path / MODEL
-        if settings is not None and not finished:
+        unfinished, path = is_unfinished(path), path / MODEL
+        if unfinished:
             old = f" For the model of an earlier run, pass {path}." if path.exists() else ""
             raise FileNotFoundError(
                 f"The run is not finished. `keras-transfer train` with the same settings continues it.{old} "
@@ -183,18 +204,27 @@ def read_kind(path):
     return "multi-label" if several else kind
 
 
-def _write_state(folder, settings, finished):
+def _change_state(folder, **changes):
+    state = {**(_read_state(folder) or {}), **changes}
     with atomic_file(folder / STATE) as file:
-        file.write(json.dumps({"settings": settings, "finished": finished}, indent=2).encode() + b"\n")
+        file.write(json.dumps(state, indent=2).encode() + b"\n")
 
 
 def _read_state(folder):
-    """Returns the settings of the run in a folder, and whether it is finished, or `(None, None)` without a run."""
+    """Returns a dict of the `settings` of the run in a folder, whether it is `finished` and more, or None."""
     try:
         state = json.loads((folder / STATE).read_text("utf-8"))
-        return state["settings"], state["finished"]
-    except (OSError, ValueError, TypeError, KeyError):
-        return None, None
+        return state if {"settings", "finished"} <= state.keys() else None
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def _remove(path):
+    """Removes a file or a folder, if it exists."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _difference(name, before, value):
@@ -202,8 +232,3 @@ def _difference(name, before, value):
     if name in TABLES and value and before.get(name):
         return f"the content of {option} differs"
     return f"{option} was {before.get(name)!r} instead of {value!r}"
-
-
-def _digest(path):
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:16]

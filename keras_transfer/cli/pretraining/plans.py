@@ -1,13 +1,16 @@
 """What the command pretrains with each objective: the task, its vocabulary and its rows."""
 
 import dataclasses
+import pathlib
 from collections.abc import Callable
 
 from keras_transfer import encoders, tasks, text
+from keras_transfer.checkpoints.base import architecture_for, check_head
 from keras_transfer.cli.arguments import SIZES
 
 _BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _GPT2 = ("<pad>", "<unk>", "<s>", "<|endoftext|>", "<mask>")
+GENERATOR = "generator"  # the folder of an ELECTRA's generator
 _LEAST_WIDTH = 64  # of ELECTRA's generator, which has a quarter of the width otherwise
 
 
@@ -49,11 +52,31 @@ def _bert(preprocessor, sizes):
 
 
 def _electra(preprocessor, sizes):
-    width = max(sizes["hidden_dim"] // 4, _LEAST_WIDTH)
-    small = {**sizes, "hidden_dim": width, "intermediate_dim": 4 * width, "num_heads": width // _LEAST_WIDTH}
-    size, width = preprocessor.vocabulary_size, sizes["hidden_dim"]
-    generator = tasks.MaskedLM(encoders.ElectraEncoder(size, **small, embedding_dim=width))
+    size, small = preprocessor.vocabulary_size, {**sizes, **_sizes_of_generator(sizes["hidden_dim"])}
+    generator = tasks.MaskedLM(encoders.ElectraEncoder(size, **small, embedding_dim=sizes["hidden_dim"]))
     return tasks.ReplacedTokenDetection(encoders.ElectraEncoder(size, **sizes), preprocessor, generator=generator)
+
+
+def _sizes_of_generator(hidden_dim):
+    width = max(hidden_dim // 4, _LEAST_WIDTH)
+    num_heads = next(count for count in range(width // _LEAST_WIDTH, 0, -1) if width % count == 0)
+    return {"hidden_dim": width, "intermediate_dim": 4 * width, "num_heads": num_heads}
+
+
+def _generator_for(source):
+    """Returns the generator in the folder of a checkpoint, or else a new, smaller one."""
+    folder = pathlib.Path(source) / GENERATOR
+    if folder.is_dir():
+        return tasks.MaskedLM.from_pretrained(folder, preprocessor=None)
+    encoder = encoders.Encoder.from_pretrained(source)
+    if not isinstance(encoder, encoders.ElectraEncoder):
+        raise ValueError(
+            "`--objective electra` requires an ELECTRA as `--encoder`, because only its checkpoints have the head. "
+            f"Received: {source}, of a {type(encoder).__name__}"
+        )
+    config = {name: value for name, value in encoder.get_config().items() if name not in ("name", "pooling")}
+    small = encoders.ElectraEncoder.from_config({**config, **_sizes_of_generator(encoder.hidden_dim)})
+    return tasks.MaskedLM(small)
 
 
 def _causal(preprocessor, sizes):
@@ -84,6 +107,26 @@ def new_vocabulary(plan, paths, size, sequence_length, text_column):
     options = {"special_tokens": plan.special_tokens, "text_column": text_column}
     tokenizer = text.train_vocabulary(paths, plan.vocabulary, size, **options)
     return text.TokenPreprocessor(tokenizer, plan.packing, sequence_length)
+
+
+def continued_model(plan, source, sequence_length, new_head):
+    """Returns the task of a checkpoint.
+
+    Args:
+        plan: `Plan`.
+        source: As for `Task.from_pretrained`.
+        sequence_length: Integer.
+        new_head: Boolean. Whether the head of the objective is new.
+
+    Raises:
+        ValueError: If the model could not be written as a checkpoint after its training.
+    """
+    options = {"head": "new"} if new_head else {}
+    if plan.task is tasks.ReplacedTokenDetection:
+        options["generator"] = _generator_for(source)
+    model = plan.task.from_pretrained(source, sequence_length=sequence_length, **options)
+    check_head(architecture_for(model.encoder), model, "written", "Choose another `--objective` for this `--encoder`.")
+    return model
 
 
 def new_model(plan, preprocessor, size):

@@ -13,9 +13,9 @@ import keras
 from keras_transfer import adaptation, tasks, text
 from keras_transfer.cli.actions import bar_or_lines
 from keras_transfer.cli.files import CHECKPOINTS, run_folder
-from keras_transfer.cli.pretraining.plans import PLANS, new_model, new_vocabulary
+from keras_transfer.cli.pretraining.plans import GENERATOR, PLANS, continued_model, new_model, new_vocabulary
 
-CORPUS, VALIDATION_CORPUS, TOKENIZER, GENERATOR = "corpus", "validation_corpus", "tokenizer", "generator"
+CORPUS, VALIDATION_CORPUS, TOKENIZER = "corpus", "validation_corpus", "tokenizer"
 _CONTENTS = (CHECKPOINTS, CORPUS, VALIDATION_CORPUS, TOKENIZER)
 _EVERY = 1000  # steps between training checkpoints
 
@@ -42,8 +42,9 @@ def run_pretraining(
 ):
     """Pretrains a language model, and writes it as a checkpoint, with its tokenizer and the ids of the texts.
 
-    On the first Ctrl-C (or SIGTERM), a training checkpoint is written, and the run ends. A call with the same settings
-    continues it.
+    On the first Ctrl-C (or SIGTERM) while the model trains, a training checkpoint is written, and the run ends. Before
+    that, it ends at once. A call with the same settings continues it. The model of an earlier run is removed when the
+    training begins.
 
     Args:
         corpus, validation_corpus: Lists of paths, the second perhaps empty.
@@ -67,8 +68,7 @@ def run_pretraining(
     plan, verbose = PLANS[objective], bar_or_lines()
     with run_folder.running(output, settings, overwrite, _CONTENTS) as folder:
         if encoder is not None:
-            head = {"head": "new"} if new_head else {}
-            model = plan.task.from_pretrained(encoder, sequence_length=sequence_length, **head)
+            model = continued_model(plan, encoder, sequence_length, new_head)
         else:
             options = (vocabulary_size, sequence_length, text_column)
             model = new_model(plan, _vocabulary(plan, corpus, folder, options), size)
@@ -99,6 +99,7 @@ def run_pretraining(
         checkpoint = adaptation.TrainingCheckpoint(
             folder / CHECKPOINTS, save_every=_EVERY, keep=1, signals=("SIGINT", "SIGTERM")
         )
+        run_folder.remove_old_model(folder)
         model.fit(
             blocks[0],
             validation_data=blocks[1] if blocks[1:] else None,
@@ -112,7 +113,7 @@ def run_pretraining(
         for each in blocks[1:]:
             print(f"\nValidation texts: {_scores(plan, model.evaluate(each, verbose=0, return_dict=True))}")
         _write(model, folder)
-        run_folder.finish(folder, settings)
+        run_folder.finish(folder)
     _say_what_next(folder, objective)
     return None
 
@@ -130,7 +131,8 @@ def _vocabulary(plan, paths, folder, options):
 
 def _scores(plan, scores):
     if plan.has_perplexity:
-        scores = {"perplexity": math.exp(scores["loss"]), **scores}
+        loss = scores["loss"]
+        scores = {"perplexity": math.inf if loss > 700 else math.exp(loss), **scores}
     return ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
 
 
@@ -139,6 +141,7 @@ def _write(model, folder):
     with tempfile.TemporaryDirectory(prefix=".model-", dir=folder) as scratch:
         scratch = pathlib.Path(scratch)
         model.save_pretrained(scratch / "model")
+        run_folder.name_files(folder, [GENERATOR, *(path.name for path in (scratch / "model").iterdir())])
         if isinstance(model, tasks.ReplacedTokenDetection) and model.generator is not None:
             model.generator.save_pretrained(scratch / GENERATOR)
             model.preprocessor.save(scratch / GENERATOR)
