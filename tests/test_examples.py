@@ -375,6 +375,21 @@ def test_the_word_vector_example_runs_on_a_part_of_sst_2(tmp_path, monkeypatch, 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("architecture", ["transformer", "awd-lstm"])
+def test_the_language_model_example_runs_on_a_part_of_wikitext(architecture, tmp_path, monkeypatch, capsys, data_dir):
+    pytest.importorskip("tokenizers", reason="needs tokenizers: pip install tokenizers")
+    script = REPOSITORY / "examples" / "pretrain_language_model.py"
+    options = ["--data-dir", str(data_dir("wikitext-2")), "--architecture", architecture, "--output", str(tmp_path)]
+    options += ["--lines", "60", "--vocabulary-size", "400", "--num-layers", "1", "--dim", "16", "--length", "16"]
+    monkeypatch.setattr(sys, "argv", [str(script), *options, "--batch-size", "4", "--learning-rate", "0.01"])
+    runpy.run_path(str(script), run_name="__main__")
+    printed = capsys.readouterr().out
+    per_word, per_token = map(float, re.search(r"perplexity ([\d.]+) per word, ([\d.]+) per token", printed).groups())
+    assert 1 < per_token < 400 < per_word  # 400 is that of a model which knows nothing.
+    assert (tmp_path / "model.keras").exists()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("frozen", [False, True])
 def test_the_tagging_example_runs_on_a_part_of_ewt(frozen, tmp_path, monkeypatch, capsys, data_dir, two_blocks):
     for part, count in (("train", 320), ("dev", 10), ("test", 100)):
