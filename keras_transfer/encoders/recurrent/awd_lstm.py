@@ -80,7 +80,7 @@ class AWDLSTMEncoder(Encoder):
         # === Layers ===
         widths = [units] * (num_layers - 1) + [embedding_dim]
         rates = [hidden_dropout] * (num_layers - 1) + [output_dropout]
-        options = {"weight_dropout": weight_dropout, "forget_bias": 0.0, "dtype": dtype}
+        options = {"weight_dropout": weight_dropout, "dtype": dtype}
         layers = {
             "token_embedding": keras.layers.Embedding(
                 vocabulary_size,
@@ -91,7 +91,7 @@ class AWDLSTMEncoder(Encoder):
             ),
             "token_dropout": EmbeddingDropout(vocabulary_size, embedding_dropout, dtype=dtype, name="token_dropout"),
             "input_drop": VariationalDropout(input_dropout, dtype=dtype, name="input_dropout"),
-            "blocks": [ProjectedLSTM(width, **options, name=f"block_{i}") for i, width in enumerate(widths)],
+            "blocks": [self._make_block(i, width, **options, name=f"block_{i}") for i, width in enumerate(widths)],
             "block_dropouts": [
                 VariationalDropout(rate, dtype=dtype, name=f"block_{i}_dropout") for i, rate in enumerate(rates)
             ],
@@ -107,15 +107,19 @@ class AWDLSTMEncoder(Encoder):
         for name, layer in layers.items():
             setattr(self, name, layer)
 
+    @staticmethod
+    def _make_block(index, width, **options):
+        """Returns the recurrent layer of this number."""
+        return ProjectedLSTM(width, forget_bias=0.0, **options)
+
     def layer_groups(self):
         blocks = [(block.name, "block", [block]) for block in self.blocks]
         return [("embeddings", "embeddings", [self.token_embedding]), *blocks]
 
     def empty_state(self, batch_size):
-        """Returns the initial state for `step`: zeros for h and c of each LSTM."""
+        """Returns the initial state for `step`: zeros for both parts of the state of each recurrent layer."""
         return [
-            [ops.zeros((batch_size, size), self.compute_dtype) for size in block.cell.state_size]
-            for block in self.blocks
+            [ops.zeros((batch_size, size), self.compute_dtype) for size in block.state_size] for block in self.blocks
         ]
 
     def step(self, token_ids, state, padding_mask=None):

@@ -17,9 +17,9 @@ class QRNN(keras.layers.Layer):
         c = sigmoid(f) * c + (1 - sigmoid(f)) * tanh(z)
         h = sigmoid(o) * c
 
-    Only the last two lines run step after step, and they have no matrix product: on long texts, the layer takes a
-    fraction of the time of an LSTM. Padding must be at the end of a text. Its outputs are 0, and it leaves the states
-    unchanged. With `reverse`, the layer reads each text from its last real step to its first.
+    Only the last two lines run step after step, without a matrix product. Padding must be at the end of a text or,
+    without `reverse`, in front of it. Its outputs are 0, and it leaves the states unchanged. With `reverse`, the layer
+    reads each text from its last real step to its first.
 
     Args:
         units: Integer. Width of the cell and of the output.
@@ -75,6 +75,11 @@ class QRNN(keras.layers.Layer):
         self.kernel = self.add_weight(shape, "glorot_uniform", name="kernel")
         self.bias = self.add_weight((3 * self.units,), "zeros", name="bias")
 
+    @property
+    def state_size(self):
+        """List of two integers, the widths of the state. Known when the layer is built."""
+        return [self.kernel.shape[0] // self.window * (self.window - 1), self.units]
+
     def call(self, inputs, padding_mask=None, initial_state=None, return_state=False, training=False):
         if inputs.shape[1] == 0:
             raise ValueError(
@@ -83,15 +88,17 @@ class QRNN(keras.layers.Layer):
         mask = None if padding_mask is None else ops.cast(padding_mask, "bool")
         inputs = ops.cast(inputs, self.compute_dtype)
         inputs = reversed_texts(inputs, mask) if self.reverse else inputs
-        batch, dim = ops.shape(inputs)[0], inputs.shape[-1]
         if initial_state is None:
-            sizes = ((self.window - 1) * dim, self.units)
-            initial_state = [ops.zeros((batch, size), self.compute_dtype) for size in sizes]
+            batch = ops.shape(inputs)[0]
+            initial_state = [ops.zeros((batch, size), self.compute_dtype) for size in self.state_size]
         before, cell = initial_state
         kernel = self.weight_drop(ops.cast(self.kernel, self.compute_dtype), training=training)
         seen = inputs
         if self.window == 2:
-            seen = ops.concatenate([inputs, ops.concatenate([before[:, None], inputs[:, :-1]], axis=1)], axis=-1)
+            earlier = inputs[:, :-1]
+            if mask is not None:  # Generation pads prompts in front.
+                earlier = ops.where(mask[:, :-1, None], earlier, before[:, None])
+            seen = ops.concatenate([inputs, ops.concatenate([before[:, None], earlier], axis=1)], axis=-1)
         z, forget, out = ops.split(ops.matmul(seen, kernel) + ops.cast(self.bias, self.compute_dtype), 3, axis=-1)
         new = 1 - ops.sigmoid(forget)
         if self.zoneout and training:
@@ -152,6 +159,6 @@ def _last_inputs(inputs, mask, before):
     """Returns the last real input of each text, or the one before it if a text has none."""
     if mask is None:
         return inputs[:, -1]
-    length = ops.sum(ops.cast(mask, "int32"), axis=1)
-    last = ops.take_along_axis(inputs, ops.maximum(length - 1, 0)[:, None, None], axis=1)[:, 0]
-    return ops.where(length[:, None] > 0, last, before)
+    last = ops.max(ops.where(mask, ops.arange(ops.shape(mask)[1], dtype="int32"), -1), axis=1)
+    found = ops.take_along_axis(inputs, ops.maximum(last, 0)[:, None, None], axis=1)[:, 0]
+    return ops.where(last[:, None] >= 0, found, before)

@@ -87,6 +87,11 @@ class ProjectedLSTM(keras.layers.Layer):
         self.bias = self.add_weight((4 * units,), "zeros", name="bias")
         self.cell.build((*inputs_shape[:-1], 4 * units))
 
+    @property
+    def state_size(self):
+        """List of two integers, the widths of h and c."""
+        return self.cell.state_size
+
     def call(self, inputs, padding_mask=None, initial_state=None, return_state=False, training=False):
         if inputs.shape[1] == 0:
             raise ValueError(

@@ -73,6 +73,18 @@ def test_a_text_in_parts_has_the_outputs_of_the_whole_text(window):
         np.testing.assert_array_equal(numpy_of(first), numpy_of(second))
 
 
+@pytest.mark.core
+def test_padding_in_front_of_a_text_has_no_effect():
+    layer = make()
+    plain, *state = map(numpy_of, layer(X[:, :3], return_state=True))
+    padded = np.concatenate([np.full((3, 2, 2), 9.0, "float32"), X[:, :3]], axis=1)
+    mask = np.array([[0, 0, 1, 1, 1]] * 3)
+    found, *after = map(numpy_of, layer(padded, padding_mask=mask, return_state=True))
+    np.testing.assert_allclose(found[:, 2:], plain, atol=1e-6)
+    for ours, theirs in zip(after, state, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+
+
 def test_weight_drop_and_zoneout_are_drawn_anew_in_each_training_call():
     layer = make(weight_dropout=0.5, seed=7)
     dropout = Dropout(0.5, seed=7)

@@ -1,24 +1,26 @@
-"""AWD-LSTM's checkpoints, in folders with names of our own, because its original has no configuration."""
+"""Checkpoints of AWD-LSTM and AWD-QRNN, in folders with names of our own, as the originals have no configuration."""
 
 from keras_transfer.checkpoints.base import TRANSPOSED, Architecture, Head, register_architecture
-from keras_transfer.encoders.recurrent import AWDLSTMEncoder
+from keras_transfer.encoders.recurrent import AWDLSTMEncoder, AWDQRNNEncoder
 from keras_transfer.text.preprocessors import TokenPreprocessor
 
 _RATES = {"embedding": 0.1, "input": 0.4, "hidden": 0.25, "output": 0.4, "weight": 0.5}
+_SETTINGS = (
+    ("vocabulary_size", "vocab_size", int),
+    ("embedding_dim", "embedding_size", int),
+    ("units", "hidden_size", int),
+    ("num_layers", "num_hidden_layers", int),
+    *((f"{name}_dropout", f"{name}_dropout", rate) for name, rate in _RATES.items()),
+    ("activation_penalty", "activation_penalty", 0.0),
+    ("temporal_penalty", "temporal_penalty", 0.0),
+)
+_HEADS = {"causal_lm": Head("decoder.", ("LMHeadModel",), tensors={})}  # the token embeddings
 
 AWD_LSTM = register_architecture(
     Architecture(
         model_type="awd-lstm",
         encoder_class=AWDLSTMEncoder,
-        settings=(
-            ("vocabulary_size", "vocab_size", int),
-            ("embedding_dim", "embedding_size", int),
-            ("units", "hidden_size", int),
-            ("num_layers", "num_hidden_layers", int),
-            *((f"{name}_dropout", f"{name}_dropout", rate) for name, rate in _RATES.items()),
-            ("activation_penalty", "activation_penalty", 0.0),
-            ("temporal_penalty", "temporal_penalty", 0.0),
-        ),
+        settings=_SETTINGS,
         tensors={
             "token_embedding": "encoder",
             "blocks.*.kernel": ("rnns.*.weight_ih", TRANSPOSED),
@@ -27,6 +29,21 @@ AWD_LSTM = register_architecture(
         },
         preprocessor_class=TokenPreprocessor,
         model_class="AWDLSTMModel",
-        heads={"causal_lm": Head("decoder.", ("LMHeadModel",), tensors={})},  # the token embeddings
+        heads=_HEADS,
+    )
+)
+AWD_QRNN = register_architecture(
+    Architecture(
+        model_type="awd-qrnn",
+        encoder_class=AWDQRNNEncoder,
+        settings=_SETTINGS,
+        tensors={
+            "token_embedding": "encoder",
+            "blocks.*.kernel": ("rnns.*.linear.weight", TRANSPOSED),
+            "blocks.*.bias": "rnns.*.linear.bias",
+        },
+        preprocessor_class=TokenPreprocessor,
+        model_class="AWDQRNNModel",
+        heads=_HEADS,
     )
 )
