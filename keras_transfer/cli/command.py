@@ -6,7 +6,15 @@ import pathlib
 import re
 import sys
 
-from keras_transfer.cli.arguments import RATE_OF_CHECKPOINT, RATES, checks, make_parser
+from keras_transfer.cli.arguments import (
+    LENGTH,
+    RATE_OF_CHECKPOINT,
+    RATE_OF_LSTM,
+    RATES,
+    WINDOW,
+    checks,
+    make_parser,
+)
 from keras_transfer.cli.files import ask, labelled_texts, own_files, run_folder
 from keras_transfer.version import __version__
 
@@ -138,7 +146,10 @@ def _pretrain(corpus, validation_corpus, encoder, size, vocabulary_size, output,
     checks.check_pretraining(corpus, validation_corpus, encoder, size, vocabulary_size, **options)
     if encoder is None:
         size, vocabulary_size = size or "tiny", vocabulary_size or 8000
-    options["learning_rate"] = options["learning_rate"] or (RATES[size] if size else RATE_OF_CHECKPOINT)
+    of_lstm = options["objective"] == "awd-lstm"
+    rate = RATE_OF_LSTM if of_lstm else RATES[size] if size else RATE_OF_CHECKPOINT
+    options["learning_rate"] = options["learning_rate"] or rate
+    options["sequence_length"] = options["sequence_length"] or (WINDOW if of_lstm else LENGTH)
     if options["steps"] is None:
         options["epochs"] = options["epochs"] or 10
     options |= {"encoder": encoder, "size": size, "vocabulary_size": vocabulary_size}

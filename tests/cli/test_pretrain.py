@@ -24,6 +24,7 @@ def pretrain(tmp_path, monkeypatch, eagerly):
     """A function that runs `pretrain` with further arguments in a folder with texts, and returns the status."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(plans.SIZES, "tiny", (1, 16, 1, 16))
+    monkeypatch.setitem(plans.LSTM_SIZES, "tiny", (2, 12, 16, 0.1))
     monkeypatch.setattr(plans, "_LEAST_WIDTH", 8)
     questions = load_demo_questions().train.texts[:100]
     (tmp_path / "texts.txt").write_text("\n\n".join(questions[:89] + ["What is it?\nA question."]))
@@ -39,24 +40,34 @@ def weights_of(folder):
 
 @pytest.mark.parametrize(
     ("objective", "task"),
-    [("masked", MaskedLM), ("bert", BertPretraining), ("causal", CausalLM), ("electra", ReplacedTokenDetection)],
+    [
+        ("masked", MaskedLM),
+        ("bert", BertPretraining),
+        ("causal", CausalLM),
+        ("awd-lstm", CausalLM),
+        ("electra", ReplacedTokenDetection),
+    ],
 )
 def test_a_run_writes_a_checkpoint_with_its_head_and_tokenizer(objective, task, pretrain, tmp_path, capsys):
-    assert pretrain("--objective", objective, "--steps", "5", "--output", "model", "--traceback") == 0
+    line = ["--objective", objective, "--steps", "5", "--output", "model"]
+    line += ["--sequence-length", "2", "--batch-size", "60"] if objective == "awd-lstm" else []
+    assert pretrain(*line, "--traceback") == 0
     printed = capsys.readouterr().out
     assert f"{task.__name__} with " in printed and " in 90 documents, 5 steps\n" in printed
     assert "5/5 - " in printed and "\nValidation texts: " in printed
-    assert ("perplexity" in printed) == (objective in ("masked", "causal"))
+    assert ("perplexity" in printed) == (objective in ("masked", "causal", "awd-lstm"))
     model = task.from_pretrained("model")
-    assert model.preprocessor.vocabulary_size == 300 and model.preprocessor.sequence_length == 32
+    assert model.preprocessor.vocabulary_size == 300 and model.preprocessor.sequence_length == (
+        512 if objective == "awd-lstm" else 32
+    )
     assert not (tmp_path / "model" / "checkpoints").exists()
     if objective == "electra":
         assert MaskedLM.from_pretrained("model/generator").fill_mask("Who is [MASK]?")
-    if objective == "causal":
+    if task is CausalLM:
         assert command.main(["generate", "model", "Who is", "What", "--max-new-tokens", "4"]) == 0
         found = capsys.readouterr().out.split("\n\n")
         assert len(found) == 2 and found[0].startswith("Who is") and found[1].startswith("What")
-    assert pretrain("--objective", objective, "--steps", "5", "--output", "model") == 1
+    assert pretrain(*line) == 1
     assert "contains a finished run" in capsys.readouterr().err
     assert command.main(["info", "model"]) == 0
     assert "loaded as" in capsys.readouterr().out
@@ -77,6 +88,32 @@ def test_after_ctrl_c_the_same_command_continues_as_if_nothing_had_happened(pret
     assert pretrain(*line, "--output", "cut") == 0
     for weight, expected in zip(weights_of("cut"), weights_of("whole"), strict=True):
         np.testing.assert_array_equal(weight, expected)
+
+
+def test_an_lstm_continues_after_ctrl_c_and_goes_on_from_its_folder(pretrain, monkeypatch, capsys):
+    line = ["--objective", "awd-lstm", "--epochs", "2", "--learning-rate", "1", "--validation-corpus", "texts.txt"]
+    line += ["--sequence-length", "4", "--batch-size", "200"]  # three windows an epoch
+    assert pretrain(*line, "--output", "whole") == 0
+    with monkeypatch.context() as patched:
+        patched.setattr(pretraining.adaptation, "TrainingCheckpoint", Interrupted)
+        assert pretrain(*line, "--output", "cut") == 130
+    assert "The run was stopped" in capsys.readouterr().out
+    assert pretrain(*line, "--output", "cut") == 0
+    for weight, expected in zip(weights_of("cut"), weights_of("whole"), strict=True):
+        np.testing.assert_array_equal(weight, expected)
+    line = ["--corpus", "texts.txt", "--encoder", "cut", "--steps", "1", "--batch-size", "200", "--output", "model"]
+    line += ["--sequence-length", "2"]
+    assert command.main(["pretrain", "--objective", "awd-lstm", *line]) == 0
+    assert CausalLM.from_pretrained("model").encoder.units == 16
+
+
+def test_the_perplexity_per_word_counts_the_ends_of_documents(tmp_path):
+    (tmp_path / "texts.txt").write_text("a b c\nd e\n\nf g\n")
+    count = pretraining._count_words
+    paths = [tmp_path / "texts.txt"]
+    assert (count(paths, "blank_line", "text"), count(paths, "line", "text")) == (9, 10)
+    scores = pretraining._scores(plans.PLANS["causal"], {"loss": 1.0, "perplexity": np.e}, 20, 10)
+    assert scores == "perplexity 2.7183, perplexity_per_word 7.3891, loss 1.0000"
 
 
 def test_pretraining_goes_on_with_a_checkpoint_and_its_vocabulary(pretrain, small_minilm, tmp_path, capsys):
@@ -166,6 +203,10 @@ def test_the_perplexity_of_a_diverged_model_is_infinite():
         (["--new-head"], "`--new-head` can be used only with `--encoder`"),
         (["--encoder", "minilm-l7"], "Did you mean 'minilm-l6'? Received: 'minilm-l7'"),
         (["--output", "gs://bucket/run"], "must be local"),
+        (
+            ["--objective", "awd-lstm", "--size", "tutorial"],
+            "`--size` must be one of ['tiny', 'mini', 'small', 'medium',",
+        ),
     ],
 )
 def test_a_mistake_is_one_line_of_error_before_anything_is_imported(arguments, message, tmp_path, monkeypatch, capsys):

@@ -2,13 +2,26 @@
 
 from keras_transfer.cli.arguments import checks
 from keras_transfer.cli.arguments.checks import PREDICTIONS, check_comparison, check_quickstart
-from keras_transfer.cli.arguments.parser import RATE_OF_CHECKPOINT, RATES, SIZES, make_parser
+from keras_transfer.cli.arguments.parser import (
+    LENGTH,
+    LSTM_SIZES,
+    RATE_OF_CHECKPOINT,
+    RATE_OF_LSTM,
+    RATES,
+    SIZES,
+    WINDOW,
+    make_parser,
+)
 
 __all__ = [
+    "LENGTH",
+    "LSTM_SIZES",
     "PREDICTIONS",
     "RATES",
     "RATE_OF_CHECKPOINT",
+    "RATE_OF_LSTM",
     "SIZES",
+    "WINDOW",
     "check_comparison",
     "check_quickstart",
     "checks",

@@ -24,10 +24,11 @@ TASKS = {
     "multi-label": "any number of labels for each text",
     "regression": "one number for each text",
 }
-OBJECTIVES = {  # keys of `actions.language_models.PLANS`
+OBJECTIVES = {  # keys of `pretraining.plans.PLANS`
     "masked": "a BERT predicts hidden tokens",
     "bert": "a BERT predicts hidden tokens, and whether two segments belong together (one sentence to a line)",
     "causal": "a GPT-2 predicts the next token, and can write texts",
+    "awd-lstm": "an AWD-LSTM predicts the next token, window by window, and can write texts",
     "electra": "an ELECTRA finds tokens that a smaller model has replaced",
 }
 SIZES = {  # blocks, width, heads, width of the feed-forward layers
@@ -38,8 +39,17 @@ SIZES = {  # blocks, width, heads, width of the feed-forward layers
     "base": (12, 768, 12, 3072),
     "tutorial": (16, 410, 10, 2100),
 }
+LSTM_SIZES = {  # LSTMs, width of the embeddings, width of the LSTMs but the last, factor of the paper's dropout rates
+    "tiny": (2, 128, 256, 0.1),
+    "mini": (2, 256, 512, 0.25),
+    "small": (3, 400, 600, 0.5),
+    "medium": (3, 400, 1150, 0.75),
+    "base": (3, 400, 1150, 1.0),
+}
 RATES = {"tiny": 1e-3, "mini": 7e-4, "small": 5e-4, "medium": 3e-4, "base": 1e-4, "tutorial": 2.5e-4}
 RATE_OF_CHECKPOINT = 5e-5
+RATE_OF_LSTM = 30.0
+LENGTH, WINDOW = 128, 70  # of a row, and of an LSTM's part of a text
 TASKS_HELP = "; ".join(f"{name}: {what}" for name, what in TASKS.items())
 MODEL = "folder that `train` or `quickstart` wrote, or a .keras file"
 TABLE = ".csv, .tsv or .jsonl file"
@@ -188,12 +198,16 @@ def make_parser(version):
 
     objectives = "\n".join(f"  {name:<12}{what}" for name, what in OBJECTIVES.items())
     sizes = "\n".join(f"  {name:<12}{blocks} blocks, {width} wide" for name, (blocks, width, *_) in SIZES.items())
+    lstm_sizes = "\n".join(
+        f"  {name:<12}{count} LSTMs, {width} wide" for name, (count, _, width, _) in LSTM_SIZES.items()
+    )
     command = add_command(
         "pretrain",
         "pretrain a language model on files of text, from random weights or a checkpoint; after Ctrl-C, the same "
         "command continues the run",
         f"Objectives:\n{objectives}",
         f"Sizes:\n{sizes}",
+        f"Sizes of --objective awd-lstm:\n{lstm_sizes}",
     )
     files = {"nargs": "+", "metavar": "FILE"}
     command.add_argument(
@@ -214,14 +228,19 @@ def make_parser(version):
         "--encoder", metavar="SOURCE", help="checkpoint to continue with, as for `train`, in place of a new model"
     )
     command.add_argument("--new-head", action="store_true", help="the checkpoint has no head for the objective")
-    command.add_argument("--sequence-length", type=int, default=128, metavar="N", help="tokens of a row; default: 128")
+    command.add_argument(
+        "--sequence-length",
+        type=int,
+        metavar="N",
+        help=f"tokens of a row; default: {LENGTH}, or {WINDOW} with --objective awd-lstm",
+    )
     command.add_argument("--batch-size", type=int, default=32, metavar="N", help="rows of a batch; default: 32")
     command.add_argument(
         "--learning-rate",
         type=float,
         metavar="RATE",
         help=f"highest rate; default: {', '.join(f'{rate:g} ({size})' for size, rate in RATES.items())}, "
-        f"{RATE_OF_CHECKPOINT:g} (with --encoder)",
+        f"{RATE_OF_CHECKPOINT:g} (with --encoder), {RATE_OF_LSTM:g} (with --objective awd-lstm)",
     )
     command.add_argument("--epochs", type=int, metavar="N", help="default: 10")
     command.add_argument("--steps", type=int, metavar="N", help="number of batches, in place of --epochs")
@@ -229,7 +248,7 @@ def make_parser(version):
     _add_output(command, "folder for the model", "language_model")
 
     command = add_command("generate", "continue texts with a causal language model")
-    command.add_argument("model", help="folder that `pretrain --objective causal` wrote, or any checkpoint of one")
+    command.add_argument("model", help="folder that `pretrain` wrote with a causal objective, or any such checkpoint")
     command.add_argument("prompts", nargs="+", metavar="prompt")
     command.add_argument("--max-new-tokens", type=int, default=64, metavar="N", help="default: 64")
     command.add_argument(

@@ -4,13 +4,15 @@ import dataclasses
 import pathlib
 from collections.abc import Callable
 
-from keras_transfer import encoders, tasks, text
+from keras_transfer import adaptation, encoders, tasks, text
 from keras_transfer.checkpoints.base import architecture_for, check_head
-from keras_transfer.cli.arguments import SIZES
+from keras_transfer.cli.arguments import LSTM_SIZES, SIZES
 
 _BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _GPT2 = ("<pad>", "<unk>", "<s>", "<|endoftext|>", "<mask>")
 GENERATOR = "generator"  # the folder of an ELECTRA's generator
+_LSTM_DROPOUT = {"embedding": 0.1, "input": 0.65, "hidden": 0.2, "output": 0.4, "weight": 0.5}  # for WikiText-2
+_LONGEST_TEXT = 512  # Windows are parts of texts.
 _LEAST_WIDTH = 64  # of ELECTRA's generator, which has a quarter of the width otherwise
 
 
@@ -27,6 +29,7 @@ class Plan:
         packing: `text.Packing` of the rows.
         rows: Function that returns `Batches`, given a corpus and the further arguments of `Corpus.blocks`.
         has_perplexity: Boolean. Whether the loss is the mean over tokens that are predicted from the vocabulary.
+        is_recurrent: Boolean. Whether the model carries a state from window to window of the texts.
     """
 
     task: type
@@ -37,6 +40,18 @@ class Plan:
     packing: text.Packing
     rows: Callable
     has_perplexity: bool = True
+    is_recurrent: bool = False
+
+    def optimizer(self, learning_rate, total_steps):
+        """Returns the optimizer of a run: AdamW with warm-up and decay, or that of AWD-LSTM."""
+        if self.is_recurrent:
+            return adaptation.NTASGD(learning_rate, weight_decay=1.2e-6, global_clipnorm=0.25)
+        schedule = adaptation.LinearWarmupDecay(learning_rate, total_steps=total_steps)
+        return adaptation.FusedAdamW(schedule, weight_decay=0.01, global_clipnorm=1.0)
+
+    def text_length(self, sequence_length):
+        """Returns the number of ids of the longest text that the preprocessor keeps, given that of a row."""
+        return _LONGEST_TEXT if self.is_recurrent else sequence_length
 
 
 def _blocks(packing):
@@ -83,6 +98,14 @@ def _causal(preprocessor, sizes):
     return tasks.CausalLM(encoders.GPT2Encoder(preprocessor.vocabulary_size, **sizes), preprocessor)
 
 
+def _recurrent(preprocessor, sizes, streams):
+    return tasks.CausalLM(encoders.AWDLSTMEncoder(preprocessor.vocabulary_size, **sizes), preprocessor, streams=streams)
+
+
+def _windows(corpus, length, *, batch_size, shuffle, seed):
+    return corpus.streams(batch_size, length, seed=seed)
+
+
 _BERT_ROW = text.Packing(["[CLS]"], ["[SEP]"], ["[SEP]"], segments=(0, 1))
 _OF_BERT = ("wordpiece", _BERT, text.BertPreprocessor, _BERT_ROW)
 _OF_GPT2 = ("byte_bpe", _GPT2, text.TokenPreprocessor, text.Packing(pad="<pad>"))
@@ -91,6 +114,7 @@ PLANS = {  # the keys of `arguments.OBJECTIVES`
     "bert": Plan(tasks.BertPretraining, _bert, *_OF_BERT, text.Corpus.pairs, has_perplexity=False),
     "electra": Plan(tasks.ReplacedTokenDetection, _electra, *_OF_BERT, _blocks("full_sentences"), has_perplexity=False),
     "causal": Plan(tasks.CausalLM, _causal, *_OF_GPT2, _blocks("stream")),
+    "awd-lstm": Plan(tasks.CausalLM, _recurrent, *_OF_GPT2, _windows, is_recurrent=True),
 }
 
 
@@ -106,16 +130,16 @@ def new_vocabulary(plan, paths, size, sequence_length, text_column):
     """
     options = {"special_tokens": plan.special_tokens, "text_column": text_column}
     tokenizer = text.train_vocabulary(paths, plan.vocabulary, size, **options)
-    return text.TokenPreprocessor(tokenizer, plan.packing, sequence_length)
+    return text.TokenPreprocessor(tokenizer, plan.packing, plan.text_length(sequence_length))
 
 
-def continued_model(plan, source, sequence_length, new_head):
+def continued_model(plan, source, sequence_length, batch_size, new_head):
     """Returns the task of a checkpoint.
 
     Args:
         plan: `Plan`.
         source: As for `Task.from_pretrained`.
-        sequence_length: Integer.
+        sequence_length, batch_size: Integers.
         new_head: Boolean. Whether the head of the objective is new.
 
     Raises:
@@ -124,19 +148,35 @@ def continued_model(plan, source, sequence_length, new_head):
     options = {"head": "new"} if new_head else {}
     if plan.task is tasks.ReplacedTokenDetection:
         options["generator"] = _generator_for(source)
-    model = plan.task.from_pretrained(source, sequence_length=sequence_length, **options)
+    if plan.is_recurrent:
+        options["streams"] = batch_size
+    else:
+        options["sequence_length"] = sequence_length
+    model = plan.task.from_pretrained(source, **options)
     check_head(architecture_for(model.encoder), model, "written", "Choose another `--objective` for this `--encoder`.")
     return model
 
 
-def new_model(plan, preprocessor, size):
+def new_model(plan, preprocessor, size, batch_size):
     """Returns a task with random weights.
 
     Args:
         plan: `Plan`.
         preprocessor: `text.TokenPreprocessor`.
-        size: String. A key of `arguments.SIZES`.
+        size: String. A key of `arguments.SIZES`, or of `LSTM_SIZES`.
+        batch_size: Integer.
     """
+    if plan.is_recurrent:
+        num_layers, embedding_dim, units, factor = LSTM_SIZES[size]
+        return plan.build(
+            preprocessor,
+            {
+                **{"num_layers": num_layers, "embedding_dim": embedding_dim, "units": units},
+                **{f"{name}_dropout": factor * rate for name, rate in _LSTM_DROPOUT.items()},
+                **{"activation_penalty": 2.0, "temporal_penalty": 1.0},
+            },
+            batch_size,
+        )
     num_layers, hidden_dim, num_heads, intermediate_dim = SIZES[size]
     return plan.build(
         preprocessor,

@@ -14,6 +14,7 @@ from keras_transfer import adaptation, tasks, text
 from keras_transfer.cli.actions import bar_or_lines
 from keras_transfer.cli.files import CHECKPOINTS, run_folder
 from keras_transfer.cli.pretraining.plans import GENERATOR, PLANS, continued_model, new_model, new_vocabulary
+from keras_transfer.documents import read_documents
 
 CORPUS, VALIDATION_CORPUS, TOKENIZER = "corpus", "validation_corpus", "tokenizer"
 _CONTENTS = (CHECKPOINTS, CORPUS, VALIDATION_CORPUS, TOKENIZER)
@@ -68,10 +69,10 @@ def run_pretraining(
     plan, verbose = PLANS[objective], bar_or_lines()
     with run_folder.running(output, settings, overwrite, _CONTENTS) as folder:
         if encoder is not None:
-            model = continued_model(plan, encoder, sequence_length, new_head)
+            model = continued_model(plan, encoder, sequence_length, batch_size, new_head)
         else:
             options = (vocabulary_size, sequence_length, text_column)
-            model = new_model(plan, _vocabulary(plan, corpus, folder, options), size)
+            model = new_model(plan, _vocabulary(plan, corpus, folder, options), size, batch_size)
         print(f"{type(model).__name__} with {model.count_params():,} parameters")
         corpora = [
             text.Corpus.build(
@@ -94,24 +95,27 @@ def run_pretraining(
             blocks[0] = blocks[0].take(math.ceil(steps / epochs))
         total = epochs * len(blocks[0])
         print(f"{corpora[0].num_tokens:,} tokens in {corpora[0].num_documents:,} documents, {total:,} steps")
-        schedule = adaptation.LinearWarmupDecay(learning_rate, total_steps=total)
-        model.compile(adaptation.FusedAdamW(schedule, weight_decay=0.01, global_clipnorm=1.0))
+        model.compile(plan.optimizer(learning_rate, total))
         checkpoint = adaptation.TrainingCheckpoint(
             folder / CHECKPOINTS, save_every=_EVERY, keep=1, signals=("SIGINT", "SIGTERM")
         )
+        averages = plan.is_recurrent and len(blocks) > 1
         run_folder.remove_old_model(folder)
         model.fit(
             blocks[0],
             validation_data=blocks[1] if blocks[1:] else None,
             epochs=epochs,
-            callbacks=[checkpoint],
+            # The checkpoint comes last, so that it contains what the other has found out.
+            callbacks=[*([adaptation.NonMonotonicTrigger()] if averages else []), checkpoint],
             verbose=verbose,
         )
         if checkpoint.stopped_by:
             print(f"\nThe run was stopped. The same command continues it from {folder / CHECKPOINTS}")
             return int(signal.Signals[checkpoint.stopped_by])
         for each in blocks[1:]:
-            print(f"\nValidation texts: {_scores(plan, model.evaluate(each, verbose=0, return_dict=True))}")
+            scores = model.evaluate(each, verbose=0, return_dict=True)
+            words = _count_words(validation_corpus, documents, text_column) if plan.task is tasks.CausalLM else None
+            print(f"\nValidation texts: {_scores(plan, scores, corpora[1].num_tokens, words)}")
         _write(model, folder)
         run_folder.finish(folder)
     _say_what_next(folder, objective)
@@ -126,14 +130,26 @@ def _vocabulary(plan, paths, folder, options):
         with tempfile.TemporaryDirectory(prefix=".tokenizer-", dir=folder) as scratch:
             preprocessor.save(pathlib.Path(scratch) / TOKENIZER)
             os.replace(pathlib.Path(scratch) / TOKENIZER, folder / TOKENIZER)
-    return plan.preprocessor.load(folder / TOKENIZER, sequence_length=options[1])
+    return plan.preprocessor.load(folder / TOKENIZER, sequence_length=plan.text_length(options[1]))
 
 
-def _scores(plan, scores):
+def _count_words(paths, documents, text_column):
+    """Returns the number of words between white space, and of documents, each of which ends with a token."""
+    lines = read_documents(paths, text_column, documents)
+    return sum(1 + sum(len(line.split()) for line in document) for document in lines)
+
+
+def _scores(plan, scores, num_tokens=0, num_words=None):
     if plan.has_perplexity:
-        loss = scores["loss"]
-        scores = {"perplexity": math.inf if loss > 700 else math.exp(loss), **scores}
+        scores = {"perplexity": _exp(scores["loss"]), **scores}
+    if num_words is not None:
+        nats = math.log(scores["perplexity"]) * num_tokens / num_words
+        scores = {"perplexity": scores["perplexity"], "perplexity_per_word": _exp(nats), **scores}
     return ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
+
+
+def _exp(value):
+    return math.inf if value > 700 else math.exp(value)
 
 
 def _write(model, folder):
@@ -155,6 +171,6 @@ def _write(model, folder):
 def _say_what_next(folder, objective):
     name = shlex.quote(str(folder))
     print(f"\nThe model is in {folder}. To use it:")
-    if objective == "causal":
+    if PLANS[objective].task is tasks.CausalLM:
         print(f'keras-transfer generate {name} "Once upon a time"')
     print(f"keras-transfer train --data FILE.csv --encoder {name}")
