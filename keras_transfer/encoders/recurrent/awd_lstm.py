@@ -1,5 +1,6 @@
 """AWD-LSTM: LSTMs with dropped recurrent weights, which read from left to right (Merity et al. 2018)."""
 
+import numbers
 import types
 
 import keras
@@ -39,7 +40,7 @@ class AWDLSTMEncoder(Encoder):
         dtype, **kwargs: See `Encoder`.
 
     Raises:
-        ValueError: If a penalty is negative, or if `num_layers` is not positive.
+        ValueError: If a penalty is negative, or if `num_layers` is not a positive integer.
 
     Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
 
@@ -74,8 +75,8 @@ class AWDLSTMEncoder(Encoder):
         **kwargs,
     ):
         settings = constructor_settings(locals())
-        if num_layers < 1:
-            raise ValueError(f"`num_layers` must be at least 1. Received: num_layers={num_layers!r}")
+        if isinstance(num_layers, bool) or not isinstance(num_layers, numbers.Integral) or num_layers < 1:
+            raise ValueError(f"`num_layers` must be an integer of at least 1. Received: num_layers={num_layers!r}")
 
         # === Layers ===
         widths = [units] * (num_layers - 1) + [embedding_dim]
@@ -134,6 +135,9 @@ class AWDLSTMEncoder(Encoder):
         Returns:
             A tuple of `sequence_output`, `[batch, length, embedding_dim]`, and the next state.
 
+        Raises:
+            ValueError: If `state` does not have both parts of each recurrent layer for each text.
+
         Example:
         ```python
         encoder = keras_transfer.encoders.AWDLSTMEncoder(100, embedding_dim=8, units=16)
@@ -143,8 +147,27 @@ class AWDLSTMEncoder(Encoder):
         ```
         """
         mask = None if padding_mask is None else ops.convert_to_tensor(padding_mask)
-        hidden_states, state = _read(self, ops.convert_to_tensor(token_ids), mask, state)
+        token_ids = ops.convert_to_tensor(token_ids)
+        self._check_state(state, token_ids.shape[0])
+        hidden_states, state = _read(self, token_ids, mask, state)
         return hidden_states[-1], state
+
+    def _check_state(self, state, batch_size):
+        expected = [[(batch_size, size) for size in block.state_size] for block in self.blocks]
+        pairs = isinstance(state, (list, tuple)) and all(isinstance(each, (list, tuple)) for each in state)
+        found = [[tuple(part.shape) for part in each] for each in state] if pairs else state
+        if not pairs or not _may_equal(found, expected):
+            raise ValueError(
+                "`state` must be what `empty_state(batch_size)` or the previous step returned, with the shapes "
+                f"{expected}. Received: {f'the shapes {found}' if pairs else f'state={state!r:.100}'}"
+            )
+
+
+def _may_equal(found, expected):
+    """Returns whether nested shapes are equal, except for sizes that are not known."""
+    if isinstance(expected, (list, tuple)):
+        return len(found) == len(expected) and all(map(_may_equal, found, expected))
+    return found is None or expected is None or found == expected
 
 
 def _read(layers, token_ids, padding_mask, state=None):

@@ -1,5 +1,7 @@
 """The objective of masked language models: some tokens are hidden and predicted from all others."""
 
+import numbers
+
 import keras
 import numpy as np
 
@@ -99,13 +101,14 @@ class TokenMasking:
                 "`max_words` requires `units='ngrams'` or `units='spans'`. "
                 f"Received: max_words={max_words!r}, units={units!r}"
             )
-        if max_words is not None and (type(max_words) is not int or max_words < 1):
+        is_integer = isinstance(max_words, numbers.Integral) and not isinstance(max_words, bool)
+        if max_words is not None and (not is_integer or max_words < 1):
             raise ValueError(f"`max_words` must be a positive integer or None. Received: max_words={max_words!r}")
         self.mask_selection_rate = mask_selection_rate
         self.mask_token_rate = mask_token_rate
         self.random_token_rate = random_token_rate
         self.units = units
-        self.max_words = max_words
+        self.max_words = None if max_words is None else int(max_words)
         self.seed = seed
 
     def __call__(self, inputs, random, mask_id, special_ids, vocabulary_size, word_starts=None):

@@ -41,7 +41,7 @@ def batches_or_stream(task, columns, x, y, sample_weight, batch_size, shuffle):
                 "`y` and `sample_weight` must be None if `x` is a dataset, which contains them. "
                 f"Received: x of type {type(x).__name__}, and {'sample_weight' if y is None else 'y'}"
             )
-        x = stream_of_loader(x) if task.labels.makes_targets else x
+        x = stream_of_loader(task, x) if task.labels.reads_loaders else x
         return task.reader.stream(x) if is_stream(x) else x
     if count_rows(columns) == 0:
         return NoRows(columns)
@@ -55,7 +55,8 @@ def batches_or_stream(task, columns, x, y, sample_weight, batch_size, shuffle):
 
 def _checked_columns(task, method, x, y, sample_weight):
     """Returns what `columns_of` returns for `x`, after the checks of what was passed."""
-    check_inputs(task, x, task.labels.made_inputs if y is None and method != "predict" else ())
+    # Labels that are a dict are complete targets.
+    check_inputs(task, x, () if isinstance(y, dict) or method == "predict" else task.labels.made_inputs)
     check_columns(x, y, sample_weight)
     return columns_of(task, x)
 
@@ -65,6 +66,8 @@ def ready_data(task, method, x, y=None, sample_weight=None, batch_size=None, shu
     task.reader.check(x, method)
     task.head_adapters.check()
     check_distribution(task)
+    if task.labels.reads_loaders and not task.reader.accepts(x):
+        x = stream_of_loader(task, x)
     columns = _checked_columns(task, method, x, y, sample_weight)
     y = None if y is None else task.labels.encode(y)
     labels = y

@@ -1,6 +1,6 @@
 """What users pass to a task as inputs: its readers, columns and streams, and the checks of them."""
 
-from keras_transfer.tasks.inputs.batch_checks import checked_batches
+from keras_transfer.tasks.inputs.batch_checks import check_no_pairs, checked_batches
 from keras_transfer.tasks.inputs.column_checks import check_columns, validation_parts
 from keras_transfer.tasks.inputs.columns import batch_arrays, columns_of, count_rows, split_last, take_rows
 from keras_transfer.tasks.inputs.input_checks import check_inputs
@@ -9,6 +9,7 @@ from keras_transfer.tasks.inputs.reader import ALL_ROWS, Reader, TextReader, enc
 from keras_transfer.tasks.inputs.streams import (
     check_stream_shares,
     fix_targets,
+    input_names_of,
     is_stream,
     lacks_labels,
     lacks_targets,
@@ -28,6 +29,7 @@ __all__ = [
     "check_export",
     "check_inputs",
     "check_kind",
+    "check_no_pairs",
     "check_stream_shares",
     "checked_batches",
     "columns_of",
@@ -35,6 +37,7 @@ __all__ = [
     "encode_texts",
     "fix_targets",
     "for_backend",
+    "input_names_of",
     "is_stream",
     "kind_of",
     "lacks_labels",

@@ -5,8 +5,18 @@ import types
 import keras
 
 from keras_transfer.arrays import check_weights, to_array
+from keras_transfer.batches import Batches
 from keras_transfer.tasks.inputs.streams import is_stream
 from keras_transfer.text.base import is_text
+
+
+def check_no_pairs(data, task_name):
+    """Raises a `ValueError` if batches have labels of pairs of segments, for a task that makes its own targets."""
+    if isinstance(data, Batches) and data.kind == "pairs" and data.has_labels and data.prepare is None:
+        raise ValueError(
+            f"A `{task_name}` has no head for pairs of segments. Use `tasks.BertPretraining`, or pass "
+            "`corpus.blocks(...)`. Received: rows with labels of pairs"
+        )
 
 
 def checked_batches(task, data, method):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import keras
 import numpy as np
 
+from keras_transfer.arrays import to_array
 from keras_transfer.batches import Batches
 from keras_transfer.distribute import replicas_of
 from keras_transfer.text.base import is_text, preprocess, to_list
@@ -56,18 +57,88 @@ def preprocess_stream(preprocessor, dataset):
     return dataset.map(prepare, num_parallel_calls=-1).prefetch(-1)
 
 
-def stream_of_loader(x):
-    """Returns a loader of batches of texts, such as torch's or Grain's, as a stream, and anything else unchanged."""
+def stream_of_loader(task, x):
+    """Returns a loader of batches, such as torch's or Grain's, as a stream, and anything else unchanged.
+
+    A batch is a column of texts, a pair of columns, or a dict of arrays, alone or in a tuple with labels.
+
+    Args:
+        task: `Task`. It keeps the error if a batch is invalid.
+        x: What was passed as `x`.
+
+    Raises:
+        ValueError: If the loader has no batch, or yields anything else.
+    """
     others = (Iterator, Mapping, list, tuple, keras.utils.PyDataset)
     if is_stream(x) or not isinstance(x, Iterable) or isinstance(x, others) or hasattr(x, "shape"):
         return x
-    first = next(iter(x), None)
-    if isinstance(first, (str, bytes)) or not is_text(first):
-        return x
+    batches = iter(x)
+    if (first := next(batches, batches)) is batches:
+        raise ValueError(f"`x` must have at least one batch. Received: {type(x).__name__} without any")
     import tensorflow as tf
 
-    dataset = tf.data.Dataset.from_generator(lambda: map(to_list, x), output_signature=tf.TensorSpec([None], tf.string))
-    return dataset.apply(tf.data.experimental.assert_cardinality(len(x))) if hasattr(x, "__len__") else dataset
+    def spec_of(array):
+        return tf.TensorSpec([None] * array.ndim, tf.string if array.dtype == object else array.dtype)
+
+    first = _arrays_of(first)
+    spec = tf.nest.map_structure(spec_of, first)
+
+    def generate():
+        for batch in x:
+            try:
+                found = _arrays_of(batch)
+                if _form_of(found) != _form_of(first):
+                    raise ValueError(
+                        "All batches of a loader must have the same form. "
+                        f"Received: {batch!r:.100}, after {first!r:.100}"
+                    )
+            except ValueError as error:
+                task.kept_error = error
+                raise
+            yield found
+
+    dataset = tf.data.Dataset.from_generator(generate, output_signature=spec)
+    try:
+        count = len(x)
+    except TypeError:  # A loader of torch's `IterableDataset` has a length that it cannot tell.
+        return dataset
+    return dataset.apply(tf.data.experimental.assert_cardinality(count))
+
+
+def _arrays_of(batch):
+    """Returns a batch of a loader as arrays: texts, `((texts, texts),)` or a dict, perhaps in a tuple with labels."""
+    if (inputs := _inputs_of(batch)) is not None:
+        return (inputs,) if isinstance(inputs, tuple) else inputs
+    if isinstance(batch, (list, tuple)) and len(batch) in (2, 3) and (inputs := _inputs_of(batch[0])) is not None:
+        return inputs, *(
+            {n: to_array(v) for n, v in y.items()} if isinstance(y, Mapping) else to_array(y) for y in batch[1:]
+        )
+    raise ValueError(
+        "A loader must yield batches: a list of texts, a pair of such lists, or a dict of the encoder's inputs, "
+        f"or a tuple of one of these and labels. Received: {batch!r:.200}"
+    )
+
+
+def _inputs_of(batch):
+    """Returns texts, a pair of columns of texts, or a dict as arrays, or None for anything else."""
+    if isinstance(batch, Mapping):
+        found = {name: to_array(values) for name, values in batch.items()}
+        return found if found and all(array.ndim and array.dtype.kind in "iuf" for array in found.values()) else None
+    if isinstance(batch, (list, tuple)) and len(batch) == 2 and all(map(_is_column, batch)):
+        return tuple(np.array(to_list(column), object) for column in batch)
+    return np.array(to_list(batch), object) if _is_column(batch) else None
+
+
+def _is_column(values):
+    """Returns whether values are texts of several rows."""
+    if isinstance(values, (list, tuple)):
+        return any(isinstance(value, (str, bytes)) for value in values)
+    return not isinstance(values, (str, bytes)) and is_text(values)
+
+
+def _form_of(batch):
+    arrays = keras.tree.flatten_with_path(batch)
+    return [(path, array.ndim, array.dtype.kind) for path, array in arrays]
 
 
 def lacks_targets(data, made=()):
@@ -80,6 +151,17 @@ def lacks_targets(data, made=()):
     return lacks_labels(data) and not set(made) & set(data.element_spec)
 
 
+def input_names_of(data):
+    """Returns the names of the inputs of batches or of a stream, or None if they have none, or are anything else."""
+    if isinstance(data, Batches):
+        return None if data.prepare else list(data.inputs)
+    if not is_stream(data):
+        return None
+    spec = data.element_spec
+    inputs = spec[0] if isinstance(spec, tuple) and spec else spec
+    return list(inputs) if isinstance(inputs, Mapping) else None
+
+
 def with_targets(data, make, seed=None):
     """Returns the same rows with the targets of an objective, other ones in each epoch.
 
@@ -87,12 +169,13 @@ def with_targets(data, make, seed=None):
     it was read before.
 
     Args:
-        data: `Batches`, or a `tf.data.Dataset` of dicts of the encoder's inputs.
-        make: Function that returns an item, given the inputs of a batch and a `np.random.Generator`.
+        data: `Batches`, or a `tf.data.Dataset` of dicts of the encoder's inputs, perhaps with labels.
+        make: Function that returns an item, given the inputs of a batch, a `np.random.Generator` and the labels, if
+            there are any.
         seed: Integer. Defaults to `None`, that of the batches, or a new one.
 
     Raises:
-        ValueError: If a stream has no batches.
+        ValueError: If a stream has no batches, or if the rows have weights.
     """
     return data.with_targets(make, seed) if isinstance(data, Batches) else _stream_with_targets(data, make, seed)
 
@@ -100,14 +183,19 @@ def with_targets(data, make, seed=None):
 def _stream_with_targets(dataset, make, seed):
     import tensorflow as tf
 
+    if isinstance(dataset.element_spec, tuple) and len(dataset.element_spec) > 2:
+        raise ValueError(
+            "Rows of which an objective makes targets have no weights, since each of their targets would need one. "
+            f"Received: a `tf.data.Dataset` of {dataset.element_spec}"
+        )
     state = {"seed": np.random.randint(2**31) if seed is None else seed, "reading": 0, "fixed": False}
 
     def generate():
         reading = state["reading"]
         state["reading"] += not state["fixed"]
         for number, inputs in enumerate(dataset.as_numpy_iterator()):
-            inputs = inputs[0] if isinstance(inputs, tuple) else inputs
-            yield make(inputs, np.random.default_rng([state["seed"], reading, number]))
+            inputs, *labels = inputs if isinstance(inputs, tuple) else (inputs,)
+            yield make(inputs, np.random.default_rng([state["seed"], reading, number]), *labels)
 
     first = next(generate(), None)
     if first is None:

@@ -24,7 +24,8 @@ class Labels:
         compares_rows: Boolean. Whether the loss compares the rows of a batch, so that `check_batch` needs one.
         are_ids: Boolean. Whether labels are the ids of tokens, so that the loss must take integers.
         optional: Boolean. Whether raw data need no labels, because `targets` makes them.
-        makes_targets: Boolean. Whether `targets` makes those of any data without labels, also of loaders of texts.
+        makes_targets: Boolean. Whether `targets` makes those of any data without labels.
+        reads_loaders: Boolean. Whether a loader of batches, such as torch's, is read as a `tf.data.Dataset`.
         made_inputs: Tuple of strings. Names of the model's inputs that `targets` makes.
         problem_type: String. What a checkpoint calls the problem in `config.json`, or `None`.
     """
@@ -32,7 +33,7 @@ class Labels:
     names = None
     one_of = True
     are_ids = False
-    optional = makes_targets = False
+    optional = makes_targets = reads_loaders = False
     made_inputs = ()
     compares_rows = False
     problem_type = None

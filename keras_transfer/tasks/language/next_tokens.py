@@ -7,7 +7,7 @@ from keras_transfer.arrays import to_numpy
 from keras_transfer.batches import Batches
 from keras_transfer.metrics.words import Perplexity
 from keras_transfer.objectives.sequences import NextToken
-from keras_transfer.tasks.inputs import Reader, lacks_targets, with_targets
+from keras_transfer.tasks.inputs import Reader, check_no_pairs, lacks_targets, with_targets
 from keras_transfer.tasks.labels import Labels
 from keras_transfer.tasks.language.carried_state import check_streams
 
@@ -35,7 +35,7 @@ class NextTokens(Labels):
     """
 
     are_ids = True
-    optional = makes_targets = True
+    optional = makes_targets = reads_loaders = True
     objective = NextToken()
 
     def __init__(self, count):
@@ -79,6 +79,7 @@ class NextTokens(Labels):
         if hasattr(data, "num_streams"):
             check_streams(data.num_streams, getattr(task, "streams", None))
         if not lacks_targets(data):
+            check_no_pairs(data, type(task).__name__)
             return data
         if isinstance(data, Batches) and (data.real < 2).all():  # The mask of a corpus would be as large as the corpus.
             raise ValueError(

@@ -10,10 +10,12 @@ from keras_transfer.encoders.base import encode, initializer_on
 from keras_transfer.layers.basic import Dropout
 from keras_transfer.objectives.masking import TokenMasking
 from keras_transfer.tasks.base import Signature
+from keras_transfer.tasks.inputs import input_names_of, lacks_targets, with_targets
 from keras_transfer.tasks.labels import ClassNames, NamedLabels
 from keras_transfer.tasks.masked.hidden_tokens import HiddenTokens, HiddenTokenTask, check_reads_ahead, tokens_of
 from keras_transfer.tasks.masked.readers import SegmentPairReader
 from keras_transfer.tasks.masked.token_head import TokenHead, check_masks
+from keras_transfer.text.base import check_rows_of_batches
 
 _TOKENS, _PAIR = "masked_tokens", "segment_pair"
 
@@ -25,6 +27,8 @@ class PretrainingLabels(NamedLabels):
         objective: `objectives.TokenMasking`.
         count: Integer. Number of tokens that the model predicts.
     """
+
+    reads_loaders = True
 
     def __init__(self, objective, count):
         super().__init__(**{_TOKENS: HiddenTokens(objective, count), _PAIR: ClassNames(["0", "1"])})
@@ -49,9 +53,22 @@ class PretrainingLabels(NamedLabels):
         else:
             self.labels[_PAIR].check(labels)
 
+    @property
+    def made_inputs(self):
+        return self.labels[_TOKENS].made_inputs
+
     def targets(self, data, task):
-        is_made = isinstance(data, Batches) and data.prepare is not None
-        if not isinstance(data, Batches) or is_made or not data.has_labels or "mask_positions" in data.inputs:
+        names = input_names_of(data)
+        if names is None or lacks_targets(data):
+            return data
+        labels = data.labels if isinstance(data, Batches) else data.element_spec[1]
+        is_complete = isinstance(labels, dict)
+        if is_complete != ("mask_positions" in names):
+            raise ValueError(
+                "Prepared pairs have `mask_positions` and a dict of targets, or neither, since the objective makes "
+                f"them. Received: inputs {names}, and labels of type {type(labels).__name__}"
+            )
+        if is_complete:
             return data
         task.reader.require()
         objective, tokens = self.objective, self.objective.tokens(task.preprocessor)
@@ -60,7 +77,7 @@ class PretrainingLabels(NamedLabels):
             inputs, targets = objective(inputs, random, **tokens)
             return inputs, {_TOKENS: targets, _PAIR: labels}
 
-        return data.with_targets(make, objective.seed)
+        return with_targets(data, make, objective.seed)
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -69,7 +86,8 @@ class BertPretraining(HiddenTokenTask):
 
     It has the head of a `MaskedLM`, and a dense layer on the pooled output. `fit` and `evaluate` take
     `Corpus.pairs(...)`, of next sentences (BERT) or of the order of sentences (ALBERT), or a tuple of two columns of
-    texts with labels: 0 for texts that follow each other, 1 for others. Different tokens are hidden in each epoch.
+    texts with labels: 0 for texts that follow each other, 1 for others. A `tf.data.Dataset` or a loader has batches
+    `((texts, text_pairs), labels)`. Different tokens are hidden in each epoch.
     Logits of tokens are computed only for hidden ones.
 
     The loss is the sum of the two losses. Weight them with `compile(loss_weights={"masked_tokens": 1.0,
@@ -172,9 +190,11 @@ class BertPretraining(HiddenTokenTask):
             A list of floats.
 
         Raises:
-            ValueError: If `pairs` are not pairs of texts, or if the task has no preprocessor.
+            ValueError: If `pairs` are not pairs of texts, if the task has no preprocessor, or if `batch_size` is not a
+                positive integer.
         """
         self.reader.require()
+        check_rows_of_batches(batch_size)
         if not self.reader.accepts(pairs):
             raise ValueError(f"`pairs` must be a tuple of two lists of strings. Received: {type(pairs).__name__}")
         first, second = self.reader.columns(pairs)

@@ -4,11 +4,11 @@ import keras
 import numpy as np
 
 from keras_transfer.arrays import to_numpy
-from keras_transfer.batches import UNUSED, Batches
+from keras_transfer.batches import UNUSED
 from keras_transfer.encoders.base import encode
 from keras_transfer.metrics.words import WordAccuracy
 from keras_transfer.tasks.base import Task, of_part
-from keras_transfer.tasks.inputs import lacks_targets, with_targets
+from keras_transfer.tasks.inputs import check_no_pairs, input_names_of, lacks_targets, with_targets
 from keras_transfer.tasks.labels import Labels
 
 
@@ -21,7 +21,7 @@ class HiddenTokens(Labels):
     """
 
     are_ids = True
-    optional = makes_targets = True
+    optional = makes_targets = reads_loaders = True
     made_inputs = ("mask_positions",)
 
     def __init__(self, objective, count):
@@ -43,12 +43,9 @@ class HiddenTokens(Labels):
             )
 
     def targets(self, data, task):
-        if isinstance(data, Batches) and data.makes_labels and data.prepare is None:
-            raise ValueError(
-                f"A `{type(task).__name__}` has no head for pairs of segments. Use `tasks.BertPretraining`, or pass "
-                "`corpus.blocks(...)`. Received: rows with labels of pairs"
-            )
+        check_no_pairs(data, type(task).__name__)
         if not lacks_targets(data, self.made_inputs):
+            self._check_complete(data, type(task).__name__)
             return data
         task.reader.require()
         tokens = self.objective.tokens(task.preprocessor)
@@ -57,6 +54,15 @@ class HiddenTokens(Labels):
             return self.objective(inputs, random, **tokens)
 
         return with_targets(data, make, self.objective.seed)
+
+    def _check_complete(self, data, task_name):
+        """Raises a `ValueError` if there are `mask_positions` without targets, or labels without `mask_positions`."""
+        (name,), names, has_labels = self.made_inputs, input_names_of(data), not lacks_targets(data)
+        if names is not None and (name in names) != has_labels:
+            raise ValueError(
+                f"A `{task_name}` makes `{name}` and their targets of data that has neither. Pass both, or neither "
+                f"of them. Received: {'labels' if has_labels else f'`{name}`'} alone"
+            )
 
 
 class HiddenTokenTask(Task):

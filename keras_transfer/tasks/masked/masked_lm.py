@@ -11,7 +11,7 @@ from keras_transfer.tasks.continuations import InContext
 from keras_transfer.tasks.masked.hidden_tokens import HiddenTokens, HiddenTokenTask, check_reads_ahead, tokens_of
 from keras_transfer.tasks.masked.readers import MaskReader
 from keras_transfer.tasks.masked.token_head import TokenHead, check_masks
-from keras_transfer.text.base import to_list
+from keras_transfer.text.base import check_rows_of_batches, to_list
 
 _EXPORTED = 5  # Number of tokens that an exported model returns for each masked one.
 
@@ -127,6 +127,7 @@ class MaskedLM(InContext, HiddenTokenTask):
         ```
         """
         self.reader.require()
+        check_rows_of_batches(batch_size)
         size = self.preprocessor.vocabulary_size  # The table may have more rows.
         if not 1 <= k <= size:
             raise ValueError(f"`k` must be from 1 to {size}, the vocabulary's size. Received: k={k!r}")

@@ -1,7 +1,7 @@
 """What tasks that predict hidden tokens read: texts without labels."""
 
 from keras_transfer.batches import UNUSED
-from keras_transfer.tasks.inputs import Reader, encode_texts, for_backend
+from keras_transfer.tasks.inputs import Reader, encode_texts, for_backend, texts_of_stream
 
 
 class HiddenTokenReader(Reader):
@@ -54,12 +54,13 @@ class SegmentPairReader(HiddenTokenReader):
 
     takes_either = True  # so that a task that was trained on pairs is exported for pairs
 
-    @property
-    def in_memory(self):
-        return (
-            f"A `{self.task_name}` takes raw text in memory, such as a tuple of two lists. A `tf.data.Dataset` must "
-            "contain `(inputs, targets)`."
-        )
+    def stream(self, dataset):
+        if len(texts_of_stream(dataset)) == 1:
+            raise ValueError(
+                f"A `{self.task_name}` takes pairs of texts: `((text, text_pair), labels)`. "
+                f"Received: a `tf.data.Dataset` of {dataset.element_spec}"
+            )
+        return super().stream(dataset)
 
     def columns(self, x):
         found = super().columns(x)

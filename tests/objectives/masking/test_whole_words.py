@@ -203,12 +203,13 @@ test_a_mistake_is_one_clear_error = check_errors(
     (lambda: TokenMasking(units="word"), "Expected one of ('tokens', 'words', 'ngrams', 'spans'). ... 'words'?"),
     (lambda: TokenMasking(max_words=3), "`max_words` requires `units='ngrams'` or ... max_words=3, units='tokens'"),
     (lambda: TokenMasking(units="spans", max_words=0), "must be a positive integer or None. Received: max_words=0"),
+    (lambda: TokenMasking(units="spans", max_words=2.0), "must be a positive integer or None. Received: max_words=2.0"),
     (lambda: TokenMasking(units="words").tokens(gpt()), "say where a word begins ... Received: GPTTokenizer"),
     (lambda: Denoising(permutation_rate=0.0).tokens(gpt()), "say where a word begins ... Received: GPTTokenizer"),
 )
 
 
 def test_its_config_makes_it_again():
-    objective = TokenMasking(units="spans", max_words=7, seed=3)
+    objective = TokenMasking(units="spans", max_words=np.int64(7), seed=3)
     again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(objective))
     assert again.get_config() == objective.get_config() and again.units == "spans"

@@ -7,6 +7,7 @@ import pytest
 from keras_transfer.encoders import TransformerEncoder
 from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks import CausalLM, MaskedLM
+from tests.errors import check_errors
 from tests.tasks.tiny import encoder, preprocessor
 
 tf = pytest.importorskip("tensorflow")
@@ -18,11 +19,14 @@ TEXTS = ["a b c", "d e", "f g h i j a b c d", "a b c d e f g h i j"]
 class Loader:
     """What torch's and Grain's loaders are: an iterable of batches, perhaps with a length."""
 
+    def __init__(self, batches=None):
+        self.batches = [TEXTS[:2], np.array(TEXTS[2:])] if batches is None else batches
+
     def __iter__(self):
-        return iter([TEXTS[:2], np.array(TEXTS[2:])])
+        return iter(self.batches)
 
     def __len__(self):
-        return 2
+        return len(self.batches)
 
 
 def masked(seed=0):
@@ -59,17 +63,48 @@ def test_the_epoch_and_the_batch_determine_the_targets_of_a_stream(source):
         assert inputs["token_ids"].shape[1] <= plain["token_ids"].shape[1]
 
 
-def test_a_validation_stream_has_the_same_targets_each_time(eagerly):
+@pytest.mark.parametrize("form", ["loader", "stream"])
+def test_a_validation_stream_has_the_same_targets_each_time(form, eagerly):
+    source = Loader() if form == "loader" else tf.data.Dataset.from_tensor_slices(TEXTS).batch(2)
     model = masked()
-    model.compile("sgd", run_eagerly=True)
-    first, again = (
-        model.fit(TEXTS, validation_data=stream, epochs=2, verbose=0, batch_size=4).history["val_loss"]
-        for stream in (Loader(), tf.data.Dataset.from_tensor_slices(TEXTS).batch(2))
-    )
-    model.optimizer.learning_rate = 0.0
-    losses = model.fit(TEXTS, validation_data=Loader(), epochs=2, verbose=0, batch_size=4).history["val_loss"]
-    assert losses[0] == losses[1]
-    assert len(first) == len(again) == 2
+    model.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
+    losses = model.fit(TEXTS, validation_data=source, epochs=3, verbose=0, batch_size=4).history["val_loss"]
+    stream = masked().dataset(source)
+    first, second = (model.evaluate((item for item in stream), verbose=0)[0] for _ in range(2))
+    assert losses == pytest.approx([first] * 3, abs=1e-6) and abs(first - second) > 1e-4
+
+
+PAIRS = [(TEXTS[:2], TEXTS[2:])]
+ROWS = {name: np.asarray(values) for name, values in preprocessor()(TEXTS[:2]).items()}
+
+
+@pytest.mark.parametrize(
+    ("batches", "inputs"),
+    [(PAIRS, tuple(PAIRS[0])), ([list(PAIRS[0])], tuple(PAIRS[0])), ([ROWS, ROWS], TEXTS[:2])],
+    ids=["pairs", "lists of columns", "prepared rows"],
+)
+def test_a_loader_may_give_pairs_and_prepared_rows(batches, inputs):
+    data = list(masked().dataset(Loader(batches)))
+    assert len(data) == len(batches)
+    plain = preprocessor()(inputs)["token_ids"].numpy()
+    for found, targets in data:
+        rows, places = np.nonzero(targets.numpy() >= 0)
+        ids, positions = found["token_ids"].numpy(), found["mask_positions"].numpy()[rows, places]
+        ids[rows, positions] = targets.numpy()[rows, places]
+        np.testing.assert_array_equal(ids, plain[:, : ids.shape[1]])
+
+
+def test_a_loader_may_not_know_how_many_batches_it_has(eagerly):
+    data = pytest.importorskip("torch.utils.data")
+
+    class Lines(data.IterableDataset):
+        def __iter__(self):
+            return iter(TEXTS)
+
+    model = masked()
+    model.compile("adam", run_eagerly=True)
+    losses = model.fit(data.DataLoader(Lines(), batch_size=2), epochs=2, verbose=0).history["loss"]
+    assert len(losses) == 2 and np.isfinite(losses).all()
 
 
 def test_a_causal_model_predicts_the_next_tokens_of_a_stream(eagerly):
@@ -91,10 +126,28 @@ def test_packed_rows_need_no_masks_but_prediction_does():
         model.predict(rows)
 
 
-def test_a_mistake_is_one_clear_error():
+def fit(data):
     model = masked()
     model.compile("adam", run_eagerly=True)
-    with pytest.raises(ValueError, match="must be batched: `dataset.batch"):
-        model.fit(tf.data.Dataset.from_tensor_slices(TEXTS))
-    with pytest.raises(ValueError, match="must have at least one batch. Received: a `tf.data.Dataset` without any"):
-        model.fit(tf.data.Dataset.from_tensor_slices(TEXTS).batch(2).take(0))
+    model.fit(data, verbose=0)
+
+
+HIDDEN = {**ROWS, "mask_positions": np.array([[1], [1]])}
+
+test_a_mistake_is_one_clear_error = check_errors(
+    (tf.data.Dataset.from_tensor_slices(TEXTS), "must be batched: `dataset.batch"),
+    (
+        tf.data.Dataset.from_tensor_slices(TEXTS).batch(2).take(0),
+        "must have at least one batch. Received: a `tf.data.Dataset` without any",
+    ),
+    (tf.data.Dataset.from_tensor_slices((TEXTS, [0, 1, 0, 1])).batch(2), "Pass both, or neither ... labels alone"),
+    (HIDDEN, "Pass both, or neither of them. Received: `mask_positions` alone"),
+    (tf.data.Dataset.from_tensors(HIDDEN), "Received: `mask_positions` alone"),
+    (Loader([]), "must have at least one batch. Received: Loader without any"),
+    (Loader(TEXTS), "A loader must yield batches: a list of texts ... Received: 'a b c'"),
+    (Loader([np.zeros((2, 3))]), "A loader must yield batches ... Received: array("),
+    (Loader([(TEXTS, np.zeros(4, int))]), "Pass both, or neither of them. Received: labels alone"),
+    (Loader([TEXTS, ROWS]), "All batches of a loader must have the same form. Received: {'token_ids'"),
+    (Loader([TEXTS, ["a", None]]), "Texts must be strings, but 1 of 2 are not"),
+    call=fit,
+)

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from keras_transfer import serving
-from keras_transfer.encoders import BertEncoder
+from keras_transfer.encoders import BertEncoder, TransformerEncoder
 from keras_transfer.objectives import TokenMasking
-from keras_transfer.tasks import BertPretraining, MaskedLM, TextClassifier
+from keras_transfer.tasks import BertPretraining, CausalLM, MaskedLM, TextClassifier
 from keras_transfer.text import Corpus, batches
 from tests.checkpoints.base.test_heads import HEADS, load
 from tests.errors import check_errors
@@ -95,6 +95,7 @@ def test_it_learns_both_from_pairs_of_a_corpus(tmp_path):
     )
 
 
+@pytest.mark.core
 def test_raw_pairs_have_the_metrics_of_both_heads(eagerly):
     model = compiled()
     history = model.fit((["a b", "c d"], ["e f", "g h"]), [0, 1], verbose=0).history
@@ -102,6 +103,35 @@ def test_raw_pairs_have_the_metrics_of_both_heads(eagerly):
     assert {"masked_tokens_accuracy", "segment_pair_accuracy"} <= set(
         model.evaluate((["a b", "c d"], ["e f", "g h"]), [0, 1], verbose=0, return_dict=True)
     )
+
+
+def test_prepared_pairs_get_targets_of_both_heads():
+    rows = {name: np.asarray(values) for name, values in preprocessor()((["a b c", "c d"], ["e", "g h"])).items()}
+    inputs, targets = pretraining().dataset(rows, np.array([0, 1]), batch_size=2)[0]
+    assert targets["segment_pair"].tolist() == [0, 1]
+    where, places = np.nonzero(targets["masked_tokens"] >= 0)
+    hidden = rows["token_ids"][where, inputs["mask_positions"][where, places]]
+    np.testing.assert_array_equal(targets["masked_tokens"][where, places], hidden)
+
+
+@pytest.mark.parametrize("form", ["loader", "stream", "prepared stream"])
+def test_loaders_and_streams_of_pairs_and_labels_get_targets_of_both_heads(form, eagerly):
+    tf = pytest.importorskip("tensorflow")
+    texts, labels = (["a b c", "c d"], ["e f", "g h"]), [0, 1]
+    if form == "loader":
+        source = torch_loader(*texts, labels)
+    else:
+        rows = preprocessor()(texts) if form == "prepared stream" else texts
+        source = tf.data.Dataset.from_tensor_slices((rows, labels)).batch(2)
+    model = compiled(objective=TokenMasking(0.3, seed=0))
+    inputs, targets = next(iter(model.dataset(source)))
+    assert targets["segment_pair"].numpy().tolist() == labels
+    places, found = inputs["mask_positions"].numpy(), targets["masked_tokens"].numpy()
+    plain = preprocessor()(texts)["token_ids"].numpy()
+    rows, columns = np.nonzero(places >= 0)
+    np.testing.assert_array_equal(found[rows, columns], plain[rows, places[rows, columns]])
+    history = model.fit(source, validation_data=source, verbose=0).history
+    assert {"masked_tokens_accuracy", "val_segment_pair_accuracy"} <= set(history)
 
 
 def test_a_classifier_trains_on_the_labels_of_pairs_alone(corpus, eagerly):
@@ -141,17 +171,32 @@ def weighted_pairs():
     return batches((["a"], ["b"]), [1], preprocessor=preprocessor(), batch_size=1, sample_weight=[2.0])
 
 
+def torch_loader(*columns):
+    """A loader whose batches are `[[first, second], labels]`, as torch collates them."""
+    data = pytest.importorskip("torch.utils.data")
+    first, second, labels = columns
+    return data.DataLoader([((one, other), label) for one, other, label in zip(first, second, labels)], batch_size=2)
+
+
+def prepared(**more):
+    return {**{name: np.asarray(values) for name, values in preprocessor()((["a"], ["b"])).items()}, **more}
+
+
+PLACES = np.array([[1]])
+
+
 def without_pooler():
     return BertPretraining(BertEncoder(17, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16, pooler=False))
 
 
 def of_corpus(cls, corpus):
-    model = cls(encoder(), preprocessor())
+    model = cls(encoder(TransformerEncoder, causal=True) if cls is CausalLM else encoder(), preprocessor())
     model.compile(run_eagerly=True)
     model.fit(corpus.pairs(16), verbose=0)
 
 
 test_a_mistake_is_one_clear_error = check_errors(
+    (lambda corpus: of_corpus(CausalLM, corpus), "A `CausalLM` has no head for pairs of segments"),
     (lambda corpus: of_corpus(MaskedLM, corpus), "has no head for pairs of segments. Use `tasks.BertPretraining`"),
     (without_pooler, "`encoder` must have a pooled output ... Received: BertEncoder"),
     (lambda: compiled().fit(["a", "b"], [0, 1]), "takes pairs of texts ... Received: list"),
@@ -160,6 +205,17 @@ test_a_mistake_is_one_clear_error = check_errors(
     (lambda: compiled().fit((["a"], ["b"]), [2]), "Received: "),
     (lambda: compiled().fit((["a"], ["b"]), [1], sample_weight=[1.0]), "`sample_weight` must be None"),
     (lambda: compiled().fit(weighted_pairs()), "Leave `sample_weight` out. Received: sample_weight of type "),
+    (
+        lambda: compiled().fit(prepared(), np.array([1]), sample_weight=np.array([2.0])),
+        "Leave `sample_weight` out. Received: sample_weight of type ",
+    ),
+    (
+        lambda: compiled().fit(prepared(mask_positions=PLACES), np.array([1])),
+        "`mask_positions` and a dict of targets, or neither",
+    ),
+    (lambda: compiled().fit([[[["a"], ["b"]], [1]]].__iter__()), "must not be an iterator"),
+    (lambda: compiled().fit(torch_loader(["a"], ["b"], ["c"])), "Labels must be "),
+    (lambda: pretraining().score_pairs((["a"], ["b"]), batch_size=0), "Received: batch_size=0"),
     (lambda: compiled().predict((["a"], ["b"])), "Use `score_pairs(texts)`"),
     (lambda: pretraining().score_pairs(["a"]), "takes pairs of texts"),
     (lambda: pretraining().signatures(), "Use `pairs=True`. Received: pairs=False"),
