@@ -16,6 +16,7 @@ from keras_transfer.tasks.inputs import (
     checked_batches,
     columns_of,
     count_rows,
+    draws_like,
     fix_targets,
     is_stream,
     kind_of,
@@ -94,7 +95,9 @@ def ready_data(task, method, x, y=None, sample_weight=None, batch_size=None, shu
     if method != "predict" and task.labels.compares_rows and getattr(data, "kind", None) == "parts":
         task.labels.check_batch(data[0][0], min(data.options.batch_size, len(data.order)), task)
     _prepare_metrics(task, data)
-    return share(task, data, method) if isinstance(data, Batches) else checked_batches(task, data, method)
+    if isinstance(data, Batches):
+        return share(task, data, method)
+    return draws_like(checked_batches(task, data, method), data)
 
 
 def ready_for_fit(task, x, y, sample_weight, batch_size, shuffle, class_weight, split, validation, validation_size):

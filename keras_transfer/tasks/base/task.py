@@ -19,7 +19,15 @@ from keras_transfer.tasks.base.prediction import Prediction
 from keras_transfer.tasks.base.pretrained import Pretrained
 from keras_transfer.tasks.base.saved import config_of, from_config, store_heads, take_heads
 from keras_transfer.tasks.base.signatures import Signature
-from keras_transfer.tasks.inputs import ALL_ROWS, NoRows, check_columns, check_kind, columns_of, kind_of
+from keras_transfer.tasks.inputs import (
+    ALL_ROWS,
+    NoRows,
+    check_columns,
+    check_kind,
+    columns_of,
+    epochs_of_stream,
+    kind_of,
+)
 from keras_transfer.text.preprocessors import PlainText, WindowPreprocessor
 from keras_transfer.training.optimizers import FusedAdamW, build_optimizer, train_step
 from keras_transfer.training.resume import TrainingCheckpoint
@@ -290,7 +298,7 @@ class Task(Pretrained, StringInputs, NotCloned, keras.Model):
         data, validation_data, class_weight = ready_for_fit(self, x, y, sample_weight, *options)
         pipeline = as_pipeline(data, may_end_early=True)  # A resumed epoch has fewer batches.
         if not isinstance(callbacks, keras.callbacks.CallbackList):  # It already knows its model and parameters.
-            callbacks = [*keras.tree.flatten(callbacks or []), ScheduleLength()]
+            callbacks = [*keras.tree.flatten(callbacks or []), ScheduleLength(), *epochs_of_stream(data)]
             callbacks.sort(key=lambda callback: isinstance(callback, TrainingCheckpoint))  # They write what others did.
         settings = {"shuffle": bool(shuffle), "class_weight": class_weight}
         run = Run(data, getattr(callbacks, "callbacks", callbacks), validation_data is not None, settings)

@@ -8,6 +8,8 @@ from keras_transfer.tasks.inputs.no_rows import NoRows
 from keras_transfer.tasks.inputs.reader import ALL_ROWS, Reader, TextReader, encode_texts, for_backend
 from keras_transfer.tasks.inputs.streams import (
     check_stream_shares,
+    draws_like,
+    epochs_of_stream,
     fix_targets,
     input_names_of,
     is_stream,
@@ -34,7 +36,9 @@ __all__ = [
     "checked_batches",
     "columns_of",
     "count_rows",
+    "draws_like",
     "encode_texts",
+    "epochs_of_stream",
     "fix_targets",
     "for_backend",
     "input_names_of",

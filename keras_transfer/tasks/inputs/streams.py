@@ -165,8 +165,8 @@ def input_names_of(data):
 def with_targets(data, make, seed=None):
     """Returns the same rows with the targets of an objective, other ones in each epoch.
 
-    The seed, the epoch and the number of a batch determine what the objective draws. The epoch of a stream is how often
-    it was read before.
+    The seed, the epoch and the number of a batch determine what the objective draws. The epoch of a stream is that of
+    `fit`, and otherwise how often it was read before.
 
     Args:
         data: `Batches`, or a `tf.data.Dataset` of dicts of the encoder's inputs, perhaps with labels.
@@ -188,7 +188,7 @@ def _stream_with_targets(dataset, make, seed):
             "Rows of which an objective makes targets have no weights, since each of their targets would need one. "
             f"Received: a `tf.data.Dataset` of {dataset.element_spec}"
         )
-    state = {"seed": np.random.randint(2**31) if seed is None else seed, "reading": 0, "fixed": False}
+    state = {"seed": np.random.randint(2**31) if seed is None else seed, "reading": 0, "fits": 0, "fixed": False}
 
     def generate():
         reading = state["reading"]
@@ -217,6 +217,32 @@ def fix_targets(dataset):
     """Makes a stream that `with_targets` returned draw the same targets each time. Anything else is left unchanged."""
     if is_stream(dataset) and dataset in _drawing:
         _drawing[dataset]["fixed"] = True
+
+
+def draws_like(found, dataset):
+    """Returns a stream that reads `dataset`, one that `with_targets` returned or any other, and has its epochs."""
+    if found is not dataset and is_stream(dataset) and dataset in _drawing:
+        _drawing[found] = _drawing[dataset]
+    return found
+
+
+def epochs_of_stream(dataset):
+    """Returns a list of the callback that tells a stream with targets the epochs of `fit`, or an empty list."""
+    return [_Epochs(_drawing[dataset])] if is_stream(dataset) and dataset in _drawing else []
+
+
+class _Epochs(keras.callbacks.Callback):
+    """Makes a stream draw what belongs to the epoch of `fit`, also in a run that is resumed in a later one."""
+
+    def __init__(self, state):
+        super().__init__()
+        self.state, self.last = state, -1
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.state["reading"], self.last = self.state["fits"] + epoch, epoch
+
+    def on_train_end(self, logs=None):
+        self.state["fits"] += self.last + 1
 
 
 def check_stream_shares(task, dataset, method):

@@ -7,6 +7,7 @@ import pytest
 from keras_transfer.encoders import TransformerEncoder
 from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks import CausalLM, MaskedLM
+from keras_transfer.training.resume import TrainingCheckpoint
 from tests.errors import check_errors
 from tests.tasks.tiny import encoder, preprocessor
 
@@ -61,6 +62,32 @@ def test_the_epoch_and_the_batch_determine_the_targets_of_a_stream(source):
         places = inputs["mask_positions"].numpy()
         assert (targets.numpy()[places >= 0] >= 5).all() and (places >= 0).any(axis=1).all()
         assert inputs["token_ids"].shape[1] <= plain["token_ids"].shape[1]
+
+
+class StopAfterOne(keras.callbacks.Callback):
+    """Ends a run after its first epoch."""
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.model.stop_training = True
+
+
+def test_a_run_that_resumes_in_a_later_epoch_draws_what_belongs_to_it(eagerly, tmp_path):
+    def train(*callbacks):
+        keras.utils.set_random_seed(0)
+        model = masked()
+        model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
+        return model.fit(Loader(), epochs=3, verbose=0, callbacks=list(callbacks)).history["loss"]
+
+    whole = train()
+    train(TrainingCheckpoint(tmp_path / "run"), StopAfterOne())
+    np.testing.assert_allclose(train(TrainingCheckpoint(tmp_path / "run")), whole[1:], rtol=1e-6)
+
+
+def test_a_second_fit_of_a_stream_draws_other_targets():
+    stream, model = masked().dataset(Loader()), masked()
+    model.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
+    losses = [model.fit(stream, epochs=2, verbose=0).history["loss"] for _ in range(2)]
+    assert len({*losses[0], *losses[1]}) == 4
 
 
 @pytest.mark.parametrize("form", ["loader", "stream"])
