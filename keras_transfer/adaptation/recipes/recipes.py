@@ -45,6 +45,7 @@ class Recipe:
         decay: Float between 0 and 1. Learning rate of each layer group divided by that of the next higher group.
             Defaults to `None`, which is one rate for all groups.
         weight_decay: Float. Decoupled weight decay, except for normalization layers and biases. Defaults to `0.01`.
+        beta_1, beta_2: Floats between 0 and 1. Decay rates of the moments of AdamW. Default to `0.9` and `0.999`.
         global_clipnorm: Float. Maximum global norm of the gradients, or None for no maximum. Defaults to `1.0`.
         unfreezing: `"gradual"`, `"chain_thaw"`, `"linear_probe"` (new layer groups first, then all with a fresh
             optimizer and the schedule), or None, which trains everything from the start. Defaults to `None`.
@@ -75,6 +76,8 @@ class Recipe:
     warmup_fraction: float = 0.1
     decay: float | None = None
     weight_decay: float = 0.01
+    beta_1: float = 0.9
+    beta_2: float = 0.999
     global_clipnorm: float | None = 1.0
     unfreezing: str | None = None
     unfreezing_fraction: float | None = None
@@ -143,7 +146,8 @@ class Recipe:
         if self.schedule != "constant":
             schedule, fraction = SCHEDULES[self.schedule]
             rate = schedule(rate, total_steps, **{fraction: self.warmup_fraction})
-        optimizer = FusedAdamW(rate, weight_decay=self.weight_decay, global_clipnorm=self.global_clipnorm)
+        names = ("weight_decay", "beta_1", "beta_2", "global_clipnorm")
+        optimizer = FusedAdamW(rate, **{name: getattr(self, name) for name in names})
         return LayerwiseOptimizer(optimizer, model, decay=self.decay)
 
     def build_callbacks(self):
@@ -187,6 +191,8 @@ FIELDS = {
     "learning_rate": ("positive", _POSITIVE, False),
     "warmup_fraction": ("between 0 and 1", _number(lambda value: 0 <= value <= 1), False),
     "weight_decay": ("at least 0", _number(lambda value: value >= 0), False),
+    "beta_1": ("in [0, 1)", _number(lambda value: 0 <= value < 1), False),
+    "beta_2": ("in [0, 1)", _number(lambda value: 0 <= value < 1), False),
     "decay": ("in (0, 1]", _FRACTION, True),
     "global_clipnorm": ("positive", _POSITIVE, True),
     "unfreezing_fraction": ("in (0, 1]", _FRACTION, True),
@@ -195,6 +201,20 @@ FIELDS = {
 RECIPES = {
     # Devlin et al. 2018, appendix A.3.
     "bert": {},
+    # Howard and Ruder 2018, sections 3.2 and 4.1: a base rate of 0.004 in batches of 64, cut_frac 0.1, ratio 32 (those
+    # of `SlantedTriangular`), a factor of 2.6 between layers, Adam's moments of 0.7 and 0.99, and 15 epochs as for
+    # TREC-6. The weight decay and the clipping are those of the code, `imdb_scripts/finetune_lm.py` in fastai.
+    "ulmfit_lm": {
+        "learning_rate": 4e-3,
+        "batch_size": 64,
+        "epochs": 15,
+        "schedule": "slanted_triangular",
+        "decay": 1 / 2.6,
+        "weight_decay": 1e-7,
+        "beta_1": 0.7,
+        "beta_2": 0.99,
+        "global_clipnorm": 0.3,
+    },
     # Howard and Ruder 2018: discriminative rates, slanted triangles, gradual unfreezing over the first half.
     "ulmfit_classifier": {
         "learning_rate": 2e-4,
@@ -232,7 +252,8 @@ def get_recipe(name, **changes):
 
     Args:
         name: `"bert"` (everything at once, warm-up and linear decay; Devlin et al. 2018), `"ulmfit_classifier"`
-            (gradual unfreezing, slanted triangles, discriminative rates; Howard and Ruder 2018),
+            (gradual unfreezing, slanted triangles, discriminative rates; Howard and Ruder 2018), `"ulmfit_lm"` (slanted
+            triangles and discriminative rates for a `CausalLM` on the texts of a task; the same paper),
             `"feature_extraction"` (a frozen encoder), `"scalar_mix"` (a frozen encoder and a mean of its layers; Peters
             et al. 2018), `"last_layers"` (the three highest blocks; Lee et al. 2019), `"linear_probe_then_finetune"`
             (first the head, then all; Kumar et al. 2022), `"adapters"` (bottlenecks of 64; Houlsby et al. 2019),

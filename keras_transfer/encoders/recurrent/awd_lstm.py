@@ -37,10 +37,14 @@ class AWDLSTMEncoder(Encoder):
         weight_dropout: Float between 0 and 1. Dropout rate of the recurrent weights. Defaults to `0.5`.
         activation_penalty, temporal_penalty: Floats, at least 0. Factors of AR and TAR of the outputs, see
             `layers.ActivationPenalty`. Merity et al. use 2 and 1. Default to `0.0`, for none.
+        gradient_length: Integer. Number of the last tokens of a text through which gradients flow in training, as in
+            ULMFiT's classifier of long texts. The outputs are the same. The published code uses 1,400 (20 windows of
+            70). Defaults to `None`, all tokens.
         dtype, **kwargs: See `Encoder`.
 
     Raises:
-        ValueError: If a penalty is negative, or if `num_layers` is not a positive integer.
+        ValueError: If a penalty is negative, or if `num_layers` or `gradient_length` is not a positive
+            integer.
 
     Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
 
@@ -71,6 +75,7 @@ class AWDLSTMEncoder(Encoder):
         weight_dropout=0.5,
         activation_penalty=0.0,
         temporal_penalty=0.0,
+        gradient_length=None,
         dtype=None,
         **kwargs,
     ):
@@ -81,7 +86,7 @@ class AWDLSTMEncoder(Encoder):
         # === Layers ===
         widths = [units] * (num_layers - 1) + [embedding_dim]
         rates = [hidden_dropout] * (num_layers - 1) + [output_dropout]
-        options = {"weight_dropout": weight_dropout, "dtype": dtype}
+        options = {"weight_dropout": weight_dropout, "gradient_length": gradient_length, "dtype": dtype}
         layers = {
             "token_embedding": keras.layers.Embedding(
                 vocabulary_size,

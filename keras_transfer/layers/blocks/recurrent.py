@@ -23,6 +23,11 @@ class ProjectedLSTM(keras.layers.Layer):
     mask is the same for all steps and all texts of the call, and kept weights are scaled. An AWD-LSTM has
     `forget_bias=0.0`.
 
+    `gradient_length` is the truncated back-propagation through time of ULMFiT (BPT3C, Howard and Ruder 2018): in
+    training, the layer reads the steps of a text before the last `gradient_length` ones first, and goes on in their
+    state. The outputs are the same, but no gradient flows through the earlier steps, and their activations are not kept
+    for it.
+
     Args:
         units: Integer. Width of the cell.
         projection_dim: Integer. Width of the output. Defaults to `None`, no projection.
@@ -33,6 +38,8 @@ class ProjectedLSTM(keras.layers.Layer):
         weight_dropout: Float between 0 and 1. Fraction of the weights of the recurrent kernel that are set to 0 in
             training, rounded as in `Dropout`. Defaults to `0.0`.
         seed: Integer. Seed of the random numbers of `weight_dropout`. Defaults to `None`.
+        gradient_length: Integer. Number of the last real steps of each text through which gradients flow. Defaults to
+            `None`, all.
 
     Call arguments:
         inputs: Tensor of shape `[batch, length, dim]`.
@@ -46,8 +53,8 @@ class ProjectedLSTM(keras.layers.Layer):
         A tensor of shape `[batch, length, projection_dim or units]`, or with `return_state` a tuple of it, h and c.
 
     Raises:
-        ValueError: If a size or a clip is not positive, if `weight_dropout` is not between 0 and 1, or if the inputs
-            have no time step.
+        ValueError: If a size or a clip is not positive, if `weight_dropout` is not between 0 and 1, if
+            `gradient_length` is not a positive integer, or if the inputs have no time step.
 
     Example:
     ```python
@@ -56,7 +63,7 @@ class ProjectedLSTM(keras.layers.Layer):
     ```
 
     Source: https://arxiv.org/abs/1402.1128; for the clipping, https://arxiv.org/abs/1602.02410; for weight drop,
-    https://arxiv.org/abs/1708.02182.
+    https://arxiv.org/abs/1708.02182; for the truncation, https://arxiv.org/abs/1801.06146, section 3.3.
     """
 
     def __init__(
@@ -70,11 +77,17 @@ class ProjectedLSTM(keras.layers.Layer):
         reverse=False,
         weight_dropout=0.0,
         seed=None,
+        gradient_length=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
         if not 0 <= weight_dropout <= 1:
             raise ValueError(f"`weight_dropout` must be between 0 and 1. Received: weight_dropout={weight_dropout!r}")
+        if gradient_length is not None and not (type(gradient_length) is int and gradient_length > 0):
+            raise ValueError(
+                f"`gradient_length` must be a positive integer. Received: gradient_length={gradient_length!r}"
+            )
+        self.gradient_length = gradient_length
         self.cell = _Recurrence(units, projection_dim, cell_clip, projection_clip, dtype=self.dtype_policy, name="cell")
         self.forget_bias = float(forget_bias)
         self.reverse = reverse
@@ -112,8 +125,13 @@ class ProjectedLSTM(keras.layers.Layer):
         if inputs.shape[1] == 1 and initial_state is not None:  # A step of a decoder needs no loop.
             outputs, *state = _single_step(steps, gates, within, initial_state)
         else:
-            loop = {"return_sequences": True, "return_state": True, "dtype": self.dtype_policy, "name": "loop"}
-            outputs, *state = keras.layers.RNN(steps, **loop)(gates, mask=within, initial_state=initial_state)
+            options = {"return_sequences": True, "return_state": True, "dtype": self.dtype_policy, "name": "loop"}
+            loop = keras.layers.RNN(steps, **options)
+            length = inputs.shape[1]
+            if training and self.gradient_length is not None and (length is None or length > self.gradient_length):
+                outputs, *state = _in_two_parts(loop, gates, mask, initial_state, self.gradient_length)
+            else:
+                outputs, *state = loop(gates, mask=within, initial_state=initial_state)
         if self.reverse:
             outputs = reversed_texts(outputs, mask)
         if mask is not None:
@@ -135,6 +153,7 @@ class ProjectedLSTM(keras.layers.Layer):
             "reverse": self.reverse,
             "weight_dropout": self.weight_drop.rate,
             "seed": self.weight_drop.seed,
+            "gradient_length": self.gradient_length,
         }
 
 
@@ -209,6 +228,28 @@ def _single_step(steps, gates, mask, state):
     return outputs[:, None], *new
 
 
+def _in_two_parts(loop, gates, mask, state, gradient_length):
+    """Returns what a loop returns, but no gradient flows through the steps before the last ones of each text."""
+    length, kept = ops.shape(gates)[1], gradient_length
+    if mask is None:
+        mask = ops.ones(ops.shape(gates)[:2], "bool")
+    ends = ops.sum(ops.cast(mask, "int32"), axis=1, keepdims=True)
+    starts = ops.maximum(ends - kept, 0)
+    if isinstance(length, int):
+        early, kept = max(length - kept, 1), min(length, kept)
+    else:  # The loop needs at least one step, which is masked if all texts are short.
+        early, kept = ops.maximum(length - kept, 1), ops.minimum(length, kept)
+    steps = ops.arange(length, dtype="int32")[None]
+    first, *state = loop(gates[:, :early], mask=steps[:, :early] < starts, initial_state=state)
+    first, *state = [ops.stop_gradient(values) for values in (first, *state)]
+    places = starts + steps[:, :kept]
+    last = _take_steps(gates, ops.minimum(places, length - 1))
+    last, *state = loop(last, mask=places < ends, initial_state=state)
+    first = ops.pad(first, [[0, 0], [0, length - early], [0, 0]])
+    last = _take_steps(last, ops.clip(steps - starts, 0, kept - 1))
+    return ops.where((steps < starts)[:, :, None], first, last), *state
+
+
 @ops.custom_gradient
 def _product(inputs, matrix, transposed):
     """Returns `matmul(inputs, matrix)`, with a gradient that uses the matrix transposed in advance.
@@ -229,9 +270,14 @@ def reversed_texts(inputs, mask):
     """Reverses each text's real steps in a `[batch, length, dim]` tensor and leaves its padding in place."""
     if mask is None:
         return ops.flip(inputs, axis=1)
-    batch, length, dim = ops.shape(inputs)
-    steps = ops.arange(length, dtype="int32")[None]
+    steps = ops.arange(ops.shape(inputs)[1], dtype="int32")[None]
     lengths = ops.sum(ops.cast(mask, "int32"), axis=1, keepdims=True)
     places = ops.where(steps < lengths, lengths - 1 - steps, steps)
-    rows = ops.reshape(places + length * ops.arange(batch, dtype="int32")[:, None], (-1,))
-    return ops.reshape(ops.take(ops.reshape(inputs, (-1, dim)), rows, axis=0), ops.shape(inputs))
+    return _take_steps(inputs, places)
+
+
+def _take_steps(inputs, places):
+    """Returns the vectors of inputs [batch, length, dim] at places [batch, count] of each text."""
+    batch, length, dim = ops.shape(inputs)
+    rows = places + length * ops.arange(batch, dtype="int32")[:, None]
+    return ops.take(ops.reshape(inputs, (-1, dim)), rows, axis=0)

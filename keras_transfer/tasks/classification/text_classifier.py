@@ -45,6 +45,11 @@ class TextClassifier(Probabilities, PooledTask):
             heads of RoBERTa. Defaults to `None`, for no such layer.
         hidden_norm: Boolean. Whether a layer norm follows that dense layer, as in heads of ModernBERT. If so, neither
             has a bias. Defaults to `False`.
+        hidden_dim: Integer. Width of that dense layer, 50 in ULMFiT. Defaults to `None`, the width of the
+            pooled vector.
+        hidden_dropout: Float between 0 and 1. Dropout rate before that dense layer, 0.4 in ULMFiT. Defaults to `0.0`.
+        batch_norm: Boolean. Whether batch normalization precedes the dropout of that dense layer and of the logits, as
+            in ULMFiT. Defaults to `False`.
         scalar_mix: Boolean or `layers.ScalarMix`. Whether to pool a learned weighted mean of all layers of the encoder
             instead of the last layer. `model.scalar_mix` is the layer. Defaults to `False`.
         windows: `"mean"` or `"max"`. Cuts texts that are too long into windows that overlap by a quarter
@@ -61,8 +66,9 @@ class TextClassifier(Probabilities, PooledTask):
     Raises:
         ValueError: If `label_names` contains duplicates or does not have `num_classes` names, if `pooling` is unknown
             or not possible with the encoder, if the vocabulary or the sequence length of `preprocessor` does not match
-            the encoder, if `hidden_norm=True` is used without `hidden_activation`, if `thresholds` are not one
-            probability for each class of a classifier with `multi_label=True`, or if `windows` is unknown.
+            the encoder, if `hidden_norm=True`, `hidden_dim` or `hidden_dropout` is used without `hidden_activation`, if
+            `batch_norm=True` is used with `hidden_norm=True`, if `thresholds` are not one probability for each class of
+            a classifier with `multi_label=True`, or if `windows` is unknown.
 
     Example:
     ```python
@@ -92,6 +98,9 @@ class TextClassifier(Probabilities, PooledTask):
         dropout=0.1,
         hidden_activation=None,
         hidden_norm=False,
+        hidden_dim=None,
+        hidden_dropout=0.0,
+        batch_norm=False,
         scalar_mix=False,
         windows=None,
         siamese=False,
@@ -114,6 +123,9 @@ class TextClassifier(Probabilities, PooledTask):
             hidden_norm=hidden_norm,
             windows=windows,
             siamese=siamese,
+            hidden_dim=hidden_dim,
+            hidden_dropout=hidden_dropout,
+            batch_norm=batch_norm,
             settings={
                 "num_classes": len(label_names),
                 "label_names": label_names,
@@ -121,6 +133,9 @@ class TextClassifier(Probabilities, PooledTask):
                 **({"thresholds": labels.thresholds} if multi_label else {}),
                 "windows": windows,
                 "siamese": bool(siamese),
+                "hidden_dim": hidden_dim,
+                "hidden_dropout": hidden_dropout,
+                "batch_norm": bool(batch_norm),
             },
         )
 

@@ -1,11 +1,12 @@
-"""The dense layer that the heads of some architectures have before their logits."""
+"""The layers that some heads have before their logits."""
 
 import keras
 
 from keras_transfer.encoders.base import dense_on
+from keras_transfer.layers.basic import Dropout
 
 
-def hidden_vectors(vectors, encoder, activation, norm):
+def hidden_vectors(vectors, encoder, activation, norm, units=None):
     """Returns vectors after the hidden layer of a head, or unchanged if it has none.
 
     Args:
@@ -13,6 +14,7 @@ def hidden_vectors(vectors, encoder, activation, norm):
         encoder: Encoder of the task.
         activation: String or callable. Activation of the layer. `None` for no layer.
         norm: Boolean. Whether a layer norm follows the layer. If it does, neither of them has a bias.
+        units: Integer. Width of the layer. Defaults to `None`, that of the vectors.
 
     Raises:
         ValueError: If there is a norm, but no layer.
@@ -21,7 +23,7 @@ def hidden_vectors(vectors, encoder, activation, norm):
         raise ValueError("`hidden_norm=True` requires `hidden_activation`. Received: hidden_activation=None")
     if activation is None:
         return vectors
-    dense = dense_on(encoder, vectors.shape[-1], activation, use_bias=not norm, name="hidden")
+    dense = dense_on(encoder, units or vectors.shape[-1], activation, use_bias=not norm, name="hidden")
     if not norm:
         return dense(vectors)
     epsilon = getattr(encoder, "layer_norm_epsilon", 1e-12)
@@ -29,3 +31,31 @@ def hidden_vectors(vectors, encoder, activation, norm):
         epsilon=epsilon, center=False, dtype=encoder.dtype_policy, name="hidden_norm"
     )
     return layer(dense(vectors))
+
+
+def check_linear_blocks(activation, norm, hidden_dim, hidden_dropout, batch_norm):
+    """Raises a `ValueError` if the arguments of a head's hidden layer contradict each other."""
+    if hidden_dim is not None and not (type(hidden_dim) is int and hidden_dim > 0):
+        raise ValueError(f"`hidden_dim` must be a positive integer. Received: hidden_dim={hidden_dim!r}")
+    if activation is None and (hidden_dim is not None or hidden_dropout):
+        raise ValueError(
+            "`hidden_dim` and `hidden_dropout` require `hidden_activation`, such as 'relu'. "
+            f"Received: hidden_dim={hidden_dim!r}, hidden_dropout={hidden_dropout!r}, hidden_activation=None"
+        )
+    if norm and batch_norm:
+        raise ValueError(
+            "`batch_norm=True` cannot be used with `hidden_norm=True`. Received: hidden_norm=True, batch_norm=True"
+        )
+
+
+def normalized(vectors, encoder, batch_norm, name):
+    """Returns vectors [batch, dim] after batch normalization with the constants of fastai, if `batch_norm`."""
+    if not batch_norm:
+        return vectors
+    options = {"momentum": 0.9, "epsilon": 1e-5, "dtype": encoder.dtype_policy, "name": name}
+    return keras.layers.BatchNormalization(**options)(vectors)
+
+
+def dropped(vectors, encoder, rate, name):
+    """Returns vectors after a dropout, if the rate is not 0."""
+    return Dropout(rate, dtype=encoder.dtype_policy, name=name)(vectors) if rate else vectors

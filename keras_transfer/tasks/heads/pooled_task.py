@@ -8,7 +8,7 @@ from keras_transfer.layers.basic import Dropout
 from keras_transfer.layers.heads import PairFeatures
 from keras_transfer.names import check_one_of
 from keras_transfer.tasks.base import Signature, Task
-from keras_transfer.tasks.heads.hidden import hidden_vectors
+from keras_transfer.tasks.heads.hidden import check_linear_blocks, dropped, hidden_vectors, normalized
 from keras_transfer.tasks.heads.mixed import encode_mixed
 from keras_transfer.tasks.heads.parts import encode_parts, merge_parts
 from keras_transfer.tasks.heads.pooled import pooled_vectors, read_by, text_vectors
@@ -44,6 +44,7 @@ class PooledTask(Task):
         units: Integer. Number of outputs for each text.
         reader, labels, settings: See `Task`.
         pooling, dropout, name, scalar_mix, hidden_activation, hidden_norm, windows, siamese: See `TextClassifier`.
+        hidden_dim, hidden_dropout, batch_norm: See `TextClassifier`.
 
     Outputs:
         Float32 [batch, units].
@@ -66,8 +67,13 @@ class PooledTask(Task):
         hidden_norm,
         windows=None,
         siamese=False,
+        hidden_dim=None,
+        hidden_dropout=0.0,
+        batch_norm=False,
         settings=None,
     ):
+        check_linear_blocks(hidden_activation, hidden_norm, hidden_dim, hidden_dropout, batch_norm)
+
         # === Layers ===
         encoded, scalar_mix = encode_mixed(encoder, scalar_mix)
         dtype = encoder.dtype_policy
@@ -79,7 +85,11 @@ class PooledTask(Task):
         pooling, pooled = pooled_vectors(encoder, encoded, pooling)
         if siamese:
             pooled = PairFeatures(dtype=dtype, name="pair_features")(pooled)
-        pooled = hidden_vectors(pooled, encoder, hidden_activation, hidden_norm)
+        if hidden_activation is not None:
+            pooled = normalized(pooled, encoder, batch_norm, "pooled_norm")
+            pooled = dropped(pooled, encoder, hidden_dropout, "pooled_dropout")
+        pooled = hidden_vectors(pooled, encoder, hidden_activation, hidden_norm, hidden_dim)
+        pooled = normalized(pooled, encoder, batch_norm, "head_norm")
         head = {
             "pooling": pooling,
             "dropout": dropout,

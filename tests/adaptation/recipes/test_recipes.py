@@ -289,7 +289,16 @@ def ids():
 
 
 def test_every_named_recipe_is_a_recipe():
-    others = {"scalar_mix", "last_layers", "linear_probe_then_finetune", "adapters", "lora", "dapt", "tapt"}
+    others = {
+        "scalar_mix",
+        "last_layers",
+        "linear_probe_then_finetune",
+        "adapters",
+        "lora",
+        "dapt",
+        "tapt",
+        "ulmfit_lm",
+    }
     assert set(RECIPES) == {"bert", "ulmfit_classifier", "feature_extraction", "chain_thaw", *others}
     for name in RECIPES:
         assert isinstance(get_recipe(name), Recipe)

@@ -13,6 +13,7 @@ _SETTINGS = (
     *((f"{name}_dropout", f"{name}_dropout", rate) for name, rate in _RATES.items()),
     ("activation_penalty", "activation_penalty", 0.0),
     ("temporal_penalty", "temporal_penalty", 0.0),
+    ("gradient_length", "gradient_length", None),
 )
 _HEADS = {"causal_lm": Head("decoder.", ("LMHeadModel",), tensors={})}  # the token embeddings
 
