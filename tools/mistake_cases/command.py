@@ -8,6 +8,16 @@ def train(*arguments, table="text,label\na,1\nb,0\n", name="t.csv"):
     return lambda models: models.command("train", "--data", models.write(name, table), *arguments)
 
 
+def pretrain(*arguments):
+    """Runs `pretrain` on a file of text."""
+    return lambda models: models.command("pretrain", "--corpus", models.write("c.txt", "a b c\n"), *arguments)
+
+
+def over_encoder(models):
+    folder = models.saved_encoder()
+    return pretrain("--encoder", folder, "--output", folder)(models)
+
+
 def predict(*arguments, table="text\na\nb\n"):
     """Runs `predict` with a saved model on a table."""
     return lambda models: models.command(
@@ -125,5 +135,16 @@ MISTAKES = [
         "bert",
     ),
     Mistake("compare with no seeds", lambda m: m.command("compare", "--data", m.table(), "--seeds", "0"), "seeds"),
+    Mistake(
+        "pretrain with a size that no LSTM has",
+        pretrain("--objective", "awd-lstm", "--size", "tutorial"),
+        "--size.*tiny",
+    ),
+    Mistake("pretrain into the folder of the encoder", over_encoder, "--output"),
+    Mistake(
+        "pretrain an ELECTRA from a BERT",
+        lambda m: pretrain("--objective", "electra", "--encoder", m.saved_encoder(), "--new-head")(m),
+        "ELECTRA",
+    ),
     Mistake("trec6 without its folder", lambda m: m.command("quickstart", "--dataset", "trec6"), "--data-dir"),
 ]
