@@ -18,6 +18,8 @@ from keras_transfer.tasks.inputs import (
     count_rows,
     draws_like,
     fix_targets,
+    input_names,
+    input_names_of,
     is_stream,
     kind_of,
     lacks_labels,
@@ -78,6 +80,8 @@ def ready_data(task, method, x, y=None, sample_weight=None, batch_size=None, shu
     if labels is not None:
         task.labels.check(labels, task.loss)
     data = batches_or_stream(task, columns, x, y, sample_weight, batch_size, shuffle)
+    if method == "predict":
+        _check_made_inputs(task, data)
     data = data if method == "predict" else task.labels.targets(data, task)
     if method != "predict" and isinstance(data, NoRows):
         raise ValueError("`x` must have at least one row. Received: no rows")
@@ -98,6 +102,16 @@ def ready_data(task, method, x, y=None, sample_weight=None, batch_size=None, shu
     if isinstance(data, Batches):
         return share(task, data, method)
     return draws_like(checked_batches(task, data, method), data)
+
+
+def _check_made_inputs(task, data):
+    """Raises a `ValueError` if a stream for `predict` lacks inputs of the model that only `fit` and `evaluate` make."""
+    names = input_names_of(data) if is_stream(data) else None
+    if names is not None and not set(task.labels.made_inputs) & set(input_names(task)) <= set(names):
+        raise ValueError(
+            f"`predict` takes prepared inputs{task.reader.advice()}. Received: a `tf.data.Dataset` with the inputs "
+            f"{names}"
+        )
 
 
 def ready_for_fit(task, x, y, sample_weight, batch_size, shuffle, class_weight, split, validation, validation_size):

@@ -2,7 +2,7 @@
 
 from keras_transfer.tasks.inputs.batch_checks import check_no_pairs, checked_batches
 from keras_transfer.tasks.inputs.column_checks import check_columns, validation_parts
-from keras_transfer.tasks.inputs.columns import batch_arrays, columns_of, count_rows, split_last, take_rows
+from keras_transfer.tasks.inputs.columns import batch_arrays, columns_of, count_rows, input_names, split_last, take_rows
 from keras_transfer.tasks.inputs.input_checks import check_inputs
 from keras_transfer.tasks.inputs.no_rows import NoRows
 from keras_transfer.tasks.inputs.reader import ALL_ROWS, Reader, TextReader, encode_texts, for_backend
@@ -41,6 +41,7 @@ __all__ = [
     "epochs_of_stream",
     "fix_targets",
     "for_backend",
+    "input_names",
     "input_names_of",
     "is_stream",
     "kind_of",

@@ -13,7 +13,7 @@ from keras_transfer.tasks.labels import OwnLoss
 from keras_transfer.tasks.masked.hidden_tokens import HiddenTokens, HiddenTokenTask, check_reads_ahead, tokens_of
 from keras_transfer.tasks.masked.masked_lm import MaskedLM
 from keras_transfer.tasks.masked.readers import HiddenTokenReader
-from keras_transfer.text.base import to_list
+from keras_transfer.text.base import check_rows_of_batches, to_list
 
 
 class ReplacedTokens(OwnLoss, HiddenTokens):
@@ -175,9 +175,11 @@ class ReplacedTokenDetection(HiddenTokenTask):
             For each text, a list of `(token, probability)`, without special tokens.
 
         Raises:
-            ValueError: If `texts` are not text, or if the task has no preprocessor.
+            ValueError: If `texts` are not text, if the task has no preprocessor, or if `batch_size` is not a positive
+                integer.
         """
         self.reader.require()
+        check_rows_of_batches(batch_size)
         if not self.reader.accepts(texts) or isinstance(texts, tuple):
             raise ValueError(f"`texts` must be a list of strings. Received: {type(texts).__name__}")
         texts, answers, special = to_list(texts), [], self.preprocessor.special_ids

@@ -153,6 +153,11 @@ def test_packed_rows_need_no_masks_but_prediction_does():
         model.predict(rows)
 
 
+def test_predict_takes_no_loader_of_texts():
+    with pytest.raises(ValueError, match="`predict` takes prepared inputs, with `mask_positions`.*the inputs"):
+        masked().predict(Loader())
+
+
 def fit(data):
     model = masked()
     model.compile("adam", run_eagerly=True)

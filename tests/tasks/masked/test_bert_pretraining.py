@@ -217,6 +217,10 @@ test_a_mistake_is_one_clear_error = check_errors(
     (lambda: compiled().fit(torch_loader(["a"], ["b"], ["c"])), "Labels must be "),
     (lambda: pretraining().score_pairs((["a"], ["b"]), batch_size=0), "Received: batch_size=0"),
     (lambda: compiled().predict((["a"], ["b"])), "Use `score_pairs(texts)`"),
+    (
+        lambda: compiled().predict(torch_loader(["a"], ["b"], [1])),
+        "`predict` takes prepared inputs. Use `score_pairs(texts)` for texts. Received: a `tf.data.Dataset` with",
+    ),
     (lambda: pretraining().score_pairs(["a"]), "takes pairs of texts"),
     (lambda: pretraining().signatures(), "Use `pairs=True`. Received: pairs=False"),
 )
