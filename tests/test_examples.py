@@ -173,6 +173,11 @@ def test_the_script_in_the_page_on_pretraining_runs(tmp_path, monkeypatch, small
     assert run_page("pretraining.md")["classifier"].compiled
 
 
+def test_the_script_in_the_page_on_ulmfit_runs(tmp_path, monkeypatch, eagerly):
+    monkeypatch.chdir(tmp_path)
+    assert run_page("ulmfit.md")["both"].shape == (12, 6)
+
+
 def test_the_scripts_of_the_pages_on_loading_and_serving_run(tmp_path, monkeypatch, small_minilm):
     monkeypatch.chdir(tmp_path)
     assert run_page("loading.md")["again"].num_layers == run_page("loading.md")["encoder"].num_layers
@@ -387,6 +392,16 @@ def test_the_language_model_example_runs_on_a_part_of_wikitext(architecture, tmp
     per_word, per_token = map(float, re.search(r"perplexity ([\d.]+) per word, ([\d.]+) per token", printed).groups())
     assert 1 < per_token < 400 < per_word  # 400 is that of a model which knows nothing.
     assert (tmp_path / "model.keras").exists()
+
+
+@pytest.mark.slow
+def test_the_ulmfit_example_runs(monkeypatch, capsys, eagerly):
+    script = REPOSITORY / "examples" / "ulmfit.py"
+    monkeypatch.setattr(sys, "argv", [str(script), "--examples", "32", "--batch-size", "8"])
+    runpy.run_path(str(script), run_name="__main__")
+    errors = re.findall(r"(\w+): test error ([\d.]+) %", capsys.readouterr().out)
+    assert [name for name, _ in errors] == ["forward", "backward", "both"]
+    assert all(0 <= float(error) <= 100 for _, error in errors)
 
 
 @pytest.mark.slow

@@ -207,7 +207,7 @@ class Corpus:
         rows = Rows(self._shards, [row_starts(shard, packing, width) for shard in self._shards], self._form)
         return Blocks(rows, Options(batch_size, (length,), shuffle, drop_remainder=drop_remainder), seed)
 
-    def streams(self, batch_size=32, window=70, *, lengths=None, seed=None):
+    def streams(self, batch_size=32, window=70, *, lengths=None, reverse=False, seed=None):
         """Returns the corpus as long texts in windows, for truncated back-propagation with a recurrent encoder.
 
         The ids of the corpus are cut into `batch_size` texts of equal length. Row b of a batch continues row b of the
@@ -219,6 +219,8 @@ class Corpus:
             lengths: Tuple of at most six different integers, one of which is drawn for each window in place of
                 `window`. One that occurs several times is drawn as much more often. Then windows begin at other places
                 in each epoch (Merity et al. 2018). Defaults to `None`.
+            reverse: Boolean. Whether the corpus is read from its last id to its first, for a backward language model
+                (Howard and Ruder 2018). Defaults to `False`.
             seed: Integer. Seed of the lengths. Defaults to `None`, which follows `keras.utils.set_random_seed`.
 
         Returns:
@@ -240,7 +242,7 @@ class Corpus:
                 f"The corpus must have two ids for each of {batch_size} texts. Received: {self.num_tokens} ids"
             )
         options = Options(batch_size, tuple(sorted(set(drawn))), len(set(drawn)) > 1, drop_remainder=True)
-        return Streams(self._shards, options, drawn, self._form.pad_id, self._form.check_preprocessor, seed)
+        return Streams(self._shards, options, drawn, self._form.pad_id, self._form.check_preprocessor, seed, reverse)
 
     def pairs(
         self,

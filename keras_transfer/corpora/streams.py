@@ -23,12 +23,14 @@ class Streams(Batches):
         pad_id: Integer.
         check: Function that raises an error for a preprocessor with another tokenizer.
         seed: Integer. Defaults to `None`, which follows `keras.utils.set_random_seed`.
+        reverse: Boolean. Whether the corpus is read from its last id to its first. Defaults to `False`.
 
     Attributes: See `Batches`.
     """
 
-    def __init__(self, shards, options, lengths, pad_id, check, seed=None):
+    def __init__(self, shards, options, lengths, pad_id, check, seed=None, reverse=False):
         self.shards, self.drawn, self.pad_id, self.check_preprocessor = shards, lengths, pad_id, check
+        self.reverse = reverse
         self.num_streams = options.batch_size
         self._first = np.cumsum([0, *(len(shard.ids) for shard in shards)])
         self.width = -(-int(self._first[-1]) // self.num_streams)
@@ -74,7 +76,14 @@ class Streams(Batches):
         return {**inputs, "targets": np.where(has_next, ids[:, 1:], 0), "weights": has_next.astype("float32")}
 
     def _ids(self, begin, end):
-        """Returns the ids of the corpus from one place to another."""
+        """Returns the ids of the corpus from one place to another, in the order in which it is read."""
+        if self.reverse:
+            count = int(self._first[-1])
+            return self._stored(count - end, count - begin)[::-1] if begin < end else self._stored(0, 0)
+        return self._stored(begin, end)
+
+    def _stored(self, begin, end):
+        """Returns the stored ids from one place to another."""
         parts, number = [], int(np.searchsorted(self._first, begin, side="right")) - 1
         while number < len(self.shards) and self._first[number] < end:
             first = int(self._first[number])

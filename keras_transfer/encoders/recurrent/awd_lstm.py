@@ -40,6 +40,9 @@ class AWDLSTMEncoder(Encoder):
         gradient_length: Integer. Number of the last tokens of a text through which gradients flow in training, as in
             ULMFiT's classifier of long texts. The outputs are the same. The published code uses 1,400 (20 windows of
             70). Defaults to `None`, all tokens.
+        reverse: Boolean. Whether the LSTMs read each text from its last token to its first, with the weights of a
+            language model of reversed texts (`Corpus.streams(reverse=True)`). Each output has the position of its
+            token, so a classifier uses `pooling="concat_first"`. Such an encoder has no `step`. Defaults to `False`.
         dtype, **kwargs: See `Encoder`.
 
     Raises:
@@ -76,6 +79,7 @@ class AWDLSTMEncoder(Encoder):
         activation_penalty=0.0,
         temporal_penalty=0.0,
         gradient_length=None,
+        reverse=False,
         dtype=None,
         **kwargs,
     ):
@@ -86,7 +90,8 @@ class AWDLSTMEncoder(Encoder):
         # === Layers ===
         widths = [units] * (num_layers - 1) + [embedding_dim]
         rates = [hidden_dropout] * (num_layers - 1) + [output_dropout]
-        options = {"weight_dropout": weight_dropout, "gradient_length": gradient_length, "dtype": dtype}
+        options = {"weight_dropout": weight_dropout, "dtype": dtype}
+        options |= {"gradient_length": gradient_length, "reverse": bool(reverse)}
         layers = {
             "token_embedding": keras.layers.Embedding(
                 vocabulary_size,
@@ -112,6 +117,7 @@ class AWDLSTMEncoder(Encoder):
         super().__init__(inputs, {"sequence_output": states[-1]}, states, dtype=dtype, settings=settings, **kwargs)
         for name, layer in layers.items():
             setattr(self, name, layer)
+        self.is_causal = not reverse
 
     @staticmethod
     def _make_block(index, width, **options):
@@ -141,7 +147,8 @@ class AWDLSTMEncoder(Encoder):
             A tuple of `sequence_output`, `[batch, length, embedding_dim]`, and the next state.
 
         Raises:
-            ValueError: If `state` does not have both parts of each recurrent layer for each text.
+            ValueError: If `state` does not have both parts of each recurrent layer for each text, or if the encoder has
+                `reverse=True`.
 
         Example:
         ```python
@@ -151,6 +158,11 @@ class AWDLSTMEncoder(Encoder):
         second, state = encoder.step(ids, state)
         ```
         """
+        if self.reverse:
+            raise ValueError(
+                "An encoder with `reverse=True` reads whole texts. To continue reversed texts, use one without, with "
+                "the same weights. Received: reverse=True"
+            )
         mask = None if padding_mask is None else ops.convert_to_tensor(padding_mask)
         token_ids = ops.convert_to_tensor(token_ids)
         self._check_state(state, token_ids.shape[0])

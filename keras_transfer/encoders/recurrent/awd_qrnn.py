@@ -17,7 +17,7 @@ class AWDQRNNEncoder(AWDLSTMEncoder):
             `units=2500` and `weight_dropout=0.0`.
 
     Raises:
-        ValueError: If `gradient_length` is used, and see `AWDLSTMEncoder`.
+        ValueError: If `gradient_length` or `reverse` is used, and see `AWDLSTMEncoder`.
 
     Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
 
@@ -33,10 +33,10 @@ class AWDQRNNEncoder(AWDLSTMEncoder):
     """
 
     @staticmethod
-    def _make_block(index, width, gradient_length=None, **options):
-        if gradient_length is not None:
+    def _make_block(index, width, gradient_length=None, reverse=False, **options):
+        if gradient_length is not None or reverse:
             raise ValueError(
-                "`AWDQRNNEncoder` has no `gradient_length`. Use `AWDLSTMEncoder`, or cut the texts. "
-                f"Received: gradient_length={gradient_length!r}"
+                "`AWDQRNNEncoder` has no `gradient_length` and no `reverse`. Use `AWDLSTMEncoder`. "
+                f"Received: gradient_length={gradient_length!r}, reverse={reverse!r}"
             )
         return QRNN(width, window=2 if index == 0 else 1, **options)

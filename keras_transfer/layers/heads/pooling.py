@@ -5,7 +5,7 @@ from keras import ops
 
 from keras_transfer.names import check_one_of
 
-POOLINGS = ("first", "last", "mean", "max", "weighted_mean", "mean_sqrt", "concat")
+POOLINGS = ("first", "last", "mean", "max", "weighted_mean", "mean_sqrt", "concat", "concat_first")
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -20,6 +20,7 @@ class SequencePooling(keras.layers.Layer):
     - `"mean_sqrt"`: the sum over the real tokens, divided by the square root of their number
     - `"concat"`: the last real token's vector, the mean and the maximum, concatenated (Howard & Ruder 2018, section
       3.3)
+    - `"concat_first"`: the same with the first real token's vector, for an encoder that reads texts from their ends
 
     Args:
         pooling: String, one of the names above. Defaults to `"mean"`.
@@ -30,8 +31,8 @@ class SequencePooling(keras.layers.Layer):
             real.
 
     Returns:
-        A tensor of shape `[batch, dim]`, or `[batch, 3 * dim]` for `"concat"`. Zeros for a sequence without real
-        tokens.
+        A tensor of shape `[batch, dim]`, or `[batch, 3 * dim]` for `"concat"` and `"concat_first"`. Zeros for a
+        sequence without real tokens.
 
     Raises:
         ValueError: If `pooling` is unknown.
@@ -52,8 +53,9 @@ class SequencePooling(keras.layers.Layer):
         if padding_mask is None:
             padding_mask = ops.ones(ops.shape(inputs)[:2], dtype="int32")
         mask = ops.cast(padding_mask, "bool")[:, :, None]
-        if self.pooling == "concat":
-            return ops.concatenate([self._last(inputs, mask), self._mean(inputs, mask), self._max(inputs, mask)], -1)
+        if self.pooling in ("concat", "concat_first"):
+            end = self._last if self.pooling == "concat" else self._first
+            return ops.concatenate([end(inputs, mask), self._mean(inputs, mask), self._max(inputs, mask)], -1)
         return getattr(self, f"_{self.pooling}")(inputs, mask)
 
     def _first(self, inputs, mask):
@@ -86,7 +88,7 @@ class SequencePooling(keras.layers.Layer):
         return ops.where(ops.any(mask, axis=1), highest, 0)
 
     def compute_output_shape(self, inputs_shape, padding_mask_shape=None):
-        return (inputs_shape[0], (3 if self.pooling == "concat" else 1) * inputs_shape[-1])
+        return (inputs_shape[0], (3 if self.pooling in ("concat", "concat_first") else 1) * inputs_shape[-1])
 
     def get_config(self):
         return {**super().get_config(), "pooling": self.pooling}

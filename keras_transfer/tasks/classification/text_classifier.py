@@ -37,9 +37,9 @@ class TextClassifier(Probabilities, PooledTask):
         thresholds: List of floats, one for each class. With `multi_label=True`, the lowest probabilities at which a
             label is predicted. See `tune_thresholds`. Defaults to `None`, which is 0.5 for each class.
         pooling: String. `"pooled"` (the encoder's own pooled output), `"first"`, `"last"`, `"mean"`, `"max"`,
-            `"weighted_mean"`, `"mean_sqrt"`, or `"concat"` (last, mean and maximum, as in ULMFiT); see
-            `layers.SequencePooling`. Defaults to the pooling of the encoder's checkpoint, otherwise to `"pooled"` if
-            the encoder has that output, otherwise to `"mean"`.
+            `"weighted_mean"`, `"mean_sqrt"`, `"concat"` (last, mean and maximum, as in ULMFiT) or
+            `"concat_first"` (the same with the first); see `layers.SequencePooling`. Defaults to the pooling of the
+            encoder's checkpoint, otherwise to `"pooled"` if the encoder has that output, otherwise to `"mean"`.
         dropout: Float between 0 and 1. Dropout rate before the dense layer. Defaults to `0.1`.
         hidden_activation: String or callable. Activation of a dense layer between the pooling and the dropout, as in
             heads of RoBERTa. Defaults to `None`, for no such layer.

@@ -19,6 +19,7 @@ EXPECTED = {
     "weighted_mean": [np.average(tokens, 0, np.arange(1, len(tokens) + 1)) for tokens in REAL],
     "mean_sqrt": [tokens.sum(0) / np.sqrt(len(tokens)) for tokens in REAL],
     "concat": [np.concatenate([tokens[-1], tokens.mean(0), tokens.max(0)]) for tokens in REAL],
+    "concat_first": [np.concatenate([tokens[0], tokens.mean(0), tokens.max(0)]) for tokens in REAL],
 }
 
 
@@ -49,7 +50,7 @@ def test_without_a_mask_all_tokens_are_real(pooling):
 
 @pytest.mark.parametrize("pooling", POOLINGS)
 def test_it_is_a_well_behaved_layer(pooling):
-    shape = (5, 9) if pooling == "concat" else (5, 3)
+    shape = (5, 9) if pooling in ("concat", "concat_first") else (5, 3)
     run_layer_test(SequencePooling, {"pooling": pooling}, X, {"padding_mask": MASK}, output_shape=shape)
 
 

@@ -7,6 +7,7 @@ from keras.ops import convert_to_numpy as numpy_of
 
 from keras_transfer.adaptation import fine_tune, get_recipe, layer_groups
 from keras_transfer.encoders import AWDLSTMEncoder, AWDQRNNEncoder
+from keras_transfer.layers import SequencePooling
 from keras_transfer.tasks import CausalLM, TextClassifier
 from keras_transfer.text import Packing, TokenPreprocessor, WordPieceTokenizer
 from tests.errors import check_errors
@@ -119,8 +120,30 @@ def test_each_stage_moves_its_groups_and_leaves_the_others_bit_identical(eagerly
     assert watch.found == [groups[3 - min(number, 3) :] for number in range(6)]
 
 
+@pytest.mark.core
+def test_a_backward_encoder_is_the_forward_one_on_reversed_texts():
+    forward, backward = encoder(), encoder(reverse=True)
+    backward.set_weights(forward.get_weights())
+    data, lengths = inputs(), (9, 4, 1)
+    turned = {**data, "token_ids": data["token_ids"].copy()}
+    for row, length in enumerate(lengths):
+        turned["token_ids"][row, :length] = data["token_ids"][row, :length][::-1]
+    ours, theirs = (numpy_of(each["sequence_output"]) for each in (backward(data), forward(turned)))
+    for row, length in enumerate(lengths):
+        np.testing.assert_allclose(ours[row, :length], theirs[row, :length][::-1], atol=1e-6)
+    pool = lambda kind, states: numpy_of(SequencePooling(kind)(states, padding_mask=data["padding_mask"]))  # noqa: E731
+    np.testing.assert_allclose(pool("concat_first", ours), pool("concat", theirs), atol=1e-6)
+
+
+test_a_backward_encoder_writes_nothing = check_errors(
+    (lambda: CausalLM(encoder(reverse=True)), "must have tokens that see only earlier ones"),
+    (lambda: encoder(reverse=True).step([[1]], None), "reads whole texts ... Received: reverse=True"),
+)
 test_quasi_recurrent_layers_have_no_gradient_length = check_errors(
-    (lambda: AWDQRNNEncoder(12, embedding_dim=4, units=6, gradient_length=3), "has no `gradient_length` ... length=3"),
+    (
+        lambda: AWDQRNNEncoder(12, embedding_dim=4, units=6, gradient_length=3),
+        "has no `gradient_length` and no `reverse` ... length=3",
+    ),
 )
 test_a_contradiction_is_one_clear_error = check_errors(
     ({"hidden_dim": 0}, "`hidden_dim` must be a positive integer. Received: hidden_dim=0"),

@@ -53,6 +53,17 @@ def test_streams_contain_all_ids_and_their_next_ones_in_order(corpus):
         assert flat(targets) == ids[1:]
 
 
+def test_reversed_streams_contain_the_same_ids_from_the_last_to_the_first(corpus):
+    ids, data = all_ids(corpus)[::-1], corpus.streams(2, 5, reverse=True)
+    rows = [
+        flat(batch[0]["token_ids"][row][batch[0]["padding_mask"][row] == 1].tolist() for batch in data)
+        for row in range(2)
+    ]
+    assert flat(rows) == ids
+    inputs, following, _ = data[0]
+    np.testing.assert_array_equal(inputs["token_ids"][:, 1:], following[:, :-1])
+
+
 def test_lengths_are_drawn_for_each_epoch_and_seek_begins_with_a_later_window(corpus):
     data, again = (corpus.streams(2, 5, lengths=(4, 6, 8), seed=3) for _ in range(2))
     lengths = lambda data: [data[i][0]["token_ids"].shape[1] for i in range(len(data))]  # noqa: E731

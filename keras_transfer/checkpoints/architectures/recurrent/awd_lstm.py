@@ -14,6 +14,7 @@ _SETTINGS = (
     ("activation_penalty", "activation_penalty", 0.0),
     ("temporal_penalty", "temporal_penalty", 0.0),
     ("gradient_length", "gradient_length", None),
+    ("reverse", "reverse", False),
 )
 _HEADS = {"causal_lm": Head("decoder.", ("LMHeadModel",), tensors={})}  # the token embeddings
 
