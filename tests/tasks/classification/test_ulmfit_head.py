@@ -6,12 +6,14 @@ import pytest
 from keras.ops import convert_to_numpy as numpy_of
 
 from keras_transfer.adaptation import fine_tune, get_recipe, layer_groups
-from keras_transfer.encoders import AWDLSTMEncoder, AWDQRNNEncoder
+from keras_transfer.checkpoints import CheckpointError
+from keras_transfer.encoders import AWDLSTMEncoder, AWDQRNNEncoder, RobertaEncoder
 from keras_transfer.layers import SequencePooling
 from keras_transfer.tasks import CausalLM, TextClassifier
 from keras_transfer.text import Packing, TokenPreprocessor, WordPieceTokenizer
 from tests.errors import check_errors
 from tests.helpers import save_and_load
+from tests.tasks import tiny
 
 RATES = ("embedding_dropout", "input_dropout", "hidden_dropout", "output_dropout", "weight_dropout")
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *"abcdefgh"]
@@ -139,6 +141,20 @@ test_a_backward_encoder_writes_nothing = check_errors(
     (lambda: CausalLM(encoder(reverse=True)), "must have tokens that see only earlier ones"),
     (lambda: encoder(reverse=True).step([[1]], None), "reads whole texts ... Received: reverse=True"),
 )
+
+
+@pytest.mark.parametrize("option", [{"batch_norm": True}, {"hidden_activation": "tanh", "hidden_dim": 5}])
+def test_a_checkpoint_of_another_library_cannot_contain_the_head(option, tmp_path):
+    encoder = tiny.encoder(num_layers=1)
+    if "hidden_dim" in option:
+        encoder = RobertaEncoder(40, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=8, pooler=False)
+        option = {**option, "pooling": "first"}
+    model = TextClassifier(encoder, num_classes=2, **option)
+    with pytest.raises(CheckpointError, match=r"cannot be written with its `(batch_norm|hidden_dim)`"):
+        model.save_pretrained(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
 test_quasi_recurrent_layers_have_no_gradient_length = check_errors(
     (
         lambda: AWDQRNNEncoder(12, embedding_dim=4, units=6, gradient_length=3),
