@@ -1,6 +1,7 @@
 """ULMFiT: a language model of any text, adapted to the texts of the task, becomes a classifier, forward and backward.
 
-    python examples/ulmfit.py --general wikipedia.txt --data-dir trec6 --embedding-dim 400 --units 1150 --layers 3
+    python examples/ulmfit.py --general wikipedia.txt --data-dir trec6 --examples 0 --epochs 10 15 50 \\
+        --embedding-dim 400 --units 1150 --layers 3
 
 Without arguments, it trains small models on packaged questions for a few seconds, which shows the stages, not their
 accuracy.
@@ -17,7 +18,7 @@ import keras_transfer as kt
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--data-dir", help="folder with train_5500.label and TREC_10.label")
-parser.add_argument("--general", nargs="+", help="files of any texts of the language, documents apart by empty lines")
+parser.add_argument("--general", nargs="+", type=pathlib.Path, help="files, with an empty line after each document")
 parser.add_argument("--embedding-dim", type=int, default=16)
 parser.add_argument("--units", type=int, default=24)
 parser.add_argument("--layers", type=int, default=2)

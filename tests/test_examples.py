@@ -395,9 +395,10 @@ def test_the_language_model_example_runs_on_a_part_of_wikitext(architecture, tmp
 
 
 @pytest.mark.slow
-def test_the_ulmfit_example_runs(monkeypatch, capsys, eagerly):
-    script = REPOSITORY / "examples" / "ulmfit.py"
-    monkeypatch.setattr(sys, "argv", [str(script), "--examples", "32", "--batch-size", "8"])
+def test_the_ulmfit_example_runs(monkeypatch, capsys, tmp_path, eagerly):
+    script, general = REPOSITORY / "examples" / "ulmfit.py", tmp_path / "general.txt"
+    general.write_text("\n\n".join(kt.datasets.load_demo_questions().train.texts[:32]))
+    monkeypatch.setattr(sys, "argv", [str(script), "--examples", "32", "--batch-size", "8", "--general", str(general)])
     runpy.run_path(str(script), run_name="__main__")
     errors = re.findall(r"(\w+): test error ([\d.]+) %", capsys.readouterr().out)
     assert [name for name, _ in errors] == ["forward", "backward", "both"]

@@ -1,4 +1,4 @@
-"""One run of `quality.py` in a process of its own: trains a model on one dataset, and prints its metrics and times."""
+"""One run of `quality` in a process of its own: trains a model on one dataset, and prints its metrics and times."""
 
 from benchmarks.fine_tuning import real_data_run  # first, since it records when the process starts
 

@@ -243,7 +243,8 @@ class Batches(keras.utils.PyDataset):
     def take(self, count):
         """Returns batches whose epochs end after `count` of them, as of a corpus that is too large for one epoch.
 
-        The next epoch has another order, and does not go on where the last one has ended. With `shard`, before or after
+        The next epoch has another order, and does not go on where the last one has ended. `Corpus.streams` have one
+        order, so that each epoch has the same batches. With `shard`, before or after
         it, each shard has `count` batches of its own.
 
         Args:

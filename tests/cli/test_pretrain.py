@@ -90,6 +90,13 @@ def test_after_ctrl_c_the_same_command_continues_as_if_nothing_had_happened(pret
         np.testing.assert_array_equal(weight, expected)
 
 
+def test_the_words_of_an_empty_document_are_not_counted(tmp_path):
+    lines = [json.dumps({"text": text}) for text in ("a b", "", " ", "c d e")]
+    (tmp_path / "texts.jsonl").write_text("\n".join(lines))
+    assert pretraining._count_words([tmp_path / "texts.jsonl"], "blank_line", "text") == 7
+
+
+@pytest.mark.slow
 def test_an_lstm_continues_after_ctrl_c_and_goes_on_from_its_folder(pretrain, monkeypatch, capsys):
     line = ["--objective", "awd-lstm", "--epochs", "2", "--learning-rate", "1", "--validation-corpus", "texts.txt"]
     line += ["--sequence-length", "4", "--batch-size", "200"]  # three windows an epoch

@@ -311,7 +311,7 @@ def check_head(architecture, task, action, advice):
                 f"The head of a {kind} can be {action} with a {type(task.encoder).__name__} only if it has "
                 f"{name}={value!r}. {advice} Received: {name}={getattr(task, name)!r}"
             )
-    for name in ("scalar_mix", "siamese", "batch_norm", "hidden_dim"):
+    for name in ("scalar_mix", "siamese", "batch_norm", "hidden_dim", "hidden_dropout"):
         if getattr(task, name, None):
             raise CheckpointError(f"The head of a {kind} cannot be {action} with its `{name}`. {advice}")
     return head

@@ -243,7 +243,7 @@ def make_parser(version):
         f"{RATE_OF_CHECKPOINT:g} (with --encoder), {RATE_OF_LSTM:g} (with --objective awd-lstm)",
     )
     command.add_argument("--epochs", type=int, metavar="N", help="default: 10")
-    command.add_argument("--steps", type=int, metavar="N", help="number of batches, in place of --epochs")
+    command.add_argument("--steps", type=int, metavar="N", help="number of batches, in place of --epochs, rounded up")
     _add_seed(command)
     _add_output(command, "folder for the model", "language_model")
 

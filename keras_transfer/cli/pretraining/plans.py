@@ -148,11 +148,16 @@ def continued_model(plan, source, sequence_length, batch_size, new_head):
     options = {"head": "new"} if new_head else {}
     if plan.task is tasks.ReplacedTokenDetection:
         options["generator"] = _generator_for(source)
-    if plan.is_recurrent:
-        options["streams"] = batch_size
-    else:
+    if not plan.is_recurrent:
         options["sequence_length"] = sequence_length
     model = plan.task.from_pretrained(source, **options)
+    if plan.is_recurrent and not isinstance(model.encoder, encoders.AWDLSTMEncoder):
+        raise ValueError(
+            "`--objective awd-lstm` continues an AWD-LSTM. Use `--objective causal` for other language models. "
+            f"Received: --encoder {source}, with a {type(model.encoder).__name__}"
+        )
+    if plan.is_recurrent:
+        model = plan.task(model.encoder, model.preprocessor, streams=batch_size)
     check_head(architecture_for(model.encoder), model, "written", "Choose another `--objective` for this `--encoder`.")
     return model
 

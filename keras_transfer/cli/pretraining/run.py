@@ -56,7 +56,8 @@ def run_pretraining(
         encoder: Checkpoint to continue with, in place of `size` and `vocabulary_size`. Defaults to `None`.
         new_head: Boolean. Whether the head of the objective is new. Defaults to `False`, that of the checkpoint.
         vocabulary_size, sequence_length, batch_size, learning_rate, epochs, seed: Numbers.
-        steps: Integer. Number of steps, in place of `epochs`, rounded up to epochs of equal length. Defaults to `None`.
+        steps: Integer. Number of steps, in place of `epochs`, rounded up to epochs of equal length, and for windows of
+            texts to whole epochs. Defaults to `None`.
         documents, text_column: As for `text.Corpus.build`.
 
     Returns:
@@ -92,7 +93,10 @@ def run_pretraining(
         ]
         if steps is not None:
             epochs = math.ceil(steps / len(blocks[0]))
-            blocks[0] = blocks[0].take(math.ceil(steps / epochs))
+            if not plan.is_recurrent:
+                blocks[0] = blocks[0].take(math.ceil(steps / epochs))
+            elif epochs == 1:  # Windows have one order, so that several short epochs would read the same ones.
+                blocks[0] = blocks[0].take(steps)
         total = epochs * len(blocks[0])
         print(f"{corpora[0].num_tokens:,} tokens in {corpora[0].num_documents:,} documents, {total:,} steps")
         model.compile(plan.optimizer(learning_rate, total))
@@ -136,7 +140,7 @@ def _vocabulary(plan, paths, folder, options):
 def _count_words(paths, documents, text_column):
     """Returns the number of words between white space, and of documents, each of which ends with a token."""
     lines = read_documents(paths, text_column, documents)
-    return sum(1 + sum(len(line.split()) for line in document) for document in lines)
+    return sum(1 + sum(len(line.split()) for line in document) for document in lines if document)
 
 
 def _scores(plan, scores, num_tokens=0, num_words=None):

@@ -37,9 +37,9 @@ class AWDLSTMEncoder(Encoder):
         weight_dropout: Float between 0 and 1. Dropout rate of the recurrent weights. Defaults to `0.5`.
         activation_penalty, temporal_penalty: Floats, at least 0. Factors of AR and TAR of the outputs, see
             `layers.ActivationPenalty`. Merity et al. use 2 and 1. Default to `0.0`, for none.
-        gradient_length: Integer. Number of the last tokens of a text through which gradients flow in training, as in
-            ULMFiT's classifier of long texts. The outputs are the same. The published code uses 1,400 (20 windows of
-            70). Defaults to `None`, all tokens.
+        gradient_length: Integer. Number of the tokens of a text, those that are read last, through which gradients flow
+            in training, as in ULMFiT's classifier of long texts. The outputs are the same if padding follows the texts.
+            The published code uses 1,400 (20 windows of 70). Defaults to `None`, all tokens.
         reverse: Boolean. Whether the LSTMs read each text from its last token to its first, with the weights of a
             language model of reversed texts (`Corpus.streams(reverse=True)`). Each output has the position of its
             token, so a classifier uses `pooling="concat_first"`. Such an encoder has no `step`. Defaults to `False`.

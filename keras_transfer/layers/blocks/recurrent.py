@@ -1,5 +1,7 @@
 """LSTM with a projection and clipping, as in ELMo and language models of its time."""
 
+import numbers
+
 import keras
 from keras import ops
 
@@ -25,8 +27,8 @@ class ProjectedLSTM(keras.layers.Layer):
 
     `gradient_length` is the truncated back-propagation through time of ULMFiT (BPT3C, Howard and Ruder 2018): in
     training, the layer reads the steps of a text before the last `gradient_length` ones first, and goes on in their
-    state. The outputs are the same, but no gradient flows through the earlier steps, and their activations are not kept
-    for it.
+    state. The outputs are the same if padding follows the texts, but no gradient flows through the earlier steps, and
+    their activations are not kept for it. With `reverse`, the steps that are read last are the first of the text.
 
     Args:
         units: Integer. Width of the cell.
@@ -38,8 +40,8 @@ class ProjectedLSTM(keras.layers.Layer):
         weight_dropout: Float between 0 and 1. Fraction of the weights of the recurrent kernel that are set to 0 in
             training, rounded as in `Dropout`. Defaults to `0.0`.
         seed: Integer. Seed of the random numbers of `weight_dropout`. Defaults to `None`.
-        gradient_length: Integer. Number of the last real steps of each text through which gradients flow. Defaults to
-            `None`, all.
+        gradient_length: Integer. Number of the steps of each text, those read last, through which gradients flow.
+            Defaults to `None`, all.
 
     Call arguments:
         inputs: Tensor of shape `[batch, length, dim]`.
@@ -83,11 +85,11 @@ class ProjectedLSTM(keras.layers.Layer):
         super().__init__(**kwargs)
         if not 0 <= weight_dropout <= 1:
             raise ValueError(f"`weight_dropout` must be between 0 and 1. Received: weight_dropout={weight_dropout!r}")
-        if gradient_length is not None and not (type(gradient_length) is int and gradient_length > 0):
+        if gradient_length is not None and (not isinstance(gradient_length, numbers.Integral) or gradient_length < 1):
             raise ValueError(
                 f"`gradient_length` must be a positive integer. Received: gradient_length={gradient_length!r}"
             )
-        self.gradient_length = gradient_length
+        self.gradient_length = None if gradient_length is None else int(gradient_length)
         self.cell = _Recurrence(units, projection_dim, cell_clip, projection_clip, dtype=self.dtype_policy, name="cell")
         self.forget_bias = float(forget_bias)
         self.reverse = reverse

@@ -1,5 +1,7 @@
 """The layers that some heads have before their logits."""
 
+import numbers
+
 import keras
 
 from keras_transfer.encoders.base import dense_on
@@ -33,14 +35,21 @@ def hidden_vectors(vectors, encoder, activation, norm, units=None):
     return layer(dense(vectors))
 
 
-def check_linear_blocks(activation, norm, hidden_dim, hidden_dropout, batch_norm):
+def check_linear_blocks(activation, norm, hidden_dim, hidden_dropout, batch_norm, windows):
     """Raises a `ValueError` if the arguments of a head's hidden layer contradict each other."""
-    if hidden_dim is not None and not (type(hidden_dim) is int and hidden_dim > 0):
+    if hidden_dim is not None and (not isinstance(hidden_dim, numbers.Integral) or hidden_dim < 1):
         raise ValueError(f"`hidden_dim` must be a positive integer. Received: hidden_dim={hidden_dim!r}")
     if activation is None and (hidden_dim is not None or hidden_dropout):
         raise ValueError(
             "`hidden_dim` and `hidden_dropout` require `hidden_activation`, such as 'relu'. "
             f"Received: hidden_dim={hidden_dim!r}, hidden_dropout={hidden_dropout!r}, hidden_activation=None"
+        )
+    if not isinstance(hidden_dropout, numbers.Real) or not 0 <= hidden_dropout <= 1:
+        raise ValueError(f"`hidden_dropout` must be between 0 and 1. Received: hidden_dropout={hidden_dropout!r}")
+    if batch_norm and windows is not None:
+        raise ValueError(
+            "`batch_norm=True` cannot be used with `windows`, since windows that only pad a batch would count in its "
+            f"statistics. Received: batch_norm=True, windows={windows!r}"
         )
     if norm and batch_norm:
         raise ValueError(

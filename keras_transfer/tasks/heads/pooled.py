@@ -7,6 +7,8 @@ from keras_transfer.encoders.base import TransformerStack, encode
 from keras_transfer.layers.heads import POOLINGS, SequencePooling
 from keras_transfer.names import check_one_of
 
+_FORWARD = {"concat": "concat_first", "last": "first"}  # poolings of the last state, and those of the first
+
 
 def pooled_vectors(encoder, encoded, pooling=None, default="pooled"):
     """Returns the name of a pooling, and the pooled vectors [batch, dim].
@@ -30,6 +32,11 @@ def pooled_vectors(encoder, encoded, pooling=None, default="pooled"):
         raise ValueError(f"The encoder has no pooled output. Expected one of {POOLINGS}. Received: pooling='pooled'")
     if pooling != "pooled" and encoded.sequence is None:
         raise ValueError(f"The encoder has only a pooled output. Use `pooling='pooled'`. Received: pooling={pooling!r}")
+    if getattr(encoder, "reverse", False) and pooling in _FORWARD:
+        raise ValueError(
+            "The encoder reads backward, so that its last vector has seen one token only. Use "
+            f"`pooling={_FORWARD[pooling]!r}`. Received: pooling={pooling!r}"
+        )
     if pooling == "pooled":
         return pooling, encoder.pooled_alone() if isinstance(encoder, TransformerStack) else encoded.pooled
     pool = SequencePooling(pooling, dtype=encoder.dtype_policy, name="pooling")

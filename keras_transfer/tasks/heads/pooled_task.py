@@ -72,7 +72,7 @@ class PooledTask(Task):
         batch_norm=False,
         settings=None,
     ):
-        check_linear_blocks(hidden_activation, hidden_norm, hidden_dim, hidden_dropout, batch_norm)
+        check_linear_blocks(hidden_activation, hidden_norm, hidden_dim, hidden_dropout, batch_norm, windows)
 
         # === Layers ===
         encoded, scalar_mix = encode_mixed(encoder, scalar_mix)

@@ -123,7 +123,7 @@ def _inputs_of(batch):
     """Returns texts, a pair of columns of texts, or a dict as arrays, or None for anything else."""
     if isinstance(batch, Mapping):
         found = {name: to_array(values) for name, values in batch.items()}
-        return found if found and all(array.ndim and array.dtype.kind in "iuf" for array in found.values()) else None
+        return found if found and all(array.ndim and array.dtype.kind in "iufb" for array in found.values()) else None
     if isinstance(batch, (list, tuple)) and len(batch) == 2 and all(map(_is_column, batch)):
         return tuple(np.array(to_list(column), object) for column in batch)
     return np.array(to_list(batch), object) if _is_column(batch) else None

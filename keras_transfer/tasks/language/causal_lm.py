@@ -15,6 +15,11 @@ from keras_transfer.tasks.language.next_tokens import NextTokenReader, NextToken
 
 def check_causal(encoder):
     """Raises a `ValueError` if an encoder's tokens see later ones, or if it cannot continue a text step by step."""
+    if getattr(encoder, "reverse", False):
+        raise ValueError(
+            "`encoder` must read forward. A backward language model is a forward one on reversed ids, such as "
+            f"`Corpus.streams(reverse=True)`. Received: a {type(encoder).__name__} with reverse=True"
+        )
     steps = decodes_with_cache(encoder) or carries_state(encoder)
     if not (getattr(encoder, "is_causal", False) and steps):
         raise ValueError(

@@ -80,6 +80,7 @@ class NextTokens(Labels):
             check_streams(data.num_streams, getattr(task, "streams", None))
         if not lacks_targets(data):
             check_no_pairs(data, type(task).__name__)
+            _check_targets(data)
             return data
         if isinstance(data, Batches) and (data.real < 2).all():  # The mask of a corpus would be as large as the corpus.
             raise ValueError(
@@ -87,3 +88,14 @@ class NextTokens(Labels):
                 f"Received: {len(data.real)} texts of one token"
             )
         return with_targets(data, lambda inputs, random: self.objective(inputs))
+
+
+def _check_targets(data):
+    """Raises a `ValueError` if a stream has labels of texts in the place of targets."""
+    spec = getattr(data, "element_spec", None)
+    shape = getattr(spec[1], "shape", None) if isinstance(spec, tuple) and len(spec) > 1 else None
+    if shape and len(shape) != 2:  # A shape of unknown rank is False.
+        raise ValueError(
+            "A language model makes its targets from texts, so that its data have no labels. Targets of prepared data "
+            f"must be integers [batch, length]. Received: {spec}"
+        )

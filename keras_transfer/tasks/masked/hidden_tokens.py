@@ -76,11 +76,12 @@ class HiddenTokenTask(Task):
 
 
 def check_reads_ahead(encoder):
-    """Raises a `ValueError` if the tokens of an encoder see only earlier ones."""
-    if getattr(encoder, "is_causal", False):
+    """Raises a `ValueError` if the tokens of an encoder see only earlier or only later ones."""
+    backward = getattr(encoder, "reverse", False)
+    if getattr(encoder, "is_causal", False) or backward:
         raise ValueError(
             "A hidden token is predicted from the tokens on both sides of it, but the tokens of this encoder see only "
-            f"earlier ones. Use a `CausalLM`. Received: {type(encoder).__name__}"
+            f"{'later' if backward else 'earlier'} ones. Use a `CausalLM`. Received: {type(encoder).__name__}"
         )
 
 

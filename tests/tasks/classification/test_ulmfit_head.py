@@ -9,8 +9,8 @@ from keras_transfer.adaptation import fine_tune, get_recipe, layer_groups
 from keras_transfer.checkpoints import CheckpointError
 from keras_transfer.encoders import AWDLSTMEncoder, AWDQRNNEncoder, RobertaEncoder
 from keras_transfer.layers import SequencePooling
-from keras_transfer.tasks import CausalLM, TextClassifier
-from keras_transfer.text import Packing, TokenPreprocessor, WordPieceTokenizer
+from keras_transfer.tasks import CausalLM, MaskedLM, TextClassifier
+from keras_transfer.text import Packing, TokenPreprocessor, WindowPreprocessor, WordPieceTokenizer
 from tests.errors import check_errors
 from tests.helpers import save_and_load
 from tests.tasks import tiny
@@ -137,20 +137,35 @@ def test_a_backward_encoder_is_the_forward_one_on_reversed_texts():
     np.testing.assert_allclose(pool("concat_first", ours), pool("concat", theirs), atol=1e-6)
 
 
-test_a_backward_encoder_writes_nothing = check_errors(
-    (lambda: CausalLM(encoder(reverse=True)), "must have tokens that see only earlier ones"),
+def in_windows():
+    windows = WindowPreprocessor(tiny.preprocessor(sequence_length=8))
+    return TextClassifier(tiny.encoder(), windows, num_classes=2, batch_norm=True, windows="mean")
+
+
+test_mistakes_are_clear_errors = check_errors(
+    (lambda: CausalLM(encoder(reverse=True)), "must read forward ... Received: a AWDLSTMEncoder with reverse=True"),
+    (lambda: MaskedLM(encoder(reverse=True)), "see only later ones"),
+    (lambda: TextClassifier(encoder(reverse=True), num_classes=2, **HEAD), "Use `pooling='concat_first'`. Received: "),
+    (lambda: in_windows(), "cannot be used with `windows`"),
+    (
+        lambda: TextClassifier(encoder(), num_classes=2, **{**HEAD, "hidden_dropout": "x"}),
+        "`hidden_dropout` must be between 0 and 1. Received: hidden_dropout='x'",
+    ),
     (lambda: encoder(reverse=True).step([[1]], None), "reads whole texts ... Received: reverse=True"),
 )
 
 
-@pytest.mark.parametrize("option", [{"batch_norm": True}, {"hidden_activation": "tanh", "hidden_dim": 5}])
+DENSE = {"hidden_activation": "tanh"}
+
+
+@pytest.mark.parametrize("option", [{"batch_norm": True}, {**DENSE, "hidden_dim": 5}, {**DENSE, "hidden_dropout": 0.4}])
 def test_a_checkpoint_of_another_library_cannot_contain_the_head(option, tmp_path):
     encoder = tiny.encoder(num_layers=1)
-    if "hidden_dim" in option:
+    if "hidden_activation" in option:
         encoder = RobertaEncoder(40, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=8, pooler=False)
         option = {**option, "pooling": "first"}
     model = TextClassifier(encoder, num_classes=2, **option)
-    with pytest.raises(CheckpointError, match=r"cannot be written with its `(batch_norm|hidden_dim)`"):
+    with pytest.raises(CheckpointError, match=r"cannot be written with its `(batch_norm|hidden_dim|hidden_dropout)`"):
         model.save_pretrained(tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
