@@ -38,11 +38,8 @@ def paths_of(source):
     if isinstance(source, (str, os.PathLike)):
         source = [pathlib.Path(source)]
     if not isinstance(source, (list, tuple)) or not any(isinstance(each, os.PathLike) for each in source):
-        if isinstance(source, (list, tuple)) and source and _is_file_name(source[0]):
-            raise ValueError(
-                "A list of strings contains texts. Pass files as a list of `pathlib.Path`. "
-                f"Received: {source[0]!r}, the name of a file"
-            )
+        if isinstance(source, (list, tuple)) and source:
+            _check_no_file_name(source[0])
         return None
     paths = [pathlib.Path(each) for each in source]
     for path in paths:
@@ -51,12 +48,18 @@ def paths_of(source):
     return paths
 
 
-def _is_file_name(text):
-    return isinstance(text, str) and len(text) < 1000 and os.path.isfile(text)
+def _check_no_file_name(text):
+    if isinstance(text, str) and len(text) < 1000 and os.path.isfile(text):
+        raise ValueError(
+            "A list of strings contains texts. Pass files as a list of `pathlib.Path`. "
+            f"Received: {text!r}, the name of a file"
+        )
 
 
 def _from_iterable(texts):
     for number, text in enumerate(texts):
+        if number == 0:
+            _check_no_file_name(text)
         if not isinstance(text, str):
             raise ValueError(
                 "An iterable must yield strings, each a document. Files are given as a path, or as a list of "

@@ -338,6 +338,10 @@ test_mistakes_of_building_are_errors = check_errors(
         lambda tmp_path: build(tmp_path / "c", [str(file(tmp_path / "a.txt", b"a"))]),
         "A list of strings contains texts. Pass files as a list of `pathlib.Path`. Received: ",
     ),
+    (
+        lambda tmp_path: build(tmp_path / "c", map(str, [file(tmp_path / "a.txt", b"a")])),
+        "A list of strings contains texts. Pass files as a list of `pathlib.Path`. Received: ",
+    ),
     (lambda tmp_path: build(tmp_path / "c", str(tmp_path / "x")), FileNotFoundError, "There is no file"),
     (
         lambda tmp_path: build(tmp_path / "c", file(tmp_path / "a.txt", b"a\nb\xff\n")),

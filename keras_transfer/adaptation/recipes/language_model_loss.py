@@ -23,7 +23,7 @@ class AuxiliaryLoss(keras.layers.Layer):
     """
 
     def __init__(self, weight, logits, **kwargs):
-        super().__init__(**kwargs)
+        super().__init__(autocast=False, **kwargs)  # The outputs of the task keep their dtype.
         self.weight = weight
         object.__setattr__(self, "logits", logits)  # It reads a table that the task has already.
         self.token_loss = NextTokens(logits.token_embedding.input_dim).loss()

@@ -109,6 +109,16 @@ def test_recurrent_encoders_and_rows_of_several_texts_have_the_loss_too(task):
     assert with_loss > both.evaluate(inputs, LABELS, verbose=0, return_dict=True)["loss"] + 0.5
 
 
+def test_outputs_keep_their_dtype_and_values_in_half_precision():
+    task = classifier(dtype="mixed_bfloat16")
+    both = with_language_model_loss(task)
+    found, expected = both.predict(INPUTS, verbose=0), task.predict(INPUTS, verbose=0)
+    assert found.dtype == "float32"
+    np.testing.assert_array_equal(found, expected)
+    both.compile(FusedAdamW(0.01))
+    assert np.isfinite(both.fit(INPUTS, LABELS, verbose=0).history["loss"]).all()
+
+
 test_a_mistake_is_one_clear_error = check_errors(
     (lambda: with_language_model_loss(keras.Model()), "`task` must be a `Task`, such as a `TextClassifier`. Received:"),
     (lambda: with_language_model_loss(CausalLM(encoder())), "its texts already. Received: a CausalLM"),
