@@ -1,6 +1,7 @@
-"""Recipes: whole ways of fine-tuning, and what they are made from."""
+"""Recipes: whole ways of adapting a model, and the functions that carry them out or choose one."""
 
-from keras_transfer.adaptation.recipes.recipes import RECIPES, Recipe, fine_tune, get_recipe
+from keras_transfer.adaptation.recipes.fine_tuning import fine_tune
+from keras_transfer.adaptation.recipes.recipe import RECIPES, Recipe, get_recipe
 
 __all__ = [
     "RECIPES",

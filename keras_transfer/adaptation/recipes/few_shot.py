@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from keras_transfer.adaptation.recipes.recipes import fine_tune, get_recipe
+from keras_transfer.adaptation.recipes.fine_tuning import fine_tune
+from keras_transfer.adaptation.recipes.recipe import get_recipe
 from keras_transfer.arrays import to_array
 from keras_transfer.batches import part_batches
 from keras_transfer.keras_internals import remember_trainable

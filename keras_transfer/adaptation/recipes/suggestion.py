@@ -2,7 +2,7 @@
 
 from keras_transfer.adaptation.features import row_ends
 from keras_transfer.adaptation.recipes.costs import estimate, measure_speed, memory_of_machine
-from keras_transfer.adaptation.recipes.recipes import get_recipe
+from keras_transfer.adaptation.recipes.recipe import get_recipe
 from keras_transfer.batches import Batches
 from keras_transfer.groups import layer_groups
 from keras_transfer.tasks.base import Task

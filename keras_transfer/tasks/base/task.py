@@ -4,7 +4,7 @@ import copy
 
 import keras
 
-from keras_transfer.batches import Batches, all_class_weights, as_pipeline, batches_of, counting_epochs
+from keras_transfer.batches import Batches, as_pipeline, batches_of
 from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.distribute import StringInputs, check_accumulation, check_scope
 from keras_transfer.encoders.base import select_inputs
@@ -31,7 +31,7 @@ from keras_transfer.tasks.inputs import (
 from keras_transfer.text.preprocessors import PlainText, WindowPreprocessor
 from keras_transfer.training.optimizers import FusedAdamW, build_optimizer, train_step
 from keras_transfer.training.resume import TrainingCheckpoint
-from keras_transfer.training.runs import Run, ScheduleLength
+from keras_transfer.training.runs import ScheduleLength, fit_in_run
 
 _RATES = {"auto": 5e-5, "adamw": 1e-3}  # Learning rates of the optimizers that `compile` has names for.
 
@@ -296,22 +296,20 @@ class Task(Pretrained, StringInputs, NotCloned, keras.Model):
         size = kwargs.get("validation_batch_size")
         options = (batch_size, shuffle, class_weight, validation_split, validation_data, size)
         data, validation_data, class_weight = ready_for_fit(self, x, y, sample_weight, *options)
-        pipeline = as_pipeline(data, may_end_early=True)  # A resumed epoch has fewer batches.
         if not isinstance(callbacks, keras.callbacks.CallbackList):  # It already knows its model and parameters.
             callbacks = [*keras.tree.flatten(callbacks or []), ScheduleLength(), *epochs_of_stream(data)]
             callbacks.sort(key=lambda callback: isinstance(callback, TrainingCheckpoint))  # They write what others did.
-        settings = {"shuffle": bool(shuffle), "class_weight": class_weight}
-        run = Run(data, getattr(callbacks, "callbacks", callbacks), validation_data is not None, settings)
-        shuffle = shuffle and not isinstance(data, Batches)  # These shuffle themselves with their own seed.
-        with run, mends_failures(self, "train_function"), counting_epochs(data, pipeline, callbacks) as callbacks:
-            return super().fit(
-                pipeline,
+        with mends_failures(self, "train_function"):
+            return fit_in_run(
+                super().fit,
+                data,
+                callbacks,
+                validation_data=validation_data,
+                class_weight=class_weight,
+                settings={"shuffle": bool(shuffle), "class_weight": class_weight},
                 epochs=epochs,
                 verbose=verbose,
-                callbacks=callbacks,
-                validation_data=as_pipeline(validation_data),
-                shuffle=shuffle,
-                class_weight=all_class_weights(class_weight, pipeline),
+                shuffle=shuffle and not isinstance(data, Batches),  # These shuffle themselves with their own seed.
                 **kwargs,
             )
 

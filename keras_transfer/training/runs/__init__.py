@@ -4,7 +4,7 @@ from keras_transfer.training.runs.averaging import NonMonotonicTrigger
 from keras_transfer.training.runs.freezing import freeze, freeze_to, trainable_summary, unfreeze
 from keras_transfer.training.runs.generation_metrics import GenerationMetrics
 from keras_transfer.training.runs.plans import ChainThaw, GradualUnfreezing, SequentialUnfreezing, StagedTraining
-from keras_transfer.training.runs.run import Run, RunCallback, sync
+from keras_transfer.training.runs.run import RunCallback, fit_in_run, sync
 from keras_transfer.training.runs.run_length import ScheduleLength, warn_in_epoch
 from keras_transfer.training.runs.stage import Stage
 from keras_transfer.training.runs.stages import Stages
@@ -14,13 +14,13 @@ __all__ = [
     "GenerationMetrics",
     "GradualUnfreezing",
     "NonMonotonicTrigger",
-    "Run",
     "RunCallback",
     "ScheduleLength",
     "SequentialUnfreezing",
     "Stage",
     "StagedTraining",
     "Stages",
+    "fit_in_run",
     "freeze",
     "freeze_to",
     "sync",

@@ -4,6 +4,8 @@ import dataclasses
 
 import keras
 
+from keras_transfer.batches import all_class_weights, as_pipeline, counting_epochs
+
 
 class RunCallback(keras.callbacks.Callback):
     """Base class of callbacks that change a model, or hold a resource, until a run ends.
@@ -55,6 +57,32 @@ class Run:
 
     def _ours(self):
         return [callback for callback in self.callbacks if isinstance(callback, RunCallback)]
+
+
+def fit_in_run(fit, data, callbacks, *, validation_data=None, class_weight=None, settings=None, **options):
+    """Calls `fit` in a `Run`, with batches in the form that Keras reads fastest.
+
+    Args:
+        fit: Method `fit` of a `keras.Model`.
+        data: `Batches`, or anything else that `fit` takes as `x`.
+        callbacks: List of callbacks, or `keras.callbacks.CallbackList`.
+        validation_data, class_weight: As for `fit`. Default to `None`.
+        settings: See `Run`. Defaults to `None`, for none.
+        **options: Further arguments of `fit`.
+
+    Returns:
+        Keras's `History`.
+    """
+    pipeline = as_pipeline(data, may_end_early=True)  # A resumed epoch has fewer batches.
+    run = Run(data, getattr(callbacks, "callbacks", callbacks), validation_data is not None, settings or {})
+    with run, counting_epochs(data, pipeline, callbacks) as callbacks:
+        return fit(
+            pipeline,
+            callbacks=callbacks,
+            validation_data=as_pipeline(validation_data),
+            class_weight=all_class_weights(class_weight, pipeline),
+            **options,
+        )
 
 
 def sync(model):

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.adaptation.recipes.fisher_data import example_batches, take, tensors, times_of
+from keras_transfer.adaptation.fisher.examples import example_batches, take, tensors, times_of
 from keras_transfer.distribute import replicas_of
 from keras_transfer.files import atomic_file
 from keras_transfer.tasks.base import Task

@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation.recipes.fisher import estimate_fisher
-from tests.adaptation.recipes.fisher_models import data_of, features, linear
+from keras_transfer.adaptation.fisher.information import estimate_fisher
+from tests.adaptation.fisher.fisher_models import data_of, features, linear
 from tests.tasks import tiny
 
 
@@ -85,8 +85,8 @@ def test_a_mistake_in_texts_is_a_clear_error():
 
 
 def test_replicas_are_an_error(monkeypatch):
-    from keras_transfer.adaptation.recipes import fisher
+    from keras_transfer.adaptation.fisher import information
 
-    monkeypatch.setattr(fisher, "replicas_of", lambda model: (2, False))
+    monkeypatch.setattr(information, "replicas_of", lambda model: (2, False))
     with pytest.raises(ValueError, match="several replicas. Received: 2 replicas"):
         estimate_fisher(linear(), X)

@@ -1,0 +1,130 @@
+"""`fine_tune`, which calls `compile` and `fit` with what a recipe builds."""
+
+import dataclasses
+import inspect
+import logging
+import math
+
+import keras
+
+from keras_transfer.adaptation.recipes.recipe import Recipe, get_recipe
+from keras_transfer.keras_internals import could_train
+from keras_transfer.names import closest, did_you_mean
+from keras_transfer.tasks.base import Task
+from keras_transfer.training.optimizers import build_optimizer
+from keras_transfer.training.runs import fit_in_run
+
+log = logging.getLogger("keras_transfer")
+
+
+def fine_tune(
+    model,
+    x,
+    y=None,
+    *,
+    sample_weight=None,
+    validation_data=None,
+    recipe="bert",
+    loss="auto",
+    metrics="auto",
+    callbacks=(),
+    **kwargs,
+):
+    """Adapts a model with a recipe: freezes, compiles and fits it, and does nothing else.
+
+    Weights that were already frozen, for example by another recipe, stay frozen, and a warning says so. To train all
+    weights again, call `compile` with a new optimizer, then `unfreeze`, then `fine_tune`.
+
+    Args:
+        model: Task, or any built Keras model.
+        x: Data in memory, or a dataset of batches with labels whose length is known: `text.batches`, or a
+            `tf.data.Dataset`. For a task, `x` can be anything that `Task.dataset` accepts. For other models, data in
+            memory must be arrays.
+        y: Labels of data in memory. Defaults to `None`, for datasets and for tasks that need no labels.
+        sample_weight: Array of floats. Weights of the rows of data in memory. Defaults to `None`.
+        validation_data: As in `fit`. Defaults to `None`.
+        recipe: Name of a recipe, or a `Recipe`. Defaults to `"bert"`.
+        loss, metrics: As in `compile`. Default to `"auto"`, which uses those of the task. Other models require `loss`.
+        callbacks: As in `fit`. Additional callbacks. Defaults to `()`.
+        **kwargs: Further arguments of `fit`.
+
+    Returns:
+        Keras's `History`.
+
+    Raises:
+        ValueError: If `recipe` or an option is unknown; if nothing would be trainable; if `x` is empty or its number
+            of batches is unknown; or if `y` or `loss` is missing.
+
+    Example:
+    ```python
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3), keras.layers.Dense(2)])
+    x, y = np.random.normal(size=(32, 4)), np.random.normal(size=(32, 2))
+    history = keras_transfer.adaptation.fine_tune(model, x, y, loss="mse", verbose=0)
+    ```
+    """
+    plan = recipe if isinstance(recipe, Recipe) else get_recipe(recipe)
+    taken = {"epochs", "batch_size", "validation_split"} & set(kwargs)
+    if taken:
+        raise ValueError(
+            "Set `epochs` and `batch_size` in the recipe, and pass validation data as `validation_data`. "
+            f"Received: {sorted(taken)}"
+        )
+    _check_options(model, kwargs)
+    if loss == "auto" and not isinstance(model, Task):
+        raise ValueError("`loss` is required for a model that is not a task. Received: loss='auto'")
+    metrics = None if metrics == "auto" and not isinstance(model, Task) else metrics
+    data, steps = _data_of_fit(model, x, y, sample_weight, plan.batch_size, kwargs)
+    frozen = sum(math.prod(weight.shape) for weight in could_train(model) if not weight.trainable)
+    if frozen:
+        log.warning("%d parameters were frozen before the recipe was applied and remain frozen.", frozen)
+    plan.prepare(model)
+    optimizer = plan.build_optimizer(model, plan.epochs * steps)  # The adapters have been added already.
+    model.compile(optimizer, loss=loss, metrics=metrics)
+    build_optimizer(model)  # TensorFlow would trace the first step twice, the first time only to create its variables.
+    callbacks = [*plan.build_callbacks(), *keras.tree.flatten(callbacks or [])]
+    options = {**kwargs, "epochs": plan.epochs, "validation_data": validation_data, "callbacks": callbacks}
+    if isinstance(model, Task):
+        return model.fit(**data, **options)
+    return fit_in_run(model.fit, data.pop("x"), **data, **options)
+
+
+def _check_options(model, options):
+    """Raises a `ValueError` if an option is no argument of `fit`, before anything is frozen or compiled."""
+    known = {**inspect.signature(keras.Model.fit).parameters, **inspect.signature(model.fit).parameters}
+    fields = [field.name for field in dataclasses.fields(Recipe)]
+    for name in options:
+        if name in known:
+            continue
+        field = closest(name, [*fields, *known])
+        if field in fields:
+            advice = f" Set `{field}` in the recipe: `recipe=get_recipe(name, {field}=...)`."
+        else:
+            advice = did_you_mean(name, known)
+        raise ValueError(f"Further arguments of `fine_tune` must be arguments of `fit`.{advice} Received: {name!r}")
+
+
+def _data_of_fit(model, x, y, sample_weight, batch_size, options):
+    """Returns the arguments of `fit` that are data, and the number of batches of an epoch."""
+    in_memory = y is not None or hasattr(x, "shape") or isinstance(x, (list, tuple, dict, str))
+    is_task, steps = isinstance(model, Task), options.get("steps_per_epoch")
+    if in_memory and y is None and not (is_task and model.labels.optional):
+        raise ValueError(
+            "Data in memory require labels. Pass them as `y`: `fine_tune(model, x, y)`. "
+            f"Received: x of type {type(x).__name__}, and y=None"
+        )
+    if in_memory and is_task:
+        shuffle = bool(options.get("shuffle", True))
+        data = {"x": model.dataset(x, y, sample_weight, batch_size=batch_size, shuffle=shuffle)}
+    else:
+        data = {"x": x, "y": y, "sample_weight": sample_weight} | ({"batch_size": batch_size} if in_memory else {})
+    try:
+        if steps is None:
+            steps = -(-len(keras.tree.flatten(x)[0]) // batch_size) if "batch_size" in data else len(data["x"])
+    except TypeError as error:
+        raise ValueError(
+            "The learning rate schedule requires the number of batches per epoch. Pass `steps_per_epoch`. "
+            f"Received: a {type(x).__name__} of unknown length"
+        ) from error
+    if steps == 0:
+        raise ValueError("`x` must have at least one row. Received: no rows")
+    return data, steps
