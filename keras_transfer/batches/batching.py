@@ -16,6 +16,7 @@ from keras_transfer.batches.planning import (
     lengths_for,
     plan,
 )
+from keras_transfer.integers import check_integer
 
 UNUSED = -1  # The label or target at places that a row does not use.
 
@@ -225,8 +226,8 @@ class Batches(keras.utils.PyDataset):
             ValueError: If an argument is out of range, if the batches have no seed of their own, or if there are fewer
                 than `count`.
         """
-        _check_integer("count", count, 1)
-        _check_integer("index", index, 0)
+        check_integer("count", count, 1)
+        check_integer("index", index, 0)
         if index >= count:
             raise ValueError(f"`index` must be less than `count`. Received: index={index}, count={count}")
         if self.options.shard != (0, 1):
@@ -250,7 +251,7 @@ class Batches(keras.utils.PyDataset):
         Args:
             count: Integer, at least 1.
         """
-        _check_integer("count", count, 1)
+        check_integer("count", count, 1)
         return self.replace(max_batches=int(count))
 
     # === Batches ===
@@ -348,7 +349,7 @@ class Batches(keras.utils.PyDataset):
 
     @epoch.setter
     def epoch(self, epoch):
-        _check_integer("epoch", epoch, 0)
+        check_integer("epoch", epoch, 0)
         self._position.epoch = int(epoch)
 
     @property
@@ -388,11 +389,6 @@ class Batches(keras.utils.PyDataset):
         """
         self.seed, self.epoch = state["seed"], state["epoch"]
         self._position.first = state.get("batch", 0)
-
-
-def _check_integer(name, value, least):
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ValueError(f"`{name}` must be an integer of at least {least}. Received: {name}={value!r}")
 
 
 def real_lengths(inputs):

@@ -1,5 +1,8 @@
 """A language-model loss beside the loss of a task, so that the encoder keeps what it has learned of language."""
 
+import math
+import numbers
+
 import keras
 from keras import ops
 
@@ -58,9 +61,9 @@ def with_language_model_loss(task, weight=0.5):
     Args:
         task: `Task` with labels, such as a `TextClassifier`, over a causal encoder such as `GPT2Encoder` or
             `AWDLSTMEncoder`, whose token embeddings predict the next token as in a `CausalLM`.
-        weight: Float of at least 0, or a `keras.optimizers.schedules.LearningRateSchedule` of the number of training
-            steps, such as an `ExponentialDecay`: at first, the encoder adapts to the language of the texts, and later
-            to the labels (Chronopoulou et al. 2019). Defaults to `0.5` (Radford et al. 2018).
+        weight: Finite float of at least 0, or a `keras.optimizers.schedules.LearningRateSchedule` of the number of
+            training steps, such as an `ExponentialDecay`: at first, the encoder adapts to the language of the texts,
+            and later to the labels (Chronopoulou et al. 2019). Defaults to `0.5` (Radford et al. 2018).
 
     Returns:
         A task of the same class. It is not compiled.
@@ -95,12 +98,13 @@ def with_language_model_loss(task, weight=0.5):
         )
     if any(isinstance(layer, AuxiliaryLoss) for layer in task.layers):
         raise ValueError("`task` has a language-model loss already. Wrap the task that it was made from.")
-    if not isinstance(weight, keras.optimizers.schedules.LearningRateSchedule) and not (
-        isinstance(weight, (int, float)) and not isinstance(weight, bool) and weight >= 0
-    ):
-        raise ValueError(
-            f"`weight` must be a number of at least 0 or a `LearningRateSchedule`. Received: weight={weight!r}"
-        )
+    if not isinstance(weight, keras.optimizers.schedules.LearningRateSchedule):
+        if isinstance(weight, bool) or not isinstance(weight, numbers.Real) or not 0 <= weight < math.inf:
+            raise ValueError(
+                "`weight` must be a finite number of at least 0 or a `LearningRateSchedule`. "
+                f"Received: weight={weight!r}"
+            )
+        weight = float(weight)
     encoder = task.encoder
     check_causal(encoder)
     layer = AuxiliaryLoss(weight, causal_head(encoder), dtype=encoder.dtype_policy, name="language_model_loss")

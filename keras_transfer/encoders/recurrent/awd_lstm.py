@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from keras_transfer.encoders.base import Encoder, constructor_settings
+from keras_transfer.integers import check_integer
 from keras_transfer.layers.basic import ActivationPenalty, VariationalDropout
 from keras_transfer.layers.blocks import ProjectedLSTM
 from keras_transfer.layers.embeddings import EmbeddingDropout
@@ -46,8 +47,8 @@ class AWDLSTMEncoder(Encoder):
         dtype, **kwargs: See `Encoder`.
 
     Raises:
-        ValueError: If a penalty is negative, or if `num_layers` or `gradient_length` is not a positive
-            integer.
+        ValueError: If a size or `gradient_length` is not a positive integer, if a rate is not between 0 and 1, or if a
+            penalty is negative.
 
     Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
 
@@ -84,8 +85,11 @@ class AWDLSTMEncoder(Encoder):
         **kwargs,
     ):
         settings = constructor_settings(locals())
-        if isinstance(num_layers, bool) or not isinstance(num_layers, numbers.Integral) or num_layers < 1:
-            raise ValueError(f"`num_layers` must be an integer of at least 1. Received: num_layers={num_layers!r}")
+        for name in ("vocabulary_size", "embedding_dim", "units", "num_layers"):
+            check_integer(name, settings[name], 1)
+        for name in ("embedding_dropout", "input_dropout", "hidden_dropout", "output_dropout", "weight_dropout"):
+            if not isinstance(settings[name], numbers.Real) or not 0 <= settings[name] <= 1:
+                raise ValueError(f"`{name}` must be between 0 and 1. Received: {name}={settings[name]!r}")
 
         # === Layers ===
         widths = [units] * (num_layers - 1) + [embedding_dim]

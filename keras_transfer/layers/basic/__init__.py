@@ -7,7 +7,7 @@ from keras_transfer.layers.basic.activations import (
     get_activation,
     serialize_activation,
 )
-from keras_transfer.layers.basic.cutoffs import check_cutoffs
+from keras_transfer.layers.basic.cutoffs import Clusters
 from keras_transfer.layers.basic.dropout import Dropout
 from keras_transfer.layers.basic.initializers import TruncatedNormal, replaced_weights
 from keras_transfer.layers.basic.normalization import LayerNormalization
@@ -16,13 +16,13 @@ from keras_transfer.layers.basic.variational_dropout import VariationalDropout
 
 __all__ = [
     "ActivationPenalty",
+    "Clusters",
     "Dropout",
     "LayerNormalization",
     "NamedActivation",
     "TruncatedNormal",
     "VariationalDropout",
     "activate",
-    "check_cutoffs",
     "get_activation",
     "make_dense",
     "replaced_weights",

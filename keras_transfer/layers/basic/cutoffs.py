@@ -1,21 +1,53 @@
 """The clusters of a vocabulary that is sorted by frequency."""
 
+import itertools
+import math
+import numbers
 
-def check_cutoffs(cutoffs, size):
-    """Returns a list of the tokens at which clusters begin.
+from keras import ops
+
+
+class Clusters:
+    """The tokens of each cluster, the most frequent ones first, and the width of their vectors.
 
     Args:
-        cutoffs: List of integers.
+        cutoffs: List of integers. The first token of each cluster but the first.
         size: Integer. Number of tokens.
+        div_value: Float, at least 1. Factor by which each cluster is narrower than the one before.
+
+    Attributes:
+        cutoffs: List of integers.
+        bounds: List of tuples of integers, the first token of each cluster and the one after its last.
 
     Raises:
-        ValueError: If they are not increasing integers between 0 and the number of tokens.
+        ValueError: If the cutoffs are not increasing integers between 0 and the number of tokens, or if `div_value` is
+            out of range.
     """
-    found = list(cutoffs) if isinstance(cutoffs, (list, tuple)) else []
-    bounds = [0, *found, size]
-    if not found or not all(type(cutoff) is int for cutoff in found) or sorted(set(bounds)) != bounds:
-        raise ValueError(
-            f"`cutoffs` must be a list of increasing integers between 0 and {size}, the number of tokens. "
-            f"Received: cutoffs={cutoffs!r}"
-        )
-    return found
+
+    def __init__(self, cutoffs, size, div_value):
+        found = list(cutoffs) if isinstance(cutoffs, (list, tuple)) else []
+        edges = [0, *found, size]
+        if not found or not all(type(cutoff) is int for cutoff in found) or sorted(set(edges)) != edges:
+            raise ValueError(
+                f"`cutoffs` must be a list of increasing integers between 0 and {size}, the number of tokens. "
+                f"Received: cutoffs={cutoffs!r}"
+            )
+        if isinstance(div_value, bool) or not isinstance(div_value, numbers.Real) or not 1 <= div_value < math.inf:
+            raise ValueError(f"`div_value` must be at least 1. Received: div_value={div_value!r}")
+        self.cutoffs, self.bounds = found, list(itertools.pairwise(edges))
+        self._div_value = div_value
+
+    def width(self, dim, number):
+        """Returns the width of the vectors of the cluster of this number, given that of the first one."""
+        return max(1, int(dim // self._div_value**number))
+
+    def places(self, tokens, number):
+        """Returns the places of tokens in the cluster of this number, any place for others, and whether each is in it.
+
+        Args:
+            tokens: Integer tensor of any shape.
+            number: Integer. Number of the cluster.
+        """
+        begin, end = self.bounds[number]
+        inside = ops.logical_and(tokens >= begin, tokens < end)
+        return ops.clip(tokens - begin, 0, end - begin - 1), inside

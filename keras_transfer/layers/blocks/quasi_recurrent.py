@@ -1,8 +1,11 @@
 """The quasi-recurrent network, whose gates do not depend on the state."""
 
+import numbers
+
 import keras
 from keras import ops
 
+from keras_transfer.integers import check_integer
 from keras_transfer.layers.basic import Dropout
 from keras_transfer.layers.blocks.recurrent import reversed_texts
 
@@ -43,8 +46,8 @@ class QRNN(keras.layers.Layer):
         A tensor of shape `[batch, length, units]`, or with `return_state` a tuple of it and both parts of the state.
 
     Raises:
-        ValueError: If `units` is not positive, if `window` is not 1 or 2, if a rate is not between 0 and 1, or if the
-            inputs have no time step.
+        ValueError: If `units` is not a positive integer, if `window` is not 1 or 2, if a rate is not between 0 and 1,
+            or if the inputs have no time step.
 
     Example:
     ```python
@@ -57,12 +60,14 @@ class QRNN(keras.layers.Layer):
 
     def __init__(self, units, *, window=2, zoneout=0.0, weight_dropout=0.0, reverse=False, seed=None, **kwargs):
         super().__init__(**kwargs)
+        units = check_integer("units", units)
         if not units > 0:
             raise ValueError(f"`units` must be positive. Received: units={units!r}")
+        window = check_integer("window", window)
         if window not in (1, 2):
             raise ValueError(f"`window` must be 1 or 2. Received: window={window!r}")
         for name, rate in (("zoneout", zoneout), ("weight_dropout", weight_dropout)):
-            if not 0 <= rate <= 1:
+            if not isinstance(rate, numbers.Real) or not 0 <= rate <= 1:
                 raise ValueError(f"`{name}` must be between 0 and 1. Received: {name}={rate!r}")
         self.units, self.window, self.zoneout, self.reverse, self.seed = units, window, zoneout, reverse, seed
         self.weight_drop = Dropout(weight_dropout, seed=seed, dtype=self.dtype_policy, name="weight_drop")

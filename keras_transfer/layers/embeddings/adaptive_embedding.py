@@ -1,11 +1,10 @@
 """Embeddings of a large vocabulary, with fewer dimensions for rare tokens."""
 
-import itertools
-
 import keras
 from keras import ops
 
-from keras_transfer.layers.basic import check_cutoffs
+from keras_transfer.integers import check_integer
+from keras_transfer.layers.basic import Clusters
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -26,10 +25,11 @@ class AdaptiveEmbedding(keras.layers.Layer):
         inputs: Integer tensor of shape `[...]`, from 0 to `input_dim - 1`.
 
     Returns:
-        A tensor of shape `[..., output_dim]`.
+        A tensor of shape `[..., output_dim]`. It is NaN for a token that does not exist.
 
     Raises:
-        ValueError: If `cutoffs` or `div_value` are out of range.
+        ValueError: If `input_dim` or `output_dim` is not a positive integer, or if `cutoffs` or `div_value` are out of
+            range.
 
     Example:
     ```python
@@ -42,31 +42,27 @@ class AdaptiveEmbedding(keras.layers.Layer):
 
     def __init__(self, input_dim, output_dim, cutoffs, *, div_value=4.0, embeddings_initializer="uniform", **kwargs):
         super().__init__(**kwargs)
-        self.input_dim, self.output_dim = input_dim, output_dim
-        self.cutoffs = check_cutoffs(cutoffs, input_dim)
-        if not div_value >= 1:
-            raise ValueError(f"`div_value` must be at least 1. Received: div_value={div_value!r}")
-        self.div_value = div_value
+        self.input_dim = check_integer("input_dim", input_dim, 1)
+        self.output_dim = check_integer("output_dim", output_dim, 1)
+        self.clusters = Clusters(cutoffs, self.input_dim, div_value)
+        self.cutoffs, self.div_value = self.clusters.cutoffs, div_value
         self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
 
     def build(self, inputs_shape=None):
-        bounds = [0, *self.cutoffs, self.input_dim]
         self.tables, self.projections = [], []
-        for i, (begin, end) in enumerate(itertools.pairwise(bounds)):
-            width = max(1, int(self.output_dim // self.div_value**i))
-            self.tables.append(
-                self.add_weight((end - begin, width), self.embeddings_initializer, name=f"embeddings_{i}")
+        for i, (begin, end) in enumerate(self.clusters.bounds):
+            shape = (end - begin, self.clusters.width(self.output_dim, i))
+            self.tables.append(self.add_weight(shape, self.embeddings_initializer, name=f"embeddings_{i}"))
+            self.projections.append(
+                self.add_weight((shape[1], self.output_dim), "glorot_uniform", name=f"projection_{i}")
             )
-            self.projections.append(self.add_weight((width, self.output_dim), "glorot_uniform", name=f"projection_{i}"))
 
     def call(self, inputs):
-        inputs = ops.cast(inputs, "int32")
-        bounds, found = [0, *self.cutoffs, self.input_dim], 0
-        for table, projection, begin, end in zip(self.tables, self.projections, bounds, bounds[1:]):
-            vectors = ops.take(table, ops.clip(inputs - begin, 0, end - begin - 1), axis=0)
-            vectors = ops.matmul(ops.cast(vectors, self.compute_dtype), projection)
-            inside = ops.logical_and(inputs >= begin, inputs < end)
-            found = found + ops.where(inside[..., None], vectors, 0)
+        inputs, found = ops.cast(inputs, "int32"), float("nan")
+        for i, (table, projection) in enumerate(zip(self.tables, self.projections)):
+            places, inside = self.clusters.places(inputs, i)
+            vectors = ops.matmul(ops.cast(ops.take(table, places, axis=0), self.compute_dtype), projection)
+            found = ops.where(inside[..., None], vectors, found)
         return found
 
     def compute_output_spec(self, inputs):

@@ -1,11 +1,10 @@
 """Output layers for large vocabularies: frequent tokens in full width, and fewer dimensions for rare ones."""
 
-import itertools
-
 import keras
 from keras import ops
 
-from keras_transfer.layers.basic import check_cutoffs
+from keras_transfer.integers import check_integer
+from keras_transfer.layers.basic import Clusters
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -24,14 +23,14 @@ class AdaptiveSoftmax(keras.layers.Layer):
 
     Call arguments:
         inputs: Tensor of shape `[..., dim]`.
-        targets: Integer tensor of shape `[...]`. Defaults to `None`.
+        targets: Integer tensor of shape `[...]`, from 0 to `vocabulary_size - 1`. Defaults to `None`.
 
     Returns:
         Float32 log-probabilities: those of all tokens `[..., vocabulary_size]`, which cross-entropies also take as
-        logits, or those of the targets `[...]`, which need less memory and time.
+        logits, or those of the targets `[...]`, which need less memory. They are NaN for a target that does not exist.
 
     Raises:
-        ValueError: If `cutoffs` or `div_value` are out of range.
+        ValueError: If `vocabulary_size` is not a positive integer, or if `cutoffs` or `div_value` are out of range.
 
     Example:
     ```python
@@ -48,44 +47,42 @@ class AdaptiveSoftmax(keras.layers.Layer):
         self, vocabulary_size, cutoffs, *, div_value=4.0, use_bias=False, kernel_initializer="glorot_uniform", **kwargs
     ):
         super().__init__(**kwargs)
-        self.vocabulary_size, self.cutoffs = vocabulary_size, check_cutoffs(cutoffs, vocabulary_size)
-        if not div_value >= 1:
-            raise ValueError(f"`div_value` must be at least 1. Received: div_value={div_value!r}")
-        self.div_value, self.use_bias = div_value, use_bias
+        self.vocabulary_size = check_integer("vocabulary_size", vocabulary_size, 1)
+        self.clusters = Clusters(cutoffs, self.vocabulary_size, div_value)
+        self.cutoffs, self.div_value, self.use_bias = self.clusters.cutoffs, div_value, use_bias
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, inputs_shape, targets_shape=None):
-        dim, bounds = inputs_shape[-1], [*self.cutoffs, self.vocabulary_size]
-        size = self.cutoffs[0] + len(self.cutoffs)
+        dim, first = inputs_shape[-1], self.cutoffs[0]
+        size = first + len(self.cutoffs)
         self.head = self._kernel((dim, size), "head")
         if self.use_bias:
             self.bias = self.add_weight((size,), "zeros", name="bias")
-        widths = [max(1, int(dim // self.div_value ** (i + 1))) for i in range(len(self.cutoffs))]
+        widths = [self.clusters.width(dim, i) for i in range(1, len(self.clusters.bounds))]
         self.projections = [self._kernel((dim, width), f"projection_{i}") for i, width in enumerate(widths)]
         self.tails = [
             self._kernel((width, end - begin), f"tail_{i}")
-            for i, (width, begin, end) in enumerate(zip(widths, bounds, bounds[1:]))
+            for i, (width, (begin, end)) in enumerate(zip(widths, self.clusters.bounds[1:]))
         ]
 
     def call(self, inputs, targets=None):
         inputs = ops.cast(inputs, self.compute_dtype)
         scores = ops.matmul(inputs, self.head)
         scores = ops.cast(scores + self.bias if self.use_bias else scores, "float32")
+        head, first = ops.log_softmax(scores), self.cutoffs[0]
         if targets is None:
-            head, first = ops.log_softmax(scores), self.cutoffs[0]
             tails = [
-                head[..., first + i : first + i + 1] + ops.log_softmax(self._tail(inputs, i))
-                for i in range(len(self.tails))
+                head[..., first + i, None] + ops.log_softmax(self._tail(inputs, i)) for i in range(len(self.tails))
             ]
             return ops.concatenate([head[..., :first], *tails], axis=-1)
         targets = ops.cast(targets, "int32")
-        found = _picked(scores, ops.minimum(targets, self.cutoffs[0] - 1))
-        bounds = [*self.cutoffs, self.vocabulary_size]
-        for i, (begin, end) in enumerate(itertools.pairwise(bounds)):
-            within = ops.clip(targets - begin, 0, end - begin - 1)
-            cluster = _picked(scores, ops.full_like(targets, self.cutoffs[0] + i))
-            inside = ops.logical_and(targets >= begin, targets < end)
-            found = ops.where(inside, cluster + _picked(self._tail(inputs, i), within), found)
+        places, inside = self.clusters.places(targets, 0)
+        found = ops.where(inside, _taken(head, places), float("nan"))
+        for i in range(len(self.tails)):
+            places, inside = self.clusters.places(targets, i + 1)
+            scores = self._tail(inputs, i)
+            within = _taken(scores, places) - ops.logsumexp(scores, axis=-1)
+            found = ops.where(inside, head[..., first + i] + within, found)
         return found
 
     def compute_output_spec(self, inputs, targets=None):
@@ -110,7 +107,6 @@ class AdaptiveSoftmax(keras.layers.Layer):
         }
 
 
-def _picked(scores, index):
-    """Returns the log-probabilities of one entry of each row."""
-    picked = ops.take_along_axis(scores, index[..., None], axis=-1)[..., 0]
-    return picked - ops.logsumexp(scores, axis=-1)
+def _taken(scores, places):
+    """Returns the entry at one place of each row."""
+    return ops.take_along_axis(scores, places[..., None], axis=-1)[..., 0]

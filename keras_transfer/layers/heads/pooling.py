@@ -6,6 +6,7 @@ from keras import ops
 from keras_transfer.names import check_one_of
 
 POOLINGS = ("first", "last", "mean", "max", "weighted_mean", "mean_sqrt", "concat", "concat_first")
+_CONCATENATED = {"concat": ("last", "mean", "max"), "concat_first": ("first", "mean", "max")}
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -53,10 +54,13 @@ class SequencePooling(keras.layers.Layer):
         if padding_mask is None:
             padding_mask = ops.ones(ops.shape(inputs)[:2], dtype="int32")
         mask = ops.cast(padding_mask, "bool")[:, :, None]
-        if self.pooling in ("concat", "concat_first"):
-            end = self._last if self.pooling == "concat" else self._first
-            return ops.concatenate([end(inputs, mask), self._mean(inputs, mask), self._max(inputs, mask)], -1)
-        return getattr(self, f"_{self.pooling}")(inputs, mask)
+        found = [getattr(self, f"_{name}")(inputs, mask) for name in self._parts]
+        return found[0] if len(found) == 1 else ops.concatenate(found, -1)
+
+    @property
+    def _parts(self):
+        """Tuple of the names of the poolings whose vectors are concatenated."""
+        return _CONCATENATED.get(self.pooling, (self.pooling,))
 
     def _first(self, inputs, mask):
         count = ops.cumsum(ops.cast(mask, "int32"), axis=1)
@@ -88,7 +92,7 @@ class SequencePooling(keras.layers.Layer):
         return ops.where(ops.any(mask, axis=1), highest, 0)
 
     def compute_output_shape(self, inputs_shape, padding_mask_shape=None):
-        return (inputs_shape[0], (3 if self.pooling in ("concat", "concat_first") else 1) * inputs_shape[-1])
+        return (inputs_shape[0], len(self._parts) * inputs_shape[-1])
 
     def get_config(self):
         return {**super().get_config(), "pooling": self.pooling}

@@ -3,7 +3,12 @@
 import math
 
 import keras
+import numpy as np
 from keras import ops
+
+from keras_transfer.integers import check_integer
+
+PIECES = 4096  # of the log-uniform distribution, all with the same chance
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -23,7 +28,8 @@ class SampledSoftmax(keras.layers.Layer):
 
     Call arguments:
         inputs: Tensor of shape `[..., dim]`.
-        targets: Integer tensor of shape `[...]`. Defaults to `None`, for the logits of all tokens.
+        targets: Integer tensor of shape `[...]`, from 0 to `vocabulary_size - 1`. Defaults to `None`, for the logits of
+            all tokens.
         sampled: Integer tensor of shape `[num_sampled]`. Tokens to use instead of drawn ones. Defaults to `None`.
         training: Boolean. Whether to compute the loss from a sample. Defaults to `False`.
 
@@ -32,7 +38,8 @@ class SampledSoftmax(keras.layers.Layer):
         `[..., vocabulary_size]` without targets.
 
     Raises:
-        ValueError: If `num_sampled` is not an integer from 1 to `vocabulary_size`.
+        ValueError: If `vocabulary_size` is not a positive integer, or `num_sampled` not one of at most
+            `vocabulary_size`.
 
     Example:
     ```python
@@ -47,6 +54,7 @@ class SampledSoftmax(keras.layers.Layer):
 
     def __init__(self, vocabulary_size, num_sampled, *, kernel_initializer="glorot_uniform", seed=None, **kwargs):
         super().__init__(**kwargs)
+        vocabulary_size = check_integer("vocabulary_size", vocabulary_size, 1)
         if type(num_sampled) is not int or not 1 <= num_sampled <= vocabulary_size:
             raise ValueError(
                 f"`num_sampled` must be an integer from 1 to {vocabulary_size}, the number of tokens. "
@@ -81,9 +89,9 @@ class SampledSoftmax(keras.layers.Layer):
 
     def draw(self):
         """Returns tokens drawn from the log-uniform distribution, an int32 tensor of shape `[num_sampled]`."""
+        pieces = keras.random.randint((self.num_sampled,), 0, PIECES, seed=self.random)
         number = keras.random.uniform((self.num_sampled,), seed=self.random, dtype="float32")
-        found = ops.cast(ops.exp(number * math.log(self.vocabulary_size + 1)), "int32") - 1
-        return ops.clip(found, 0, self.vocabulary_size - 1)
+        return log_uniform_tokens(self.vocabulary_size, pieces, number)
 
     def _log_expected(self, tokens):
         """Returns the logarithm of how often tokens are expected among those that are drawn."""
@@ -103,3 +111,26 @@ class SampledSoftmax(keras.layers.Layer):
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "seed": self.seed,
         }
+
+
+def log_uniform_tokens(size, pieces, numbers):
+    """Returns the tokens at places of the log-uniform distribution, as an int32 tensor.
+
+    With u between 0 and 1, a token is `floor((size + 1) ** u) - 1`. A float32 has too few digits for u: from about
+    620,000 tokens on, no u would lead to some of the last ones. Therefore, u is `(piece + number) / pieces`. Its power
+    is computed from that at the beginning of the piece, which is known exactly.
+
+    Args:
+        size: Integer. Number of tokens.
+        pieces: Integer tensor, from 0 to `PIECES - 1`.
+        numbers: Float32 tensor of the same shape, from 0 to 1.
+    """
+    step = math.log(size + 1) / PIECES
+    begin = np.exp(step * np.arange(PIECES))
+    whole = np.floor(begin)
+    begin, whole, rest = (
+        ops.take(ops.convert_to_tensor(values, dtype), pieces)
+        for values, dtype in ((begin, "float32"), (whole, "int32"), (begin - whole, "float32"))
+    )
+    found = whole + ops.cast(ops.floor(rest + begin * ops.expm1(numbers * step)), "int32") - 1
+    return ops.clip(found, 0, size - 1)

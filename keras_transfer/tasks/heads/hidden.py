@@ -3,9 +3,9 @@
 import numbers
 
 import keras
+import numpy as np
 
 from keras_transfer.encoders.base import dense_on
-from keras_transfer.layers.basic import Dropout
 
 
 def hidden_vectors(vectors, encoder, activation, norm, units=None):
@@ -46,6 +46,8 @@ def check_linear_blocks(activation, norm, hidden_dim, hidden_dropout, batch_norm
         )
     if not isinstance(hidden_dropout, numbers.Real) or not 0 <= hidden_dropout <= 1:
         raise ValueError(f"`hidden_dropout` must be between 0 and 1. Received: hidden_dropout={hidden_dropout!r}")
+    if not isinstance(batch_norm, (bool, np.bool_)):
+        raise ValueError(f"`batch_norm` must be a boolean. Received: batch_norm={batch_norm!r}")
     if batch_norm and windows is not None:
         raise ValueError(
             "`batch_norm=True` cannot be used with `windows`, since windows that only pad a batch would count in its "
@@ -55,16 +57,3 @@ def check_linear_blocks(activation, norm, hidden_dim, hidden_dropout, batch_norm
         raise ValueError(
             "`batch_norm=True` cannot be used with `hidden_norm=True`. Received: hidden_norm=True, batch_norm=True"
         )
-
-
-def normalized(vectors, encoder, batch_norm, name):
-    """Returns vectors [batch, dim] after batch normalization with the constants of fastai, if `batch_norm`."""
-    if not batch_norm:
-        return vectors
-    options = {"momentum": 0.9, "epsilon": 1e-5, "dtype": encoder.dtype_policy, "name": name}
-    return keras.layers.BatchNormalization(**options)(vectors)
-
-
-def dropped(vectors, encoder, rate, name):
-    """Returns vectors after a dropout, if the rate is not 0."""
-    return Dropout(rate, dtype=encoder.dtype_policy, name=name)(vectors) if rate else vectors

@@ -8,7 +8,7 @@ from keras_transfer.layers.basic import Dropout
 from keras_transfer.layers.heads import PairFeatures
 from keras_transfer.names import check_one_of
 from keras_transfer.tasks.base import Signature, Task
-from keras_transfer.tasks.heads.hidden import check_linear_blocks, dropped, hidden_vectors, normalized
+from keras_transfer.tasks.heads.hidden import check_linear_blocks, hidden_vectors
 from keras_transfer.tasks.heads.mixed import encode_mixed
 from keras_transfer.tasks.heads.parts import encode_parts, merge_parts
 from keras_transfer.tasks.heads.pooled import pooled_vectors, read_by, text_vectors
@@ -78,6 +78,7 @@ class PooledTask(Task):
         encoded, scalar_mix = encode_mixed(encoder, scalar_mix)
         dtype = encoder.dtype_policy
         initializer = initializer_on(encoder)
+        norm = {"momentum": 0.9, "epsilon": 1e-5, "dtype": dtype}  # fastai's constants
         head_dropout = Dropout(dropout, dtype=dtype, name="head_dropout")
         logits = keras.layers.Dense(units, kernel_initializer=initializer, dtype="float32", name="logits")
 
@@ -86,10 +87,13 @@ class PooledTask(Task):
         if siamese:
             pooled = PairFeatures(dtype=dtype, name="pair_features")(pooled)
         if hidden_activation is not None:
-            pooled = normalized(pooled, encoder, batch_norm, "pooled_norm")
-            pooled = dropped(pooled, encoder, hidden_dropout, "pooled_dropout")
+            if batch_norm:
+                pooled = keras.layers.BatchNormalization(**norm, name="pooled_norm")(pooled)
+            if hidden_dropout:
+                pooled = Dropout(hidden_dropout, dtype=dtype, name="pooled_dropout")(pooled)
         pooled = hidden_vectors(pooled, encoder, hidden_activation, hidden_norm, hidden_dim)
-        pooled = normalized(pooled, encoder, batch_norm, "head_norm")
+        if batch_norm:
+            pooled = keras.layers.BatchNormalization(**norm, name="head_norm")(pooled)
         head = {
             "pooling": pooling,
             "dropout": dropout,

@@ -58,13 +58,15 @@ _PROBABILITIES = {
     keras.metrics.SensitivityAtSpecificity,
     keras.metrics.SpecificityAtSensitivity,
 }
-_LOSSES_OF_PROBABILITIES = {  # without `from_logits`
+_LOSSES_OF_PROBABILITIES = {  # without `from_logits`, or of their logarithms, which logits may not have
     keras.losses.CategoricalGeneralizedCrossEntropy,
     keras.losses.categorical_generalized_cross_entropy,
     keras.losses.Dice,
     keras.losses.dice,
     keras.losses.KLDivergence,
     keras.losses.kl_divergence,
+    keras.losses.Poisson,
+    keras.losses.poisson,
     keras.losses.Tversky,
     keras.losses.tversky,
 }

@@ -7,6 +7,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.integers import check_integer
+
 
 class _Schedule(keras.optimizers.schedules.LearningRateSchedule):
     """Base class of the schedules, which adds a method that plots them.
@@ -37,7 +39,7 @@ class _Schedule(keras.optimizers.schedules.LearningRateSchedule):
             raise ImportError("Plotting requires matplotlib. Install it with `pip install matplotlib`.") from error
         if steps is None:
             steps = self.total_steps or 5 * (math.ceil(self._summit) + 1)
-        steps = _integer("steps", steps, 1)
+        steps = check_integer("steps", steps, 1)
         at = np.linspace(0, steps, min(steps, 2000) + 1).round()
         at = np.unique([*at, math.floor(self._summit), math.ceil(self._summit)]).astype("int64")
         at = at[(at >= 0) & (at <= steps)]
@@ -120,7 +122,7 @@ class SlantedTriangular(_UpAndDown):
 
     def __init__(self, peak, total_steps, *, cut_fraction=0.1, ratio=32):
         self.peak = self._peak = _rate("peak", peak)
-        self.total_steps = self._end = _integer("total_steps", total_steps, 1)
+        self.total_steps = self._end = check_integer("total_steps", total_steps, 1)
         self.cut_fraction = _number("cut_fraction", cut_fraction, "in (0, 1)", lambda value: 0 < value < 1)
         self.ratio = _number("ratio", ratio, "of at least 1", lambda value: 1 <= value < math.inf)
         self._first = self._last = self.peak / self.ratio
@@ -140,8 +142,8 @@ class _Warmup(_UpAndDown):
 
     def __init__(self, peak, total_steps, warmup_steps=None, warmup_fraction=0.1, end=0.0):
         self.peak = self._peak = _rate("peak", peak)
-        self.total_steps = self._end = _integer("total_steps", total_steps, 1)
-        self.warmup_steps = None if warmup_steps is None else _integer("warmup_steps", warmup_steps, 0)
+        self.total_steps = self._end = check_integer("total_steps", total_steps, 1)
+        self.warmup_steps = None if warmup_steps is None else check_integer("warmup_steps", warmup_steps, 0)
         self.warmup_fraction = _number("warmup_fraction", warmup_fraction, "in [0, 1]", lambda value: 0 <= value <= 1)
         self.end = self._last = _number("end", end, "from 0 to `peak`", lambda value: 0 <= value <= self.peak)
         if self.warmup_steps is None:
@@ -261,7 +263,7 @@ class InverseSquareRoot(_Schedule):
 
     def __init__(self, peak, warmup_steps):
         self.peak = _rate("peak", peak)
-        self.warmup_steps = _integer("warmup_steps", warmup_steps, 1)
+        self.warmup_steps = check_integer("warmup_steps", warmup_steps, 1)
         self._summit = self.warmup_steps - 1
 
     @classmethod
@@ -275,7 +277,7 @@ class InverseSquareRoot(_Schedule):
         Returns:
             An `InverseSquareRoot` whose peak is `(hidden_dim * warmup_steps) ** -0.5`.
         """
-        product = _integer("hidden_dim", hidden_dim, 1) * _integer("warmup_steps", warmup_steps, 1)
+        product = check_integer("hidden_dim", hidden_dim, 1) * check_integer("warmup_steps", warmup_steps, 1)
         return cls(product**-0.5, warmup_steps)
 
     def __call__(self, step):
@@ -321,7 +323,7 @@ class OneCycle(_UpAndDown):
 
     def __init__(self, peak, total_steps, *, warmup_fraction=0.3, start_factor=1 / 25, end_factor=1 / 1e4):
         self.peak = self._peak = _rate("peak", peak)
-        self.total_steps = _integer("total_steps", total_steps, 1)
+        self.total_steps = check_integer("total_steps", total_steps, 1)
         self.warmup_fraction = _number("warmup_fraction", warmup_fraction, "in [0, 1)", lambda value: 0 <= value < 1)
         self.start_factor = _number("start_factor", start_factor, "in (0, 1]", lambda value: 0 < value <= 1)
         self.end_factor = _number("end_factor", end_factor, "in [0, 1]", lambda value: 0 <= value <= 1)
@@ -367,9 +369,3 @@ def _number(name, value, expected, holds):
 
 def _rate(name, value):
     return _number(name, value, "above 0", lambda value: 0 < value < math.inf)
-
-
-def _integer(name, value, least):
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
-        raise ValueError(f"`{name}` must be an integer of at least {least}. Received: {name}={value!r}")
-    return int(value)

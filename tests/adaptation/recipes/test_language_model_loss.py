@@ -40,7 +40,7 @@ def next_token_loss(task):
 
 def test_the_loss_of_a_step_has_the_weighted_one_of_the_next_tokens_and_that_of_evaluate_has_not():
     task = classifier()
-    both = with_language_model_loss(task, weight=0.25)
+    both = with_language_model_loss(task, weight=np.float32(0.25))
     both.compile(keras.optimizers.SGD(0.0))
     alone = both.evaluate(INPUTS, LABELS, verbose=0)[0]
     found = both.fit(INPUTS, LABELS, verbose=0).history["loss"][0]
@@ -129,6 +129,8 @@ test_a_mistake_is_one_clear_error = check_errors(
         "at least 0 or a `LearningRateSchedule`. Received: ",
     ),
     (lambda: with_language_model_loss(classifier(), "0.5"), "Received: weight='0.5'"),
+    (lambda: with_language_model_loss(classifier(), float("inf")), "must be a finite number ... Received: weight=inf"),
+    (lambda: with_language_model_loss(classifier(), float("nan")), "must be a finite number ... Received: weight=nan"),
 )
 
 

@@ -10,6 +10,7 @@ from keras import ops
 from scipy import stats
 
 from keras_transfer.layers import AdaptiveEmbedding, AdaptiveSoftmax, SampledSoftmax
+from keras_transfer.layers.heads.sampled_softmax import PIECES, log_uniform_tokens
 from tests.errors import check_errors
 from tests.helpers import run_layer_test, save_and_load
 
@@ -148,6 +149,32 @@ def test_tokens_are_drawn_from_a_log_uniform_distribution_anew_for_each_batch():
 
 
 @pytest.mark.core
+@pytest.mark.parametrize("size", [8, 2_000_000])
+def test_each_token_is_drawn_from_as_much_of_the_unit_interval_as_its_chance(size):
+    # From about 620,000 tokens on, a single float32 leads to no power in some of the last intervals.
+    first = 0 if size == 8 else PIECES - 1
+    pieces = np.repeat(np.arange(first, PIECES), 2**20 // (PIECES - first)).astype("int32")
+    numbers = (np.arange(len(pieces)) % (2**20 // (PIECES - first)) / (2**20 // (PIECES - first))).astype("float32")
+    found = ops.convert_to_numpy(log_uniform_tokens(size, pieces, numbers))
+    begin = 0 if size == 8 else int(found.min()) + 1  # The first one of a piece is partly in the one before it.
+    tokens = np.arange(begin, size)
+    chance = np.log1p(1 / (tokens + 1)) / math.log(size + 1)
+    counts = np.bincount(found[found >= begin] - begin, minlength=len(tokens))
+    assert len(counts) == len(tokens)
+    np.testing.assert_allclose(counts / len(found) * (PIECES - first) / PIECES, chance, rtol=0.02)
+
+
+@pytest.mark.core
+def test_a_token_that_does_not_exist_has_no_probability_and_no_embedding():
+    targets = np.array([-1, SIZE, 0, SIZE - 1])
+    vectors = VECTORS[0, :4]
+    found = ops.convert_to_numpy(adaptive()(vectors, targets))
+    np.testing.assert_array_equal(np.isnan(found), [True, True, False, False])
+    embedded = ops.convert_to_numpy(AdaptiveEmbedding(SIZE, DIM, CUTOFFS)(targets))
+    np.testing.assert_array_equal(np.isnan(embedded), np.array([[True], [True], [False], [False]]).repeat(DIM, axis=1))
+
+
+@pytest.mark.core
 @pytest.mark.parametrize("head", ["adaptive", "sampled"])
 def test_a_model_learns_with_them(head):
     keras.utils.set_random_seed(0)
@@ -169,5 +196,10 @@ test_a_mistake_is_one_clear_error = check_errors(
     (lambda: AdaptiveEmbedding(30, 8, 6), "Received: cutoffs=6"),
     (lambda: AdaptiveEmbedding(30, 8, [6], div_value=0.5), "`div_value` must be at least 1. Received: div_value=0.5"),
     (lambda: AdaptiveSoftmax(30, [6], div_value=0), "`div_value` must be at least 1. Received: div_value=0"),
+    (lambda: AdaptiveSoftmax(30, [6], div_value="4"), "`div_value` must be at least 1. Received: div_value='4'"),
+    (lambda: AdaptiveSoftmax("30", [6]), "an integer of at least 1. Received: vocabulary_size='30'"),
+    (lambda: AdaptiveEmbedding(30.0, 8, [6]), "an integer of at least 1. Received: input_dim=30.0"),
+    (lambda: AdaptiveEmbedding(30, None, [6]), "an integer of at least 1. Received: output_dim=None"),
+    (lambda: SampledSoftmax("30", 5), "an integer of at least 1. Received: vocabulary_size='30'"),
     (lambda: SampledSoftmax(30, 31), "an integer from 1 to 30, the number of tokens. Received: num_sampled=31"),
 )

@@ -179,6 +179,7 @@ test_quasi_recurrent_layers_have_no_gradient_length = check_errors(
 test_a_contradiction_is_one_clear_error = check_errors(
     ({"hidden_dim": 0}, "`hidden_dim` must be a positive integer. Received: hidden_dim=0"),
     ({"hidden_activation": None}, "`hidden_dim` and `hidden_dropout` require `hidden_activation`"),
+    ({"batch_norm": "no"}, "`batch_norm` must be a boolean. Received: batch_norm='no'"),
     ({"hidden_norm": True}, "`batch_norm=True` cannot be used with `hidden_norm=True`"),
     call=lambda options: classifier(encoder(), **options),
 )
