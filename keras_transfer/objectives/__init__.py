@@ -1,5 +1,6 @@
 """Self-supervision: turns token ids into inputs and targets in NumPy, for all backends."""
 
+from keras_transfer.objectives.masking.permutation_language_model import PermutationLanguageModel
 from keras_transfer.objectives.masking.token_masking import TokenMasking
 from keras_transfer.objectives.masking.translation_masking import TranslationMasking
 from keras_transfer.objectives.sequences.denoising import Denoising
@@ -13,6 +14,7 @@ from keras_transfer.objectives.sequences.span_prediction import SpanPrediction
 __all__ = [
     "Denoising",
     "NextToken",
+    "PermutationLanguageModel",
     "PrefixLM",
     "SequenceAutoencoder",
     "SequenceObjective",

@@ -1,10 +1,13 @@
 """What several objectives draw at random, what they need of a vocabulary, and the checks of their rates and rows."""
 
 import numbers
+import string
 
 import numpy as np
 
 from keras_transfer.objectives.base.noise import MASK, RANDOM, SAME, replace_tokens
+
+_PUNCTUATION = [mark.encode() for mark in string.punctuation]
 
 
 def draw_ids(random, count, vocabulary_size, special_ids):
@@ -45,25 +48,32 @@ def mask_tokens(preprocessor):
     }
 
 
-def word_starts_of(preprocessor):
+def word_starts_of(preprocessor, punctuation=False):
     """Returns which ids begin a word, a boolean array [vocabulary_size]: those with a space or a new line in front.
 
     Byte-level BPE has no space in front of the first word of a text. In rows of several texts, such as the lines of a
     corpus, that word therefore belongs to the word before it, as in RoBERTa's original code.
+
+    Args:
+        preprocessor: `text.TokenPreprocessor`.
+        punctuation: Boolean. Whether single ASCII punctuation marks also begin a word. Defaults to `False`.
 
     Raises:
         ValueError: If the tokenizer does not mark where words begin.
     """
     tokenizer = preprocessor.tokenizer
     try:
-        starts = [piece[:1].isspace() for piece in tokenizer.token_bytes()]
+        pieces = tokenizer.token_bytes()
     except NotImplementedError:
-        starts = []
+        pieces = []
+    starts = [piece[:1].isspace() for piece in pieces]
     if not any(starts):
         raise ValueError(
             "Whole words require a tokenizer whose tokens say where a word begins, such as WordPiece, byte-level BPE "
             f"and SentencePiece. Received: {type(tokenizer).__name__}"
         )
+    if punctuation:
+        starts = [begins or piece in _PUNCTUATION for begins, piece in zip(starts, pieces)]
     # Some vocabularies have ids before those of their tokens.
     return np.array([False] * (preprocessor.vocabulary_size - len(starts)) + starts)
 
