@@ -11,7 +11,7 @@ returns a dict from the name of a measure to a function without arguments that d
         harness.main(__doc__, {"keras_transfer": ours, "keras_hub": theirs})
 
 The others are compared with the first contender: the ratio is its time divided by the other's. `--against FOLDER`
-compares it with itself in another checkout of the project.
+compares it with itself in another checkout of the project: the benchmark and this file remain those of this one.
 """
 
 import argparse
@@ -61,14 +61,16 @@ def main(description, contenders, measures=None, rounds=15, warm_up=2, per_call=
     parser.add_argument("--attempts", type=int, default=ATTEMPTS, help="to take a sample while the machine is busy")
     parser.add_argument("--json", type=pathlib.Path, help="file to append the JSON lines to")
     parser.add_argument(
-        "--against", type=pathlib.Path, help="another checkout, where the first contender takes turns too"
+        "--against", type=checkout_folder, help="folder of another checkout, where the first contender takes turns too"
     )
     for name, keywords in (options or {}).items():
         parser.add_argument(f"--{name.replace('_', '-')}", **keywords)
     parser.add_argument("--worker", choices=contenders, help=argparse.SUPPRESS)
+    parser.add_argument("--package-of", type=checkout_folder, default=ROOT, help=argparse.SUPPRESS)
     args = parser.parse_args()
     chosen = {name: getattr(args, name) for name in options or {}}
     if args.worker:
+        use_package(args.package_of)
         return work(contenders[args.worker], chosen, warm_up)
     workers = {name: Worker(name, ROOT) for name in args.contenders}
     if args.against is not None:
@@ -89,7 +91,21 @@ def main(description, contenders, measures=None, rounds=15, warm_up=2, per_call=
     return results
 
 
+def checkout_folder(folder):
+    """Returns the path of another checkout, given as an argument of the command."""
+    if not (pathlib.Path(folder) / "keras_transfer" / "__init__.py").exists():
+        raise argparse.ArgumentTypeError(f"Expected a folder that contains keras_transfer/. Received: {folder}")
+    return pathlib.Path(folder)
+
+
 # === In a contender's process ===
+
+
+def use_package(folder):
+    """Makes `keras_transfer` that of a checkout. `benchmarks` is imported already, and remains that of this one."""
+    if "keras_transfer" in sys.modules:
+        raise SystemExit("A benchmark must import keras_transfer in its contenders. Received: an import before them")
+    sys.path.insert(0, str(folder))
 
 
 def work(contender, options, warm_up):
@@ -126,9 +142,9 @@ def cpu_seconds():
 # === In the process that compares ===
 
 
-def environment(*checkouts):
-    """Returns the variables of a process that finds `keras_transfer` in a checkout, and `benchmarks` in this one."""
-    paths = [*map(str, checkouts), os.environ.get("PYTHONPATH"), str(ROOT)]
+def environment():
+    """Returns the variables of a process that finds `benchmarks` in this checkout, wherever it is started."""
+    paths = [str(ROOT), os.environ.get("PYTHONPATH")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
@@ -138,8 +154,9 @@ class Worker:
     def __init__(self, name, checkout):
         self.name = f"{name} of {checkout}"
         command = [sys.executable, pathlib.Path(sys.argv[0]).resolve(), *sys.argv[1:], "--worker", name]
+        command += ["--package-of", checkout]
         self.process = subprocess.Popen(
-            command, env=environment(checkout), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            command, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self.measures = self._answer()
 

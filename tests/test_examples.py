@@ -9,7 +9,6 @@ import runpy
 import shlex
 import shutil
 import sys
-import textwrap
 
 import keras
 import numpy as np
@@ -21,8 +20,8 @@ from keras_transfer.datasets.texts.questions import TREC_FILES
 from tests.hub import saved_modules as modules
 from tests.hub.saved_modules import save_preprocessing_module
 from tests.hub.tf1 import tf1_modules
+from tests.pages import REPOSITORY, blocks, replaced, run_page
 
-REPOSITORY = pathlib.Path(__file__).parents[1]
 # Calls in examples, and the real data that they read.
 DATA_OF_EXAMPLES = {
     'load_trec6("trec6")': "trec6",
@@ -32,11 +31,6 @@ DATA_OF_EXAMPLES = {
     'load_wikitext("wikitext-2")': "wikitext-2",
     'load_blimp("blimp")': "blimp",
 }
-BLOCK = re.compile(r"^( *)```python\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
-
-
-def blocks(text):
-    return [textwrap.dedent(match[2]) for match in BLOCK.finditer(text or "")]
 
 
 def definitions(node):
@@ -95,18 +89,6 @@ def test_every_public_class_and_function_has_an_example():
             if callable(value) and not blocks(inspect.getdoc(value)):
                 without.append(name)
     assert set(without) <= shown_elsewhere
-
-
-def replaced(data, **splits):
-    """The dataset with other splits of the given names."""
-    return kt.datasets.Splits({**data, **splits}, data.label_names)
-
-
-def run_page(name):
-    """The variables of the script in a page of `docs`."""
-    code, names = "\n".join(blocks((REPOSITORY / "docs" / name).read_text("utf-8"))), {}
-    exec(compile(code, f"docs/{name}", "exec"), names)
-    return names
 
 
 def run_the_readme(step, tmp_path, monkeypatch):
@@ -168,16 +150,6 @@ def test_the_links_of_a_page_lead_to_files_and_headings_that_exist(page):
             assert heading in {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}, link
 
 
-def test_the_script_in_the_page_on_pretraining_runs(tmp_path, monkeypatch, small_minilm, eagerly):
-    monkeypatch.chdir(tmp_path)
-    assert run_page("pretraining.md")["classifier"].compiled
-
-
-def test_the_script_in_the_page_on_ulmfit_runs(tmp_path, monkeypatch, eagerly):
-    monkeypatch.chdir(tmp_path)
-    assert run_page("ulmfit.md")["both"].shape == (12, 6)
-
-
 def test_the_scripts_of_the_pages_on_loading_and_serving_run(tmp_path, monkeypatch, small_minilm):
     monkeypatch.chdir(tmp_path)
     assert run_page("loading.md")["again"].num_layers == run_page("loading.md")["encoder"].num_layers
@@ -217,15 +189,6 @@ def test_the_script_in_the_page_on_modules_runs(tmp_path, monkeypatch):
     assert [group.name for group in names["groups"]] == ["lower", "upper"]
     assert [weight.trainable for group in names["groups"] for weight in group.variables] == [False] * 3 + [True] * 2
     assert (tmp_path / "served" / "saved_model.pb").exists()
-
-
-@pytest.mark.slow
-def test_the_script_in_the_page_on_generation_runs(tmp_path, monkeypatch, capsys, eagerly):
-    monkeypatch.chdir(tmp_path)
-    names = run_page("generation.md")
-    assert names["scores"].perplexity_per_word > 1
-    assert set(capsys.readouterr().out.split()) <= set(names["words"])
-    assert len(names["history"].history["val_chrf"]) == 2 and (tmp_path / "best.weights.h5").is_file()
 
 
 @pytest.mark.slow
@@ -377,32 +340,6 @@ def test_the_word_vector_example_runs_on_a_part_of_sst_2(tmp_path, monkeypatch, 
     assert "movie" in printed and "queen" in printed
     ended, frozen = map(float, re.findall(r"dev accuracy ([\d.]+) %", printed))
     assert ended > 62 and frozen > 55
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("architecture", ["transformer", "awd-lstm"])
-def test_the_language_model_example_runs_on_a_part_of_wikitext(architecture, tmp_path, monkeypatch, capsys, data_dir):
-    pytest.importorskip("tokenizers", reason="needs tokenizers: pip install tokenizers")
-    script = REPOSITORY / "examples" / "pretrain_language_model.py"
-    options = ["--data-dir", str(data_dir("wikitext-2")), "--architecture", architecture, "--output", str(tmp_path)]
-    options += ["--lines", "60", "--vocabulary-size", "400", "--num-layers", "1", "--dim", "16", "--length", "16"]
-    monkeypatch.setattr(sys, "argv", [str(script), *options, "--batch-size", "4", "--learning-rate", "0.01"])
-    runpy.run_path(str(script), run_name="__main__")
-    printed = capsys.readouterr().out
-    per_word, per_token = map(float, re.search(r"perplexity ([\d.]+) per word, ([\d.]+) per token", printed).groups())
-    assert 1 < per_token < 400 < per_word  # 400 is that of a model which knows nothing.
-    assert (tmp_path / "model.keras").exists()
-
-
-@pytest.mark.slow
-def test_the_ulmfit_example_runs(monkeypatch, capsys, tmp_path, eagerly):
-    script, general = REPOSITORY / "examples" / "ulmfit.py", tmp_path / "general.txt"
-    general.write_text("\n\n".join(kt.datasets.load_demo_questions().train.texts[:32]))
-    monkeypatch.setattr(sys, "argv", [str(script), "--examples", "32", "--batch-size", "8", "--general", str(general)])
-    runpy.run_path(str(script), run_name="__main__")
-    errors = re.findall(r"(\w+): test error ([\d.]+) %", capsys.readouterr().out)
-    assert [name for name, _ in errors] == ["forward", "backward", "both"]
-    assert all(0 <= float(error) <= 100 for _, error in errors)
 
 
 @pytest.mark.slow

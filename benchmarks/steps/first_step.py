@@ -10,7 +10,6 @@ a fresh process. `--against` is another checkout of this project, which takes tu
 import argparse
 import json
 import os
-import pathlib
 import subprocess
 import sys
 import time
@@ -60,7 +59,7 @@ def sample(folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--against", type=pathlib.Path, help="folder of another checkout")
+    parser.add_argument("--against", type=harness.checkout_folder, help="folder of another checkout")
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
     folders = {"this checkout": ROOT} | ({} if args.against is None else {str(args.against): args.against.resolve()})

@@ -153,6 +153,41 @@ def test_a_contender_that_fails_is_named(tmp_path):
     assert re.search("failing of .* stopped with exit status 1", done.stderr)
 
 
+FOUND = """
+    import importlib.util, sys
+    from benchmarks import harness
+
+    def ours():
+        found = importlib.util.find_spec("keras_transfer").origin
+        return {"work": lambda: print("measures", found, "with", harness.__file__, file=sys.stderr)}
+
+    if __name__ == "__main__":
+        harness.SAMPLE = 0.001
+        harness.main("A toy.", {"ours": ours}, rounds=1, warm_up=0)
+"""
+
+
+def test_another_checkout_is_measured_with_the_harness_of_this_one(tmp_path):
+    (tmp_path / "toy.py").write_text(textwrap.dedent(FOUND))
+    other = tmp_path / "other"
+    for package in ("keras_transfer", "benchmarks"):
+        (other / package).mkdir(parents=True)
+        (other / package / "__init__.py").write_text("")
+    (other / "benchmarks" / "harness.py").write_text("raise SystemExit('the harness of the other checkout')")
+    done = run(tmp_path / "toy.py", "--against", other)
+    assert done.returncode == 0, done.stderr
+    for folder in (ROOT, other):
+        expected = f"measures {folder / 'keras_transfer' / '__init__.py'} with {ROOT / 'benchmarks' / 'harness.py'}"
+        assert expected in done.stderr
+
+
+def test_a_folder_without_the_package_is_an_error(tmp_path):
+    (tmp_path / "toy.py").write_text(textwrap.dedent(FOUND))
+    done = run(tmp_path / "toy.py", "--against", tmp_path / "othre")
+    assert done.returncode == 2
+    assert f"--against: Expected a folder that contains keras_transfer/. Received: {tmp_path / 'othre'}" in done.stderr
+
+
 # Modules that import no library before they measure. (gpu_step looks for a GPU first.)
 MODULES = sorted(
     ".".join(path.relative_to(ROOT).with_suffix("").parts)

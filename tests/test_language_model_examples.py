@@ -1,0 +1,60 @@
+"""The pages and examples on language models run: pretraining, ULMFiT and generation."""
+
+import re
+import runpy
+import sys
+
+import pytest
+
+import keras_transfer as kt
+from tests.pages import REPOSITORY, run_page
+
+
+def test_the_script_in_the_page_on_pretraining_runs(tmp_path, monkeypatch, small_minilm, eagerly):
+    monkeypatch.chdir(tmp_path)
+    assert run_page("pretraining.md")["classifier"].compiled
+
+
+def test_the_script_in_the_page_on_ulmfit_runs(tmp_path, monkeypatch, eagerly):
+    monkeypatch.chdir(tmp_path)
+    assert run_page("ulmfit.md")["both"].shape == (12, 6)
+
+
+@pytest.mark.slow
+def test_the_script_in_the_page_on_generation_runs(tmp_path, monkeypatch, capsys, eagerly):
+    monkeypatch.chdir(tmp_path)
+    names = run_page("generation.md")
+    assert names["scores"].perplexity_per_word > 1
+    assert set(capsys.readouterr().out.split()) <= set(names["words"])
+    assert len(names["history"].history["val_chrf"]) == 2 and (tmp_path / "best.weights.h5").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ["transformer", "awd-lstm"])
+def test_the_language_model_example_runs_on_a_part_of_wikitext(architecture, tmp_path, monkeypatch, capsys, data_dir):
+    pytest.importorskip("tokenizers", reason="needs tokenizers: pip install tokenizers")
+    script = REPOSITORY / "examples" / "pretrain_language_model.py"
+    monkeypatch.chdir(tmp_path)
+    dim = "200" if architecture == "transformer" else "16"  # not divided by its three heads of about 64
+    options = ["--data-dir", str(data_dir("wikitext-2")), "--architecture", architecture]
+    options += ["--lines", "60", "--vocabulary-size", "400", "--num-layers", "1", "--dim", dim, "--length", "16"]
+    monkeypatch.setattr(sys, "argv", [str(script), *options, "--batch-size", "4", "--learning-rate", "0.01"])
+    names = runpy.run_path(str(script), run_name="__main__")
+    printed = capsys.readouterr().out
+    per_word, per_token = map(float, re.search(r"perplexity ([\d.]+) per word, ([\d.]+) per token", printed).groups())
+    assert 1 < per_token < 400 < per_word  # 400 is that of a model which knows nothing.
+    assert (tmp_path / f"language_model_{architecture}" / "model.keras").exists()
+    # The text of a line is followed by one token for its end.
+    first, ids = names["lines"]["validation"][0], names["tokenizer"].tokenize
+    assert names["corpora"]["validation"]._shards[0].ids[: len(ids(first)) + 1].tolist() == [*ids(first), 3]
+
+
+@pytest.mark.slow
+def test_the_ulmfit_example_runs(monkeypatch, capsys, tmp_path, eagerly):
+    script, general = REPOSITORY / "examples" / "ulmfit.py", tmp_path / "general.txt"
+    general.write_text("\n\n".join(kt.datasets.load_demo_questions().train.texts[:32]))
+    monkeypatch.setattr(sys, "argv", [str(script), "--examples", "32", "--batch-size", "8", "--general", str(general)])
+    runpy.run_path(str(script), run_name="__main__")
+    errors = re.findall(r"(\w+): test error ([\d.]+) %", capsys.readouterr().out)
+    assert [name for name, _ in errors] == ["forward", "backward", "both"]
+    assert all(0 <= float(error) <= 100 for _, error in errors)
