@@ -7,6 +7,7 @@ import re
 import sys
 
 from keras_transfer.cli.arguments import (
+    ELECTRA_RATES,
     LENGTH,
     RATE_OF_CHECKPOINT,
     RATE_OF_LSTM,
@@ -147,7 +148,8 @@ def _pretrain(corpus, validation_corpus, encoder, size, vocabulary_size, output,
     if encoder is None:
         size, vocabulary_size = size or "tiny", vocabulary_size or 8000
     of_lstm = options["objective"] == "awd-lstm"
-    rate = RATE_OF_LSTM if of_lstm else RATES[size] if size else RATE_OF_CHECKPOINT
+    rates = ELECTRA_RATES if options["objective"] == "electra" else RATES
+    rate = RATE_OF_LSTM if of_lstm else rates[size] if size else RATE_OF_CHECKPOINT
     options["learning_rate"] = options["learning_rate"] or rate
     options["sequence_length"] = options["sequence_length"] or (WINDOW if of_lstm else LENGTH)
     if options["steps"] is None:

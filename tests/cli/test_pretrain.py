@@ -14,6 +14,7 @@ from keras_transfer.datasets import load_demo_questions
 from keras_transfer.encoders import Encoder
 from keras_transfer.tasks import BertPretraining, CausalLM, MaskedLM, ReplacedTokenDetection
 from tests.cli.test_train import Interrupted
+from tests.tasks.tiny import preprocessor
 
 pytest.importorskip("tensorflow_text")
 pytest.importorskip("tokenizers")
@@ -24,6 +25,7 @@ def pretrain(tmp_path, monkeypatch, eagerly):
     """A function that runs `pretrain` with further arguments in a folder with texts, and returns the status."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(plans.SIZES, "tiny", (1, 16, 1, 16))
+    monkeypatch.setitem(plans.ELECTRA_SIZES, "tiny", (1, 16, 1, 16, 12, 1 / 2, 0.15))
     monkeypatch.setitem(plans.LSTM_SIZES, "tiny", (2, 12, 16, 0.1))
     monkeypatch.setattr(plans, "_LEAST_WIDTH", 8)
     questions = load_demo_questions().train.texts[:100]
@@ -167,6 +169,8 @@ def test_electra_goes_on_with_its_generator_or_a_new_one(pretrain, small_minilm,
     assert command.main([*line, "--encoder", "model", "--output", "again"]) == 0
     for weight, expected in zip(weights_of("again/generator"), weights_of("model/generator"), strict=True):
         np.testing.assert_allclose(weight, expected, atol=1e-6)
+    tables = [Encoder.from_pretrained(name).token_embedding.get_weights()[0] for name in ("again", "again/generator")]
+    np.testing.assert_array_equal(*tables)
     shutil.rmtree("model/generator")
     assert command.main([*line, "--encoder", "model", "--output", "new"]) == 0
     assert Encoder.from_pretrained("new/generator").hidden_dim == 8
@@ -198,6 +202,24 @@ def test_the_perplexity_of_a_diverged_model_is_infinite():
     assert pretraining._scores(plans.PLANS["causal"], {"loss": 1000.0}).startswith("perplexity inf, ")
 
 
+def test_the_sizes_of_electra_are_those_of_its_paper():
+    sizes = {"small": (64, 256, 1), "base": (256, 1024, 4), "large": (256, 1024, 4)}
+    for name, expected in sizes.items():
+        _, width, _, _, embedding_dim, fraction, hidden_rate = plans.ELECTRA_SIZES[name]
+        assert tuple(plans._sizes_of_generator(width, fraction).values()) == expected
+        assert embedding_dim == (128 if name == "small" else width)
+        assert hidden_rate == (0.25 if name == "large" else 0.15)
+
+
+def test_a_new_electra_has_one_table_for_both_models(monkeypatch):
+    monkeypatch.setitem(plans.ELECTRA_SIZES, "tiny", (1, 16, 1, 16, 12, 1 / 2, 0.25))
+    monkeypatch.setattr(plans, "_LEAST_WIDTH", 4)
+    model = plans.new_model(plans.PLANS["electra"], preprocessor(), "tiny", 8)
+    assert model.share_embeddings and model.generator.encoder.token_embedding is model.encoder.token_embedding
+    assert model.encoder.embedding_dim == 12 and model.generator.encoder.hidden_dim == 8
+    assert model.objective.mask_selection_rate == 0.25 and model.objective.mask_token_rate == 0.85
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -210,6 +232,8 @@ def test_the_perplexity_of_a_diverged_model_is_infinite():
         (["--new-head"], "`--new-head` can be used only with `--encoder`"),
         (["--encoder", "minilm-l7"], "Did you mean 'minilm-l6'? Received: 'minilm-l7'"),
         (["--output", "gs://bucket/run"], "must be local"),
+        (["--size", "large"], "'tutorial'] with `--objective masked`. Received: --size large"),
+        (["--objective", "electra", "--size", "tutorial"], "'base', 'large'] with `--objective electra`. Received"),
         (
             ["--objective", "awd-lstm", "--size", "tutorial"],
             "`--size` must be one of ['tiny', 'mini', 'small', 'medium',",

@@ -3,6 +3,8 @@
 from keras_transfer.cli.arguments import checks
 from keras_transfer.cli.arguments.checks import PREDICTIONS, check_comparison, check_quickstart
 from keras_transfer.cli.arguments.parser import (
+    ELECTRA_RATES,
+    ELECTRA_SIZES,
     LENGTH,
     LSTM_SIZES,
     RATE_OF_CHECKPOINT,
@@ -14,6 +16,8 @@ from keras_transfer.cli.arguments.parser import (
 )
 
 __all__ = [
+    "ELECTRA_RATES",
+    "ELECTRA_SIZES",
     "LENGTH",
     "LSTM_SIZES",
     "PREDICTIONS",

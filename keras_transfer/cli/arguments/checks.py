@@ -5,7 +5,7 @@ import os
 import pathlib
 import re
 
-from keras_transfer.cli.arguments.parser import LSTM_SIZES
+from keras_transfer.cli.arguments.parser import ELECTRA_SIZES, LSTM_SIZES, SIZES
 from keras_transfer.files import check_folder
 from keras_transfer.names import did_you_mean
 
@@ -109,9 +109,11 @@ def check_pretraining(corpus, validation_corpus, encoder, size, vocabulary_size,
     for pair in (("encoder", encoder, "size", size), ("encoder", encoder, "vocabulary-size", vocabulary_size)):
         _check_alone(*pair)
     _check_alone("epochs", epochs, "steps", steps)
-    if options["objective"] == "awd-lstm" and size is not None and size not in LSTM_SIZES:
+    objective = options["objective"]
+    sizes = {"electra": ELECTRA_SIZES, "awd-lstm": LSTM_SIZES}.get(objective, SIZES)
+    if size is not None and size not in sizes:
         raise ValueError(
-            f"`--size` must be one of {list(LSTM_SIZES)} with `--objective awd-lstm`. Received: --size {size}"
+            f"`--size` must be one of {list(sizes)} with `--objective {objective}`. Received: --size {size}"
         )
     if encoder is not None:
         check_source(encoder)

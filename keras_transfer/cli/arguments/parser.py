@@ -39,6 +39,16 @@ SIZES = {  # blocks, width, heads, width of the feed-forward layers
     "base": (12, 768, 12, 3072),
     "tutorial": (16, 410, 10, 2100),
 }
+# The same, and the width of the embeddings, the generator's width as a fraction, and the fraction of hidden tokens. For
+# small, base and large, see table 6 of Clark et al. 2020.
+ELECTRA_SIZES = {
+    "tiny": (*SIZES["tiny"], 128, 1 / 4, 0.15),
+    "mini": (*SIZES["mini"], 256, 1 / 4, 0.15),
+    "small": (12, 256, 4, 1024, 128, 1 / 4, 0.15),
+    "medium": (*SIZES["medium"], 512, 1 / 4, 0.15),
+    "base": (*SIZES["base"], 768, 1 / 3, 0.15),
+    "large": (24, 1024, 16, 4096, 1024, 1 / 4, 0.25),
+}
 LSTM_SIZES = {  # LSTMs, width of the embeddings, width of the LSTMs but the last, factor of the paper's dropout rates
     "tiny": (2, 128, 256, 0.1),
     "mini": (2, 256, 512, 0.25),
@@ -47,6 +57,7 @@ LSTM_SIZES = {  # LSTMs, width of the embeddings, width of the LSTMs but the las
     "base": (3, 400, 1150, 1.0),
 }
 RATES = {"tiny": 1e-3, "mini": 7e-4, "small": 5e-4, "medium": 3e-4, "base": 1e-4, "tutorial": 2.5e-4}
+ELECTRA_RATES = {**RATES, "base": 2e-4, "large": 2e-4}
 RATE_OF_CHECKPOINT = 5e-5
 RATE_OF_LSTM = 30.0
 LENGTH, WINDOW = 128, 70  # of a row, and of an LSTM's part of a text
@@ -198,6 +209,10 @@ def make_parser(version):
 
     objectives = "\n".join(f"  {name:<12}{what}" for name, what in OBJECTIVES.items())
     sizes = "\n".join(f"  {name:<12}{blocks} blocks, {width} wide" for name, (blocks, width, *_) in SIZES.items())
+    electra_sizes = "\n".join(
+        f"  {name:<12}{blocks} blocks, {width} wide, embeddings {embeddings} wide"
+        for name, (blocks, width, _, _, embeddings, *_) in ELECTRA_SIZES.items()
+    )
     lstm_sizes = "\n".join(
         f"  {name:<12}{count} LSTMs, {width} wide" for name, (count, _, width, _) in LSTM_SIZES.items()
     )
@@ -207,6 +222,7 @@ def make_parser(version):
         "command continues the run",
         f"Objectives:\n{objectives}",
         f"Sizes:\n{sizes}",
+        f"Sizes of --objective electra:\n{electra_sizes}",
         f"Sizes of --objective awd-lstm:\n{lstm_sizes}",
     )
     files = {"nargs": "+", "metavar": "FILE"}
@@ -222,7 +238,7 @@ def make_parser(version):
     )
     _add_text_column(command)
     command.add_argument("--objective", choices=list(OBJECTIVES), default="masked", help="default: masked")
-    command.add_argument("--size", choices=list(SIZES), help="size of a new model; default: tiny")
+    command.add_argument("--size", choices=list({**SIZES, **ELECTRA_SIZES}), help="size of a new model; default: tiny")
     command.add_argument("--vocabulary-size", type=int, metavar="N", help="tokens of a new vocabulary; default: 8000")
     command.add_argument(
         "--encoder", metavar="SOURCE", help="checkpoint to continue with, as for `train`, in place of a new model"
@@ -240,6 +256,7 @@ def make_parser(version):
         type=float,
         metavar="RATE",
         help=f"highest rate; default: {', '.join(f'{rate:g} ({size})' for size, rate in RATES.items())}, "
+        f"{ELECTRA_RATES['large']:g} (base and large with --objective electra), "
         f"{RATE_OF_CHECKPOINT:g} (with --encoder), {RATE_OF_LSTM:g} (with --objective awd-lstm)",
     )
     command.add_argument("--epochs", type=int, metavar="N", help="default: 10")

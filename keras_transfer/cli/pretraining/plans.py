@@ -4,16 +4,17 @@ import dataclasses
 import pathlib
 from collections.abc import Callable
 
-from keras_transfer import adaptation, encoders, tasks, text
+from keras_transfer import adaptation, encoders, objectives, tasks, text
 from keras_transfer.checkpoints.base import architecture_for, check_head
-from keras_transfer.cli.arguments import LSTM_SIZES, SIZES
+from keras_transfer.cli.arguments import ELECTRA_SIZES, LSTM_SIZES, SIZES
+from keras_transfer.encoders.base import have_same_embeddings
 
 _BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _GPT2 = ("<pad>", "<unk>", "<s>", "<|endoftext|>", "<mask>")
 GENERATOR = "generator"  # the folder of an ELECTRA's generator
 _LSTM_DROPOUT = {"embedding": 0.1, "input": 0.65, "hidden": 0.2, "output": 0.4, "weight": 0.5}  # for WikiText-2
 _LONGEST_TEXT = 512  # Windows are parts of texts.
-_LEAST_WIDTH = 64  # of ELECTRA's generator, which has a quarter of the width otherwise
+_LEAST_WIDTH = 64  # of ELECTRA's generator
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,24 +67,30 @@ def _bert(preprocessor, sizes):
     return tasks.BertPretraining(encoders.BertEncoder(preprocessor.vocabulary_size, **sizes), preprocessor)
 
 
-def _electra(preprocessor, sizes):
-    size, small = preprocessor.vocabulary_size, {**sizes, **_sizes_of_generator(sizes["hidden_dim"])}
-    generator = tasks.MaskedLM(encoders.ElectraEncoder(size, **small, embedding_dim=sizes["hidden_dim"]))
-    return tasks.ReplacedTokenDetection(encoders.ElectraEncoder(size, **sizes), preprocessor, generator=generator)
+def _electra(preprocessor, sizes, embedding_dim, fraction, hidden_rate):
+    size, sizes = preprocessor.vocabulary_size, {**sizes, "embedding_dim": embedding_dim}
+    small = {**sizes, **_sizes_of_generator(sizes["hidden_dim"], fraction)}
+    return tasks.ReplacedTokenDetection(
+        encoders.ElectraEncoder(size, **sizes),
+        preprocessor,
+        generator=tasks.MaskedLM(encoders.ElectraEncoder(size, **small)),
+        share_embeddings=True,
+        objective=objectives.TokenMasking(hidden_rate, mask_token_rate=0.85, random_token_rate=0.0),
+    )
 
 
-def _sizes_of_generator(hidden_dim):
-    width = max(hidden_dim // 4, _LEAST_WIDTH)
+def _sizes_of_generator(hidden_dim, fraction=1 / 4):
+    width = max(round(fraction * hidden_dim), _LEAST_WIDTH)
     num_heads = next(count for count in range(width // _LEAST_WIDTH, 0, -1) if width % count == 0)
     return {"hidden_dim": width, "intermediate_dim": 4 * width, "num_heads": num_heads}
 
 
 def _generator_for(source):
-    """Returns the generator in the folder of a checkpoint, or else a new, smaller one."""
-    folder = pathlib.Path(source) / GENERATOR
+    """Returns the generator in the folder of a checkpoint, or a new, smaller one, and whether it shares embeddings."""
+    folder, encoder = pathlib.Path(source) / GENERATOR, encoders.Encoder.from_pretrained(source)
     if folder.is_dir():
-        return tasks.MaskedLM.from_pretrained(folder, preprocessor=None)
-    encoder = encoders.Encoder.from_pretrained(source)
+        generator = tasks.MaskedLM.from_pretrained(folder, preprocessor=None)
+        return generator, have_same_embeddings(generator.encoder, encoder)
     if not isinstance(encoder, encoders.ElectraEncoder):
         raise ValueError(
             "`--objective electra` requires an ELECTRA as `--encoder`, because only its checkpoints have the head. "
@@ -91,7 +98,7 @@ def _generator_for(source):
         )
     config = {name: value for name, value in encoder.get_config().items() if name not in ("name", "pooling")}
     small = encoders.ElectraEncoder.from_config({**config, **_sizes_of_generator(encoder.hidden_dim)})
-    return tasks.MaskedLM(small)
+    return tasks.MaskedLM(small), True
 
 
 def _causal(preprocessor, sizes):
@@ -147,7 +154,7 @@ def continued_model(plan, source, sequence_length, batch_size, new_head):
     """
     options = {"head": "new"} if new_head else {}
     if plan.task is tasks.ReplacedTokenDetection:
-        options["generator"] = _generator_for(source)
+        options["generator"], options["share_embeddings"] = _generator_for(source)
     if not plan.is_recurrent:
         options["sequence_length"] = sequence_length
     model = plan.task.from_pretrained(source, **options)
@@ -168,7 +175,7 @@ def new_model(plan, preprocessor, size, batch_size):
     Args:
         plan: `Plan`.
         preprocessor: `text.TokenPreprocessor`.
-        size: String. A key of `arguments.SIZES`, or of `LSTM_SIZES`.
+        size: String. A key of `arguments.SIZES`, `ELECTRA_SIZES` or `LSTM_SIZES`.
         batch_size: Integer.
     """
     if plan.is_recurrent:
@@ -182,7 +189,8 @@ def new_model(plan, preprocessor, size, batch_size):
             },
             batch_size,
         )
-    num_layers, hidden_dim, num_heads, intermediate_dim = SIZES[size]
+    table = ELECTRA_SIZES if plan.task is tasks.ReplacedTokenDetection else SIZES
+    num_layers, hidden_dim, num_heads, intermediate_dim, *further = table[size]
     return plan.build(
         preprocessor,
         {
@@ -192,4 +200,5 @@ def new_model(plan, preprocessor, size, batch_size):
             "intermediate_dim": intermediate_dim,
             "max_sequence_length": max(512, preprocessor.sequence_length),
         },
+        *further,
     )

@@ -14,6 +14,7 @@ from keras_transfer.encoders.base.running import (
     run_blocks,
     step,
 )
+from keras_transfer.encoders.base.sharing import have_same_embeddings, with_embeddings_of
 from keras_transfer.encoders.base.stack import TransformerStack, check_further_inputs, takes_positions
 from keras_transfer.encoders.base.wiring import (
     bert_layers,
@@ -38,6 +39,7 @@ __all__ = [
     "encode",
     "gpt_layers",
     "groups_of",
+    "have_same_embeddings",
     "initializer_on",
     "make_blocks",
     "make_projection",
@@ -46,4 +48,5 @@ __all__ = [
     "select_inputs",
     "step",
     "takes_positions",
+    "with_embeddings_of",
 ]

@@ -5,7 +5,7 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.checkpoints.base import TaskHead
-from keras_transfer.encoders.base import dense_on
+from keras_transfer.encoders.base import dense_on, with_embeddings_of
 from keras_transfer.layers.heads import SampleTokens, put_tokens
 from keras_transfer.objectives.masking import TokenMasking
 from keras_transfer.tasks.base import Signature
@@ -29,8 +29,11 @@ class ReplacedTokenDetection(HiddenTokenTask):
     `fit` and `evaluate` take raw text without labels. The objective hides some tokens. The generator, a `MaskedLM`,
     predicts them, and they are replaced by tokens drawn from its distribution. The encoder then predicts for each real
     token whether it was replaced. A drawn token that equals the original one counts as not replaced. The loss is the
-    loss of the generator plus `discriminator_weight` times the loss of the encoder. The generator keeps its own token
-    embeddings.
+    loss of the generator plus `discriminator_weight` times the loss of the encoder.
+
+    With `share_embeddings=True`, the embeddings of the encoder are those of the generator too, and both losses train
+    them, as in the original. These are the tokens, positions and segments, and the norm after their sum. The generator
+    needs the same `embedding_dim`, from which an `ElectraEncoder` projects to its own width.
 
     `from_pretrained` loads the head of a discriminator, and `save_pretrained` writes it back. Save the generator with
     `model.generator.save_pretrained(folder)`.
@@ -41,6 +44,8 @@ class ReplacedTokenDetection(HiddenTokenTask):
             `None`.
         generator: `MaskedLM` with the same vocabulary, usually smaller than `encoder`. Defaults to `None`, for a model
             that only detects.
+        share_embeddings: Boolean. Whether the generator has the embeddings of the encoder. `model.generator` is then
+            another `MaskedLM`, with the other layers of the given one. Defaults to `False`.
         objective: `objectives.TokenMasking`. Defaults to `None`, which hides 15 % of the tokens. 85 % of these become
             the mask token, and none become a random token.
         discriminator_weight: Float. Factor of the loss of the encoder. Defaults to `50.0`.
@@ -54,18 +59,23 @@ class ReplacedTokenDetection(HiddenTokenTask):
 
     Raises:
         ValueError: If the encoder returns no vector for each token, if `generator` is not a `MaskedLM` or has another
-            vocabulary, or if `preprocessor` has no mask token or does not match the encoder.
+            vocabulary, if it cannot share the embeddings, or if `preprocessor` has no mask token or does not match the
+            encoder.
 
     Example:
     ```python
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "film", "ends", "begins"]
     preprocessor = keras_transfer.text.BertPreprocessor(words, sequence_length=8)
     small, large = (
-        keras_transfer.encoders.BertEncoder(9, num_layers=num_layers, num_heads=2, hidden_dim=8, intermediate_dim=16)
-        for num_layers in (1, 2)
+        keras_transfer.encoders.ElectraEncoder(
+            9, num_layers=2, num_heads=2, hidden_dim=width, intermediate_dim=4 * width, embedding_dim=8
+        )
+        for width in (4, 16)
     )
     generator = keras_transfer.tasks.MaskedLM(small)
-    model = keras_transfer.tasks.ReplacedTokenDetection(large, preprocessor, generator=generator)
+    model = keras_transfer.tasks.ReplacedTokenDetection(
+        large, preprocessor, generator=generator, share_embeddings=True
+    )
     model.compile(keras_transfer.adaptation.FusedAdamW(1e-4))
     model.fit(["The film begins", "The film ends"])
     model.detect(["The the ends"])
@@ -84,6 +94,7 @@ class ReplacedTokenDetection(HiddenTokenTask):
         preprocessor=None,
         *,
         generator=None,
+        share_embeddings=False,
         objective=None,
         discriminator_weight=50.0,
         activation=None,
@@ -100,6 +111,8 @@ class ReplacedTokenDetection(HiddenTokenTask):
                 f"`generator` must be a `MaskedLM` with the vocabulary of the encoder, {table.input_dim} tokens. "
                 f"Received: {type(generator).__name__}{'' if size is None else f' with {size} tokens'}"
             )
+        if share_embeddings:
+            generator = _with_embeddings_of(generator, encoder)
         activation = getattr(encoder, "activation", "gelu") if activation is None else activation
         dense = dense_on(encoder, sequence.shape[-1], activation, name="head_dense")
         initializer = dense.kernel_initializer.clone()
@@ -111,6 +124,7 @@ class ReplacedTokenDetection(HiddenTokenTask):
         labels = ReplacedTokens(objective, table.input_dim)
         settings = {
             "generator": generator,
+            "share_embeddings": share_embeddings,
             "objective": objective,
             "discriminator_weight": discriminator_weight,
             "activation": activation,
@@ -218,6 +232,20 @@ class ReplacedTokenDetection(HiddenTokenTask):
 
         text = keras.KerasTensor((None,), "string", name="text")
         return {"serving_default": Signature(detect, {"text": text}), **signatures}
+
+
+def _with_embeddings_of(generator, encoder):
+    """Returns a `MaskedLM` with the embeddings of an encoder, and with all other layers of another one."""
+    if generator is None:
+        raise ValueError("`share_embeddings=True` requires a `generator`, a `MaskedLM`. Received: generator=None")
+    names = ("objective", "activation", "layer_norm_epsilon", "use_bias", "name")
+    settings = {name: getattr(generator, name) for name in names}
+    shared = MaskedLM(with_embeddings_of(generator.encoder, encoder), generator.preprocessor, **settings)
+    for name in ("head_dense", "head_norm", "logits"):
+        own, new = generator.get_layer(name), shared.get_layer(name)
+        new.set_weights(own.get_weights())
+        new.trainable = own.trainable
+    return shared
 
 
 def _mean(values, mask):

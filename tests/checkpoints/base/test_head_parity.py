@@ -5,9 +5,9 @@ import importlib.util
 import numpy as np
 import pytest
 
-from keras_transfer.encoders import BertEncoder, XLNetEncoder
+from keras_transfer.encoders import BertEncoder, ElectraEncoder, XLNetEncoder
 from keras_transfer.objectives import TokenMasking
-from keras_transfer.tasks import BertPretraining, MaskedLM, TextClassifier, TokenClassifier
+from keras_transfer.tasks import BertPretraining, MaskedLM, ReplacedTokenDetection, TextClassifier, TokenClassifier
 from keras_transfer.text import BertPreprocessor, Packing, TokenPreprocessor, WordPieceTokenizer
 from tests.checkpoints.base.test_heads import HEADS, TASKS, load, logits_of
 
@@ -96,6 +96,50 @@ def test_the_loss_of_the_whole_pretraining_is_that_of_transformers(name, pair, t
     model.compile(run_eagerly=True)
     found = model.test_on_batch(hidden, {"masked_tokens": targets, "segment_pair": pairs}, return_dict=True)
     assert found["loss"] == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_loss_and_the_gradient_of_electra_with_shared_tables_are_those_of_transformers(transformers, tmp_path):
+    import tensorflow as tf
+    import torch
+
+    sizes = {"num_layers": 2, "intermediate_dim": 16, "embedding_dim": 6, "max_sequence_length": 12, "dropout": 0.0}
+    small, large = (
+        ElectraEncoder(len(WORDS), num_heads=2, hidden_dim=width, initializer_range=0.3, **sizes) for width in (4, 16)
+    )
+    task = ReplacedTokenDetection(large, generator=MaskedLM(small), share_embeddings=True)
+    task.save_pretrained(tmp_path / "discriminator")
+    task.generator.save_pretrained(tmp_path / "generator")
+    generator = transformers.ElectraForMaskedLM.from_pretrained(tmp_path / "generator")
+    discriminator = transformers.ElectraForPreTraining.from_pretrained(tmp_path / "discriminator")
+    generator.electra.embeddings = discriminator.electra.embeddings
+    generator.tie_weights()
+
+    random = np.random.default_rng(0)
+    inputs = {"token_ids": random.integers(5, 12, (8, 12)), "segment_ids": np.arange(12) // 6 * np.ones((8, 1), int)}
+    inputs["padding_mask"] = (np.arange(12) < random.integers(4, 13, (8, 1))).astype(int)
+    hidden, targets = TokenMasking(0.3)(inputs, random, mask_id=4, special_ids=range(5), vocabulary_size=12)
+    hidden = {name: tf.constant(values.astype("int32")) for name, values in hidden.items()}
+    task.compile(run_eagerly=True)
+    with tf.GradientTape() as tape:
+        outputs = task(hidden, training=True)
+        loss = task.compute_loss(hidden, targets, outputs)
+    table = task.encoder.token_embedding.embeddings
+    gradient = tf.convert_to_tensor(tape.gradient(loss, table.value))
+
+    labels, (rows, places) = np.full((8, 12), -100), np.nonzero(targets >= 0)
+    labels[rows, hidden["mask_positions"].numpy()[rows, places]] = targets[rows, places]
+    read, drawn = {NAMES[key]: torch.tensor(hidden[key].numpy()).long() for key in NAMES}, outputs["token_ids"].numpy()
+    replaced = torch.tensor((drawn != inputs["token_ids"]).astype(int))
+    expected = [
+        generator.train()(**read, labels=torch.tensor(labels)).loss,
+        discriminator.train()(**{**read, "input_ids": torch.tensor(drawn).long()}, labels=replaced).loss,
+    ]
+    total = expected[0] + 50 * expected[1]
+    total.backward()
+    assert float(loss) == pytest.approx(total.item(), rel=1e-5)
+    theirs = discriminator.electra.embeddings.word_embeddings.weight.grad.numpy()
+    # In torch, the inputs add nothing to the gradient of the padding's row.
+    np.testing.assert_allclose(gradient.numpy()[1:], theirs[1:], rtol=0, atol=1e-5 * abs(theirs).max())
 
 
 @pytest.mark.parametrize("cls", [TextClassifier, TokenClassifier, MaskedLM])

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 
 from keras_transfer import serving
+from keras_transfer.encoders import ElectraEncoder
+from keras_transfer.layers import SampleTokens
 from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks import MaskedLM, ReplacedTokenDetection
 from tests.helpers import EAGER, save_and_load
@@ -18,6 +20,13 @@ def model(generator_dim=8, **options):
     return ReplacedTokenDetection(
         encoder(), preprocessor(), generator=MaskedLM(encoder(hidden_dim=generator_dim)), **options
     )
+
+
+def electra(share_embeddings=True, **options):
+    keras.utils.set_random_seed(0)
+    small = MaskedLM(encoder(ElectraEncoder, hidden_dim=8, embedding_dim=16))
+    options = {"generator": small, "share_embeddings": share_embeddings, **options}
+    return ReplacedTokenDetection(encoder(ElectraEncoder), preprocessor(), **options)
 
 
 def numpy(x):
@@ -58,14 +67,38 @@ def test_the_loss_is_that_of_both_models_and_every_weight_trains():
     assert [path for path, has_moved in moved.items() if not has_moved] == []
 
 
+@pytest.mark.core
+def test_both_losses_train_the_shared_embeddings():
+    task, apart = electra(), electra(share_embeddings=False)
+    tables = [weight for weight in task.trainable_weights if weight.path == "token_embedding/embeddings"]
+    assert len(tables) == 1 and tables[0] is task.generator.encoder.token_embedding.embeddings
+    for each in (task, apart):
+        each.sample_tokens = SampleTokens(seed=0)
+        each.compile(keras.optimizers.SGD(0.01), run_eagerly=EAGER)
+    own = {id(weight) for weight in task.generator.weights} - {id(weight) for weight in task.encoder.weights}
+    apart.encoder.set_weights(task.encoder.get_weights())
+    apart.generator.set_weights(task.generator.get_weights())
+    for name in ("head_dense", "logits"):
+        apart.get_layer(name).set_weights(task.get_layer(name).get_weights())
+    assert len(task.trainable_weights) == len(apart.trainable_weights) - 5 and len(own) == 19
+
+    inputs, targets = task.dataset(TEXTS, batch_size=4)[0]
+    before = [numpy(weight).copy() for weight in task.encoder.weights]
+    result, expected = (each.train_on_batch(inputs, targets, return_dict=True) for each in (task, apart))
+    assert result["loss"] == pytest.approx(expected["loss"], rel=1e-5)
+    small = {weight.path: numpy(weight) for weight in apart.generator.encoder.weights}
+    for ours, theirs, start in zip(task.encoder.weights, apart.encoder.weights, before, strict=True):
+        step = numpy(theirs) - start
+        step += small[ours.path] - start if "embedding" in ours.path else 0.0
+        np.testing.assert_allclose(numpy(ours) - start, step, atol=1e-6)
+
+
 def task_outputs(outputs):
     return {name: keras.ops.convert_to_tensor(value) for name, value in outputs.items()}
 
 
 @pytest.mark.core
 def test_tokens_are_drawn_from_the_generators_distribution():
-    from keras_transfer.layers import SampleTokens
-
     probabilities = np.array([0.1, 0.2, 0.7])
     logits = np.tile(np.log(probabilities).astype("float32"), (4000, 1, 1))
     ids = np.tile(np.array([[5, 6, 7]], "int32"), (4000, 1))
@@ -90,16 +123,43 @@ def test_it_trains_on_raw_text_and_detects():
 
 @pytest.mark.core
 def test_it_survives_keras_files_with_its_generator():
-    task = model(discriminator_weight=7.0, activation="relu")
+    task = electra(discriminator_weight=7.0, activation="relu")
     again = save_and_load(task)
     assert again.get_config() == task.get_config()
+    assert again.generator.encoder.token_embedding is again.encoder.token_embedding
     for ours, theirs in zip(again.weights, task.weights, strict=True):
         np.testing.assert_array_equal(numpy(ours), numpy(theirs))
+
+
+def test_folders_of_both_models_are_the_whole_task(tmp_path):
+    task = electra()
+    task.save_pretrained(tmp_path / "discriminator")
+    task.generator.save_pretrained(tmp_path / "generator")
+    again = ReplacedTokenDetection.from_pretrained(
+        tmp_path / "discriminator",
+        generator=MaskedLM.from_pretrained(tmp_path / "generator", preprocessor=None),
+        share_embeddings=True,
+    )
+    for ours, theirs in zip(again.weights, task.weights, strict=True):
+        np.testing.assert_array_equal(numpy(ours), numpy(theirs))
+
+
+def test_the_generator_keeps_its_head_and_what_is_frozen():
+    small = MaskedLM(encoder(ElectraEncoder, hidden_dim=8, embedding_dim=16), preprocessor(), activation="relu")
+    small.get_layer("head_norm").trainable = False
+    small.get_layer("logits").bias.assign(np.arange(17.0))
+    task = electra(generator=small)
+    assert task.generator is not small and task.generator.activation == "relu"
+    assert task.generator.preprocessor is small.preprocessor
+    np.testing.assert_array_equal(task.generator.get_layer("logits").bias, np.arange(17.0))
+    assert not task.generator.get_layer("head_norm").trainable_weights
 
 
 def test_wrong_parts_and_data_are_one_clear_error():
     task = model()
     for function, message in (
+        (lambda: electra(generator=None), "requires a `generator`, a `MaskedLM`. Received: generator=None"),
+        (lambda: electra(generator=MaskedLM(encoder(hidden_dim=8))), r"`token_embedding` with .*\(17, 8\).*\(17, 16\)"),
         (lambda: ReplacedTokenDetection(encoder(), generator=encoder()), "must be a `MaskedLM`.*Received: BertEncoder"),
         (lambda: task.compile(loss="mse"), "has its own loss and metrics.*Received: loss='mse'"),
         (lambda: task.predict(TEXTS), r"Use `detect\(texts\)`"),
@@ -120,7 +180,7 @@ def test_wrong_parts_and_data_are_one_clear_error():
 def test_an_export_detects_in_raw_text(tmp_path):
     import tensorflow as tf
 
-    task = model()
+    task = electra()
     serving.export(task, tmp_path / "served")
     served = tf.saved_model.load(str(tmp_path / "served")).signatures["serving_default"]
     outputs = {name: value.numpy() for name, value in served(text=tf.constant(["a b", "c"])).items()}

@@ -1,0 +1,79 @@
+"""An encoder with the embeddings of another one computes what it did, given the same embeddings."""
+
+import numpy as np
+import pytest
+
+from keras_transfer.adaptation import add_adapters, freeze
+from keras_transfer.encoders import (
+    AlbertEncoder,
+    AWDLSTMEncoder,
+    BertEncoder,
+    ElectraEncoder,
+    ModernBertEncoder,
+    MPNetEncoder,
+    XlmEncoder,
+)
+from keras_transfer.encoders.base import with_embeddings_of
+from tests.errors import check_errors
+from tests.helpers import outputs_of
+
+SIZES = {"num_layers": 2, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16, "initializer_range": 0.3}
+pytestmark = pytest.mark.usefixtures("eagerly")
+
+
+def encoder(cls=ElectraEncoder, **options):
+    return cls(12, **{**SIZES, "max_sequence_length": 6, **options})
+
+
+@pytest.mark.parametrize(
+    ("cls", "options"),
+    [
+        (BertEncoder, {"further_inputs": ["attention_mask"], "pooling": "mean", "normalize": True}),
+        (AlbertEncoder, {"embedding_dim": 4}),
+        (MPNetEncoder, {}),
+        (ModernBertEncoder, {}),
+        (XlmEncoder, {"num_languages": 2, "language": 1}),
+    ],
+)
+def test_it_computes_what_both_encoders_have_given_it(cls, options):
+    own, other = encoder(cls, **options), encoder(cls, **options)
+    shared = with_embeddings_of(own, other)
+    assert type(shared) is cls and shared.get_config() == own.get_config()
+    assert shared.token_embedding is other.token_embedding and shared.blocks[0] is own.blocks[0]
+    inputs = {name: np.array([[1, 1, 1, 0]], "int32") for name in own.input if name != "attention_mask"}
+    inputs |= {"attention_mask": np.ones((1, 4, 4), "int32")} if "attention_mask" in own.input else {}
+    given = {id(weight) for weight in own.weights} & {id(weight) for weight in shared.weights}
+    for weight, value in zip(own.weights, other.weights, strict=True):
+        if id(weight) not in given:
+            weight.assign(value)
+    expected = outputs_of(own, inputs)
+    for name, values in outputs_of(shared, inputs).items():
+        np.testing.assert_allclose(values, expected[name], atol=1e-6)
+
+
+def test_frozen_weights_stay_frozen():
+    own, other = encoder(embedding_dim=4), encoder(hidden_dim=4)
+    freeze(own, "block_0")
+    freeze(other, "embeddings")
+    shared = with_embeddings_of(own, other)
+    frozen = {weight.path.split("/")[0] for weight in shared.weights if not weight.trainable}
+    assert frozen == {"token_embedding", "position_embedding", "segment_embedding", "embeddings_norm", "block_0"}
+    assert not other.token_embedding.embeddings.trainable and other.blocks[0].trainable_weights
+
+
+def adapted():
+    found = encoder()
+    add_adapters(found, "lora:rank=2")
+    return found
+
+
+test_embeddings_of_other_sizes_are_an_error = check_errors(
+    ((encoder, lambda: encoder(hidden_dim=4)), "Received: `token_embedding` with ... (12, 8) ... (12, 4)"),
+    ((encoder, lambda: encoder(max_sequence_length=5)), "`position_embedding` with ... (6, 8) ... (5, 8)"),
+    ((encoder, lambda: encoder(num_segments=3)), "`segment_embedding` with ... (2, 8) ... (3, 8)"),
+    ((encoder, lambda: encoder(ModernBertEncoder)), "`position_embedding` with ... and with None in the other encoder"),
+    ((encoder, lambda: encoder(layer_norm_epsilon=1e-5)), "`embeddings_norm` with ... 'epsilon': 1e-12 ... 1e-05"),
+    ((adapted, encoder), "must have no adapters ... Received: a ElectraEncoder with the adapters ['default']"),
+    ((encoder, lambda: AWDLSTMEncoder(12)), "Only the Transformers of ... Received: a AWDLSTMEncoder"),
+    call=lambda own, other: with_embeddings_of(own(), other()),
+)
