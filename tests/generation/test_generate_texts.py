@@ -61,6 +61,11 @@ def test_bad_words_do_not_occur(model, traced):
 
 def test_the_last_token_of_the_packing_ends_a_text(model, traced):
     ids = written(model, [[2, 11]])[0]
-    assert model._end_ids("auto") == (3,) and model._end_ids(["film", 3]) == (12, 3)
+
+    def until(*ends):
+        return [ids[: next((place + 1 for place, each in enumerate(ids) if each in ends), len(ids))]]
+
     end = VOCABULARY[ids[4]]
-    assert written(model, [[2, 11]], end_token=end) == [ids[: ids.index(ids[4]) + 1]]
+    assert written(model, [[2, 11]], end_token=end) == until(ids[4])
+    assert written(model, [[2, 11]], end_token="auto") == written(model, [[2, 11]], end_token=3) == until(3)
+    assert written(model, [[2, 11]], end_token=[end, 3]) == until(ids[4], 3)

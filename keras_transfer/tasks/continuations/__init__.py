@@ -1,20 +1,25 @@
 """What every task that writes has: it continues prompts, scores texts, and answers with the likeliest continuation."""
 
-from keras_transfer.tasks.continuations.generates import Generates, check_new_tokens
-from keras_transfer.tasks.continuations.id_rows import check_rows, is_texts, prepared_rows, token_rows
+from keras_transfer.tasks.continuations.generates import Generates
+from keras_transfer.tasks.continuations.id_rows import check_rows, is_texts, prepared_rows, rows_of, token_rows
 from keras_transfer.tasks.continuations.in_context import InContext, written_labels
+from keras_transfer.tasks.continuations.lengths import lengths_of, max_length_of
 from keras_transfer.tasks.continuations.likelihood import Likelihood, scorer
+from keras_transfer.tasks.continuations.options import GenerationOptions
 from keras_transfer.tasks.continuations.tokens import named_token_id, text_pieces, token_preprocessor
 
 __all__ = [
     "Generates",
+    "GenerationOptions",
     "InContext",
     "Likelihood",
-    "check_new_tokens",
     "check_rows",
     "is_texts",
+    "lengths_of",
+    "max_length_of",
     "named_token_id",
     "prepared_rows",
+    "rows_of",
     "scorer",
     "text_pieces",
     "token_preprocessor",

@@ -1,13 +1,9 @@
 """How a language model continues prompts: strings or ids in, strings or ids out."""
 
 import collections
-import dataclasses
-import inspect
 import json
 
 import keras
-import numpy as np
-from keras import ops
 
 from keras_transfer.generation.decoding import OF_SAMPLERS, generation_defaults, log_unused
 from keras_transfer.generation.loops import (
@@ -19,16 +15,12 @@ from keras_transfer.generation.loops import (
     stop_table,
     text_of,
 )
-from keras_transfer.generation.samplers import BeamSearch, get_sampler
-from keras_transfer.names import GENERATION_HINTS, check_arguments
-from keras_transfer.tasks.base import Signature
-from keras_transfer.tasks.continuations.id_rows import check_rows, is_texts, prepared_rows, token_rows
-from keras_transfer.tasks.continuations.tokens import end_ids, named_token_id, target_preprocessor, text_pieces
-from keras_transfer.text.preprocessors import TokenPreprocessor
-from keras_transfer.text.strings import align_ragged_right, take_pieces
+from keras_transfer.tasks.continuations.id_rows import rows_of, token_rows
+from keras_transfer.tasks.continuations.lengths import lengths_of
+from keras_transfer.tasks.continuations.options import GenerationOptions
+from keras_transfer.tasks.continuations.tokens import end_ids, text_pieces
 
 _COMPILED = 8  # Number of generators that are kept.
-_DEFAULT_LENGTH = 256  # Number of tokens at which texts end if nothing else says it, as for recurrent encoders.
 
 
 class Generates:
@@ -134,123 +126,51 @@ class Generates:
         model.generate([[3, 4, 5], [6]], max_length=8, sampler=keras_transfer.generation.TopP(0.9), seed=0)
         ```
         """
-        if unknown:
-            known = [
-                name for name in inspect.signature(Generates.generate).parameters if name not in ("self", "unknown")
-            ]
-            check_arguments(f"{type(self).__name__}.generate", unknown, known, GENERATION_HINTS)
-        single = isinstance(prompts, (str, bytes))
-        prompts = [prompts] if single else prompts
-        raw = is_texts(prompts)
-        rows = token_rows(self, prompts) if raw else prepared_rows(prompts)
-        check_new_tokens(min_new_tokens, max_new_tokens)
-        check_rows(self, rows, "prompt")
-        found = self.continue_rows(
-            rows,
-            self._lengths(rows, max_length, max_new_tokens),
-            raw=raw,
-            min_new_tokens=min_new_tokens,
-            num_beams=num_beams,
-            sampler=sampler,
-            num_sequences=num_sequences,
-            end_token=end_token,
-            repetition_penalty=repetition_penalty,
-            no_repeat_ngram=no_repeat_ngram,
-            bad_words=bad_words,
-            forced_first=forced_first,
-            forced_last=forced_last,
-            stop=stop,
-            seed=seed,
-            on_token=on_token,
-            batch_size=batch_size,
-        )
+        options = GenerationOptions.of(locals())
+        rows, raw, single = rows_of(self, prompts, token_rows, "prompt")
+        found = self.continue_rows(rows, lengths_of(self, rows, max_length, max_new_tokens), options, raw)
         return found[0] if single else found
 
-    def continue_rows(
-        self,
-        rows,
-        lengths,
-        *,
-        raw,
-        min_new_tokens,
-        num_beams,
-        sampler,
-        num_sequences,
-        end_token,
-        repetition_penalty,
-        no_repeat_ngram,
-        bad_words,
-        forced_first,
-        forced_last,
-        stop,
-        seed,
-        on_token,
-        batch_size,
-        context_rows=None,
-    ):
-        """Returns the continuations of rows of ids, as `generate` does, whose other arguments are these.
+    def continue_rows(self, rows, lengths, options, raw, context_rows=None):
+        """Returns the continuations of rows of ids, as `generate` does.
 
         Args:
             rows: List of integer arrays, the prompts.
             lengths: List of integers. For each prompt, the number of tokens at which a sequence ends, prompt included.
+            options: `GenerationOptions`.
             raw: Boolean. Whether to return strings.
             context_rows: List of integer arrays, one for each prompt, that an encoder-decoder encodes. Defaults to
                 `None`.
         """
         defaults = generation_defaults(self.encoder)
-        self._log_unused(defaults, sampler is not None or num_beams is not None)
-        sampler = self._sampler(sampler, num_beams, defaults)
-        if not isinstance(num_sequences, int) or num_sequences < 1:
-            raise ValueError(f"`num_sequences` must be an integer of at least 1. Received: {num_sequences!r}")
-        if on_token is not None and not sampler.streams:
-            raise ValueError(
-                f"`on_token` requires a sampler that decides token by token. Received: {type(sampler).__name__}"
-            )
-        end = self._end_ids(end_token)
-        first = None if forced_first is None else self._token_ids([forced_first], "forced_first")[0]
-        given = {
-            "repetition_penalty": None if repetition_penalty is None else float(repetition_penalty),
-            "no_repeat_ngram": no_repeat_ngram,
-            "bad_words": None if bad_words is None else self._bad_ids(bad_words),
-            "min_new_tokens": min_new_tokens,
-            "min_length": None if min_new_tokens is None else 0,
-            "forced_first": first,
-            "forced_last": None if forced_last is None else self._token_ids(forced_last, "forced_last"),
-        }
-        given = {name: value for name, value in given.items() if value is not None}
-        constraints = dataclasses.replace(self.default_constraints(), **given)
-        stops = [stop] if isinstance(stop, str) else list(stop)
+        self._log_unused(defaults, options.sampler is not None or options.num_beams is not None)
+        count, stops, on_token = options.num_sequences, options.stops, options.on_token
         pieces = text_pieces(self) if raw or stops else None
-        table = stop_table(stops, pieces) if stops else None
-        options = (sampler, num_sequences, end, constraints, lengths, seed, batch_size, table, context_rows)
-        positions = getattr(self.encoder, "max_sequence_length", None)
-        run = Continuations(self.generator, *options, context_length=positions)
-        streams = None
+        run = Continuations(
+            self.generator,
+            options.sampler_of(self, defaults.beams),
+            count,
+            options.end_ids_of(self),
+            options.constraints_of(self),
+            lengths,
+            options.seed,
+            options.batch_size,
+            stop_table(stops, pieces) if stops else None,
+            context_rows,
+            context_length=getattr(self.encoder, "max_sequence_length", None),
+        )
+        begins, streams = context_rows is not None, None  # A target begins a text: its first word needs no space.
         if on_token is not None:
-            count = len(rows) * num_sequences
-            begins = context_rows is not None  # A target begins a text, so that its first word needs no space.
-            streams = [TokenStream(on_token, index, pieces if raw else None, stops, begins) for index in range(count)]
+            shown = pieces if raw else None
+            streams = [TokenStream(on_token, index, shown, stops, begins) for index in range(len(rows) * count)]
         found = run(rows, streams)
         if raw:
-            found = [cut(text_of(ids, pieces), stops, context_rows is not None) for ids in found]
-        if num_sequences > 1:
-            found = [found[i : i + num_sequences] for i in range(0, len(found), num_sequences)]
-        return found
+            found = [cut(text_of(ids, pieces), stops, begins) for ids in found]
+        return found if count == 1 else [found[i : i + count] for i in range(0, len(found), count)]
 
     def default_constraints(self):
         """Returns the `Constraints` of the encoder's checkpoint."""
         return generation_defaults(self.encoder).constraints
-
-    def _sampler(self, sampler, num_beams, defaults):
-        """Returns the sampler of a call of `generate`."""
-        if num_beams is None:
-            return self.sampler if sampler is None else get_sampler(sampler)
-        if sampler is not None:
-            raise ValueError(
-                "`num_beams` is short for `sampler=generation.BeamSearch(...)`, so only one of them can be passed. "
-                f"Received: num_beams={num_beams!r} and sampler={sampler!r}"
-            )
-        return get_sampler("greedy") if num_beams == 1 else BeamSearch(num_beams, **defaults.beams)
 
     def _log_unused(self, defaults, has_sampler):
         """Logs the settings of the checkpoint that are not read, each once for each task."""
@@ -259,85 +179,6 @@ class Generates:
         unused = {name: value for name, value in defaults.unused.items() if name not in ignored}
         log_unused(unused)
         object.__setattr__(self, "logged_defaults", logged | set(unused))
-
-    def _lengths(self, rows, max_length, max_new_tokens):
-        """Returns the number of tokens at which each row ends, of which its prompt is a part."""
-        default = generation_defaults(self.encoder).max_new_tokens
-        if max_new_tokens is None and (max_length is not None or self.max_length is not None or default is None):
-            return [self._checked_length(max_length, rows)] * len(rows)
-        if max_length is not None:
-            raise ValueError(
-                "Only one of `max_length`, which counts the tokens of the prompt, and `max_new_tokens` can be passed. "
-                f"Received: max_length={max_length!r} and max_new_tokens={max_new_tokens!r}"
-            )
-        positions = getattr(self.encoder, "max_sequence_length", None)
-        if max_new_tokens is None:
-            lengths = [len(row) + default for row in rows]
-            return lengths if positions is None else [min(length, positions) for length in lengths]
-        if not isinstance(max_new_tokens, (int, np.integer)) or isinstance(max_new_tokens, bool) or max_new_tokens < 0:
-            raise ValueError(
-                f"`max_new_tokens` must be an integer of at least 0. Received: max_new_tokens={max_new_tokens!r}"
-            )
-        for index, row in enumerate(rows):
-            if positions is not None and len(row) + max_new_tokens > positions:
-                raise ValueError(
-                    f"A prompt and its new tokens must fit in {positions} places, the encoder's number of positions. "
-                    f"Received: max_new_tokens={max_new_tokens} and a prompt of {len(row)} tokens at position {index}"
-                )
-        return [len(row) + int(max_new_tokens) for row in rows]
-
-    def _checked_length(self, max_length, rows):
-        """Returns `max_length`, or its default, if it fits the prompts and the encoder."""
-        positions = getattr(self.encoder, "max_sequence_length", None)
-        default = self.max_length or generation_defaults(self.encoder).max_length or positions or _DEFAULT_LENGTH
-        default = default if self.max_length or positions is None else min(default, positions)
-        max_length = default if max_length is None else max_length
-        if not isinstance(max_length, (int, np.integer)):
-            raise ValueError(f"`max_length` must be an integer. Received: max_length={max_length!r}")
-        if positions is not None and max_length > positions:
-            raise ValueError(
-                f"`max_length` must be at most {positions}, the encoder's number of positions. "
-                f"Received: max_length={max_length}"
-            )
-        for index, row in enumerate(rows):
-            if len(row) > max_length:
-                raise ValueError(
-                    "`max_length` counts the tokens of the prompt too, so it must not be smaller. Pass "
-                    "`max_new_tokens` to count only new ones. "
-                    f"Received: max_length={max_length} and a prompt of {len(row)} tokens at position {index}"
-                )
-        return int(max_length)
-
-    def _end_ids(self, token):
-        """Returns the ids of the tokens that end a sequence, as a tuple."""
-        if token is None:
-            return ()
-        if isinstance(token, str) and token == "auto":
-            return end_ids(self)
-        return self._token_ids(token, "end_token")
-
-    def _token_ids(self, tokens, argument):
-        tokens = tokens if isinstance(tokens, (list, tuple)) else [tokens]
-        found, count = (
-            [named_token_id(target_preprocessor(self), token, argument) for token in tokens],
-            self.output.shape[-1],
-        )
-        if wrong := [token for token in found if not 0 <= token < count]:
-            raise ValueError(f"`{argument}` must be an id from 0 to {count - 1}. Received: {argument}={wrong[0]}")
-        return tuple(found)
-
-    def _bad_ids(self, words):
-        """Returns bad words as a tuple of tuples of ids."""
-        found = []
-        for word in words:
-            if isinstance(word, str):
-                tokenizer = getattr(target_preprocessor(self), "tokenizer", None)
-                if not tokenizer:
-                    raise ValueError(f"`bad_words` must be ids if there is no preprocessor. Received: {word!r}")
-                found += [tuple(row) for row in tokenizer.tokenize([word, f" {word}"]).to_list()]
-            else:
-                found.append(tuple(int(token) for token in word))
-        return tuple(dict.fromkeys(found))
 
     def generator(self, sampler, steps, num_sequences, end, constraints, shapes, returns_state=False):
         """Returns the compiled loop of a sampler for inputs of given shapes."""
@@ -353,8 +194,6 @@ class Generates:
             )
         return kept[key]
 
-    # === Export ===
-
     def exported_loop(self, steps, jit_compile=False):
         """Returns the `ExportedLoop` of an exported model, which writes up to `steps` tokens.
 
@@ -369,52 +208,3 @@ class Generates:
         options = (self.sampler, steps, 1, end_ids(self), self.default_constraints())
         generator = Generator(self.encoder, self.output_embeddings, *options, jit_compile=False)
         return ExportedLoop(generator, jit_compile, getattr(self.encoder, "max_sequence_length", None))
-
-    def signatures(self, pairs=False, jit_compile=False):
-        """Returns the signatures of an exported model.
-
-        Args:
-            pairs: Must be `False`, because a `CausalLM` does not support pairs.
-            jit_compile: Boolean. Whether XLA compiles the loop of `"serving_default"`. Defaults to `False`.
-
-        Returns:
-            Dict of `Signature`s:
-            - `"serving_default"`: from `text` to its `continuation`, with the task's `sampler` and `max_length`. If a
-              prompt is too long, only its last tokens are read. The continuation of a prompt without tokens is "".
-            - `"tokens"`: from the encoder's inputs to `logits`
-
-        Raises:
-            ValueError: If `pairs=True`, or if the sampler is random.
-        """
-        signatures = super().signatures(pairs)
-        if not isinstance(self.preprocessor, TokenPreprocessor):
-            return signatures
-        max_length, pieces = self._checked_length(None, ()), text_pieces(self)
-        new_only = None if self.max_length else generation_defaults(self.encoder).max_new_tokens
-        start = [self.preprocessor.token_to_id(token) for token in self.preprocessor.packing.start]
-        loop = self.exported_loop(max_length, jit_compile)
-
-        def continue_text(text):
-            ids = self.preprocessor.tokenize(text)
-            token_ids, first = align_ragged_right(ids, start, max_length - 1)
-            length = ops.shape(token_ids)[1]
-            limit = first + max_length
-            limit = limit if new_only is None else ops.minimum(limit, length + new_only)
-            limit = ops.where(first < length, limit, 0)
-            until = length + max_length
-            found = loop({"token_ids": token_ids, "first": first, "limit": limit, "until": until})
-            place = ops.arange(ops.shape(found["tokens"])[1])[None]
-            new = ops.logical_and(place >= length, place < found["end"][:, None])
-            return {"continuation": take_pieces(found["tokens"], new, pieces)}
-
-        text = keras.KerasTensor((None,), "string")
-        return {"serving_default": Signature(continue_text, {"text": text}), **signatures}
-
-
-def check_new_tokens(least, most):
-    """Raises a `ValueError` if `generate` is asked for more new tokens than it may write."""
-    if least is not None and most is not None and least > most:
-        raise ValueError(
-            "`min_new_tokens` must not be greater than `max_new_tokens`. "
-            f"Received: min_new_tokens={least!r} and max_new_tokens={most!r}"
-        )

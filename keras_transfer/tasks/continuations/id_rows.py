@@ -55,6 +55,29 @@ def prepared_rows(ids):
     return [row.astype("int32") for row in rows]
 
 
+def rows_of(task, x, tokenize, what):
+    """Returns texts or prepared ids as rows of ids.
+
+    Args:
+        task: `CausalLM` or `Seq2SeqLM`.
+        x: String, list of strings, or what `prepared_rows` takes.
+        tokenize: Function from the task and a list of strings to a list of integer arrays.
+        what: String. What error messages call a row, such as `"prompt"`.
+
+    Returns:
+        List of integer arrays, whether `x` is texts, and whether it is a single one.
+
+    Raises:
+        ValueError: If `x` is anything else, or as `check_rows`.
+    """
+    single = isinstance(x, (str, bytes))
+    x = [x] if single else x
+    raw = is_texts(x)
+    rows = tokenize(task, x) if raw else prepared_rows(x)
+    check_rows(task, rows, what)
+    return rows, raw, single
+
+
 def check_rows(task, rows, what):
     """Raises a `ValueError` if a row of ids is empty, longer than the encoder's positions, or has unknown ids.
 

@@ -1,13 +1,14 @@
 """How likely texts are, token by token."""
 
 import dataclasses
+import functools
 
 import keras
 import numpy as np
 from keras import ops
 
 from keras_transfer.generation.loops import PROMPT_STEP, round_up
-from keras_transfer.tasks.continuations.id_rows import check_rows, is_texts, prepared_rows, token_rows
+from keras_transfer.tasks.continuations.id_rows import rows_of, token_rows
 
 
 @dataclasses.dataclass
@@ -60,10 +61,8 @@ class Likelihood:
         model.score(["The film"]).perplexity_per_token
         ```
         """
-        texts = [texts] if isinstance(texts, (str, bytes)) else texts
-        raw = is_texts(texts)
-        rows = token_rows(self, texts, end=True) if raw else prepared_rows(texts)
-        check_rows(self, rows, "text")
+        rows, raw, single = rows_of(self, texts, functools.partial(token_rows, end=True), "text")
+        texts = [texts] if single else texts
         found = self.token_log_likelihoods(rows, batch_size=batch_size)
         sums = np.array([values.sum(dtype="float64") for values in found])
         tokens = max(sum(map(len, found)), 1)

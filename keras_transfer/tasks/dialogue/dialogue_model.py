@@ -265,12 +265,6 @@ class DialogueModel(Generates, Likelihood, Task):
         inputs = self.reader.candidates([(persona, history, list(candidates))], 1, False)[0][0]
         return np.asarray(keras.Model.predict_on_batch(self, inputs)["next_utterance"][0])
 
-    # === Export ===
-
-    def signatures(self, pairs=False):
-        """Returns the signatures of an exported model: `"tokens"`, from the encoder's inputs to `logits`."""
-        return Task.signatures(self, pairs)
-
 
 def _check_ids(prompts, method, other):
     if isinstance(prompts, (str, bytes)) or is_texts(prompts):

@@ -2,15 +2,27 @@
 
 import keras
 import numpy as np
+from keras import ops
 
 from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.encoders.base import carries_state, decodes_with_cache, encode
+from keras_transfer.generation.decoding import generation_defaults
 from keras_transfer.generation.samplers import get_sampler
 from keras_transfer.layers.embeddings import OutputEmbeddings
-from keras_transfer.tasks.base import Task
-from keras_transfer.tasks.continuations import Generates, InContext, Likelihood, check_rows, token_rows
+from keras_transfer.tasks.base import Signature, Task
+from keras_transfer.tasks.continuations import (
+    Generates,
+    InContext,
+    Likelihood,
+    check_rows,
+    max_length_of,
+    text_pieces,
+    token_rows,
+)
 from keras_transfer.tasks.language.carried_state import CarriedState, check_streams
 from keras_transfer.tasks.language.next_tokens import NextTokenReader, NextTokens
+from keras_transfer.text.preprocessors import TokenPreprocessor
+from keras_transfer.text.strings import align_ragged_right, take_pieces
 
 
 def check_causal(encoder):
@@ -126,6 +138,48 @@ class CausalLM(Generates, InContext, Likelihood, Task):
         self.head_adapters.check()
         check_streams(inputs["begins"].shape[0], self.streams)
         return self.output_embeddings(self.carried_state(inputs, training=training))
+
+    # === Export ===
+
+    def signatures(self, pairs=False, jit_compile=False):
+        """Returns the signatures of an exported model.
+
+        Args:
+            pairs: Must be `False`, because a `CausalLM` does not support pairs.
+            jit_compile: Boolean. Whether XLA compiles the loop of `"serving_default"`. Defaults to `False`.
+
+        Returns:
+            Dict of `Signature`s:
+            - `"serving_default"`: from `text` to its `continuation`, with the task's `sampler` and `max_length`. If a
+              prompt is too long, only its last tokens are read. The continuation of a prompt without tokens is "".
+            - `"tokens"`: from the encoder's inputs to `logits`
+
+        Raises:
+            ValueError: If `pairs=True`, or if the sampler is random.
+        """
+        signatures = super().signatures(pairs)
+        if not isinstance(self.preprocessor, TokenPreprocessor):
+            return signatures
+        max_length, pieces = max_length_of(self), text_pieces(self)
+        new_only = None if self.max_length else generation_defaults(self.encoder).max_new_tokens
+        start = [self.preprocessor.token_to_id(token) for token in self.preprocessor.packing.start]
+        loop = self.exported_loop(max_length, jit_compile)
+
+        def continue_text(text):
+            ids = self.preprocessor.tokenize(text)
+            token_ids, first = align_ragged_right(ids, start, max_length - 1)
+            length = ops.shape(token_ids)[1]
+            limit = first + max_length
+            limit = limit if new_only is None else ops.minimum(limit, length + new_only)
+            limit = ops.where(first < length, limit, 0)
+            until = length + max_length
+            found = loop({"token_ids": token_ids, "first": first, "limit": limit, "until": until})
+            place = ops.arange(ops.shape(found["tokens"])[1])[None]
+            new = ops.logical_and(place >= length, place < found["end"][:, None])
+            return {"continuation": take_pieces(found["tokens"], new, pieces)}
+
+        text = keras.KerasTensor((None,), "string")
+        return {"serving_default": Signature(continue_text, {"text": text}), **signatures}
 
     # === Labels by likelihood ===
 

@@ -1,7 +1,6 @@
 """A language model that reads one text and writes another."""
 
 import dataclasses
-import inspect
 
 import keras
 import numpy as np
@@ -13,14 +12,13 @@ from keras_transfer.encoders.sequence_to_sequence import EncoderDecoder
 from keras_transfer.generation.decoding import generation_defaults
 from keras_transfer.generation.samplers import get_sampler
 from keras_transfer.layers.embeddings import OutputEmbeddings
-from keras_transfer.names import GENERATION_HINTS, check_arguments
 from keras_transfer.tasks.base import Signature, Task, of_part
 from keras_transfer.tasks.continuations import (
     Generates,
-    check_new_tokens,
-    check_rows,
-    is_texts,
+    GenerationOptions,
+    lengths_of,
     prepared_rows,
+    rows_of,
     scorer,
     text_pieces,
 )
@@ -34,7 +32,7 @@ from keras_transfer.tasks.sequence_to_sequence.target_texts import TargetTexts
 from keras_transfer.text.preprocessors import TokenPreprocessor
 from keras_transfer.text.strings import take_pieces, without_first_space
 
-_HINTS = {**GENERATION_HINTS, "max_length": "Pass `max_new_tokens=...`, since a target has no prompt."}
+_HINTS = {"max_length": "Pass `max_new_tokens=...`, since a target has no prompt."}
 _NEW_TOKENS = 64  # if neither the user nor the checkpoint says how many
 
 
@@ -240,45 +238,17 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
         keras_transfer.tasks.Seq2SeqLM(encoder).generate([[3, 4, 5, 1], [6, 1]], max_new_tokens=4, num_beams=2)
         ```
         """
-        if unknown:
-            known = [
-                name for name in inspect.signature(Seq2SeqLM.generate).parameters if name not in ("self", "unknown")
-            ]
-            check_arguments(f"{type(self).__name__}.generate", unknown, known, _HINTS)
-        single = isinstance(sources, (str, bytes))
-        sources = [sources] if single else sources
-        raw = is_texts(sources)
-        rows = self._source_rows(sources) if raw else prepared_rows(sources)
-        check_rows(self, rows, "source")
-        check_new_tokens(min_new_tokens, max_new_tokens)
+        options = GenerationOptions.of(locals(), _HINTS)
+        rows, raw, single = rows_of(self, sources, Seq2SeqLM._source_rows, "source")
         starts = [np.array([self.reader.start_id], "int32")] * len(rows)
-        found = self.continue_rows(
-            starts,
-            self._lengths(starts, None, self._new_tokens() if max_new_tokens is None else max_new_tokens),
-            raw=raw,
-            min_new_tokens=min_new_tokens,
-            num_beams=num_beams,
-            sampler=sampler,
-            num_sequences=num_sequences,
-            end_token=end_token,
-            repetition_penalty=repetition_penalty,
-            no_repeat_ngram=no_repeat_ngram,
-            bad_words=bad_words,
-            forced_first=forced_first,
-            forced_last=forced_last,
-            stop=stop,
-            seed=seed,
-            on_token=on_token,
-            batch_size=batch_size,
-            context_rows=rows,
-        )
+        lengths = lengths_of(self, starts, None, self._new_tokens() if max_new_tokens is None else max_new_tokens)
+        found = self.continue_rows(starts, lengths, options, raw, context_rows=rows)
         return found[0] if single else found
 
     def _source_rows(self, sources):
         """Returns the ids of sources as `fit` reads them, truncated in the same way."""
         self.reader.require()
-        inputs = self.reader.sources(self.reader.columns(sources)) if len(sources) else {}
-        return prepared_rows(inputs) if inputs else []
+        return prepared_rows(self.reader.sources(self.reader.columns(sources)))
 
     def default_constraints(self):
         """Returns the `Constraints` of the checkpoint. Targets that begin with a language code begin with their own."""
@@ -345,7 +315,7 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
         # The length of a target, which is that of the outputs, differs from that of its source.
         signatures = {
             name: dataclasses.replace(signature, shared_axes=1, input_axes=1)
-            for name, signature in Task.signatures(self, pairs).items()
+            for name, signature in super().signatures(pairs).items()
         }
         if not isinstance(self.preprocessor, TokenPreprocessor):
             return signatures

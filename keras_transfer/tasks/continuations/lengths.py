@@ -1,0 +1,57 @@
+"""How long continuations become: what the user, the task and the checkpoint say, and what fits the encoder."""
+
+import numpy as np
+
+from keras_transfer.generation.decoding import generation_defaults
+
+_DEFAULT_LENGTH = 256  # Number of tokens at which texts end if nothing else says it, as for recurrent encoders.
+
+
+def lengths_of(task, rows, max_length, max_new_tokens):
+    """Returns the number of tokens at which each row ends, of which its prompt is a part."""
+    default = generation_defaults(task.encoder).max_new_tokens
+    if max_new_tokens is None and (max_length is not None or task.max_length is not None or default is None):
+        return [max_length_of(task, max_length, rows)] * len(rows)
+    if max_length is not None:
+        raise ValueError(
+            "Only one of `max_length`, which counts the tokens of the prompt, and `max_new_tokens` can be passed. "
+            f"Received: max_length={max_length!r} and max_new_tokens={max_new_tokens!r}"
+        )
+    positions = getattr(task.encoder, "max_sequence_length", None)
+    if max_new_tokens is None:
+        lengths = [len(row) + default for row in rows]
+        return lengths if positions is None else [min(length, positions) for length in lengths]
+    if not isinstance(max_new_tokens, (int, np.integer)) or isinstance(max_new_tokens, bool) or max_new_tokens < 0:
+        raise ValueError(
+            f"`max_new_tokens` must be an integer of at least 0. Received: max_new_tokens={max_new_tokens!r}"
+        )
+    for index, row in enumerate(rows):
+        if positions is not None and len(row) + max_new_tokens > positions:
+            raise ValueError(
+                f"A prompt and its new tokens must fit in {positions} places, the encoder's number of positions. "
+                f"Received: max_new_tokens={max_new_tokens} and a prompt of {len(row)} tokens at position {index}"
+            )
+    return [len(row) + int(max_new_tokens) for row in rows]
+
+
+def max_length_of(task, max_length=None, rows=()):
+    """Returns `max_length`, or its default, if it fits the prompts and the encoder."""
+    positions = getattr(task.encoder, "max_sequence_length", None)
+    default = task.max_length or generation_defaults(task.encoder).max_length or positions or _DEFAULT_LENGTH
+    default = default if task.max_length or positions is None else min(default, positions)
+    max_length = default if max_length is None else max_length
+    if not isinstance(max_length, (int, np.integer)):
+        raise ValueError(f"`max_length` must be an integer. Received: max_length={max_length!r}")
+    if positions is not None and max_length > positions:
+        raise ValueError(
+            f"`max_length` must be at most {positions}, the encoder's number of positions. "
+            f"Received: max_length={max_length}"
+        )
+    for index, row in enumerate(rows):
+        if len(row) > max_length:
+            raise ValueError(
+                "`max_length` counts the tokens of the prompt too, so it must not be smaller. Pass "
+                "`max_new_tokens` to count only new ones. "
+                f"Received: max_length={max_length} and a prompt of {len(row)} tokens at position {index}"
+            )
+    return int(max_length)

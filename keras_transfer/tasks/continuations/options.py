@@ -1,0 +1,121 @@
+"""The arguments of `generate` as one object, and what they mean for a task and the checkpoint of its encoder."""
+
+import dataclasses
+
+from keras_transfer.generation.samplers import BeamSearch, get_sampler
+from keras_transfer.names import GENERATION_HINTS, check_arguments
+from keras_transfer.tasks.continuations.tokens import end_ids, named_token_id, target_preprocessor
+
+
+@dataclasses.dataclass(frozen=True)
+class GenerationOptions:
+    """What `generate` of a task received, except for the prompts and `max_length`. See `Generates.generate`."""
+
+    max_new_tokens: int | None
+    min_new_tokens: int | None
+    num_beams: int | None
+    sampler: object
+    num_sequences: int
+    end_token: object
+    repetition_penalty: float | None
+    no_repeat_ngram: int | None
+    bad_words: list | None
+    forced_first: object
+    forced_last: object
+    stop: object
+    seed: int | None
+    on_token: object
+    batch_size: int
+
+    def __post_init__(self):
+        least, most, count = self.min_new_tokens, self.max_new_tokens, self.num_sequences
+        if least is not None and most is not None and least > most:
+            raise ValueError(
+                "`min_new_tokens` must not be greater than `max_new_tokens`. "
+                f"Received: min_new_tokens={least!r} and max_new_tokens={most!r}"
+            )
+        if not isinstance(count, int) or count < 1:
+            raise ValueError(f"`num_sequences` must be an integer of at least 1. Received: {count!r}")
+
+    @classmethod
+    def of(cls, arguments, hints=None):
+        """Returns the options, given `locals()` at the start of `generate`.
+
+        Args:
+            arguments: Dict of the arguments, of which `unknown` is a dict of those that do not exist.
+            hints: Dict from names that do not exist to what to pass instead, in addition to the common ones. Defaults
+                to `None`.
+
+        Raises:
+            TypeError: If `unknown` is not empty.
+        """
+        known = [name for name in arguments if name not in ("self", "unknown")]
+        hints = {**GENERATION_HINTS, **(hints or {})}
+        check_arguments(f"{type(arguments['self']).__name__}.generate", arguments["unknown"], known, hints)
+        return cls(**{field.name: arguments[field.name] for field in dataclasses.fields(cls)})
+
+    @property
+    def stops(self):
+        """List of strings. The stop strings."""
+        return [self.stop] if isinstance(self.stop, str) else list(self.stop)
+
+    def sampler_of(self, task, beams):
+        """Returns the sampler for a task, given the arguments of `BeamSearch` of its checkpoint."""
+        if self.num_beams is None:
+            found = task.sampler if self.sampler is None else get_sampler(self.sampler)
+        elif self.sampler is not None:
+            raise ValueError(
+                "`num_beams` is short for `sampler=generation.BeamSearch(...)`, so only one of them can be passed. "
+                f"Received: num_beams={self.num_beams!r} and sampler={self.sampler!r}"
+            )
+        else:
+            found = get_sampler("greedy") if self.num_beams == 1 else BeamSearch(self.num_beams, **beams)
+        if self.on_token is not None and not found.streams:
+            raise ValueError(
+                f"`on_token` requires a sampler that decides token by token. Received: {type(found).__name__}"
+            )
+        return found
+
+    def end_ids_of(self, task):
+        """Returns the ids of the tokens that end a sequence of a task, as a tuple."""
+        if isinstance(self.end_token, str) and self.end_token == "auto":
+            return end_ids(task)
+        return () if self.end_token is None else _token_ids(task, self.end_token, "end_token")
+
+    def constraints_of(self, task):
+        """Returns the `Constraints` of a task, and in their place those of the options."""
+        penalty, bad, first, last = self.repetition_penalty, self.bad_words, self.forced_first, self.forced_last
+        given = {
+            "repetition_penalty": None if penalty is None else float(penalty),
+            "no_repeat_ngram": self.no_repeat_ngram,
+            "bad_words": None if bad is None else _bad_ids(task, bad),
+            "min_new_tokens": self.min_new_tokens,
+            "min_length": None if self.min_new_tokens is None else 0,
+            "forced_first": None if first is None else _token_ids(task, first, "forced_first")[0],
+            "forced_last": None if last is None else _token_ids(task, last, "forced_last"),
+        }
+        given = {name: value for name, value in given.items() if value is not None}
+        return dataclasses.replace(task.default_constraints(), **given)
+
+
+def _token_ids(task, tokens, argument):
+    """Returns the ids of a token, or of a list of tokens, that the user named, as a tuple."""
+    tokens, count = tokens if isinstance(tokens, (list, tuple)) else [tokens], task.output.shape[-1]
+    found = tuple(named_token_id(target_preprocessor(task), token, argument) for token in tokens)
+    if wrong := [token for token in found if not 0 <= token < count]:
+        raise ValueError(f"`{argument}` must be an id from 0 to {count - 1}. Received: {argument}={wrong[0]}")
+    return found
+
+
+def _bad_ids(task, words):
+    """Returns bad words as a tuple of tuples of ids."""
+    found = []
+    for word in words:
+        if isinstance(word, str):
+            tokenizer = getattr(target_preprocessor(task), "tokenizer", None)
+            if not tokenizer:
+                raise ValueError(f"`bad_words` must be ids if there is no preprocessor. Received: {word!r}")
+            found += [tuple(row) for row in tokenizer.tokenize([word, f" {word}"]).to_list()]
+        else:
+            found.append(tuple(int(token) for token in word))
+    return tuple(dict.fromkeys(found))
