@@ -81,21 +81,30 @@ def xlnet():
     return model, {"token_ids": ids, "segment_ids": segments, "padding_mask": MASK}
 
 
-def two_streams(encoder, inputs):
-    """Returns the outputs of XLNet's query stream at all positions, and where each position may look."""
-    batch, length = np.shape(inputs["token_ids"])
-    visible = np.random.default_rng(0).random((batch, length, length)) < 0.5
-    visible |= np.arange(length) == 0  # a row without any visible token would be undefined
+def two_streams(model, inputs):
+    """Returns what `XLNetLMHeadModel` computes at some positions, and the order in which it sees the tokens."""
+    order = np.array([[2, 0, 0, 4, 0, 1, 3], [1, 0, 2, 0, 0, 0, 0]])
+    positions, targets = np.array([[0, 3, 6], [2, 0, -1]]), np.array([[7, 4, 3], [3, 11, -1]])
+    is_target = np.zeros(order.shape, bool)
+    for row, places in enumerate(positions):
+        is_target[row, places[places >= 0]] = True
+    hidden = np.where(is_target[:, :, None], order[:, None] >= order[:, :, None], order[:, None] > order[:, :, None])
+    mapping = np.eye(order.shape[1])[np.maximum(positions, 0)]
+    tensors = {THEIRS[key]: torch.tensor(value) for key, value in inputs.items()}
     with torch.no_grad():
-        outputs = encoder(
-            **{THEIRS[key]: torch.tensor(value) for key, value in inputs.items()},
-            perm_mask=torch.tensor(~visible).float(),
-            target_mapping=torch.eye(length).expand(batch, length, length),
+        outputs = model(
+            **tensors,
+            perm_mask=torch.tensor(hidden).float(),
+            target_mapping=torch.tensor(mapping).float(),
             output_hidden_states=True,
         )
-    content = torch.stack(outputs.hidden_states[::2]).numpy()  # the states of the two streams take turns
-    query = outputs.last_hidden_state.numpy()
-    return {"attention_mask": visible.astype("int32"), "states": content, "query": query}
+    logits = outputs.logits
+    real = torch.tensor(targets) >= 0
+    loss = torch.nn.functional.cross_entropy(logits[real], torch.tensor(targets)[real])
+    found = {"factorization_order": order, "mask_positions": positions, "targets": targets}
+    found = {name: value.astype("int32") for name, value in found.items()}
+    query = outputs.hidden_states[-1].numpy()  # the states of the two streams take turns
+    return {**found, "query": query, "logits": logits.numpy(), "loss": loss.numpy()}
 
 
 def roberta():
@@ -206,7 +215,7 @@ def main(name):
         arrays["pooled"] = outputs.pooler_output.numpy()
     np.savez_compressed(folder / "outputs.npz", **arrays, states=torch.stack(states).numpy())
     if name == "xlnet":
-        np.savez_compressed(folder / "two_streams.npz", **two_streams(encoder, inputs))
+        np.savez_compressed(folder / "two_streams.npz", **two_streams(model, inputs))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,16 @@
 """XLNet: attention by distance, pretrained on permutations of the text (Yang et al. 2019)."""
 
 import keras
-from keras import ops
 
 from keras_transfer.encoders.base import Encoder, constructor_settings
-from keras_transfer.layers.attention import AttentionBias, RelativeAttention, RelativePositions, TwoStreams, mask_bias
+from keras_transfer.layers.attention import (
+    AttentionBias,
+    RelativeAttention,
+    RelativePositions,
+    TakeQueryStream,
+    TwoStreams,
+    mask_bias,
+)
 from keras_transfer.layers.basic import Dropout, TruncatedNormal
 from keras_transfer.layers.blocks import FeedForward, TransformerBlock
 
@@ -13,24 +19,24 @@ from keras_transfer.layers.blocks import FeedForward, TransformerBlock
 class XLNetEncoder(Encoder):
     """XLNet's encoder: token embeddings, then post-norm blocks with relative attention, for texts of any length.
 
-    A fine-tuned model uses the content stream alone, in which every token sees all others. XLNet is pretrained with a
-    second one, the query stream: at each position, it encodes what the visible tokens say about the token there,
-    without that token. There is no pooled output. A text is padded on the right. That makes no difference to
-    the original, which pads on the left, because positions are relative.
+    The encoder is the content stream, in which every token sees all others. XLNet is pretrained with a second one, the
+    query stream: at the position of a token that is predicted, it encodes what the visible tokens say about the token
+    there, without that token. `query_stream` computes it with the same weights, and `tasks.PermutationLM` trains it.
+    There is no pooled output. A text is padded on the right. That makes no difference to the original, which pads on
+    the left, because positions are relative.
 
     Args:
         dropout: Float between 0 and 1. Dropout rate of embeddings, attention weights, feed-forward networks, residuals
             and outputs. Defaults to `0.1`.
-        two_streams: Boolean. Whether there is the query stream too. Defaults to `False`.
+        two_streams: Boolean. Whether there is a query stream, which starts from a vector that trains. Defaults to
+            `False`, for an encoder that only keeps this vector.
         vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim, activation, layer_norm_epsilon,
             initializer_range: See `BertEncoder`.
         dtype, **kwargs: See `Encoder`.
 
-    Inputs: Dict of `token_ids`, `segment_ids` and `padding_mask`, each `[batch, length]`, and, with two streams,
-        `attention_mask`, `[batch, length, length]`, 1 where a position sees a token. (`perm_mask` in Transformers is
-        the opposite.) In the content stream, each token also sees itself.
+    Inputs: Dict of `token_ids`, `segment_ids` and `padding_mask`, each `[batch, length]`.
 
-    Outputs: Dict of `sequence_output` and, with two streams, `query_output`, each `[batch, length, hidden_dim]`.
+    Outputs: Dict of `sequence_output`, `[batch, length, hidden_dim]`.
 
     Example:
     ```python
@@ -67,7 +73,7 @@ class XLNetEncoder(Encoder):
         streams = TwoStreams(query_stream=two_streams, initializer=initializer.clone(), dtype=dtype, name="streams")
         blocks = [
             TransformerBlock(
-                RelativeAttention(num_heads, two_streams=two_streams, dropout=dropout, **weights, name="attention"),
+                RelativeAttention(num_heads, dropout=dropout, **weights, name="attention"),
                 FeedForward(intermediate_dim, activation=activation, dropout=dropout, **weights, name="feed_forward"),
                 dropout=dropout,
                 layer_norm_epsilon=layer_norm_epsilon,
@@ -80,43 +86,79 @@ class XLNetEncoder(Encoder):
         # === Functional model ===
         names = ("token_ids", "segment_ids", "padding_mask")
         inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
-        segment_ids, masks = inputs["segment_ids"], {"padding_mask": inputs["padding_mask"]}
-        if two_streams:
-            segment_ids = ops.concatenate([segment_ids, segment_ids], axis=0)
-            masks["attention_mask"] = keras.Input((None, None), dtype="int32", name="attention_mask")
-        x, bias = streams(token_embedding(inputs["token_ids"]), **masks)
-        if not two_streams:  # the same bias, from the mask alone
-            bias = AttentionBias(dtype=dtype, name="attention_bias")(inputs["padding_mask"])
-        x = Dropout(dropout, dtype=dtype, name="embeddings_dropout")(x)
-        positions = RelativePositions(dropout=dropout, dtype=dtype, name="relative_positions")(
-            x, segment_ids=segment_ids
-        )
+        x = token_embedding(inputs["token_ids"])
+        if two_streams:  # Only a model of the query stream has the vector among its weights.
+            streams.build(x.shape)
+        else:
+            x, _ = streams(x, padding_mask=inputs["padding_mask"])
+        bias = AttentionBias(dtype=dtype, name="attention_bias")(inputs["padding_mask"])
+        embeddings_dropout = Dropout(dropout, dtype=dtype, name="embeddings_dropout")
+        relative_positions = RelativePositions(dropout=dropout, dtype=dtype, name="relative_positions")
+        output_dropout = Dropout(dropout, dtype=dtype, name="output_dropout")
+        x = embeddings_dropout(x)
+        positions = relative_positions(x, segment_ids=inputs["segment_ids"])
         states = [x]
         for block in blocks:
             x = block(x, attention_bias=bias, **positions)
             states.append(x)
-        outputs = {"sequence_output": Dropout(dropout, dtype=dtype, name="output_dropout")(x)}
-        if two_streams:
-            states = [ops.split(state, 2, axis=0)[0] for state in states]
-            content, query = ops.split(outputs["sequence_output"], 2, axis=0)
-            outputs = {"sequence_output": content, "query_output": query}
-        super().__init__({**inputs, **masks}, outputs, states, dtype=dtype, settings=settings, **kwargs)
+        outputs = {"sequence_output": output_dropout(x)}
+        super().__init__(inputs, outputs, states, dtype=dtype, settings=settings, **kwargs)
 
-        # === Layer groups ===
+        # === Layers that `query_stream` and the layer groups use ===
         self.token_embedding = token_embedding
         self.streams = streams
+        self.embeddings_dropout = embeddings_dropout
+        self.relative_positions = relative_positions
         self.blocks = blocks
+        self.output_dropout = output_dropout
+
+    def query_stream(self, inputs):
+        """Returns what the visible tokens say about the tokens at some positions, from the query stream.
+
+        Args:
+            inputs: Dict of tensors, symbolic or not: those of the encoder; `factorization_order`, integers [batch,
+                length], in which the query stream at a position sees the tokens with lower numbers, and the content
+                stream also those with the same number; and `mask_positions`, integers [batch, places], negative at
+                unused places. `objectives.PermutationLanguageModel` makes both. (`perm_mask` in Transformers is 1 where
+                a token does not see another, and `target_mapping` has a 1 at each of the positions.)
+
+        Returns:
+            A tensor of shape `[batch, places, hidden_dim]`.
+
+        Raises:
+            ValueError: If the encoder has no query stream.
+
+        Example:
+        ```python
+        sizes = {"num_layers": 2, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16}
+        encoder = keras_transfer.encoders.XLNetEncoder(100, **sizes, two_streams=True)
+        inputs = {"token_ids": np.array([[7, 8, 9]]), "segment_ids": np.zeros((1, 3), "int32")}
+        inputs["padding_mask"] = np.ones((1, 3), "int32")
+        encoder.query_stream(
+            {**inputs, "factorization_order": np.array([[0, 2, 1]]), "mask_positions": np.array([[1, 2]])}
+        )
+        ```
+        """
+        if not self.two_streams:
+            raise ValueError(
+                "The encoder must have a query stream: `XLNetEncoder(..., two_streams=True)`. "
+                "Received: two_streams=False"
+            )
+        x = self.token_embedding(inputs["token_ids"])
+        names = ("padding_mask", "segment_ids", "factorization_order", "mask_positions")
+        streams, bias, segment_ids, distances = self.streams(x, **{name: inputs[name] for name in names})
+        positions = self.relative_positions(x, segment_ids=segment_ids)["relative_positions"]
+        x = self.embeddings_dropout(streams)
+        for block in self.blocks:
+            x = block(x, attention_bias=bias, relative_positions=(*positions, distances))
+        take = TakeQueryStream(dtype=self.dtype_policy, name="take_query_stream")
+        return self.output_dropout(take(x, inputs["mask_positions"]))
 
     def layer_groups(self):
         embeddings = ("embeddings", "embeddings", [self.token_embedding, self.streams])
         return [embeddings, *((block.name, "block", [block]) for block in self.blocks)]
 
     def attention_weights(self, inputs):
-        if self.two_streams:
-            raise ValueError(
-                "The attention weights can only be computed for an `XLNetEncoder` with one stream. "
-                "Received: two_streams=True"
-            )
         found, bias = [], mask_bias(inputs["padding_mask"])
         x = self.token_embedding(inputs["token_ids"])
         positions = RelativePositions(dtype=self.dtype_policy)(x, segment_ids=inputs["segment_ids"])

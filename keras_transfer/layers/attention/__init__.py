@@ -6,7 +6,7 @@ from keras_transfer.layers.attention.multi_head import MultiHeadAttention, batch
 from keras_transfer.layers.attention.relative_attention import RelativeAttention
 from keras_transfer.layers.attention.relative_positions import RelativePositionBias, RelativePositions
 from keras_transfer.layers.attention.rotary import RotaryPositions
-from keras_transfer.layers.attention.two_streams import TwoStreams
+from keras_transfer.layers.attention.two_streams import TakeQueryStream, TwoStreams
 
 __all__ = [
     "HIDDEN",
@@ -18,6 +18,7 @@ __all__ = [
     "RelativePositionBias",
     "RelativePositions",
     "RotaryPositions",
+    "TakeQueryStream",
     "TwoStreams",
     "batch_and_length",
     "mask_bias",

@@ -21,13 +21,12 @@ class RelativeAttention(MultiHeadAttention):
 
     Args:
         num_heads: Integer. Number of heads.
-        two_streams: Boolean. Whether the second half of the batch contains XLNet's query stream. Its keys and values
-            are those of the first half, the content stream. Defaults to `False`.
         dropout, kernel_initializer: See `MultiHeadAttention`.
 
     Call arguments:
         inputs: Tensor of shape `[batch, length, dim]`.
-        relative_positions: Tuple from `RelativePositions`.
+        relative_positions: Tuple from `RelativePositions`. For the two streams of `TwoStreams`, with the distances that
+            this layer returns as the third element.
         padding_mask, attention_mask, attention_bias: See `MultiHeadAttention`.
 
     Returns:
@@ -43,9 +42,8 @@ class RelativeAttention(MultiHeadAttention):
     Source: https://arxiv.org/abs/1906.08237, section 2
     """
 
-    def __init__(self, num_heads, *, two_streams=False, dropout=0.0, kernel_initializer="glorot_uniform", **kwargs):
+    def __init__(self, num_heads, *, dropout=0.0, kernel_initializer="glorot_uniform", **kwargs):
         super().__init__(num_heads, use_bias=False, dropout=dropout, kernel_initializer=kernel_initializer, **kwargs)
-        self.two_streams = two_streams
 
     def build(self, inputs_shape, context_shape=None):
         super().build(inputs_shape)
@@ -60,14 +58,8 @@ class RelativeAttention(MultiHeadAttention):
             name="segment_embedding", shape=(2, *shape), initializer=self.kernel_initializer.clone()
         )
 
-    def project(self, inputs, rows, context=None, context_rows=None):
-        query, key, value = super().project(inputs, rows)
-        if self.two_streams:
-            key, value = (ops.tile(ops.split(x, 2, axis=0)[0], (2, 1, 1, 1)) for x in (key, value))
-        return query, key, value
-
     def scores(self, query, key, relative_positions=None):
-        encodings, differs = relative_positions
+        encodings, differs, *of_queries = relative_positions
         heads, dim = self.num_heads, self.head_dim
 
         def biased(bias):
@@ -75,7 +67,8 @@ class RelativeAttention(MultiHeadAttention):
 
         content = ops.matmul(biased(self.content_bias), ops.transpose(key, (0, 1, 3, 2)))
         distances = ops.transpose(ops.reshape(self.position(encodings), (-1, heads, dim)), (1, 2, 0))
-        position = by_distance(ops.matmul(biased(self.position_bias), distances[None]))
+        position = ops.matmul(biased(self.position_bias), distances[None])
+        position = _of_both_streams(position, content, *of_queries) if of_queries else by_distance(position)
         segments = ops.matmul(biased(self.segment_bias), ops.transpose(self.segment_embedding, (1, 2, 0))[None])
         segment = ops.where(differs, segments[..., 1:], segments[..., :1])
         return sum(ops.cast(scores, "float32") for scores in (content, position, segment))
@@ -83,4 +76,20 @@ class RelativeAttention(MultiHeadAttention):
     def get_config(self):
         config = super().get_config()
         own = ("num_heads", "dropout", "kernel_initializer", "name", "dtype", "trainable")
-        return {**{name: config[name] for name in own}, "two_streams": self.two_streams}
+        return {name: config[name] for name in own}
+
+
+def _of_both_streams(x, content, queries):
+    """Sorts values of distances by keys for the queries of a content stream and then of a query stream.
+
+    The values for keys of the query stream, which are hidden, are 0.
+
+    Args:
+        x: Tensor of shape `[batch, heads, length + places, 2 * length]`; see `by_distance`.
+        content: Tensor of shape `[batch, heads, length + places, length + places]`. Only its shape is read.
+        queries: Integer tensor of shape `[batch, 1, places, length]`. Where on the last axis of `x` the value of
+            each key is for a query of the query stream.
+    """
+    length = ops.shape(queries)[3]
+    first, second = by_distance(x[:, :, :length]), ops.take_along_axis(x[:, :, length:], queries, axis=-1)
+    return ops.concatenate([ops.concatenate([first, second], axis=2), ops.zeros_like(content[..., length:])], axis=3)

@@ -140,12 +140,13 @@ class RelativePositions(keras.layers.Layer):
 
     Call arguments:
         inputs: Tensor of shape `[batch, length, dim]`. Only its shape is read.
-        segment_ids: Tensor of shape `[batch, length]`.
+        segment_ids: Tensor of shape `[batch, length]`, or of another length for the segments of `TwoStreams`.
 
     Returns:
         A dict with the key `relative_positions`, the keyword argument of `RelativeAttention`: a tuple of the encodings
         of the distances `length`, ..., `1 - length`, of shape `[2 * length, dim]`, and a boolean tensor of shape
-        `[batch, 1, length, length]` that is true for two tokens in different segments.
+        `[batch, 1, length, length]` that is true for two tokens in different segments, with the length of
+        `segment_ids`.
 
     Example:
     ```python
@@ -174,7 +175,8 @@ class RelativePositions(keras.layers.Layer):
     def compute_output_spec(self, inputs, segment_ids, training=None):
         batch, length, dim = inputs.shape
         encodings = keras.KerasTensor((None if length is None else 2 * length, dim), self.compute_dtype)
-        return {"relative_positions": (encodings, keras.KerasTensor((batch, 1, length, length), "bool"))}
+        differs = (batch, 1, segment_ids.shape[1], segment_ids.shape[1])
+        return {"relative_positions": (encodings, keras.KerasTensor(differs, "bool"))}
 
     def get_config(self):
         return {**super().get_config(), "dropout": self.dropout_rate}

@@ -18,7 +18,6 @@ from keras_transfer.encoders import (
     Encoder,
     EncoderDecoder,
     TransformerEncoder,
-    XLNetEncoder,
 )
 from keras_transfer.layers import MultiHeadAttention
 from keras_transfer.tasks import CausalLM, MaskedLM, Seq2SeqLM
@@ -161,10 +160,6 @@ test_a_mistake_is_one_clear_error = check_errors(
     (lambda: attention_weights(seq2seq(), [], []), "at least one row. Received: no rows"),
     (lambda: attention_weights("minilm-l6", ["a"]), "or such an encoder. Received: str"),
     (lambda: ElmoEncoder(**ELMO).attention_weights({}), "Transformers of `keras_transfer.encoders`. ... ElmoEncoder"),
-    (
-        lambda: XLNetEncoder(20, **SMALL, two_streams=True).attention_weights({}),
-        "with one stream. Received: two_streams=True",
-    ),
     (lambda: GIVEN.matrix("cross"), "one of ('encoder',). Received: kind='cross'"),
     (lambda: GIVEN.matrix(row=2), "from -2 to 1. Received: row=2"),
     (lambda: GIVEN.matrix(layer=3), "from -3 to 2. Received: layer=3"),

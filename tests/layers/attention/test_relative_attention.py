@@ -30,7 +30,7 @@ def test_scores_are_the_sum_of_those_of_content_distance_and_segment():
 
 
 def test_the_layer_is_rebuilt_from_its_config():
-    layer = RelativeAttention(2, two_streams=True, dropout=0.2, kernel_initializer="zeros", name="attention")
+    layer = RelativeAttention(2, dropout=0.2, kernel_initializer="zeros", name="attention")
     again = RelativeAttention.from_config(layer.get_config())
     assert again.get_config() == layer.get_config()
-    assert (again.two_streams, again.dropout_rate, again.use_bias) == (True, 0.2, False)
+    assert (again.dropout_rate, again.use_bias) == (0.2, False)
