@@ -1,6 +1,6 @@
 """How prepared rows become batches: their lengths, their order, and what is in a row."""
 
-from keras_transfer.batches.batching import UNUSED, Batches, real_lengths
+from keras_transfer.batches.batching import UNUSED, Batches, no_weights, real_lengths
 from keras_transfer.batches.choice_batching import choice_batches, choice_columns
 from keras_transfer.batches.contexts import check_span_preprocessor, context_windows, windows_in_memory
 from keras_transfer.batches.part_batching import part_batches, parts_item, to_parts, with_placeholders
@@ -26,6 +26,7 @@ __all__ = [
     "context_windows",
     "counting_epochs",
     "lengths_for",
+    "no_weights",
     "part_batches",
     "parts_item",
     "preprocess_texts",

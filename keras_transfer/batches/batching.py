@@ -198,10 +198,7 @@ class Batches(keras.utils.PyDataset):
             ValueError: If the rows have weights.
         """
         if self.sample_weight is not None:
-            raise ValueError(
-                "Rows of which an objective makes targets have no weights, since each of their targets would need one. "
-                f"Leave `sample_weight` out. Received: sample_weight of type {type(self.sample_weight).__name__}"
-            )
+            raise no_weights(f"sample_weight of type {type(self.sample_weight).__name__}")
         seed = self.seed if seed is None else seed
         seed = np.random.randint(2**31) if seed is None else seed
 
@@ -244,9 +241,9 @@ class Batches(keras.utils.PyDataset):
     def take(self, count):
         """Returns batches whose epochs end after `count` of them, as of a corpus that is too large for one epoch.
 
-        The next epoch has another order, and does not go on where the last one has ended. `Corpus.streams` have one
-        order, so that each epoch has the same batches. With `shard`, before or after
-        it, each shard has `count` batches of its own.
+        The next epoch has another order, and does not go on where the last one has ended. With `Corpus.streams`, which
+        have one order, all epochs read the beginnings of the same texts, in the same windows or, with `lengths`, in
+        other ones. With `shard`, before or after it, each shard has `count` batches of its own.
 
         Args:
             count: Integer, at least 1.
@@ -389,6 +386,14 @@ class Batches(keras.utils.PyDataset):
         """
         self.seed, self.epoch = state["seed"], state["epoch"]
         self._position.first = state.get("batch", 0)
+
+
+def no_weights(received):
+    """Returns the error for rows with weights of which an objective makes targets, given what was received."""
+    return ValueError(
+        "Rows of which an objective makes targets have no weights, since each of their targets would need one. "
+        f"Leave `sample_weight` out. Received: {received}"
+    )
 
 
 def real_lengths(inputs):

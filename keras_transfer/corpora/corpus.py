@@ -239,7 +239,8 @@ class Corpus:
             raise ValueError(f"`lengths` must have one to six different lengths. Received: lengths={lengths!r}")
         if self.num_tokens < 2 * batch_size:
             raise ValueError(
-                f"The corpus must have two ids for each of {batch_size} texts. Received: {self.num_tokens} ids"
+                f"The corpus in {self.folder} must have two ids for each of {batch_size} texts. Use a smaller batch "
+                f"size. Received: {self.num_tokens} ids"
             )
         options = Options(batch_size, tuple(sorted(set(drawn))), len(set(drawn)) > 1, drop_remainder=True)
         return Streams(self._shards, options, drawn, self._form.pad_id, self._form.check_preprocessor, seed, reverse)

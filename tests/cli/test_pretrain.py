@@ -185,9 +185,20 @@ def test_electra_goes_on_with_its_generator_or_a_new_one(pretrain, small_minilm,
 def test_after_an_error_before_the_training_the_corrected_command_is_accepted(pretrain, tmp_path, capsys):
     (tmp_path / "bad.txt").write_bytes(b"\xff\xfe")
     line = ["--objective", "causal", "--steps", "2", "--output", "model"]
-    assert pretrain(*line, "--validation-corpus", "bad.txt") == 1  # after the vocabulary and the first corpus
-    assert "bad.txt" in capsys.readouterr().err and (tmp_path / "model" / "corpus").exists()
+    assert pretrain(*line, "--validation-corpus", "bad.txt") == 1  # after the vocabulary
+    assert "bad.txt" in capsys.readouterr().err and (tmp_path / "model" / "validation_corpus").exists()
     assert pretrain(*line) == 0
+
+
+def test_validation_texts_that_are_too_few_are_an_error_before_the_corpus_is_built(pretrain, tmp_path, capsys):
+    (tmp_path / "few.txt").write_text("What is it?")
+    line = ["--objective", "awd-lstm", "--steps", "2", "--output", "model"]
+    assert pretrain(*line, "--validation-corpus", "few.txt") == 1
+    error = capsys.readouterr().err
+    assert (
+        "model/validation_corpus must have two ids for each of 8 texts. Use a smaller batch size. Received: " in error
+    )
+    assert not (tmp_path / "model" / "corpus").exists()
 
 
 def test_a_file_that_is_edited_to_the_same_size_is_another_one(tmp_path):

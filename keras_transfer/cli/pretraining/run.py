@@ -75,39 +75,33 @@ def run_pretraining(
             options = (vocabulary_size, sequence_length, text_column)
             model = new_model(plan, _vocabulary(plan, corpus, folder, options), size, batch_size)
         print(f"{type(model).__name__} with {model.count_params():,} parameters")
-        corpora = [
-            text.Corpus.build(
-                paths,
-                model.preprocessor,
-                folder / name,
-                documents=documents,
-                text_column=text_column,
-                verbose=verbose == 1,
-            )
-            for name, paths in ((CORPUS, corpus), (VALIDATION_CORPUS, validation_corpus))
-            if paths
-        ]
-        blocks = [
-            plan.rows(each, sequence_length, batch_size=batch_size, shuffle=each is corpora[0], seed=seed)
-            for each in corpora
-        ]
+        # The corpus for validation comes first, so that an error in the small one does not wait for the large one.
+        corpora, rows = {}, {}
+        for name, paths in ((VALIDATION_CORPUS, validation_corpus), (CORPUS, corpus)):
+            if paths:
+                options = {"documents": documents, "text_column": text_column, "verbose": verbose == 1}
+                corpora[name] = text.Corpus.build(paths, model.preprocessor, folder / name, **options)
+                options = {"batch_size": batch_size, "shuffle": name == CORPUS, "seed": seed}
+                rows[name] = plan.rows(corpora[name], sequence_length, **options)
+        training, validation = rows[CORPUS], rows.get(VALIDATION_CORPUS)
         if steps is not None:
-            epochs = math.ceil(steps / len(blocks[0]))
+            epochs = math.ceil(steps / len(training))
             if not plan.is_recurrent:
-                blocks[0] = blocks[0].take(math.ceil(steps / epochs))
+                training = training.take(math.ceil(steps / epochs))
             elif epochs == 1:  # Windows have one order, so that several short epochs would read the same ones.
-                blocks[0] = blocks[0].take(steps)
-        total = epochs * len(blocks[0])
-        print(f"{corpora[0].num_tokens:,} tokens in {corpora[0].num_documents:,} documents, {total:,} steps")
+                training = training.take(steps)
+        total = epochs * len(training)
+        built = corpora[CORPUS]
+        print(f"{built.num_tokens:,} tokens in {built.num_documents:,} documents, {total:,} steps")
         model.compile(plan.optimizer(learning_rate, total))
         checkpoint = adaptation.TrainingCheckpoint(
             folder / CHECKPOINTS, save_every=_EVERY, keep=1, signals=("SIGINT", "SIGTERM")
         )
-        averages = plan.is_recurrent and len(blocks) > 1
+        averages = plan.is_recurrent and validation is not None
         run_folder.remove_old_model(folder)
         model.fit(
-            blocks[0],
-            validation_data=blocks[1] if blocks[1:] else None,
+            training,
+            validation_data=validation,
             epochs=epochs,
             # The checkpoint comes last, so that it contains what the other has found out.
             callbacks=[*([adaptation.NonMonotonicTrigger()] if averages else []), checkpoint],
@@ -116,10 +110,10 @@ def run_pretraining(
         if checkpoint.stopped_by:
             print(f"\nThe run was stopped. The same command continues it from {folder / CHECKPOINTS}")
             return int(signal.Signals[checkpoint.stopped_by])
-        for each in blocks[1:]:
-            scores = model.evaluate(each, verbose=0, return_dict=True)
+        if validation is not None:
+            scores = model.evaluate(validation, verbose=0, return_dict=True)
             words = _count_words(validation_corpus, documents, text_column) if plan.task is tasks.CausalLM else None
-            print(f"\nValidation texts: {_scores(plan, scores, corpora[1].num_tokens, words)}")
+            print(f"\nValidation texts: {_scores(plan, scores, corpora[VALIDATION_CORPUS].num_tokens, words)}")
         _write(model, folder)
         run_folder.finish(folder)
     _say_what_next(folder, objective)

@@ -12,6 +12,7 @@ from keras_transfer.tasks.inputs import (
     check_columns,
     check_inputs,
     check_kind,
+    check_rows,
     check_stream_shares,
     checked_batches,
     columns_of,
@@ -23,6 +24,7 @@ from keras_transfer.tasks.inputs import (
     is_stream,
     kind_of,
     lacks_labels,
+    rows_of,
     split_last,
     stream_of_loader,
     validation_parts,
@@ -162,6 +164,7 @@ def ready_batch(task, method, x, y, sample_weight):
         if sample_weight is not None:
             check_weights(to_array(sample_weight))
         if isinstance(x, dict):
+            check_rows(rows_of({"x": x, "y": y, "sample_weight": sample_weight}))
             task.labels.check_batch(x, len(next(iter(x.values()))), task)
         return x, y, sample_weight
     data = batches_or_stream(task, columns_of(task, x), x, y, sample_weight, ALL_ROWS, False)

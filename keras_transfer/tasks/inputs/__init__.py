@@ -2,7 +2,16 @@
 
 from keras_transfer.tasks.inputs.batch_checks import check_no_pairs, checked_batches
 from keras_transfer.tasks.inputs.column_checks import check_columns, validation_parts
-from keras_transfer.tasks.inputs.columns import batch_arrays, columns_of, count_rows, input_names, split_last, take_rows
+from keras_transfer.tasks.inputs.columns import (
+    batch_arrays,
+    check_rows,
+    columns_of,
+    count_rows,
+    input_names,
+    rows_of,
+    split_last,
+    take_rows,
+)
 from keras_transfer.tasks.inputs.input_checks import check_inputs
 from keras_transfer.tasks.inputs.no_rows import NoRows
 from keras_transfer.tasks.inputs.reader import ALL_ROWS, Reader, TextReader, encode_texts, for_backend
@@ -32,6 +41,7 @@ __all__ = [
     "check_inputs",
     "check_kind",
     "check_no_pairs",
+    "check_rows",
     "check_stream_shares",
     "checked_batches",
     "columns_of",
@@ -47,6 +57,7 @@ __all__ = [
     "kind_of",
     "lacks_labels",
     "lacks_targets",
+    "rows_of",
     "split_last",
     "stream_of_loader",
     "take_rows",

@@ -95,6 +95,26 @@ def take_rows(values, rows):
     return values if values is None else np.asarray(values)[rows]
 
 
+def rows_of(columns):
+    """Returns a dict from the names of the arrays in a dict, which may be nested, to their numbers of rows or None."""
+    shapes = {
+        ".".join(map(str, path)): array.shape
+        for path, array in keras.tree.flatten_with_path(columns)
+        if hasattr(array, "shape")
+    }
+    return {name: shape[0] if len(shape) else None for name, shape in shapes.items()}
+
+
+def check_rows(rows):
+    """Raises a `ValueError` if columns that belong together differ in their number of rows.
+
+    Args:
+        rows: Dict from names of columns to their number of rows, or None for a column without any.
+    """
+    if len(set(rows.values())) > 1:
+        raise ValueError(f"Inputs, labels and sample weights must have the same number of rows. Received: {rows}")
+
+
 def batch_arrays(columns, y, sample_weight, batch_size, shuffle):
     """Returns prepared arrays as `Batches` and keeps their length.
 
@@ -116,10 +136,7 @@ def batch_arrays(columns, y, sample_weight, batch_size, shuffle):
     sample_weight = None if sample_weight is None else to_numpy(sample_weight)
     if sample_weight is not None:
         sample_weight = check_weights(sample_weight)
-    arrays = {**columns, **(y if isinstance(y, dict) else {"y": y}), "sample_weight": sample_weight}
-    rows = {name: len(array) if array.ndim else None for name, array in arrays.items() if array is not None}
-    if len(set(rows.values())) > 1:
-        raise ValueError(f"Inputs, labels and sample weights must have the same number of rows. Received: {rows}")
+    check_rows(rows_of({**columns, **(y if isinstance(y, dict) else {"y": y}), "sample_weight": sample_weight}))
     check_rows_of_batches(batch_size)
     length = max((column.shape[1] for column in columns.values() if column.ndim > 1), default=1)
     return Batches.of(columns, y, sample_weight, batch_size=batch_size, shuffle=shuffle, lengths=[length])

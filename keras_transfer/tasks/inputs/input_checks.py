@@ -5,7 +5,9 @@ import os
 import types
 from collections.abc import Iterator, Mapping, Set
 
-from keras_transfer.tasks.inputs.columns import input_names
+import keras
+
+from keras_transfer.tasks.inputs.columns import check_rows, input_names
 from keras_transfer.tasks.inputs.streams import is_stream, texts_of_stream
 
 
@@ -79,8 +81,14 @@ def _check_values(values, names):
 
 
 def _check_stream(dataset, names):
-    """Raises a `ValueError` if a `tf.data.Dataset` has dicts of other columns than the encoder's inputs."""
+    """Raises a `ValueError` if a `tf.data.Dataset` has dicts of other columns than the encoder's inputs.
+
+    Or if columns, labels or weights differ in their numbers of rows, as far as these are known.
+    """
     spec = dataset.element_spec
+    parts = dict(zip(("x", "y", "sample_weight"), spec if isinstance(spec, tuple) else (spec,)))
+    named = {".".join(map(str, path)): getattr(each, "shape", ()) for path, each in keras.tree.flatten_with_path(parts)}
+    check_rows({name: shape[0] for name, shape in named.items() if getattr(shape, "rank", None) and shape[0]})
     columns = spec[0] if isinstance(spec, tuple) and spec else spec
     if not isinstance(columns, Mapping) or set(names) <= set(columns):
         return

@@ -7,8 +7,9 @@ import keras
 import numpy as np
 
 from keras_transfer.arrays import to_array
-from keras_transfer.batches import Batches
+from keras_transfer.batches import Batches, no_weights
 from keras_transfer.distribute import replicas_of
+from keras_transfer.tasks.inputs.columns import check_rows, rows_of
 from keras_transfer.text.base import is_text, preprocess, to_list
 
 _drawing = weakref.WeakKeyDictionary()  # from streams with targets to what they draw from
@@ -82,30 +83,46 @@ def stream_of_loader(task, x):
 
     first = _arrays_of(first)
     spec = tf.nest.map_structure(spec_of, first)
-
-    def generate():
-        for batch in x:
-            try:
-                found = _arrays_of(batch)
-                if _form_of(found) != _form_of(first):
-                    raise ValueError(
-                        "All batches of a loader must have the same form. "
-                        f"Received: {batch!r:.100}, after {first!r:.100}"
-                    )
-            except ValueError as error:
-                task.kept_error = error
-                raise
-            yield found
-
-    dataset = tf.data.Dataset.from_generator(generate, output_signature=spec)
     try:
         count = len(x)
     except TypeError:  # A loader of torch's `IterableDataset` has a length that it cannot tell.
-        return dataset
-    return dataset.apply(tf.data.experimental.assert_cardinality(count))
+        count = None
+
+    def checked():
+        number = 0
+        for batch in x:
+            found = _arrays_of(batch)
+            if _form_of(found) != _form_of(first):
+                raise ValueError(
+                    f"All batches of a loader must have the same form. Received: {batch!r:.100}, after {first!r:.100}"
+                )
+            if number == count:
+                raise ValueError(f"A loader must have as many batches as its length says, {count}. Received: more")
+            number += 1
+            yield found
+        if count not in (None, number):
+            raise ValueError(f"A loader must have as many batches as its length says, {count}. Received: {number}")
+
+    def generate():
+        try:
+            yield from checked()
+        except ValueError as error:
+            task.kept_error = error
+            raise
+
+    dataset = tf.data.Dataset.from_generator(generate, output_signature=spec)
+    return dataset if count is None else dataset.apply(tf.data.experimental.assert_cardinality(count))
 
 
 def _arrays_of(batch):
+    """Returns a batch of a loader as arrays of equally many rows, as `_columns_of` does."""
+    found = _columns_of(batch)
+    parts = found if isinstance(found, tuple) else (found,)
+    check_rows(rows_of(dict(zip(("x", "y", "sample_weight"), parts))))
+    return found
+
+
+def _columns_of(batch):
     """Returns a batch of a loader as arrays: texts, `((texts, texts),)` or a dict, perhaps in a tuple with labels."""
     if (inputs := _inputs_of(batch)) is not None:
         return (inputs,) if isinstance(inputs, tuple) else inputs
@@ -184,10 +201,7 @@ def _stream_with_targets(dataset, make, seed):
     import tensorflow as tf
 
     if isinstance(dataset.element_spec, tuple) and len(dataset.element_spec) > 2:
-        raise ValueError(
-            "Rows of which an objective makes targets have no weights, since each of their targets would need one. "
-            f"Received: a `tf.data.Dataset` of {dataset.element_spec}"
-        )
+        raise no_weights(f"a `tf.data.Dataset` of {dataset.element_spec}")
     state = {"seed": np.random.randint(2**31) if seed is None else seed, "reading": 0, "fits": 0, "fixed": False}
 
     def generate():

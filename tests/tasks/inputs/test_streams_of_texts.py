@@ -4,9 +4,11 @@ import keras
 import numpy as np
 import pytest
 
+from keras_transfer.batches import Batches
 from keras_transfer.encoders import TransformerEncoder
 from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks import CausalLM, MaskedLM
+from keras_transfer.tasks.inputs import with_targets
 from keras_transfer.training.resume import TrainingCheckpoint
 from tests.errors import check_errors
 from tests.tasks.tiny import encoder, preprocessor
@@ -20,14 +22,15 @@ TEXTS = ["a b c", "d e", "f g h i j a b c d", "a b c d e f g h i j"]
 class Loader:
     """What torch's and Grain's loaders are: an iterable of batches, perhaps with a length."""
 
-    def __init__(self, batches=None):
+    def __init__(self, batches=None, length=None):
         self.batches = [TEXTS[:2], np.array(TEXTS[2:])] if batches is None else batches
+        self.length = len(self.batches) if length is None else length
 
     def __iter__(self):
         return iter(self.batches)
 
     def __len__(self):
-        return len(self.batches)
+        return self.length
 
 
 def masked(seed=0):
@@ -166,6 +169,15 @@ def fit(data):
 
 HIDDEN = {**ROWS, "mask_positions": np.array([[1], [1]])}
 
+WEIGHTED = tf.data.Dataset.from_tensors((ROWS, [0, 1], [1.0, 2.0]))
+
+test_rows_with_made_targets_have_no_weights = check_errors(
+    (lambda: with_targets(WEIGHTED, None), "no weights ... Leave `sample_weight` out. Received: a `tf.data.Dataset`"),
+    (
+        lambda: with_targets(Batches(ROWS, sample_weight=np.ones(2)), None),
+        "no weights ... Leave `sample_weight` out. Received: sample_weight of type ndarray",
+    ),
+)
 test_a_mistake_is_one_clear_error = check_errors(
     (tf.data.Dataset.from_tensor_slices(TEXTS), "must be batched: `dataset.batch"),
     (
@@ -181,5 +193,11 @@ test_a_mistake_is_one_clear_error = check_errors(
     (Loader([(TEXTS, np.zeros(4, int))]), "Pass both, or neither of them. Received: labels alone"),
     (Loader([TEXTS, ROWS]), "All batches of a loader must have the same form. Received: {'token_ids'"),
     (Loader([TEXTS, ["a", None]]), "Texts must be strings, but 1 of 2 are not"),
+    (Loader([(TEXTS, TEXTS[:3])]), "must have the same number of rows. Received: {'x.0': 4, 'x.1': 3}"),
+    (Loader([ROWS, {**ROWS, "padding_mask": ROWS["padding_mask"][:1]}]), "'x.padding_mask': 1, 'x.segment_ids': 2"),
+    (Loader([(HIDDEN, np.array([[3]]))]), "'x.token_ids': 2, 'y': 1}"),
+    (tf.data.Dataset.from_tensors((HIDDEN, [[3]])), "'x.token_ids': 2, 'y': 1}"),
+    (tf.data.Dataset.from_tensors(((TEXTS, TEXTS[:3]),)), "Received: {'x.0': 4, 'x.1': 3}"),
+    (Loader(length=3), "A loader must have as many batches as its length says, 3. Received: 2"),
     call=fit,
 )
