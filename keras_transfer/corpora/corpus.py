@@ -18,6 +18,7 @@ from keras_transfer.corpora.streams import Streams
 from keras_transfer.documents import paths_of, read_documents
 from keras_transfer.files import file_digest, read_json, write_json
 from keras_transfer.folder_lock import lock_folder
+from keras_transfer.integers import check_integer
 from keras_transfer.names import check_one_of
 from keras_transfer.text.preprocessors import TokenPreprocessor
 
@@ -326,8 +327,7 @@ class Corpus:
 def _check_view(length, batch_size, shuffle, seed):
     """Raises a `ValueError` if an argument that all views of a corpus have is out of range."""
     for name, value in (("length", length), ("batch_size", batch_size)):
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-            raise ValueError(f"`{name}` must be an integer of at least 1. Received: {name}={value!r}")
+        check_integer(name, value, 1)
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0):
         raise ValueError(f"`seed` must be an integer of at least 0 or None. Received: seed={seed!r}")
     if not isinstance(shuffle, bool):

@@ -235,6 +235,11 @@ MISTAKES = [
         lambda m: adapt.estimate_fisher(m.classifier(), TEXTS, LABELS, empirical="true"),
         "empirical",
     ),
+    Mistake(
+        "a language-model loss of infinite weight",
+        lambda m: adapt.with_language_model_loss(m.bert_classifier(), float("inf")),
+        "finite",
+    ),
     Mistake("EWC without a Fisher matrix", lambda m: adapt.EWC(1.0), "fisher"),
     Mistake("set_fit without two classes", lambda m: adapt.set_fit(m.classifier(), TEXTS, [1, 1, 1, 1]), "two classes"),
     Mistake("pairs of too few texts", lambda m: adapt.sample_pairs([0]), "two classes"),

@@ -84,6 +84,12 @@ MISTAKES = [
     Mistake("num_heads that does not divide hidden_dim", lambda m: m.bert(num_heads=3), "num_heads|hidden_dim"),
     Mistake("num_layers=0", lambda m: m.bert(num_layers=0), "num_layers"),
     Mistake("an unknown activation", lambda m: m.bert(activation="gelu_fst"), "gelu_fst"),
+    Mistake(
+        "batch_norm='no'",
+        lambda m: tasks.TextClassifier(m.bert(), num_classes=2, hidden_activation="relu", batch_norm="no"),
+        "boolean",
+    ),
+    Mistake("a QRNN of half units", lambda m: kt.layers.QRNN(1.5), "units"),
     # === compile ===
     Mistake("metrics=['f1']", compiled("classifier", metrics=["f1"]), "F1", lambda found: found is None),
     Mistake("metrics=['f2']", compiled("classifier", metrics=["f2"]), "f2"),
@@ -95,6 +101,7 @@ MISTAKES = [
         "logits",
         lambda found: found is None,
     ),
+    Mistake("a loss of positive outputs", compiled("classifier", loss="poisson"), "logits"),
     Mistake(
         "a loss of one-hot labels",
         lambda m: (

@@ -27,6 +27,16 @@ def read(path):
     return kt.datasets.read_table(path, "text", label_column="label")
 
 
+class Loader:
+    """An iterable of batches that is no list."""
+
+    def __init__(self, *batches):
+        self.batches = batches
+
+    def __iter__(self):
+        return iter(self.batches)
+
+
 MISTAKES = [
     Mistake("integers as texts", lambda m: fit(m.classifier(), [1, 2, 3, 4]), "text|string"),
     Mistake("dicts as texts", lambda m: fit(m.classifier(), [{"text": text} for text in TEXTS]), r"row\['text'\]"),
@@ -140,6 +150,7 @@ MISTAKES = [
     Mistake(
         "epochs=0", lambda m: fit(m.classifier(), TEXTS, epochs=0), "epochs", lambda history: history.history == {}
     ),
+    Mistake("a loader of pairs that are none", lambda m: fit(m.masked(), Loader((TEXTS, TEXTS[1:])), None), "x.0.*x.1"),
     Mistake("a table of one column", lambda m: read(m.write("a.csv", "text\na\nb\n")), "label"),
     Mistake(
         "a table without the column",
@@ -159,6 +170,7 @@ MISTAKES = [
     Mistake("a corpus of names of files", lambda m: corpus(m, [str(m.write("a.txt", "a"))]), "pathlib.Path"),
     Mistake("a corpus of a file that does not exist", lambda m: corpus(m, str(m.folder / "b.txt")), "There is no file"),
     Mistake("a corpus in another encoding", lambda m: corpus(m, latin(m)), "UTF-8"),
+    Mistake("streams of a corpus of few ids", lambda m: corpus(m, TEXTS).streams(1000, 8), "two ids for each"),
     Mistake("blocks without room for text", lambda m: corpus(m, TEXTS).blocks(2), "length.*greater than 2"),
     Mistake("pairs of a corpus of one text", lambda m: corpus(m, TEXTS[:1]).pairs(8), "at least two documents"),
     Mistake(
