@@ -53,7 +53,8 @@ def fine_tune(
 
     Raises:
         ValueError: If `recipe` or an option is unknown; if nothing would be trainable; if `x` is empty or its number
-            of batches is unknown; or if `y` or `loss` is missing.
+            of batches is unknown; if `y` or `loss` is missing; or if the recipe has fewer `steps` than `x` has batches,
+            and `x` has no `take`.
 
     Example:
     ```python
@@ -74,15 +75,19 @@ def fine_tune(
         raise ValueError("`loss` is required for a model that is not a task. Received: loss='auto'")
     metrics = None if metrics == "auto" and not isinstance(model, Task) else metrics
     data, steps = _data_of_fit(model, x, y, sample_weight, plan.batch_size, kwargs)
+    epochs = plan.epochs
+    if plan.steps is not None:
+        epochs = math.ceil(plan.steps / steps)
+        data, kwargs, steps = _shortened(data, kwargs, steps, math.ceil(plan.steps / epochs))
     frozen = sum(math.prod(weight.shape) for weight in could_train(model) if not weight.trainable)
     if frozen:
         log.warning("%d parameters were frozen before the recipe was applied and remain frozen.", frozen)
     plan.prepare(model)
-    optimizer = plan.build_optimizer(model, plan.epochs * steps)  # The adapters have been added already.
+    optimizer = plan.build_optimizer(model, epochs * steps)  # The adapters have been added already.
     model.compile(optimizer, loss=loss, metrics=metrics)
     build_optimizer(model)  # TensorFlow would trace the first step twice, the first time only to create its variables.
     callbacks = [*plan.build_callbacks(), *keras.tree.flatten(callbacks or [])]
-    options = {**kwargs, "epochs": plan.epochs, "validation_data": validation_data, "callbacks": callbacks}
+    options = {**kwargs, "epochs": epochs, "validation_data": validation_data, "callbacks": callbacks}
     if isinstance(model, Task):
         return model.fit(**data, **options)
     return fit_in_run(model.fit, data.pop("x"), **data, **options)
@@ -101,6 +106,18 @@ def _check_options(model, options):
         else:
             advice = did_you_mean(name, known)
         raise ValueError(f"Further arguments of `fine_tune` must be arguments of `fit`.{advice} Received: {name!r}")
+
+
+def _shortened(data, options, steps, wanted):
+    """Returns data and options of `fit` whose epochs have `wanted` of their `steps` batches, and this number."""
+    if options.get("steps_per_epoch") is not None:
+        return data, {**options, "steps_per_epoch": wanted}, wanted
+    if wanted < steps and ("batch_size" in data or not hasattr(data["x"], "take")):
+        raise ValueError(
+            f"`steps` of the recipe must be at least the number of batches of these data, {steps}. To end an epoch "
+            f"earlier, pass `steps_per_epoch`, or a dataset that has `take`. Received: steps={wanted}"
+        )
+    return (data if wanted == steps else {**data, "x": data["x"].take(wanted)}), options, wanted
 
 
 def _data_of_fit(model, x, y, sample_weight, batch_size, options):

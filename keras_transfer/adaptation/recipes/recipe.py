@@ -26,7 +26,9 @@ class Recipe:
     in a script together with `compile` and `fit`. `fine_tune` does nothing else.
 
     Args:
-        epochs: Integer. Number of epochs. Defaults to `4`.
+        epochs: Integer. Number of epochs, or None if `steps` is set. Defaults to `4`.
+        steps: Integer. Number of batches of the run, in place of `epochs`, rounded up to epochs of equal length.
+            Defaults to `None`.
         learning_rate: Float. Peak learning rate of the top layer group. Defaults to `5e-5`.
         batch_size: Integer. Number of rows per batch, for data in memory. Defaults to `32`.
         schedule: `"linear"` (`LinearWarmupDecay`), `"cosine"` (`WarmupCosine`), `"slanted_triangular"`
@@ -36,6 +38,7 @@ class Recipe:
             Defaults to `None`, which is one rate for all groups.
         weight_decay: Float. Decoupled weight decay, except for normalization layers and biases. Defaults to `0.01`.
         beta_1, beta_2: Floats between 0 and 1. Decay rates of the moments of AdamW. Default to `0.9` and `0.999`.
+        epsilon: Float. Added to the root of AdamW's second moment. Defaults to `1e-7`.
         global_clipnorm: Float. Maximum global norm of the gradients, or None for no maximum. Defaults to `1.0`.
         unfreezing: `"gradual"`, `"chain_thaw"`, `"linear_probe"` (new layer groups first, then all with a fresh
             optimizer and the schedule), or None, which trains everything from the start. Defaults to `None`.
@@ -59,7 +62,8 @@ class Recipe:
     """
 
     _: dataclasses.KW_ONLY
-    epochs: int = 4
+    epochs: int | None = 4
+    steps: int | None = None
     learning_rate: float = 5e-5
     batch_size: int = 32
     schedule: str = "linear"
@@ -68,6 +72,7 @@ class Recipe:
     weight_decay: float = 0.01
     beta_1: float = 0.9
     beta_2: float = 0.999
+    epsilon: float = 1e-7
     global_clipnorm: float | None = 1.0
     unfreezing: str | None = None
     unfreezing_fraction: float | None = None
@@ -82,6 +87,9 @@ class Recipe:
             value = getattr(self, name)
             is_right = (optional and value is None) or is_right(value)
             _check(is_right, name, f"{expected} or None" if optional else expected, value)
+        _check(
+            (self.epochs is None) != (self.steps is None), "epochs", "None if, and only if, `steps` is set", self.epochs
+        )
         fraction = self.unfreezing_fraction
         _check(fraction is None or self.unfreezing, "unfreezing_fraction", "None if `unfreezing=None`", fraction)
         apart = self.adapters is None or (self.frozen is None and self.last_blocks is None)
@@ -136,7 +144,7 @@ class Recipe:
         if self.schedule != "constant":
             schedule, fraction = SCHEDULES[self.schedule]
             rate = schedule(rate, total_steps, **{fraction: self.warmup_fraction})
-        names = ("weight_decay", "beta_1", "beta_2", "global_clipnorm")
+        names = ("weight_decay", "beta_1", "beta_2", "epsilon", "global_clipnorm")
         optimizer = FusedAdamW(rate, **{name: getattr(self, name) for name in names})
         return LayerwiseOptimizer(optimizer, model, decay=self.decay)
 
@@ -175,7 +183,8 @@ _FRACTION = _number(lambda value: 0 < value <= 1)
 FIELDS = {
     "schedule": (f"one of {tuple(SCHEDULES)}", lambda value: value in tuple(SCHEDULES), False),
     "unfreezing": (f"one of {list(UNFREEZING)}", lambda value: value in tuple(UNFREEZING), False),
-    "epochs": ("a positive integer", _COUNT, False),
+    "epochs": ("a positive integer", _COUNT, True),
+    "steps": ("a positive integer", _COUNT, True),
     "batch_size": ("a positive integer", _COUNT, False),
     "last_blocks": ("a positive integer", _COUNT, True),
     "learning_rate": ("positive", _POSITIVE, False),
@@ -183,6 +192,7 @@ FIELDS = {
     "weight_decay": ("at least 0", _number(lambda value: value >= 0), False),
     "beta_1": ("in [0, 1)", _number(lambda value: 0 <= value < 1), False),
     "beta_2": ("in [0, 1)", _number(lambda value: 0 <= value < 1), False),
+    "epsilon": ("positive", _POSITIVE, False),
     "decay": ("in (0, 1]", _FRACTION, True),
     "global_clipnorm": ("positive", _POSITIVE, True),
     "unfreezing_fraction": ("in (0, 1]", _FRACTION, True),
@@ -232,6 +242,39 @@ RECIPES = {
     # Gururangan et al. 2020, table 13, for tasks without labels such as `MaskedLM`: on a domain, on the task's texts.
     "dapt": {"learning_rate": 5e-4, "batch_size": 2048, "epochs": 1, "warmup_fraction": 0.06},
     "tapt": {"learning_rate": 1e-4, "batch_size": 256, "epochs": 100, "warmup_fraction": 0.06},
+    # Clark et al. 2020, table 6, for ELECTRA-Small, with `configure_pretraining.py` and `model/optimization.py` in
+    # google-research/electra: 10,000 steps of warm-up. The larger models have a rate of 2e-4, in batches of 256 and
+    # 2,048 rows.
+    "electra": {
+        "learning_rate": 5e-4,
+        "batch_size": 128,
+        "epochs": None,
+        "steps": 1_000_000,
+        "warmup_fraction": 0.01,
+        "epsilon": 1e-6,
+    },
+    # Radford et al. 2018, section 4.1. The warm-up as a fraction of the run, epsilon and the clipping are those of the
+    # code for fine-tuning, `opt.py` and `train.py` in openai/finetune-transformer-lm. No other code is public.
+    "gpt": {
+        "learning_rate": 2.5e-4,
+        "batch_size": 64,
+        "epochs": 100,
+        "schedule": "cosine",
+        "warmup_fraction": 0.002,
+        "epsilon": 1e-8,
+    },
+    # `examples/roberta/config/pretraining/base.yaml` in fairseq: 10,000 steps of warm-up, and 16 batches of 16 rows on
+    # each of 8 GPUs in a step. Liu et al. 2019, table 9, have 6e-4, batches of 8,192 and 500,000 steps.
+    "roberta": {
+        "learning_rate": 5e-4,
+        "batch_size": 2048,
+        "epochs": None,
+        "steps": 125_000,
+        "warmup_fraction": 0.08,
+        "beta_2": 0.98,
+        "epsilon": 1e-6,
+        "global_clipnorm": None,
+    },
     # Felbo et al. 2017.
     "chain_thaw": {"learning_rate": 2e-4, "unfreezing": "chain_thaw"},
 }
@@ -248,8 +291,10 @@ def get_recipe(name, **changes):
             et al. 2018), `"last_layers"` (the three highest blocks; Lee et al. 2019), `"linear_probe_then_finetune"`
             (first the head, then all; Kumar et al. 2022), `"adapters"` (bottlenecks of 64; Houlsby et al. 2019),
             `"lora"` (of rank 8; Hu et al. 2021), `"chain_thaw"` (Felbo et al. 2017), or, to continue the pretraining of
-            a `MaskedLM`, `"dapt"` and `"tapt"` (on texts of a domain and of a task; Gururangan et al. 2020).
-        **changes: Fields of `Recipe`.
+            a `MaskedLM`, `"dapt"` and `"tapt"` (on texts of a domain and of a task; Gururangan et al. 2020). To
+            pretrain from random weights: `"electra"` (Clark et al. 2020), `"gpt"` (Radford et al. 2018) and `"roberta"`
+            (Liu et al. 2019).
+        **changes: Fields of `Recipe`. `epochs` replaces the `steps` of a recipe, and `steps` its `epochs`.
 
     Returns:
         A `Recipe`.
@@ -269,7 +314,9 @@ def get_recipe(name, **changes):
     if unknown:
         fields = [field.name for field in dataclasses.fields(Recipe)]
         raise ValueError(f"Unknown fields for a recipe. Expected some of {fields}. Received: {sorted(unknown)}")
-    return Recipe(**{**RECIPES[name], **changes})
+    other = {"epochs": "steps", "steps": "epochs"}
+    replaced = {other[length]: None for length in other if changes.get(length) is not None}
+    return Recipe(**{**RECIPES[name], **replaced, **changes})
 
 
 def _lowest_of_last(model, count):

@@ -16,7 +16,14 @@ from keras_transfer.layers.adapters import Adapter
 from keras_transfer.training.optimizers.fused_adamw import FusedAdamW
 from keras_transfer.training.optimizers.gradients import add_up_rows
 from keras_transfer.training.optimizers.penalties import Penalty
-from keras_transfer.training.optimizers.rates import RateGroup, check_pattern, groups_of, rate_groups, rate_of
+from keras_transfer.training.optimizers.rates import (
+    RateGroup,
+    check_paths,
+    check_pattern,
+    groups_of,
+    rate_groups,
+    rate_of,
+)
 
 log = logging.getLogger("keras_transfer")
 
@@ -128,6 +135,8 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         self.decoupled_decay = decoupled_decay  # Keras would not scale `weight_decay` by the rates.
         if isinstance(model, keras.layers.Layer):
             parts = layer_groups(model, groups)
+            if penalty is not None:
+                check_paths(parts)
             self.groups = rate_groups(parts, decay, rates, [] if penalty is None else penalty.select(parts))
         elif groups and all(isinstance(group, RateGroup) for group in groups):  # They come from a config.
             self.groups = list(groups)
@@ -135,7 +144,10 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
             raise ValueError(f"`model` must be the built model to train. Received: model={model!r}")
         self.penalty = penalty
         self.decay_norms_and_biases = decay_norms_and_biases
-        weights = {} if model is None else {weight.path: weight for weight in model.weights}
+        weights = {}
+        if model is not None:
+            paths = [path for group in self.groups for path in group.paths]
+            weights = dict(zip(paths, (weight for part in parts for weight in part.variables), strict=True))
         starts = {} if model is None or penalty is None else _starts(model, weights, self.groups, penalty)
         self._set_untracked(_class=type(optimizer), _own=own, _built_for=built_for, _saved_for=set(built_for or ()))
         self._set_untracked(_records=[], _slots={}, _weights=weights, _starts=starts)

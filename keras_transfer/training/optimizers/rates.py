@@ -1,5 +1,6 @@
 """Learning rates of layer groups, as multiples of an optimizer's learning rate."""
 
+import collections
 import dataclasses
 import numbers
 
@@ -17,7 +18,8 @@ UNSUPPORTED = (keras.optimizers.Ftrl, keras.optimizers.Muon, keras.optimizers.Na
 class RateGroup:
     """A layer group with its rate, which refers to its weights by path.
 
-    If `has_start` is False, only the weights in `starts` are penalized for their distance from their start.
+    Further weights of the same path, such as those of a generator beside its encoder, have a number behind it. If
+    `has_start` is False, only the weights in `starts` are penalized for their distance from their start.
     """
 
     name: str
@@ -56,18 +58,35 @@ def rate_groups(groups, decay=None, rates=None, with_start=()):
                 )
             selections[group.name] = selection
             factors[group.name] = float(rate)
-    covered = {group.name for group in with_start}
-    found = [RateGroup(g.name, factors[g.name], g.name in covered, [v.path for v in g.variables]) for g in groups]
-    groups_by_path = {}
-    for group in found:
-        for path in group.paths:
-            if path in groups_by_path:
+    covered, numbered = {group.name for group in with_start}, _numbering()
+    return [
+        RateGroup(group.name, factors[group.name], group.name in covered, [numbered(v.path) for v in group.variables])
+        for group in groups
+    ]
+
+
+def check_paths(groups):
+    """Raises a `ValueError` if two weights of `LayerGroups` have the same path."""
+    owners = {}
+    for group in groups:
+        for path in (variable.path for variable in group.variables):
+            if path in owners:
                 raise ValueError(
-                    "Each weight must have a unique path. Give the layers unique names. Received: "
-                    f"{path!r} in {groups_by_path[path].name!r} and in {group.name!r}"
+                    "With a `penalty`, each weight must have a unique path. Give the layers unique names. Received: "
+                    f"{path!r} in {owners[path]!r} and in {group.name!r}"
                 )
-            groups_by_path[path] = group
-    return found
+            owners[path] = group.name
+
+
+def _numbering():
+    """Returns a function that returns a path as it is the first time, and later with a number behind it."""
+    counts = collections.Counter()
+
+    def numbered(path):
+        counts[path] += 1
+        return path if counts[path] == 1 else f"{path}#{counts[path] - 1}"
+
+    return numbered
 
 
 def is_number(value):
@@ -82,17 +101,21 @@ def groups_of(groups, weights, built_for, model_weights):
         groups: List of `RateGroup`s.
         weights: List of `keras.Variable`s.
         built_for: List of the paths that a saved optimizer was built for, or None if it was not built.
-        model_weights: Dict from paths to weights of the model of the groups. Empty if they come from a config.
+        model_weights: Dict from paths, as in the groups, to weights of their model. Empty if they come from a config.
 
     Raises:
         ValueError: If the groups belong to another model.
     """
     groups_by_path = {path: group for group in groups for path in group.paths}
     if model_weights:
-        found = [weight.path if model_weights.get(weight.path) is weight else None for weight in weights]
+        known = {id(weight): path for path, weight in model_weights.items()}
+        found = [known.get(id(weight)) for weight in weights]
     else:
-        found = [find_path(groups_by_path, weight.path) for weight in weights]
-    if None in found and built_for is not None and len(built_for) == len(weights):
+        numbered = _numbering()
+        found = [find_path(groups_by_path, numbered(weight.path)) for weight in weights]
+    # With frozen weights, the first trainable one of a path may be another than the first one of all.
+    ambiguous = not model_weights and any(path.rpartition("#")[0] in groups_by_path for path in groups_by_path)
+    if (None in found or ambiguous) and built_for is not None and len(built_for) == len(weights):
         found = list(built_for)
     if None in found:
         unknown = [weight.path for weight, path in zip(weights, found) if path is None]

@@ -19,7 +19,8 @@ from keras_transfer.adaptation import (
     unfreeze,
 )
 from keras_transfer.adaptation.recipes import RECIPES
-from keras_transfer.tasks import MaskedLM
+from keras_transfer.encoders import ElectraEncoder
+from keras_transfer.tasks import MaskedLM, ReplacedTokenDetection
 from tests.errors import check_errors
 from tests.tasks.tiny import classifier, encoder, examples, preprocessor
 from tests.training.runs.staging_encoders import ENCODERS
@@ -94,6 +95,57 @@ def test_pretraining_continues_with_the_rates_of_the_paper_and_trains_everything
         np.testing.assert_allclose(
             [float(schedule(step)) for step in (3, 6, 53)], [rate / 2, rate, rate / 2], rtol=1e-5
         )
+
+
+def test_the_recipes_of_pretraining_have_the_numbers_of_the_original_code():
+    model = classifier()
+    totals, settings = {"electra": 1_000_000, "gpt": 500_000, "roberta": 125_000}, {}
+    for name, total in totals.items():
+        recipe = get_recipe(name)
+        assert recipe.steps == (None if name == "gpt" else total) and recipe.epochs == (100 if name == "gpt" else None)
+        settings[name] = recipe.build_optimizer(model, total).get_config()["optimizer"]["config"]
+        settings[name]["batch"] = recipe.batch_size
+    names = ("batch", "beta_1", "beta_2", "epsilon", "weight_decay", "global_clipnorm")
+    assert {name: [found[key] for key in names] for name, found in settings.items()} == {
+        "electra": [128, 0.9, 0.999, 1e-6, 0.01, 1.0],
+        "gpt": [64, 0.9, 0.999, 1e-8, 0.01, 1.0],
+        "roberta": [2048, 0.9, 0.98, 1e-6, 0.01, None],
+    }
+    rates = {name: keras.saving.deserialize_keras_object(found["learning_rate"]) for name, found in settings.items()}
+    electra, gpt, roberta = (lambda steps, name=name: [float(rates[name](step)) for step in steps] for name in rates)
+    # Google's rate falls from the first step on, and ours from the end of the warm-up on.
+    np.testing.assert_allclose(electra((5_000, 10_000)), [2.5e-4, 5e-4], rtol=1e-5)
+    falling = np.array([10_000, 400_000, 900_000])
+    np.testing.assert_allclose(electra(falling), 5e-4 * (1 - falling / 1e6) / 0.99, rtol=1e-5)
+    falling = np.array([1_000, 100_000, 400_000])
+    np.testing.assert_allclose(gpt((500,)), [1.25e-4], rtol=1e-5)
+    np.testing.assert_allclose(gpt(falling), 1.25e-4 * (1 + np.cos(np.pi * falling / 500_000)), rtol=5e-3)
+    # fairseq's `polynomial_decay`
+    falling = np.array([10_000, 67_500, 125_000])
+    np.testing.assert_allclose(roberta((4_000, *falling)), [2e-4, 5e-4, 2.5e-4, 0.0], rtol=1e-5)
+
+
+@pytest.mark.parametrize(("steps", "expected"), [(1, (1, 1)), (2, (1, 2)), (3, (2, 4)), (7, (4, 8))])
+def test_a_run_has_the_steps_of_its_recipe_rounded_up_to_equal_epochs(steps, expected):
+    import tensorflow as tf
+
+    recipe = get_recipe("electra", steps=steps, batch_size=8)
+    x, y = np.zeros((16, 4), "float32"), np.zeros((16, 2), "float32")
+    model, data = plain(), tf.data.Dataset.from_tensor_slices((x, y)).batch(8)
+    for options in ({}, {"steps_per_epoch": 2}):
+        history = fine_tune(model, data.repeat() if options else data, recipe=recipe, loss="mse", verbose=0, **options)
+        assert (len(history.epoch), int(model.optimizer.iterations)) == expected
+        assert learning_rate(model, expected[1]) == 0.0
+
+
+def test_a_recipe_pretrains_an_electra():
+    keras.utils.set_random_seed(0)
+    trained, small = Trained(), MaskedLM(encoder(ElectraEncoder, hidden_dim=8, embedding_dim=16))
+    model = ReplacedTokenDetection(encoder(ElectraEncoder), preprocessor(), generator=small, share_embeddings=True)
+    recipe = get_recipe("electra", steps=2, batch_size=4, warmup_fraction=0.5)
+    history = fine_tune(model, TEXTS, recipe=recipe, callbacks=trained, verbose=0)
+    assert trained.groups == [["embeddings", "block_0", "head", "other"]] and len(history.epoch) == 1
+    assert get_recipe("electra", epochs=3).steps is None and get_recipe("bert", steps=3).epochs is None
 
 
 def test_recipes_build_the_optimizers_schedules_and_callbacks_of_their_papers():
@@ -182,9 +234,19 @@ test_a_mistake_is_one_error = check_errors(
     (lambda: get_recipe("bert", epoch=2), "Received: ['epoch']"),
     (lambda: get_recipe("bert", learning_rate=-1.0), "`learning_rate` must be positive. Received: -1.0"),
     (lambda: get_recipe("bert", learning_rate=None), "`learning_rate` must be positive. Received: None"),
-    (lambda: get_recipe("bert", epochs=0), "`epochs` must be a positive integer. Received: 0"),
-    (lambda: get_recipe("bert", epochs=1.5), "`epochs` must be a positive integer. Received: 1.5"),
-    (lambda: get_recipe("bert", epochs="3"), "`epochs` must be a positive integer. Received: '3'"),
+    (lambda: get_recipe("bert", epochs=0), "`epochs` must be a positive integer or None. Received: 0"),
+    (lambda: get_recipe("bert", epochs=1.5), "`epochs` must be a positive integer or None. Received: 1.5"),
+    (lambda: get_recipe("bert", epochs="3"), "`epochs` must be a positive integer or None. Received: '3'"),
+    (lambda: get_recipe("bert", epochs=None), "`epochs` must be None if, and only if, `steps` is set. Received: None"),
+    (lambda: get_recipe("bert", epochs=2, steps=3), "None if, and only if, `steps` is set. Received: 2"),
+    (lambda: get_recipe("bert", steps=0), "`steps` must be a positive integer or None. Received: 0"),
+    (lambda: get_recipe("bert", epsilon=0.0), "`epsilon` must be positive. Received: 0.0"),
+    (
+        lambda: fine_tune(
+            plain(), np.zeros((4, 4)), np.zeros((4, 2)), loss="mse", recipe=get_recipe("bert", steps=1, batch_size=2)
+        ),
+        "`steps` of the recipe must be at least the number of batches of these data, 2. ... Received: steps=1",
+    ),
     (lambda: get_recipe("bert", batch_size=0), "`batch_size` must be a positive integer"),
     (lambda: get_recipe("bert", weight_decay=-0.1), "`weight_decay` must be at least 0"),
     (lambda: get_recipe("bert", schedule="step"), "`schedule` must be one of ", "Received: 'step'"),
@@ -298,6 +360,9 @@ def test_every_named_recipe_is_a_recipe():
         "dapt",
         "tapt",
         "ulmfit_lm",
+        "electra",
+        "gpt",
+        "roberta",
     }
     assert set(RECIPES) == {"bert", "ulmfit_classifier", "feature_extraction", "chain_thaw", *others}
     for name in RECIPES:

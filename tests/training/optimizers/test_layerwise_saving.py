@@ -84,6 +84,15 @@ def subclassed(**options):
     return model
 
 
+def twins(frozen=False):
+    """A model of two with weights of the same paths."""
+    inputs = keras.Input((4,))
+    model = keras.Model(inputs, net()(inputs) - net()(inputs))
+    lower = next(layer for layer in model.layers if isinstance(layer, keras.Model))
+    lower.trainable = not frozen
+    return model
+
+
 MODELS = {
     "functional": net,
     "Sequential, built late": sequential,
@@ -117,6 +126,25 @@ def test_a_reloaded_model_continues_to_train_bit_identically(name, penalty, tmp_
     )
     apart_by, moved = resumed(with_slots(model), tmp_path / "model.keras", X, Y, **BATCHES)
     assert apart_by == 0 and moved > 0.01 and not warned
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_weights_of_the_same_path_have_the_rates_of_their_groups(frozen):
+    model = twins(frozen)
+    optimizer = LayerwiseOptimizer(optimizers.SGD(1.0), model, rates={"top": 0.0, "low_1": 0.25})
+    assert len(optimizer.groups) == 8 and optimizer.groups[4].paths == ["low/kernel#1", "low/bias#1"]
+    expected = ([] if frozen else [1.0] * 6 + [0.0] * 2) + [0.25] * 2 + [1.0] * 6
+    optimizer.build(model.trainable_weights)
+    for each in (optimizer, LayerwiseOptimizer.from_config(optimizer.get_config())):
+        weights = twins(frozen).trainable_weights if each is not optimizer else model.trainable_weights
+        before = arrays(weights)
+        apply(each, weights, [[np.ones(weight.shape, "float32") for weight in weights]])
+        steps = [float((old - new).max()) for old, new in zip(before, arrays(weights), strict=True)]
+        assert steps == pytest.approx(expected)
+    with pytest.raises(
+        ValueError, match="With a `penalty`, each weight must have a unique path.*'low/kernel' in 'low' and in 'low_1'"
+    ):
+        LayerwiseOptimizer(optimizers.SGD(1.0), model, penalty=L2SP(0.1))
 
 
 @pytest.mark.parametrize(
