@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_transfer.batches.planning import (
     MAX_LENGTHS,
+    Contents,
     Options,
     Part,
     choose_lengths,
@@ -16,27 +17,13 @@ from keras_transfer.batches.planning import (
     lengths_for,
     plan,
 )
+from keras_transfer.batches.position import Position, Positioned
 from keras_transfer.integers import check_integer
 
 UNUSED = -1  # The label or target at places that a row does not use.
 
 
-class _Position:
-    """Where the batches are, which all copies of them share.
-
-    Attributes:
-        seed, epoch: The seed and the number of the epoch.
-        first: Integer. The batch with which the rest of a resumed epoch begins.
-        next: Integer. The batch that is read next, if they are read in order.
-        in_order: Boolean. Whether the batches of this epoch are read in order.
-    """
-
-    def __init__(self, seed, epoch=0, first=0):
-        self.seed, self.epoch, self.first = seed, epoch, first
-        self.next, self.in_order = 0, True
-
-
-class Batches(keras.utils.PyDataset):
+class Batches(Positioned):
     """Rows in memory as batches for `fit`, `evaluate` and `predict`, made by `batches` and its relatives.
 
     Each item is `(inputs, labels)` or `(inputs, labels, sample_weights)`, or `(inputs,)` without labels.
@@ -51,47 +38,22 @@ class Batches(keras.utils.PyDataset):
         options: `Options`.
         seed: Integer. Seed of the order and of `prepare`. Defaults to `None`, which follows
             `keras.utils.set_random_seed`.
-        prepare: Function that returns an item, given a tuple of the inputs, the labels (or None) and the weights (or
-            None) of a batch, its length, and a `np.random.Generator`. Defaults to `None`, for the item as described
-            above.
-        makes_labels: Boolean. Whether `prepare` makes the labels. Defaults to `False`.
-        kind: String. What a row is: `"texts"`, `"pairs"`, `"parts"` (several texts that are read apart) or `"words"`.
-            Defaults to `None`, if it is unknown.
-        places: `WordPlaces`, for words. Defaults to `None`.
-        label_lengths: Integer array [rows]. The length of each row of labels [rows, length] that are padded on the
-            right, such as target texts. Defaults to `None`, for labels that are not sequences.
+        contents: `Contents`. Defaults to `None`, for those of its defaults.
 
     Attributes:
-        options: `Options`.
+        options, contents: `Options` and `Contents`.
         chosen: List of `(length, rows)`, the batches of every epoch. `None` for those of the plan.
         order: Integer array. The row in each row of all batches, in order.
-        epoch: Integer. Number of epochs that have ended. Can be set.
-        seed: Integer. Can be set.
+        epoch, seed: See `Positioned`.
     """
 
-    def __init__(
-        self,
-        inputs,
-        labels=None,
-        sample_weight=None,
-        options=None,
-        seed=None,
-        prepare=None,
-        makes_labels=False,
-        kind=None,
-        places=None,
-        label_lengths=None,
-    ):
-        super().__init__()
+    def __init__(self, inputs, labels=None, sample_weight=None, options=None, seed=None, contents=None):
         self.inputs, self.labels, self.sample_weight = inputs, labels, sample_weight
-        self.options = options or Options()
-        self.prepare, self.makes_labels, self.kind = prepare, makes_labels, kind
-        self.places, self.label_lengths = places, label_lengths
+        self.options, self.contents = options or Options(), contents or Contents()
         self._seeded = seed is not None or not self.options.shuffle
-        if seed is None and self.options.shuffle:
-            seed = np.random.randint(2**31)
+        super().__init__(np.random.randint(2**31) if seed is None and self.options.shuffle else seed)
         self.real = self._real_lengths()
-        self.chosen, self._position, self._planned = None, _Position(seed), None
+        self.chosen, self._planned = None, None
 
     def _real_lengths(self):
         return real_lengths(self.inputs)
@@ -105,55 +67,57 @@ class Batches(keras.utils.PyDataset):
         inputs,
         labels=None,
         sample_weight=None,
+        contents=None,
         *,
         batch_size,
         shuffle=None,
+        seed=None,
         lengths=None,
         drop_remainder=False,
-        label_lengths=None,
-        **attributes,
     ):
-        """Returns rows as batches of those lengths that `lengths_for` chooses, or `choose_pairs` with `label_lengths`.
+        """Returns rows as batches of the lengths that `lengths_for` chooses, or `choose_pairs` for labels with lengths.
 
         Args:
-            inputs, labels, sample_weight: As for the constructor.
+            inputs, labels, sample_weight, contents, seed: As for the constructor.
             batch_size, drop_remainder: See `Options`.
             shuffle: See `Options`. Defaults to `None`, to shuffle rows with labels.
             lengths: List of integers in ascending order, to use instead. Defaults to `None`.
-            label_lengths, **attributes: Further arguments of the constructor.
         """
         if lengths is None:
             mask = inputs.get("padding_mask")
             lengths = [1] if mask is None else lengths_for(real_lengths(inputs), mask.shape[1])
         shuffle = labels is not None if shuffle is None else shuffle
         options = Options(batch_size, tuple(lengths), shuffle, drop_remainder=drop_remainder)
-        data = cls(inputs, labels, sample_weight, options, label_lengths=label_lengths, **attributes)
-        return data.few_lengths() if label_lengths is not None and compiles_each_length() else data
+        data = cls(inputs, labels, sample_weight, options, seed, contents)
+        return data.few_lengths() if data.contents.real_labels is not None and compiles_each_length() else data
 
     # === The same rows in another form ===
 
     def replace(self, **changes):
-        """Returns the same rows with other options, or other attributes. It has the same seed and epoch from then on.
+        """Returns the same rows with other options, contents or columns. It has the same seed and epoch from then on.
 
         Args:
-            **changes: Fields of `Options`, or attributes such as `labels`.
+            **changes: Fields of `Options` or `Contents`, or `inputs`, `labels` or `sample_weight`.
 
         Raises:
-            TypeError: If there is no such field or attribute.
+            TypeError: If there is no such field.
         """
+        parts = {}
+        for name, part in (("options", self.options), ("contents", self.contents)):
+            fields = {field: changes.pop(field) for field in [*changes] if field in part.__dataclass_fields__}
+            parts[name] = dataclasses.replace(part, **fields)
+        if unknown := set(changes) - {"inputs", "labels", "sample_weight"}:
+            raise TypeError(f"Batches have neither an option nor a column {min(unknown)!r}. Received: {changes!r:.100}")
+        return self._copy(**changes, **parts)
+
+    def _copy(self, **attributes):
         other = copy.copy(self)
-        fields = {name: changes.pop(name) for name in [*changes] if name in Options.__dataclass_fields__}
-        other.options, other._planned = dataclasses.replace(self.options, **fields), None
-        if unknown := [name for name in changes if not hasattr(self, name)]:
-            raise TypeError(
-                f"Batches have neither an option nor an attribute {unknown[0]!r}. Received: {changes!r:.100}"
-            )
-        vars(other).update(changes)
+        vars(other).update(attributes, _planned=None)
         return other
 
     def apart(self, **changes):
         """Returns the same rows as `replace` does, but its epochs do not count as epochs of the others."""
-        return self.replace(**changes, _position=_Position(self.seed, self.epoch))
+        return self.replace(**changes)._copy(_position=self._position.apart())
 
     def pinned(self, chosen=None):
         """Returns batches that remain the same in all epochs, which do not count as epochs of the others.
@@ -161,9 +125,8 @@ class Batches(keras.utils.PyDataset):
         Args:
             chosen: List of `(length, rows)`. Defaults to `None`, for the batches of this epoch.
         """
-        first = self._position.first if chosen is None else 0
-        chosen = self.planned() if chosen is None else chosen
-        return self.replace(chosen=chosen, _position=_Position(self.seed, self.epoch, first))
+        first, chosen = (self._position.first, self.planned()) if chosen is None else (0, chosen)
+        return self._copy(chosen=chosen, _position=self._position.apart(first))
 
     def grouped(self):
         """Returns the same rows in batches of similar length, as when they are shuffled.
@@ -175,8 +138,8 @@ class Batches(keras.utils.PyDataset):
     def few_lengths(self):
         """Returns the same rows in batches of at most six lengths, for a step that is compiled for each length."""
         width = self.inputs["padding_mask"].shape[1] if "padding_mask" in self.inputs else 1
-        if self.label_lengths is not None and not self.options.label_lengths:
-            lengths, of_labels = choose_pairs(self.real, self.label_lengths, width, self.labels.shape[1])
+        if self.contents.real_labels is not None and not self.options.label_lengths:
+            lengths, of_labels = choose_pairs(self.real, self.contents.real_labels, width, self.labels.shape[1])
             return self.replace(lengths=tuple(lengths), label_lengths=tuple(of_labels))
         if len(self.options.lengths) <= MAX_LENGTHS:
             return self
@@ -205,8 +168,8 @@ class Batches(keras.utils.PyDataset):
         def item(columns, length, random):
             return make(columns[0], random) if columns[1] is None else make(columns[0], random, columns[1])
 
-        position = self._position if seed == self.seed else _Position(seed, self.epoch)
-        return self.replace(prepare=item, makes_labels=True, _position=position)
+        found = self.replace(prepare=item, makes_labels=True)
+        return found if seed == self.seed else found._copy(_position=Position(seed, self.epoch))
 
     def shard(self, index, count):
         """Returns every `count`-th batch, for one of several processes that train together, each with its own part.
@@ -223,8 +186,7 @@ class Batches(keras.utils.PyDataset):
             ValueError: If an argument is out of range, if the batches have no seed of their own, or if there are fewer
                 than `count`.
         """
-        check_integer("count", count, 1)
-        check_integer("index", index, 0)
+        index, count = check_integer("index", index, 0), check_integer("count", count, 1)
         if index >= count:
             raise ValueError(f"`index` must be less than `count`. Received: index={index}, count={count}")
         if self.options.shard != (0, 1):
@@ -233,7 +195,7 @@ class Batches(keras.utils.PyDataset):
             raise ValueError(
                 "The processes need the same order of rows. Create the batches with a `seed`. Received: seed=None"
             )
-        found = self.apart(shard=(int(index), int(count)))
+        found = self.apart(shard=(index, count))
         if not len(found.planned()):
             raise ValueError(f"`count` must be at most the number of batches, {len(self)}. Received: count={count}")
         return found
@@ -248,8 +210,7 @@ class Batches(keras.utils.PyDataset):
         Args:
             count: Integer, at least 1.
         """
-        check_integer("count", count, 1)
-        return self.replace(max_batches=int(count))
+        return self.replace(max_batches=check_integer("count", count, 1))
 
     # === Batches ===
 
@@ -275,21 +236,21 @@ class Batches(keras.utils.PyDataset):
         """Returns the length of the batches that each row fits into, of which its labels may require more."""
         if not self.options.label_lengths:
             return self.real
-        pairs = np.searchsorted(self.options.label_lengths, self.label_lengths)
+        pairs = np.searchsorted(self.options.label_lengths, self.contents.real_labels)
         return np.maximum(self.real, np.array(self.options.lengths)[pairs])
 
     def extremes(self):
         """Returns two batches, each `(length, rows)`, which differ in each axis whose size varies."""
         lengths, last = self.options.lengths, len(self.real) - 1
         short, long = 0, last
-        if self.label_lengths is not None:
-            short, long = int(np.argmin(self.label_lengths)), int(np.argmax(self.label_lengths))
+        if (of_labels := self.contents.real_labels) is not None:
+            short, long = int(np.argmin(of_labels)), int(np.argmax(of_labels))
         return [(lengths[0], [short]), (lengths[-1], [long, last])]
 
     @property
     def has_labels(self):
         """Boolean. Whether the items contain labels."""
-        return self.labels is not None or self.makes_labels
+        return self.labels is not None or self.contents.makes_labels
 
     @property
     def order(self):
@@ -299,21 +260,19 @@ class Batches(keras.utils.PyDataset):
         return len(self.planned()) - self._position.first
 
     def __getitem__(self, index):
-        position = self._position
-        position.in_order, position.next = position.in_order and index == position.next, index + 1
-        index += position.first
+        index, of_labels = self._position.batch(index), self.contents.real_labels
         length, rows = self.planned()[index]
         inputs, labels = self.read(rows, length), self.read_labels(rows)
         weights = _rows_of(self.sample_weight, rows)
-        if labels is not None and self.label_lengths is not None:
+        if labels is not None and of_labels is not None:
             few = self.options.label_lengths
-            labels = labels[:, : few[self.options.lengths.index(length)] if few else self.label_lengths[rows].max()]
-        if self.prepare is None:
+            labels = labels[:, : few[self.options.lengths.index(length)] if few else of_labels[rows].max()]
+        if self.contents.prepare is None:
             return (inputs, *(column for column in (labels, weights) if column is not None))
         first, count = self.options.shard
         number = first + index * count  # among the batches of all shards
         random = np.random.default_rng([self.seed or 0, 0 if self.options.one_epoch else self.epoch, number])
-        return self.prepare((inputs, labels, weights), length, random)
+        return self.contents.prepare((inputs, labels, weights), length, random)
 
     def read(self, rows, length):
         """Returns a dict of the inputs of some rows, of which only `length` ids are read."""
@@ -323,13 +282,6 @@ class Batches(keras.utils.PyDataset):
         """Returns the labels of some rows, or None."""
         return _rows_of(self.labels, rows)
 
-    def on_epoch_begin(self):
-        self._position.next, self._position.in_order = 0, True
-
-    def on_epoch_end(self):
-        self._position.epoch += 1
-        self._position.first = 0
-
     def restorer(self):
         """Returns a function that puts the outputs of `predict` for these batches into the order of the rows.
 
@@ -337,55 +289,6 @@ class Batches(keras.utils.PyDataset):
         """
         first = np.unique(self.order, return_index=True)[1]  # a row may be repeated to fill a batch
         return lambda outputs: keras.tree.map_structure(lambda output: np.asarray(output)[first], outputs)
-
-    # === Position ===
-
-    @property
-    def epoch(self):
-        return self._position.epoch
-
-    @epoch.setter
-    def epoch(self, epoch):
-        check_integer("epoch", epoch, 0)
-        self._position.epoch = int(epoch)
-
-    @property
-    def seed(self):
-        return self._position.seed
-
-    @seed.setter
-    def seed(self, seed):
-        self._position.seed = seed
-
-    def seek(self, batch):
-        """Begins this epoch, and no later one, with a batch, without reading those before it.
-
-        Args:
-            batch: Integer from 0 to the number of batches.
-        """
-        if isinstance(batch, bool) or not isinstance(batch, (int, np.integer)) or not 0 <= batch <= len(self.planned()):
-            raise ValueError(
-                f"`batch` must be an integer from 0 to {len(self.planned())}, the number of batches. "
-                f"Received: batch={batch!r}"
-            )
-        self._position.first = int(batch)
-
-    def state_dict(self):
-        """Returns the seed, the epoch, and the batch with which the epoch begins, as a dict.
-
-        The batch is missing if the batches are not read in order, because `fit` shuffles them again. Then a run cannot
-        be resumed in the middle of an epoch.
-        """
-        state = {"seed": self.seed, "epoch": self.epoch}
-        return {**state, "batch": self._position.first} if self._position.in_order else state
-
-    def load_state_dict(self, state):
-        """Continues where other batches of the same rows were, given what their `state_dict` returned.
-
-        This epoch then has only the batches from `state["batch"]` on.
-        """
-        self.seed, self.epoch = state["seed"], state["epoch"]
-        self._position.first = state.get("batch", 0)
 
 
 def no_weights(received):

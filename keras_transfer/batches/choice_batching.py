@@ -4,7 +4,7 @@ import numpy as np
 
 from keras_transfer.arrays import as_column
 from keras_transfer.batches.batching import Batches
-from keras_transfer.batches.part_batching import parts_item
+from keras_transfer.batches.part_batching import PARTS
 from keras_transfer.batches.text_batching import preprocess_texts
 from keras_transfer.text.base import check_batch_size, to_columns, to_list
 
@@ -68,7 +68,7 @@ def choice_batches(contexts, choices, labels, preprocessor, batch_size, shuffle,
     # The shape is [rows, length, choices], as in `part_batches`.
     inputs = {key: values if values.ndim < 3 else np.swapaxes(values, 1, 2) for key, values in inputs.items()}
     options = {"batch_size": batch_size, "shuffle": shuffle}
-    return Batches.of(inputs, labels, sample_weight, prepare=parts_item, kind="parts", **options)
+    return Batches.of(inputs, labels, sample_weight, PARTS, **options)
 
 
 def _lists(choices):

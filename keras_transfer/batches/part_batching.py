@@ -4,6 +4,7 @@ import numpy as np
 
 from keras_transfer.arrays import as_column
 from keras_transfer.batches.batching import Batches
+from keras_transfer.batches.planning import Contents
 from keras_transfer.batches.text_batching import fit_to, preprocess_texts
 from keras_transfer.text.base import check_batch_size, to_columns
 
@@ -14,6 +15,14 @@ def parts_item(item, length, random):
     # `Batches` cuts the second axis, so that the parts are the third one until now.
     inputs = {key: value if len(value.shape) < 3 else np.moveaxis(value, 2, 1) for key, value in inputs.items()}
     return (inputs, *(column for column in columns if column is not None))
+
+
+PARTS = Contents("parts", parts_item)
+
+
+def are_parts(data):
+    """Returns whether a dataset is `Batches` whose rows are several texts that are read apart."""
+    return isinstance(data, Batches) and data.contents.kind == "parts"
 
 
 def with_placeholders(data):
@@ -82,7 +91,7 @@ def part_batches(
         values = [fit_to(part[key], length) for part in parts]
         inputs[key] = np.stack(values, axis=min(values[0].ndim, 2))  # [rows, length, parts, ...], strings [rows, parts]
     options = {"batch_size": batch_size, "shuffle": shuffle, "drop_remainder": drop_remainder, "seed": seed}
-    return Batches.of(inputs, y, sample_weight, prepare=parts_item, kind="parts", **options)
+    return Batches.of(inputs, y, sample_weight, PARTS, **options)
 
 
 def to_parts(texts):

@@ -4,7 +4,7 @@ import numpy as np
 
 from keras_transfer.arrays import as_column
 from keras_transfer.batches.batching import Batches, real_lengths
-from keras_transfer.batches.planning import LENGTH_STEP, MAX_LENGTHS
+from keras_transfer.batches.planning import LENGTH_STEP, MAX_LENGTHS, Contents
 from keras_transfer.text.base import check_batch_size, preprocess, to_columns
 from keras_transfer.text.preprocessors import count_truncated, warn_of_truncation
 
@@ -84,8 +84,8 @@ def batches(
                 f"which has {longest} tokens. Received: lengths={lengths}"
             )
         inputs = {key: fit_to(ids, lengths[-1]) for key, ids in inputs.items()}
-    options = {"lengths": lengths, "drop_remainder": drop_remainder, "seed": seed, "kind": kind}
-    return Batches.of(inputs, y, sample_weight, batch_size=batch_size, shuffle=shuffle, **options)
+    options = {"lengths": lengths, "drop_remainder": drop_remainder, "seed": seed}
+    return Batches.of(inputs, y, sample_weight, Contents(kind), batch_size=batch_size, shuffle=shuffle, **options)
 
 
 def preprocess_texts(texts, preprocessor, chunk=4096):

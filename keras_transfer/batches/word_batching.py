@@ -4,7 +4,7 @@ import numpy as np
 
 from keras_transfer.arrays import row_weights
 from keras_transfer.batches.batching import UNUSED, Batches
-from keras_transfer.batches.planning import LENGTH_STEP
+from keras_transfer.batches.planning import LENGTH_STEP, Contents
 from keras_transfer.batches.text_batching import concatenate
 from keras_transfer.label_names import checked_names, label_ids, weights_of_words
 from keras_transfer.text.base import check_rows_of_batches, to_sentences
@@ -114,7 +114,7 @@ def word_batches(
             weights *= own[sentence][:, None]
     places = WordPlaces([len(words) for words in x], row, position)
     options = {"batch_size": batch_size, "shuffle": shuffle, "seed": seed}
-    return Batches.of(inputs, table, weights, prepare=trim, kind="words", places=places, **options)
+    return Batches.of(inputs, table, weights, Contents("words", trim, places=places), **options)
 
 
 def trim(item, length, random):

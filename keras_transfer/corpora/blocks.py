@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_transfer.batches import Batches
+from keras_transfer.batches import Batches, Contents
 from keras_transfer.corpora.shuffling import Shuffle
 
 
@@ -24,7 +24,7 @@ class Blocks(Batches):
         self.rows = rows
         length = options.lengths[-1]
         columns = {name: Column(self, name, (len(rows), length)) for name in rows.features}
-        super().__init__(columns, options=options, seed=seed, kind="texts")
+        super().__init__(columns, options=options, seed=seed, contents=Contents("texts"))
 
     def check_preprocessor(self, preprocessor):
         self.rows.form.check_preprocessor(preprocessor)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_transfer.batches import Batches
+from keras_transfer.batches import Batches, Contents
 from keras_transfer.corpora.blocks import Column, Plan
 from keras_transfer.corpora.shuffling import Shuffle
 
@@ -26,7 +26,7 @@ class Pairs(Batches):
         self._drawn = np.random.randint(2**31) if seed is None else int(seed)
         length = options.lengths[-1]
         columns = {name: Column(self, name, (self._count(), length)) for name in rows.features}
-        super().__init__(columns, options=options, seed=self._drawn, makes_labels=True, kind="pairs")
+        super().__init__(columns, options=options, seed=self._drawn, contents=Contents("pairs", makes_labels=True))
         self._seeded = seed is not None  # Without `shuffle`, too.
 
     def _count(self):
@@ -48,7 +48,7 @@ class Pairs(Batches):
         return self.rows.read(rows, length, *self._moment())
 
     def read_labels(self, rows):
-        return self.rows.labels(rows, *self._moment()) if self.makes_labels else None
+        return self.rows.labels(rows, *self._moment()) if self.contents.makes_labels else None
 
     def numbers(self, positions):
         """Returns the numbers of rows, given their positions in the corpus."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_transfer.batches import Batches
+from keras_transfer.batches import Batches, Contents
 from keras_transfer.corpora.blocks import Column
 
 
@@ -36,7 +36,7 @@ class Streams(Batches):
         self.width = -(-int(self._first[-1]) // self.num_streams)
         shape = (self.width * self.num_streams, options.lengths[-1])
         columns = {name: Column(self, name, shape) for name in ("token_ids", "padding_mask", "begins")}
-        super().__init__(columns, options=options, seed=seed, kind="texts", makes_labels=True, prepare=_targets)
+        super().__init__(columns, options=options, seed=seed, contents=Contents("texts", _targets, makes_labels=True))
 
     def _real_lengths(self):
         return np.broadcast_to(np.int64(self.options.lengths[-1]), self.width * self.num_streams)

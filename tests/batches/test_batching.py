@@ -69,7 +69,7 @@ def test_the_same_batches_can_be_padded_to_six_lengths(preprocessor, texts):
 
 
 def test_a_change_of_what_batches_do_not_have_is_an_error(preprocessor, texts):
-    with pytest.raises(TypeError, match="neither an option nor an attribute 'shufle'. Received: {'shufle': False}"):
+    with pytest.raises(TypeError, match="neither an option nor a column 'shufle'. Received: {'shufle': False}"):
         batches(texts, np.arange(101), preprocessor=preprocessor).replace(shufle=False)
 
 

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 
 from keras_transfer.batches.batching import Batches
-from keras_transfer.batches.planning import Options, choose_pairs
+from keras_transfer.batches.planning import Contents, Options, choose_pairs
 
 
 def lengths(count, longest, seed=0):
@@ -49,7 +49,8 @@ def test_few_lengths_of_texts_have_one_length_of_labels_each():
     mask = (place < real[:, None]).astype("int32")
     labels = np.where(place[:32] < of_labels[:, None], 1, -1)
     options = Options(8, tuple(np.unique(real).tolist()), shuffle=True)
-    data = Batches({"token_ids": mask, "padding_mask": mask}, labels, None, options, 0, label_lengths=of_labels)
+    contents = Contents(real_labels=of_labels)
+    data = Batches({"token_ids": mask, "padding_mask": mask}, labels, None, options, 0, contents)
     few = data.few_lengths()
     assert few.few_lengths() is few and len(few.options.lengths) <= 6
     for each in (few, few.replace(shuffle=False)):

@@ -72,7 +72,7 @@ def test_the_batches_of_one_length_are_few_datasets_that_contain_every_word_once
     data = word_batches(sentences, None, preprocessor=preprocessor(64), batch_size=8).grouped()
     parts = list(by_length(data))
     assert len(data.options.lengths) > 6 >= len(parts) > 1
-    found = [part.places.word_outputs(part.order, np.zeros((len(part.order), 64, 1)))[0] for part in parts]
+    found = [part.contents.places.word_outputs(part.order, np.zeros((len(part.order), 64, 1)))[0] for part in parts]
     assert sorted(np.concatenate(found)) == list(range(sum(map(len, sentences))))
 
 

@@ -421,7 +421,8 @@ test_mistakes_of_use_are_errors = check_errors(
     (lambda tmp_path: build(tmp_path / "c").blocks(8, seed=0).shard(-1, 2), "`index` must be an integer of at least 0"),
     (lambda tmp_path: build(tmp_path / "c").blocks(8, seed=0).shard(0, 10**6), "at most the number of batches"),
     (lambda tmp_path: build(tmp_path / "c").blocks(8, seed=0).shard(0, 2).shard(0, 2), "must not be a shard already"),
-    (lambda tmp_path: build(tmp_path / "c").blocks(8, seed=0).seek(-1), "`batch` must be an integer from 0 to"),
+    (lambda tmp_path: build(tmp_path / "c").blocks(8, seed=0).seek(-1), "`batch` must be an integer of at least 0"),
+    (lambda tmp_path: build(tmp_path / "c").blocks(8, seed=0).seek(10**6), "`batch` must be at most"),
 )
 
 

@@ -4,7 +4,7 @@ import logging
 
 from keras_transfer.adaptation.features.activations import Activations, store_activations
 from keras_transfer.adaptation.features.cut import cut_below
-from keras_transfer.batches import Batches
+from keras_transfer.batches import Batches, are_parts
 from keras_transfer.distribute import replicas_of
 from keras_transfer.encoders.sequence_to_sequence import EncoderDecoder
 from keras_transfer.groups import depth_of, layer_groups
@@ -85,7 +85,7 @@ def cache_features(
         raise ValueError(f"`model` must be on one device. Received: a model on {replicas_of(model)[0]} replicas")
     _check_trainable(model, below)
     batches = _batches(model, x, y, sample_weight)
-    if batches.kind == "parts":
+    if are_parts(batches):
         raise ValueError(
             "Features of rows of several texts cannot be cached, such as those of a `MultipleChoice` or with "
             f"`siamese=True`. Received: {type(batches).__name__}"
@@ -128,7 +128,7 @@ def _batches(model, x, y, sample_weight):
             "`x` must be in memory, `text.batches(...)`, `text.word_batches(...)` or `model.dataset(...)`. "
             f"Received: x of type {type(x).__name__}"
         )
-    if batches.makes_labels and isinstance(model.labels, HiddenTokens):
+    if batches.contents.makes_labels and isinstance(model.labels, HiddenTokens):
         raise ValueError(
             f"A `{type(model).__name__}` hides other tokens in each epoch, so that its lower part must run again. Use "
             f"`freeze`, or prepared inputs with targets. Received: x of type {type(x).__name__}"

@@ -66,7 +66,8 @@ def suggest(model, x, y=None, *, memory=None, minutes=None):
             f"Received: x of type {type(x).__name__}{'' if y is not None else ', and y=None'}"
         )
     ends, classes = row_ends(data), model.output.shape[-1]
-    labels = len(data.places.row) if data.places is not None else len(ends)
+    places = data.contents.places
+    labels = len(ends) if places is None else len(places.row)
     recipes, speed = _recipes(model), measure_speed()
     costs = {name: estimate(model, recipe, ends, speed) for name, recipe in recipes.items()}
     memory = memory_of_machine() if memory is None else memory

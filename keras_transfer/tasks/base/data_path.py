@@ -1,7 +1,7 @@
 """How the user's data become what Keras gets: checks, labels, batches or streams, and targets."""
 
 from keras_transfer.arrays import check_weights, to_array
-from keras_transfer.batches import Batches
+from keras_transfer.batches import Batches, are_parts
 from keras_transfer.distribute import check_distribution, replicas_of, share
 from keras_transfer.keras_internals import build_metrics
 from keras_transfer.tasks.base.checks import require_compiled
@@ -98,7 +98,7 @@ def ready_data(task, method, x, y=None, sample_weight=None, batch_size=None, shu
     if method == "evaluate":
         data = data.apart(one_epoch=True) if isinstance(data, Batches) else data
         fix_targets(data)
-    if method != "predict" and task.labels.compares_rows and getattr(data, "kind", None) == "parts":
+    if method != "predict" and task.labels.compares_rows and are_parts(data):
         task.labels.check_batch(data[0][0], min(data.options.batch_size, len(data.order)), task)
     _prepare_metrics(task, data)
     if isinstance(data, Batches):
@@ -182,7 +182,7 @@ def _prepare_metrics(task, data):
 
     If an objective makes targets of the labels, Keras creates the metrics for these, when it sees the first batch.
     """
-    labels = data.labels if isinstance(data, Batches) and not data.makes_labels else None
+    labels = data.labels if isinstance(data, Batches) and not data.contents.makes_labels else None
     if is_stream(data) and isinstance(data.element_spec, tuple) and len(data.element_spec) > 1:
         labels = data.element_spec[1]
         labels = labels if getattr(labels, "shape", None) else None  # A shape of unknown rank is False.

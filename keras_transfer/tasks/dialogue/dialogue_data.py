@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_transfer.batches import LENGTH_STEP, UNUSED, Batches, parts_item, trim
+from keras_transfer.batches import LENGTH_STEP, UNUSED, Batches, Contents, parts_item, trim
 from keras_transfer.text.base import check_batch_size
 from keras_transfer.text.preprocessors import dialogue_inputs
 
@@ -127,4 +127,4 @@ def dialogue_batches(rows, preprocessor, batch_size, shuffle):
         return parts_item((columns[0], *trim(columns, length, random)[1:]), length, random)
 
     options = {"batch_size": batch_size, "shuffle": shuffle}
-    return Batches.of(inputs, np.maximum(targets, 0), weights, prepare=item, kind="parts", **options)
+    return Batches.of(inputs, np.maximum(targets, 0), weights, Contents("parts", item), **options)

@@ -3,7 +3,7 @@
 import keras
 
 from keras_transfer.arrays import to_array
-from keras_transfer.batches import with_placeholders
+from keras_transfer.batches import are_parts, with_placeholders
 from keras_transfer.distribute import replicas_of
 from keras_transfer.losses import MultipleNegativesRankingLoss
 from keras_transfer.tasks.labels import Labels
@@ -42,7 +42,7 @@ class SimilarityLabels(Labels):
             loss.check_labels(values)
 
     def targets(self, data, task):
-        if getattr(data, "kind", None) != "parts":
+        if not are_parts(data):
             return data
         (replicas, evenly), count = replicas_of(task), len(data.order)
         if evenly and count % replicas:  # Repeated rows would be each other's negatives.

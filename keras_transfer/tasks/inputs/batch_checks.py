@@ -12,7 +12,8 @@ from keras_transfer.text.base import is_text
 
 def check_no_pairs(data, task_name):
     """Raises a `ValueError` if batches have labels of pairs of segments, for a task that makes its own targets."""
-    if isinstance(data, Batches) and data.kind == "pairs" and data.has_labels and data.prepare is None:
+    contents = data.contents if isinstance(data, Batches) and data.has_labels else None
+    if contents is not None and contents.kind == "pairs" and contents.prepare is None:
         raise ValueError(
             f"A `{task_name}` has no head for pairs of segments. Use `tasks.BertPretraining`, or pass "
             "`corpus.blocks(...)`. Received: rows with labels of pairs"

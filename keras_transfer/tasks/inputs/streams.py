@@ -171,7 +171,7 @@ def lacks_targets(data, made=()):
 def input_names_of(data):
     """Returns the names of the inputs of batches or of a stream, or None if they have none, or are anything else."""
     if isinstance(data, Batches):
-        return None if data.prepare else list(data.inputs)
+        return None if data.contents.prepare else list(data.inputs)
     if not is_stream(data):
         return None
     spec = data.element_spec

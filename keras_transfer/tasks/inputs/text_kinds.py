@@ -20,7 +20,7 @@ def kind_of(task, x):
     if not task.reader.takes_either:
         return None
     if isinstance(x, Batches):
-        return x.kind if x.kind in _NAMES else None
+        return x.contents.kind if x.contents.kind in _NAMES else None
     if is_stream(x):
         return {1: "texts", 2: "pairs"}.get(len(texts_of_stream(x)))
     if not task.reader.accepts(x):

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from keras_transfer.arrays import as_column, to_numpy
-from keras_transfer.batches import UNUSED, Batches, preprocess_texts, real_lengths
+from keras_transfer.batches import UNUSED, Batches, Contents, preprocess_texts, real_lengths
 from keras_transfer.names import listed
 from keras_transfer.tasks.base import check_sizes
 from keras_transfer.tasks.inputs import Reader
@@ -105,8 +105,8 @@ class SequenceReader(Reader):
                 f"Each source must have at least one token. Received: {columns[empty[0]]!r} at position {empty[0]}"
             )
         ids, real = self._targets(y)
-        options = {"batch_size": batch_size, "shuffle": shuffle, "prepare": self._item, "label_lengths": real}
-        return Batches.of(inputs, ids, sample_weight, **options)
+        contents = Contents(prepare=self._item, real_labels=real)
+        return Batches.of(inputs, ids, sample_weight, contents, batch_size=batch_size, shuffle=shuffle)
 
     def sources(self, texts):
         """Returns the inputs of the encoder for source texts, arrays [rows, length], with the prefix."""

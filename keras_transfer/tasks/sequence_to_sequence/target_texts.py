@@ -71,9 +71,9 @@ class TargetTexts(NextTokens):
             )
 
     def targets(self, data, task):
-        if not isinstance(data, Batches) or data.prepare is not None:
+        if not isinstance(data, Batches) or data.contents.prepare is not None:
             return data
-        if data.labels is None and data.kind == "texts":
+        if data.labels is None and data.contents.kind == "texts":
             if self.objective is None:
                 raise ValueError(
                     "Raw text requires targets, or an `objective` that makes them: `fit(sources, targets)`. "

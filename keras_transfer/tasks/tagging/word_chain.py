@@ -51,7 +51,7 @@ def warn_of_impossible(batches, label_names, allowed):
     """
     if allowed is None or not batches.has_labels:
         return
-    places = batches.places
+    places = batches.contents.places
     boundary, names = len(label_names), [*label_names, "the boundary"]
     for number, ids in enumerate(places.per_sentence(batches.labels[places.row, places.position])):
         for place, (before, after) in enumerate(pairwise([boundary, *ids.tolist(), boundary])):

@@ -59,13 +59,13 @@ class WordReader(Reader):
         )
 
     def restore(self, data, predict):
-        if data.places is None:
+        if data.contents.places is None:
             return super().restore(data, predict)
-        logits = np.zeros((len(data.places.row), len(self.labels.names)), "float32")
+        logits = np.zeros((len(data.contents.places.row), len(self.labels.names)), "float32")
         for part, outputs in predict.parts(data):
-            words, found = part.places.word_outputs(part.order, outputs)
+            words, found = part.contents.places.word_outputs(part.order, outputs)
             logits[words] = found
-        return data.places.per_sentence(logits)
+        return data.contents.places.per_sentence(logits)
 
     def nothing(self, model, columns):
         return super().nothing(model, columns) if isinstance(columns, dict) else []

@@ -42,7 +42,7 @@ def test_texts_and_arrays_become_batches_of_the_same_rows(model):
 @pytest.mark.core
 def test_sentences_become_batches_of_words():
     data = tagger().dataset(WORDS, TAGS)
-    assert data.places.sentence_lengths == [3, 1]
+    assert data.contents.places.sentence_lengths == [3, 1]
     assert sorted(data[0][1][data[0][1] >= 0].tolist()) == [0, 1, 1, 2]
 
 

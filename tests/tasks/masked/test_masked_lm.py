@@ -73,7 +73,7 @@ def test_a_batch_has_no_more_places_than_it_uses_however_many_lengths_there_are(
 def test_targets_are_drawn_anew_in_each_epoch_and_fixed_for_evaluation():
     model = masked_lm(objective=TokenMasking(seed=1))
     data = model.dataset(TEXTS * 4, batch_size=4, shuffle=True)
-    assert data.makes_labels and len(data) == 4
+    assert data.contents.makes_labels and len(data) == 4
     before = [data[i] for i in range(4)]
     again = [data[i] for i in range(4)]
     for (inputs, targets), (same, same_targets) in zip(before, again):
