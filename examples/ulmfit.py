@@ -34,7 +34,7 @@ count = args.examples or None
 texts, labels = data.train.texts[:count], data.train.labels[:count]
 general = args.general or data.train.texts[:count]
 tokenizer = kt.text.train_vocabulary(general, "wordpiece", args.vocabulary_size)
-preprocessor = kt.text.TokenPreprocessor(tokenizer, kt.text.Packing(start=["[CLS]"], end=["[SEP]"]))
+preprocessor = kt.text.TokenPreprocessor(tokenizer, kt.text.Packing(end=["[SEP]"]))
 sizes = {"embedding_dim": args.embedding_dim, "units": args.units, "num_layers": args.layers}
 
 

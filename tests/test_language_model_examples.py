@@ -15,6 +15,11 @@ def test_the_script_in_the_page_on_pretraining_runs(tmp_path, monkeypatch, small
     assert run_page("pretraining.md")["classifier"].compiled
 
 
+def test_the_script_in_the_page_on_pretraining_from_scratch_runs(tmp_path, monkeypatch, eagerly):
+    monkeypatch.chdir(tmp_path)
+    assert run_page("from_scratch.md")["classifier"].encoder.num_layers == 2
+
+
 def test_the_script_in_the_page_on_ulmfit_runs(tmp_path, monkeypatch, eagerly):
     monkeypatch.chdir(tmp_path)
     assert run_page("ulmfit.md")["both"].shape == (12, 6)
