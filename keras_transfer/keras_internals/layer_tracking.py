@@ -1,4 +1,4 @@
-"""The layers that a built layer tracks."""
+"""The layers that a layer tracks."""
 
 import contextlib
 
@@ -18,3 +18,8 @@ def unlocked(layer):
 def forget(layer, part):
     """Removes `part` from the layers that `layer` tracks."""
     layer._tracker.untrack(part)
+
+
+def layers_in(model):
+    """Returns a list of all layers in a model, also inside other layers."""
+    return model._flatten_layers(include_self=False)

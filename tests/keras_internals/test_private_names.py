@@ -285,6 +285,13 @@ def test_a_built_layer_takes_further_layers_only_while_it_is_unlocked():
     assert len(layer.weights) == 2
 
 
+@pytest.mark.core
+def test_layers_inside_layers_are_found():
+    inside = keras.layers.Dense(1)
+    around = keras.layers.TimeDistributed(inside)
+    assert layer_tracking.layers_in(keras.Sequential([around])) == [around, inside]
+
+
 # === The graph of a functional model ===
 
 

@@ -1,14 +1,13 @@
 """KerasHub backbones: their layer groups, and an encoder over one whose blocks can have adapters."""
 
 import re
-import weakref
 
 import keras
 
 from keras_transfer.encoders.base import Encoder
-from keras_transfer.keras_internals import remember_trainable
+from keras_transfer.keras_internals import layer_tracking, remember_trainable
+from keras_transfer.layers.adapters import Adapted
 
-_adapted = weakref.WeakKeyDictionary()  # Maps KerasHub backbones with adapters to references to their encoders.
 # Attributes that tasks read from an encoder if it has them.
 _ATTRIBUTES = (
     "vocabulary_size",
@@ -36,8 +35,9 @@ def is_keras_hub(layer, *names):
 def current_encoder(encoder):
     """Returns the `BackboneEncoder` of a KerasHub backbone with adapters, the backbone without, or another encoder."""
     plain = encoder.backbone if isinstance(encoder, BackboneEncoder) else encoder
-    adapted = _adapted.get(plain) if isinstance(plain, keras.Model) else None
-    return plain if adapted is None else adapted()
+    inside = layer_tracking.layers_in(plain) if is_backbone(plain) else ()
+    found = (layer.encoder for layer in inside if isinstance(layer, Adapted) and layer.encoder is not None)
+    return next(found, lambda: plain)()
 
 
 def backbone_groups(backbone):
@@ -95,10 +95,7 @@ class BackboneEncoder(Encoder):
 
     def activate_adapters(self, names):
         super().activate_adapters(names)
-        _adapted.pop(self.backbone, None)
-        if self.adapters:
-            _adapted[self.backbone] = weakref.ref(self)
-        for slot in self.adapter_slots:  # The blocks hold them, and through them this encoder.
+        for slot in self.adapter_slots:  # `current_encoder` finds them in the blocks.
             slot.encoder = lambda: self  # A function, because Keras would load a cycle endlessly.
 
     def get_config(self):

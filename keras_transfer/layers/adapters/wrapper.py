@@ -54,7 +54,10 @@ class Adapted(keras.layers.Layer):
     Attributes:
         adapters: Dict from names to `Adapter`s.
         active: Tuple of names. These adapters are applied in this order.
+        encoder: Function that returns the encoder of a KerasHub backbone with adapters. `None` in other encoders.
     """
+
+    encoder = None
 
     def __init__(self, base, parent, attribute, place):
         super().__init__(dtype=parent.dtype_policy, name="adapters")
