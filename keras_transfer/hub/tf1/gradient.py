@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import threading
 
 from keras_transfer.hub.transport import HubError
 from keras_transfer.keras_internals import unrecorded
@@ -11,6 +12,7 @@ _FLOWS = {"TensorArrayV3", "TensorArrayScatterV3", "TensorArraySplitV3", "Tensor
 _PASSED_ON = {"Enter", "Exit", "Identity", "Merge", "NextIteration", "Switch"}
 
 _CONTEXTS = {"while_context", "cond_context"}  # the collections that describe loops and conditions
+_switch = threading.Lock()
 _ONE_ONLY = "Loops and conditions of TensorFlow 1 support only first-order gradients and, run eagerly, only one tape"
 
 
@@ -108,16 +110,20 @@ def _backward(graph, targets, sources):
 
 @contextlib.contextmanager
 def _old_control_flow():
-    """Makes TensorFlow build loops as TensorFlow 1 did."""
+    """Makes TensorFlow build arrays and loops in graphs as TensorFlow 1 did, for one thread at a time.
+
+    The process has only one such switch. It does not affect functions that other threads trace, or what they run.
+    """
     import tensorflow as tf
 
-    enabled = tf.compat.v1.control_flow_v2_enabled()
-    tf.compat.v1.disable_control_flow_v2()
-    try:
-        yield
-    finally:
-        if enabled:
-            tf.compat.v1.enable_control_flow_v2()
+    with _switch:
+        enabled = tf.compat.v1.control_flow_v2_enabled()
+        tf.compat.v1.disable_control_flow_v2()
+        try:
+            yield
+        finally:
+            if enabled:
+                tf.compat.v1.enable_control_flow_v2()
 
 
 def _inside(graph, meta_graph):

@@ -1,0 +1,48 @@
+"""The switch to the control flow of TensorFlow 1: one thread has it at a time, and others do not notice."""
+
+import threading
+
+import pytest
+import tensorflow as tf
+
+from keras_transfer.hub.tf1.gradient import _old_control_flow
+
+enabled = tf.compat.v1.control_flow_v2_enabled
+
+
+def test_one_thread_at_a_time_has_it_and_functions_of_other_threads_are_those_of_tensorflow_2():
+    entered, done, seen = threading.Event(), threading.Event(), []
+
+    def first():
+        with _old_control_flow():
+            entered.set()
+            done.wait()
+            seen.append(enabled())
+
+    def second():
+        entered.wait()
+        with _old_control_flow():
+            seen.append(enabled())
+
+    @tf.function
+    def loop(count):
+        return tf.while_loop(lambda i: i < count, lambda i: [i + 1], [0])
+
+    threads = [threading.Thread(target=target) for target in (first, second)]
+    for thread in threads:
+        thread.start()
+    entered.wait()
+    assert not enabled() and loop(tf.constant(3))[0] == 3
+    graph = loop.get_concrete_function(tf.constant(3)).graph
+    assert {"While", "StatelessWhile"} & {op.type for op in graph.get_operations()}
+    assert seen == []
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert seen == [False, False] and enabled()
+
+
+def test_it_is_set_back_after_an_error():
+    with pytest.raises(KeyError), _old_control_flow():
+        raise KeyError
+    assert enabled()
