@@ -140,6 +140,11 @@ MISTAKES = [
         pretrain("--objective", "awd-lstm", "--size", "tutorial"),
         "--size.*tiny",
     ),
+    Mistake(
+        "pretrain with a size that only an ELECTRA has",
+        pretrain("--objective", "masked", "--size", "large"),
+        "--size.*tiny",
+    ),
     Mistake("pretrain into the folder of the encoder", over_encoder, "--output"),
     Mistake(
         "pretrain an ELECTRA from a BERT",

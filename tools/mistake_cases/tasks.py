@@ -210,4 +210,19 @@ MISTAKES = [
         ),
         "vocabulary",
     ),
+    Mistake(
+        "a generator with other embeddings shares those of the encoder",
+        lambda m: kt.tasks.ReplacedTokenDetection(
+            m.bert(),
+            m.pieces(),
+            generator=kt.tasks.MaskedLM(m.bert(hidden_dim=12)),
+            share_embeddings=True,
+        ),
+        "same kinds and sizes",
+    ),
+    Mistake(
+        "no generator shares the embeddings",
+        lambda m: kt.tasks.ReplacedTokenDetection(m.bert(), m.pieces(), share_embeddings=True),
+        "generator",
+    ),
 ]
