@@ -4,11 +4,12 @@
     python tools/kills.py --kills 200 --results kills.jsonl
 
 A chain is one run with `TrainingCheckpoint`, in a configuration (encoder, stages, penalty, gradient accumulation,
-moving averages, backend). Its process is killed with SIGKILL at a random moment, and the next process resumes it, until
-one reaches the end. Its weights, optimizer slots and counts must equal those of an uninterrupted run that wrote no
-training checkpoints. Most kills are timed from the first write of a process, the others from its beginning, when it
-builds the model, restores or compiles. The process notes when a write begins and ends, which shows whether the kill
-interrupted it.
+moving averages, backend). Two encoders are those of language models that train on a corpus: on packed rows (`blocks`),
+and on windows of long texts with a carried state (`streams`). Its process is killed with SIGKILL at a random moment,
+and the next process resumes it, until one reaches the end. Its weights, optimizer slots and counts must equal those of
+an uninterrupted run that wrote no training checkpoints. Most kills are timed from the first write of a process, the
+others from its beginning, when it builds the model, restores or compiles. The process notes when a write begins and
+ends, which shows whether the kill interrupted it.
 
 The seed determines the moments. The state of a process at these moments depends on the machine. Run the command again
 to resume: chains in the results file are not run again. The exit code is 1 if an end differs or a process fails.
@@ -53,15 +54,18 @@ class Configuration:
         return {name: value for name, value in dataclasses.asdict(self).items() if name != "backend"}
 
 
-def configurations(backends):
-    """Returns the configurations, in the order in which chains take them."""
+def configurations(backends, encoders=None):
+    """Returns the configurations, all or those with some encoders, in the order in which chains take them."""
     rows = [
         {},
         {"penalty": "l2sp", "ema": True},
         {"stages": None, "accumulation": 2},
         {"encoder": "transformer", "stages": "chain", "penalty": "ewc"},
         {"encoder": "transformer", "accumulation": 2, "ema": True},
+        {"encoder": "blocks", "stages": None},
+        {"encoder": "streams", "stages": None},
     ]
+    rows = [row for row in rows if encoders is None or row.get("encoder", "letters") in encoders]
     return [Configuration(backend, **row) for row in rows for backend in backends]
 
 
@@ -110,7 +114,7 @@ class Trainer:
 def main(arguments=None):
     """Runs the chains from the command line."""
     args = parse(arguments)
-    wanted, began = configurations(args.backends), time.monotonic()
+    wanted, began = configurations(args.backends, args.encoders), time.monotonic()
     done = read(args.results)
     with tempfile.TemporaryDirectory(prefix="kills-") as folder:
         trainers = {}
@@ -148,6 +152,8 @@ def parse(arguments):
     add("--seconds", type=float, default=3600.0, help="begin no chain after so many seconds; defaults to 3600")
     add("--seed", type=int, default=0, help="seed of the moments; defaults to 0")
     add("--backends", nargs="+", default=["tensorflow", "jax"], choices=["tensorflow", "jax", "torch"])
+    names = ["letters", "transformer", "blocks", "streams"]
+    add("--encoders", nargs="+", choices=names, help="only these; the last two are language models on a corpus")
     add("--delay", type=float, default=0.4, help="latest moment of a kill, in seconds after the first write")
     add("--most", type=int, default=8, help="most kills in a chain; defaults to 8")
     add("--results", type=pathlib.Path, help="file to which a JSON line for each chain is added")

@@ -46,6 +46,17 @@ def test_an_end_that_differs_is_listed_and_is_the_exit_code(kills, tmp_path, mon
     assert "0/1: different: jax, letters, gradual, l2sp, averages\nwhy" in output and "0/2: failed" in output
 
 
+def test_configurations_can_be_chosen_by_encoder(kills):
+    chosen = kills.configurations(["tensorflow", "jax"], ["streams", "blocks"])
+    assert [str(each) for each in chosen] == [
+        "tensorflow, blocks",
+        "jax, blocks",
+        "tensorflow, streams",
+        "jax, streams",
+    ]
+    assert len(kills.configurations(["jax"])) == 7
+
+
 class Idle:
     """Stands in for a training process."""
 

@@ -23,12 +23,13 @@ import numpy as np
 
 from keras_transfer import files
 from keras_transfer.adaptation import EWC, L2SP, ChainThaw, GradualUnfreezing, LayerwiseOptimizer
-from keras_transfer.encoders import TransformerEncoder
-from keras_transfer.tasks import TextClassifier
-from keras_transfer.text import batches
+from keras_transfer.encoders import AWDLSTMEncoder, TransformerEncoder
+from keras_transfer.tasks import CausalLM, TextClassifier
+from keras_transfer.text import Corpus, Packing, TokenPreprocessor, WordPieceTokenizer, batches
 from keras_transfer.training.resume import TrainingCheckpoint, checkpoint_files
 
 EPOCHS, BATCHES = 4, 12
+LANGUAGE_MODELS = ("blocks", "streams")
 STAGES = {"gradual": lambda: GradualUnfreezing(fraction=0.75), "chain": lambda: ChainThaw(fraction=0.9)}
 
 
@@ -108,7 +109,7 @@ def go(folder, name="killed", kill=None, how="after the step", term=None, checkp
 
         tf.config.experimental.enable_op_determinism()
     save_every = options.pop("save_every", 3)
-    train = data(BATCHES)
+    train = corpus(folder, options["encoder"]) if options.get("encoder") in LANGUAGE_MODELS else data(BATCHES)
     model, stages = configure(**options)
     assert len(train) == BATCHES
     if writes:
@@ -136,7 +137,7 @@ def digest(arrays):
 def configure(encoder="letters", stages="gradual", penalty=None, accumulation=None, ema=False):
     """A compiled model of a configuration, and the list of callbacks that decide what trains."""
     inner = keras.optimizers.Adam(1e-2, gradient_accumulation_steps=accumulation, use_ema=ema, ema_momentum=0.9)
-    model = build(inner) if encoder == "letters" else transformer(inner)
+    model = MODELS[encoder](inner)
     if penalty:
         fisher = {weight.path: np.full(weight.shape, 0.5, "float32") for weight in model.trainable_weights}
         penalty = L2SP(0.1) if penalty == "l2sp" else EWC(fisher)
@@ -165,6 +166,40 @@ def build(optimizer=None):
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(optimizer or keras.optimizers.Adam(1e-2), loss)
     return model
+
+
+def language_model(optimizer):
+    """A language model that trains on blocks of a corpus."""
+    sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16, "max_sequence_length": 16}
+    model = CausalLM(TransformerEncoder(14, dropout=0.2, norm="pre", causal=True, **sizes))
+    model.compile(optimizer)
+    return model
+
+
+def recurrent_language_model(optimizer):
+    """A language model with all dropouts whose state is carried from each window to the next."""
+    model = CausalLM(AWDLSTMEncoder(14, embedding_dim=8, units=8, num_layers=2), streams=4)
+    model.compile(optimizer)
+    return model
+
+
+MODELS = {
+    "letters": build,
+    "transformer": transformer,
+    "blocks": language_model,
+    "streams": recurrent_language_model,
+}
+
+
+def corpus(folder, view):
+    """The first batches of a corpus of letters, which is built unless an earlier process has done so."""
+    random = np.random.default_rng(0)
+    texts = [" ".join(random.choice(list("abcdefgh"), size)) for size in random.integers(20, 60, 48)]
+    tokenizer = WordPieceTokenizer([*"abcdefgh", "[PAD]", "[UNK]", "[SEP]", "[MASK]", "[CLS]", "i"])
+    built = Corpus.build(texts, TokenPreprocessor(tokenizer, Packing(end=["[SEP]"])), folder / "corpus", verbose=0)
+    if view == "blocks":
+        return built.blocks(16, batch_size=8, packing="stream", seed=1).take(BATCHES)
+    return built.streams(4, lengths=(4, 8, 8), seed=1).take(BATCHES)
 
 
 def data(count):
