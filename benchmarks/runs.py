@@ -44,6 +44,24 @@ def in_turn(contenders, number):
     return contenders[turn:] + contenders[:turn]
 
 
+def plan(args, contenders, cases):
+    """Returns the runs of all contenders for each case, a dict of what distinguishes its runs. They take turns."""
+    return [
+        {"contender": contender, **case, **setting(args)}
+        for number, case in enumerate(cases)
+        for contender in in_turn(list(contenders), number)
+        if contender in args.contenders
+    ]
+
+
+def write(report, planned, module, args, shown):
+    """Prints what `report` returns for the lines of the planned runs, as for `take`, and writes it to `args.table`."""
+    text = report(take(planned, module, args, shown))
+    print(text)
+    if args.table:
+        args.table.write_text(text, "utf-8")
+
+
 def take(planned, module, args, shown):
     """Performs the planned runs that are not in the results, and returns the lines of all that are finished.
 

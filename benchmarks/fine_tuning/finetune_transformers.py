@@ -8,6 +8,7 @@ clipped to norm 1, mean pooling, dropout, word embeddings frozen; batches are ra
 """
 
 import argparse
+import functools
 import importlib.util
 import pathlib
 import time
@@ -15,6 +16,8 @@ import time
 import numpy as np
 import torch
 from transformers import AutoModel, AutoTokenizer, get_cosine_schedule_with_warmup
+
+from benchmarks.torch_steps import adamw_step
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--data-dir", required=True, help="folder with train_5500.label and TREC_10.label")
@@ -62,21 +65,15 @@ for seed in args.seeds:
     random = np.random.default_rng(seed)
     start = time.time()
     model = Classifier()
-    weights = [weight for weight in model.parameters() if weight.requires_grad]
-    decayed = {"params": [weight for weight in weights if weight.ndim > 1], "weight_decay": 0.01}
-    others = {"params": [weight for weight in weights if weight.ndim == 1], "weight_decay": 0.0}
-    optimizer = torch.optim.AdamW([decayed, others], lr=args.learning_rate, eps=1e-7)
     steps = args.epochs * -(-len(texts) // args.batch_size)
-    schedule = get_cosine_schedule_with_warmup(optimizer, steps // 10, steps)
+    schedule = functools.partial(
+        get_cosine_schedule_with_warmup, num_warmup_steps=steps // 10, num_training_steps=steps
+    )
+    step = adamw_step(model, args.learning_rate, schedule)
     for _ in range(args.epochs):
         model.train()
         for rows in np.array_split(random.permutation(len(texts)), range(args.batch_size, len(texts), args.batch_size)):
-            loss = torch.nn.functional.cross_entropy(model([texts[row] for row in rows]), labels[rows])
-            optimizer.zero_grad()
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(weights, 1.0)
-            optimizer.step()
-            schedule.step()
+            step(torch.nn.functional.cross_entropy(model([texts[row] for row in rows]), labels[rows]))
     model.eval()
     with torch.no_grad():
         logits = [model(test_texts[row : row + 64]).numpy() for row in range(0, len(test_texts), 64)]

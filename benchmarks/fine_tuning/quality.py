@@ -67,10 +67,7 @@ def main(arguments=None):
         for contender in contenders(DATASETS[name], number)
         if contender in args.contenders
     ]
-    page = report(runs.take(planned, "fine_tuning.quality_run", args, ("metrics", *TIMES)))
-    print(page)
-    if args.table:
-        args.table.write_text(page, "utf-8")
+    runs.write(report, planned, "fine_tuning.quality_run", args, ("metrics", *TIMES))
 
 
 def contenders(dataset, number):

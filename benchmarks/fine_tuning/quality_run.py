@@ -1,6 +1,6 @@
 """One run of `quality` in a process of its own: trains a model on one dataset, and prints its metrics and times."""
 
-from benchmarks.fine_tuning import real_data_run  # first, since it records when the process starts
+from benchmarks import one_run  # first, since it records when the process starts
 
 # ruff: isort: split
 
@@ -11,7 +11,8 @@ import runpy
 import numpy as np
 
 from benchmarks.fine_tuning import real_texts
-from benchmarks.fine_tuning.real_data_run import BATCH, fit, length_grouped, torch_outputs, train_rows, train_torch
+from benchmarks.fine_tuning.contenders import CONTENDERS as PLAIN
+from benchmarks.fine_tuning.training import BATCH, fit, length_grouped, torch_outputs, train_rows, train_torch
 
 SIZES = {"sst2": 10_000}  # Where only some of the training data are used.
 OVERLAP = 128  # Tokens that a window of a context has in common with the next, which Transformers call `stride`.
@@ -169,7 +170,7 @@ def train(run, data, clock):
     arguments = data, run["folder"], run["epochs"], run["seed"], clock
     if special := CONTENDERS.get((run["dataset"], run["contender"])):
         return special(*arguments)
-    *_, predict = real_data_run.CONTENDERS[run["contender"]](*arguments)
+    *_, predict = PLAIN[run["contender"]](*arguments)
     return predict
 
 
@@ -204,16 +205,16 @@ def main(run):
         run: Dict of `dataset`, `contender`, `epochs`, `seed`, `threads`, `examples`, `data_dir` and `folder`, the
             checkpoint's.
     """
-    real_data_run.limit_threads(run["threads"])
+    one_run.limit_threads(run["threads"])
     data = real_texts.read(run["dataset"], run["data_dir"], run["examples"], SIZES)
-    clock = real_data_run.Clock()
+    clock = one_run.Clock()
     predict = train(run, data, clock)
     texts, labels = data.test
     predictions = predict(texts)
     wall, cpu = clock.training
-    figures = {"training_wall": wall, "training_cpu": cpu, **real_data_run.usage()}
+    figures = {"training_wall": wall, "training_cpu": cpu, **one_run.usage()}
     return {"metrics": scores(run["dataset"], labels, predictions), **figures}
 
 
 if __name__ == "__main__":
-    real_data_run.answer(main)
+    one_run.answer(main)

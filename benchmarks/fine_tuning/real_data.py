@@ -48,10 +48,7 @@ def main(arguments=None):
         for contender in runs.in_turn(args.contenders, number)
         if (contender, dataset) != ("keras_hub", "ewt")
     ]
-    text = report(runs.take(planned, "fine_tuning.real_data_run", args, COLUMNS))
-    print(text)
-    if args.table:
-        args.table.write_text(text + "\n")
+    runs.write(report, planned, "fine_tuning.real_data_run", args, COLUMNS)
 
 
 def report(lines):
@@ -75,7 +72,7 @@ def report(lines):
             cells = (f"{ours[column] / theirs[column]:.2f}" for column in compared)
             text += runs.row(DATASETS[dataset], epochs, contender, *cells)
     rounds = max((line["round"] + 1 for line in lines), default=0)
-    return text + f"\nMedians of {rounds} rounds. {runs.quiet(lines)}"
+    return text + f"\nMedians of {rounds} rounds. {runs.quiet(lines)}\n"
 
 
 def place(name):

@@ -9,6 +9,7 @@ order.
 """
 
 import argparse
+import functools
 import importlib.util
 import pathlib
 import time
@@ -16,6 +17,8 @@ import time
 import numpy as np
 import torch
 from transformers import AutoModelForTokenClassification, AutoTokenizer, get_linear_schedule_with_warmup
+
+from benchmarks.torch_steps import adamw_step
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--data-dir", required=True, help="folder with en_ewt-ud-train.conllu and en_ewt-ud-test.conllu")
@@ -69,11 +72,11 @@ for seed in args.seeds:
     random = np.random.default_rng(seed)
     start = time.time()
     model = AutoModelForTokenClassification.from_pretrained(folder, num_labels=len(names))
-    decayed = {"params": [weight for weight in model.parameters() if weight.ndim > 1], "weight_decay": 0.01}
-    others = {"params": [weight for weight in model.parameters() if weight.ndim == 1], "weight_decay": 0.0}
-    optimizer = torch.optim.AdamW([decayed, others], lr=args.learning_rate, eps=1e-7)
     steps = args.epochs * -(-len(train) // args.batch_size)
-    schedule = get_linear_schedule_with_warmup(optimizer, steps // 10, steps)
+    schedule = functools.partial(
+        get_linear_schedule_with_warmup, num_warmup_steps=steps // 10, num_training_steps=steps
+    )
+    step = adamw_step(model, args.learning_rate, schedule)
     for _ in range(args.epochs):
         model.train()
         for rows in train_batches(random):
@@ -82,12 +85,7 @@ for seed in args.seeds:
             for i, row in enumerate(rows):
                 for word, position in first[i].items():
                     labels[i, position] = ids[train[row][1][word]]
-            loss = model(**inputs, labels=labels).loss
-            optimizer.zero_grad()
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            schedule.step()
+            step(model(**inputs, labels=labels).loss)
     model.eval()
     right = 0
     with torch.no_grad():

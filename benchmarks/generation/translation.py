@@ -28,16 +28,8 @@ def main(arguments=None):
     parser.add_argument("--prepared", help="folder of the prepared data of these sizes, filled if it is empty")
     args = parser.parse_args(arguments)
     sizes = {name: getattr(args, name) for name in SIZES}
-    planned = [
-        {"contender": contender, "seed": seed, **sizes, **runs.setting(args)}
-        for number, seed in enumerate(args.seeds)
-        for contender in runs.in_turn(list(CONTENDERS), number)
-        if contender in args.contenders
-    ]
-    page = report(runs.take(planned, "generation.translation_run", args, ("bleu", "training", "generation")))
-    print(page)
-    if args.table:
-        args.table.write_text(page, "utf-8")
+    planned = runs.plan(args, CONTENDERS, [{"seed": seed, **sizes} for seed in args.seeds])
+    runs.write(report, planned, "generation.translation_run", args, ("bleu", "training", "generation"))
 
 
 def report(lines):

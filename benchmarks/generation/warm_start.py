@@ -27,16 +27,12 @@ def main(arguments=None):
     parser.add_argument("--prepared", help="folder of the prepared data of these sizes, filled if it is empty")
     args = parser.parse_args(arguments)
     sizes = {"steps": args.steps, "length_multiple": args.length_multiple}
-    planned = [
-        {"contender": contender, "pairs": pairs, "rate": rate, "seed": seed, **sizes, **runs.setting(args)}
-        for number, (seed, pairs, rate) in enumerate(itertools.product(args.seeds, args.pairs, args.rates))
-        for contender in runs.in_turn(list(CONTENDERS), number)
-        if contender in args.contenders
+    cases = [
+        {"pairs": pairs, "rate": rate, "seed": seed, **sizes}
+        for seed, pairs, rate in itertools.product(args.seeds, args.pairs, args.rates)
     ]
-    page = report(runs.take(planned, "generation.warm_start_run", args, ("bleu", "validation_loss", "training")))
-    print(page)
-    if args.table:
-        args.table.write_text(page, "utf-8")
+    shown = ("bleu", "validation_loss", "training")
+    runs.write(report, runs.plan(args, CONTENDERS, cases), "generation.warm_start_run", args, shown)
 
 
 def report(lines):

@@ -1,6 +1,6 @@
 """One run of `warm_start.py` in a process of its own: trains a translation model, and prints its BLEU and losses."""
 
-from benchmarks.fine_tuning import real_data_run  # first, since it records when the process starts
+from benchmarks import one_run  # first, since it records when the process starts
 
 # ruff: isort: split
 
@@ -11,8 +11,8 @@ import time
 import numpy as np
 import sacrebleu
 
-from benchmarks.generation import translation_run
-from benchmarks.generation.translation_run import END, SPECIAL, START
+from benchmarks.generation import pairs
+from benchmarks.generation.pairs import END, SPECIAL, START
 
 BATCH, WARM_UP, LENGTH, PIECES, NEW_TOKENS = 32, 0.1, 40, 4000, 40
 DECODER = {"num_layers": 2, "num_heads": 6, "hidden_dim": 384, "intermediate_dim": 1536, "max_sequence_length": 64}
@@ -45,12 +45,12 @@ def main(run):
         run: Dict of `contender`, `pairs`, `rate`, `seed`, `steps`, `length_multiple`, `threads`, `examples`, `folder`,
             `data_dir` and `prepared`.
     """
-    real_data_run.limit_threads(run["threads"])
+    one_run.limit_threads(run["threads"])
     import keras
 
     import keras_transfer as kt
 
-    with translation_run.prepared(run, prepare) as folder:
+    with pairs.prepared(run, prepare) as folder:
         data = json.loads((folder / "data.json").read_text("utf-8"))
     tested = run["examples"]
     columns = [rows[: run["pairs"]] for rows in data["train"]]
@@ -66,26 +66,22 @@ def main(run):
     rate = kt.adaptation.LinearWarmupDecay(run["rate"], epochs * of_epoch, warmup_fraction=WARM_UP)
     model.compile(kt.adaptation.FusedAdamW(rate, weight_decay=0.01, global_clipnorm=1.0))
     began = time.perf_counter(), time.process_time()
-    losses = translation_run.train(
-        model, translation_run.batches(*columns, epochs, run["seed"], run["length_multiple"], BATCH)
-    )
+    losses = pairs.train(model, pairs.batches(*columns, epochs, run["seed"], run["length_multiple"], BATCH))
     trained = time.perf_counter(), time.process_time()
-    [held_out] = translation_run.batches(*validation, 1, 0, run["length_multiple"], len(validation[0]))
-    x, y, weights = translation_run.given(model, *held_out)
+    [held_out] = pairs.batches(*validation, 1, 0, run["length_multiple"], len(validation[0]))
+    x, y, weights = pairs.given(model, *held_out)
     validation_loss = model.evaluate(x, y, sample_weight=weights, batch_size=BATCH, verbose=0, return_dict=True)["loss"]
     settings = {"max_new_tokens": NEW_TOKENS, "end_token": END}
-    found = translation_run.written_texts(
-        model.generate(sources[:tested], batch_size=BATCH, **settings), data["pieces"]
-    )
+    found = pairs.written_texts(model.generate(sources[:tested], batch_size=BATCH, **settings), data["pieces"])
     return {
         "bleu": sacrebleu.corpus_bleu(found, [data["references"][:tested]]).score,
         "validation_loss": validation_loss,
         "losses": [round(float(np.mean(part)), 4) for part in np.array_split(losses, 10)],
         "training": [round(after - before, 1) for before, after in zip(began, trained)],
         "example": found[0],
-        **real_data_run.usage(),
+        **one_run.usage(),
     }
 
 
 if __name__ == "__main__":
-    real_data_run.answer(main)
+    one_run.answer(main)

@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks.fine_tuning import quality, quality_run
+from benchmarks import one_run
+from benchmarks.fine_tuning import quality, quality_run, training
 
 MACHINE = {"cores": 2, "processor": "x86_64", "versions": {"keras": "3.15.1"}}
 
@@ -119,7 +120,6 @@ def test_in_the_same_order_both_train_on_the_same_rows():
     pytest.importorskip("transformers")
     import keras_transfer as kt
 
-    data_run = quality_run.real_data_run
     lengths = np.random.default_rng(0).integers(1, 9, 300)
     texts, rows = [" ".join(["a"] * length) for length in lengths], np.arange(300)
     preprocessor = kt.text.BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a"], sequence_length=16)
@@ -141,19 +141,19 @@ def test_in_the_same_order_both_train_on_the_same_rows():
         seen["theirs"].append(list(batch))
         return weight(torch.ones(1, 1)).sum()
 
-    class Clock(data_run.Clock):
+    class Clock(one_run.Clock):
         def end_step(self):
             pass
 
-    data_run.fit(
+    training.fit(
         Model(),
         lambda: kt.text.batches(texts, rows, preprocessor=preprocessor, seed=3),
         data,
         2,
         Clock(),
-        make_epochs=lambda train: data_run.length_grouped(train.real.tolist(), 3),
+        make_epochs=lambda train: training.length_grouped(train.real.tolist(), 3),
     )
-    data_run.train_torch(weight, lambda: (loss_of, (lengths + 2).tolist()), data, 2, 3, Clock())
+    training.train_torch(weight, lambda: (loss_of, (lengths + 2).tolist()), data, 2, 3, Clock())
     assert seen["ours"] == seen["theirs"] and len(seen["ours"]) == 2 * 10
     assert seen["ours"][:10] != seen["ours"][10:]  # Each epoch has its own order.
     assert all(sorted(np.concatenate(epoch)) == rows.tolist() for epoch in (seen["ours"][:10], seen["ours"][10:]))
