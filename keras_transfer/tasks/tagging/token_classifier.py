@@ -1,7 +1,5 @@
 """One label for each word of a sentence."""
 
-import threading
-
 import keras
 from keras import ops
 
@@ -72,8 +70,6 @@ class TokenClassifier(Task):
 
     reads = ("sequence_output",)
     checkpoint_head = TaskHead(name="tokens", sizes=("label_names",), word_level=True)
-    # The threads (replicas have their own) in which `compute_loss` has updated the metrics of the current step.
-    _measured = frozenset()
 
     def __init__(
         self,
@@ -124,16 +120,6 @@ class TokenClassifier(Task):
 
     # === Loss and metrics ===
 
-    def compile(self, *args, **kwargs):
-        """Configures training as `Task.compile` does. `"accuracy"` is the accuracy over words.
-
-        Raises:
-            ValueError: If the loss, or a metric of Keras, would count positions without a word, or if `Task.compile`
-                raises an error.
-        """
-        self._measured = frozenset()  # A step may have failed.
-        super().compile(*args, **kwargs)
-
     def compile_from_config(self, config):
         super().compile_from_config(config)
         if self.crf:
@@ -142,7 +128,8 @@ class TokenClassifier(Task):
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Computes the loss as Keras does. All negative labels are ignored. Weights [batch] apply to whole rows.
 
-        With `crf=True`, it also updates the metrics, because on JAX only the loss can read the weights of the model.
+        With `crf=True`, it also updates the metrics, which decode sequences with the weights of the field: on JAX, a
+        step has the weights of the model only while it computes the loss.
         """
         y = ops.convert_to_tensor(y)  # On torch, batches of `train_on_batch` are arrays.
         if sample_weight is not None:
@@ -152,17 +139,15 @@ class TokenClassifier(Task):
         if self.crf:
             labels = self.random_field.decode(ops.stop_gradient(y_pred), y >= 0)
             super().compute_metrics(x, y, ops.one_hot(labels, len(self.label_names)), sample_weight)
-            self._measured |= {threading.get_ident()}
             sample_weight = None if sample_weight is None else row_weights(sample_weight, y >= 0)
         y = ops.where(y < 0, ops.cast(UNUSED, y.dtype), y)
         return super().compute_loss(x, y, y_pred, sample_weight, training)
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         """Updates and returns the metrics as Keras does. With `crf=True`, `compute_loss` has updated them."""
-        if threading.get_ident() not in self._measured:  # Also when Keras creates the metrics, before a first step.
-            return super().compute_metrics(x, y, y_pred, sample_weight)
-        self._measured -= {threading.get_ident()}
-        return self.get_metrics_result()
+        if self.crf and all(metric.variables for metric in self.metrics):  # Keras creates these by this method.
+            return self.get_metrics_result()
+        return super().compute_metrics(x, y, y_pred, sample_weight)
 
     # === Prediction ===
 
@@ -238,5 +223,3 @@ class TokenClassifier(Task):
             "words": Signature(tag, {"words": words}, shared_axes=2, ragged=True),
             **signatures,
         }
-
-    # === Config ===
