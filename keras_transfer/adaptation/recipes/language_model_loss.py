@@ -91,7 +91,7 @@ def with_language_model_loss(task, weight=0.5):
     """
     if not isinstance(task, Task):
         raise ValueError(f"`task` must be a `Task`, such as a `TextClassifier`. Received: {type(task).__name__}")
-    if task.labels.makes_targets:
+    if task.labels.are_ids:
         raise ValueError(
             "`task` must have labels, such as a `TextClassifier`, since a language model predicts the tokens of its "
             f"texts already. Received: a {type(task).__name__}"

@@ -10,7 +10,14 @@ from keras_transfer.generation.loops import cut, text_of
 from keras_transfer.generation.samplers import get_sampler
 from keras_transfer.metrics.words import Perplexity
 from keras_transfer.tasks.base import Task, of_part
-from keras_transfer.tasks.continuations import Generates, Likelihood, is_texts, text_pieces, token_preprocessor
+from keras_transfer.tasks.continuations import (
+    Generates,
+    Likelihood,
+    is_texts,
+    max_length_of,
+    text_pieces,
+    token_preprocessor,
+)
 from keras_transfer.tasks.dialogue.dialogue_data import checked_example
 from keras_transfer.tasks.dialogue.dialogue_reader import DialogueReader
 from keras_transfer.tasks.heads import merge_parts
@@ -158,7 +165,11 @@ class DialogueModel(Generates, Likelihood, Task):
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Returns the mean cross-entropy of the tokens of replies plus the cross-entropy of the right candidates."""
-        self._check_outputs(y_pred)
+        if not isinstance(y_pred, dict):
+            raise ValueError(
+                "A `DialogueModel` trains on examples of dialogues, or on inputs [batch, candidates, length]. "
+                f"Received: inputs [batch, length], with outputs of shape {tuple(y_pred.shape)}"
+            )
         if y is None or sample_weight is None:
             raise ValueError(
                 "Prepared data must contain targets, and sample weights that are 1 at the tokens of the reply and 0 "
@@ -177,13 +188,6 @@ class DialogueModel(Generates, Likelihood, Task):
         scores = y_pred["next_utterance"]
         self.hits.update_state(ops.all(scores[:, -1:] > scores[:, :-1], axis=1))
         return self.get_metrics_result()
-
-    def _check_outputs(self, outputs):
-        if not isinstance(outputs, dict):
-            raise ValueError(
-                "A `DialogueModel` trains on examples of dialogues, or on inputs [batch, candidates, length]. "
-                f"Received: inputs [batch, length], with outputs of shape {tuple(outputs.shape)}"
-            )
 
     # === Prediction ===
 
@@ -228,10 +232,9 @@ class DialogueModel(Generates, Likelihood, Task):
             ValueError: If `history` or `persona` are not lists of strings, or if `generate` raises an error.
         """
         checked_example((persona, history, ""), 0)
-        limit = (self.max_length or self.encoder.max_sequence_length) if max_length is None else max_length
-        length = min(limit * 3 // 4, token_preprocessor(self).sequence_length)
+        length = min(max_length_of(self, max_length) * 3 // 4, token_preprocessor(self).sequence_length)
         [[(prompt, _)]], _ = self.reader.rows([(persona, history, [None])], length)
-        special = [token_preprocessor(self).token_to_id(token) for token in self.special_tokens]
+        special = self.reader.special_ids()
         [found] = self.generate(
             [prompt],
             max_length=max_length,

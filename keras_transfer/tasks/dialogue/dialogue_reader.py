@@ -62,17 +62,19 @@ class DialogueReader(NextTokenReader):
         warn_of_truncation(self.preprocessor, cut, len(rows))
         return dialogue_batches(rows, self.preprocessor, batch_size, shuffle)
 
+    def special_ids(self):
+        """Returns the ids of the special tokens, in their order."""
+        return [token_preprocessor(self).token_to_id(token) for token in self.special_tokens]
+
     def rows(self, examples, length):
         """Returns what `dialogue_rows` returns for examples `(persona, history, candidates)`."""
-        tokenizer = token_preprocessor(self)
-        begin, end, *speakers = (tokenizer.token_to_id(token) for token in self.special_tokens)
+        begin, end, *speakers = self.special_ids()
         if [begin, *speakers] != list(self.speakers):
             raise ValueError(
                 f"`speakers` of the encoder must be the ids of {[self.special_tokens[0], *self.special_tokens[2:]]}, "
                 f"{[begin, *speakers]}. Received: speakers={self.speakers}"
             )
-        texts = {text for example in examples for part in example for text in part if text is not None}
-        texts = sorted(texts)
-        ids_of = dict(zip(texts, tokenizer.tokenize(texts).to_list())) if texts else {}
+        texts = sorted({text for example in examples for part in example for text in part if text is not None})
+        ids_of = dict(zip(texts, self.preprocessor.tokenize(texts).to_list())) if texts else {}
         special = {"bos": begin, "eos": end, "speakers": tuple(speakers)}
         return dialogue_rows(examples, ids_of, special, length)

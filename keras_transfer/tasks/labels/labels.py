@@ -22,9 +22,9 @@ class Labels:
         names: List of strings. Names of the classes, in the order of the logits. `None` without classes.
         one_of: Boolean. Whether the outputs are logits whose softmax is the likelihood of labels.
         compares_rows: Boolean. Whether the loss compares the rows of a batch, so that `check_batch` needs one.
-        are_ids: Boolean. Whether labels are the ids of tokens, so that the loss must take integers.
+        are_ids: Boolean. Whether labels are the ids of tokens, which `targets` makes of data without labels. The loss
+            must then take integers.
         optional: Boolean. Whether raw data need no labels, because `targets` makes them.
-        makes_targets: Boolean. Whether `targets` makes those of any data without labels.
         reads_loaders: Boolean. Whether a loader of batches, such as torch's, is read as a `tf.data.Dataset`.
         made_inputs: Tuple of strings. Names of the model's inputs that `targets` makes.
         problem_type: String. What a checkpoint calls the problem in `config.json`, or `None`.
@@ -33,7 +33,7 @@ class Labels:
     names = None
     one_of = True
     are_ids = False
-    optional = makes_targets = reads_loaders = False
+    optional = reads_loaders = False
     made_inputs = ()
     compares_rows = False
     problem_type = None

@@ -35,7 +35,7 @@ class NextTokens(Labels):
     """
 
     are_ids = True
-    optional = makes_targets = reads_loaders = True
+    optional = reads_loaders = True
     objective = NextToken()
 
     def __init__(self, count):

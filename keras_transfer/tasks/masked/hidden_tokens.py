@@ -21,7 +21,7 @@ class HiddenTokens(Labels):
     """
 
     are_ids = True
-    optional = makes_targets = reads_loaders = True
+    optional = reads_loaders = True
     made_inputs = ("mask_positions",)
 
     def __init__(self, objective, count):
