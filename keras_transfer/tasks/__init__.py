@@ -9,6 +9,7 @@ from keras_transfer.tasks.embedding.text_embedder import TextEmbedder
 from keras_transfer.tasks.language.causal_lm import CausalLM
 from keras_transfer.tasks.masked.bert_pretraining import BertPretraining
 from keras_transfer.tasks.masked.masked_lm import MaskedLM
+from keras_transfer.tasks.masked.permutation_lm import PermutationLM
 from keras_transfer.tasks.masked.replaced_tokens import ReplacedTokenDetection
 from keras_transfer.tasks.questions.span_extractor import SpanExtractor
 from keras_transfer.tasks.sequence_to_sequence.seq2seq_lm import Seq2SeqLM
@@ -20,6 +21,7 @@ __all__ = [
     "DialogueModel",
     "MaskedLM",
     "MultipleChoice",
+    "PermutationLM",
     "ReplacedTokenDetection",
     "Seq2SeqLM",
     "SpanExtractor",

@@ -83,13 +83,13 @@ def xlnet():
 
 def two_streams(model, inputs):
     """Returns what `XLNetLMHeadModel` computes at some positions, and the order in which it sees the tokens."""
-    order = np.array([[2, 0, 0, 4, 0, 1, 3], [1, 0, 2, 0, 0, 0, 0]])
+    order = np.array([[2, 0, 0, 4, 0, 1, 3], [2, 0, 1, 0, 0, 0, 0]])
     positions, targets = np.array([[0, 3, 6], [2, 0, -1]]), np.array([[7, 4, 3], [3, 11, -1]])
     is_target = np.zeros(order.shape, bool)
     for row, places in enumerate(positions):
         is_target[row, places[places >= 0]] = True
     hidden = np.where(is_target[:, :, None], order[:, None] >= order[:, :, None], order[:, None] > order[:, :, None])
-    mapping = np.eye(order.shape[1])[np.maximum(positions, 0)]
+    mapping = np.eye(order.shape[1] + 1)[positions][..., :-1]  # only zeros at an unused place
     tensors = {THEIRS[key]: torch.tensor(value) for key, value in inputs.items()}
     with torch.no_grad():
         outputs = model(

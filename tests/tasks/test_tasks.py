@@ -4,7 +4,7 @@ import keras
 import pytest
 
 from keras_transfer import tasks
-from keras_transfer.encoders import TransformerEncoder
+from keras_transfer.encoders import TransformerEncoder, XLNetEncoder
 from keras_transfer.text import Packing, TokenPreprocessor, WordPieceTokenizer
 from tests.task_harness import run_task_test
 from tests.tasks.tiny import VOCABULARY, encoder, preprocessor
@@ -19,6 +19,11 @@ def causal():
     made = TransformerEncoder(len(VOCABULARY), **sizes, norm="pre", causal=True, dropout=0.0)
     packing = Packing(pad="[PAD]")
     return made, TokenPreprocessor(WordPieceTokenizer(VOCABULARY), packing, sequence_length=16)
+
+
+def two_streams():
+    sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16}
+    return XLNetEncoder(len(VOCABULARY), **sizes, two_streams=True, dropout=0.0)
 
 
 CASES = {
@@ -70,6 +75,13 @@ CASES = {
     "next tokens": (lambda: tasks.CausalLM(*causal()), TEXTS, None),
     "hidden tokens": (
         lambda: tasks.MaskedLM(encoder(), preprocessor()),
+        TEXTS,
+        None,
+        lambda task, x: task.predict_on_batch([f"{text} [MASK]" for text in x]),
+        lambda task, x: task.fill_mask([f"{text} [MASK]" for text in x]),
+    ),
+    "tokens in an order": (
+        lambda: tasks.PermutationLM(two_streams(), preprocessor()),
         TEXTS,
         None,
         lambda task, x: task.predict_on_batch([f"{text} [MASK]" for text in x]),

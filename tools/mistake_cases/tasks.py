@@ -155,6 +155,7 @@ MISTAKES = [
         "template|label",
     ),
     Mistake("a masked LM on GPT-2", lambda m: kt.tasks.MaskedLM(m.decoder(), m.tokens()), "CausalLM|causal"),
+    Mistake("a permutation LM on BERT", lambda m: kt.tasks.PermutationLM(m.bert(), m.pieces()), "query stream"),
     Mistake("BERT's pretraining on single texts", lambda m: m.pretraining().fit(TEXTS, LABELS, verbose=0), "pairs"),
     Mistake("a causal LM on BERT", lambda m: kt.tasks.CausalLM(m.bert(), m.pieces()), "causal"),
     Mistake("max_length below the prompt", lambda m: m.causal().generate(["a b c d"], max_length=2), "max_length"),

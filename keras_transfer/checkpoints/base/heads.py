@@ -82,6 +82,8 @@ class TaskHead:
             Defaults to `False`.
         check_encoder: Function that raises a `ValueError` if no task of this class can be built over an encoder.
             Defaults to `None`, for tasks over any encoder.
+        encoder_class: Class of the encoders that the task needs. Defaults to `None`, for any class.
+        encoder_arguments: Dict of arguments of these encoders that the task needs. Defaults to `{}`.
     """
 
     name: str | None = None
@@ -91,6 +93,8 @@ class TaskHead:
     word_level: bool = False
     is_embedder: bool = False
     check_encoder: Callable | None = None
+    encoder_class: type | None = None
+    encoder_arguments: dict = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass

@@ -138,7 +138,8 @@ class OpenedCheckpoint:
             vectors, load_vectors = self._format.embedder_of(self.folder)
             arguments = {**vectors, **arguments}
         cls = self._format.encoder_class(self.folder, wanted.name) if self._format is huggingface else Encoder
-        encoder, found = self._format.load(self.folder, cls, overrides, name)
+        cls = cls if wanted.encoder_class is None else wanted.encoder_class
+        encoder, found = self._format.load(self.folder, cls, {**wanted.encoder_arguments, **overrides}, name)
         if found is not None:
             return encoder, found.arguments(encoder, task, arguments, labels), found.load_into
         if wanted.check_encoder is not None:

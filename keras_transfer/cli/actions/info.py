@@ -13,6 +13,7 @@ from keras_transfer.names import listed
 TASKS = {
     "causal_lm": "tasks.CausalLM",
     "masked_lm": "tasks.MaskedLM",
+    "permutation_lm": "tasks.PermutationLM",
     "pretraining": "tasks.BertPretraining",
     "replaced_token": "tasks.ReplacedTokenDetection",
     "classifier": "tasks.TextClassifier",

@@ -56,12 +56,15 @@ class HiddenTokens(Labels):
         return with_targets(data, make, self.objective.seed)
 
     def _check_complete(self, data, task_name):
-        """Raises a `ValueError` if there are `mask_positions` without targets, or labels without `mask_positions`."""
-        (name,), names, has_labels = self.made_inputs, input_names_of(data), not lacks_targets(data)
-        if names is not None and (name in names) != has_labels:
+        """Raises a `ValueError` if data have some of the inputs and targets that the objective makes, but not all."""
+        names, has_labels = input_names_of(data), not lacks_targets(data)
+        if names is None:
+            return
+        found = [f"`{name}`" for name in self.made_inputs if name in names] + ["labels"] * has_labels
+        if 0 < len(found) <= len(self.made_inputs):
             raise ValueError(
-                f"A `{task_name}` makes `{name}` and their targets of data that has neither. Pass both, or neither "
-                f"of them. Received: {'labels' if has_labels else f'`{name}`'} alone"
+                f"A `{task_name}` makes `{'`, `'.join(self.made_inputs)}` and their targets of data that has none of "
+                f"these. Pass all of them, or none. Received: {' and '.join(found)} alone"
             )
 
 

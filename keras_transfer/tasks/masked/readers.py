@@ -1,5 +1,7 @@
 """What tasks that predict hidden tokens read: texts without labels."""
 
+from keras import ops
+
 from keras_transfer.batches import UNUSED
 from keras_transfer.tasks.inputs import Reader, encode_texts, for_backend, texts_of_stream
 
@@ -44,6 +46,17 @@ class MaskReader(HiddenTokenReader):
     def inputs(self, x):
         self.require()
         return for_backend(self.preprocessor.encode_masked(x, "longest"))
+
+
+class OrderedMaskReader(MaskReader):
+    """Reads texts for a task that predicts tokens in a factorization order: all that are masked after all others."""
+
+    def advice(self):
+        return f", with `factorization_order` and{super().advice().removeprefix(', with')}"
+
+    def inputs(self, x):
+        inputs = super().inputs(x)
+        return {**inputs, "factorization_order": ops.cast(inputs["token_ids"] == self.preprocessor.mask_id, "int32")}
 
 
 class SegmentPairReader(HiddenTokenReader):

@@ -6,10 +6,18 @@ import numpy as np
 import pytest
 
 from keras_transfer.encoders import BertEncoder, ElectraEncoder, XLNetEncoder
-from keras_transfer.objectives import TokenMasking
-from keras_transfer.tasks import BertPretraining, MaskedLM, ReplacedTokenDetection, TextClassifier, TokenClassifier
+from keras_transfer.objectives import PermutationLanguageModel, TokenMasking
+from keras_transfer.tasks import (
+    BertPretraining,
+    MaskedLM,
+    PermutationLM,
+    ReplacedTokenDetection,
+    TextClassifier,
+    TokenClassifier,
+)
 from keras_transfer.text import BertPreprocessor, Packing, TokenPreprocessor, WordPieceTokenizer
 from tests.checkpoints.base.test_heads import HEADS, TASKS, load, logits_of
+from tests.helpers import outputs_of
 
 pytestmark = pytest.mark.parity
 
@@ -140,6 +148,42 @@ def test_the_loss_and_the_gradient_of_electra_with_shared_tables_are_those_of_tr
     theirs = discriminator.electra.embeddings.word_embeddings.weight.grad.numpy()
     # In torch, the inputs add nothing to the gradient of the padding's row.
     np.testing.assert_allclose(gradient.numpy()[1:], theirs[1:], rtol=0, atol=1e-5 * abs(theirs).max())
+
+
+def test_the_loss_of_a_permutation_language_model_is_that_of_transformers(transformers, tmp_path):
+    import torch
+
+    sizes = {**SMALL, "num_layers": 3}
+    model = PermutationLM(XLNetEncoder(50, **sizes, two_streams=True))
+    random = np.random.default_rng(0)
+    for weight in model.weights:
+        weight.assign(weight + random.normal(scale=0.1, size=weight.shape))
+    model.save_pretrained(tmp_path / "saved")
+    theirs = transformers.XLNetLMHeadModel.from_pretrained(tmp_path / "saved").eval()
+    ids, place = random.integers(5, 50, (6, 24)), np.arange(24)
+    lengths = random.integers(10, 25, (6, 1))
+    ids[place == lengths - 2], ids[place == lengths - 1] = 4, 3
+    inputs = {"token_ids": ids, "segment_ids": (place >= lengths // 2) + (place == lengths - 1).astype(int)}
+    inputs["padding_mask"] = (place < lengths).astype(int)
+    for objective in (PermutationLanguageModel(1 / 3), PermutationLanguageModel(1 / 4, reuse_length=8)):
+        made, targets = objective(inputs, random, special_ids=range(5))
+        order, positions, used = made["factorization_order"], made["mask_positions"], targets >= 0
+        is_target = np.zeros((6, 25), bool)
+        np.put_along_axis(is_target, positions, True, axis=1)  # -1 is the column that is left out.
+        keys, queries = order[:, None], order[:, :, None]
+        hidden = np.where(is_target[:, :24, None], keys >= queries, keys > queries)
+        with torch.no_grad():
+            outputs = theirs(
+                **{NAMES[key]: torch.tensor(made[key]).long() for key in NAMES},
+                perm_mask=torch.tensor(hidden).float(),
+                target_mapping=torch.tensor(np.eye(25)[positions][..., :24]).float(),  # only zeros at unused places
+                labels=torch.tensor(np.where(used, targets, -100)).long(),
+            )
+        logits = outputs_of(model, made)
+        np.testing.assert_allclose(logits[used], outputs.logits.numpy()[used], rtol=0, atol=1e-5)
+        model.compile(run_eagerly=True)
+        found = model.test_on_batch(made, targets, return_dict=True)
+        assert found["loss"] == pytest.approx(outputs.loss.item(), abs=1e-5)
 
 
 @pytest.mark.parametrize("cls", [TextClassifier, TokenClassifier, MaskedLM])

@@ -74,7 +74,7 @@ XLNET = register_architecture(
         model_class="XLNetModel",
         prefix="transformer.",
         heads={
-            "permutation_lm": "lm_loss.",
+            "permutation_lm": Head("lm_loss.", ("LMHeadModel",), tensors={"logits.bias": "lm_loss.bias"}),
             "classifier": _CLASSIFIER,
             "tokens": dataclasses.replace(TOKENS, settings=(("dropout", "classifier_dropout", 0.0),)),
             "multiple_choice": multiple_choice(_CLASSIFIER),

@@ -1,0 +1,97 @@
+"""XLNet's pretraining: tokens are predicted one after the other, in a random order."""
+
+import keras
+
+from keras_transfer.checkpoints.base import TaskHead
+from keras_transfer.encoders.autoregressive import XLNetEncoder
+from keras_transfer.layers.embeddings import OutputEmbeddings
+from keras_transfer.objectives.masking import PermutationLanguageModel
+from keras_transfer.tasks.masked.fills_masks import FillsMasks
+from keras_transfer.tasks.masked.hidden_tokens import HiddenTokens, HiddenTokenTask, check_reads_ahead, tokens_of
+from keras_transfer.tasks.masked.readers import OrderedMaskReader
+from keras_transfer.tasks.masked.token_head import check_masks
+
+_INPUTS = ("factorization_order", "mask_positions")
+
+
+class PredictedTokens(HiddenTokens):
+    """The tokens that an objective chooses to be predicted in an order, in the place of labels."""
+
+    made_inputs = _INPUTS
+
+
+def check_two_streams(encoder):
+    """Raises a `ValueError` if an encoder has no query stream."""
+    check_reads_ahead(encoder)
+    if not getattr(encoder, "two_streams", False):
+        raise ValueError(
+            "`encoder` must have a query stream: `XLNetEncoder(..., two_streams=True)`. Use a `MaskedLM` for encoders "
+            f"without one. Received: {type(encoder).__name__}"
+        )
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class PermutationLM(FillsMasks, HiddenTokenTask):
+    """A permutation language model: XLNet's encoder with its query stream, and the token embeddings as the head.
+
+    `fit` and `evaluate` take raw text without labels. The objective chooses the tokens that are predicted, and draws
+    an order: different ones in each epoch of `fit`, and the same ones in each evaluation. Each is predicted from all
+    tokens before it in this order, on both sides of it. Unlike in a `MaskedLM`, the text has no mask tokens, and the
+    model learns how the predicted tokens depend on each other. The query stream is computed for these tokens only. The
+    loss is their mean, and `accuracy` is the fraction that the model predicts correctly.
+
+    `from_pretrained` loads the bias of the head and the start of the query stream, and `save_pretrained` writes them,
+    as `XLNetLMHeadModel` in Transformers has them. Other tasks can use the encoder at once, or load the folder.
+
+    Args:
+        encoder: `XLNetEncoder` with `two_streams=True`.
+        preprocessor: `text.TokenPreprocessor`, or None for prepared ids. Defaults to `None`.
+        objective: `objectives.PermutationLanguageModel`. Defaults to `None`, which predicts a sixth of the tokens.
+        name: String. Name of the model. Defaults to `None`.
+
+    Inputs: The inputs of the encoder, and `factorization_order`, integers [batch, length], and `mask_positions`,
+        integers [batch, places], negative at unused places, as the objective makes them.
+
+    Outputs:
+        Logits [batch, places, vocabulary_size], float32.
+
+    Raises:
+        ValueError: If the encoder has no query stream, or if `preprocessor` does not match it.
+
+    Example:
+    ```python
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "film", "ends", "begins"]
+    preprocessor = keras_transfer.text.BertPreprocessor(words, sequence_length=8)
+    sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16}
+    encoder = keras_transfer.encoders.XLNetEncoder(9, **sizes, two_streams=True)
+    model = keras_transfer.tasks.PermutationLM(encoder, preprocessor)
+    model.compile(keras_transfer.adaptation.FusedAdamW(1e-4))
+    model.fit(["The film begins", "The film ends"])
+    classifier = keras_transfer.tasks.TextClassifier(encoder, preprocessor, label_names=["no", "yes"], pooling="last")
+    ```
+
+    Source: https://arxiv.org/abs/1906.08237
+    """
+
+    reads = ()  # The query stream is no output of the encoder.
+    checkpoint_head = TaskHead(
+        name="permutation_lm",
+        check_encoder=check_two_streams,
+        encoder_class=XLNetEncoder,
+        encoder_arguments={"two_streams": True},
+    )
+
+    def __init__(self, encoder, preprocessor=None, *, objective=None, name=None):
+        # === Layers ===
+        check_two_streams(encoder)
+        table, _ = tokens_of(encoder)
+        check_masks(preprocessor)
+        logits = OutputEmbeddings(table, use_bias=True, dtype=encoder.dtype_policy, name="logits")
+
+        # === Functional model ===
+        inputs = {**encoder.input, **{name: keras.Input((None,), dtype="int32", name=name) for name in _INPUTS}}
+        objective = PermutationLanguageModel() if objective is None else objective
+        reader = OrderedMaskReader(preprocessor, type(self).__name__, "fill_mask")
+        labels = PredictedTokens(objective, table.input_dim)
+        outputs, settings = logits(encoder.query_stream(inputs)), {"objective": objective}
+        super().__init__(encoder, outputs, reader, labels, inputs=inputs, settings=settings, name=name)
