@@ -1,5 +1,8 @@
 """Penalties of the outputs of a recurrent network in training."""
 
+import math
+import numbers
+
 import keras
 from keras import ops
 
@@ -29,7 +32,7 @@ class ActivationPenalty(keras.layers.Layer):
         `dropped`, unchanged.
 
     Raises:
-        ValueError: If a factor is negative.
+        ValueError: If a factor is not a number of at least 0, or is infinite.
 
     Example:
     ```python
@@ -44,9 +47,9 @@ class ActivationPenalty(keras.layers.Layer):
     def __init__(self, activation=2.0, temporal=1.0, **kwargs):
         super().__init__(**kwargs)
         for name, value in (("activation", activation), ("temporal", temporal)):
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
+            if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= value < math.inf:
                 raise ValueError(f"`{name}` must be a number of at least 0. Received: {name}={value!r}")
-        self.activation, self.temporal = activation, temporal
+        self.activation, self.temporal = float(activation), float(temporal)
         self.built = True
 
     def call(self, inputs, dropped=None, padding_mask=None, training=False):

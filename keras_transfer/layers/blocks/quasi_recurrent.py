@@ -60,9 +60,7 @@ class QRNN(keras.layers.Layer):
 
     def __init__(self, units, *, window=2, zoneout=0.0, weight_dropout=0.0, reverse=False, seed=None, **kwargs):
         super().__init__(**kwargs)
-        units = check_integer("units", units)
-        if not units > 0:
-            raise ValueError(f"`units` must be positive. Received: units={units!r}")
+        units = check_integer("units", units, 1)
         window = check_integer("window", window)
         if window not in (1, 2):
             raise ValueError(f"`window` must be 1 or 2. Received: window={window!r}")

@@ -5,6 +5,7 @@ import numbers
 import keras
 from keras import ops
 
+from keras_transfer.integers import check_integer
 from keras_transfer.layers.basic import Dropout
 
 
@@ -85,11 +86,7 @@ class ProjectedLSTM(keras.layers.Layer):
         super().__init__(**kwargs)
         if not 0 <= weight_dropout <= 1:
             raise ValueError(f"`weight_dropout` must be between 0 and 1. Received: weight_dropout={weight_dropout!r}")
-        if gradient_length is not None and (not isinstance(gradient_length, numbers.Integral) or gradient_length < 1):
-            raise ValueError(
-                f"`gradient_length` must be a positive integer. Received: gradient_length={gradient_length!r}"
-            )
-        self.gradient_length = None if gradient_length is None else int(gradient_length)
+        self.gradient_length = None if gradient_length is None else check_integer("gradient_length", gradient_length, 1)
         self.cell = _Recurrence(units, projection_dim, cell_clip, projection_clip, dtype=self.dtype_policy, name="cell")
         self.forget_bias = float(forget_bias)
         self.reverse = reverse
@@ -167,14 +164,14 @@ class _Recurrence(keras.layers.Layer):
 
     def __init__(self, units, projection_dim, cell_clip, projection_clip, **kwargs):
         super().__init__(**kwargs)
-        given = dict(zip(self.ARGUMENTS, (units, projection_dim, cell_clip, projection_clip)))
-        for name, value in given.items():
-            if (value is None and name == "units") or (value is not None and not value > 0):
-                raise ValueError(f"`{name}` must be positive. Received: {name}={value!r}")
-        self.units, self.projection_dim = units, projection_dim
+        self.units = check_integer("units", units, 1)
+        self.projection_dim = None if projection_dim is None else check_integer("projection_dim", projection_dim, 1)
+        for name, value in (("cell_clip", cell_clip), ("projection_clip", projection_clip)):
+            if value is not None and not (isinstance(value, numbers.Real) and value > 0):
+                raise ValueError(f"`{name}` must be a positive number. Received: {name}={value!r}")
         self.cell_clip, self.projection_clip = cell_clip, projection_clip
-        self.output_size = projection_dim or units
-        self.state_size = [self.output_size, units]
+        self.output_size = self.projection_dim or self.units
+        self.state_size = [self.output_size, self.units]
 
     def build(self, gates_shape):
         self.recurrent_kernel = self.add_weight(

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_transfer.integers import check_integer
 from keras_transfer.layers.basic import Dropout
 
 
@@ -42,9 +43,7 @@ class EmbeddingDropout(keras.layers.Layer):
 
     def __init__(self, input_dim, rate, *, seed=None, **kwargs):
         super().__init__(**kwargs)
-        if input_dim < 1:
-            raise ValueError(f"`input_dim` must be positive. Received: input_dim={input_dim!r}")
-        self.input_dim = input_dim
+        self.input_dim = check_integer("input_dim", input_dim, 1)
         self.rows = Dropout(rate, seed=seed, dtype=self.dtype_policy, name="rows")
 
     def call(self, inputs, token_ids, training=False):

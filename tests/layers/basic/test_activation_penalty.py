@@ -69,5 +69,6 @@ def test_awd_lstm_adds_it_to_the_loss_of_training(eagerly):
 
 test_mistakes_are_clear_errors = check_errors(
     (lambda: ActivationPenalty(-1.0), "`activation` must be a number of at least 0. Received: activation=-1.0"),
+    (lambda: ActivationPenalty(float("inf")), "`activation` must be a number of at least 0. Received: activation=inf"),
     (lambda: AWDLSTMEncoder(9, temporal_penalty=-1.0), "`temporal` must be a number of at least 0"),
 )

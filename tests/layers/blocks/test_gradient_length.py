@@ -85,7 +85,7 @@ def test_the_gradient_is_that_of_a_pass_over_the_last_steps_from_a_constant_stat
 
 
 test_a_wrong_length_is_an_error = check_errors(
-    (0, "`gradient_length` must be a positive integer. Received: gradient_length=0"),
+    (0, "`gradient_length` must be an integer of at least 1. Received: gradient_length=0"),
     (1.5, "Received: gradient_length=1.5"),
     call=lambda kept: ProjectedLSTM(3, gradient_length=kept),
 )

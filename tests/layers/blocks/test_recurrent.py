@@ -201,10 +201,19 @@ def test_it_is_a_well_behaved_layer(case):
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("name", ["units", "projection_dim", "cell_clip", "projection_clip"])
-def test_a_size_or_clip_that_is_not_positive_is_an_error(name):
-    with pytest.raises(ValueError, match=f"`{name}` must be positive. Received: {name}=-1"):
-        ProjectedLSTM(**{"units": 5, name: -1})
+@pytest.mark.parametrize("value", [-1, "3"])
+@pytest.mark.parametrize(
+    "name, expected",
+    [
+        ("units", "an integer of at least 1"),
+        ("projection_dim", "an integer of at least 1"),
+        ("cell_clip", "a positive number"),
+        ("projection_clip", "a positive number"),
+    ],
+)
+def test_a_size_or_clip_that_is_not_positive_is_an_error(name, expected, value):
+    with pytest.raises(ValueError, match=f"`{name}` must be {expected}. Received: {name}={value!r}"):
+        ProjectedLSTM(**{"units": 5, name: value})
 
 
 @pytest.mark.core
