@@ -63,6 +63,9 @@ def export(model, folder, *, label_names=None, pairs=False, adapters=None, jit_c
       `sampler`, up to its `max_length`. If a prompt is too long, only its last tokens are read.
     - `tokens`: from the encoder's inputs to `logits` [batch, length, vocabulary] float32
 
+    A `BidirectionalLM` has `serving_default`: from `text` [batch] strings to `log_likelihood` [batch, 2] float32, the
+    sums of both directions, and `tokens`: from the encoder's inputs to `logits` [batch, length + 1, 2, words] float32.
+
     A `SpanExtractor` has `serving_default`: from `question` and `context` [batch] strings to `answer` [batch] strings,
     `score` [batch] float32, and `start` and `end` [batch] int32, characters of the context, -1 if there is no answer.
 

@@ -6,6 +6,7 @@ from keras_transfer.tasks.classification.text_classifier import TextClassifier
 from keras_transfer.tasks.classification.text_regressor import TextRegressor
 from keras_transfer.tasks.dialogue.dialogue_model import DialogueModel
 from keras_transfer.tasks.embedding.text_embedder import TextEmbedder
+from keras_transfer.tasks.language.bidirectional_lm import BidirectionalLM
 from keras_transfer.tasks.language.causal_lm import CausalLM
 from keras_transfer.tasks.masked.bert_pretraining import BertPretraining
 from keras_transfer.tasks.masked.masked_lm import MaskedLM
@@ -17,6 +18,7 @@ from keras_transfer.tasks.tagging.token_classifier import TokenClassifier
 
 __all__ = [
     "BertPretraining",
+    "BidirectionalLM",
     "CausalLM",
     "DialogueModel",
     "MaskedLM",

@@ -7,13 +7,14 @@ from keras_transfer.batches import (
     span_batches,
     word_batches,
 )
-from keras_transfer.corpora import Corpus
+from keras_transfer.corpora import Corpus, word_streams
 from keras_transfer.text.base.packing import Packing
 from keras_transfer.text.base.preprocessor import Preprocessor
 from keras_transfer.text.preprocessors.bert import BertPreprocessor
 from keras_transfer.text.preprocessors.dialogue import dialogue_inputs
 from keras_transfer.text.preprocessors.elmo import ElmoPreprocessor
 from keras_transfer.text.preprocessors.plain import PlainText
+from keras_transfer.text.preprocessors.predicted_words import word_vocabulary
 from keras_transfer.text.preprocessors.token_preprocessor import TokenPreprocessor
 from keras_transfer.text.preprocessors.windows import WindowPreprocessor
 from keras_transfer.text.preprocessors.words import WordPreprocessor
@@ -50,4 +51,6 @@ __all__ = [
     "span_batches",
     "train_vocabulary",
     "word_batches",
+    "word_streams",
+    "word_vocabulary",
 ]

@@ -4,8 +4,8 @@ import keras
 import pytest
 
 from keras_transfer import tasks
-from keras_transfer.encoders import TransformerEncoder, XLNetEncoder
-from keras_transfer.text import Packing, TokenPreprocessor, WordPieceTokenizer
+from keras_transfer.encoders import ElmoEncoder, TransformerEncoder, XLNetEncoder
+from keras_transfer.text import ElmoPreprocessor, Packing, TokenPreprocessor, WordPieceTokenizer, word_vocabulary
 from tests.task_harness import run_task_test
 from tests.tasks.tiny import VOCABULARY, encoder, preprocessor
 
@@ -24,6 +24,12 @@ def causal():
 def two_streams():
     sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16}
     return XLNetEncoder(len(VOCABULARY), **sizes, two_streams=True, dropout=0.0)
+
+
+def elmo():
+    sizes = {"embedding_dim": 2, "filters": [(1, 4)], "projection_dim": 4, "units": 4, "num_layers": 1}
+    made = ElmoEncoder(**sizes, max_characters=6, dropout=0.0)
+    return made, ElmoPreprocessor(16, max_characters=6, vocabulary=word_vocabulary(TEXTS))
 
 
 CASES = {
@@ -73,6 +79,13 @@ CASES = {
         None,
     ),
     "next tokens": (lambda: tasks.CausalLM(*causal()), TEXTS, None),
+    "words on both sides": (
+        lambda: tasks.BidirectionalLM(*elmo()),
+        TEXTS,
+        None,
+        None,
+        lambda task, x: [row.tolist() for row in task.score(x).word_log_likelihoods],
+    ),
     "hidden tokens": (
         lambda: tasks.MaskedLM(encoder(), preprocessor()),
         TEXTS,

@@ -74,7 +74,7 @@ class ElmoEncoder(Encoder):
     boundaries internally and removes them from its outputs.
 
     The outputs of a text depend only on that text. The original starts each batch from the last state of the previous
-    one. To do the same, use `step`, which takes a state and returns the next.
+    one. To do the same, use `step`, which takes a state and returns the next. `tasks.BidirectionalLM` pretrains it.
 
     Args:
         embedding_dim: Integer. Width of a character's embedding. Defaults to `16`.
@@ -161,10 +161,12 @@ class ElmoEncoder(Encoder):
             "character_ids": keras.Input((None, max_characters), dtype="int32", name="character_ids"),
             "padding_mask": keras.Input((None,), dtype="int32", name="padding_mask"),
         }
-        states, _ = _read(types.SimpleNamespace(**layers, residual=residual), **inputs)
+        states, both, _ = _read(types.SimpleNamespace(**layers, residual=residual), **inputs)
         super().__init__(inputs, {"sequence_output": states[-1]}, states, dtype=dtype, settings=settings, **kwargs)
         for name, layer in layers.items():
             setattr(self, name, layer)
+        # Both directions of the last layer, with the boundaries: symbolic tensors [batch, length + 2, projection_dim].
+        self.both_directions = both
 
     def layer_groups(self):
         blocks = [(f"block_{i}", "block", block) for i, block in enumerate(self.blocks)]
@@ -199,17 +201,42 @@ class ElmoEncoder(Encoder):
         second, state = encoder.step(ids, state, mask)
         ```
         """
-        hidden_states, state = _read(
+        hidden_states, _, state = _read(
             self, ops.convert_to_tensor(character_ids), ops.convert_to_tensor(padding_mask), state
         )
         return hidden_states[-1], state
 
+    def step_windows(self, forward_ids, backward_ids, state):
+        """Reads the next window of long texts in both directions, each from its own place, as ELMo was pretrained.
+
+        Args:
+            forward_ids: Tensor of shape `[batch, length, max_characters]`, words that follow those before.
+            backward_ids: Tensor of the same shape, words that precede those before, in the order of the text.
+            state: List from `empty_state` or from the previous window.
+
+        Returns:
+            A tuple of both directions of the last layer, each `[batch, length, projection_dim]`, and the next state.
+        """
+        both = [self.words(ops.convert_to_tensor(ids)) for ids in (forward_ids, backward_ids)]
+        levels, state = _read_both(self, both, None, state)
+        return levels[-1], state
+
 
 def _read(layers, character_ids, padding_mask, state=None):
-    """Returns the hidden states and, if `state` is given, the next state. `layers` holds ELMo's layers."""
+    """Returns the hidden states, the last layer's directions and, if `state` is given, the next state.
+
+    `layers` holds ELMo's layers.
+    """
     ids, mask = layers.boundaries(character_ids, padding_mask)
     both = [layers.words(ids)] * 2
-    hidden_states, after = [layers.trims[0](*both, padding_mask)], []
+    levels, after = _read_both(layers, both, mask, state)
+    hidden_states = [trim(*level, padding_mask) for trim, level in zip(layers.trims, [both, *levels])]
+    return hidden_states, levels[-1], after
+
+
+def _read_both(layers, both, mask, state=None):
+    """Returns both directions of each layer, given the words of both, and, if `state` is given, the next state."""
+    levels, after = [], []
     for i, block in enumerate(layers.blocks):
         outputs = []
         after.append([])
@@ -220,7 +247,8 @@ def _read(layers, character_ids, padding_mask, state=None):
             else:
                 output, *last = lstm(dropped, padding_mask=mask, initial_state=state[i][k], return_state=True)
                 after[-1].append(last)
-            outputs.append(output + both[k] if layers.residual and i > 0 else output)
+            # As in the original, what is added is dropped as well.
+            outputs.append(output + dropped if layers.residual and i > 0 else output)
         both = outputs
-        hidden_states.append(layers.trims[i + 1](*both, padding_mask))
-    return hidden_states, after
+        levels.append(both)
+    return levels, after

@@ -38,16 +38,20 @@ class CarriedState(keras.layers.Layer):
         return []
 
     def call(self, inputs, training=False):
-        """Returns the vectors of a window `[num_streams, length, dim]`, given a dict with `begins`."""
+        """Returns what `step` returns for a window, given a dict of its inputs with `begins`."""
         check_streams(ops.shape(inputs["begins"])[0], self.num_streams)
         kept = self.states[0 if training else 1]
         goes_on = ops.equal(inputs["begins"], 0)
         state = [ops.where(goes_on, values.value, ops.zeros(values.shape, values.dtype)) for values in kept]
         state = keras.tree.pack_sequence_as(self.structure, state)
-        vectors, state = self.encoder.step(inputs["token_ids"], state, padding_mask=inputs["padding_mask"])
+        vectors, state = self.step(inputs, state)
         for values, new in zip(kept, keras.tree.flatten(state)):
             values.assign(new)
         return vectors
+
+    def step(self, inputs, state):
+        """Returns the vectors of a window, `[num_streams, length, dim]`, and the state after it."""
+        return self.encoder.step(inputs["token_ids"], state, padding_mask=inputs["padding_mask"])
 
     def save_own_variables(self, store):
         """Stores nothing, because the state belongs to a place in the texts of a run."""
@@ -56,17 +60,18 @@ class CarriedState(keras.layers.Layer):
         """Reads nothing."""
 
 
-def check_streams(batch_size, num_streams):
+def check_streams(batch_size, num_streams, task_name="CausalLM"):
     """Raises a `ValueError` if batches have another number of texts than the state of a task.
 
     Args:
         batch_size: Integer, or a tensor if it is unknown.
         num_streams: Integer. The `streams` of the task, or None.
+        task_name: String. Name of the class of the task. Defaults to `"CausalLM"`.
     """
     if num_streams is None:
         raise ValueError(
             "A task that reads streams carries their state. Create it with `streams`, their number, as in "
-            f"`CausalLM(encoder, streams={batch_size})`. Received: streams=None"
+            f"`{task_name}(encoder, streams={batch_size})`. Received: streams=None"
         )
     if isinstance(batch_size, int) and batch_size != num_streams:
         raise ValueError(

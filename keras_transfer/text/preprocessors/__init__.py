@@ -12,14 +12,17 @@ from keras_transfer.text.preprocessors.elmo import (
     ElmoPreprocessor,
 )
 from keras_transfer.text.preprocessors.plain import PlainText
+from keras_transfer.text.preprocessors.predicted_words import BEGIN, END
 from keras_transfer.text.preprocessors.token_preprocessor import TokenPreprocessor
 from keras_transfer.text.preprocessors.truncation import count_truncated, warn_of_truncation
 from keras_transfer.text.preprocessors.windows import WindowPreprocessor
 from keras_transfer.text.preprocessors.word_level import check_word_level
 
 __all__ = [
+    "BEGIN",
     "BEGIN_SENTENCE",
     "BEGIN_WORD",
+    "END",
     "END_SENTENCE",
     "END_WORD",
     "NUM_CHARACTERS",

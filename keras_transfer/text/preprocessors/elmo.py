@@ -1,8 +1,12 @@
 """ELMo's preprocessor: raw text to the bytes of its words."""
 
+import os
+import pathlib
+
 import keras
 
 from keras_transfer.text.base import DEFAULT_LENGTH, batch_shape
+from keras_transfer.text.preprocessors.predicted_words import PredictedWords
 from keras_transfer.text.preprocessors.word_level import WholeWordPreprocessor, pad_words
 
 # The ids of a word's characters are its bytes plus one, and the special ids below. The id 0 pads texts.
@@ -24,6 +28,8 @@ class ElmoPreprocessor(WholeWordPreprocessor):
         split: String. How texts are split into words. `"whitespace"`: at white space only, as in the original, which
             was trained on tokenized text. `"punctuation"`: at white space, and each punctuation character is a word.
             Defaults to `"whitespace"`.
+        vocabulary: List of strings, or the path of a file with one word per line: the words that a `BidirectionalLM`
+            predicts, as `text.word_vocabulary` returns them. Defaults to `None`. ELMo itself needs none.
         name: String. Name of the layer.
 
     Call arguments:
@@ -33,10 +39,12 @@ class ElmoPreprocessor(WholeWordPreprocessor):
 
     Returns:
         Dict of `character_ids` [batch, sequence_length, max_characters] and `padding_mask` [batch, sequence_length] (1
-        is a real word), TensorFlow int32 tensors. For a single string, without the first axis.
+        is a real word), TensorFlow int32 tensors. With `vocabulary` also `word_ids` [batch, sequence_length], the
+        places of the words in it, or of `<UNK>`. For a single string, without the first axis.
 
     Raises:
-        ValueError: If texts are pairs or not strings, or if a length is too small.
+        ValueError: If texts are pairs or not strings, if a length is too small, or if the vocabulary has duplicates or
+            lacks `<S>`, `</S>` or `<UNK>`.
 
     Example:
     ```python
@@ -47,21 +55,45 @@ class ElmoPreprocessor(WholeWordPreprocessor):
     Source: https://github.com/allenai/bilm-tf, `UnicodeCharsVocabulary`.
     """
 
-    def __init__(self, sequence_length=DEFAULT_LENGTH, *, max_characters=50, split="whitespace", name=None):
+    def __init__(
+        self, sequence_length=DEFAULT_LENGTH, *, max_characters=50, split="whitespace", vocabulary=None, name=None
+    ):
         super().__init__(sequence_length, split, name)
         if max_characters < 3:
             raise ValueError(f"`max_characters` must be at least 3. Received: max_characters={max_characters!r}")
         self.max_characters = max_characters
+        self.predicted_words = PredictedWords(vocabulary, split)
+
+    @property
+    def has_vocabulary(self):
+        """Boolean. Whether the preprocessor has the words that a language model predicts."""
+        return self.predicted_words.is_loaded
+
+    @property
+    def vocabulary(self):
+        """List of strings, the words that a language model predicts, in the order of their ids."""
+        return self.predicted_words.vocabulary
+
+    def token_to_id(self, token):
+        """Returns the id of a word (a string), or `None` if the vocabulary lacks it."""
+        return self.predicted_words.token_to_id(token)
 
     def _word_pieces(self, words):
         import tensorflow as tf
 
-        return self._characters(words), tf.ones_like(words, tf.int32)
+        pieces = self.characters(words)
+        if self.has_vocabulary:
+            pieces = tf.concat([pieces, self.predicted_words.look_up(words)[:, None]], axis=1)
+        return pieces, tf.ones_like(words, tf.int32)
 
     def _pack_words(self, pieces, sequence_length):
-        return pad_words("character_ids", pieces, sequence_length)
+        inputs = pad_words("character_ids", pieces, sequence_length)
+        if self.has_vocabulary:
+            ids = inputs["character_ids"]
+            inputs |= {"character_ids": ids[..., :-1], "word_ids": ids[..., -1]}
+        return inputs
 
-    def _characters(self, words):
+    def characters(self, words):
         """Returns the ids [words, max_characters] of words [words]."""
         import tensorflow as tf
 
@@ -80,10 +112,20 @@ class ElmoPreprocessor(WholeWordPreprocessor):
     def compute_output_spec(self, texts, sequence_length=None):
         self._check_single(texts)
         shape = (*batch_shape(texts), self._length_of(sequence_length))
+        names = ("padding_mask", "word_ids") if self.has_vocabulary else ("padding_mask",)
         return {
             "character_ids": keras.KerasTensor((*shape, self.max_characters), "int32", name="character_ids"),
-            "padding_mask": keras.KerasTensor(shape, "int32", name="padding_mask"),
+            **{name: keras.KerasTensor(shape, "int32", name=name) for name in names},
         }
+
+    def save_assets(self, dir_path):
+        if self.has_vocabulary:
+            self.predicted_words.save_assets(dir_path)
+
+    def load_assets(self, dir_path):
+        file = pathlib.Path(dir_path) / self.predicted_words.vocabulary_file
+        if os.fspath(dir_path) and file.exists():  # Keras passes "" if there are no assets.
+            self.predicted_words.load_assets(dir_path)
 
     def get_config(self):
         names = ("sequence_length", "max_characters", "split", "name")

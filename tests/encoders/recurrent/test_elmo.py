@@ -9,8 +9,8 @@ import pytest
 from keras_transfer.adaptation import L2SP, GradualUnfreezing, LayerwiseOptimizer, layer_groups
 from keras_transfer.checkpoints import CheckpointError, load_preprocessor
 from keras_transfer.encoders import ElmoEncoder, encode
-from keras_transfer.tasks import TextClassifier
-from keras_transfer.text import ElmoPreprocessor
+from keras_transfer.tasks import BidirectionalLM, TextClassifier
+from keras_transfer.text import ElmoPreprocessor, word_vocabulary
 from tests.helpers import save_and_load
 from tests.training.runs.staging_models import Watch, assert_follows, changed, values
 
@@ -81,6 +81,39 @@ def test_a_saved_checkpoint_equals_the_original(data_dir, tmp_path):
             np.testing.assert_array_equal(ours[name][...], theirs[name][...])
     again = ElmoEncoder.from_pretrained(tmp_path / "elmo")
     assert all((a.numpy() == b.numpy()).all() for a, b in zip(again.weights, encoder.weights))
+
+
+def test_a_language_model_is_saved_with_its_softmax_and_its_words(tmp_path):
+    words = word_vocabulary(TEXTS)
+    model = BidirectionalLM(ElmoEncoder(**SIZES), ElmoPreprocessor(6, vocabulary=words))
+    model.save_pretrained(tmp_path / "elmo")
+    assert (tmp_path / "elmo" / "vocabulary.txt").read_text().split() == words
+    assert json.loads((tmp_path / "elmo" / "options.json").read_text())["n_tokens_vocab"] == len(words)
+    with h5py.File(tmp_path / "elmo" / "weights.hdf5") as file:
+        np.testing.assert_array_equal(file["softmax/W"][...], model.get_layer("softmax").kernel)
+        np.testing.assert_array_equal(file["softmax/b"][...], model.get_layer("softmax").bias)
+    again = BidirectionalLM.from_pretrained(tmp_path / "elmo", num_sampled=3)
+    assert again.preprocessor.vocabulary == words and again.preprocessor.sequence_length == 6
+    found, expected = again.score(TEXTS), model.score(TEXTS)
+    np.testing.assert_array_equal(found.log_likelihoods, expected.log_likelihoods)
+    again.save_pretrained(tmp_path / "again")
+    for name in ("weights.hdf5", "options.json", "vocabulary.txt"):
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "elmo" / name).read_bytes() or name[0] == "w"
+    with (
+        h5py.File(tmp_path / "elmo" / "weights.hdf5") as ours,
+        h5py.File(tmp_path / "again" / "weights.hdf5") as theirs,
+    ):
+        names = []
+        ours.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
+        for name in names:
+            np.testing.assert_array_equal(theirs[name][...], ours[name][...])
+    # Other tasks leave the softmax out. Without it, the head of a language model is new.
+    encoder = ElmoEncoder.from_pretrained(tmp_path / "elmo")
+    assert encoder.checkpoint_report.unused == ["softmax/W", "softmax/b"]
+    encoder.save_pretrained(tmp_path / "encoder", again.preprocessor)
+    with pytest.raises(CheckpointError, match=r'Pass `head="new"` for a new one'):
+        BidirectionalLM.from_pretrained(tmp_path / "encoder")
+    assert BidirectionalLM.from_pretrained(tmp_path / "encoder", head="new").vocabulary_size == len(words)
 
 
 def test_vectors_of_a_text_do_not_depend_on_the_other_texts():

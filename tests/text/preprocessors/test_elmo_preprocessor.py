@@ -22,7 +22,7 @@ def original(word, length=50):
 @pytest.mark.parametrize("length", [50, 6, 3])
 def test_ids_equal_those_of_the_original(length):
     preprocessor = ElmoPreprocessor(max_characters=length)
-    ids = preprocessor._characters(tf.constant(WORDS)).numpy()
+    ids = preprocessor.characters(tf.constant(WORDS)).numpy()
     np.testing.assert_array_equal(ids, [original(word, length) for word in WORDS])
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from keras_transfer.checkpoints.base import (
     Architecture,
     CheckpointError,
+    Head,
     Layout,
     build,
     read_json,
@@ -20,6 +21,7 @@ from keras_transfer.text.base import LengthError
 from keras_transfer.text.preprocessors import NUM_CHARACTERS, ElmoPreprocessor
 
 OPTIONS, WEIGHTS, PREPROCESSOR = "options.json", "weights.hdf5", "elmo_preprocessor.json"
+VOCABULARY = "vocabulary.txt"  # in the form of the original's
 
 
 def _gates(values):
@@ -76,6 +78,16 @@ ELMO = register_architecture(
             **_direction(1),
         },
         preprocessor_class=ElmoPreprocessor,
+        # The original's checkpoints in training have it, its published files do not.
+        heads={
+            "bidirectional_lm": Head(
+                "softmax/",
+                ("BidirectionalLM",),
+                tensors={"softmax.kernel": "softmax/W", "softmax.bias": "softmax/b"},
+                settings=(("vocabulary_size", "n_tokens_vocab", int),),
+                by_tensors=True,
+            )
+        },
         fixed={"char_cnn.n_characters": NUM_CHARACTERS},  # the file of a model in training has one less
     )
 )
@@ -87,14 +99,16 @@ def recognises(folder):
 
 
 def load(folder, cls, overrides, head=None):
-    """Returns the encoder in a folder with ELMo's two files, and None, since such a folder has no head."""
-    return build(ELMO, read_json(folder / OPTIONS), lambda: _readers(folder), folder, cls, overrides)
+    """Returns the encoder in a folder with ELMo's two files, and the `FoundHead` of a language model or None."""
+    return build(ELMO, read_json(folder / OPTIONS), lambda: _readers(folder), folder, cls, overrides, head=head)
 
 
 def load_preprocessor(folder, word_level=False, **overrides):
-    """Returns the preprocessor of a folder with ELMo's two files, with the settings of a third file, if it exists."""
+    """Returns the preprocessor of a folder with ELMo's two files, with the settings and words of two others, if any."""
     arguments = ELMO.arguments(read_json(folder / OPTIONS), folder)
     settings = read_json(folder / PREPROCESSOR) if (folder / PREPROCESSOR).exists() else {}
+    if (folder / VOCABULARY).exists():
+        settings["vocabulary"] = folder / VOCABULARY
     inspect.signature(ElmoPreprocessor).bind(**overrides)  # A misspelt argument is a TypeError.
     others = () if overrides.get("sequence_length") is None else (LengthError,)  # the user's, not the folder's
     with reading(f"The preprocessor of {folder}", *others):
@@ -102,7 +116,7 @@ def load_preprocessor(folder, word_level=False, **overrides):
 
 
 def save(architecture, encoder, preprocessor, folder, overwrite, head=None):
-    """Writes an encoder as a folder with ELMo's two files, and the settings of its preprocessor. It has no head."""
+    """Writes an encoder, and the softmax of a language model, as ELMo's two files, and its preprocessor in others."""
     import h5py
 
     settings = {} if preprocessor is None else preprocessor.get_config()
@@ -115,11 +129,15 @@ def save(architecture, encoder, preprocessor, folder, overwrite, head=None):
     with atomic_folder(folder, overwrite) as temporary:
         if settings:
             (temporary / PREPROCESSOR).write_text(json.dumps(settings, indent=2) + "\n")
-        (temporary / OPTIONS).write_text(json.dumps(architecture.configuration(encoder), indent=2) + "\n")
+            preprocessor.save_assets(temporary)
+        configuration = architecture.configuration(encoder) | ({} if head is None else head.config)
+        (temporary / OPTIONS).write_text(json.dumps(configuration, indent=2) + "\n")
+        tensors = {} if head is None else head.tensors
+        for entry in architecture.entries(encoder):
+            tensors = {**tensors, **entry.tensors()}
         with h5py.File(temporary / WEIGHTS, "w") as file:
-            for entry in architecture.entries(encoder):
-                for name, tensor in entry.tensors().items():
-                    file[name] = tensor
+            for name, tensor in tensors.items():
+                file[name] = tensor
 
 
 def _readers(folder):

@@ -1,0 +1,253 @@
+"""ELMo's pretraining: a forward and a backward language model over one character network and one softmax."""
+
+import dataclasses
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transfer.checkpoints.base import TaskHead
+from keras_transfer.encoders.base import select_inputs
+from keras_transfer.encoders.recurrent import ElmoEncoder
+from keras_transfer.integers import check_integer
+from keras_transfer.layers.basic import Dropout
+from keras_transfer.layers.heads import SampledSoftmax
+from keras_transfer.tasks.base import Signature, Task
+from keras_transfer.tasks.language.both_directions import (
+    TASK,
+    BothPlaces,
+    BothStates,
+    LossPerplexity,
+    SentenceReader,
+    WordsOnBothSides,
+    check_words,
+    sentence_ends,
+    target_words,
+)
+from keras_transfer.tasks.language.carried_state import check_streams
+from keras_transfer.text.base import check_rows_of_batches, to_list
+
+
+@dataclasses.dataclass
+class BidirectionalScores:
+    """The likelihood of sentences under a `BidirectionalLM`.
+
+    Attributes:
+        word_log_likelihoods: List of arrays [words + 1, 2]. At place i, the natural logarithm of the probability of
+            word i given those before it (the last one is `</S>`), and that of word i - 1 given those after it (the
+            first one is `<S>`). A word that the vocabulary lacks counts as `<UNK>`.
+        log_likelihoods: Array [texts, 2], the sums of both directions.
+        perplexity: Float. `exp(-mean)`, over all places of both directions.
+    """
+
+    word_log_likelihoods: list
+    log_likelihoods: np.ndarray
+    perplexity: float
+
+
+def check_elmo(encoder):
+    """Raises a `ValueError` if an encoder is no `ElmoEncoder`."""
+    if not isinstance(encoder, ElmoEncoder):
+        raise ValueError(
+            f"`encoder` must be an `ElmoEncoder`, whose directions are read apart. Received: {type(encoder).__name__}"
+        )
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class BidirectionalLM(Task):
+    """ELMo's pretraining: the encoder's forward half predicts the next word, its backward half the previous one.
+
+    Both halves share the network that reads the characters of words, and the softmax over the words of a vocabulary.
+    `fit` and `evaluate` take raw texts without labels, each a sentence. A longer one is truncated to the
+    `sequence_length` of the preprocessor. The loss is the mean of the losses of both directions. `perplexity` is the
+    exponential of the mean over all words of both directions. `score` returns the likelihood of sentences.
+
+    With `num_sampled`, the loss of a training step compares each word with a sample of the vocabulary, as in the
+    original; evaluation, `score` and exports always use all words. For this, the vocabulary must be sorted by count, as
+    `text.word_vocabulary` returns it. `perplexity` is then lower in training than in evaluation.
+
+    To pretrain as the original does, pass `streams` and train on `text.word_streams(...)`: sentences without padding in
+    windows of 20 words. The published code compiles Adagrad with a rate of 0.2, accumulators that begin at 1 and
+    gradients clipped to a norm of 10.
+
+    `save_pretrained` writes the folder of the original's files, and the softmax beside the encoder's weights as
+    `softmax/W` and `softmax/b`. `from_pretrained` reads them. For a folder without softmax, such as a published one,
+    `head="new"` creates it, which must be trained.
+
+    Args:
+        encoder: `ElmoEncoder`.
+        preprocessor: `text.ElmoPreprocessor` with a vocabulary, or None for prepared ids. Defaults to `None`.
+        vocabulary_size: Integer. Number of words of prepared `word_ids`, of which 0 is `<S>` and 1 is `</S>`. Defaults
+            to `None`, the number of words of the preprocessor.
+        num_sampled: Integer. Number of words that a training step compares with. The original has 8,192. Defaults to
+            `None`, the whole vocabulary.
+        dropout: Float between 0 and 1. Dropout rate of the vectors before the softmax. Defaults to `None`, the rate of
+            the encoder.
+        streams: Integer. Number of texts of `text.word_streams`, if the model trains on them window by window. Each
+            window then begins in the states after the ones before it, through which no gradient flows. Training and
+            evaluation have states of their own, and forget them when an epoch begins. Other data do not use them.
+            Defaults to `None`.
+        name: String. Name of the model. Defaults to `None`.
+
+    Outputs:
+        Logits [batch, length + 1, 2, vocabulary_size], float32, forward and backward. A sentence of n words has n + 1
+        places: place i predicts word i from those before it, and word i - 1 from those after it.
+
+    Raises:
+        ValueError: If `encoder` is no `ElmoEncoder`, if `preprocessor` is no `ElmoPreprocessor` or has no vocabulary
+            while `vocabulary_size` is None, or if an argument is out of range.
+
+    Example:
+    ```python
+    texts = ["the film was good", "the film was bad"]
+    words = keras_transfer.text.word_vocabulary(texts)
+    encoder = keras_transfer.encoders.ElmoEncoder(embedding_dim=4, filters=[(1, 4), (2, 8)], projection_dim=8, units=16)
+    model = keras_transfer.tasks.BidirectionalLM(encoder, keras_transfer.text.ElmoPreprocessor(vocabulary=words))
+    model.compile(keras.optimizers.Adagrad(0.2, initial_accumulator_value=1.0, global_clipnorm=10.0))
+    model.fit(texts, epochs=2)
+    model.score(["the film was good"]).perplexity
+    ```
+
+    Source: https://arxiv.org/abs/1802.05365, section 3.1; https://github.com/allenai/bilm-tf.
+    """
+
+    reads = ("sequence_output",)
+    checkpoint_head = TaskHead(name="bidirectional_lm", check_encoder=check_elmo)
+
+    def __init__(
+        self,
+        encoder,
+        preprocessor=None,
+        *,
+        vocabulary_size=None,
+        num_sampled=None,
+        dropout=None,
+        streams=None,
+        name=None,
+    ):
+        # === Layers ===
+        check_elmo(encoder)
+        vocabulary_size = check_words(preprocessor, vocabulary_size)
+        for argument, value in (("vocabulary_size", vocabulary_size), ("streams", streams)):
+            if value is not None:
+                check_integer(argument, value, 1)
+        dropout = encoder.dropout if dropout is None else dropout
+        options = {"dtype": encoder.dtype_policy}
+        drop = Dropout(dropout, **options, name="output_dropout")
+        initializer = keras.initializers.RandomNormal(0.0, encoder.projection_dim**-0.5)
+        count = vocabulary_size if num_sampled is None else num_sampled
+        softmax = SampledSoftmax(vocabulary_size, count, kernel_initializer=initializer, **options, name="softmax")
+
+        # === Functional model ===
+        vectors = drop(BothPlaces(**options, name="both_places")(*encoder.both_directions))
+        settings = {
+            "vocabulary_size": vocabulary_size,
+            "num_sampled": num_sampled,
+            "dropout": dropout,
+            "streams": streams,
+        }
+        reader, labels = SentenceReader(preprocessor), WordsOnBothSides(vocabulary_size)
+        super().__init__(encoder, softmax(vectors), reader, labels, settings=settings, name=name)
+        # Keras has the layers already.
+        object.__setattr__(self, "vectors", keras.Model(encoder.input, vectors))
+        object.__setattr__(self, "head_layers", (drop, softmax))
+        self.carried_state = None if streams is None else BothStates(encoder, streams, name="carried_state")
+        self.perplexity = LossPerplexity()
+
+    def sentence_ends(self):
+        """Returns the ids of `<S>` and `</S>`."""
+        return sentence_ends(self.preprocessor)
+
+    # === Training ===
+
+    def call(self, inputs, training=None, mask=None):
+        """Returns logits, or the losses [batch, length + 1, 2] of inputs with `targets`."""
+        if not (isinstance(inputs, dict) and "targets" in inputs):
+            return super().call(inputs, training=training, mask=mask)
+        self.head_adapters.check()
+        drop, softmax = self.head_layers
+        if "begins" in inputs:
+            check_streams(inputs["begins"].shape[0], self.streams, TASK)
+            vectors = drop(self.carried_state(inputs, training=training), training=training)
+        else:
+            vectors = self.vectors(select_inputs(inputs, self.input), training=training)
+        targets, sampled = ops.maximum(inputs["targets"], 0), bool(training) and self.num_sampled is not None
+        losses = [softmax(vectors[:, :, k], targets[:, :, k], training=sampled) for k in range(2)]
+        return ops.stack(losses, axis=-1)
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """Returns the mean of the losses of both directions, each the mean over its words."""
+        if sample_weight is not None:
+            raise ValueError(
+                f"A `{TASK}` does not support sample weights. Received: sample_weight of type "
+                f"{type(sample_weight).__name__}"
+            )
+        real = ops.cast(y >= 0, "float32")
+        sums, counts = ops.sum(y_pred * real, axis=(0, 1)), ops.sum(real, axis=(0, 1))
+        return ops.mean(sums / ops.maximum(counts, 1.0)) + ops.sum(ops.array([0.0, *self.losses]))
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        """Returns the metrics: the mean loss, and the perplexity over all words of both directions."""
+        self.perplexity.update_state(y_pred, ops.cast(y >= 0, "float32"))
+        return self.get_metrics_result()
+
+    # === Prediction ===
+
+    def score(self, texts, *, batch_size=32):
+        """Returns the likelihood of sentences, which are truncated to the `sequence_length` of the preprocessor.
+
+        Args:
+            texts: A string, or a list, array or table column of strings.
+            batch_size: Integer. Number of texts in a batch. Defaults to `32`.
+
+        Returns:
+            `BidirectionalScores`, with `word_log_likelihoods`, `log_likelihoods` and `perplexity`.
+
+        Raises:
+            ValueError: If `texts` are not text, if the task has no preprocessor with a vocabulary, or if `batch_size`
+                is not a positive integer.
+        """
+        self.reader.require_words()
+        check_rows_of_batches(batch_size)
+        if not self.reader.accepts(texts) or isinstance(texts, tuple):
+            raise ValueError(f"`texts` must be a list of strings. Received: {type(texts).__name__}")
+        texts, found = to_list(texts), []
+        for start in range(0, len(texts), batch_size):
+            inputs = {
+                name: np.asarray(each) for name, each in self.reader.inputs(texts[start : start + batch_size]).items()
+            }
+            targets = target_words(inputs["word_ids"], inputs["padding_mask"], *self.sentence_ends())
+            losses = self.predict_on_batch({**inputs, "targets": targets.astype("int32")})
+            found += [-row[: length + 1] for row, length in zip(losses, inputs["padding_mask"].sum(axis=1))]
+        sums = np.array([row.sum(axis=0, dtype="float64") for row in found]).reshape(-1, 2)
+        places = max(sum(map(len, found)), 1)
+        return BidirectionalScores(found, sums, float(np.exp(-sums.sum() / (2 * places))))
+
+    def signatures(self, pairs=False):
+        """Returns the signatures of an exported model.
+
+        Args:
+            pairs: Must be `False`, because a `BidirectionalLM` does not support pairs.
+
+        Returns:
+            Dict of `Signature`s:
+            - `"serving_default"`: from `text` to `log_likelihood` [batch, 2], the sums of both directions
+            - `"tokens"`: from the encoder's inputs to `logits` [batch, length + 1, 2, words]
+
+        Raises:
+            ValueError: If `pairs=True`.
+        """
+        tokens = super().signatures(pairs)["tokens"]
+        signatures = {"tokens": Signature(tokens.function, tokens.inputs)}
+        if self.preprocessor is None:
+            return signatures
+        self.reader.require_words()
+        ends = self.sentence_ends()
+
+        def score(text):
+            inputs = self.reader.inputs(text)
+            targets = target_words(inputs["word_ids"], inputs["padding_mask"], *ends, backend=ops)
+            losses = self({**inputs, "targets": targets}, training=False)
+            return {"log_likelihood": -ops.sum(ops.where(targets >= 0, losses, 0.0), axis=1)}
+
+        return {"serving_default": Signature(score, {"text": keras.KerasTensor((None,), "string")}), **signatures}
