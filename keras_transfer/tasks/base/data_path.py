@@ -116,39 +116,49 @@ def _check_made_inputs(task, data):
         )
 
 
-def ready_for_fit(task, x, y, sample_weight, batch_size, shuffle, class_weight, split, validation, validation_size):
+def ready_for_fit(
+    task,
+    x,
+    y,
+    *,
+    sample_weight,
+    batch_size,
+    shuffle,
+    class_weight,
+    validation_split,
+    validation_data,
+    validation_batch_size,
+):
     """Returns the data of `fit`, its validation data or None, and `class_weight` as Keras takes it.
 
     Args:
         task: `Task`. Its attribute `fitted_on` is set.
-        x, y, sample_weight, batch_size, shuffle, class_weight: As for `Task.fit`.
-        split: Float. The `validation_split`.
-        validation: The `validation_data`, or None.
-        validation_size: Integer. The `validation_batch_size`, or None.
+        x, y, sample_weight, batch_size, shuffle, class_weight, validation_split, validation_data,
+            validation_batch_size: As for `Task.fit`.
     """
-    if split:
+    if validation_split:
         columns = _checked_columns(task, "fit", x, y, sample_weight)
         if columns is None:
             raise ValueError(
                 "`validation_split` requires data in memory. Pass `validation_data` for a dataset. "
-                f"Received: validation_split={split}, x of type {type(x).__name__}"
+                f"Received: validation_split={validation_split}, x of type {type(x).__name__}"
             )
         if y is None and not task.labels.optional:
             raise ValueError("`validation_split` requires labels. Received: y=None")
         y = y if y is None else task.labels.of_any_rows(y)
-        (x, y, sample_weight), validation = split_last(columns, y, sample_weight, split)
+        (x, y, sample_weight), validation_data = split_last(columns, y, sample_weight, validation_split)
     kind = kind_of(task, x)
     if class_weight is not None:
         encoded = x.labels if isinstance(x, Batches) else None if y is None else task.labels.encode(y)
         class_weight = task.labels.class_weight(class_weight, encoded)
-    if validation is not None:
-        parts = validation_parts(task, validation)
+    if validation_data is not None:
+        parts = validation_parts(task, validation_data)
         check_kind(task, parts[0], kind)
-        size = batch_size if validation_size is None else validation_size
-        validation = ready_data(task, "evaluate", *parts, batch_size=size)
+        size = batch_size if validation_batch_size is None else validation_batch_size
+        validation_data = ready_data(task, "evaluate", *parts, batch_size=size)
     data = ready_data(task, "fit", x, y, sample_weight, batch_size, bool(shuffle))
     task.fitted_on = kind
-    return data, validation, class_weight
+    return data, validation_data, class_weight
 
 
 def ready_batch(task, method, x, y, sample_weight):

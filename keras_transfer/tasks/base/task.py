@@ -293,9 +293,18 @@ class Task(Pretrained, StringInputs, NotCloned, keras.Model):
         """
         check_scope(self)
         require_compiled(self, "fit")
-        size = kwargs.get("validation_batch_size")
-        options = (batch_size, shuffle, class_weight, validation_split, validation_data, size)
-        data, validation_data, class_weight = ready_for_fit(self, x, y, sample_weight, *options)
+        data, validation_data, class_weight = ready_for_fit(
+            self,
+            x,
+            y,
+            sample_weight=sample_weight,
+            batch_size=batch_size,
+            shuffle=shuffle,
+            class_weight=class_weight,
+            validation_split=validation_split,
+            validation_data=validation_data,
+            validation_batch_size=kwargs.get("validation_batch_size"),
+        )
         if not isinstance(callbacks, keras.callbacks.CallbackList):  # It already knows its model and parameters.
             callbacks = [*keras.tree.flatten(callbacks or []), ScheduleLength(), *epochs_of_stream(data)]
             callbacks.sort(key=lambda callback: isinstance(callback, TrainingCheckpoint))  # They write what others did.
