@@ -1,4 +1,8 @@
-"""Which losses and metrics of Keras fit the logits of a task, its labels, and each other."""
+"""Which losses and metrics of Keras fit the logits of a task, its labels, and each other.
+
+`Labels.compiled` asks for all three at once. `losses` and `metrics` have only what Keras lacks, and neither knows the
+other, so that what fits together is known where labels are.
+"""
 
 import contextlib
 import inspect

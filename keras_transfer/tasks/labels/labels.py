@@ -135,6 +135,20 @@ class Labels:
 
     # === Answers ===
 
+    def decode(self, outputs):
+        """Returns the answers in the terms in which users write labels, one for each row.
+
+        Args:
+            outputs: What `predict` returns.
+
+        Raises:
+            NotImplementedError: If answers need more than the outputs, such as the texts of the rows. Then a method of
+                the task returns them.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} does not implement `decode`. Use the method of the task that answers."
+        )
+
     def response(self, outputs):
         """Returns what an exported model answers, a dict of tensors, given the outputs of the model."""
         raise NotImplementedError(f"{type(self).__name__} must implement `response`.")

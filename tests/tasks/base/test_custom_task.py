@@ -59,6 +59,11 @@ def test_a_task_with_two_heads_trains_on_named_labels_and_answers_in_their_terms
     assert set(answers["topic"]) <= {"bad", "good"} and len(answers["length"]) == 3
 
 
+def test_labels_that_answer_only_with_their_task_say_so():
+    with pytest.raises(NotImplementedError, match="Labels does not implement `decode`. Use the method of the task"):
+        Labels().decode(np.zeros((1, 2)))
+
+
 def test_wrong_labels_of_one_head_name_the_head():
     model = Two(encoder(), preprocessor(), ["bad", "good"])
     model.compile()
