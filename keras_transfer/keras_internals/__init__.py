@@ -15,7 +15,7 @@ from keras_transfer.keras_internals.saving import in_safe_mode, in_symbolic_scop
 from keras_transfer.keras_internals.tapes import unrecorded
 from keras_transfer.keras_internals.tracing import trace_predict
 from keras_transfer.keras_internals.trainable import could_train, layers_within, remember_trainable, set_trainable
-from keras_transfer.keras_internals.trainer import BuildsFromOneReplica, build_metrics, keep_values
+from keras_transfer.keras_internals.trainer import BuildsFromOneReplica, build_metrics, has_metrics, keep_values
 
 __all__ = [
     "BuildsFromOneReplica",
@@ -24,6 +24,7 @@ __all__ = [
     "build_metrics",
     "calls_of",
     "could_train",
+    "has_metrics",
     "in_safe_mode",
     "in_symbolic_scope",
     "keep_values",

@@ -39,6 +39,12 @@ def build_metrics(model, labels):
                 metric.build_for(shape, model.output.shape)
 
 
+def has_metrics(model):
+    """Returns whether Keras has created the metrics that were given to `compile`, or there are none to create."""
+    metrics = getattr(model, "_compile_metrics", None)
+    return metrics is None or metrics.built
+
+
 def keep_values(model):
     """Returns a function that restores the values of a model's variables on JAX after a method has failed.
 

@@ -12,7 +12,7 @@ from keras_transfer.keras_internals import could_train
 from keras_transfer.names import closest, did_you_mean
 from keras_transfer.tasks.base import Task
 from keras_transfer.training.optimizers import build_optimizer
-from keras_transfer.training.runs import fit_in_run
+from keras_transfer.training.runs import epochs_of_steps, fit_in_run
 
 log = logging.getLogger("keras_transfer")
 
@@ -77,8 +77,7 @@ def fine_tune(
     data, steps = _data_of_fit(model, x, y, sample_weight, plan.batch_size, kwargs)
     epochs = plan.epochs
     if plan.steps is not None:
-        epochs = math.ceil(plan.steps / steps)
-        data, kwargs, steps = _shortened(data, kwargs, steps, math.ceil(plan.steps / epochs))
+        epochs, data, kwargs, steps = _shortened(data, kwargs, steps, plan.steps)
     frozen = sum(math.prod(weight.shape) for weight in could_train(model) if not weight.trainable)
     if frozen:
         log.warning("%d parameters were frozen before the recipe was applied and remain frozen.", frozen)
@@ -90,7 +89,7 @@ def fine_tune(
     options = {**kwargs, "epochs": epochs, "validation_data": validation_data, "callbacks": callbacks}
     if isinstance(model, Task):
         return model.fit(**data, **options)
-    return fit_in_run(model.fit, data.pop("x"), **data, **options)
+    return fit_in_run(model.fit, data.pop("x"), options.pop("callbacks"), {**data, **options})
 
 
 def _check_options(model, options):
@@ -108,16 +107,27 @@ def _check_options(model, options):
         raise ValueError(f"Further arguments of `fine_tune` must be arguments of `fit`.{advice} Received: {name!r}")
 
 
-def _shortened(data, options, steps, wanted):
-    """Returns data and options of `fit` whose epochs have `wanted` of their `steps` batches, and this number."""
-    if options.get("steps_per_epoch") is not None:
-        return data, {**options, "steps_per_epoch": wanted}, wanted
-    if wanted < steps and ("batch_size" in data or not hasattr(data["x"], "take")):
+def _shortened(data, options, length, steps):
+    """Returns the epochs of a run of `steps`, data and options of `fit` for them, and the batches of each epoch.
+
+    Args:
+        data, options: Dicts of arguments of `fit`.
+        length: Integer. Number of batches of the data, or the `steps_per_epoch`.
+        steps: Integer. The `steps` of the recipe.
+    """
+    if options.get("steps_per_epoch") is not None:  # Epochs go on where the last one ended.
+        epochs = math.ceil(steps / length)
+        length = math.ceil(steps / epochs)
+        return epochs, data, {**options, "steps_per_epoch": length}, length
+    epochs, wanted = epochs_of_steps(data["x"], length, steps)
+    if wanted == length:
+        return epochs, data, options, length
+    if "batch_size" in data or not hasattr(data["x"], "take"):
         raise ValueError(
-            f"`steps` of the recipe must be at least the number of batches of these data, {steps}. To end an epoch "
-            f"earlier, pass `steps_per_epoch`, or a dataset that has `take`. Received: steps={wanted}"
+            f"`steps` of the recipe must be at least the number of batches of these data, {length}. To end an epoch "
+            f"earlier, pass `steps_per_epoch`, or a dataset that has `take`. Received: steps={steps}"
         )
-    return (data if wanted == steps else {**data, "x": data["x"].take(wanted)}), options, wanted
+    return epochs, {**data, "x": data["x"].take(wanted)}, options, wanted
 
 
 def _data_of_fit(model, x, y, sample_weight, batch_size, options):

@@ -27,7 +27,8 @@ class Recipe:
 
     Args:
         epochs: Integer. Number of epochs, or None if `steps` is set. Defaults to `4`.
-        steps: Integer. Number of batches of the run, in place of `epochs`, rounded up to epochs of equal length.
+        steps: Integer. Number of batches of the run, in place of `epochs`. Rounded up to epochs of equal length, or
+            to whole epochs if the data have the same order in each.
             Defaults to `None`.
         learning_rate: Float. Peak learning rate of the top layer group. Defaults to `5e-5`.
         batch_size: Integer. Number of rows per batch, for data in memory. Defaults to `32`.

@@ -15,6 +15,7 @@ from keras_transfer.cli.actions import bar_or_lines
 from keras_transfer.cli.files import CHECKPOINTS, run_folder
 from keras_transfer.cli.pretraining.plans import GENERATOR, PLANS, continued_model, new_model, new_vocabulary
 from keras_transfer.documents import read_documents
+from keras_transfer.training.runs import epochs_of_steps
 
 CORPUS, VALIDATION_CORPUS, TOKENIZER = "corpus", "validation_corpus", "tokenizer"
 _CONTENTS = (CHECKPOINTS, CORPUS, VALIDATION_CORPUS, TOKENIZER)
@@ -85,11 +86,8 @@ def run_pretraining(
                 rows[name] = plan.rows(corpora[name], sequence_length, **options)
         training, validation = rows[CORPUS], rows.get(VALIDATION_CORPUS)
         if steps is not None:
-            epochs = math.ceil(steps / len(training))
-            if not plan.is_recurrent:
-                training = training.take(math.ceil(steps / epochs))
-            elif epochs == 1:  # Windows have one order, so that several short epochs would read the same ones.
-                training = training.take(steps)
+            epochs, length = epochs_of_steps(training, len(training), steps)
+            training = training if length == len(training) else training.take(length)
         total = epochs * len(training)
         built = corpora[CORPUS]
         print(f"{built.num_tokens:,} tokens in {built.num_documents:,} documents, {total:,} steps")

@@ -174,7 +174,8 @@ def ready_batch(task, method, x, y, sample_weight):
         if sample_weight is not None:
             check_weights(to_array(sample_weight))
         if isinstance(x, dict):
-            check_rows(rows_of({"x": x, "y": y, "sample_weight": sample_weight}))
+            labels = to_array(y) if isinstance(y, list) else y
+            check_rows(rows_of({"x": x, "y": labels, "sample_weight": sample_weight}))
             task.labels.check_batch(x, len(next(iter(x.values()))), task)
         return x, y, sample_weight
     data = batches_or_stream(task, columns_of(task, x), x, y, sample_weight, ALL_ROWS, False)

@@ -308,19 +308,18 @@ class Task(Pretrained, StringInputs, NotCloned, keras.Model):
         if not isinstance(callbacks, keras.callbacks.CallbackList):  # It already knows its model and parameters.
             callbacks = [*keras.tree.flatten(callbacks or []), ScheduleLength(), *epochs_of_stream(data)]
             callbacks.sort(key=lambda callback: isinstance(callback, TrainingCheckpoint))  # They write what others did.
-        with mends_failures(self, "train_function"):
-            return fit_in_run(
-                super().fit,
-                data,
-                callbacks,
-                validation_data=validation_data,
-                class_weight=class_weight,
-                settings={"shuffle": bool(shuffle), "class_weight": class_weight},
-                epochs=epochs,
-                verbose=verbose,
-                shuffle=shuffle and not isinstance(data, Batches),  # These shuffle themselves with their own seed.
-                **kwargs,
-            )
+        options = {
+            "validation_data": validation_data,
+            "class_weight": class_weight,
+            "epochs": epochs,
+            "verbose": verbose,
+            "shuffle": shuffle and not isinstance(data, Batches),  # These shuffle themselves with their own seed.
+            **kwargs,
+        }
+        settings = {"shuffle": bool(shuffle), "class_weight": class_weight}
+        return fit_in_run(
+            mends_failures(self, "train_function")(super().fit), data, callbacks, options, settings=settings
+        )
 
     def evaluate(self, x=None, y=None, batch_size=None, verbose="auto", sample_weight=None, **kwargs):
         """Returns loss and metrics as `keras.Model.evaluate` does. `x`, `y` and `sample_weight` are as for `dataset`.

@@ -6,6 +6,7 @@ from keras import ops
 from keras_transfer.batches import UNUSED
 from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.encoders.base import initializer_on
+from keras_transfer.keras_internals import has_metrics
 from keras_transfer.label_names import checked_names
 from keras_transfer.layers.basic import Dropout
 from keras_transfer.layers.heads import ConditionalRandomField
@@ -145,7 +146,7 @@ class TokenClassifier(Task):
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         """Updates and returns the metrics as Keras does. With `crf=True`, `compute_loss` has updated them."""
-        if self.crf and all(metric.variables for metric in self.metrics):  # Keras creates these by this method.
+        if self.crf and has_metrics(self):  # Keras creates them by this method.
             return self.get_metrics_result()
         return super().compute_metrics(x, y, y_pred, sample_weight)
 

@@ -1,4 +1,4 @@
-"""What `fit` of a task tells the callbacks of this library, and what it takes back when it ends, however it ends."""
+"""What a run tells the callbacks of this library, and what it takes back when it ends, however it ends."""
 
 import dataclasses
 
@@ -10,11 +10,11 @@ from keras_transfer.batches import all_class_weights, as_pipeline, counting_epoc
 class RunCallback(keras.callbacks.Callback):
     """Base class of callbacks that change a model, or hold a resource, until a run ends.
 
-    Keras does not tell callbacks when `fit` fails. A task calls `close()` then. With another model, use the callback as
-    a context manager: `with callback: model.fit(..., callbacks=[callback])`.
+    Keras does not tell callbacks when `fit` fails. `fit` of a task and `fine_tune` call `close()` then. For `fit` of
+    another model, use the callback as a context manager: `with callback: model.fit(..., callbacks=[callback])`.
 
     Attributes:
-        run: The `Run` that began, or None if the model is not a task.
+        run: The `Run` that began, or None in `fit` of a model that is not a task.
     """
 
     run = None
@@ -59,30 +59,27 @@ class Run:
         return [callback for callback in self.callbacks if isinstance(callback, RunCallback)]
 
 
-def fit_in_run(fit, data, callbacks, *, validation_data=None, class_weight=None, settings=None, **options):
+def fit_in_run(fit, data, callbacks, options, *, settings=None):
     """Calls `fit` in a `Run`, with batches in the form that Keras reads fastest.
 
     Args:
         fit: Method `fit` of a `keras.Model`.
         data: `Batches`, or anything else that `fit` takes as `x`.
         callbacks: List of callbacks, or `keras.callbacks.CallbackList`.
-        validation_data, class_weight: As for `fit`. Default to `None`.
+        options: Dict of the other arguments of `fit`.
         settings: See `Run`. Defaults to `None`, for none.
-        **options: Further arguments of `fit`.
 
     Returns:
         Keras's `History`.
     """
     pipeline = as_pipeline(data, may_end_early=True)  # A resumed epoch has fewer batches.
-    run = Run(data, getattr(callbacks, "callbacks", callbacks), validation_data is not None, settings or {})
+    validation = options.get("validation_data")
+    run = Run(data, getattr(callbacks, "callbacks", callbacks), validation is not None, settings or {})
+    options = {**options, "validation_data": as_pipeline(validation)}
+    if options.get("class_weight") is not None:
+        options["class_weight"] = all_class_weights(options["class_weight"], pipeline)
     with run, counting_epochs(data, pipeline, callbacks) as callbacks:
-        return fit(
-            pipeline,
-            callbacks=callbacks,
-            validation_data=as_pipeline(validation_data),
-            class_weight=all_class_weights(class_weight, pipeline),
-            **options,
-        )
+        return fit(pipeline, callbacks=callbacks, **options)
 
 
 def sync(model):

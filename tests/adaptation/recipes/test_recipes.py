@@ -21,6 +21,7 @@ from keras_transfer.adaptation import (
 from keras_transfer.adaptation.recipes import RECIPES
 from keras_transfer.encoders import ElectraEncoder
 from keras_transfer.tasks import MaskedLM, ReplacedTokenDetection
+from keras_transfer.training.runs import epochs_of_steps
 from tests.errors import check_errors
 from tests.tasks.tiny import classifier, encoder, examples, preprocessor
 from tests.training.runs.staging_encoders import ENCODERS
@@ -136,6 +137,20 @@ def test_a_run_has_the_steps_of_its_recipe_rounded_up_to_equal_epochs(steps, exp
         history = fine_tune(model, data.repeat() if options else data, recipe=recipe, loss="mse", verbose=0, **options)
         assert (len(history.epoch), int(model.optimizer.iterations)) == expected
         assert learning_rate(model, expected[1]) == 0.0
+
+
+def test_epochs_are_shorter_only_if_they_do_not_all_leave_out_the_same_batches():
+    import tensorflow as tf
+
+    x, y = np.zeros((3, 4), "float32"), np.zeros((3, 2), "float32")
+    for data in ((tf.data.Dataset.from_tensor_slices((x, y)).batch(1),), (x, y)):
+        model, recipe = plain(), get_recipe("bert", steps=4, batch_size=1)
+        history = fine_tune(model, *data, recipe=recipe, loss="mse", verbose=0)
+        assert (len(history.epoch), int(model.optimizer.iterations)) == (2, 6)
+    task, texts = classifier(), examples(3)
+    shuffled, fixed = (task.dataset(*texts, batch_size=1, shuffle=shuffle) for shuffle in (True, False))
+    assert epochs_of_steps(shuffled, 3, 4) == (2, 2) and epochs_of_steps(fixed, 3, 4) == (2, 3)
+    assert epochs_of_steps(fixed, 3, 2) == (1, 2)
 
 
 def test_a_recipe_pretrains_an_electra():
@@ -381,3 +396,14 @@ def test_a_recipe_trains_its_groups_of_a_keras_hub_backbone_and_of_a_module(kind
     assert bool(moved & frozen) == (name != "feature_extraction")
     if moved & frozen:
         assert all(moved & {weight.path for weight in group.variables} for group in groups)
+
+
+def test_a_model_whose_fit_has_no_class_weight_is_fine_tuned():
+    class Narrow(keras.Model):
+        def fit(self, x, y=None, sample_weight=None, batch_size=None, epochs=1, validation_data=None, callbacks=None):
+            return super().fit(x, y, batch_size, epochs, verbose=0, callbacks=callbacks)
+
+    inputs = keras.Input((4,))
+    model = Narrow(inputs, keras.layers.Dense(2)(inputs))
+    history = fine_tune(model, np.zeros((4, 4)), np.zeros((4, 2)), loss="mse", recipe=get_recipe("bert", epochs=1))
+    assert len(history.epoch) == 1

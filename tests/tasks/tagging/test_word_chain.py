@@ -77,6 +77,22 @@ def test_the_metrics_are_those_of_the_predicted_labels():
     right = [ours == tag for row, of in zip(found, tags) for ours, tag in zip(row, of)]
     assert result["accuracy"] == pytest.approx(np.mean(right))
     assert result["entity_f1"] == pytest.approx(entity_report(tags, found)["micro"]["f1"])
+
+    class Batches(keras.metrics.Metric):
+        """Counts the batches of which it is told, without a variable of Keras."""
+
+        count = 0
+
+        def update_state(self, *arguments, sample_weight=None):
+            self.count += 1
+
+        def result(self):
+            return 0.0
+
+    metric = Batches()
+    model.compile("sgd", metrics=[metric], run_eagerly=True)
+    counts = [(model.test_on_batch(words, tags), metric.count)[1] for _ in range(3)]
+    assert counts[2] - counts[1] == counts[1] - counts[0] == 1
     logits = model.predict(words, verbose=0)
     assert any(BIO[best] != tag for row, of in zip(logits, found) for best, tag in zip(row.argmax(-1), of))
 
