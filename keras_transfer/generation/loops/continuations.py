@@ -31,6 +31,7 @@ class Continuations:
         self,
         generator,
         sampler,
+        *,
         num_sequences,
         end_ids,
         constraints,

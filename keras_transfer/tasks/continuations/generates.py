@@ -128,7 +128,7 @@ class Generates:
         """
         options = GenerationOptions.of(locals())
         rows, raw, single = rows_of(self, prompts, token_rows, "prompt")
-        found = self.continue_rows(rows, lengths_of(self, rows, max_length, max_new_tokens), options, raw)
+        found = self.continue_rows(rows, lengths_of(self, rows, options), options, raw)
         return found[0] if single else found
 
     def continue_rows(self, rows, lengths, options, raw, context_rows=None):
@@ -149,14 +149,14 @@ class Generates:
         run = Continuations(
             self.generator,
             options.sampler_of(self, defaults.beams),
-            count,
-            options.end_ids_of(self),
-            options.constraints_of(self),
-            lengths,
-            options.seed,
-            options.batch_size,
-            stop_table(stops, pieces) if stops else None,
-            context_rows,
+            num_sequences=count,
+            end_ids=options.end_ids_of(self),
+            constraints=options.constraints_of(self),
+            lengths=lengths,
+            seed=options.seed,
+            batch_size=options.batch_size,
+            stop_table=stop_table(stops, pieces) if stops else None,
+            context_rows=context_rows,
             context_length=getattr(self.encoder, "max_sequence_length", None),
         )
         begins, streams = context_rows is not None, None  # A target begins a text: its first word needs no space.
@@ -167,6 +167,10 @@ class Generates:
         if raw:
             found = [cut(text_of(ids, pieces), stops, begins) for ids in found]
         return found if count == 1 else [found[i : i + count] for i in range(0, len(found), count)]
+
+    def default_new_tokens(self):
+        """Returns the `max_new_tokens` of the encoder's checkpoint, or None."""
+        return generation_defaults(self.encoder).max_new_tokens
 
     def default_constraints(self):
         """Returns the `Constraints` of the encoder's checkpoint."""

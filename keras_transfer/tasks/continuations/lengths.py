@@ -7,9 +7,15 @@ from keras_transfer.generation.decoding import generation_defaults
 _DEFAULT_LENGTH = 256  # Number of tokens at which texts end if nothing else says it, as for recurrent encoders.
 
 
-def lengths_of(task, rows, max_length, max_new_tokens):
-    """Returns the number of tokens at which each row ends, of which its prompt is a part."""
-    default = generation_defaults(task.encoder).max_new_tokens
+def lengths_of(task, rows, options):
+    """Returns the number of tokens at which each row ends, of which its prompt is a part.
+
+    Args:
+        task: Task that `Generates`.
+        rows: List of rows of ids, the prompts.
+        options: `GenerationOptions`.
+    """
+    max_length, max_new_tokens, default = options.max_length, options.max_new_tokens, task.default_new_tokens()
     if max_new_tokens is None and (max_length is not None or task.max_length is not None or default is None):
         return [max_length_of(task, max_length, rows)] * len(rows)
     if max_length is not None:
@@ -17,14 +23,13 @@ def lengths_of(task, rows, max_length, max_new_tokens):
             "Only one of `max_length`, which counts the tokens of the prompt, and `max_new_tokens` can be passed. "
             f"Received: max_length={max_length!r} and max_new_tokens={max_new_tokens!r}"
         )
+    count = default if max_new_tokens is None else max_new_tokens
+    if not isinstance(count, (int, np.integer)) or isinstance(count, bool) or count < 0:
+        raise ValueError(f"`max_new_tokens` must be an integer of at least 0. Received: max_new_tokens={count!r}")
     positions = getattr(task.encoder, "max_sequence_length", None)
     if max_new_tokens is None:
-        lengths = [len(row) + default for row in rows]
+        lengths = [len(row) + int(default) for row in rows]
         return lengths if positions is None else [min(length, positions) for length in lengths]
-    if not isinstance(max_new_tokens, (int, np.integer)) or isinstance(max_new_tokens, bool) or max_new_tokens < 0:
-        raise ValueError(
-            f"`max_new_tokens` must be an integer of at least 0. Received: max_new_tokens={max_new_tokens!r}"
-        )
     for index, row in enumerate(rows):
         if positions is not None and len(row) + max_new_tokens > positions:
             raise ValueError(

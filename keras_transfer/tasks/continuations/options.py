@@ -9,7 +9,7 @@ from keras_transfer.tasks.continuations.tokens import end_ids, named_token_id, t
 
 @dataclasses.dataclass(frozen=True)
 class GenerationOptions:
-    """What `generate` of a task received, except for the prompts and `max_length`. See `Generates.generate`."""
+    """What `generate` of a task received, except for the prompts. See `Generates.generate`."""
 
     max_new_tokens: int | None
     min_new_tokens: int | None
@@ -26,6 +26,7 @@ class GenerationOptions:
     seed: int | None
     on_token: object
     batch_size: int
+    max_length: int | None = None  # An encoder-decoder takes none, because its targets have no prompts.
 
     def __post_init__(self):
         least, most, count = self.min_new_tokens, self.max_new_tokens, self.num_sequences
@@ -52,7 +53,8 @@ class GenerationOptions:
         known = [name for name in arguments if name not in ("self", "unknown")]
         hints = {**GENERATION_HINTS, **(hints or {})}
         check_arguments(f"{type(arguments['self']).__name__}.generate", arguments["unknown"], known, hints)
-        return cls(**{field.name: arguments[field.name] for field in dataclasses.fields(cls)})
+        fields = {field.name for field in dataclasses.fields(cls)}
+        return cls(**{name: value for name, value in arguments.items() if name in fields})
 
     @property
     def stops(self):

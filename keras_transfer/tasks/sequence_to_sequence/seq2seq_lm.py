@@ -241,8 +241,7 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
         options = GenerationOptions.of(locals(), _HINTS)
         rows, raw, single = rows_of(self, sources, Seq2SeqLM._source_rows, "source")
         starts = [np.array([self.reader.start_id], "int32")] * len(rows)
-        lengths = lengths_of(self, starts, None, self._new_tokens() if max_new_tokens is None else max_new_tokens)
-        found = self.continue_rows(starts, lengths, options, raw, context_rows=rows)
+        found = self.continue_rows(starts, lengths_of(self, starts, options), options, raw, context_rows=rows)
         return found[0] if single else found
 
     def _source_rows(self, sources):
@@ -255,8 +254,8 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
         found, own = super().default_constraints(), language_id(self.target_preprocessor)
         return found if own is None else dataclasses.replace(found, forced_first=own)
 
-    def _new_tokens(self):
-        """Returns the default of `max_new_tokens`."""
+    def default_new_tokens(self):
+        """Returns the `max_new_tokens` of the task, or else of the checkpoint, or else 64, if they fit the decoder."""
         found = generation_defaults(self.encoder)
         of_checkpoint = found.max_new_tokens or (found.max_length and found.max_length - 1)
         positions = getattr(self.encoder, "max_sequence_length", None)
@@ -319,7 +318,7 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
         }
         if not isinstance(self.preprocessor, TokenPreprocessor):
             return signatures
-        steps, pieces = self._new_tokens(), text_pieces(self)
+        steps, pieces = self.default_new_tokens(), text_pieces(self)
         loop = self.exported_loop(steps, jit_compile)
 
         def write(text):

@@ -76,8 +76,18 @@ def run(decoder, sampler, num_sequences=1, stream=None, batch_size=3, seed=None)
             kept[key] = model
         return kept[key]
 
-    settings = (sampler, num_sequences, (END,), Constraints(), [ROOM] * len(SOURCES), seed, batch_size)
-    return Continuations(generator, *settings, context_rows=SOURCES)([[START]] * len(SOURCES), stream)
+    continuations = Continuations(
+        generator,
+        sampler,
+        num_sequences=num_sequences,
+        end_ids=(END,),
+        constraints=Constraints(),
+        lengths=[ROOM] * len(SOURCES),
+        seed=seed,
+        batch_size=batch_size,
+        context_rows=SOURCES,
+    )
+    return continuations([[START]] * len(SOURCES), stream)
 
 
 def greedy(decoder, source):
