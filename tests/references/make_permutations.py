@@ -66,16 +66,16 @@ def make_orders(path, draws):
 
     names = {"tf": StandIn(tf, random_shuffle=shuffle), "SEP_ID": SEP, "CLS_ID": CLS}
     local = run_functions(path, ["_local_perm"], names)._local_perm
-    for reuse, rest in ((0, 9), (5, 7), (8, 8), (6, 1)):
+    for reuse, rest, size in ((0, 9, 9), (5, 7, 7), (8, 8, 8), (6, 1, 6), (0, 12, 4), (6, 9, 3)):
         ids = draws.integers(5, 50, reuse + rest)
         ids[-1], ids[-2:-1], ids[reuse + rest // 2] = CLS, SEP, SEP
         chosen, parts = draws.random(reuse + rest) < 0.5, []
         drawn.clear()
         for part in (slice(0, reuse), slice(reuse, None)):
             values = tf.constant(ids[part], tf.int64)
-            size = len(ids[part])
-            if size:
-                parts.append(local(values, values, tf.constant(chosen[part]), size, size))
+            length = len(ids[part])
+            if length:
+                parts.append(local(values, values, tf.constant(chosen[part]), min(size, length), length))
         hidden = [part[0].numpy() for part in parts]
         if reuse:  # as in the original's `parser`
             above = np.concatenate([hidden[0], np.ones((reuse, rest))], axis=1)
@@ -85,6 +85,7 @@ def make_orders(path, draws):
         cases.append(
             {
                 "reuse": reuse,
+                "size": size,
                 "special": np.flatnonzero((ids == SEP) | (ids == CLS)).tolist(),
                 "targets": np.flatnonzero(targets).tolist(),
                 "ranks": list(drawn),

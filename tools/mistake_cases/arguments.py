@@ -152,6 +152,9 @@ MISTAKES = [
     Mistake(
         "a fraction of 1.5 of masked tokens", lambda m: kt.objectives.TokenMasking(mask_selection_rate=1.5), "rate"
     ),
+    Mistake(
+        "a seed of a permutation that is a text", lambda m: kt.objectives.PermutationLanguageModel(seed="x"), "seed"
+    ),
     Mistake("masks of a word", lambda m: kt.objectives.TokenMasking(units="word"), "'words'"),
     Mistake("a noise density of 15", lambda m: kt.objectives.SpanCorruption(15), "noise_density"),
     Mistake("masks of length 2", lambda m: kt.objectives.Denoising(replace_length=2), "replace_length"),

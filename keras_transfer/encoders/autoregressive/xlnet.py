@@ -87,8 +87,11 @@ class XLNetEncoder(Encoder):
         names = ("token_ids", "segment_ids", "padding_mask")
         inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
         x = token_embedding(inputs["token_ids"])
+        take_query_stream = None
         if two_streams:  # Only a model of the query stream has the vector among its weights.
             streams.build(x.shape)
+            take_query_stream = TakeQueryStream(dtype=dtype, name="take_query_stream")
+            take_query_stream.build(x.shape)
         else:
             x, _ = streams(x, padding_mask=inputs["padding_mask"])
         bias = AttentionBias(dtype=dtype, name="attention_bias")(inputs["padding_mask"])
@@ -111,6 +114,7 @@ class XLNetEncoder(Encoder):
         self.relative_positions = relative_positions
         self.blocks = blocks
         self.output_dropout = output_dropout
+        self.take_query_stream = take_query_stream
 
     def query_stream(self, inputs):
         """Returns what the visible tokens say about the tokens at some positions, from the query stream.
@@ -120,13 +124,14 @@ class XLNetEncoder(Encoder):
                 length], in which the query stream at a position sees the tokens with lower numbers, and the content
                 stream also those with the same number; and `mask_positions`, integers [batch, places], negative at
                 unused places. `objectives.PermutationLanguageModel` makes both. (`perm_mask` in Transformers is 1 where
-                a token does not see another, and `target_mapping` has a 1 at each of the positions.)
+                a token does not see another, and `target_mapping` has a 1 at each of the positions.) At each position,
+                the query stream must see at least one token, or the attention is not masked there.
 
         Returns:
             A tensor of shape `[batch, places, hidden_dim]`.
 
         Raises:
-            ValueError: If the encoder has no query stream.
+            ValueError: If the encoder has no query stream, or if an input is missing.
 
         Example:
         ```python
@@ -144,15 +149,18 @@ class XLNetEncoder(Encoder):
                 "The encoder must have a query stream: `XLNetEncoder(..., two_streams=True)`. "
                 "Received: two_streams=False"
             )
-        x = self.token_embedding(inputs["token_ids"])
         names = ("padding_mask", "segment_ids", "factorization_order", "mask_positions")
+        if not {"token_ids", *names} <= set(inputs):
+            raise ValueError(
+                f"`inputs` must have {sorted({'token_ids', *names})}. Received: inputs with the keys {sorted(inputs)}"
+            )
+        x = self.token_embedding(inputs["token_ids"])
         streams, bias, segment_ids, distances = self.streams(x, **{name: inputs[name] for name in names})
         positions = self.relative_positions(x, segment_ids=segment_ids)["relative_positions"]
         x = self.embeddings_dropout(streams)
         for block in self.blocks:
             x = block(x, attention_bias=bias, relative_positions=(*positions, distances))
-        take = TakeQueryStream(dtype=self.dtype_policy, name="take_query_stream")
-        return self.output_dropout(take(x, inputs["mask_positions"]))
+        return self.output_dropout(self.take_query_stream(x, inputs["mask_positions"]))
 
     def layer_groups(self):
         embeddings = ("embeddings", "embeddings", [self.token_embedding, self.streams])

@@ -5,9 +5,11 @@ from keras_transfer.objectives.base.draws import (
     check_inner_rate,
     check_kinds,
     check_rates,
+    check_seed,
     draw_ids,
     hide,
     mask_tokens,
+    padded_rows,
     word_starts_of,
 )
 from keras_transfer.objectives.base.noise import (
@@ -26,6 +28,7 @@ __all__ = [
     "check_inner_rate",
     "check_kinds",
     "check_rates",
+    "check_seed",
     "corrupt_spans",
     "count_insertions",
     "draw_ids",
@@ -35,6 +38,7 @@ __all__ = [
     "insert_tokens",
     "mask_spans",
     "mask_tokens",
+    "padded_rows",
     "permute_sentences",
     "rotate",
     "word_starts_of",

@@ -103,6 +103,39 @@ def check_kinds(mask_token_rate, random_token_rate):
         )
 
 
+def check_seed(seed):
+    """Raises a `ValueError` unless a seed is an integer of at least 0 or None."""
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, numbers.Integral) or seed < 0):
+        raise ValueError(f"`seed` must be an integer of at least 0 or None. Received: seed={seed!r}")
+
+
+def padded_rows(inputs, word_starts=None):
+    """Returns the ids of padded rows, an integer array [batch, length], and which are real tokens, a boolean one.
+
+    Args:
+        inputs: Dict of arrays [batch, length]: `token_ids` and `padding_mask`.
+        word_starts: Boolean array [vocabulary_size], or None. Defaults to `None`.
+
+    Raises:
+        ValueError: If the arrays are missing or have another shape or kind, or if `word_starts` lacks an id.
+    """
+    missing = [name for name in ("token_ids", "padding_mask") if name not in inputs]
+    if missing:
+        raise ValueError(f"`inputs` must have `{missing[0]}`. Received: inputs with the keys {list(inputs)}")
+    ids, mask = np.asarray(inputs["token_ids"]), np.asarray(inputs["padding_mask"])
+    if ids.ndim != 2 or ids.dtype.kind not in "iu" or ids.shape[1] == 0 or mask.shape != ids.shape:
+        raise ValueError(
+            "`token_ids` and `padding_mask` must be integers [batch, length] for a length of at least 1. "
+            f"Received: {ids.dtype} of shape {ids.shape} and {mask.dtype} of shape {mask.shape}"
+        )
+    if word_starts is not None and (np.ndim(word_starts) != 1 or ids.max(initial=-1) >= len(word_starts)):
+        raise ValueError(
+            f"`word_starts` must be booleans [vocabulary_size], for ids up to {ids.max(initial=-1)}. "
+            f"Received: an array of shape {np.shape(word_starts)}"
+        )
+    return ids, mask == 1
+
+
 def as_rows(rows):
     """Returns rows as a list of int32 arrays [tokens].
 

@@ -44,16 +44,19 @@ def order_tokens(draws, given, real, reuse_length=None, permutation_size=None):
     Tokens that are not predicted come first. Those with the same number see each other.
 
     Args:
-        draws: Float array [batch, tokens] of numbers from 0 to 1. In their order, the other tokens are predicted.
+        draws: Float array [batch, tokens] of numbers from 0 to 1. In their order, the other tokens are predicted. Only
+            those of the first permutation count, and of the first one after `reuse_length`.
         given: Boolean array [batch, tokens]. Which tokens are given, so that all tokens see them.
         real: Boolean array [batch, tokens]. Which tokens are no padding.
         reuse_length: Integer. Number of tokens that see none of those behind them. Defaults to `None`, for none.
-        permutation_size: Integer. Largest number of tokens in one permutation. Defaults to `None`, for any number.
+        permutation_size: Integer. Largest number of tokens in one permutation, which is then the same for the tokens
+            that follow. Defaults to `None`, for any number.
     """
     length = draws.shape[1]
     place = np.arange(length)
     is_second = place >= (reuse_length or length)
     first = np.where(is_second, reuse_length or 0, 0)
-    block = (place - first) // (permutation_size or length) + is_second * length
-    rank = np.argsort(np.argsort(block + draws, axis=1), axis=1)
+    block, within = np.divmod(place - first, permutation_size or length)
+    block += is_second * length
+    rank = np.argsort(np.argsort(block + draws[:, first + within], axis=1), axis=1)
     return np.where(real, np.where(given, first, rank + 1) + is_second, 0)

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 
 from keras_transfer.names import check_one_of
-from keras_transfer.objectives.base import check_inner_rate, word_starts_of
+from keras_transfer.objectives.base import check_inner_rate, check_seed, padded_rows, word_starts_of
 from keras_transfer.objectives.masking.factorization import choose_spans, order_tokens
 from keras_transfer.objectives.masking.word_choice import ngram_probabilities
 
@@ -34,8 +34,9 @@ class PermutationLanguageModel:
         reuse_length: Integer. Number of tokens at the start of a text that see none of those behind them. The others
             see all of them. Defaults to `None`, for no such tokens. The original uses half of the length, since its
             pretraining reads these tokens again as a memory.
-        permutation_size: Integer. Number of neighboring tokens in one permutation. The permutations of a text follow
-            each other. Defaults to `None`, for one permutation of all tokens.
+        permutation_size: Integer. Number of neighboring tokens in one permutation. The next ones follow in the same
+            permutation, and those behind `reuse_length` have their own. Defaults to `None`, for one permutation of all
+            tokens.
         seed: Integer. Seed of all choices and of the order of the texts in training. Every epoch draws different
             targets. Defaults to `None`, which follows `keras.utils.set_random_seed`.
 
@@ -57,8 +58,8 @@ class PermutationLanguageModel:
         places depends on `length` only.
 
     Raises:
-        ValueError: If `mask_selection_rate` is not between 0 and 1, if `starts` is unknown, or if a length is not a
-            positive integer.
+        ValueError: If `mask_selection_rate` is not between 0 and 1, if `starts` is unknown, if a length is not a
+            positive integer, or if `seed` is not an integer of at least 0. In a call, if the inputs have other shapes.
 
     Example:
     ```python
@@ -90,6 +91,7 @@ class PermutationLanguageModel:
                     f"`{name}` must be a positive integer{' or None' if name in optional else ''}. "
                     f"Received: {name}={value!r}"
                 )
+        check_seed(seed)
         self.mask_selection_rate = mask_selection_rate
         self.max_span_length = max_span_length
         self.starts = starts
@@ -98,7 +100,7 @@ class PermutationLanguageModel:
         self.seed = seed
 
     def __call__(self, inputs, random, special_ids, word_starts=None):
-        ids, real = np.asarray(inputs["token_ids"]), np.asarray(inputs["padding_mask"]) == 1
+        ids, real = padded_rows(inputs, word_starts)
         allowed = real & ~np.isin(ids, np.asarray(special_ids, int))
         starts = np.ones(ids.shape, bool) if word_starts is None else np.asarray(word_starts, bool)[ids]
         length = ids.shape[1]

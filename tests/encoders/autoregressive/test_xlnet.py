@@ -100,6 +100,20 @@ def test_a_query_stream_survives_a_keras_file_and_trains_the_vector_from_which_i
     assert np.abs(to_numpy(reloaded.streams.mask_embedding) - before).max() > 0
 
 
+def test_one_model_can_have_several_query_streams_of_an_encoder(two_streams, inputs):
+    names = ("factorization_order", "mask_positions", "other_positions")
+    tensors = {**two_streams.input, **{name: keras.Input((None,), dtype="int32", name=name) for name in names}}
+    streams = [two_streams.query_stream({**tensors, "mask_positions": tensors[name]}) for name in names[1:]]
+    model = keras.Model(tensors, streams)
+    found = model({**inputs, "other_positions": inputs["mask_positions"][:, ::-1]})
+    np.testing.assert_allclose(to_numpy(found[0]), to_numpy(found[1])[:, ::-1], rtol=0, atol=1e-6)
+
+
+def test_a_query_stream_without_an_order_is_an_error(two_streams, inputs):
+    with pytest.raises(ValueError, match="must have .*'factorization_order'.*Received: inputs with the keys"):
+        two_streams.query_stream({name: values for name, values in inputs.items() if name != "factorization_order"})
+
+
 def test_a_classifier_has_the_vector_only_to_keep_it(two_streams):
     one = TextClassifier(XLNetEncoder.from_pretrained(FOLDER), num_classes=2)
     both = TextClassifier(two_streams, num_classes=2)

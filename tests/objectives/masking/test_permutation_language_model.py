@@ -56,13 +56,16 @@ def test_given_the_same_draws_the_targets_are_those_of_the_original(index):
     assert np.flatnonzero(found).tolist() == case["chosen"] and len(case["chosen"]) == case["count"]
 
 
-@pytest.mark.parametrize("index", range(4))
+@pytest.mark.parametrize("index", range(6))
 def test_given_the_same_permutations_tokens_see_what_they_see_in_the_original(index):
     case = ORIGINAL["orders"][index]
-    draws = np.concatenate([np.array(ranks) / len(ranks) for ranks in case["ranks"]])
+    count, reuse = len(case["perm_mask"]), case["reuse"]
+    draws, starts = np.zeros(count), [0, reuse] if reuse else [0]  # Only the draws of the first blocks count.
+    for first, ranks in zip(starts, case["ranks"]):
+        draws[first : first + len(ranks)] = np.array(ranks) / len(ranks)
     targets, special = (np.isin(np.arange(len(draws)), case[kind]) for kind in ("targets", "special"))
     real = np.ones((1, len(draws)), bool)
-    [order] = order_tokens(draws[None], (~targets & ~special)[None], real, case["reuse"] or None)
+    [order] = order_tokens(draws[None], (~targets & ~special)[None], real, reuse or None, case["size"])
     expected = np.array([list(map(int, row)) for row in case["perm_mask"]])
     np.testing.assert_array_equal(hidden_from(order, targets), expected)
 
@@ -176,12 +179,28 @@ def test_the_random_numbers_decide(rows):
         assert (first[0][name] != other[0][name]).any()
 
 
+IDS = np.array([[5, 6, 7]], "int64")
+
+
+def make(word_starts=None, **inputs):
+    return PermutationLanguageModel()(inputs, np.random.default_rng(0), SPECIAL, word_starts)
+
+
 test_what_is_impossible_is_an_error = check_errors(
     (lambda: PermutationLanguageModel(0), "above 0 and below 1. Received: mask_selection_rate=0"),
     (lambda: PermutationLanguageModel(max_span_length=0), "positive integer. Received: max_span_length=0"),
     (lambda: PermutationLanguageModel(reuse_length=2.5), "positive integer or None. Received: reuse_length=2.5"),
     (lambda: PermutationLanguageModel(permutation_size=True), "Received: permutation_size=True"),
     (lambda: PermutationLanguageModel(starts="word"), "Did you mean 'words'"),
+    *(
+        (lambda seed=seed: PermutationLanguageModel(seed=seed), f"at least 0 or None. Received: seed={seed!r}")
+        for seed in ("x", -1, 1.5, True)
+    ),
+    (lambda: make(token_ids=IDS), "must have `padding_mask`. Received: inputs with the keys ['token_ids']"),
+    (lambda: make(token_ids=IDS[0], padding_mask=IDS[0]), "integers [batch, length] ... int64 of shape (3,)"),
+    (lambda: make(token_ids=IDS, padding_mask=IDS[:, :2]), "int64 of shape (1, 3) and int64 of shape (1, 2)"),
+    (lambda: make(token_ids=IDS[:, :0], padding_mask=IDS[:, :0]), "length of at least 1. ... of shape (1, 0)"),
+    (lambda: make(STARTS[:7], token_ids=IDS, padding_mask=IDS), "for ids up to 7. Received: an array of shape (7,)"),
     (
         lambda: PermutationLanguageModel().tokens(
             types.SimpleNamespace(
