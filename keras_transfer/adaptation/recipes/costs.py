@@ -41,7 +41,7 @@ def estimate(model, recipe, ends, speed):
         layers[trains] += bool(own)
     tokens, batch = int(ends.sum()), recipe.batch_size
     operations = 2 * tokens * (products[False] + 3 * products[True])  # A backward pass takes twice a forward pass.
-    epochs = recipe.epochs
+    epochs = recipe.steps * batch / len(ends) if recipe.epochs is None else recipe.epochs
     if recipe.unfreezing == "linear_probe":
         forward = 2 * tokens * (products[False] + products[True])
         operations = (operations + forward) / 2

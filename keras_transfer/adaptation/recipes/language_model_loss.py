@@ -97,7 +97,10 @@ def with_language_model_loss(task, weight=0.5):
             f"texts already. Received: a {type(task).__name__}"
         )
     if any(isinstance(layer, AuxiliaryLoss) for layer in task.layers):
-        raise ValueError("`task` has a language-model loss already. Wrap the task that it was made from.")
+        raise ValueError(
+            "`task` has a language-model loss already. Wrap the task that it was made from. "
+            f"Received: a {type(task).__name__} with the name {task.name!r}"
+        )
     if not isinstance(weight, keras.optimizers.schedules.LearningRateSchedule):
         if isinstance(weight, bool) or not isinstance(weight, numbers.Real) or not 0 <= weight < math.inf:
             raise ValueError(

@@ -1,6 +1,7 @@
 """Recipes: what each freezes, adds and trains, and the published ones by name."""
 
 import dataclasses
+import math
 
 from keras_transfer.adaptation.adapters.base import add_adapters
 from keras_transfer.groups import layer_groups
@@ -88,9 +89,12 @@ class Recipe:
             value = getattr(self, name)
             is_right = (optional and value is None) or is_right(value)
             _check(is_right, name, f"{expected} or None" if optional else expected, value)
-        _check(
-            (self.epochs is None) != (self.steps is None), "epochs", "None if, and only if, `steps` is set", self.epochs
-        )
+        if (self.epochs is None) == (self.steps is None):
+            raise ValueError(
+                "Exactly one of `epochs` and `steps` must be set. Pass `epochs=None` with `steps`, `steps=None` with "
+                "`epochs`, or use `get_recipe(name, steps=...)`, which does so. "
+                f"Received: epochs={self.epochs!r}, steps={self.steps!r}"
+            )
         fraction = self.unfreezing_fraction
         _check(fraction is None or self.unfreezing, "unfreezing_fraction", "None if `unfreezing=None`", fraction)
         apart = self.adapters is None or (self.frozen is None and self.last_blocks is None)
@@ -177,7 +181,7 @@ def _number(is_right):
     return lambda value: is_number(value) and is_right(value)
 
 
-_COUNT = _number(lambda value: value >= 1 and value == int(value))
+_COUNT = _number(lambda value: 1 <= value < math.inf and value == int(value))
 _POSITIVE = _number(lambda value: value > 0)
 _FRACTION = _number(lambda value: 0 < value <= 1)
 # What each field must be, a function that checks it, and whether it may be None.
@@ -255,7 +259,8 @@ RECIPES = {
         "epsilon": 1e-6,
     },
     # Radford et al. 2018, section 4.1. The warm-up as a fraction of the run, epsilon and the clipping are those of the
-    # code for fine-tuning, `opt.py` and `train.py` in openai/finetune-transformer-lm. No other code is public.
+    # code for fine-tuning, `opt.py` and `train.py` in openai/finetune-transformer-lm. No other code is public. In the
+    # paper, the rate rises over the first 2,000 updates.
     "gpt": {
         "learning_rate": 2.5e-4,
         "batch_size": 64,
@@ -265,7 +270,8 @@ RECIPES = {
         "epsilon": 1e-8,
     },
     # `examples/roberta/config/pretraining/base.yaml` in fairseq: 10,000 steps of warm-up, and 16 batches of 16 rows on
-    # each of 8 GPUs in a step. Liu et al. 2019, table 9, have 6e-4, batches of 8,192 and 500,000 steps.
+    # each of 8 GPUs in a step. It decays norms and biases too. Liu et al. 2019, table 9, have 6e-4, batches of 8,192
+    # and 500,000 steps.
     "roberta": {
         "learning_rate": 5e-4,
         "batch_size": 2048,

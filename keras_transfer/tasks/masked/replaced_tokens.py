@@ -45,7 +45,8 @@ class ReplacedTokenDetection(HiddenTokenTask):
         generator: `MaskedLM` with the same vocabulary, usually smaller than `encoder`. Defaults to `None`, for a model
             that only detects.
         share_embeddings: Boolean. Whether the generator has the embeddings of the encoder. `model.generator` is then
-            another `MaskedLM`, with the other layers of the given one. Defaults to `False`.
+            another `MaskedLM`, with the blocks of the given one and a copy of its head. Use `model.generator`
+            afterwards. Defaults to `False`.
         objective: `objectives.TokenMasking`. Defaults to `None`, which hides 15 % of the tokens. 85 % of these become
             the mask token, and none become a random token.
         discriminator_weight: Float. Factor of the loss of the encoder. Defaults to `50.0`.
@@ -59,8 +60,8 @@ class ReplacedTokenDetection(HiddenTokenTask):
 
     Raises:
         ValueError: If the encoder returns no vector for each token, if `generator` is not a `MaskedLM` or has another
-            vocabulary, if it cannot share the embeddings, or if `preprocessor` has no mask token or does not match the
-            encoder.
+            vocabulary, if `share_embeddings` is not a boolean, if it cannot share the embeddings, or if `preprocessor`
+            has no mask token or does not match the encoder.
 
     Example:
     ```python
@@ -111,6 +112,8 @@ class ReplacedTokenDetection(HiddenTokenTask):
                 f"`generator` must be a `MaskedLM` with the vocabulary of the encoder, {table.input_dim} tokens. "
                 f"Received: {type(generator).__name__}{'' if size is None else f' with {size} tokens'}"
             )
+        if not isinstance(share_embeddings, (bool, np.bool_)):
+            raise ValueError(f"`share_embeddings` must be a boolean. Received: share_embeddings={share_embeddings!r}")
         if share_embeddings:
             generator = _with_embeddings_of(generator, encoder)
         activation = getattr(encoder, "activation", "gelu") if activation is None else activation
@@ -124,7 +127,7 @@ class ReplacedTokenDetection(HiddenTokenTask):
         labels = ReplacedTokens(objective, table.input_dim)
         settings = {
             "generator": generator,
-            "share_embeddings": share_embeddings,
+            "share_embeddings": bool(share_embeddings),
             "objective": objective,
             "discriminator_weight": discriminator_weight,
             "activation": activation,
@@ -235,7 +238,7 @@ class ReplacedTokenDetection(HiddenTokenTask):
 
 
 def _with_embeddings_of(generator, encoder):
-    """Returns a `MaskedLM` with the embeddings of an encoder, and with all other layers of another one."""
+    """Returns a `MaskedLM` with the embeddings of an encoder, and with the blocks and a copy of the head of another."""
     if generator is None:
         raise ValueError("`share_embeddings=True` requires a `generator`, a `MaskedLM`. Received: generator=None")
     names = ("objective", "activation", "layer_norm_epsilon", "use_bias", "name")

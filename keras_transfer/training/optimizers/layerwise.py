@@ -21,6 +21,7 @@ from keras_transfer.training.optimizers.rates import (
     check_paths,
     check_pattern,
     groups_of,
+    have_same_paths,
     rate_groups,
     rate_of,
 )
@@ -87,7 +88,8 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
             `False`.
         groups: List of `(name, regex)` as in `layer_groups`, to group the weights differently. Defaults to `None`.
         name: String. Defaults to `"layerwise"`.
-        built_for: List of the paths of the weights that the optimizer was built for. Only `from_config` sets it.
+        built_for: List of the paths of the weights that the optimizer was built for, or, if some have the same path,
+            would be built for. Only `from_config` sets it.
 
     Raises:
         ValueError: If a rate is negative; if a layer group does not exist, or the penalty applies to none; or if the
@@ -148,6 +150,8 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         if model is not None:
             paths = [path for group in self.groups for path in group.paths]
             weights = dict(zip(paths, (weight for part in parts for weight in part.variables), strict=True))
+            known = {id(weight): path for path, weight in weights.items()}
+            weights = {known[id(weight)]: weight for weight in model.variables if id(weight) in known} | weights
         starts = {} if model is None or penalty is None else _starts(model, weights, self.groups, penalty)
         self._set_untracked(_class=type(optimizer), _own=own, _built_for=built_for, _saved_for=set(built_for or ()))
         self._set_untracked(_records=[], _slots={}, _weights=weights, _starts=starts)
@@ -348,13 +352,16 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
                 yield key if seen[key] == 1 else f"{key}:{seen[key]}", variable
 
     def get_config(self):
+        built_for = self._built_for
+        if built_for is None and have_same_paths(self.groups):  # Only the order of the trainable weights tells which.
+            built_for = [path for path, weight in self._weights.items() if weight.trainable]
         return {
             "optimizer": keras.saving.serialize_keras_object(self._pattern()),
             "groups": [dataclasses.asdict(group) for group in self.groups],
             "penalty": keras.saving.serialize_keras_object(self.penalty),
             "decay_norms_and_biases": self.decay_norms_and_biases,
             "name": self.name,
-            "built_for": self._built_for,
+            "built_for": built_for,
         }
 
     def _pattern(self):

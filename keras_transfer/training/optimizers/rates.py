@@ -100,11 +100,12 @@ def groups_of(groups, weights, built_for, model_weights):
     Args:
         groups: List of `RateGroup`s.
         weights: List of `keras.Variable`s.
-        built_for: List of the paths that a saved optimizer was built for, or None if it was not built.
+        built_for: List of the paths that a saved optimizer was built for, or would have been built for if it was not
+            built and weights have the same paths. Otherwise None.
         model_weights: Dict from paths, as in the groups, to weights of their model. Empty if they come from a config.
 
     Raises:
-        ValueError: If the groups belong to another model.
+        ValueError: If the groups belong to another model, or if weights of the same path cannot be told apart.
     """
     groups_by_path = {path: group for group in groups for path in group.paths}
     if model_weights:
@@ -114,16 +115,28 @@ def groups_of(groups, weights, built_for, model_weights):
         numbered = _numbering()
         found = [find_path(groups_by_path, numbered(weight.path)) for weight in weights]
     # With frozen weights, the first trainable one of a path may be another than the first one of all.
-    ambiguous = not model_weights and any(path.rpartition("#")[0] in groups_by_path for path in groups_by_path)
+    ambiguous = not model_weights and have_same_paths(groups)
     if (None in found or ambiguous) and built_for is not None and len(built_for) == len(weights):
-        found = list(built_for)
+        found, ambiguous = list(built_for), False
     if None in found:
         unknown = [weight.path for weight, path in zip(weights, found) if path is None]
         hint = "" if model_weights else " Give each layer a name, because Keras renames unnamed layers on loading."
         raise ValueError(
             f"The optimizer was created for a model with the weights {list(groups_by_path)}.{hint} Received: {unknown}"
         )
+    if ambiguous:
+        raise ValueError(
+            "If weights have the same path, an optimizer from a config must be built for the weights that were "
+            "trainable when the config was made. Freeze the same weights, or create a new optimizer. "
+            f"Expected: {len(built_for or ())} weights. Received: {len(weights)} weights"
+        )
     return [(groups_by_path[path], path) for path in found]
+
+
+def have_same_paths(groups):
+    """Returns whether weights of `RateGroup`s have the same path, so that some have a number behind it."""
+    paths = {path for group in groups for path in group.paths}
+    return any(path.rpartition("#")[0] in paths for path in paths)
 
 
 def find_path(known, path):

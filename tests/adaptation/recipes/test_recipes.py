@@ -98,7 +98,7 @@ def test_pretraining_continues_with_the_rates_of_the_paper_and_trains_everything
         )
 
 
-def test_the_recipes_of_pretraining_have_the_numbers_of_the_original_code():
+def test_the_recipes_of_pretraining_have_the_numbers_of_public_code():
     model = classifier()
     totals, settings = {"electra": 1_000_000, "gpt": 500_000, "roberta": 125_000}, {}
     for name, total in totals.items():
@@ -252,9 +252,21 @@ test_a_mistake_is_one_error = check_errors(
     (lambda: get_recipe("bert", epochs=0), "`epochs` must be a positive integer or None. Received: 0"),
     (lambda: get_recipe("bert", epochs=1.5), "`epochs` must be a positive integer or None. Received: 1.5"),
     (lambda: get_recipe("bert", epochs="3"), "`epochs` must be a positive integer or None. Received: '3'"),
-    (lambda: get_recipe("bert", epochs=None), "`epochs` must be None if, and only if, `steps` is set. Received: None"),
-    (lambda: get_recipe("bert", epochs=2, steps=3), "None if, and only if, `steps` is set. Received: 2"),
+    (lambda: get_recipe("bert", epochs=None), "`epochs` and `steps` must be set", "Received: epochs=None, steps=None"),
+    (lambda: get_recipe("bert", epochs=2, steps=3), "`epochs` and `steps` must be set", "epochs=2, steps=3"),
+    (
+        lambda: Recipe(steps=5),
+        "Pass `epochs=None` with `steps`",
+        "use `get_recipe(name, steps=...)`",
+        "epochs=4, steps=5",
+    ),
+    (
+        lambda: dataclasses.replace(get_recipe("electra"), epochs=3),
+        "`steps=None` with `epochs`, or use ... Received: epochs=3, steps=1000000",
+    ),
     (lambda: get_recipe("bert", steps=0), "`steps` must be a positive integer or None. Received: 0"),
+    (lambda: get_recipe("electra", steps=np.inf), "`steps` must be a positive integer or None. Received: inf"),
+    (lambda: get_recipe("bert", batch_size=np.inf), "`batch_size` must be a positive integer. Received: inf"),
     (lambda: get_recipe("bert", epsilon=0.0), "`epsilon` must be positive. Received: 0.0"),
     (
         lambda: fine_tune(

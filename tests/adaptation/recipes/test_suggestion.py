@@ -60,6 +60,8 @@ def test_the_estimates_are_those_of_the_documented_rule(model):
     assert frozen["minutes"] < last["minutes"] < full["minutes"] and frozen["memory"] < last["memory"] < full["memory"]
     kernels = sum(np.prod(w.shape) for group in groups[1:] for w in group.variables if len(w.shape) > 1)
     assert full["minutes"] == pytest.approx(6 * kernels * 5000 / 1e9 / 0.5 / 60)
+    steps = get_recipe("bert", steps=250, batch_size=8)  # two epochs of 1,000 rows
+    assert estimate(model, steps, ends, 1e9)["minutes"] == pytest.approx(2 * full["minutes"])
 
 
 def test_a_tagger_counts_its_labels(capsys):

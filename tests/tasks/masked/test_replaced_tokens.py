@@ -158,6 +158,7 @@ def test_the_generator_keeps_its_head_and_what_is_frozen():
 def test_wrong_parts_and_data_are_one_clear_error():
     task = model()
     for function, message in (
+        (lambda: electra("no"), "`share_embeddings` must be a boolean. Received: share_embeddings='no'"),
         (lambda: electra(generator=None), "requires a `generator`, a `MaskedLM`. Received: generator=None"),
         (lambda: electra(generator=MaskedLM(encoder(hidden_dim=8))), r"`token_embedding` with .*\(17, 8\).*\(17, 16\)"),
         (lambda: ReplacedTokenDetection(encoder(), generator=encoder()), "must be a `MaskedLM`.*Received: BertEncoder"),

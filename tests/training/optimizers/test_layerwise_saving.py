@@ -134,13 +134,17 @@ def test_weights_of_the_same_path_have_the_rates_of_their_groups(frozen):
     optimizer = LayerwiseOptimizer(optimizers.SGD(1.0), model, rates={"top": 0.0, "low_1": 0.25})
     assert len(optimizer.groups) == 8 and optimizer.groups[4].paths == ["low/kernel#1", "low/bias#1"]
     expected = ([] if frozen else [1.0] * 6 + [0.0] * 2) + [0.25] * 2 + [1.0] * 6
+    unbuilt = LayerwiseOptimizer.from_config(optimizer.get_config())
     optimizer.build(model.trainable_weights)
-    for each in (optimizer, LayerwiseOptimizer.from_config(optimizer.get_config())):
+    for each in (optimizer, LayerwiseOptimizer.from_config(optimizer.get_config()), unbuilt):
         weights = twins(frozen).trainable_weights if each is not optimizer else model.trainable_weights
         before = arrays(weights)
         apply(each, weights, [[np.ones(weight.shape, "float32") for weight in weights]])
         steps = [float((old - new).max()) for old, new in zip(before, arrays(weights), strict=True)]
         assert steps == pytest.approx(expected)
+    other = LayerwiseOptimizer.from_config(optimizer.get_config())
+    with pytest.raises(ValueError, match=f"same path.*Expected: {len(expected)} weights. Received: 4 weights"):
+        other.build(twins().trainable_weights[:4])
     with pytest.raises(
         ValueError, match="With a `penalty`, each weight must have a unique path.*'low/kernel' in 'low' and in 'low_1'"
     ):
