@@ -35,6 +35,8 @@ class Head:
             Its presence determines the argument `tied` of the task. Defaults to `None`, for other heads.
         by_tensors: Boolean. Whether a checkpoint with all of its tensors has it, whatever class the configuration
             names. Defaults to `False`, since several heads may have the same tensors.
+        check_preprocessor: Function of the user's own preprocessor and the checkpoint's folder that raises a
+            `CheckpointError` if the head was trained with another. Defaults to `None`, for no check.
     """
 
     prefix: str | tuple
@@ -47,6 +49,7 @@ class Head:
     written: dict = dataclasses.field(default_factory=dict)
     own_table: str | None = None
     by_tensors: bool = False
+    check_preprocessor: Callable | None = None
 
     def arguments_for(self, encoder):
         """Returns a dict of the arguments of a task over an encoder that the head determines."""

@@ -110,7 +110,7 @@ class OpenedCheckpoint:
             overrides["sequence_length"] = sequence_length
         return self._format.load_preprocessor(self.folder, word_level, **overrides)
 
-    def with_head(self, task, head, overrides, arguments):
+    def with_head(self, task, head, overrides, arguments, preprocessor=None):
         """Returns the parts of a task, with or without the head of the checkpoint; see `Task.from_pretrained`.
 
         Args:
@@ -118,14 +118,15 @@ class OpenedCheckpoint:
             head: String, `"new"` or None, as for `Task.from_pretrained`.
             overrides: Dict of arguments of the encoder that differ from the checkpoint's.
             arguments: Dict of the user's arguments of the task, and `labels`, the names that a head must have.
+            preprocessor: The user's own preprocessor. Defaults to `None`.
 
         Returns:
             The encoder, a dict of the arguments of the task, and a function that loads the head into the task.
 
         Raises:
             ValueError: If `head` is unknown.
-            CheckpointError: If the checkpoint has no head and `arguments` do not ask for a new one, if they contradict
-                the head, or if `load` raises one.
+            CheckpointError: If the checkpoint has no head and `arguments` do not ask for a new one, if they or the
+                preprocessor contradict the head, or if `load` raises one.
         """
         arguments = dict(arguments)
         labels = arguments.pop("labels", None)
@@ -141,6 +142,8 @@ class OpenedCheckpoint:
         cls = cls if wanted.encoder_class is None else wanted.encoder_class
         encoder, found = self._format.load(self.folder, cls, {**wanted.encoder_arguments, **overrides}, name)
         if found is not None:
+            if found.head.check_preprocessor is not None and preprocessor is not None:
+                found.head.check_preprocessor(preprocessor, self.folder)
             return encoder, found.arguments(encoder, task, arguments, labels), found.load_into
         if wanted.check_encoder is not None:
             wanted.check_encoder(encoder)  # Otherwise, the advice would lead to this error.

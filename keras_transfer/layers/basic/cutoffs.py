@@ -6,6 +6,8 @@ import numbers
 
 from keras import ops
 
+from keras_transfer.integers import check_integer
+
 
 class Clusters:
     """The tokens of each cluster, the most frequent ones first, and the width of their vectors.
@@ -26,8 +28,9 @@ class Clusters:
 
     def __init__(self, cutoffs, size, div_value):
         found = list(cutoffs) if isinstance(cutoffs, (list, tuple)) else []
+        found = [check_integer(f"cutoffs[{k}]", cutoff) for k, cutoff in enumerate(found)]
         edges = [0, *found, size]
-        if not found or not all(type(cutoff) is int for cutoff in found) or sorted(set(edges)) != edges:
+        if not found or sorted(set(edges)) != edges:
             raise ValueError(
                 f"`cutoffs` must be a list of increasing integers between 0 and {size}, the number of tokens. "
                 f"Received: cutoffs={cutoffs!r}"

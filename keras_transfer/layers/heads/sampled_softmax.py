@@ -28,8 +28,8 @@ class SampledSoftmax(keras.layers.Layer):
 
     Call arguments:
         inputs: Tensor of shape `[..., dim]`.
-        targets: Integer tensor of shape `[...]`, from 0 to `vocabulary_size - 1`. Defaults to `None`, for the logits of
-            all tokens.
+        targets: Integer tensor of shape `[...]`, from 0 to `vocabulary_size - 1`. The loss of a token that does not
+            exist is NaN. Defaults to `None`, for the logits of all tokens.
         sampled: Integer tensor of shape `[num_sampled]`. Tokens to use instead of drawn ones. Defaults to `None`.
         training: Boolean. Whether to compute the loss from a sample. Defaults to `False`.
 
@@ -55,7 +55,8 @@ class SampledSoftmax(keras.layers.Layer):
     def __init__(self, vocabulary_size, num_sampled, *, kernel_initializer="glorot_uniform", seed=None, **kwargs):
         super().__init__(**kwargs)
         vocabulary_size = check_integer("vocabulary_size", vocabulary_size, 1)
-        if type(num_sampled) is not int or not 1 <= num_sampled <= vocabulary_size:
+        num_sampled = check_integer("num_sampled", num_sampled)
+        if not 1 <= num_sampled <= vocabulary_size:
             raise ValueError(
                 f"`num_sampled` must be an integer from 1 to {vocabulary_size}, the number of tokens. "
                 f"Received: num_sampled={num_sampled!r}"
@@ -70,15 +71,23 @@ class SampledSoftmax(keras.layers.Layer):
 
     def call(self, inputs, targets=None, sampled=None, training=False):
         inputs = ops.cast(inputs, self.compute_dtype)
-        if targets is None or not (training or sampled is not None):
-            scores = ops.matmul(inputs, ops.transpose(self.kernel)) + self.bias
-            scores = ops.cast(scores, "float32")
-            if targets is None:
-                return scores
-            targets = ops.cast(targets, "int32")
-            return ops.logsumexp(scores, axis=-1) - ops.take_along_axis(scores, targets[..., None], axis=-1)[..., 0]
+        if targets is None:
+            return self._scores(inputs)
         targets = ops.cast(targets, "int32")
-        sampled = self.draw() if sampled is None else ops.cast(sampled, "int32")
+        exists = ops.logical_and(targets >= 0, targets < self.vocabulary_size)
+        targets = ops.clip(targets, 0, self.vocabulary_size - 1)
+        if training or sampled is not None:
+            sampled = self.draw() if sampled is None else ops.cast(sampled, "int32")
+            losses = self._sampled_losses(inputs, targets, sampled)
+        else:
+            scores = self._scores(inputs)
+            losses = ops.logsumexp(scores, axis=-1) - ops.take_along_axis(scores, targets[..., None], axis=-1)[..., 0]
+        return ops.where(exists, losses, float("nan"))
+
+    def _scores(self, inputs):
+        return ops.cast(ops.matmul(inputs, ops.transpose(self.kernel)) + self.bias, "float32")
+
+    def _sampled_losses(self, inputs, targets, sampled):
         vectors = ops.take(self.kernel, targets, axis=0)
         right = ops.sum(ops.cast(inputs * vectors, "float32"), axis=-1)
         right = right + ops.cast(ops.take(self.bias, targets), "float32") - self._log_expected(targets)

@@ -43,7 +43,8 @@ class Pretrained:
             ValueError: If both `preprocessor` and `sequence_length` are given, or both `labels` and another argument
                 for the size of the head.
             CheckpointError: If the checkpoint cannot be read, does not match, has no preprocessor for the task, has no
-                head while `arguments` do not ask for a new one, or has a head that `arguments` contradict.
+                head while `arguments` do not ask for a new one, or has a head that `arguments` or a preprocessor
+                contradict.
         """
         own = [name for name in inspect.signature(cls.from_pretrained).parameters if name != "arguments"]
         names = dict.fromkeys([*_OWN_ARGUMENTS, *own[1:], *argument_names(cls)])
@@ -65,9 +66,10 @@ class Pretrained:
                 f"instead. Received: sequence_length={sequence_length}, preprocessor={preprocessor!r:.100}"
             )
         checkpoint = open_checkpoint(source)
+        own_preprocessor = None if automatic else preprocessor
         if automatic:
             preprocessor = checkpoint.preprocessor(sequence_length, wanted.word_level)
-        built, arguments, load_head = checkpoint.with_head(cls, head, encoder or {}, arguments)
+        built, arguments, load_head = checkpoint.with_head(cls, head, encoder or {}, arguments, own_preprocessor)
         task = cls(built, preprocessor=preprocessor, **arguments)
         load_head(task)
         return task

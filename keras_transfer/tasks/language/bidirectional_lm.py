@@ -1,6 +1,7 @@
 """ELMo's pretraining: a forward and a backward language model over one character network and one softmax."""
 
 import dataclasses
+import numbers
 
 import keras
 import numpy as np
@@ -58,9 +59,13 @@ class BidirectionalLM(Task):
     """ELMo's pretraining: the encoder's forward half predicts the next word, its backward half the previous one.
 
     Both halves share the network that reads the characters of words, and the softmax over the words of a vocabulary.
-    `fit` and `evaluate` take raw texts without labels, each a sentence. A longer one is truncated to the
-    `sequence_length` of the preprocessor. The loss is the mean of the losses of both directions. `perplexity` is the
-    exponential of the mean over all words of both directions. `score` returns the likelihood of sentences.
+    `fit` and `evaluate` take raw texts without labels, each a sentence. The loss is the mean of the losses of both
+    directions. `perplexity` is the exponential of the mean over all words of both directions. `score` returns the
+    likelihood of sentences.
+
+    A sentence that is longer than the `sequence_length` of the preprocessor is truncated, and counts as one that ends
+    there: after the last word that is left, the model is trained and scored with `</S>`. Choose a length that truncates
+    few sentences.
 
     With `num_sampled`, the loss of a training step compares each word with a sample of the vocabulary, as in the
     original; evaluation, `score` and exports always use all words. For this, the vocabulary must be sorted by count, as
@@ -128,10 +133,12 @@ class BidirectionalLM(Task):
         # === Layers ===
         check_elmo(encoder)
         vocabulary_size = check_words(preprocessor, vocabulary_size)
-        for argument, value in (("vocabulary_size", vocabulary_size), ("streams", streams)):
-            if value is not None:
-                check_integer(argument, value, 1)
+        vocabulary_size = check_integer("vocabulary_size", vocabulary_size, 1)
+        num_sampled = None if num_sampled is None else check_integer("num_sampled", num_sampled)
+        streams = None if streams is None else check_integer("streams", streams, 1)
         dropout = encoder.dropout if dropout is None else dropout
+        if not isinstance(dropout, numbers.Real) or not 0 <= dropout <= 1:
+            raise ValueError(f"`dropout` must be between 0 and 1. Received: dropout={dropout!r}")
         options = {"dtype": encoder.dtype_policy}
         drop = Dropout(dropout, **options, name="output_dropout")
         initializer = keras.initializers.RandomNormal(0.0, encoder.projection_dim**-0.5)
@@ -194,7 +201,7 @@ class BidirectionalLM(Task):
     # === Prediction ===
 
     def score(self, texts, *, batch_size=32):
-        """Returns the likelihood of sentences, which are truncated to the `sequence_length` of the preprocessor.
+        """Returns the likelihood of sentences, each truncated to the `sequence_length` of the preprocessor and ended.
 
         Args:
             texts: A string, or a list, array or table column of strings.

@@ -1,6 +1,7 @@
 """ELMo against the outputs of the original, and in tasks, files, exports and adaptation."""
 
 import json
+import shutil
 
 import keras
 import numpy as np
@@ -11,6 +12,7 @@ from keras_transfer.checkpoints import CheckpointError, load_preprocessor
 from keras_transfer.encoders import ElmoEncoder, encode
 from keras_transfer.tasks import BidirectionalLM, TextClassifier
 from keras_transfer.text import ElmoPreprocessor, word_vocabulary
+from tests.errors import check_errors
 from tests.helpers import save_and_load
 from tests.training.runs.staging_models import Watch, assert_follows, changed, values
 
@@ -83,37 +85,73 @@ def test_a_saved_checkpoint_equals_the_original(data_dir, tmp_path):
     assert all((a.numpy() == b.numpy()).all() for a, b in zip(again.weights, encoder.weights))
 
 
-def test_a_language_model_is_saved_with_its_softmax_and_its_words(tmp_path):
-    words = word_vocabulary(TEXTS)
-    model = BidirectionalLM(ElmoEncoder(**SIZES), ElmoPreprocessor(6, vocabulary=words))
-    model.save_pretrained(tmp_path / "elmo")
-    assert (tmp_path / "elmo" / "vocabulary.txt").read_text().split() == words
-    assert json.loads((tmp_path / "elmo" / "options.json").read_text())["n_tokens_vocab"] == len(words)
-    with h5py.File(tmp_path / "elmo" / "weights.hdf5") as file:
+WORDS = word_vocabulary(TEXTS)
+
+
+@pytest.fixture(scope="module")
+def language_model(tmp_path_factory):
+    """A language model, and the folder in which it is saved."""
+    model = BidirectionalLM(ElmoEncoder(**SIZES, num_layers=1), ElmoPreprocessor(6, vocabulary=WORDS))
+    folder = tmp_path_factory.mktemp("language_model") / "elmo"
+    model.save_pretrained(folder)
+    return model, folder
+
+
+def test_a_language_model_is_saved_with_its_softmax_and_its_words(language_model, tmp_path, eagerly):
+    model, folder = language_model
+    assert (folder / "vocabulary.txt").read_text().split() == WORDS
+    assert json.loads((folder / "options.json").read_text())["n_tokens_vocab"] == len(WORDS)
+    with h5py.File(folder / "weights.hdf5") as file:
         np.testing.assert_array_equal(file["softmax/W"][...], model.get_layer("softmax").kernel)
         np.testing.assert_array_equal(file["softmax/b"][...], model.get_layer("softmax").bias)
-    again = BidirectionalLM.from_pretrained(tmp_path / "elmo", num_sampled=3)
-    assert again.preprocessor.vocabulary == words and again.preprocessor.sequence_length == 6
-    found, expected = again.score(TEXTS), model.score(TEXTS)
+    again = BidirectionalLM.from_pretrained(folder, num_sampled=3)
+    assert again.preprocessor.vocabulary == WORDS and again.preprocessor.sequence_length == 6
+    found, expected = again.score(TEXTS[:4]), model.score(TEXTS[:4])
     np.testing.assert_array_equal(found.log_likelihoods, expected.log_likelihoods)
     again.save_pretrained(tmp_path / "again")
     for name in ("weights.hdf5", "options.json", "vocabulary.txt"):
-        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "elmo" / name).read_bytes() or name[0] == "w"
-    with (
-        h5py.File(tmp_path / "elmo" / "weights.hdf5") as ours,
-        h5py.File(tmp_path / "again" / "weights.hdf5") as theirs,
-    ):
+        assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes() or name[0] == "w"
+    with h5py.File(folder / "weights.hdf5") as ours, h5py.File(tmp_path / "again" / "weights.hdf5") as theirs:
         names = []
         ours.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
         for name in names:
             np.testing.assert_array_equal(theirs[name][...], ours[name][...])
     # Other tasks leave the softmax out. Without it, the head of a language model is new.
-    encoder = ElmoEncoder.from_pretrained(tmp_path / "elmo")
+    encoder = ElmoEncoder.from_pretrained(folder)
     assert encoder.checkpoint_report.unused == ["softmax/W", "softmax/b"]
     encoder.save_pretrained(tmp_path / "encoder", again.preprocessor)
     with pytest.raises(CheckpointError, match=r'Pass `head="new"` for a new one'):
         BidirectionalLM.from_pretrained(tmp_path / "encoder")
-    assert BidirectionalLM.from_pretrained(tmp_path / "encoder", head="new").vocabulary_size == len(words)
+    assert BidirectionalLM.from_pretrained(tmp_path / "encoder", head="new").vocabulary_size == len(WORDS)
+
+
+def test_another_preprocessor_must_have_the_words_of_the_softmax(language_model, tmp_path):
+    _, folder = language_model
+    others = ElmoPreprocessor(6, vocabulary=[*WORDS[:3], *WORDS[:2:-1]])
+    fresh = BidirectionalLM.from_pretrained(folder, head="new", preprocessor=others)
+    assert fresh.preprocessor is others
+    same = ElmoPreprocessor(4, vocabulary=WORDS)
+    assert BidirectionalLM.from_pretrained(folder, preprocessor=same).preprocessor is same
+    # Checkpoints in training have no words.
+    shutil.copytree(folder, tmp_path / "nameless", ignore=shutil.ignore_patterns("vocabulary.txt"))
+    assert BidirectionalLM.from_pretrained(tmp_path / "nameless", preprocessor=others).preprocessor is others
+
+
+def with_words(words):
+    return lambda language_model: BidirectionalLM.from_pretrained(
+        language_model[1], preprocessor=ElmoPreprocessor(6, vocabulary=words)
+    )
+
+
+test_other_words_than_those_of_the_softmax_are_an_error = check_errors(
+    (
+        with_words([*WORDS[:3], *WORDS[:2:-1]]),
+        'words of the softmax of ... in the order of its vocabulary.txt ... `head="new"` for a new softmax ... '
+        f"Received: {len(WORDS)} words, the folder has {len(WORDS)}; word 3 is {WORDS[-1]!r}, and 'good' there",
+    ),
+    (with_words([*WORDS, "new"]), f"Received: {len(WORDS) + 1} words ... word {len(WORDS)} is 'new', and none there"),
+    error=CheckpointError,
+)
 
 
 def test_vectors_of_a_text_do_not_depend_on_the_other_texts():

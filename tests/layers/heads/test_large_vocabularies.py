@@ -165,13 +165,18 @@ def test_each_token_is_drawn_from_as_much_of_the_unit_interval_as_its_chance(siz
 
 
 @pytest.mark.core
-def test_a_token_that_does_not_exist_has_no_probability_and_no_embedding():
+def test_a_token_that_does_not_exist_has_no_probability_no_loss_and_no_embedding():
     targets = np.array([-1, SIZE, 0, SIZE - 1])
-    vectors = VECTORS[0, :4]
-    found = ops.convert_to_numpy(adaptive()(vectors, targets))
-    np.testing.assert_array_equal(np.isnan(found), [True, True, False, False])
+    vectors, layer = VECTORS[0, :4], sampled()
+    for found in (adaptive()(vectors, targets), layer(vectors, targets), layer(vectors, targets, SAMPLED)):
+        np.testing.assert_array_equal(np.isnan(ops.convert_to_numpy(found)), [True, True, False, False])
     embedded = ops.convert_to_numpy(AdaptiveEmbedding(SIZE, DIM, CUTOFFS)(targets))
     np.testing.assert_array_equal(np.isnan(embedded), np.array([[True], [True], [False], [False]]).repeat(DIM, axis=1))
+
+
+def test_sizes_may_be_numbers_of_numpy():
+    found = SampledSoftmax(SIZE, np.int64(5)).num_sampled, *AdaptiveSoftmax(SIZE, list(np.array(CUTOFFS))).cutoffs
+    assert found == (5, *CUTOFFS) and {type(number) for number in found} == {int}
 
 
 @pytest.mark.core
@@ -194,6 +199,7 @@ test_a_mistake_is_one_clear_error = check_errors(
     (lambda: AdaptiveSoftmax(30, [6, 30]), "Received: cutoffs=[6, 30]"),
     (lambda: AdaptiveSoftmax(30, []), "Received: cutoffs=[]"),
     (lambda: AdaptiveEmbedding(30, 8, 6), "Received: cutoffs=6"),
+    (lambda: AdaptiveSoftmax(30, [6, 15.0]), "`cutoffs[1]` must be an integer. Received: cutoffs[1]=15.0"),
     (lambda: AdaptiveEmbedding(30, 8, [6], div_value=0.5), "`div_value` must be at least 1. Received: div_value=0.5"),
     (lambda: AdaptiveSoftmax(30, [6], div_value=0), "`div_value` must be at least 1. Received: div_value=0"),
     (lambda: AdaptiveSoftmax(30, [6], div_value="4"), "`div_value` must be at least 1. Received: div_value='4'"),
@@ -201,5 +207,6 @@ test_a_mistake_is_one_clear_error = check_errors(
     (lambda: AdaptiveEmbedding(30.0, 8, [6]), "an integer of at least 1. Received: input_dim=30.0"),
     (lambda: AdaptiveEmbedding(30, None, [6]), "an integer of at least 1. Received: output_dim=None"),
     (lambda: SampledSoftmax("30", 5), "an integer of at least 1. Received: vocabulary_size='30'"),
+    (lambda: SampledSoftmax(30, True), "`num_sampled` must be an integer. Received: num_sampled=True"),
     (lambda: SampledSoftmax(30, 31), "an integer from 1 to 30, the number of tokens. Received: num_sampled=31"),
 )

@@ -46,6 +46,24 @@ def _direction(place):
     }
 
 
+def _check_words(preprocessor, folder):
+    """Raises a `CheckpointError` if a preprocessor has other words than the softmax in a folder that names them."""
+    if not getattr(preprocessor, "has_vocabulary", False) or not (folder / VOCABULARY).exists():
+        return
+    with reading(f"The {VOCABULARY} of {folder}"):
+        theirs = ElmoPreprocessor(vocabulary=folder / VOCABULARY).vocabulary
+    ours = preprocessor.vocabulary
+    if ours == theirs:
+        return
+    place = next((k for k, pair in enumerate(zip(ours, theirs)) if pair[0] != pair[1]), min(len(ours), len(theirs)))
+    words = [repr(words[place]) if place < len(words) else "none" for words in (ours, theirs)]
+    raise CheckpointError(
+        f"`preprocessor` must have the words of the softmax of {folder}, in the order of its {VOCABULARY}. Leave it "
+        'out, or pass `head="new"` for a new softmax, which is not trained yet. '
+        f"Received: {len(ours)} words, the folder has {len(theirs)}; word {place} is {words[0]}, and {words[1]} there"
+    )
+
+
 ELMO = register_architecture(
     Architecture(
         model_type="elmo",
@@ -86,6 +104,7 @@ ELMO = register_architecture(
                 tensors={"softmax.kernel": "softmax/W", "softmax.bias": "softmax/b"},
                 settings=(("vocabulary_size", "n_tokens_vocab", int),),
                 by_tensors=True,
+                check_preprocessor=_check_words,
             )
         },
         fixed={"char_cnn.n_characters": NUM_CHARACTERS},  # the file of a model in training has one less
