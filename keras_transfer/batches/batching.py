@@ -6,9 +6,9 @@ import dataclasses
 import keras
 import numpy as np
 
+from keras_transfer.batches.contents import Contents
 from keras_transfer.batches.planning import (
     MAX_LENGTHS,
-    Contents,
     Options,
     Part,
     choose_lengths,

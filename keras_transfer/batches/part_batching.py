@@ -4,7 +4,7 @@ import numpy as np
 
 from keras_transfer.arrays import as_column
 from keras_transfer.batches.batching import Batches
-from keras_transfer.batches.planning import Contents
+from keras_transfer.batches.contents import Contents
 from keras_transfer.batches.text_batching import fit_to, preprocess_texts
 from keras_transfer.text.base import check_batch_size, to_columns
 

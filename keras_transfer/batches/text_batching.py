@@ -4,7 +4,8 @@ import numpy as np
 
 from keras_transfer.arrays import as_column
 from keras_transfer.batches.batching import Batches, real_lengths
-from keras_transfer.batches.planning import LENGTH_STEP, MAX_LENGTHS, Contents
+from keras_transfer.batches.contents import Contents
+from keras_transfer.batches.planning import LENGTH_STEP, MAX_LENGTHS
 from keras_transfer.text.base import check_batch_size, preprocess, to_columns
 from keras_transfer.text.preprocessors import count_truncated, warn_of_truncation
 

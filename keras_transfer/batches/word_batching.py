@@ -4,7 +4,8 @@ import numpy as np
 
 from keras_transfer.arrays import row_weights
 from keras_transfer.batches.batching import UNUSED, Batches
-from keras_transfer.batches.planning import LENGTH_STEP, Contents
+from keras_transfer.batches.contents import Contents
+from keras_transfer.batches.planning import LENGTH_STEP
 from keras_transfer.batches.text_batching import concatenate
 from keras_transfer.label_names import checked_names, label_ids, weights_of_words
 from keras_transfer.text.base import check_rows_of_batches, to_sentences

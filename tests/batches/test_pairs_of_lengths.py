@@ -5,7 +5,8 @@ import itertools
 import numpy as np
 
 from keras_transfer.batches.batching import Batches
-from keras_transfer.batches.planning import Contents, Options, choose_pairs
+from keras_transfer.batches.contents import Contents
+from keras_transfer.batches.planning import Options, choose_pairs
 
 
 def lengths(count, longest, seed=0):
