@@ -63,3 +63,19 @@ def test_the_ulmfit_example_runs(monkeypatch, capsys, tmp_path, eagerly):
     errors = re.findall(r"(\w+): test error ([\d.]+) %", capsys.readouterr().out)
     assert [name for name, _ in errors] == ["forward", "backward", "both"]
     assert all(0 <= float(error) <= 100 for _, error in errors)
+
+
+@pytest.mark.slow
+def test_the_example_that_compares_with_random_weights_runs(monkeypatch, capsys, tmp_path):
+    script, texts = REPOSITORY / "examples" / "pretrained_or_random.py", kt.datasets.load_demo_questions().train.texts
+    words = sorted({word.lower() for text in texts for word in text.split()})
+    tokenizer = kt.text.WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])
+    preprocessor = kt.text.TokenPreprocessor(tokenizer, kt.text.Packing(end=["[SEP]"]), sequence_length=16)
+    encoder = kt.encoders.AWDLSTMEncoder(preprocessor.vocabulary_size, embedding_dim=8, units=8, num_layers=1)
+    kt.tasks.CausalLM(encoder, preprocessor).save(tmp_path / "model.keras")
+    options = ["--model", str(tmp_path / "model.keras"), "--examples", "16", "32", "--seeds", "2", "--epochs", "1"]
+    monkeypatch.setattr(sys, "argv", [str(script), *options, "--plot", str(tmp_path / "curve.png")])
+    runpy.run_path(str(script), run_name="__main__")
+    found = re.findall(r"(\w+), (\d+) examples: ([\d.]+) %", capsys.readouterr().out)
+    assert [row[:2] for row in found] == [(kind, count) for count in ("16", "32") for kind in ("pretrained", "random")]
+    assert (tmp_path / "curve.png").stat().st_size > 0

@@ -115,7 +115,8 @@ def main(arguments=None):
     """Runs the chains from the command line."""
     args = parse(arguments)
     wanted, began = configurations(args.backends, args.encoders), time.monotonic()
-    done = read(args.results)
+    # Numbers stand for other configurations if `--encoders` or `--backends` were others.
+    done = {key: chain for key, chain in read(args.results).items() if key[1] in set(map(str, wanted))}
     with tempfile.TemporaryDirectory(prefix="kills-") as folder:
         trainers = {}
         try:
@@ -124,14 +125,14 @@ def main(arguments=None):
                 if kills >= args.kills or time.monotonic() - began > args.seconds:
                     break
                 name, configuration = f"{args.seed}/{number}", wanted[number % len(wanted)]
-                if name in done:
+                if (name, str(configuration)) in done:
                     continue
                 backend = configuration.backend
                 if backend not in trainers:
                     trainers[backend] = Trainer(backend, pathlib.Path(folder) / backend)
                 rng = random.Random(f"{args.seed} {number}")
                 chain = run_chain(trainers[backend], configuration, rng, args.delay, args.most)
-                done[name] = chain = {"chain": name, "configuration": str(configuration), **chain}
+                done[name, str(configuration)] = chain = {"chain": name, "configuration": str(configuration), **chain}
                 if args.results:
                     with args.results.open("a") as file:
                         file.write(json.dumps(chain) + "\n")
@@ -178,14 +179,14 @@ def run_chain(trainer, configuration, rng, delay, most):
 
 
 def read(path):
-    """Returns the chains in a results file by name. A half-written last line of a killed driver is removed."""
+    """Returns the chains in a results file by name and configuration, and removes a half-written last line of it."""
     if path is None or not path.exists():
         return {}
     text = path.read_text()
     whole = text[: text.rfind("\n") + 1]
     if whole != text:
         path.write_text(whole)
-    return {chain["chain"]: chain for chain in map(json.loads, whole.splitlines())}
+    return {(chain["chain"], chain["configuration"]): chain for chain in map(json.loads, whole.splitlines())}
 
 
 def report(done):

@@ -57,6 +57,16 @@ def test_configurations_can_be_chosen_by_encoder(kills):
     assert len(kills.configurations(["jax"])) == 7
 
 
+def test_a_results_file_of_other_configurations_counts_for_nothing(kills, tmp_path, monkeypatch, capsys):
+    results = tmp_path / "kills.jsonl"
+    monkeypatch.setattr(kills, "run_chain", lambda *arguments: {"kills": [{"writing": True}], "end": "equal"})
+    monkeypatch.setattr(kills, "Trainer", Idle)
+    for encoder, chains in (("letters", 2), ("streams", 2), ("streams", 0)):
+        options = ["--kills", "2", "--backends", "jax", "--encoders", encoder, "--results", str(results)]
+        assert kills.main(options) == 0
+        assert capsys.readouterr().out.count(" in a write, equal") == chains
+
+
 class Idle:
     """Stands in for a training process."""
 
