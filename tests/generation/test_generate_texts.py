@@ -60,12 +60,15 @@ def test_bad_words_do_not_occur(model, traced):
 
 
 def test_the_last_token_of_the_packing_ends_a_text(model, traced):
-    ids = written(model, [[2, 11]])[0]
+    def ids(end, model=model):
+        return written(model, [[2, 11]], end_token=end, no_repeat_ngram=1, max_length=10)[0]
 
-    def until(*ends):
-        return [ids[: next((place + 1 for place, each in enumerate(ids) if each in ends), len(ids))]]
-
-    end = VOCABULARY[ids[4]]
-    assert written(model, [[2, 11]], end_token=end) == until(ids[4])
-    assert written(model, [[2, 11]], end_token="auto") == written(model, [[2, 11]], end_token=3) == until(3)
-    assert written(model, [[2, 11]], end_token=[end, 3]) == until(ids[4], 3)
+    whole = ids(None)
+    early, late = [token for token in whole if token > 3][:2]  # No token occurs twice.
+    until_early, until_late = (whole[: whole.index(token) + 1] for token in (early, late))
+    assert ids(VOCABULARY[late]) == until_late
+    assert ids([VOCABULARY[late], early]) == until_early
+    swapped = list(VOCABULARY)
+    swapped[3], swapped[late] = swapped[late], swapped[3]
+    packed = CausalLM(model.encoder, BertPreprocessor(swapped, sequence_length=16), max_length=16)
+    assert ids("auto", packed) == until_late

@@ -103,8 +103,9 @@ def two_streams(model, inputs):
     loss = torch.nn.functional.cross_entropy(logits[real], torch.tensor(targets)[real])
     found = {"factorization_order": order, "mask_positions": positions, "targets": targets}
     found = {name: value.astype("int32") for name, value in found.items()}
-    query = outputs.hidden_states[-1].numpy()  # the states of the two streams take turns
-    return {**found, "query": query, "logits": logits.numpy(), "loss": loss.numpy()}
+    states = torch.stack(outputs.hidden_states[::2]).numpy()  # those of the two streams take turns
+    query = outputs.hidden_states[-1].numpy()
+    return {**found, "states": states, "query": query, "logits": logits.numpy(), "loss": loss.numpy()}
 
 
 def roberta():

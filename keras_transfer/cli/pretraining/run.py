@@ -73,17 +73,17 @@ def run_pretraining(
         if encoder is not None:
             model = continued_model(plan, encoder, sequence_length, batch_size, new_head)
         else:
-            options = (vocabulary_size, sequence_length, text_column)
-            model = new_model(plan, _vocabulary(plan, corpus, folder, options), size, batch_size)
+            preprocessor = _vocabulary(plan, corpus, folder, (vocabulary_size, sequence_length, text_column))
+            model = new_model(plan, preprocessor, size, batch_size)
         print(f"{type(model).__name__} with {model.count_params():,} parameters")
         # The corpus for validation comes first, so that an error in the small one does not wait for the large one.
         corpora, rows = {}, {}
         for name, paths in ((VALIDATION_CORPUS, validation_corpus), (CORPUS, corpus)):
             if paths:
-                options = {"documents": documents, "text_column": text_column, "verbose": verbose == 1}
-                corpora[name] = text.Corpus.build(paths, model.preprocessor, folder / name, **options)
-                options = {"batch_size": batch_size, "shuffle": name == CORPUS, "seed": seed}
-                rows[name] = plan.rows(corpora[name], sequence_length, **options)
+                reading = {"documents": documents, "text_column": text_column, "verbose": verbose == 1}
+                corpora[name] = text.Corpus.build(paths, model.preprocessor, folder / name, **reading)
+                batching = {"batch_size": batch_size, "shuffle": name == CORPUS, "seed": seed}
+                rows[name] = plan.rows(corpora[name], sequence_length, **batching)
         training, validation = rows[CORPUS], rows.get(VALIDATION_CORPUS)
         if steps is not None:
             epochs, length = epochs_of_steps(training, len(training), steps)

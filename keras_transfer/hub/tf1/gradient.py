@@ -112,7 +112,8 @@ def _backward(graph, targets, sources):
 def _old_control_flow():
     """Makes TensorFlow build arrays and loops in graphs as TensorFlow 1 did, for one thread at a time.
 
-    The process has only one such switch. It does not affect functions that other threads trace, or what they run.
+    The process has only one such switch. It does not affect functions that other threads trace, or what they run, but a
+    `tf.Graph` that another thread builds meanwhile, outside any function, also gets the control flow of TensorFlow 1.
     """
     import tensorflow as tf
 

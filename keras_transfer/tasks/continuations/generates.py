@@ -1,6 +1,7 @@
 """How a language model continues prompts: strings or ids in, strings or ids out."""
 
 import collections
+import functools
 import json
 
 import keras
@@ -127,7 +128,7 @@ class Generates:
         ```
         """
         options = GenerationOptions.of(locals())
-        rows, raw, single = rows_of(self, prompts, token_rows, "prompt")
+        rows, raw, single = rows_of(self, prompts, functools.partial(token_rows, self), "prompt")
         found = self.continue_rows(rows, lengths_of(self, rows, options), options, raw)
         return found[0] if single else found
 

@@ -61,7 +61,7 @@ def rows_of(task, x, tokenize, what):
     Args:
         task: `CausalLM` or `Seq2SeqLM`.
         x: String, list of strings, or what `prepared_rows` takes.
-        tokenize: Function from the task and a list of strings to a list of integer arrays.
+        tokenize: Function from a list of strings to a list of integer arrays.
         what: String. What error messages call a row, such as `"prompt"`.
 
     Returns:
@@ -73,7 +73,7 @@ def rows_of(task, x, tokenize, what):
     single = isinstance(x, (str, bytes))
     x = [x] if single else x
     raw = is_texts(x)
-    rows = tokenize(task, x) if raw else prepared_rows(x)
+    rows = tokenize(x) if raw else prepared_rows(x)
     check_rows(task, rows, what)
     return rows, raw, single
 

@@ -61,7 +61,7 @@ class Likelihood:
         model.score(["The film"]).perplexity_per_token
         ```
         """
-        rows, raw, single = rows_of(self, texts, functools.partial(token_rows, end=True), "text")
+        rows, raw, single = rows_of(self, texts, functools.partial(token_rows, self, end=True), "text")
         texts = [texts] if single else texts
         found = self.token_log_likelihoods(rows, batch_size=batch_size)
         sums = np.array([values.sum(dtype="float64") for values in found])

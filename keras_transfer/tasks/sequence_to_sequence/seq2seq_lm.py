@@ -239,7 +239,7 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
         ```
         """
         options = GenerationOptions.of(locals(), _HINTS)
-        rows, raw, single = rows_of(self, sources, Seq2SeqLM._source_rows, "source")
+        rows, raw, single = rows_of(self, sources, self._source_rows, "source")
         starts = [np.array([self.reader.start_id], "int32")] * len(rows)
         found = self.continue_rows(starts, lengths_of(self, starts, options), options, raw, context_rows=rows)
         return found[0] if single else found

@@ -13,7 +13,12 @@ from keras_transfer.layers.heads import ConditionalRandomField
 from keras_transfer.tasks.base import Signature, Task, check_numbers
 from keras_transfer.tasks.heads import encode_mixed, hidden_vectors
 from keras_transfer.tasks.labels import most_likely
-from keras_transfer.tasks.tagging.word_chain import allowed_transitions, decode_ragged, decode_sentences, row_weights
+from keras_transfer.tasks.tagging.word_chain import (
+    allowed_transitions,
+    decode_ragged,
+    decode_sentences,
+    weights_of_rows,
+)
 from keras_transfer.tasks.tagging.word_reader import WordReader
 from keras_transfer.tasks.tagging.word_tags import WordTags
 from keras_transfer.text.preprocessors import check_word_level
@@ -140,7 +145,7 @@ class TokenClassifier(Task):
         if self.crf:
             labels = self.random_field.decode(ops.stop_gradient(y_pred), y >= 0)
             super().compute_metrics(x, y, ops.one_hot(labels, len(self.label_names)), sample_weight)
-            sample_weight = None if sample_weight is None else row_weights(sample_weight, y >= 0)
+            sample_weight = None if sample_weight is None else weights_of_rows(sample_weight, y >= 0)
         y = ops.where(y < 0, ops.cast(UNUSED, y.dtype), y)
         return super().compute_loss(x, y, y_pred, sample_weight, training)
 

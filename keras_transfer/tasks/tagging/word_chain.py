@@ -96,7 +96,7 @@ class ChainLoss(keras.losses.Loss):
         return losses * ops.cast(ops.shape(losses)[0], "float32") / words  # Keras divides by the number of rows.
 
 
-def row_weights(weights, real):
+def weights_of_rows(weights, real):
     """Returns weights of positions [batch, length] as weights of rows: the mean over the words of a row."""
     real = ops.cast(real, weights.dtype)
     return ops.sum(weights * real, axis=1) / ops.maximum(ops.sum(real, axis=1), 1.0)

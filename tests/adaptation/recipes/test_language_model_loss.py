@@ -47,6 +47,12 @@ def test_the_loss_of_a_step_has_the_weighted_one_of_the_next_tokens_and_that_of_
     np.testing.assert_allclose(found, alone + 0.25 * next_token_loss(task), rtol=1e-5)
 
 
+@pytest.mark.parametrize("weight", [0.25, np.float32(0.25)])
+def test_a_fixed_weight_is_a_float_of_python(weight):
+    found = with_language_model_loss(classifier(), weight).get_layer("language_model_loss").weight
+    assert (type(found), found) == (float, 0.25)
+
+
 def test_the_weight_may_follow_a_schedule_of_training_steps():
     task = classifier()
     halves = keras.optimizers.schedules.ExponentialDecay(1.0, decay_steps=1, decay_rate=0.5)

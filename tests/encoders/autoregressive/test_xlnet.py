@@ -51,6 +51,25 @@ def test_the_query_stream_equals_the_original(two_streams, inputs):
         np.testing.assert_allclose(to_numpy(found)[used], expected[used], rtol=0, atol=1e-5)
 
 
+def states_of_both_streams(encoder, embeddings, **inputs):
+    """Yields what `query_stream` computes in all blocks: the inputs of the first one and the outputs of each."""
+    x, bias, segment_ids, distances = encoder.streams(embeddings, **inputs)
+    positions = encoder.relative_positions(embeddings, segment_ids=segment_ids)["relative_positions"]
+    yield x
+    for block in encoder.blocks:
+        x = block(x, attention_bias=bias, relative_positions=(*positions, distances))
+        yield x
+
+
+@pytest.mark.core
+def test_the_content_stream_that_it_reads_equals_the_original(two_streams, inputs):
+    expected, real = np.load(FOLDER / "two_streams.npz")["states"], inputs["padding_mask"] == 1
+    given = {name: values for name, values in inputs.items() if name != "token_ids"}
+    states = states_of_both_streams(two_streams, two_streams.token_embedding(inputs["token_ids"]), **given)
+    for found, theirs in zip(states, expected, strict=True):
+        np.testing.assert_allclose(to_numpy(found)[:, :7][real], theirs[real], rtol=0, atol=1e-5)
+
+
 @pytest.mark.core
 def test_no_token_sees_itself_or_later_ones_of_the_order(two_streams, inputs):
     # A text, the same text with another one of its tokens in each row, and what each place says about its own.
@@ -72,10 +91,7 @@ def test_the_gradient_of_hidden_tokens_is_exactly_zero(two_streams, inputs):
     embeddings = tf.constant(two_streams.token_embedding(inputs["token_ids"][:1]))
     with tf.GradientTape(persistent=True) as tape:
         tape.watch(embeddings)
-        x, bias, segment_ids, distances = two_streams.streams(embeddings, **first)
-        positions = two_streams.relative_positions(embeddings, segment_ids=segment_ids)["relative_positions"]
-        for block in two_streams.blocks:
-            x = block(x, attention_bias=bias, relative_positions=(*positions, distances))
+        *_, x = states_of_both_streams(two_streams, embeddings, **first)
         sums = [tf.reduce_sum(x[0, 7 + place] * tf.range(1.0, 9.0)) for place in range(len(places))]
     for place, total in zip(places, sums):
         gradient = tape.gradient(total, embeddings)[0].numpy()

@@ -1,5 +1,7 @@
 """An encoder with the embeddings of another one computes what it did, given the same embeddings."""
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,7 @@ from keras_transfer.encoders import (
     MPNetEncoder,
     XlmEncoder,
 )
-from keras_transfer.encoders.base import with_embeddings_of
+from keras_transfer.encoders.base import Encoder, TransformerStack, with_embeddings_of
 from tests.errors import check_errors
 from tests.helpers import outputs_of
 
@@ -49,6 +51,20 @@ def test_it_computes_what_both_encoders_have_given_it(cls, options):
     expected = outputs_of(own, inputs)
     for name, values in outputs_of(shared, inputs).items():
         np.testing.assert_allclose(values, expected[name], atol=1e-6)
+
+
+def test_it_passes_on_every_argument_of_the_constructor(monkeypatch):
+    own, other, passed, build = encoder(), encoder(), [], TransformerStack.__init__
+    signatures = [inspect.signature(cls.__init__).parameters for cls in (TransformerStack, Encoder)]
+
+    def record(self, settings, **arguments):
+        passed.extend(["self", "settings", *arguments])
+        build(self, settings, **arguments)
+
+    monkeypatch.setattr(TransformerStack, "__init__", record)
+    with_embeddings_of(own, other)
+    built = {"inputs", "outputs", "hidden_states", "kwargs"}  # The stack itself makes these for its base class.
+    assert sorted(passed) == sorted({name for names in signatures for name in names} - built)
 
 
 def test_frozen_weights_stay_frozen():

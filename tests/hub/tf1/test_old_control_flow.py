@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from keras_transfer.hub.tf1.gradient import _old_control_flow
 
+TIMEOUT = 60  # Seconds. A thread that waits longer has failed.
 enabled = tf.compat.v1.control_flow_v2_enabled
 
 
@@ -16,11 +17,11 @@ def test_one_thread_at_a_time_has_it_and_functions_of_other_threads_are_those_of
     def first():
         with _old_control_flow():
             entered.set()
-            done.wait()
+            done.wait(TIMEOUT)
             seen.append(enabled())
 
     def second():
-        entered.wait()
+        entered.wait(TIMEOUT)
         with _old_control_flow():
             seen.append(enabled())
 
@@ -28,17 +29,19 @@ def test_one_thread_at_a_time_has_it_and_functions_of_other_threads_are_those_of
     def loop(count):
         return tf.while_loop(lambda i: i < count, lambda i: [i + 1], [0])
 
-    threads = [threading.Thread(target=target) for target in (first, second)]
+    threads = [threading.Thread(target=target, daemon=True) for target in (first, second)]
     for thread in threads:
         thread.start()
-    entered.wait()
-    assert not enabled() and loop(tf.constant(3))[0] == 3
-    graph = loop.get_concrete_function(tf.constant(3)).graph
-    assert {"While", "StatelessWhile"} & {op.type for op in graph.get_operations()}
-    assert seen == []
-    done.set()
-    for thread in threads:
-        thread.join()
+    try:
+        assert entered.wait(TIMEOUT)
+        assert not enabled() and loop(tf.constant(3))[0] == 3
+        graph = loop.get_concrete_function(tf.constant(3)).graph
+        assert {"While", "StatelessWhile"} & {op.type for op in graph.get_operations()}
+        assert seen == []
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join(TIMEOUT)
     assert seen == [False, False] and enabled()
 
 
