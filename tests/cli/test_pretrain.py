@@ -11,7 +11,7 @@ from keras_transfer.cli import command
 from keras_transfer.cli.pretraining import plans
 from keras_transfer.cli.pretraining import run as pretraining
 from keras_transfer.datasets import load_demo_questions
-from keras_transfer.encoders import Encoder
+from keras_transfer.encoders import ElectraEncoder, Encoder
 from keras_transfer.tasks import BertPretraining, CausalLM, MaskedLM, ReplacedTokenDetection
 from tests.cli.test_train import Interrupted
 from tests.tasks.tiny import preprocessor
@@ -214,12 +214,32 @@ def test_the_perplexity_of_a_diverged_model_is_infinite():
 
 
 def test_the_sizes_of_electra_are_those_of_its_paper():
-    sizes = {"small": (64, 256, 1), "base": (256, 1024, 4), "large": (256, 1024, 4)}
-    for name, expected in sizes.items():
-        _, width, _, _, embedding_dim, fraction, hidden_rate = plans.ELECTRA_SIZES[name]
-        assert tuple(plans._sizes_of_generator(width, fraction).values()) == expected
-        assert embedding_dim == (128 if name == "small" else width)
-        assert hidden_rate == (0.25 if name == "large" else 0.15)
+    # Table 6: blocks, width, heads, width of the feed-forward layers and of the embeddings, generator, hidden tokens.
+    assert {name: plans.ELECTRA_SIZES[name] for name in ("small", "base", "large")} == {
+        "small": (12, 256, 4, 1024, 128, 1 / 4, 0.15),
+        "base": (12, 768, 12, 3072, 768, 1 / 3, 0.15),
+        "large": (24, 1024, 16, 4096, 1024, 1 / 4, 0.25),
+    }
+    generators = {"small": (64, 256, 1), "base": (256, 1024, 4), "large": (256, 1024, 4)}  # width, feed-forward, heads
+    for name, expected in generators.items():
+        _, width, *_, fraction, _ = plans.ELECTRA_SIZES[name]
+        found = plans._sizes_of_generator(width, fraction)
+        assert found == dict(zip(("hidden_dim", "intermediate_dim", "num_heads"), expected, strict=True))
+
+
+@pytest.mark.parametrize("name", ["large", "base", None])
+def test_an_electra_goes_on_with_the_hidden_tokens_and_the_generator_of_its_size(name, monkeypatch, tmp_path):
+    small = {"large": (2, 16, 1, 16, 16, 1 / 4, 0.25), "base": (1, 16, 2, 16, 16, 1 / 2, 0.15)}
+    for key, sizes in small.items():
+        monkeypatch.setitem(plans.ELECTRA_SIZES, key, sizes)
+    monkeypatch.setattr(plans, "_LEAST_WIDTH", 4)
+    sizes = dict(zip(("num_layers", "hidden_dim", "num_heads"), small.get(name, (1, 12, 1))))
+    encoder = ElectraEncoder(17, **sizes, intermediate_dim=16, max_sequence_length=32)
+    ReplacedTokenDetection(encoder, preprocessor()).save_pretrained(tmp_path / "model")
+    model = plans.continued_model(plans.PLANS["electra"], tmp_path / "model", 32, 8, new_head=False)
+    hidden, width = {"large": (0.25, 4), "base": (0.15, 8), None: (0.15, 4)}[name]
+    assert model.objective.mask_selection_rate == hidden and model.objective.mask_token_rate == 0.85
+    assert model.generator.encoder.hidden_dim == width and model.share_embeddings
 
 
 def test_a_new_electra_has_one_table_for_both_models(monkeypatch):

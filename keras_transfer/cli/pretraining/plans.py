@@ -75,30 +75,43 @@ def _electra(preprocessor, sizes, embedding_dim, fraction, hidden_rate):
         preprocessor,
         generator=tasks.MaskedLM(encoders.ElectraEncoder(size, **small)),
         share_embeddings=True,
-        objective=objectives.TokenMasking(hidden_rate, mask_token_rate=0.85, random_token_rate=0.0),
+        objective=_masking(hidden_rate),
     )
 
 
-def _sizes_of_generator(hidden_dim, fraction=1 / 4):
+def _masking(hidden_rate):
+    return objectives.TokenMasking(hidden_rate, mask_token_rate=0.85, random_token_rate=0.0)
+
+
+def _sizes_of_generator(hidden_dim, fraction):
     width = max(round(fraction * hidden_dim), _LEAST_WIDTH)
     num_heads = next(count for count in range(width // _LEAST_WIDTH, 0, -1) if width % count == 0)
     return {"hidden_dim": width, "intermediate_dim": 4 * width, "num_heads": num_heads}
 
 
-def _generator_for(source):
-    """Returns the generator in the folder of a checkpoint, or a new, smaller one, and whether it shares embeddings."""
+def _electra_options(source):
+    """Returns what continues the ELECTRA of a checkpoint: arguments of `ReplacedTokenDetection`.
+
+    The generator is the one in the folder of the checkpoint, or a new, smaller one. Its width and the fraction of
+    hidden tokens are those of the paper's model of this size.
+    """
     folder, encoder = pathlib.Path(source) / GENERATOR, encoders.Encoder.from_pretrained(source)
+    of_sizes = {sizes[:2]: sizes[-2:] for sizes in ELECTRA_SIZES.values()}
+    sizes = getattr(encoder, "num_layers", None), getattr(encoder, "hidden_dim", None)
+    fraction, hidden_rate = of_sizes.get(sizes, (1 / 4, 0.15))
+    options = {"objective": _masking(hidden_rate)}
     if folder.is_dir():
         generator = tasks.MaskedLM.from_pretrained(folder, preprocessor=None)
-        return generator, have_same_embeddings(generator.encoder, encoder)
+        shares = have_same_embeddings(generator.encoder, encoder)
+        return {"generator": generator, "share_embeddings": shares, **options}
     if not isinstance(encoder, encoders.ElectraEncoder):
         raise ValueError(
             "`--objective electra` requires an ELECTRA as `--encoder`, because only its checkpoints have the head. "
             f"Received: {source}, of a {type(encoder).__name__}"
         )
     config = {name: value for name, value in encoder.get_config().items() if name not in ("name", "pooling")}
-    small = encoders.ElectraEncoder.from_config({**config, **_sizes_of_generator(encoder.hidden_dim)})
-    return tasks.MaskedLM(small), True
+    small = encoders.ElectraEncoder.from_config({**config, **_sizes_of_generator(encoder.hidden_dim, fraction)})
+    return {"generator": tasks.MaskedLM(small), "share_embeddings": True, **options}
 
 
 def _causal(preprocessor, sizes):
@@ -154,7 +167,7 @@ def continued_model(plan, source, sequence_length, batch_size, new_head):
     """
     options = {"head": "new"} if new_head else {}
     if plan.task is tasks.ReplacedTokenDetection:
-        options["generator"], options["share_embeddings"] = _generator_for(source)
+        options |= _electra_options(source)
     if not plan.is_recurrent:
         options["sequence_length"] = sequence_length
     model = plan.task.from_pretrained(source, **options)

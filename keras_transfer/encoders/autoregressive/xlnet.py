@@ -38,6 +38,9 @@ class XLNetEncoder(Encoder):
 
     Outputs: Dict of `sequence_output`, `[batch, length, hidden_dim]`.
 
+    Raises:
+        ValueError: If `two_streams` is not a boolean.
+
     Example:
     ```python
     encoder = keras_transfer.encoders.XLNetEncoder(100, num_layers=2, num_heads=2, hidden_dim=8, intermediate_dim=16)
@@ -65,6 +68,8 @@ class XLNetEncoder(Encoder):
     ):
         # === Layers ===
         settings = constructor_settings(locals())
+        if not isinstance(two_streams, bool):
+            raise ValueError(f"`two_streams` must be a boolean. Received: two_streams={two_streams!r}")
         initializer = TruncatedNormal(stddev=initializer_range)
         weights = {"kernel_initializer": initializer, "dtype": dtype}
         token_embedding = keras.layers.Embedding(
