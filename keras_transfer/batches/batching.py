@@ -17,13 +17,13 @@ from keras_transfer.batches.planning import (
     lengths_for,
     plan,
 )
-from keras_transfer.batches.position import Position, Positioned
+from keras_transfer.batches.position import Position
 from keras_transfer.integers import check_integer
 
 UNUSED = -1  # The label or target at places that a row does not use.
 
 
-class Batches(Positioned):
+class Batches(keras.utils.PyDataset):
     """Rows in memory as batches for `fit`, `evaluate` and `predict`, made by `batches` and its relatives.
 
     Each item is `(inputs, labels)` or `(inputs, labels, sample_weights)`, or `(inputs,)` without labels.
@@ -44,14 +44,16 @@ class Batches(Positioned):
         options, contents: `Options` and `Contents`.
         chosen: List of `(length, rows)`, the batches of every epoch. `None` for those of the plan.
         order: Integer array. The row in each row of all batches, in order.
-        epoch, seed: See `Positioned`.
+        epoch: Integer. Number of epochs that have ended. Can be set.
+        seed: Integer. Can be set.
     """
 
     def __init__(self, inputs, labels=None, sample_weight=None, options=None, seed=None, contents=None):
         self.inputs, self.labels, self.sample_weight = inputs, labels, sample_weight
         self.options, self.contents = options or Options(), contents or Contents()
         self._seeded = seed is not None or not self.options.shuffle
-        super().__init__(np.random.randint(2**31) if seed is None and self.options.shuffle else seed)
+        super().__init__()
+        self._position = Position(np.random.randint(2**31) if seed is None and self.options.shuffle else seed)
         self.real = self._real_lengths()
         self.chosen, self._planned = None, None
 
@@ -211,6 +213,56 @@ class Batches(Positioned):
             count: Integer, at least 1.
         """
         return self.replace(max_batches=check_integer("count", count, 1))
+
+    # === A run ===
+
+    @property
+    def epoch(self):
+        return self._position.epoch
+
+    @epoch.setter
+    def epoch(self, epoch):
+        self._position.epoch = check_integer("epoch", epoch, 0)
+
+    @property
+    def seed(self):
+        return self._position.seed
+
+    @seed.setter
+    def seed(self, seed):
+        self._position.seed = seed
+
+    def on_epoch_begin(self):
+        self._position.begin()
+
+    def on_epoch_end(self):
+        self._position.end()
+
+    def seek(self, batch):
+        """Begins this epoch, and no later one, with a batch, without reading those before it.
+
+        Args:
+            batch: Integer from 0 to the number of batches.
+        """
+        batch, count = check_integer("batch", batch, 0), len(self) + self._position.first
+        if batch > count:
+            raise ValueError(f"`batch` must be at most {count}, the number of batches. Received: batch={batch}")
+        self._position.first = batch
+
+    def state_dict(self):
+        """Returns the seed, the epoch, and the batch with which the epoch begins, as a dict.
+
+        The batch is missing if the batches are not read in order, because `fit` shuffles them again. Then a run cannot
+        be resumed in the middle of an epoch.
+        """
+        return self._position.state_dict()
+
+    def load_state_dict(self, state):
+        """Continues where other batches of the same rows were, given what their `state_dict` returned.
+
+        This epoch then has only the batches from `state["batch"]` on.
+        """
+        self._position.load_state_dict(state)
 
     # === Batches ===
 
