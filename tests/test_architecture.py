@@ -43,7 +43,7 @@ FLOORS = [
     ["tasks/questions", "tasks/embedding", "tasks/continuations", "tasks/language", "tasks/masked"],
     ["tasks/dialogue", "tasks/sequence_to_sequence", "tasks"],
     ["adaptation/features", "adaptation/adapters/base", "adaptation/adapters/kinds", "adaptation/adapters/files"],
-    ["adaptation/adapters", "adaptation/fisher", "adaptation/recipes", "adaptation"],
+    ["adaptation/adapters", "adaptation/fisher", "adaptation/auxiliary_losses", "adaptation/recipes", "adaptation"],
     ["analysis/output", "analysis/reports", "analysis/attention", "analysis", "experiments", "serving", "wrappers"],
     ["cli/files", "cli/arguments", "cli/actions", "cli/pretraining", "cli", "__main__"],
 ]

@@ -16,11 +16,11 @@ from keras_transfer.adaptation.adapters.kinds.lora import LoRA
 from keras_transfer.adaptation.adapters.kinds.pals import PALs
 from keras_transfer.adaptation.adapters.kinds.prefix import Prefix
 from keras_transfer.adaptation.adapters.kinds.prompt import Prompt
+from keras_transfer.adaptation.auxiliary_losses.language_model_loss import with_language_model_loss
 from keras_transfer.adaptation.features.cached_features import cache_features
 from keras_transfer.adaptation.fisher.information import Fisher, estimate_fisher
 from keras_transfer.adaptation.recipes.few_shot import sample_pairs, set_fit
 from keras_transfer.adaptation.recipes.fine_tuning import fine_tune
-from keras_transfer.adaptation.recipes.language_model_loss import with_language_model_loss
 from keras_transfer.adaptation.recipes.recipe import Recipe, get_recipe
 from keras_transfer.adaptation.recipes.suggestion import suggest
 from keras_transfer.groups import LayerGroup, LayerGroups, layer_groups, select_groups

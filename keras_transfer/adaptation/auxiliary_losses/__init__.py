@@ -1,0 +1,1 @@
+"""Losses beside that of a task, which keep what its encoder has learned before."""
