@@ -102,10 +102,19 @@ def checkout_folder(folder):
 
 
 def use_package(folder):
-    """Makes `keras_transfer` that of a checkout. `benchmarks` is imported already, and remains that of this one."""
+    """Makes `keras_transfer` that of a checkout, also in child processes that start in its folder.
+
+    `benchmarks` is imported already, and remains that of this one.
+    """
     if "keras_transfer" in sys.modules:
         raise SystemExit("A benchmark must import keras_transfer in its contenders. Received: an import before them")
     sys.path.insert(0, str(folder))
+    os.environ["PYTHONPATH"] = python_path(folder)
+
+
+def python_path(folder):
+    """Returns the variable PYTHONPATH with a folder before the others."""
+    return os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
 
 
 def work(contender, options, warm_up):
@@ -144,8 +153,7 @@ def cpu_seconds():
 
 def environment():
     """Returns the variables of a process that finds `benchmarks` in this checkout, wherever it is started."""
-    paths = [str(ROOT), os.environ.get("PYTHONPATH")]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    return {**os.environ, "PYTHONPATH": python_path(ROOT)}
 
 
 class Worker:

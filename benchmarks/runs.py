@@ -2,6 +2,7 @@
 
 import argparse
 import importlib.util
+import itertools
 import json
 import math
 import os
@@ -40,18 +41,26 @@ def setting(args):
 
 def in_turn(contenders, number):
     """Returns the contenders in the order in which they take turns in a round."""
-    turn = number % len(contenders)
+    turn = number % max(1, len(contenders))
     return contenders[turn:] + contenders[:turn]
 
 
-def plan(args, contenders, cases):
-    """Returns the runs of all contenders for each case, a dict of what distinguishes its runs. They take turns."""
-    return [
-        {"contender": contender, **case, **setting(args)}
-        for number, case in enumerate(cases)
-        for contender in in_turn(list(contenders), number)
-        if contender in args.contenders
-    ]
+def plan(args, contenders, rounds, cases, takes_part=None):
+    """Returns the runs of the chosen contenders for each case in each round. They take turns from round to round.
+
+    Args:
+        args: Options as `parser` has them.
+        contenders: Names of all contenders.
+        rounds: List of dicts. What distinguishes the runs of a round, such as the `seed`.
+        cases: List of dicts. What distinguishes the runs of a case, such as the `dataset`.
+        takes_part: Function from a contender and a case to whether it takes part. Defaults to `None`, all do.
+    """
+    planned = []
+    for (number, own), case in itertools.product(enumerate(rounds), cases):
+        taking = [name for name in contenders if name in args.contenders]
+        taking = [name for name in taking if takes_part is None or takes_part(name, case)]
+        planned += [{"contender": name, **case, **own, **setting(args)} for name in in_turn(taking, number)]
+    return planned
 
 
 def write(report, planned, module, args, shown):

@@ -61,18 +61,15 @@ def main(arguments=None):
     parser = runs.parser(__doc__, DATASETS, CONTENDERS, "quality.jsonl")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     args = parser.parse_args(arguments)
-    planned = [
-        {"dataset": name, "epochs": DATASETS[name].epochs, "contender": contender, "seed": seed, **runs.setting(args)}
-        for (number, seed), name in itertools.product(enumerate(args.seeds), args.datasets)
-        for contender in contenders(DATASETS[name], number)
-        if contender in args.contenders
-    ]
+    cases = [{"dataset": name, "epochs": DATASETS[name].epochs} for name in args.datasets]
+    planned = runs.plan(args, CONTENDERS, [{"seed": seed} for seed in args.seeds], cases, takes_part)
     runs.write(report, planned, "fine_tuning.quality_run", args, ("metrics", *TIMES))
 
 
-def contenders(dataset, number):
-    """Returns the contenders of a dataset in the order of their runs with the seed of this number."""
-    return runs.in_turn([OURS, dataset.other], number) + ([SAME_ORDER] if dataset.same_order else [])
+def takes_part(contender, case):
+    """Returns whether a contender is trained on the dataset of a case."""
+    dataset = DATASETS[case["dataset"]]
+    return contender in (OURS, dataset.other) or (contender == SAME_ORDER and dataset.same_order)
 
 
 # === The page ===

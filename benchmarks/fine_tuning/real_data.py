@@ -42,12 +42,11 @@ def main(arguments=None):
     parser.add_argument("--epochs", nargs="+", type=int, default=[1, 3])
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args(arguments)
-    planned = [
-        {"dataset": dataset, "epochs": epochs, "contender": contender, "round": number, **runs.setting(args)}
-        for number, dataset, epochs in itertools.product(range(args.rounds), args.datasets, args.epochs)
-        for contender in runs.in_turn(args.contenders, number)
-        if (contender, dataset) != ("keras_hub", "ewt")
-    ]
+    rounds = [{"round": number} for number in range(args.rounds)]
+    cases = [{"dataset": name, "epochs": count} for name, count in itertools.product(args.datasets, args.epochs)]
+    planned = runs.plan(
+        args, CONTENDERS, rounds, cases, lambda name, case: (name, case["dataset"]) != ("keras_hub", "ewt")
+    )
     runs.write(report, planned, "fine_tuning.real_data_run", args, COLUMNS)
 
 

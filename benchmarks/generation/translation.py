@@ -28,7 +28,7 @@ def main(arguments=None):
     parser.add_argument("--prepared", help="folder of the prepared data of these sizes, filled if it is empty")
     args = parser.parse_args(arguments)
     sizes = {name: getattr(args, name) for name in SIZES}
-    planned = runs.plan(args, CONTENDERS, [{"seed": seed, **sizes} for seed in args.seeds])
+    planned = runs.plan(args, CONTENDERS, [{"seed": seed} for seed in args.seeds], [sizes])
     runs.write(report, planned, "generation.translation_run", args, ("bleu", "training", "generation"))
 
 

@@ -98,7 +98,7 @@ def transformers(folder, data, steps, run):
     model = BartForConditionalGeneration.from_pretrained(folder, attn_implementation="sdpa")
     torch.manual_seed(run["seed"])
     model.train()
-    options = {"decay": DECAY, "clip": CLIP, "betas": (0.9, BETA_2), "fused": True}
+    options = {"decay": DECAY, "clip": CLIP, "betas": (0.9, BETA_2), "eps": EPSILON, "fused": True}
     schedule = functools.partial(torch.optim.lr_scheduler.LambdaLR, lr_lambda=lambda step: rate(step, steps) / RATE)
     step = adamw_step(model, RATE, schedule, **options)
     criterion = torch.nn.CrossEntropyLoss(ignore_index=PADDING, label_smoothing=SMOOTHING)

