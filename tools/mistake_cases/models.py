@@ -137,6 +137,12 @@ class Models:
     def masked(self):
         return self.watch(kt.tasks.MaskedLM(self.bert(), self.pieces()))
 
+    def permuted(self, **options):
+        """A permutation LM, with a query stream."""
+        sizes = {name: size for name, size in SIZES.items() if name != "max_sequence_length"}
+        xlnet = kt.encoders.XLNetEncoder(len(VOCABULARY), **sizes, two_streams=True)
+        return self.watch(kt.tasks.PermutationLM(xlnet, self.pieces(), **options))
+
     def pretraining(self):
         return self.watch(kt.tasks.BertPretraining(self.bert(), self.pieces()))
 

@@ -37,6 +37,17 @@ def embed(loss, x):
     return lambda models: models.embedder(loss).fit(*x, batch_size=2, verbose=0)
 
 
+def ordered(change):
+    """Trains a permutation LM on prepared data with a changed order."""
+
+    def fit(models):
+        model = models.permuted()
+        inputs, targets = model.dataset(TEXTS, batch_size=4)[0]
+        model.fit({**inputs, "factorization_order": change(inputs["factorization_order"])}, targets, verbose=0)
+
+    return fit
+
+
 MISTAKES = [
     # === Classification ===
     Mistake(
@@ -156,6 +167,24 @@ MISTAKES = [
     ),
     Mistake("a masked LM on GPT-2", lambda m: kt.tasks.MaskedLM(m.decoder(), m.tokens()), "CausalLM|causal"),
     Mistake("a permutation LM on BERT", lambda m: kt.tasks.PermutationLM(m.bert(), m.pieces()), "query stream"),
+    Mistake(
+        "the objective of XLNet in a masked LM",
+        lambda m: kt.tasks.MaskedLM(m.bert(), m.pieces(), objective=kt.objectives.PermutationLanguageModel()),
+        "TokenMasking",
+    ),
+    Mistake(
+        "hidden tokens in a permutation LM",
+        lambda m: m.permuted(objective=kt.objectives.TokenMasking()),
+        "PermutationLanguageModel",
+    ),
+    Mistake("an objective's name", lambda m: m.permuted(objective="permutation"), "objective='permutation'"),
+    Mistake("an order in which all tokens are first", ordered(lambda order: order * 0), "must see another"),
+    Mistake("an order of another length", ordered(lambda order: order[:, :2]), "integers.*like `token_ids`"),
+    Mistake(
+        "a query stream without an order",
+        lambda m: (model := m.permuted()).encoder.query_stream(model.preprocessor(TEXTS)),
+        "factorization_order",
+    ),
     Mistake("BERT's pretraining on single texts", lambda m: m.pretraining().fit(TEXTS, LABELS, verbose=0), "pairs"),
     Mistake("a causal LM on BERT", lambda m: kt.tasks.CausalLM(m.bert(), m.pieces()), "causal"),
     Mistake("max_length below the prompt", lambda m: m.causal().generate(["a b c d"], max_length=2), "max_length"),

@@ -84,6 +84,8 @@ def ready_data(task, method, x, y=None, sample_weight=None, batch_size=None, shu
     data = batches_or_stream(task, columns, x, y, sample_weight, batch_size, shuffle)
     if method == "predict":
         _check_made_inputs(task, data)
+    if isinstance(data, Batches) and data.contents.prepare is None:
+        task.labels.check_inputs(data.inputs, data.labels)
     data = data if method == "predict" else task.labels.targets(data, task)
     if method != "predict" and isinstance(data, NoRows):
         raise ValueError("`x` must have at least one row. Received: no rows")
@@ -176,6 +178,7 @@ def ready_batch(task, method, x, y, sample_weight):
         if isinstance(x, dict):
             labels = to_array(y) if isinstance(y, list) else y
             check_rows(rows_of({"x": x, "y": labels, "sample_weight": sample_weight}))
+            task.labels.check_inputs(x, y)
             task.labels.check_batch(x, len(next(iter(x.values()))), task)
         return x, y, sample_weight
     data = batches_or_stream(task, columns_of(task, x), x, y, sample_weight, ALL_ROWS, False)

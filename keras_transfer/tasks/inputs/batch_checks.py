@@ -1,4 +1,4 @@
-"""Checks of the labels and sample weights in a generator or a `tf.data.Dataset`, as each batch is read."""
+"""Checks of labels, weights and prepared inputs in a generator or a `tf.data.Dataset`, as each batch is read."""
 
 import types
 
@@ -21,7 +21,7 @@ def check_no_pairs(data, task_name):
 
 
 def checked_batches(task, data, method):
-    """Makes a generator or `tf.data.Dataset` check each batch as it is read: its labels and its sample weights.
+    """Makes a generator or `tf.data.Dataset` check the labels, prepared inputs and sample weights of each batch.
 
     Other data do not change.
 
@@ -31,11 +31,15 @@ def checked_batches(task, data, method):
         method: String. `"fit"`, `"evaluate"` or `"predict"`. Labels are not checked for `"predict"`.
     """
 
-    def check(labels):
+    def check(labels, inputs):
         try:
             task.labels.check(labels, task.loss)
         except ValueError as error:
             raise _kept(task, f"Invalid labels in a batch of the dataset. {error}") from None
+        try:
+            task.labels.check_inputs(inputs if isinstance(inputs, dict) else {}, labels)
+        except ValueError as error:
+            raise _kept(task, f"Invalid inputs in a batch of the dataset. {error}") from None
 
     def check_weight(weights):
         try:
@@ -45,9 +49,10 @@ def checked_batches(task, data, method):
             raise _kept(task, f"Invalid sample weights in a batch of the dataset. {error}") from None
 
     if isinstance(data, types.GeneratorType):
-        return _checked_generator(data, *((lambda values: None,) * 2 if method == "predict" else (check, check_weight)))
+        unchecked = (lambda *values: None,) * 2
+        return _checked_generator(data, *(unchecked if method == "predict" else (check, check_weight)))
     if is_stream(data) and hasattr(data, "map") and method != "predict":
-        return _with_checked_labels(data, check, check_weight)
+        return _with_checked_labels(data, check, check_weight, bool(task.labels.made_inputs))
     return data
 
 
@@ -68,13 +73,13 @@ def _checked_generator(generator, check, check_weight):
                 f"list: `fit(list(texts), labels)`. Received: a generator that yields {inputs!r:.100}"
             )
         if labels is not None:
-            check(labels)
+            check(labels, inputs)
         if weights is not None:
             check_weight(weights)
         yield batch
 
 
-def _with_checked_labels(dataset, check, check_weights):
+def _with_checked_labels(dataset, check, check_weights, with_inputs):
     """Returns a `tf.data.Dataset` with the same batches, which first calls functions on the labels and weights of each.
 
     This works on every backend, even if the labels are used in a compiled step, which cannot raise errors.
@@ -82,8 +87,10 @@ def _with_checked_labels(dataset, check, check_weights):
     Args:
         dataset: `tf.data.Dataset` of `(inputs, labels)` or `(inputs, labels, sample_weights)`. Any other dataset, or
             one whose labels are not dense tensors, is returned unchanged.
-        check: Function that takes labels, a NumPy array or a dict of arrays, and raises an error if they are wrong.
-        check_weights: The same for sample weights. Weights that are not dense tensors are not checked.
+        check: Function that takes labels, a NumPy array or a dict of arrays, and a dict of inputs or None, and raises
+            an error if they are wrong.
+        check_weights: The same for sample weights alone. Weights that are not dense tensors are not checked.
+        with_inputs: Boolean. Whether `check` needs the inputs.
     """
     import tensorflow as tf
 
@@ -91,21 +98,22 @@ def _with_checked_labels(dataset, check, check_weights):
     if not isinstance(spec, tuple) or len(spec) < 2 or not _is_dense(spec[1], tf.TensorSpec):
         return dataset
 
-    def after(check, values):
+    def after(check, values, *others):
         parts = tf.nest.flatten(values)
 
         def run(*arrays):
-            check(tf.nest.pack_sequence_as(values, arrays))
-            return arrays
+            check(*tf.nest.pack_sequence_as((values, *others), arrays))
+            return arrays[: len(parts)]
 
-        same = tf.numpy_function(run, parts, [part.dtype for part in parts])
+        same = tf.numpy_function(run, tf.nest.flatten((values, *others)), [part.dtype for part in parts])
         for part, before in zip(same, parts):
             part.set_shape(before.shape)
         return tf.nest.pack_sequence_as(values, same)
 
     def checked(inputs, labels, *weights):
         weights = [after(check_weights, each) if _is_dense(each, tf.Tensor) else each for each in weights]
-        return inputs, after(check, labels), *weights
+        seen = inputs if with_inputs and isinstance(inputs, dict) and _is_dense(inputs, tf.Tensor) else {}
+        return inputs, after(check, labels, seen), *weights
 
     return dataset.map(checked)
 

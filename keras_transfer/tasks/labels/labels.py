@@ -103,6 +103,14 @@ class Labels:
             inputs: Dict of the inputs of the same rows, if they are prepared. Defaults to `None`.
         """
 
+    def check_inputs(self, inputs, labels=None):
+        """Raises a `ValueError` if prepared inputs that `targets` otherwise makes cannot be inputs of this task.
+
+        Args:
+            inputs: Dict of arrays, or of the columns of raw data.
+            labels: Encoded labels of the same rows. Defaults to `None`, for none.
+        """
+
     def class_weight(self, weights, labels=None):
         """Returns `class_weight` as Keras takes it.
 

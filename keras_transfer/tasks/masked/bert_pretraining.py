@@ -53,6 +53,10 @@ class PretrainingLabels(NamedLabels):
         else:
             self.labels[_PAIR].check(labels)
 
+    def check_inputs(self, inputs, labels=None):
+        tokens = self.labels[_TOKENS]
+        tokens.check_inputs(inputs, labels.get(_TOKENS) if isinstance(labels, dict) else None)
+
     @property
     def made_inputs(self):
         return self.labels[_TOKENS].made_inputs
@@ -75,6 +79,7 @@ class PretrainingLabels(NamedLabels):
 
         def make(inputs, random, labels):
             inputs, targets = objective(inputs, random, **tokens)
+            self.labels[_TOKENS].check_made(inputs)
             return inputs, {_TOKENS: targets, _PAIR: labels}
 
         return with_targets(data, make, objective.seed)
@@ -115,7 +120,8 @@ class BertPretraining(HiddenTokenTask):
 
     Raises:
         ValueError: If the encoder has no token embeddings, no vector for each token or no pooled output, if its tokens
-            see only earlier ones, or if `preprocessor` does not match the encoder.
+            see only earlier ones, if `preprocessor` does not match the encoder, or if `objective` is that of another
+            task.
 
     Example:
     ```python

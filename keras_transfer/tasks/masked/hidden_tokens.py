@@ -7,25 +7,51 @@ from keras_transfer.arrays import to_numpy
 from keras_transfer.batches import UNUSED
 from keras_transfer.encoders.base import encode
 from keras_transfer.metrics.words import WordAccuracy
+from keras_transfer.objectives.masking import PermutationLanguageModel, TokenMasking
+from keras_transfer.objectives.sequences import SequenceObjective
 from keras_transfer.tasks.base import Task, of_part
 from keras_transfer.tasks.inputs import check_no_pairs, input_names_of, lacks_targets, with_targets
 from keras_transfer.tasks.labels import Labels
+
+_OBJECTIVES = (TokenMasking, PermutationLanguageModel, SequenceObjective)
 
 
 class HiddenTokens(Labels):
     """The tokens that an objective hides, in the place of labels.
 
     Args:
-        objective: `objectives.TokenMasking`.
+        objective: `objectives.TokenMasking`, or any object with its methods.
         count: Integer. Number of tokens that the model predicts.
+
+    Attributes:
+        objective_class: Class of the objectives that the task reads.
+
+    Raises:
+        ValueError: If `objective` is anything else, such as an objective of another task.
     """
 
+    objective_class = TokenMasking
     are_ids = True
     optional = reads_loaders = True
     made_inputs = ("mask_positions",)
 
     def __init__(self, objective, count):
         self.objective, self.count = objective, count
+
+    @property
+    def objective(self):
+        return self._objective
+
+    @objective.setter
+    def objective(self, objective):
+        is_like = callable(objective) and all(hasattr(objective, name) for name in ("tokens", "seed"))
+        others = (type, *_OBJECTIVES)
+        if not isinstance(objective, self.objective_class) and (not is_like or isinstance(objective, others)):
+            raise ValueError(
+                f"`objective` must be a `{self.objective_class.__name__}`, or have its methods. "
+                f"Received: objective={objective!r:.100}"
+            )
+        self._objective = objective
 
     def loss(self):
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=UNUSED)
@@ -42,6 +68,26 @@ class HiddenTokens(Labels):
                 f"Received: {labels.dtype} of shape {labels.shape}"
             )
 
+    def check_inputs(self, inputs, labels=None):
+        if not {"token_ids", *self.made_inputs} <= set(inputs):
+            return
+        ids, positions = (to_numpy(inputs[name]) for name in ("token_ids", "mask_positions"))
+        rows, length = ids.shape[0], ids.shape[-1]
+        if positions.ndim != 2 or positions.dtype.kind not in "iu" or len(positions) != rows:
+            raise ValueError(
+                "`mask_positions` must be integers [batch, places], negative at unused places. "
+                f"Received: {positions.dtype} of shape {positions.shape}, for {rows} rows"
+            )
+        if positions.max(initial=UNUSED) >= length:
+            raise ValueError(
+                f"`mask_positions` must be below the length of the texts, {length}. Received: {positions.max()}"
+            )
+        if labels is not None and np.shape(labels) != positions.shape:
+            raise ValueError(
+                "Targets must be integers [batch, places], one for each of `mask_positions`, which are of shape "
+                f"{positions.shape}. Received: targets of shape {np.shape(labels)}"
+            )
+
     def targets(self, data, task):
         check_no_pairs(data, type(task).__name__)
         if not lacks_targets(data, self.made_inputs):
@@ -51,9 +97,20 @@ class HiddenTokens(Labels):
         tokens = self.objective.tokens(task.preprocessor)
 
         def make(inputs, random):
-            return self.objective(inputs, random, **tokens)
+            inputs, targets = self.objective(inputs, random, **tokens)
+            self.check_made(inputs)
+            return inputs, targets
 
         return with_targets(data, make, self.objective.seed)
+
+    def check_made(self, inputs):
+        """Raises a `ValueError` if an objective that a user has written does not make all inputs."""
+        missing = set(self.made_inputs) - set(inputs)
+        if missing:
+            raise ValueError(
+                f"`objective` must return inputs with `{min(missing)}`, as `{self.objective_class.__name__}` does. "
+                f"Received: inputs with the keys {list(inputs)} from {type(self.objective).__name__}"
+            )
 
     def _check_complete(self, data, task_name):
         """Raises a `ValueError` if data have some of the inputs and targets that the objective makes, but not all."""

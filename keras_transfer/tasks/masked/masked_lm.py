@@ -40,8 +40,8 @@ class MaskedLM(FillsMasks, HiddenTokenTask):
 
     Raises:
         ValueError: If the encoder has no token embeddings or returns no vector for each token, if its tokens see only
-            earlier ones, or if `preprocessor` does not match the encoder. A vocabulary without a mask token is an error
-            when the model is trained or fills masks.
+            earlier ones, if `preprocessor` does not match the encoder, or if `objective` is that of another task. A
+            vocabulary without a mask token is an error when the model is trained or fills masks.
 
     Example:
     ```python

@@ -1,7 +1,9 @@
 """XLNet's pretraining: tokens are predicted one after the other, in a random order."""
 
 import keras
+import numpy as np
 
+from keras_transfer.arrays import to_array, to_numpy
 from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.encoders.autoregressive import XLNetEncoder
 from keras_transfer.layers.embeddings import OutputEmbeddings
@@ -17,7 +19,32 @@ _INPUTS = ("factorization_order", "mask_positions")
 class PredictedTokens(HiddenTokens):
     """The tokens that an objective chooses to be predicted in an order, in the place of labels."""
 
+    objective_class = PermutationLanguageModel
     made_inputs = _INPUTS
+
+    def check_inputs(self, inputs, labels=None):
+        super().check_inputs(inputs, labels)
+        if not {"token_ids", "padding_mask", *_INPUTS} <= set(inputs):
+            return
+        names = ("token_ids", "padding_mask", *_INPUTS)
+        ids, mask, order, positions = (to_numpy(inputs[name]) for name in names)
+        if order.shape != ids.shape or order.dtype.kind not in "iu":
+            raise ValueError(
+                f"`factorization_order` must be integers [batch, length], of shape {ids.shape} like `token_ids`. "
+                f"Received: {order.dtype} of shape {order.shape}"
+            )
+        used = positions >= 0 if labels is None else (positions >= 0) & (to_array(labels) >= 0)
+        most = np.iinfo(order.dtype).max
+        lowest = np.where(mask == 1, order, most).min(axis=1, initial=most)
+        own = np.take_along_axis(order, np.maximum(positions, 0).astype(int), axis=1)
+        blind = np.argwhere(used & (own <= lowest[:, None]))
+        if len(blind):
+            row, place = blind[0].tolist()
+            raise ValueError(
+                "Each predicted token must see another one: a token with a lower number in `factorization_order` that "
+                f"is no padding. Received: number {own[row, place]} at position {positions[row, place]} of row {row}, "
+                f"in which the lowest number is {lowest[row]}"
+            )
 
 
 def check_two_streams(encoder):
@@ -50,13 +77,15 @@ class PermutationLM(FillsMasks, HiddenTokenTask):
         name: String. Name of the model. Defaults to `None`.
 
     Inputs: The inputs of the encoder, and `factorization_order`, integers [batch, length], and `mask_positions`,
-        integers [batch, places], negative at unused places, as the objective makes them.
+        integers [batch, places], negative at unused places, as the objective makes them. Each predicted token must see
+        at least one token, with a lower number in the order.
 
     Outputs:
         Logits [batch, places, vocabulary_size], float32.
 
     Raises:
-        ValueError: If the encoder has no query stream, or if `preprocessor` does not match it.
+        ValueError: If the encoder has no query stream, if `preprocessor` does not match it, or if `objective` makes
+            other inputs.
 
     Example:
     ```python

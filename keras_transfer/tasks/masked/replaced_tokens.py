@@ -60,8 +60,8 @@ class ReplacedTokenDetection(HiddenTokenTask):
 
     Raises:
         ValueError: If the encoder returns no vector for each token, if `generator` is not a `MaskedLM` or has another
-            vocabulary, if `share_embeddings` is not a boolean, if it cannot share the embeddings, or if `preprocessor`
-            has no mask token or does not match the encoder.
+            vocabulary, if `share_embeddings` is not a boolean, if it cannot share the embeddings, if `preprocessor` has
+            no mask token or does not match the encoder, or if `objective` is that of another task.
 
     Example:
     ```python
