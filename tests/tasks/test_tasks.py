@@ -29,7 +29,7 @@ def two_streams():
 def elmo():
     sizes = {"embedding_dim": 2, "filters": [(1, 4)], "projection_dim": 4, "units": 4, "num_layers": 1}
     made = ElmoEncoder(**sizes, max_characters=6, dropout=0.0)
-    return made, ElmoPreprocessor(16, max_characters=6, vocabulary=word_vocabulary(TEXTS))
+    return made, ElmoPreprocessor(6, max_characters=6, vocabulary=word_vocabulary(TEXTS))
 
 
 CASES = {
