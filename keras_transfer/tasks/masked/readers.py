@@ -1,5 +1,6 @@
 """What tasks that predict hidden tokens read: texts without labels."""
 
+import numpy as np
 from keras import ops
 
 from keras_transfer.batches import UNUSED
@@ -56,7 +57,10 @@ class OrderedMaskReader(MaskReader):
 
     def inputs(self, x):
         inputs = super().inputs(x)
-        return {**inputs, "factorization_order": ops.cast(inputs["token_ids"] == self.preprocessor.mask_id, "int32")}
+        hidden = inputs["token_ids"] == self.preprocessor.mask_id
+        # Keras does not call a model with arrays and tensors at once.
+        order = hidden.astype("int32") if isinstance(hidden, np.ndarray) else ops.cast(hidden, "int32")
+        return {**inputs, "factorization_order": order}
 
 
 class SegmentPairReader(HiddenTokenReader):
