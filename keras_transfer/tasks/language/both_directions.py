@@ -7,9 +7,10 @@ from keras import ops
 from keras_transfer.arrays import to_numpy
 from keras_transfer.batches import UNUSED
 from keras_transfer.metrics.words import Perplexity
-from keras_transfer.tasks.inputs import Reader, input_names_of, lacks_targets, with_targets
+from keras_transfer.tasks.inputs import input_names_of, lacks_targets, with_targets
 from keras_transfer.tasks.labels import Labels, OwnLoss
 from keras_transfer.tasks.language.carried_state import CarriedState, check_streams
+from keras_transfer.tasks.language.next_tokens import NextTokenReader
 from keras_transfer.text.preprocessors import BEGIN, END, ElmoPreprocessor
 
 TASK = "BidirectionalLM"
@@ -35,7 +36,7 @@ def target_words(word_ids, padding_mask, begin, end, backend=np):
     return xp.where((places[:, :-1] <= lengths)[:, :, None], both, UNUSED)
 
 
-class SentenceReader(Reader):
+class SentenceReader(NextTokenReader):
     """Reads sentences, of which a bidirectional language model predicts the words.
 
     Args:
@@ -43,6 +44,7 @@ class SentenceReader(Reader):
     """
 
     takes_pairs = False
+    further_places = 1
 
     def require_words(self):
         """Raises a `ValueError` if targets cannot be made of texts, because there is no vocabulary."""
@@ -65,17 +67,6 @@ class SentenceReader(Reader):
                 f"Received: {'sample_weight' if y is None else 'y'}"
             )
         return super().batches(columns, None, None, batch_size, shuffle)
-
-    def restore(self, data, predict):
-        """Returns a list of arrays [words + 1, 2, vocabulary], the logits of each sentence."""
-        lengths, logits = data.inputs["padding_mask"].sum(axis=1) + 1, [None] * len(data.inputs["padding_mask"])
-        for part, outputs in predict.parts(data):
-            for row, values in zip(part.order, outputs):
-                logits[row] = values[: lengths[row]]
-        return logits
-
-    def nothing(self, model, columns):
-        return []
 
 
 class WordsOnBothSides(OwnLoss, Labels):

@@ -13,11 +13,18 @@ from keras_transfer.tasks.language.carried_state import check_streams
 
 
 class NextTokenReader(Reader):
-    """Reads texts for a causal language model. Outputs are trimmed to the tokens of each text."""
+    """Reads texts for a language model. Outputs are trimmed to the places of each text.
+
+    Attributes:
+        further_places: Integer. Number of places at which a text has outputs, besides one for each of its tokens.
+    """
+
+    further_places = 0
 
     def restore(self, data, predict):
-        """Returns a list of arrays [tokens, vocabulary], the logits of each text."""
-        lengths, logits = data.inputs["padding_mask"].sum(axis=1), [None] * len(data.inputs["padding_mask"])
+        """Returns a list of arrays [places, ..., vocabulary], the logits of each text."""
+        lengths = data.inputs["padding_mask"].sum(axis=1) + self.further_places
+        logits = [None] * len(lengths)
         for part, outputs in predict.parts(data):
             for row, values in zip(part.order, outputs):
                 logits[row] = values[: lengths[row]]
