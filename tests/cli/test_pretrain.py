@@ -12,7 +12,7 @@ from keras_transfer.cli.pretraining import plans
 from keras_transfer.cli.pretraining import run as pretraining
 from keras_transfer.datasets import load_demo_questions
 from keras_transfer.encoders import ElectraEncoder, Encoder
-from keras_transfer.tasks import BertPretraining, CausalLM, MaskedLM, ReplacedTokenDetection
+from keras_transfer.tasks import BertPretraining, CausalLM, MaskedLM, PermutationLM, ReplacedTokenDetection
 from tests.cli.test_train import Interrupted
 from tests.tasks.tiny import preprocessor
 
@@ -48,6 +48,7 @@ def weights_of(folder):
         ("causal", CausalLM),
         ("awd-lstm", CausalLM),
         ("electra", ReplacedTokenDetection),
+        ("permutation", PermutationLM),
     ],
 )
 def test_a_run_writes_a_checkpoint_with_its_head_and_tokenizer(objective, task, pretrain, tmp_path, capsys):
@@ -57,7 +58,7 @@ def test_a_run_writes_a_checkpoint_with_its_head_and_tokenizer(objective, task, 
     printed = capsys.readouterr().out
     assert f"{task.__name__} with " in printed and " in 90 documents, 5 steps\n" in printed
     assert "5/5 - " in printed and "\nValidation texts: " in printed
-    assert ("perplexity" in printed) == (objective in ("masked", "causal", "awd-lstm"))
+    assert ("perplexity" in printed) == (objective in ("masked", "causal", "awd-lstm", "permutation"))
     model = task.from_pretrained("model")
     assert model.preprocessor.vocabulary_size == 300 and model.preprocessor.sequence_length == (
         512 if objective == "awd-lstm" else 32

@@ -27,6 +27,7 @@ TASKS = {
 OBJECTIVES = {  # keys of `pretraining.plans.PLANS`
     "masked": "a BERT predicts hidden tokens",
     "bert": "a BERT predicts hidden tokens, and whether two segments belong together (one sentence to a line)",
+    "permutation": "an XLNet predicts a sixth of the tokens one after the other, in a random order",
     "causal": "a GPT-2 predicts the next token, and can write texts",
     "awd-lstm": "an AWD-LSTM predicts the next token, window by window, and can write texts",
     "electra": "an ELECTRA finds tokens that a smaller model has replaced",

@@ -11,10 +11,12 @@ from keras_transfer.encoders.base import have_same_embeddings
 
 _BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _GPT2 = ("<pad>", "<unk>", "<s>", "<|endoftext|>", "<mask>")
+_XLNET = ("<pad>", "<unk>", "<s>", "</s>", "<mask>", "<sep>", "<cls>")
 GENERATOR = "generator"  # the folder of an ELECTRA's generator
 _LSTM_DROPOUT = {"embedding": 0.1, "input": 0.65, "hidden": 0.2, "output": 0.4, "weight": 0.5}  # for WikiText-2
 _LONGEST_TEXT = 512  # Windows are parts of texts.
 _LEAST_WIDTH = 64  # of ELECTRA's generator
+_LINES_IN_MEMORY = 1_000_000  # of which a unigram vocabulary is trained
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,6 +120,12 @@ def _causal(preprocessor, sizes):
     return tasks.CausalLM(encoders.GPT2Encoder(preprocessor.vocabulary_size, **sizes), preprocessor)
 
 
+def _permutation(preprocessor, sizes):
+    sizes = {name: size for name, size in sizes.items() if name != "max_sequence_length"}  # Distances have no end.
+    encoder = encoders.XLNetEncoder(preprocessor.vocabulary_size, **sizes, two_streams=True)
+    return tasks.PermutationLM(encoder, preprocessor)
+
+
 def _recurrent(preprocessor, sizes, streams):
     return tasks.CausalLM(encoders.AWDLSTMEncoder(preprocessor.vocabulary_size, **sizes), preprocessor, streams=streams)
 
@@ -128,11 +136,14 @@ def _windows(corpus, length, *, batch_size, shuffle, seed):
 
 _BERT_ROW = text.Packing(["[CLS]"], ["[SEP]"], ["[SEP]"], segments=(0, 1))
 _OF_BERT = ("wordpiece", _BERT, text.BertPreprocessor, _BERT_ROW)
+_XLNET_ROW = text.Packing(between=["<sep>"], end=["<sep>", "<cls>"], pad="<pad>", segments=(0, 1, 2))
+_OF_XLNET = ("unigram", _XLNET, text.TokenPreprocessor, _XLNET_ROW)
 _OF_GPT2 = ("byte_bpe", _GPT2, text.TokenPreprocessor, text.Packing(pad="<pad>"))
 PLANS = {  # the keys of `arguments.OBJECTIVES`
     "masked": Plan(tasks.MaskedLM, _masked, *_OF_BERT, _blocks("full_sentences")),
     "bert": Plan(tasks.BertPretraining, _bert, *_OF_BERT, text.Corpus.pairs, has_perplexity=False),
     "electra": Plan(tasks.ReplacedTokenDetection, _electra, *_OF_BERT, _blocks("full_sentences"), has_perplexity=False),
+    "permutation": Plan(tasks.PermutationLM, _permutation, *_OF_XLNET, _blocks("full_sentences")),
     "causal": Plan(tasks.CausalLM, _causal, *_OF_GPT2, _blocks("stream")),
     "awd-lstm": Plan(tasks.CausalLM, _recurrent, *_OF_GPT2, _windows, is_recurrent=True),
 }
@@ -149,6 +160,8 @@ def new_vocabulary(plan, paths, size, sequence_length, text_column):
         text_column: String. As in `text.train_vocabulary`.
     """
     options = {"special_tokens": plan.special_tokens, "text_column": text_column}
+    if plan.vocabulary == "unigram":
+        options["sample"] = _LINES_IN_MEMORY
     tokenizer = text.train_vocabulary(paths, plan.vocabulary, size, **options)
     return text.TokenPreprocessor(tokenizer, plan.packing, plan.text_length(sequence_length))
 
