@@ -78,7 +78,7 @@ def unbuilt(model):
     return [layer.name for layer in model._flatten_layers() if not layer.built]
 
 
-def run_encoder_test(cls, arguments, tolerance=1e-5):
+def run_encoder_test(cls, arguments, tolerance=1e-5, width=None):
     """Checks an encoder: its protocol, that padding changes nothing, any length, `.keras`, mixed precision, training.
 
     Args:
@@ -86,12 +86,13 @@ def run_encoder_test(cls, arguments, tolerance=1e-5):
         arguments: dict, its constructor's arguments, with `vocabulary_size` and `hidden_dim`, or `embedding_dim` as the
             width of the outputs.
         tolerance: float, the largest difference that padding may make.
+        width: integer, the width of the outputs if no argument is. Defaults to `None`.
     """
     encoder = cls(**arguments)
     assert set(encoder.input) >= {"token_ids", "padding_mask"} and unbuilt(encoder) == []
     short = encoder_inputs(encoder, [[5, 6, 7], [8, 9, 4]])
     outputs = encoder(short)
-    dim = arguments.get("hidden_dim") or arguments["embedding_dim"]
+    dim = width or arguments.get("hidden_dim") or arguments["embedding_dim"]
     assert tuple(outputs["sequence_output"].shape) == (2, 3, dim)
     if "pooled_output" in outputs:
         assert tuple(outputs["pooled_output"].shape) == (2, dim)

@@ -19,6 +19,7 @@ from keras_transfer.text.preprocessors.token_preprocessor import TokenPreprocess
 from keras_transfer.text.preprocessors.windows import WindowPreprocessor
 from keras_transfer.text.preprocessors.words import WordPreprocessor
 from keras_transfer.text.tokenizers.byte_bpe import ByteBPETokenizer
+from keras_transfer.text.tokenizers.characters import CharacterTokenizer
 from keras_transfer.text.tokenizers.gpt import GPTTokenizer
 from keras_transfer.text.tokenizers.marian import MarianTokenizer
 from keras_transfer.text.tokenizers.sentencepiece_bpe import SentencePieceBPETokenizer
@@ -31,6 +32,7 @@ __all__ = [
     "Batches",
     "BertPreprocessor",
     "ByteBPETokenizer",
+    "CharacterTokenizer",
     "Corpus",
     "ElmoPreprocessor",
     "GPTTokenizer",

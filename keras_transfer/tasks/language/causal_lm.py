@@ -41,8 +41,12 @@ def check_causal(encoder):
         )
 
 
-def causal_head(encoder):
+def causal_head(encoder, advice=""):
     """Returns the layer that turns an encoder's outputs into logits, its token embeddings.
+
+    Args:
+        encoder: Encoder.
+        advice: String. A sentence for the error that says what to do instead. Defaults to `""`.
 
     Raises:
         ValueError: If the embeddings differ in width from the outputs.
@@ -51,7 +55,7 @@ def causal_head(encoder):
     if outputs != width:
         raise ValueError(
             "The token embeddings must have the width of the encoder's outputs, because they are the head. "
-            f"Received: widths {width} and {outputs}"
+            f"{advice}Received: widths {width} and {outputs}"
         )
     return OutputEmbeddings(encoder.token_embedding, dtype=encoder.dtype_policy, name="logits")
 
@@ -67,7 +71,7 @@ def checked_max_length(encoder, max_length):
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class CausalLM(Generates, InContext, Likelihood, Task):
-    """A causal language model: an encoder whose tokens see only earlier ones, and its token embeddings as the head.
+    """A causal language model: an encoder whose tokens see only earlier ones, and a head, its token embeddings.
 
     `fit` and `evaluate` take raw texts without labels: at each position, the target is the next token. A long text is
     truncated to the `sequence_length` of the preprocessor. The loss is the mean over the tokens of a batch.
@@ -87,13 +91,15 @@ class CausalLM(Generates, InContext, Likelihood, Task):
             Each window then begins in the state after the one before it, through which no gradient flows (truncated
             back-propagation). Training and evaluation have states of their own, and forget them when an epoch begins.
             Other data, `generate` and exports do not use them. Defaults to `None`.
+        tied: Boolean. Whether the head is the token embeddings. Otherwise, it is a dense layer with weights of its own,
+            as in textgenrnn. Defaults to `True`.
 
     Outputs:
         Logits [batch, length, vocabulary], float32. The logits at a position predict the next token.
 
     Raises:
         ValueError: If the tokens of `encoder` see later ones, or if its token embeddings differ in width from its
-            outputs; if `preprocessor` does not match it; or if an argument is out of range.
+            outputs while `tied=True`; if `preprocessor` does not match it; or if an argument is out of range.
 
     Example:
     ```python
@@ -113,7 +119,9 @@ class CausalLM(Generates, InContext, Likelihood, Task):
     reads = ("sequence_output",)
     checkpoint_head = TaskHead(name="causal_lm", check_encoder=check_causal)
 
-    def __init__(self, encoder, preprocessor=None, *, sampler="greedy", max_length=None, streams=None, name=None):
+    def __init__(
+        self, encoder, preprocessor=None, *, sampler="greedy", max_length=None, streams=None, tied=True, name=None
+    ):
         # === Layers ===
         check_causal(encoder)
         if streams is not None and not (type(streams) is int and streams > 0 and carries_state(encoder)):
@@ -121,14 +129,18 @@ class CausalLM(Generates, InContext, Likelihood, Task):
                 "`streams` must be a positive integer, for a recurrent encoder such as `AWDLSTMEncoder`. "
                 f"Received: streams={streams!r} and encoder={type(encoder).__name__}"
             )
-        encoded, logits = encode(encoder), causal_head(encoder)
+        count = encoder.token_embedding.input_dim
+        if tied:
+            logits = causal_head(encoder, "Pass `tied=False` for a head with weights of its own. ")
+        else:
+            logits = keras.layers.Dense(count, dtype="float32", name="logits")
 
         # === Functional model ===
-        labels = NextTokens(encoder.token_embedding.input_dim)
+        labels = NextTokens(count)
         settings = {"sampler": get_sampler(sampler), "max_length": checked_max_length(encoder, max_length)}
-        settings["streams"] = streams
+        settings |= {"streams": streams, "tied": bool(tied)}
         options = {"settings": settings, "name": name}
-        super().__init__(encoder, logits(encoded.sequence), NextTokenReader(preprocessor), labels, **options)
+        super().__init__(encoder, logits(encode(encoder).sequence), NextTokenReader(preprocessor), labels, **options)
         self.prepare_generation(logits)
         self.carried_state = None if streams is None else CarriedState(encoder, streams, name="carried_state")
 

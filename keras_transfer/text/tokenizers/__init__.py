@@ -2,6 +2,7 @@
 
 from keras_transfer.text.tokenizers.bpe import MERGES_FILE, BPETokenizer, tokens_of
 from keras_transfer.text.tokenizers.byte_bpe import ByteBPETokenizer, byte_characters
+from keras_transfer.text.tokenizers.characters import CharacterTokenizer
 from keras_transfer.text.tokenizers.gpt import GPTTokenizer
 from keras_transfer.text.tokenizers.marian import MarianTokenizer
 from keras_transfer.text.tokenizers.sentencepiece_bpe import SentencePieceBPETokenizer
@@ -14,6 +15,7 @@ __all__ = [
     "SPLIT_KEY",
     "BPETokenizer",
     "ByteBPETokenizer",
+    "CharacterTokenizer",
     "GPTTokenizer",
     "HasTokenizer",
     "MarianTokenizer",

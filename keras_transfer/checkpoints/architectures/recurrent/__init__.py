@@ -1,7 +1,8 @@
-"""Records of the recurrent encoders, of which ELMo has a format of its own."""
+"""Records of the recurrent encoders, of which ELMo and textgenrnn have formats of their own."""
 
-from keras_transfer.checkpoints.architectures.recurrent import elmo
+from keras_transfer.checkpoints.architectures.recurrent import elmo, textgenrnn
 
 __all__ = [
     "elmo",
+    "textgenrnn",
 ]

@@ -16,7 +16,7 @@ _SETTINGS = (
     ("gradient_length", "gradient_length", None),
     ("reverse", "reverse", False),
 )
-_HEADS = {"causal_lm": Head("decoder.", ("LMHeadModel",), tensors={})}  # the token embeddings
+_HEADS = {"causal_lm": Head("decoder.", ("LMHeadModel",), tensors={}, arguments={"tied": True})}
 
 AWD_LSTM = register_architecture(
     Architecture(
