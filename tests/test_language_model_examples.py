@@ -1,5 +1,6 @@
 """The pages and examples on language models run: pretraining, ULMFiT and generation."""
 
+import json
 import re
 import runpy
 import sys
@@ -73,9 +74,31 @@ def test_the_example_that_compares_with_random_weights_runs(monkeypatch, capsys,
     preprocessor = kt.text.TokenPreprocessor(tokenizer, kt.text.Packing(end=["[SEP]"]), sequence_length=16)
     encoder = kt.encoders.AWDLSTMEncoder(preprocessor.vocabulary_size, embedding_dim=8, units=8, num_layers=1)
     kt.tasks.CausalLM(encoder, preprocessor).save(tmp_path / "model.keras")
-    options = ["--model", str(tmp_path / "model.keras"), "--examples", "16", "32", "--seeds", "2", "--epochs", "1"]
-    monkeypatch.setattr(sys, "argv", [str(script), *options, "--plot", str(tmp_path / "curve.png")])
-    runpy.run_path(str(script), run_name="__main__")
-    found = re.findall(r"(\w+), (\d+) examples: ([\d.]+) %", capsys.readouterr().out)
-    assert [row[:2] for row in found] == [(kind, count) for count in ("16", "32") for kind in ("pretrained", "random")]
+    script, results = str(script), tmp_path / "runs.jsonl"
+    options = [script, "--model", str(tmp_path / "model.keras"), "--epochs", "1", "--results", str(results)]
+
+    def rows(*further):
+        monkeypatch.setattr(sys, "argv", [*options, *further])
+        runpy.run_path(script, run_name="__main__")
+        return re.findall(r"([\w, .-]+), (\d+) examples: ([\d.]+) %", capsys.readouterr().out)
+
+    found = rows("--examples", "16", "32", "--seeds", "1", "--plot", str(tmp_path / "curve.png"))
+    assert [row[:2] for row in found] == [(kind, count) for count in ("16", "32") for kind in ("random", "pretrained")]
     assert (tmp_path / "curve.png").stat().st_size > 0
+    results.write_text(results.read_text() + '{"half')
+    weights = "--kinds", "pretrained", "--language-model-loss", "0", "annealed"
+    again = rows("--examples", "16", "--seeds", "1", *weights)
+    assert [row[0] for row in again] == ["pretrained", "pretrained, language-model loss annealed"]
+    lines = [json.loads(line) for line in results.read_text().splitlines()]
+    assert again[0] == found[1] and len(lines) == 5  # The run without the loss was not repeated.
+
+
+@pytest.mark.slow
+def test_the_example_that_adapts_an_encoder_runs(monkeypatch, capsys, tmp_path, small_minilm, eagerly):
+    script, output = str(REPOSITORY / "examples" / "adapt_encoder.py"), tmp_path / "adapted"
+    options = ["--output", str(output), "--texts", "8", "--held-out", "4", "--length", "8", "--batch-size", "4"]
+    monkeypatch.setattr(sys, "argv", [script, *options, "--head-fraction", "0.5"])
+    runpy.run_path(script, run_name="__main__")
+    assert re.search(r"loss [\d.]+, accuracy [\d.]+ % on hidden tokens", capsys.readouterr().out)
+    before, after = (kt.encoders.Encoder.from_pretrained(name).get_weights() for name in ("minilm-l6", str(output)))
+    assert any((old != new).any() for old, new in zip(before, after, strict=True))
