@@ -84,8 +84,8 @@ PRIVATE = {
     ("an attribute set on another object", "training/runs/improvement"): "the state of a callback of Keras, as above",
     (
         "pickle",
-        "checkpoints/formats/huggingface",
-    ): "many checkpoints are torch pickles, of which torch reads tensors only",
+        "checkpoints/formats/torch_files",
+    ): "many checkpoints are torch pickles, of which torch reads tensors only, and fastai's vocabularies are pickles",
 }
 # Packages that a file may import at the top. Functions import all others.
 TOP_LEVEL = {"keras", "numpy", "keras_transfer", *sys.stdlib_module_names}

@@ -18,8 +18,10 @@ from keras_transfer.text.preprocessors.predicted_words import word_vocabulary
 from keras_transfer.text.preprocessors.token_preprocessor import TokenPreprocessor
 from keras_transfer.text.preprocessors.windows import WindowPreprocessor
 from keras_transfer.text.preprocessors.words import WordPreprocessor
+from keras_transfer.text.strings.fastai_rules import fastai_texts
 from keras_transfer.text.tokenizers.byte_bpe import ByteBPETokenizer
 from keras_transfer.text.tokenizers.characters import CharacterTokenizer
+from keras_transfer.text.tokenizers.fastai import FastaiTokenizer
 from keras_transfer.text.tokenizers.gpt import GPTTokenizer
 from keras_transfer.text.tokenizers.marian import MarianTokenizer
 from keras_transfer.text.tokenizers.sentencepiece_bpe import SentencePieceBPETokenizer
@@ -35,6 +37,7 @@ __all__ = [
     "CharacterTokenizer",
     "Corpus",
     "ElmoPreprocessor",
+    "FastaiTokenizer",
     "GPTTokenizer",
     "MarianTokenizer",
     "Packing",
@@ -49,6 +52,7 @@ __all__ = [
     "WordPreprocessor",
     "batches",
     "dialogue_inputs",
+    "fastai_texts",
     "part_batches",
     "span_batches",
     "train_vocabulary",

@@ -23,6 +23,7 @@ from keras_transfer.checkpoints.formats.sentence_transformers import (
     read_modules,
     write_modules,
 )
+from keras_transfer.checkpoints.formats.torch_files import read_torch
 from keras_transfer.encoders.base import Encoder
 from keras_transfer.files import atomic_folder
 
@@ -179,18 +180,8 @@ def _readers(folder):
 
 
 def _read_torch(files):
-    try:
-        import torch
-    except ImportError as error:
-        raise CheckpointError(
-            "Reading a torch pickle requires torch. Run `pip install torch`, or save the model as safetensors with "
-            f"`model.save_pretrained(folder)` in Transformers. Received: {files[0]}"
-        ) from error
     readers = {}
     for file in files:
-        try:
-            tensors = dict(torch.load(file, map_location="cpu", weights_only=True))
-        except Exception as error:  # torch raises many types for a broken or a malicious pickle
-            raise CheckpointError(f"`torch.load(weights_only=True)` cannot read {file}. Received: {error}") from error
-        readers |= {name: lambda tensor=tensor: tensor.float().numpy() for name, tensor in tensors.items()}
+        tensors = read_torch(file, "save the model as safetensors with `model.save_pretrained(folder)` in Transformers")
+        readers |= {name: lambda tensor=tensor: tensor.float().numpy() for name, tensor in dict(tensors).items()}
     return readers

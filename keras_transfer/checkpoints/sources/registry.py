@@ -6,7 +6,7 @@ import os
 import pathlib
 import re
 
-from keras_transfer.checkpoints.architectures.recurrent import elmo, textgenrnn
+from keras_transfer.checkpoints.architectures.recurrent import elmo, fastai, textgenrnn
 from keras_transfer.checkpoints.base import CheckpointError, architecture_for, check_head, entries_of, write_head
 from keras_transfer.checkpoints.formats import google, huggingface, presets
 from keras_transfer.encoders.base import Encoder
@@ -19,6 +19,7 @@ FORMATS = {
     "google": google,
     "elmo": elmo,
     "textgenrnn": textgenrnn,
+    "fastai": fastai,
 }
 
 # Encoders in packages on the package index: our name -> (module, folder in it, name to install).
@@ -296,7 +297,7 @@ def _format_of(source):
             return format
     raise CheckpointError(
         f"{source} is not a checkpoint. Expected config.json (Hugging Face, KerasHub), bert_config.json (Google), "
-        "options.json (ELMo), or *_vocab.json beside weights in HDF5 (textgenrnn). "
+        "options.json (ELMo), *_vocab.json beside weights in HDF5 (textgenrnn), or *.pth (fastai). "
         f"Received: {', '.join(sorted(path.name for path in source.iterdir())) or 'an empty folder'}"
     )
 

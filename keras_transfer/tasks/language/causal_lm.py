@@ -41,12 +41,13 @@ def check_causal(encoder):
         )
 
 
-def causal_head(encoder, advice=""):
+def causal_head(encoder, advice="", use_bias=False):
     """Returns the layer that turns an encoder's outputs into logits, its token embeddings.
 
     Args:
         encoder: Encoder.
         advice: String. A sentence for the error that says what to do instead. Defaults to `""`.
+        use_bias: Boolean. Whether each token has a bias. Defaults to `False`.
 
     Raises:
         ValueError: If the embeddings differ in width from the outputs.
@@ -57,7 +58,7 @@ def causal_head(encoder, advice=""):
             "The token embeddings must have the width of the encoder's outputs, because they are the head. "
             f"{advice}Received: widths {width} and {outputs}"
         )
-    return OutputEmbeddings(encoder.token_embedding, dtype=encoder.dtype_policy, name="logits")
+    return OutputEmbeddings(encoder.token_embedding, use_bias=use_bias, dtype=encoder.dtype_policy, name="logits")
 
 
 def checked_max_length(encoder, max_length):
@@ -93,6 +94,7 @@ class CausalLM(Generates, InContext, Likelihood, Task):
             Other data, `generate` and exports do not use them. Defaults to `None`.
         tied: Boolean. Whether the head is the token embeddings. Otherwise, it is a dense layer with weights of its own,
             as in textgenrnn. Defaults to `True`.
+        use_bias: Boolean. Whether the head has a bias for each token. Defaults to `None`: only if `tied=False`.
 
     Outputs:
         Logits [batch, length, vocabulary], float32. The logits at a position predict the next token.
@@ -120,7 +122,16 @@ class CausalLM(Generates, InContext, Likelihood, Task):
     checkpoint_head = TaskHead(name="causal_lm", check_encoder=check_causal)
 
     def __init__(
-        self, encoder, preprocessor=None, *, sampler="greedy", max_length=None, streams=None, tied=True, name=None
+        self,
+        encoder,
+        preprocessor=None,
+        *,
+        sampler="greedy",
+        max_length=None,
+        streams=None,
+        tied=True,
+        use_bias=None,
+        name=None,
     ):
         # === Layers ===
         check_causal(encoder)
@@ -130,15 +141,16 @@ class CausalLM(Generates, InContext, Likelihood, Task):
                 f"Received: streams={streams!r} and encoder={type(encoder).__name__}"
             )
         count = encoder.token_embedding.input_dim
+        use_bias = not tied if use_bias is None else bool(use_bias)
         if tied:
-            logits = causal_head(encoder, "Pass `tied=False` for a head with weights of its own. ")
+            logits = causal_head(encoder, "Pass `tied=False` for a head with weights of its own. ", use_bias)
         else:
-            logits = keras.layers.Dense(count, dtype="float32", name="logits")
+            logits = keras.layers.Dense(count, use_bias=use_bias, dtype="float32", name="logits")
 
         # === Functional model ===
         labels = NextTokens(count)
         settings = {"sampler": get_sampler(sampler), "max_length": checked_max_length(encoder, max_length)}
-        settings |= {"streams": streams, "tied": bool(tied)}
+        settings |= {"streams": streams, "tied": bool(tied), "use_bias": use_bias}
         options = {"settings": settings, "name": name}
         super().__init__(encoder, logits(encode(encoder).sequence), NextTokenReader(preprocessor), labels, **options)
         self.prepare_generation(logits)

@@ -2,6 +2,7 @@
 
 from keras_transfer.text.strings.byte_pairs import encode_words, make_pairs, make_whole, merge_pairs
 from keras_transfer.text.strings.characters import characters_of_bytes, skip_characters, utf8_widths
+from keras_transfer.text.strings.fastai_rules import BEGIN_TEXT, MARKED_SPACE
 from keras_transfer.text.strings.gpt2_words import put_space_before, split_gpt2
 from keras_transfer.text.strings.normalizer import (
     MARK,
@@ -19,8 +20,10 @@ from keras_transfer.text.strings.splitting import CUT, check_split, split_around
 from keras_transfer.text.strings.string_table import look_up, make_table
 
 __all__ = [
+    "BEGIN_TEXT",
     "CUT",
     "MARK",
+    "MARKED_SPACE",
     "MAX_WORD_LENGTH",
     "UNKNOWN",
     "align_ragged_right",

@@ -3,6 +3,7 @@
 from keras_transfer.text.tokenizers.bpe import MERGES_FILE, BPETokenizer, tokens_of
 from keras_transfer.text.tokenizers.byte_bpe import ByteBPETokenizer, byte_characters
 from keras_transfer.text.tokenizers.characters import CharacterTokenizer
+from keras_transfer.text.tokenizers.fastai import FastaiTokenizer
 from keras_transfer.text.tokenizers.gpt import GPTTokenizer
 from keras_transfer.text.tokenizers.marian import MarianTokenizer
 from keras_transfer.text.tokenizers.sentencepiece_bpe import SentencePieceBPETokenizer
@@ -16,6 +17,7 @@ __all__ = [
     "BPETokenizer",
     "ByteBPETokenizer",
     "CharacterTokenizer",
+    "FastaiTokenizer",
     "GPTTokenizer",
     "HasTokenizer",
     "MarianTokenizer",

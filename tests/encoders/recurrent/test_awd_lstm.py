@@ -158,6 +158,14 @@ def test_a_folder_of_a_language_model_loads_as_a_task_and_as_an_encoder(folder):
         assert (folder.parent / "again" / name).read_bytes() == (folder / name).read_bytes()
 
 
+def test_a_head_of_its_own_is_kept_by_folders(tmp_path):
+    model = CausalLM(make(), tied=False, use_bias=False)
+    model.save_pretrained(tmp_path / "model")
+    again = CausalLM.from_pretrained(tmp_path / "model", preprocessor=None)
+    assert (again.tied, again.use_bias) == (False, False)
+    np.testing.assert_array_equal(*(numpy_of(each.output_embeddings.kernel) for each in (model, again)))
+
+
 def test_a_folder_without_a_setting_or_with_other_sizes_is_a_clear_error(folder):
     with pytest.raises(CheckpointError, match=r"shape: rnns.0.weight_ih must be \(20, 4\), but is \(24, 4\)"):
         Encoder.from_pretrained(folder, units=5)

@@ -9,7 +9,7 @@ from keras.ops import convert_to_numpy as numpy_of
 
 from keras_transfer.adaptation import layer_groups
 from keras_transfer.checkpoints import CheckpointError
-from keras_transfer.encoders import AWDLSTMEncoder, Encoder, TextGenRNNEncoder
+from keras_transfer.encoders import Encoder, GPT2Encoder, TextGenRNNEncoder
 from keras_transfer.tasks import CausalLM, TextClassifier
 from keras_transfer.text import CharacterTokenizer, Packing, TokenPreprocessor
 from tests.errors import check_errors
@@ -298,7 +298,7 @@ test_mistakes_are_clear_errors = check_errors(
     (
         lambda tmp_path: CausalLM.from_pretrained(without(tmp_path, "my_weights.hdf5")),
         CheckpointError,
-        "or *_vocab.json beside weights in HDF5 (textgenrnn). Received: my_config.json, my_vocab.json",
+        "*_vocab.json beside weights in HDF5 (textgenrnn), or *.pth (fastai). Received: my_config.json, my_vocab.json",
     ),
     (
         lambda tmp_path: save_with(tmp_path, CharacterTokenizer(["<pad>", *"abcdefghi"], unk_token="<pad>"), Packing()),
@@ -311,9 +311,10 @@ test_mistakes_are_clear_errors = check_errors(
         "Files of textgenrnn can contain a `TokenPreprocessor` of a `CharacterTokenizer` with the first token '<pad>'",
     ),
     (
-        lambda tmp_path: CausalLM(AWDLSTMEncoder(5, embedding_dim=2, units=2), tied=False).save_pretrained(
-            tmp_path / "x"
-        ),
+        lambda tmp_path: CausalLM(
+            GPT2Encoder(5, num_layers=1, num_heads=1, hidden_dim=2, intermediate_dim=2, max_sequence_length=4),
+            tied=False,
+        ).save_pretrained(tmp_path / "x"),
         CheckpointError,
         "only if it has tied=True ... Received: tied=False",
     ),

@@ -33,7 +33,7 @@ GPT_BLOCKS = {
     "blocks.*.feed_forward_norm": "h.*.ln_2",
 }
 GPT_HEADS = {
-    "causal_lm": Head("lm_head.", ("LMHeadModel",), tensors={}, arguments={"tied": True}),
+    "causal_lm": Head("lm_head.", ("LMHeadModel",), tensors={}, arguments={"tied": True, "use_bias": False}),
     "multiple_choice": "multiple_choice_head.",
     "classifier": "score.",
 }

@@ -1,8 +1,9 @@
-"""Records of the recurrent encoders, of which ELMo and textgenrnn have formats of their own."""
+"""Records of the recurrent encoders, of which ELMo, textgenrnn and fastai have formats of their own."""
 
-from keras_transfer.checkpoints.architectures.recurrent import elmo, textgenrnn
+from keras_transfer.checkpoints.architectures.recurrent import elmo, fastai, textgenrnn
 
 __all__ = [
     "elmo",
+    "fastai",
     "textgenrnn",
 ]

@@ -16,7 +16,16 @@ _SETTINGS = (
     ("gradient_length", "gradient_length", None),
     ("reverse", "reverse", False),
 )
-_HEADS = {"causal_lm": Head("decoder.", ("LMHeadModel",), tensors={}, arguments={"tied": True})}
+# The token embeddings, or a table of its own.
+_HEADS = {
+    "causal_lm": Head(
+        "decoder.",
+        ("LMHeadModel",),
+        tensors={"logits.kernel": ("decoder.weight", TRANSPOSED), "logits.bias": "decoder.bias"},
+        settings=(("use_bias", "decoder_bias", False),),
+        own_table="decoder.weight",
+    )
+}
 
 AWD_LSTM = register_architecture(
     Architecture(

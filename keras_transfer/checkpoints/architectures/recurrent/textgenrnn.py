@@ -52,7 +52,7 @@ TEXTGENRNN = register_architecture(
                 "output.",
                 ("LMHeadModel",),
                 tensors={"logits.kernel": "output.kernel", "logits.bias": "output.bias"},
-                arguments={"tied": False},
+                arguments={"tied": False, "use_bias": True},
                 by_tensors=True,
             ),
             "with_labels": "context_output.",  # Predicts from labels of texts too.
