@@ -13,7 +13,7 @@ from keras_transfer.corpora.packing import PACKINGS, row_starts
 from keras_transfer.corpora.pair_rows import OBJECTIVES, PairRows
 from keras_transfer.corpora.pairs import Pairs
 from keras_transfer.corpora.row_form import RowForm
-from keras_transfer.corpora.shards import open_shard, read_counts
+from keras_transfer.corpora.shards import CORPUS_FILE, discard_begin, open_shard, read_counts
 from keras_transfer.corpora.streams import Streams
 from keras_transfer.documents import paths_of, read_documents
 from keras_transfer.files import file_digest, read_json, write_json
@@ -22,7 +22,7 @@ from keras_transfer.integers import check_integer
 from keras_transfer.names import check_one_of
 from keras_transfer.text.preprocessors import TokenPreprocessor
 
-_FILE, _FORMAT = "corpus.json", 1
+_FORMAT = 1
 DOCUMENTS = ("blank_line", "line")
 
 
@@ -99,6 +99,7 @@ class Corpus:
         Raises:
             FileNotFoundError: If there is no file of this name.
             ImportError: If Parquet files are to be read and `pyarrow` is not installed.
+            OSError: If a file cannot be written, for example because the disk is full.
             RuntimeError: If another process writes into the folder.
             ValueError: If the folder has the corpus of other texts or of other arguments; if there is no text; if a
                 file is damaged, not in UTF-8 or has lines of more than 4 MiB; or if an argument is out of range.
@@ -124,7 +125,7 @@ class Corpus:
         }
         folder = pathlib.Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        lock = lock_folder(folder)
+        lock, complete = lock_folder(folder), True
         try:
             complete, found = _begin(folder, settings), read_documents(source, text_column, documents)
             if complete:
@@ -136,7 +137,11 @@ class Corpus:
                 build_shards(found, *form, shard_size, workers, verbose)
                 if not (shards := read_counts(folder)):
                     raise ValueError("A corpus must have at least one token. Received: a source without text")
-                write_json(folder / _FILE, {**settings, "shards": len(shards), "complete": True})
+                write_json(folder / CORPUS_FILE, {**settings, "shards": len(shards), "complete": True})
+        except Exception:
+            if not complete:
+                discard_begin(folder)
+            raise
         finally:
             lock.release()
         return cls.load(folder)
@@ -153,9 +158,9 @@ class Corpus:
                 damaged.
         """
         folder = pathlib.Path(folder)
-        if not (folder / _FILE).exists():
+        if not (folder / CORPUS_FILE).exists():
             raise ValueError(f"Expected the folder of a corpus, as `Corpus.build` writes it. Received: {str(folder)!r}")
-        settings = read_json(folder / _FILE)
+        settings = read_json(folder / CORPUS_FILE)
         if settings.get("format") != _FORMAT:
             raise ValueError(f"{folder}: Expected a corpus of format {_FORMAT}. Received: {settings.get('format')!r}")
         if not settings["complete"]:
@@ -336,7 +341,7 @@ def _check_view(length, batch_size, shuffle, seed):
 
 def _begin(folder, settings):
     """Returns whether a folder has the complete corpus of these settings, and writes them if it has none."""
-    path = folder / _FILE
+    path = folder / CORPUS_FILE
     if not path.exists():
         if found := sorted(each.name for each in folder.iterdir() if not each.name.startswith(".")):
             raise ValueError(

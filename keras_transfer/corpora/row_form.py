@@ -88,6 +88,12 @@ class RowForm:
                 "`Corpus.build(source, task.preprocessor, folder)`. Received: a corpus with another vocabulary, or "
                 "with other settings such as `lowercase`"
             )
+        packing = getattr(preprocessor, "packing", None)
+        if self.segments is None and packing is not None and packing.segments is not None:
+            raise ValueError(
+                "The corpus must have the segments that the task's preprocessor makes. Build it again with "
+                "`Corpus.build(source, task.preprocessor, folder)`. Received: a corpus without segments"
+            )
 
 
 def digest_of(preprocessor):

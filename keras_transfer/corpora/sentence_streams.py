@@ -6,6 +6,7 @@ import numpy as np
 
 from keras_transfer.batches import UNUSED, Batches, Contents, Options
 from keras_transfer.corpora.blocks import Column
+from keras_transfer.corpora.streams import refuse_shard
 from keras_transfer.documents import read_documents
 from keras_transfer.integers import check_integer
 from keras_transfer.text.preprocessors import BEGIN, END, ElmoPreprocessor
@@ -209,10 +210,7 @@ class WordStreams(Batches):
 
     def shard(self, index, count):
         """Raises a `ValueError`: windows continue those before them, so processes cannot share them."""
-        raise ValueError(
-            "The windows of streams continue each other, so that processes cannot share them. "
-            f"Received: index={index}, count={count}"
-        )
+        refuse_shard(index, count)
 
 
 def _item(columns, length, random):

@@ -7,6 +7,7 @@ import numpy as np
 
 from keras_transfer.files import atomic_file, read_json, write_json
 
+CORPUS_FILE = "corpus.json"  # what the files of a folder are, and whether they are complete
 _COLUMNS = ("ids", "documents", "lines")  # `lines` and `documents` are where they end
 
 
@@ -33,11 +34,27 @@ def write_shard(folder, number, columns, **facts):
         number: Integer.
         columns: Dict of arrays, as `Shard` has them.
         **facts: Further entries of the file of counts.
+
+    Raises:
+        OSError: If a file cannot be written, for example because the disk is full.
     """
-    for name in _COLUMNS:
-        with atomic_file(_path(folder, number, name)) as file:
-            np.save(file, columns[name])
-    write_json(_counts(folder, number), {name: len(columns[name]) for name in _COLUMNS} | facts)
+    try:
+        for name in _COLUMNS:
+            with atomic_file(_path(folder, number, name)) as file:
+                np.save(file, columns[name])
+        write_json(_counts(folder, number), {name: len(columns[name]) for name in _COLUMNS} | facts)
+    except OSError as error:  # That of NumPy says how many bytes are missing, and not where.
+        raise OSError(
+            f"{folder}: A file of the corpus cannot be written. If the disk is full, make room and call `Corpus.build` "
+            f"again, which goes on after the last complete shard. Received: {error}"
+        ) from error
+
+
+def discard_begin(folder):
+    """Removes what a build has written, unless a shard is complete, from which on another call can go on."""
+    if not read_counts(folder):
+        for path in [*pathlib.Path(folder).glob("00000.*.npy"), pathlib.Path(folder) / CORPUS_FILE]:
+            path.unlink(missing_ok=True)
 
 
 def read_counts(folder):
@@ -59,7 +76,7 @@ def open_shard(folder, number, counts):
         path = _path(folder, number, name)
         try:
             columns[name] = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError) as error:
+        except (EOFError, OSError, ValueError) as error:
             raise ValueError(
                 f"{path}: Expected a file of a corpus with {counts[name]:,} values. It is missing, cut or damaged: "
                 f"remove the folder and build the corpus again. Received: {error}"

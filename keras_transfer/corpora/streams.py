@@ -93,10 +93,15 @@ class Streams(Batches):
 
     def shard(self, index, count):
         """Raises a `ValueError`: windows continue those before them, so processes cannot share them."""
-        raise ValueError(
-            "The windows of streams continue each other, so that processes cannot share them. Use `Corpus.blocks`. "
-            f"Received: index={index}, count={count}"
-        )
+        refuse_shard(index, count, " Use `Corpus.blocks`.")
+
+
+def refuse_shard(index, count, advice=""):
+    """Raises the `ValueError` of a view whose rows processes cannot share, with advice what to use in place of it."""
+    raise ValueError(
+        f"The windows of streams continue each other, so that processes cannot share them.{advice} "
+        f"Received: index={index}, count={count}"
+    )
 
 
 def _targets(columns, length, random):

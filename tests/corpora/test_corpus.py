@@ -421,6 +421,10 @@ test_mistakes_of_use_are_errors = check_errors(
     (lambda tmp_path: build(tmp_path / "c").blocks(8, seed=0).shard(-1, 2), "`index` must be an integer of at least 0"),
     (lambda tmp_path: build(tmp_path / "c").blocks(8, seed=0).shard(0, 10**6), "at most the number of batches"),
     (lambda tmp_path: build(tmp_path / "c").blocks(8, seed=0).shard(0, 2).shard(0, 2), "must not be a shard already"),
+    (
+        lambda tmp_path: build(tmp_path / "c").streams(2, 4).shard(0, 2),
+        "processes cannot share them. Use `Corpus.blocks`. Received: index=0, count=2",
+    ),
     (lambda tmp_path: build(tmp_path / "c").blocks(8, seed=0).seek(-1), "`batch` must be an integer of at least 0"),
     (lambda tmp_path: build(tmp_path / "c").blocks(8, seed=0).seek(10**6), "`batch` must be at most"),
 )

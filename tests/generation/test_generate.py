@@ -166,6 +166,10 @@ test_bad_input_is_an_error = pytest.mark.core(
             ([[9]], {"max_new_tokens": 3, "max_length": 4}),
             "Only one of `max_length` ... and `max_new_tokens` can be passed",
         ),
+        (
+            ([[9, 9]], {"min_new_tokens": 31}),
+            "`min_new_tokens` must be at most 22 ... min_new_tokens=31 and a prompt of 2 tokens at position 0",
+        ),
         (([[9]], {"min_new_tokens": -1}), "`min_new_tokens` must be an integer of at least 0"),
         (([[9]], {"num_beams": 2, "sampler": "beam"}), "`num_beams` is short for ... num_beams=2 and sampler='beam'"),
         (([[9]], {"num_beams": 0}), "`num_beams` must be an integer of at least 2"),

@@ -116,8 +116,7 @@ def _shortened(data, options, length, steps):
         steps: Integer. The `steps` of the recipe.
     """
     if options.get("steps_per_epoch") is not None:  # Epochs go on where the last one ended.
-        epochs = math.ceil(steps / length)
-        length = math.ceil(steps / epochs)
+        epochs, length = epochs_of_steps(data["x"], length, steps, goes_on=True)
         return epochs, data, {**options, "steps_per_epoch": length}, length
     epochs, wanted = epochs_of_steps(data["x"], length, steps)
     if wanted == length:

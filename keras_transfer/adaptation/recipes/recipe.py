@@ -182,7 +182,7 @@ def _number(is_right):
 
 
 _COUNT = _number(lambda value: 1 <= value < math.inf and value == int(value))
-_POSITIVE = _number(lambda value: value > 0)
+_POSITIVE = _number(lambda value: 0 < value < math.inf)
 _FRACTION = _number(lambda value: 0 < value <= 1)
 # What each field must be, a function that checks it, and whether it may be None.
 FIELDS = {
@@ -192,17 +192,18 @@ FIELDS = {
     "steps": ("a positive integer", _COUNT, True),
     "batch_size": ("a positive integer", _COUNT, False),
     "last_blocks": ("a positive integer", _COUNT, True),
-    "learning_rate": ("positive", _POSITIVE, False),
+    "learning_rate": ("positive and finite", _POSITIVE, False),
     "warmup_fraction": ("between 0 and 1", _number(lambda value: 0 <= value <= 1), False),
-    "weight_decay": ("at least 0", _number(lambda value: value >= 0), False),
+    "weight_decay": ("at least 0 and finite", _number(lambda value: 0 <= value < math.inf), False),
     "beta_1": ("in [0, 1)", _number(lambda value: 0 <= value < 1), False),
     "beta_2": ("in [0, 1)", _number(lambda value: 0 <= value < 1), False),
-    "epsilon": ("positive", _POSITIVE, False),
+    "epsilon": ("positive and finite", _POSITIVE, False),
     "decay": ("in (0, 1]", _FRACTION, True),
-    "global_clipnorm": ("positive", _POSITIVE, True),
+    "global_clipnorm": ("positive and finite", _POSITIVE, True),
     "unfreezing_fraction": ("in (0, 1]", _FRACTION, True),
-    "probe_learning_rate": ("positive", _POSITIVE, True),
+    "probe_learning_rate": ("positive and finite", _POSITIVE, True),
 }
+_OF_ADAPTIVE = {"warmup_fraction": 0.06, "beta_2": 0.98, "epsilon": 1e-6}  # what "dapt" and "tapt" share
 RECIPES = {
     # Devlin et al. 2018, appendix A.3.
     "bert": {},
@@ -245,8 +246,8 @@ RECIPES = {
     # Kumar et al. 2022 (LP-FT): "feature_extraction", then "bert".
     "linear_probe_then_finetune": {"epochs": 8, "unfreezing": "linear_probe", "probe_learning_rate": 1e-2},
     # Gururangan et al. 2020, table 13, for tasks without labels such as `MaskedLM`: on a domain, on the task's texts.
-    "dapt": {"learning_rate": 5e-4, "batch_size": 2048, "epochs": 1, "warmup_fraction": 0.06},
-    "tapt": {"learning_rate": 1e-4, "batch_size": 256, "epochs": 100, "warmup_fraction": 0.06},
+    "dapt": {"learning_rate": 5e-4, "batch_size": 2048, "epochs": 1, **_OF_ADAPTIVE},
+    "tapt": {"learning_rate": 1e-4, "batch_size": 256, "epochs": 100, **_OF_ADAPTIVE},
     # Clark et al. 2020, table 6, for ELECTRA-Small, with `configure_pretraining.py` and `model/optimization.py` in
     # google-research/electra: 10,000 steps of warm-up. The larger models have a rate of 2e-4, in batches of 256 and
     # 2,048 rows.

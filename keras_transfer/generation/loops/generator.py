@@ -19,11 +19,12 @@ class Generator(keras.Model):
         output: Layer from the encoder's vectors to logits.
         sampler: `Sampler`.
         steps: Integer. Number of new tokens for which there is room.
-        num_sequences: Integer. Number of sequences for each prompt. Defaults to `1`.
+        num_sequences: Integer. Number of sequences for each prompt.
         end_ids: Tuple of integers. The tokens that end a text.
         constraints: `Constraints`.
         returns_state: Boolean. Whether a call returns its whole state, from which another call can continue. Otherwise
             it returns the value of `Sampler.result`. Defaults to `False`.
+        jit_compile: Boolean. Whether XLA compiles the loop, except on torch. Defaults to `True`.
 
     Call arguments:
         inputs: Dict of
@@ -44,6 +45,7 @@ class Generator(keras.Model):
         encoder,
         output,
         sampler,
+        *,
         steps,
         num_sequences,
         end_ids,

@@ -6,7 +6,15 @@ import keras
 import numpy as np
 
 from keras_transfer.names import check_one_of
-from keras_transfer.objectives.base import check_inner_rate, check_kinds, hide, mask_tokens, word_starts_of
+from keras_transfer.objectives.base import (
+    check_inner_rate,
+    check_kinds,
+    check_seed,
+    hide,
+    mask_tokens,
+    padded_rows,
+    word_starts_of,
+)
 from keras_transfer.objectives.masking.word_choice import (
     choose_words,
     ngram_probabilities,
@@ -70,7 +78,8 @@ class TokenMasking:
 
     Raises:
         ValueError: If a fraction is not between 0 and 1, if `mask_token_rate` and `random_token_rate` together exceed
-            1, if `units` is unknown, or if `max_words` is not a positive integer or does not apply to `units`.
+            1, if `units` is unknown, if `max_words` is not a positive integer or does not apply to `units`, or if
+            `seed` is not an integer of at least 0. In a call, if the inputs have other shapes.
 
     Example:
     ```python
@@ -104,6 +113,7 @@ class TokenMasking:
         is_integer = isinstance(max_words, numbers.Integral) and not isinstance(max_words, bool)
         if max_words is not None and (not is_integer or max_words < 1):
             raise ValueError(f"`max_words` must be a positive integer or None. Received: max_words={max_words!r}")
+        check_seed(seed)
         self.mask_selection_rate = mask_selection_rate
         self.mask_token_rate = mask_token_rate
         self.random_token_rate = random_token_rate
@@ -112,9 +122,9 @@ class TokenMasking:
         self.seed = seed
 
     def __call__(self, inputs, random, mask_id, special_ids, vocabulary_size, word_starts=None):
-        ids = np.asarray(inputs["token_ids"])
+        ids, real = padded_rows(inputs, word_starts)
         special_ids = np.unique(special_ids)
-        allowed = (np.asarray(inputs["padding_mask"]) == 1) & ~np.isin(ids, special_ids)
+        allowed = real & ~np.isin(ids, special_ids)
         length, available = ids.shape[1], allowed.sum(axis=1)
         places = int(np.ceil(self.mask_selection_rate * length))
         count = np.minimum(np.maximum(np.round(self.mask_selection_rate * available), 1), available)

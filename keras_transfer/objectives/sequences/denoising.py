@@ -8,6 +8,7 @@ import numpy as np
 from keras_transfer.objectives.base import (
     as_rows,
     check_rates,
+    check_seed,
     count_insertions,
     draw_ids,
     find_sentences,
@@ -69,7 +70,7 @@ class Denoising(SequenceObjective):
         A tuple of the sources and the targets, lists of integer arrays. The targets are the rows.
 
     Raises:
-        ValueError: If a number is out of range.
+        ValueError: If a number is out of range, or if `seed` is not an integer of at least 0.
 
     Example:
     ```python
@@ -113,6 +114,7 @@ class Denoising(SequenceObjective):
             )
         if isinstance(stop_tokens, str):
             raise ValueError(f"`stop_tokens` must be a list of strings. Received: stop_tokens={stop_tokens!r}")
+        check_seed(seed)
         self.mask_rate = mask_rate
         self.poisson_mean = poisson_mean
         self.replace_length = replace_length

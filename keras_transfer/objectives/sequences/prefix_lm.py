@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from keras_transfer.objectives.base import as_rows
+from keras_transfer.objectives.base import as_rows, check_seed
 from keras_transfer.objectives.sequences.sequence_objective import SequenceObjective
 
 
@@ -28,7 +28,7 @@ class PrefixLM(SequenceObjective):
         token has an empty source.
 
     Raises:
-        ValueError: If `noise_density` is out of range.
+        ValueError: If `noise_density` is out of range, or if `seed` is not an integer of at least 0.
 
     Example:
     ```python
@@ -44,6 +44,7 @@ class PrefixLM(SequenceObjective):
             raise ValueError(
                 f"`noise_density` must be above 0 and at most 0.5. Received: noise_density={noise_density!r}"
             )
+        check_seed(seed)
         self.noise_density = noise_density
         self.seed = seed
 

@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_transfer.objectives.base import as_rows
+from keras_transfer.objectives.base import as_rows, check_seed
 from keras_transfer.objectives.sequences.sequence_objective import SequenceObjective
 
 
@@ -30,6 +30,7 @@ class SequenceAutoencoder(SequenceObjective):
     """
 
     def __init__(self, *, seed=None):
+        check_seed(seed)
         self.seed = seed
 
     def __call__(self, rows, random):

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from keras_transfer.objectives.base import as_rows, check_inner_rate, corrupt_spans
+from keras_transfer.objectives.base import as_rows, check_inner_rate, check_seed, corrupt_spans
 from keras_transfer.objectives.sequences.sequence_objective import SequenceObjective
 
 
@@ -33,7 +33,8 @@ class SpanCorruption(SequenceObjective):
         A tuple of the sources and the targets, lists of integer arrays.
 
     Raises:
-        ValueError: If a number is out of range, or if a text has more spans than there are sentinels.
+        ValueError: If a number is out of range, if `seed` is not an integer of at least 0, or if a text has more spans
+            than there are sentinels.
 
     Example:
     ```python
@@ -49,6 +50,7 @@ class SpanCorruption(SequenceObjective):
         check_inner_rate(noise_density=noise_density)
         if not mean_span_length >= 1:
             raise ValueError(f"`mean_span_length` must be at least 1. Received: mean_span_length={mean_span_length!r}")
+        check_seed(seed)
         self.noise_density = noise_density
         self.mean_span_length = mean_span_length
         self.seed = seed

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from keras_transfer.objectives.base import as_rows, check_kinds, hide, mask_tokens
+from keras_transfer.objectives.base import as_rows, check_kinds, check_seed, hide, mask_tokens
 from keras_transfer.objectives.sequences.sequence_objective import SequenceObjective
 
 
@@ -42,7 +42,7 @@ class SpanPrediction(SequenceObjective):
         be hidden.
 
     Raises:
-        ValueError: If a number is out of range.
+        ValueError: If a number is out of range, or if `seed` is not an integer of at least 0.
 
     Example:
     ```python
@@ -64,6 +64,7 @@ class SpanPrediction(SequenceObjective):
                 f"`block_length` must be a positive integer or None. Received: block_length={block_length!r}"
             )
         check_kinds(mask_token_rate, random_token_rate)
+        check_seed(seed)
         self.mask_rate = mask_rate
         self.block_length = block_length
         self.mask_token_rate = mask_token_rate

@@ -20,8 +20,10 @@ def check_preprocessor(encoder, reader):
             shape = made[key].shape if key in made else None
             if shape is None or len(shape) != len(tensor.shape) or not _compatible(shape[2:], tensor.shape[2:]):
                 shapes = {key: value.shape for key, value in made.items()}
+                lacks_segments = key == "segment_ids" and shape is None
+                advice = " Use a `BertPreprocessor`, or a `Packing` with `segments`." if lacks_segments else ""
                 raise ValueError(
-                    f"`preprocessor` must return the encoder's input {key!r} of shape {tensor.shape}. "
+                    f"`preprocessor` must return the encoder's input {key!r} of shape {tensor.shape}.{advice} "
                     f"Received: {type(preprocessor).__name__}, which returns {shapes}"
                 )
     rows = getattr(encoder, "vocabulary_size", None)

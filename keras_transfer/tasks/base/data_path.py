@@ -12,6 +12,7 @@ from keras_transfer.tasks.inputs import (
     check_columns,
     check_inputs,
     check_kind,
+    check_no_windows,
     check_rows,
     check_stream_shares,
     checked_batches,
@@ -78,6 +79,7 @@ def ready_data(task, method, x, y=None, sample_weight=None, batch_size=None, shu
     labels = y
     if isinstance(x, Batches):
         labels = x.labels
+        check_no_windows(x, task)
         x.check_preprocessor(task.preprocessor)
     if labels is not None:
         task.labels.check(labels, task.loss)

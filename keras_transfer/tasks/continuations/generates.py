@@ -195,7 +195,12 @@ class Generates:
             if len(kept) >= _COMPILED:
                 kept.pop(next(name for name in kept if name != "scorer"))
             kept[key] = Generator(
-                self.encoder, self.output_embeddings, sampler, steps, num_sequences, end, constraints, returns_state
+                *(self.encoder, self.output_embeddings, sampler),
+                steps=steps,
+                num_sequences=num_sequences,
+                end_ids=end,
+                constraints=constraints,
+                returns_state=returns_state,
             )
         return kept[key]
 
@@ -210,6 +215,12 @@ class Generates:
                 "An exported model needs a sampler without random numbers, such as `sampler='greedy'` or 'beam'. "
                 f"Received: {type(self.sampler).__name__}"
             )
-        options = (self.sampler, steps, 1, end_ids(self), self.default_constraints())
-        generator = Generator(self.encoder, self.output_embeddings, *options, jit_compile=False)
+        generator = Generator(
+            *(self.encoder, self.output_embeddings, self.sampler),
+            steps=steps,
+            num_sequences=1,
+            end_ids=end_ids(self),
+            constraints=self.default_constraints(),
+            jit_compile=False,
+        )
         return ExportedLoop(generator, jit_compile, getattr(self.encoder, "max_sequence_length", None))

@@ -15,6 +15,19 @@ def lengths_of(task, rows, options):
         rows: List of rows of ids, the prompts.
         options: `GenerationOptions`.
     """
+    lengths, least = _lengths_of(task, rows, options), options.min_new_tokens
+    if isinstance(least, (int, np.integer)):
+        for index, (row, length) in enumerate(zip(rows, lengths)):
+            if len(row) + least > length:
+                raise ValueError(
+                    f"`min_new_tokens` must be at most {length - len(row)}, the number of new tokens after which this "
+                    "text ends. To write longer texts, pass `max_new_tokens`. "
+                    f"Received: min_new_tokens={least} and a prompt of {len(row)} tokens at position {index}"
+                )
+    return lengths
+
+
+def _lengths_of(task, rows, options):
     max_length, max_new_tokens, default = options.max_length, options.max_new_tokens, task.default_new_tokens()
     if max_new_tokens is None and (max_length is not None or task.max_length is not None or default is None):
         return [max_length_of(task, max_length, rows)] * len(rows)

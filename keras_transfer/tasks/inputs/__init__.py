@@ -1,6 +1,6 @@
 """What users pass to a task as inputs: its readers, columns and streams, and the checks of them."""
 
-from keras_transfer.tasks.inputs.batch_checks import check_no_pairs, checked_batches
+from keras_transfer.tasks.inputs.batch_checks import check_no_pairs, check_no_windows, checked_batches
 from keras_transfer.tasks.inputs.column_checks import check_columns, validation_parts
 from keras_transfer.tasks.inputs.columns import (
     batch_arrays,
@@ -41,6 +41,7 @@ __all__ = [
     "check_inputs",
     "check_kind",
     "check_no_pairs",
+    "check_no_windows",
     "check_rows",
     "check_stream_shares",
     "checked_batches",

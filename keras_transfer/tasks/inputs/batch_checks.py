@@ -20,6 +20,15 @@ def check_no_pairs(data, task_name):
         )
 
 
+def check_no_windows(data, task):
+    """Raises a `ValueError` if batches are windows of long texts, for a task that carries no state between them."""
+    if hasattr(data, "num_streams") and not hasattr(task, "streams"):
+        raise ValueError(
+            f"A `{type(task).__name__}` reads rows of text, and only recurrent language models read windows that "
+            f"continue each other. Pass `corpus.blocks(...)`. Received: windows of {data.num_streams} streams"
+        )
+
+
 def checked_batches(task, data, method):
     """Makes a generator or `tf.data.Dataset` check the labels, prepared inputs and sample weights of each batch.
 

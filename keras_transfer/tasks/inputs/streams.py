@@ -87,18 +87,21 @@ def stream_of_loader(task, x):
         count = len(x)
     except TypeError:  # A loader of torch's `IterableDataset` has a length that it cannot tell.
         count = None
+    too_many = f"A loader must have as many batches as its length says, {count}. Received: more"
+    if count is not None and count < 2 and (count < 1 or next(batches, batches) is not batches):
+        raise ValueError(too_many)
 
     def checked():
-        number = 0
-        for batch in x:
+        number, rest = 0, iter(x)
+        for batch in rest:
             found = _arrays_of(batch)
             if _form_of(found) != _form_of(first):
                 raise ValueError(
                     f"All batches of a loader must have the same form. Received: {batch!r:.100}, after {first!r:.100}"
                 )
-            if number == count:
-                raise ValueError(f"A loader must have as many batches as its length says, {count}. Received: more")
             number += 1
+            if number == count and next(rest, rest) is not rest:  # Keras reads no further than the length.
+                raise ValueError(too_many)
             yield found
         if count not in (None, number):
             raise ValueError(f"A loader must have as many batches as its length says, {count}. Received: {number}")

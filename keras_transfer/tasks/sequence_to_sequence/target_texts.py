@@ -6,6 +6,7 @@ from keras_transfer.arrays import to_array
 from keras_transfer.batches import UNUSED, Batches
 from keras_transfer.losses import SmoothedCrossentropy
 from keras_transfer.objectives.sequences import SequenceObjective
+from keras_transfer.tasks.inputs import check_no_pairs
 from keras_transfer.tasks.language import NextTokens
 from keras_transfer.tasks.sequence_to_sequence.noised_texts import with_noise
 from keras_transfer.tasks.sequence_to_sequence.sequence_reader import check_real
@@ -71,6 +72,7 @@ class TargetTexts(NextTokens):
             )
 
     def targets(self, data, task):
+        check_no_pairs(data, type(task).__name__)
         if not isinstance(data, Batches) or data.contents.prepare is not None:
             return data
         if data.labels is None and data.contents.kind == "texts":

@@ -5,18 +5,20 @@ import math
 from keras_transfer.batches import Batches
 
 
-def epochs_of_steps(data, length, steps):
+def epochs_of_steps(data, length, steps, goes_on=False):
     """Returns the number of epochs of a run and the number of batches in each, which are at least `steps` in all.
 
-    Epochs are shortened to an equal length if there is one, or if each has another order. Otherwise they would all
-    leave out the same batches at the end.
+    Epochs are shortened to an equal length if there is one, if each has another order, or if each goes on where the
+    last one ended. Otherwise they would all leave out the same batches at the end.
 
     Args:
         data: `Batches`, or anything else that `fit` takes as `x`, whose order is then taken to be fixed.
         length: Integer. Number of batches of the data.
         steps: Integer. Number of batches of the run.
+        goes_on: Boolean. Whether an epoch goes on where the last one ended, as with the `steps_per_epoch` of `fit`.
+            Defaults to `False`.
     """
     epochs = math.ceil(steps / length)
     # Streams with several lengths of windows draw these in each epoch, but read the texts in one order.
     reshuffled = isinstance(data, Batches) and data.options.shuffle and not hasattr(data, "num_streams")
-    return epochs, math.ceil(steps / epochs) if epochs == 1 or reshuffled else length
+    return epochs, math.ceil(steps / epochs) if epochs == 1 or reshuffled or goes_on else length

@@ -91,7 +91,9 @@ def test_pretraining_continues_with_the_rates_of_the_paper_and_trains_everything
     fine_tune(model, TEXTS, recipe=get_recipe("tapt", epochs=1, batch_size=8), callbacks=[trained], verbose=0)
     assert {*EVERYTHING} - {"pooler"} <= set(trained.groups[0])
     for name, rate in (("dapt", 5e-4), ("tapt", 1e-4)):
-        schedule = get_recipe(name).build_optimizer(model, 100).get_config()["optimizer"]["config"]["learning_rate"]
+        config = get_recipe(name).build_optimizer(model, 100).get_config()["optimizer"]["config"]
+        assert [config[key] for key in ("beta_1", "beta_2", "epsilon", "weight_decay")] == [0.9, 0.98, 1e-6, 0.01]
+        schedule = config["learning_rate"]
         schedule = keras.saving.deserialize_keras_object(schedule)
         np.testing.assert_allclose(
             [float(schedule(step)) for step in (3, 6, 53)], [rate / 2, rate, rate / 2], rtol=1e-5
@@ -151,6 +153,7 @@ def test_epochs_are_shorter_only_if_they_do_not_all_leave_out_the_same_batches()
     shuffled, fixed = (task.dataset(*texts, batch_size=1, shuffle=shuffle) for shuffle in (True, False))
     assert epochs_of_steps(shuffled, 3, 4) == (2, 2) and epochs_of_steps(fixed, 3, 4) == (2, 3)
     assert epochs_of_steps(fixed, 3, 2) == (1, 2)
+    assert epochs_of_steps(fixed, 3, 4, goes_on=True) == (2, 2)
 
 
 def test_a_recipe_pretrains_an_electra():
@@ -247,8 +250,11 @@ def tune(**options):
 test_a_mistake_is_one_error = check_errors(
     (lambda: get_recipe("brt"), "Did you mean 'bert'? Received: 'brt'"),
     (lambda: get_recipe("bert", epoch=2), "Received: ['epoch']"),
-    (lambda: get_recipe("bert", learning_rate=-1.0), "`learning_rate` must be positive. Received: -1.0"),
-    (lambda: get_recipe("bert", learning_rate=None), "`learning_rate` must be positive. Received: None"),
+    (lambda: get_recipe("bert", learning_rate=-1.0), "`learning_rate` must be positive and finite. Received: -1.0"),
+    (lambda: get_recipe("bert", learning_rate=None), "`learning_rate` must be positive and finite. Received: None"),
+    (lambda: get_recipe("bert", learning_rate=np.inf), "`learning_rate` must be positive and finite. Received: inf"),
+    (lambda: get_recipe("bert", learning_rate=np.nan), "`learning_rate` must be positive and finite. Received: nan"),
+    (lambda: get_recipe("bert", weight_decay=np.inf), "`weight_decay` must be at least 0 and finite. Received: inf"),
     (lambda: get_recipe("bert", epochs=0), "`epochs` must be a positive integer or None. Received: 0"),
     (lambda: get_recipe("bert", epochs=1.5), "`epochs` must be a positive integer or None. Received: 1.5"),
     (lambda: get_recipe("bert", epochs="3"), "`epochs` must be a positive integer or None. Received: '3'"),
@@ -267,7 +273,7 @@ test_a_mistake_is_one_error = check_errors(
     (lambda: get_recipe("bert", steps=0), "`steps` must be a positive integer or None. Received: 0"),
     (lambda: get_recipe("electra", steps=np.inf), "`steps` must be a positive integer or None. Received: inf"),
     (lambda: get_recipe("bert", batch_size=np.inf), "`batch_size` must be a positive integer. Received: inf"),
-    (lambda: get_recipe("bert", epsilon=0.0), "`epsilon` must be positive. Received: 0.0"),
+    (lambda: get_recipe("bert", epsilon=0.0), "`epsilon` must be positive and finite. Received: 0.0"),
     (
         lambda: fine_tune(
             plain(), np.zeros((4, 4)), np.zeros((4, 2)), loss="mse", recipe=get_recipe("bert", steps=1, batch_size=2)

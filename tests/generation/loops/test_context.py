@@ -69,8 +69,12 @@ def run(decoder, sampler, num_sequences=1, stream=None, batch_size=3, seed=None)
         if key not in kept:
             table = decoder.table
             model = Generator(
-                *(decoder, lambda x: ops.matmul(x, ops.transpose(table.embeddings)), sampler, steps, num_sequences),
-                *(end_ids, constraints, returns_state),
+                *(decoder, lambda x: ops.matmul(x, ops.transpose(table.embeddings)), sampler),
+                steps=steps,
+                num_sequences=num_sequences,
+                end_ids=end_ids,
+                constraints=constraints,
+                returns_state=returns_state,
             )
             model.compile(run_eagerly=keras.backend.backend() != "jax")
             kept[key] = model
@@ -132,8 +136,11 @@ def run_one(decoder, source):
     }
     sampler = generation.BeamSearch(VOCABULARY, length_penalty=0.0, early_stopping=False)
     table = decoder.table.embeddings
-    model = Generator(decoder, lambda x: ops.matmul(x, ops.transpose(table)), sampler, 2, 1, (END,), Constraints())
+    settings = {"steps": 2, "num_sequences": 1, "end_ids": (END,), "constraints": Constraints()}
+    model = Generator(decoder, lambda x: ops.matmul(x, ops.transpose(table)), sampler, **settings)
     outputs = model.predict_on_batch(inputs)
+    with pytest.raises(TypeError, match="positional argument"):
+        Generator(decoder, None, sampler, 2)
     return [row[1:end].tolist() for row, end in zip(outputs["tokens"], outputs["end"])]
 
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.objectives import TokenMasking
+from tests.errors import check_errors
 
 pytestmark = pytest.mark.core
 SPECIAL, MASK, SIZE = [0, 1, 2, 3, 4], 4, 1000
@@ -86,6 +87,21 @@ def test_the_random_numbers_decide():
 def test_an_impossible_fraction_is_an_error(options):
     with pytest.raises(ValueError, match="Received: "):
         TokenMasking(**options)
+
+
+def call(**changes):
+    TokenMasking()({**texts(2), **changes}, np.random.default_rng(0), MASK, [0, 1, 2, 3, 4], SIZE)
+
+
+test_a_mistake_is_one_error = check_errors(
+    (lambda: TokenMasking(seed="a"), "`seed` must be an integer of at least 0 or None. Received: seed='a'"),
+    (lambda: TokenMasking(seed=-1), "`seed` must be an integer of at least 0 or None. Received: seed=-1"),
+    (lambda: TokenMasking(seed=True), "Received: seed=True"),
+    (lambda: call(token_ids=np.zeros((2, 3, 4), int)), "must be integers [batch, length] ... of shape (2, 3, 4)"),
+    (lambda: call(token_ids=np.zeros(4, int)), "must be integers [batch, length] ... of shape (4,)"),
+    (lambda: call(token_ids=np.zeros((2, 3))), "must be integers [batch, length] ... float64 of shape (2, 3)"),
+    (lambda: call(padding_mask=np.ones((2, 3), int)), "must be integers [batch, length] ... int64 of shape (2, 3)"),
+)
 
 
 def test_its_config_makes_it_again():

@@ -126,6 +126,7 @@ def test_the_config_makes_the_objective_again():
 
 test_mistakes_are_errors = check_errors(
     (lambda: Denoising(1.5), "`mask_rate` must be between 0 and 1. Received: mask_rate=1.5"),
+    (lambda: Denoising(seed=-1), "`seed` must be an integer of at least 0 or None. Received: seed=-1"),
     (lambda: Denoising(insertion_rate=-1), "Received: insertion_rate=-1"),
     (lambda: Denoising(poisson_mean=0), "or None. Received: poisson_mean=0"),
     (lambda: Denoising(replace_length=2), "(one for each token). Received: replace_length=2"),

@@ -198,6 +198,8 @@ test_a_mistake_is_one_clear_error = check_errors(
     (Loader([(HIDDEN, np.array([[3]]))]), "'x.token_ids': 2, 'y': 1}"),
     (tf.data.Dataset.from_tensors((HIDDEN, [[3]])), "'x.token_ids': 2, 'y': 1}"),
     (tf.data.Dataset.from_tensors(((TEXTS, TEXTS[:3]),)), "Received: {'x.0': 4, 'x.1': 3}"),
+    (Loader(length=1), "A loader must have as many batches as its length says, 1. Received: more"),
+    (Loader([TEXTS[:2]] * 3, length=2), "A loader must have as many batches as its length says, 2. Received: more"),
     (Loader(length=3), "A loader must have as many batches as its length says, 3. Received: 2"),
     call=fit,
 )

@@ -7,11 +7,12 @@ from keras.ops import convert_to_numpy as to_numpy
 
 from keras_transfer.adaptation import layer_groups
 from keras_transfer.encoders import AWDLSTMEncoder, TransformerEncoder
-from keras_transfer.tasks import CausalLM
+from keras_transfer.tasks import CausalLM, MaskedLM
 from keras_transfer.training.resume import TrainingCheckpoint
 from tests.corpora.test_corpus import build, documents, flat
 from tests.errors import check_errors
 from tests.helpers import EAGER, save_and_load
+from tests.tasks import tiny
 
 RATES = ("embedding_dropout", "input_dropout", "hidden_dropout", "output_dropout", "weight_dropout")
 
@@ -30,6 +31,12 @@ def make(rate=0.0, streams=3, **compiled):
     encoder = AWDLSTMEncoder(15, embedding_dim=4, units=5, num_layers=2, **dict.fromkeys(RATES, rate))
     model = CausalLM(encoder, streams=streams)
     model.compile(keras.optimizers.SGD(0.5), run_eagerly=EAGER, **compiled)
+    return model
+
+
+def masked():
+    model = MaskedLM(tiny.encoder(), tiny.preprocessor())
+    model.compile("sgd", run_eagerly=True)
     return model
 
 
@@ -165,6 +172,10 @@ test_mistakes_of_the_model = check_errors(
         (lambda corpus: corpus.streams(10_000, 8), "must have two ids for each of 10000 texts. Use a smaller batch"),
         (lambda corpus: corpus.streams(3, 8, lengths=()), "one to six different lengths"),
         (lambda corpus: corpus.streams(3, 8).shard(0, 2), "Use `Corpus.blocks`"),
+        (
+            lambda corpus: masked().fit(corpus.streams(3, 8)),
+            r"only recurrent language models .* Pass `corpus.blocks\(...\)`. Received: windows of 3 streams",
+        ),
     ],
 )
 def test_mistakes_are_clear_errors(corpus, call, message):

@@ -134,5 +134,5 @@ test_mistakes_are_clear_errors = check_errors(
     (lambda: streams(1000), "at least one word for each of 1000 texts ... Received: 70 words"),
     (lambda: streams(window=0), "`window` must be an integer of at least 1. Received: window=0"),
     (lambda: streams(shuffle=1), "`shuffle` must be a boolean. Received: shuffle=1"),
-    (lambda: streams().shard(0, 2), "processes cannot share them"),
+    (lambda: streams().shard(0, 2), "processes cannot share them. Received: index=0, count=2"),
 )

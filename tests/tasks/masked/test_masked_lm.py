@@ -8,7 +8,7 @@ from keras_transfer import serving
 from keras_transfer.adaptation import layer_groups
 from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks import MaskedLM
-from keras_transfer.text import batches
+from keras_transfer.text import Packing, TokenPreprocessor, batches
 from tests.helpers import EAGER, outputs_of, save_and_load
 from tests.tasks.tiny import encoder, preprocessor
 
@@ -25,6 +25,12 @@ def numpy(x):
 
 
 # === The model ===
+
+
+def test_a_preprocessor_without_segments_is_an_error_that_names_one_with_them():
+    plain = TokenPreprocessor(preprocessor().tokenizer, Packing(["[CLS]"], ["[SEP]"], ["[SEP]"]))
+    with pytest.raises(ValueError, match="'segment_ids' .* Use a `BertPreprocessor`, or a `Packing` with `segments`"):
+        MaskedLM(encoder(), plain)
 
 
 @pytest.mark.core

@@ -183,6 +183,10 @@ test_mistakes_are_errors = check_errors(
     (lambda ready: ready.generate("a", forced_first=99), "`forced_first` must be an id from 0 to 16"),
     (lambda ready: ready.generate("a", forced_last=[-1]), "`forced_last` must be an id from 0 to 16"),
     (
+        lambda ready: ready.generate("a", min_new_tokens=500),
+        "`min_new_tokens` must be at most ... pass `max_new_tokens`. Received: min_new_tokens=500 and a prompt of 1",
+    ),
+    (
         lambda ready: ready.generate("a", min_new_tokens=5, max_new_tokens=4),
         "`min_new_tokens` must not be greater than",
     ),
