@@ -18,6 +18,7 @@ from keras_transfer.batches.planning import (
     plan,
 )
 from keras_transfer.batches.position import Position
+from keras_transfer.distribute import ALL
 from keras_transfer.integers import check_integer
 
 UNUSED = -1  # The label or target at places that a row does not use.
@@ -55,7 +56,7 @@ class Batches(keras.utils.PyDataset):
         super().__init__()
         self._position = Position(np.random.randint(2**31) if seed is None and self.options.shuffle else seed)
         self.real = self._real_lengths()
-        self.chosen, self._planned = None, None
+        self.chosen, self._numbers, self._planned = None, None, None
 
     def _real_lengths(self):
         return real_lengths(self.inputs)
@@ -129,6 +130,18 @@ class Batches(keras.utils.PyDataset):
         """
         first, chosen = (self._position.first, self.planned()) if chosen is None else (0, chosen)
         return self._copy(chosen=chosen, _position=self._position.apart(first))
+
+    def with_share(self, share):
+        """Returns the part of the rows of each batch of this epoch that a process reads, and no empty batches.
+
+        Args:
+            share: `Share`.
+        """
+        planned = self.planned()
+        sizes = [share.rows(len(rows)) for _, rows in planned]
+        numbers = [number for number, rows in enumerate(sizes) if rows.start < rows.stop]
+        found = self.replace(share=share).pinned([planned[number] for number in numbers])
+        return found._copy(_numbers=numbers)
 
     def grouped(self):
         """Returns the same rows in batches of similar length, as when they are shuffled.
@@ -312,6 +325,13 @@ class Batches(keras.utils.PyDataset):
         return len(self.planned()) - self._position.first
 
     def __getitem__(self, index):
+        item, share = self._item(index), self.options.share
+        if share == ALL:
+            return item
+        return keras.tree.map_structure(lambda column: column[share.rows(len(column))], item)
+
+    def _item(self, index):
+        """Returns a batch with all of its rows."""
         index, of_labels = self._position.batch(index), self.contents.real_labels
         length, rows = self.planned()[index]
         inputs, labels = self.read(rows, length), self.read_labels(rows)
@@ -322,7 +342,7 @@ class Batches(keras.utils.PyDataset):
         if self.contents.prepare is None:
             return (inputs, *(column for column in (labels, weights) if column is not None))
         first, count = self.options.shard
-        number = first + index * count  # among the batches of all shards
+        number = first + index * count if self._numbers is None else self._numbers[index]  # among those of all shards
         random = np.random.default_rng([self.seed or 0, 0 if self.options.one_epoch else self.epoch, number])
         return self.contents.prepare((inputs, labels, weights), length, random)
 

@@ -35,7 +35,7 @@ def as_pipeline(data, may_end_early=False):
 
     options = tf.data.Options()
     options.autotune.enabled = False
-    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     found = tf.data.Dataset.from_generator(generate, output_signature=_spec(data))
     if may_end_early:
         # `assert_cardinality` would raise an error. This choice has no end of its own, so that `take` gives it a

@@ -5,6 +5,8 @@ import dataclasses
 import keras
 import numpy as np
 
+from keras_transfer.distribute import ALL, Share
+
 MAX_LENGTHS = 6  # if a step is compiled for each length
 LENGTH_STEP = 8  # Lengths to compile are multiples of it, so that two datasets often share them.
 MAX_CANDIDATES = 24  # Lengths of texts and of labels that pairs are chosen from.
@@ -23,10 +25,9 @@ class Options:
             which keeps the order of the rows.
         drop_remainder: Boolean. Whether a short batch is left out. Defaults to `False`.
         min_rows: Integer. A last batch of fewer rows is added to the batch before it. Defaults to `1`.
-        replicas: Integer. Number of replicas that share a batch. The first batch is divisible by it, if there are as
-            many rows. Defaults to `1`.
-        repeat: Boolean. Whether all batches are divisible by `replicas`, because short ones repeat their own rows.
-            Defaults to `False`.
+        replicas: Integer. Number of replicas that share a batch. Defaults to `1`.
+        repeat: `"even"`, so that all batches are divisible by `replicas`, because short ones repeat their own rows, or
+            `"few"`, so that they have at least as many rows. Defaults to `None`, for neither.
         label_lengths: Tuple of integers in ascending order. For labels that are sequences, their length in batches of
             each of `lengths`. Defaults to `()`, as long as the longest labels of a batch.
         inferred: Boolean. Whether Keras infers from the first two batches which axes vary, as it does on TensorFlow
@@ -36,6 +37,7 @@ class Options:
         shard: Tuple `(index, count)`. Only every `count`-th batch of an epoch, from the one at `index` on. Defaults to
             `(0, 1)`, all of them.
         max_batches: Integer. Number of batches after which an epoch ends. Defaults to `None`, for all of them.
+        share: `Share`. The rows of a batch that its item has. Defaults to all of them.
     """
 
     batch_size: int = 32
@@ -45,12 +47,19 @@ class Options:
     drop_remainder: bool = False
     min_rows: int = 1
     replicas: int = 1
-    repeat: bool = False
+    repeat: str | None = None
     label_lengths: tuple = ()
     inferred: bool = True
     one_epoch: bool = False
     shard: tuple = (0, 1)
     max_batches: int | None = None
+    share: Share = ALL
+
+    def rows_of(self, count):
+        """Returns the number of rows of a batch with those that it repeats, given its own number."""
+        if self.repeat == "few":
+            return max(count, self.replicas)
+        return -(-count // self.replicas) * self.replicas if self.repeat else count
 
     def part(self, count):
         """Returns the numbers of the batches of an epoch, as a `range`, given the number of those of all shards."""
@@ -103,7 +112,8 @@ def plan(real, options, seed=0, epoch=0):
     if cuts and len(rows) - cuts[-1] < options.min_rows:
         cuts = cuts[:-1]
     batches = np.split(rows, cuts)
-    batches = _shared([batches[i] for i in order if i < len(batches)], options)
+    # A short batch may repeat its own rows, so that replicas can share it.
+    batches = [np.resize(batches[i], options.rows_of(len(batches[i]))) for i in order if i < len(batches)]
     found = [(int(needed[rows].max()), rows) for rows in batches]
     if not options.inferred:
         return found
@@ -219,17 +229,6 @@ def sort_within_windows(lengths, batch_size, window):
     count = -(-len(lengths) // batch_size)
     size = -(-count // -(-count // window)) * batch_size
     return np.lexsort((lengths, np.arange(len(lengths)) // size))
-
-
-def _shared(batches, options):
-    """Returns lists of rows such that replicas can share them."""
-    count = options.replicas
-    if options.repeat:
-        return [np.resize(rows, -(-len(rows) // count) * count) for rows in batches]
-    if len(batches) == 1:
-        even = len(batches[0]) // count * count
-        return [rows for rows in np.split(batches[0], [even]) if len(rows)]
-    return batches
 
 
 def _put_varied_first(found, longest):

@@ -91,7 +91,7 @@ class Plan:
         start = index * self._options.batch_size
         rows = np.arange(start, min(start + self._options.batch_size, self._count))
         if self._options.repeat:  # A short batch repeats its own rows, so that replicas can share it.
-            rows = np.resize(rows, -(-len(rows) // self._options.replicas) * self._options.replicas)
+            rows = np.resize(rows, self._options.rows_of(len(rows)))
         return self._options.lengths[-1], self._order(rows)
 
 

@@ -1,8 +1,13 @@
 """Models on several replicas: checks of scopes and distributions, and batches that are divided evenly."""
 
-import keras
+import dataclasses
 
+import keras
+import numpy as np
+
+from keras_transfer.distribute.processes import ALL, Share, agree, check_agreement, processes_of
 from keras_transfer.keras_internals import accumulation_steps
+from keras_transfer.version import __version__
 
 
 def replicas_of(model):
@@ -12,6 +17,30 @@ def replicas_of(model):
     if strategy is None and distribution is not None:
         return distribution.num_model_replicas, True
     return (1 if strategy is None else strategy.num_replicas_in_sync), False
+
+
+def weigh_loss(loss, weight, rows):
+    """Returns the loss of a replica such that the mean over the replicas of TensorFlow is that of one device.
+
+    Keras weighs the mean losses of all replicas equally, although they may have different numbers of rows or words.
+
+    Args:
+        loss: Tensor. The loss of this replica, divided by the number of replicas.
+        weight: Tensor. Number of what its mean is over.
+        rows: Integer tensor. Number of rows of this replica.
+
+    Returns:
+        The weighted loss. The same, not divided, and its weight, for a metric that averages the loss of rows.
+    """
+    import tensorflow as tf
+
+    replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    if replicas == 1:
+        return loss, loss, rows
+    weight, rows = (tf.cast(number, loss.dtype) for number in (weight, rows))
+    all_weights, all_rows = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, [weight, rows])
+    loss *= tf.math.divide_no_nan(replicas * weight, all_weights)
+    return loss, loss * replicas, all_rows / replicas
 
 
 def check_scope(model):
@@ -47,20 +76,20 @@ def check_accumulation(model, optimizer):
 def check_distribution(model):
     """Raises a ValueError if a model cannot run as it was distributed on JAX.
 
-    `fit`, `evaluate` and `predict` need the same distribution to divide the batches. If there were several processes,
-    each would feed all texts, and every text would count several times.
+    `fit`, `evaluate` and `predict` need the same distribution to divide the batches. Without one, each of several
+    processes would train a model of its own.
     """
-    if keras.backend.backend() == "jax":
-        import jax
-
-        if jax.process_count() > 1:
-            raise ValueError(
-                "A task runs in a single JAX process on all of its devices. Several processes are not supported yet. "
-                f"Received: {jax.process_count()} processes"
-            )
+    index, count = processes_of(model)
+    distribution = keras.distribution.distribution()
+    if keras.backend.backend() == "jax" and count > 1 and distribution is None:
+        raise ValueError(
+            "Several processes of JAX train together only with a distribution. Call "
+            "`keras_transfer.distribute.initialize()` before the model is created, and create it in the scope. "
+            f"Received: process {index} of {count}, and no distribution"
+        )
     # Only JAX arrays have a `sharding`; other backends have no distribution.
     devices = {len(getattr(getattr(weight.value, "sharding", None), "device_set", ())) for weight in model.weights}
-    if keras.distribution.distribution() is None and max(devices, default=0) > 1:
+    if distribution is None and max(devices, default=0) > 1:
         raise ValueError(
             "The model was created with a distribution. Call `fit()`, `evaluate()` and `predict()` inside its scope "
             "or after `keras.distribution.set_distribution()`. "
@@ -79,20 +108,48 @@ def share(model, data, method):
     Raises:
         ValueError: If the batch size or the number of texts does not allow this.
     """
-    data = data if method == "fit" else data.grouped()  # Only the order of `fit` matters.
-    data = data.few_lengths() if model.jit_compile else data
     replicas, evenly = replicas_of(model)
-    if replicas == 1:  # With several replicas, Keras builds the model on the first batch.
-        return data.replace(inferred=False)
+    data = data if method == "fit" else data.grouped()  # Only the order of `fit` matters.
+    data = (data.few_lengths() if model.jit_compile else data).replace(inferred=False)
+    if processes_of(model)[1] > 1:
+        if data.seed is not None:
+            data.seed = agree(data.seed, model)
+        if method == "fit":
+            _check_processes(model, data)
+    share = Share(*processes_of(model)) if evenly else ALL  # TensorFlow gives each worker its rows of a batch.
+    if replicas == 1:
+        return data
     if method == "predict":
-        return data.replace(replicas=replicas, repeat=True)
+        return data.replace(replicas=replicas, repeat="even", share=share)
     if data.options.batch_size % replicas:
         raise ValueError(
             f"`batch_size` must be a multiple of the number of replicas, {replicas}. "
             f"Received: batch_size={data.options.batch_size}"
         )
-    count = len(data.order) if method == "evaluate" else None
-    if count is not None and (count < replicas or (evenly and count % replicas)):
-        wanted = f"a multiple of {replicas}" if evenly else f"at least {replicas}"
-        raise ValueError(f"`evaluate()` on {replicas} replicas requires {wanted} texts. Received: {count}")
-    return data.replace(replicas=replicas, repeat=method == "fit")
+    if method == "evaluate" and not evenly and len(data.order) < replicas:
+        raise ValueError(
+            f"`evaluate()` on {replicas} replicas requires at least {replicas} texts. Received: {len(data.order)}"
+        )
+    if method == "evaluate" and evenly:
+        share = dataclasses.replace(share, replicas=replicas)
+    # Replicas of TensorFlow may have different numbers of rows, but none may be empty.
+    repeat = {"fit": "even" if evenly else "few"}.get(method)
+    return data.replace(replicas=replicas, repeat=repeat, share=share)
+
+
+def _check_processes(model, data):
+    """Raises a `ValueError` in all processes if they train different models or on different data."""
+    versions = f"keras_transfer {__version__}, Keras {keras.__version__} on {keras.backend.backend()}"
+    check_agreement("versions", versions, model)
+    check_agreement("shapes of the weights", str([tuple(weight.shape) for weight in model.weights]), model)
+    check_agreement("weights that train", str([weight.trainable for weight in model.weights]), model)
+    optimizer = keras.saving.serialize_keras_object(model.optimizer)
+    optimizer["config"].pop("name", None)
+    check_agreement("optimizer", str(optimizer["config"]), model)
+    check_agreement("options of batches", str(data.options), model)
+    rows = f"{len(data.real)} rows"
+    if isinstance(data.real, np.ndarray):
+        rows += f" of {data.real.sum()} tokens, with the lengths {data.real.tolist()}"
+    if isinstance(data.labels, np.ndarray):
+        rows += f", and the labels {data.labels.tolist()}"
+    check_agreement("rows", rows, model)

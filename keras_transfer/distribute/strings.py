@@ -1,6 +1,23 @@
-"""Models with string inputs under `tf.distribute`."""
+"""Models with string inputs, and on several machines, under `tf.distribute`."""
 
+import keras
+
+from keras_transfer.distribute.processes import processes_of
 from keras_transfer.keras_internals import BuildsFromOneReplica
+
+
+def reducible(model, logs):
+    """Returns the logs of a step in the form in which Keras can average them over the workers of `tf.distribute`.
+
+    Keras on TensorFlow averages over the first axis, which the numbers of a step do not have.
+
+    Args:
+        model: Model whose step it is.
+        logs: Dict of tensors. On JAX, a tuple, which is returned unchanged.
+    """
+    if keras.backend.backend() != "tensorflow" or processes_of(model)[1] == 1:
+        return logs
+    return keras.tree.map_structure(lambda value: keras.ops.reshape(value, (1,)), logs)
 
 
 class StringInputs(BuildsFromOneReplica):
@@ -24,3 +41,9 @@ class StringInputs(BuildsFromOneReplica):
     model.fit(tf.constant([["good"], ["bad"]]), tf.constant([1.0, 0.0]))
     ```
     """
+
+    def train_step(self, *args, **kwargs):
+        return reducible(self, super().train_step(*args, **kwargs))
+
+    def test_step(self, *args, **kwargs):
+        return reducible(self, super().test_step(*args, **kwargs))

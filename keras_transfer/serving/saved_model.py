@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import keras
 
+from keras_transfer.distribute import write_together, written_once
 from keras_transfer.files import atomic_folder, check_folder
 from keras_transfer.names import listed
 from keras_transfer.serving.by_adapter import check_adapters, signatures_by_adapter
@@ -114,7 +115,7 @@ def export(model, folder, *, label_names=None, pairs=False, adapters=None, jit_c
     if model.preprocessor is None:
         raise ValueError("`export` requires a model with a preprocessor. Received: preprocessor=None")
     model.reader.require_whole("exported")
-    check_folder(folder, overwrite)
+    written_once(lambda: check_folder(folder, overwrite), model)
     model.head_adapters.check()
     if adapters is not None:
         check_adapters(model, adapters)
@@ -128,11 +129,13 @@ def export(model, folder, *, label_names=None, pairs=False, adapters=None, jit_c
         )
     _check_weights(model)
     label_names = _names(label_names, list(model.label_names or ()))
-    with atomic_folder(folder, overwrite) as temporary:
-        if keras.backend.backend() == "tensorflow":
-            _write(model, temporary, label_names, pairs, adapters, jit_compile)
-        else:
-            _write_with_tensorflow_backend(model, temporary, label_names, pairs, adapters, jit_compile)
+    write = _write if keras.backend.backend() == "tensorflow" else _write_with_tensorflow_backend
+
+    def write_folder(folder):
+        with atomic_folder(folder, overwrite) as temporary:
+            write(model, temporary, label_names, pairs, adapters, jit_compile)
+
+    write_together(write_folder, folder, model)
     return pathlib.Path(folder)
 
 

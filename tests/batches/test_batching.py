@@ -75,13 +75,13 @@ def test_a_change_of_what_batches_do_not_have_is_an_error(preprocessor, texts):
 
 def test_copies_have_the_order_of_the_epoch_whichever_of_them_is_shuffled_or_set_back(preprocessor, texts):
     dataset, fresh = (batches(texts, np.arange(101), preprocessor=preprocessor, batch_size=1, seed=0) for _ in range(2))
-    copies = [dataset.few_lengths(), dataset.replace(replicas=2, repeat=True)]
+    copies = [dataset.few_lengths(), dataset.replace(replicas=2, repeat="even")]
     first = [data.order.tolist() for data in (dataset, *copies)]
     copies[0].on_epoch_end()
     second = [data.order.tolist() for data in (dataset, *copies)]
     assert all(one != other for one, other in zip(first, second))
     assert [
-        data.order.tolist() for data in (dataset.few_lengths(), dataset.replace(replicas=2, repeat=True))
+        data.order.tolist() for data in (dataset.few_lengths(), dataset.replace(replicas=2, repeat="even"))
     ] == second[1:]
     fresh.epoch = 1
     assert fresh.order.tolist() == second[0]

@@ -217,7 +217,7 @@ def test_epochs_have_other_orders_that_the_seed_determines(tmp_path):
 
 def test_replicas_share_every_batch_because_a_short_one_repeats_its_rows(tmp_path):
     blocks = build(tmp_path / "corpus", ["a"] * 10).blocks(4, batch_size=4, packing="document", shuffle=False)
-    shared = blocks.replace(replicas=4, repeat=True)
+    shared = blocks.replace(replicas=4, repeat="even")
     assert [rows.tolist() for _, rows in shared.planned()] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 8, 9]]
 
 

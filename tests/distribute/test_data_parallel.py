@@ -53,21 +53,20 @@ def test_two_devices_train_like_one_for_16_steps(models):
 def test_a_batch_that_devices_cannot_split_evenly_is_filled_up_in_fit_and_predict(models):
     one, two = models
     logits = one.predict(TEXTS[:15], batch_size=8, verbose=0)
-    one.fit(in_eights(one, 15).replace(replicas=2, repeat=True), verbose=0)
+    one.fit(in_eights(one, 15).replace(replicas=2, repeat="even"), verbose=0)
     with two_devices():
         assert tiny.difference([two.predict(TEXTS[:15], batch_size=8, verbose=0)], [logits]) < 1e-6
         two.fit(TEXTS[:15], LABELS[:15], batch_size=8, shuffle=False, verbose=0)
     assert tiny.difference(two.get_weights(), one.get_weights()) < 1e-6
 
 
-def test_evaluate_requires_a_number_of_texts_that_devices_can_split_evenly(models):
+def test_evaluate_counts_each_text_once_if_devices_cannot_split_them_evenly(models):
     one, two = models
-    expected = one.evaluate(TEXTS[:16], LABELS[:16], batch_size=8, verbose=0)
-    with two_devices():
-        assert two.evaluate(TEXTS[:16], LABELS[:16], batch_size=8, verbose=0) == pytest.approx(expected, abs=1e-6)
-        with pytest.raises(ValueError) as error:
-            two.evaluate(TEXTS[:15], LABELS[:15], verbose=0)
-    assert str(error.value) == "`evaluate()` on 2 replicas requires a multiple of 2 texts. Received: 15"
+    for count in (16, 15, 1):
+        expected = one.evaluate(TEXTS[:count], LABELS[:count], batch_size=8, verbose=0)
+        with two_devices():
+            found = two.evaluate(TEXTS[:count], LABELS[:count], batch_size=8, verbose=0)
+        assert found == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize("method", ["fit", "evaluate", "predict"])

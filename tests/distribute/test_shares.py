@@ -30,7 +30,7 @@ def labels(data):
 
 
 def test_a_short_batch_is_filled_up_with_its_own_texts_and_no_text_is_lost(texts):
-    data = dataset(texts).replace(replicas=4, repeat=True)
+    data = dataset(texts).replace(replicas=4, repeat="even")
     for _ in range(3):
         assert sorted(rows(data)) == [8] * 13  # 101 = 12 * 8 + 5, and 5 become 8
         assert set(labels(data)) == set(range(101))
@@ -40,11 +40,13 @@ def test_a_short_batch_is_filled_up_with_its_own_texts_and_no_text_is_lost(texts
 
 
 def test_fewer_texts_than_replicas_are_repeated_to_fill_a_batch(texts):
-    assert labels(dataset(texts[:1]).replace(replicas=4, repeat=True)) == [0, 0, 0, 0]
+    for repeat in ("even", "few"):
+        assert labels(dataset(texts[:1]).replace(replicas=4, repeat=repeat)) == [0, 0, 0, 0]
+    assert sorted(rows(dataset(texts[:21]).replace(replicas=4, repeat="few"))) == [5, 8, 8]
 
 
 def test_full_batches_and_their_order_do_not_change(texts):
-    for repeat in (True, False):
+    for repeat in ("even", "few", None):
         alone, shared = dataset(texts[:96]), dataset(texts[:96]).replace(replicas=4, repeat=repeat)
         for _ in range(3):
             assert labels(alone) == labels(shared)
@@ -52,15 +54,15 @@ def test_full_batches_and_their_order_do_not_change(texts):
             shared.on_epoch_end()
 
 
-def test_without_repeating_every_text_occurs_once_and_the_first_batch_can_be_split(texts):
-    for count, expected in {101: [8, 5], 5: [4, 1], 4: [4], 3: [3]}.items():
-        data = dataset(texts[:count]).replace(replicas=4, repeat=True).replace(replicas=4, repeat=False)
+def test_without_repeating_every_text_occurs_once(texts):
+    for count, expected in {101: [8, 5], 5: [5], 3: [3]}.items():
+        data = dataset(texts[:count]).replace(replicas=4, repeat="even").replace(replicas=4, repeat=None)
         assert rows(data)[:2] == expected
         assert sorted(labels(data)) == list(range(count))
 
 
 def test_a_repeated_text_has_one_row_in_a_prediction(texts):
-    data = dataset(texts).replace(replicas=4, repeat=True)
+    data = dataset(texts).replace(replicas=4, repeat="even")
     outputs = np.array(labels(data))[:, None]
     assert data.restorer()(outputs)[:, 0].tolist() == list(range(101))
 

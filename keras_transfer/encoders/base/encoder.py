@@ -4,6 +4,7 @@ import dataclasses
 
 import keras
 
+from keras_transfer.distribute import write_together
 from keras_transfer.keras_internals import could_train, set_trainable
 from keras_transfer.layers.adapters import show_old_places
 from keras_transfer.layers.basic import serialize_activation
@@ -357,4 +358,4 @@ class Encoder(keras.Model):
         """
         from keras_transfer.checkpoints.sources import save
 
-        save(self, folder, preprocessor=preprocessor, overwrite=overwrite)
+        write_together(lambda path: save(self, path, preprocessor=preprocessor, overwrite=overwrite), folder, self)

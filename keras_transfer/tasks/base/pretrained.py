@@ -3,6 +3,7 @@
 import inspect
 
 from keras_transfer.checkpoints.sources import check_length, open_checkpoint, save
+from keras_transfer.distribute import write_together
 from keras_transfer.label_names import names_in
 from keras_transfer.names import argument_names, check_arguments
 
@@ -91,4 +92,4 @@ class Pretrained:
         """
         self.reader.require_whole("saved")
         preprocessor = getattr(self.preprocessor, "preprocessor", self.preprocessor)  # without windows
-        save(self.encoder, folder, preprocessor, overwrite, self)
+        write_together(lambda path: save(self.encoder, path, preprocessor, overwrite, self), folder, self)

@@ -6,7 +6,7 @@ import keras
 
 from keras_transfer.batches import Batches, as_pipeline, batches_of
 from keras_transfer.checkpoints.base import TaskHead
-from keras_transfer.distribute import StringInputs, check_accumulation, check_scope
+from keras_transfer.distribute import check_accumulation, check_scope, reducible
 from keras_transfer.encoders.base import select_inputs
 from keras_transfer.encoders.keras_hub import current_encoder
 from keras_transfer.keras_internals import NotCloned, trace_predict
@@ -18,6 +18,7 @@ from keras_transfer.tasks.base.head_adapters import HeadAdapters
 from keras_transfer.tasks.base.prediction import Prediction
 from keras_transfer.tasks.base.pretrained import Pretrained
 from keras_transfer.tasks.base.saved import config_of, from_config, store_heads, take_heads
+from keras_transfer.tasks.base.several_devices import SeveralDevices
 from keras_transfer.tasks.base.signatures import Signature
 from keras_transfer.tasks.inputs import (
     ALL_ROWS,
@@ -54,7 +55,7 @@ def of_part(part, name, doc=None):
     return property(get, put, doc=doc)
 
 
-class Task(Pretrained, StringInputs, NotCloned, keras.Model):
+class Task(Pretrained, SeveralDevices, NotCloned, keras.Model):
     """Base class of the tasks: an encoder, a head on it, a reader of the user's data, and labels.
 
     It is a functional model from the encoder's inputs, through its layers, to the head. Each layer of the encoder is a
@@ -66,8 +67,7 @@ class Task(Pretrained, StringInputs, NotCloned, keras.Model):
     text.
 
     Several replicas (`tf.distribute`, or `keras.distribution` on JAX) share each batch of data in memory evenly.
-    `evaluate` and `predict` count every text once. Keras shards prepared datasets unchanged. Use full batches: the
-    gradients of all replicas have the same weight, even if a replica has only few rows of a short batch.
+    `evaluate` and `predict` count every text once. Keras shards prepared datasets unchanged.
 
     Threads can use different tasks at the same time. A task must be compiled, trained and evaluated by one thread at a
     time. On TensorFlow, other threads can predict with it meanwhile. On JAX, Keras takes the weights out of the model
@@ -223,7 +223,7 @@ class Task(Pretrained, StringInputs, NotCloned, keras.Model):
         """Runs a training step as `keras.Model` does, on TensorFlow without the gradients of frozen weights."""
         if keras.backend.backend() != "tensorflow":
             return super().train_step(*args, **kwargs)
-        return train_step(self, *args, **kwargs)
+        return reducible(self, train_step(self, *args, **kwargs, weight_of=self.labels.weight_of))
 
     def dataset(self, x, y=None, sample_weight=None, *, batch_size=None, shuffle=False):
         """Returns the user's data as a dataset of batches for `keras.Model.fit`, `evaluate` and `predict`.
@@ -325,9 +325,8 @@ class Task(Pretrained, StringInputs, NotCloned, keras.Model):
         """Returns loss and metrics as `keras.Model.evaluate` does. `x`, `y` and `sample_weight` are as for `dataset`.
 
         Raises:
-            ValueError: If the model is not compiled, if `dataset` rejects the data, if labels are missing, or if the
-                replicas cannot share the batches: there must be at least as many rows as replicas, and on JAX a
-                multiple.
+            ValueError: If the model is not compiled, if `dataset` rejects the data, if labels are missing, or, on
+                replicas of TensorFlow, if there are fewer rows than replicas.
         """
         require_compiled(self, "evaluate")
         check_kind(self, x, self.fitted_on)
@@ -335,7 +334,7 @@ class Task(Pretrained, StringInputs, NotCloned, keras.Model):
         if batches_of(x) is x:
             x = as_pipeline(ready_data(self, "evaluate", x, y, sample_weight, batch_size))
         with mends_failures(self, "test_function"):
-            return super().evaluate(x, verbose=verbose, **kwargs)
+            return self.evaluate_rows(x, verbose=verbose, **kwargs)
 
     def predict(self, x, batch_size=None, verbose="auto", steps=None, callbacks=None):
         """Returns the outputs as `keras.Model.predict` does, one row for each text, in order. `x` is as for `dataset`.

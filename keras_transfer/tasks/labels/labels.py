@@ -141,6 +141,16 @@ class Labels:
             task: `Task`.
         """
 
+    def weight_of(self, x, y, sample_weight):
+        """Returns the number of what the loss of a batch is a mean over: its rows, unless a subclass knows better.
+
+        Replicas of TensorFlow, each of which has a part of the rows, are weighted by it.
+
+        Args:
+            x, y, sample_weight: Inputs, labels and sample weights of a batch, as tensors.
+        """
+        return keras.ops.shape(keras.tree.flatten(x)[0])[0]
+
     # === Answers ===
 
     def decode(self, outputs):

@@ -84,6 +84,9 @@ class WordsOnBothSides(OwnLoss, Labels):
     def __init__(self, count):
         self.count = count
 
+    def weight_of(self, x, y, sample_weight):
+        return keras.ops.sum(keras.ops.cast(keras.ops.convert_to_tensor(y) >= 0, "float32"))
+
     def check(self, labels, loss=None, inputs=None):
         labels = to_numpy(labels) if hasattr(labels, "shape") else np.asarray(labels, object)
         kind = labels.dtype.kind

@@ -52,6 +52,11 @@ class NextTokens(Labels):
         # Keras's default reduction would divide by the number of all positions.
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="mean_with_sample_weight")
 
+    def weight_of(self, x, y, sample_weight):
+        if sample_weight is None:
+            return super().weight_of(x, y, sample_weight)
+        return keras.ops.sum(sample_weight)
+
     def metrics(self):
         return [Perplexity()]
 

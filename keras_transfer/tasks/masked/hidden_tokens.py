@@ -56,6 +56,9 @@ class HiddenTokens(Labels):
     def loss(self):
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=UNUSED)
 
+    def weight_of(self, x, y, sample_weight):
+        return keras.ops.sum(keras.ops.cast(keras.ops.convert_to_tensor(y) >= 0, "float32"))
+
     def metrics(self):
         return [WordAccuracy()]
 

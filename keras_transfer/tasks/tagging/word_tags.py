@@ -30,6 +30,9 @@ class WordTags(Labels):
             return ChainLoss(self.field)
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=UNUSED)
 
+    def weight_of(self, x, y, sample_weight):
+        return keras.ops.sum(keras.ops.cast(keras.ops.convert_to_tensor(y) >= 0, "float32"))
+
     def metrics(self):
         if not any(name.startswith(("B-", "I-", "E-", "S-")) for name in self.names):
             return [WordAccuracy()]

@@ -4,6 +4,8 @@ import warnings
 
 import keras
 
+from keras_transfer.distribute import weigh_loss
+
 
 def add_up_rows(gradients):
     """Returns a list of gradients without the sparse ones of TensorFlow's embeddings, whose rows are added up.
@@ -23,7 +25,7 @@ def add_up_rows(gradients):
     ]
 
 
-def train_step(model, data):
+def train_step(model, data, weight_of):
     """Runs a training step on TensorFlow as `keras.Model.train_step` does, with the sums of the gradients of a token.
 
     It watches only the weights that train. Keras's step would trace the gradients of frozen weights too, and TensorFlow
@@ -32,6 +34,8 @@ def train_step(model, data):
     Args:
         model: Compiled Keras model.
         data: Tuple of inputs and, possibly, labels and sample weights.
+        weight_of: Function that returns the number of what the loss of a batch is a mean over, given inputs, labels and
+            sample weights.
 
     Returns:
         Dict from the names of the loss and the metrics to their values.
@@ -45,8 +49,8 @@ def train_step(model, data):
         y_pred = model(x, training=True)
         loss = model.compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=sample_weight)
         rows = tf.shape(next(value for value in keras.tree.flatten(x) if value is not None))[0]
-        replicas = tf.distribute.get_strategy().num_replicas_in_sync  # Keras has divided the loss by this number.
-        model.metrics[0].update_state(loss * replicas if replicas > 1 else loss, sample_weight=rows)
+        loss, mean, rows = weigh_loss(loss, weight_of(x, y, sample_weight), rows)
+        model.metrics[0].update_state(mean, sample_weight=rows)
         loss = model.optimizer.scale_loss(loss)
     if weights:
         gradients = tape.gradient(loss, [weight.value for weight in weights])

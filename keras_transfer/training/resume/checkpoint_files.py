@@ -58,6 +58,11 @@ class Stored:
         return np.fromfile(self.path, _numpy_dtype(dtype), math.prod(shape), offset=place).reshape(shape)
 
 
+def path_of(folder, epoch, batch):
+    """Returns the path of the training checkpoint with which a run continues in an epoch with a batch."""
+    return pathlib.Path(folder) / f"epoch-{epoch:04d}-batch-{batch:06d}.safetensors"
+
+
 def write(folder, epoch, batch, state, variables):
     """Writes a training checkpoint and returns its path.
 
@@ -80,7 +85,7 @@ def write(folder, epoch, batch, state, variables):
         start, end = end, end + math.prod(shape) * _numpy_dtype(dtype).itemsize
         header[name] = {"dtype": _CODES[dtype], "shape": shape, "data_offsets": [start, end]}
     header[_DIGEST] = {"dtype": "U8", "shape": [32], "data_offsets": [end, end + 32]}
-    path, digest = pathlib.Path(folder) / f"epoch-{epoch:04d}-batch-{batch:06d}.safetensors", hashlib.sha256()
+    path, digest = path_of(folder, epoch, batch), hashlib.sha256()
     try:
         with atomic_file(path) as file:
             for part in _parts(header, variables):

@@ -10,7 +10,9 @@ import threading
 import warnings
 
 import keras
+import numpy as np
 
+from keras_transfer.distribute import agree, gather, processes_of, written_once
 from keras_transfer.keras_internals import trainer
 from keras_transfer.training.resume import checkpoint_files
 from keras_transfer.training.resume.checkpoint_variables import restore_variables, variables_of
@@ -28,6 +30,8 @@ from keras_transfer.training.resume.states import (
 from keras_transfer.training.runs import RunCallback, Stages, sync, warn_in_epoch
 
 log = logging.getLogger("keras_transfer")
+
+AGREE_EVERY = 8  # Batches after which several processes tell each other of signals, which waits for the devices.
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -51,11 +55,12 @@ class TrainingCheckpoint(RunCallback):
     statistics of batch normalization are those of the first replica, as in everything that Keras saves.
 
     The newest intact checkpoint is used; damaged ones are skipped with a warning. A folder belongs to one run, and only
-    one process can use it at a time. With several machines, each one needs its own folder. Once all epochs are
-    complete, or `EarlyStopping` or the `patience` of the last stage has ended the run, `fit()` trains nothing. With
-    more `epochs`, or more `patience` of `EarlyStopping`, it continues. If the loss, dtype policy, a setting of the
-    model that its variables do not show (such as `num_heads`, a dropout rate or LoRA's `alpha`), the `shuffle` or
-    `class_weight` of a task, or the plan of which weights train differs, a warning is logged.
+    one process can use it at a time. If several processes train together, all of them must see the folder. The first
+    one writes, and they tell each other of signals after every eighth batch. Once all epochs are complete, or
+    `EarlyStopping` or the `patience` of the last stage has ended the run, `fit()` trains nothing. With more `epochs`,
+    or more `patience` of `EarlyStopping`, it continues. If the loss, dtype policy, a setting of the model that its
+    variables do not show (such as `num_heads`, a dropout rate or LoRA's `alpha`), the `shuffle` or `class_weight` of a
+    task, or the plan of which weights train differs, a warning is logged.
 
     Args:
         folder: Path of the local folder for the run's checkpoints. It is created if necessary.
@@ -123,18 +128,31 @@ class TrainingCheckpoint(RunCallback):
             )
         self._fitted = self.model  # On JAX, `self.model` copies all weights out of a running `fit`.
         self._user_epoch = trainer.initial_epoch(self.model)
-        self.stopped_by, self._caught, self._resume = None, None, None
+        self.stopped_by, self._received, self._caught, self._resume = None, None, None, None
         self._count, self._due, self._stopped = 0, False, False
         self._look_at_run()
-        self._lock = checkpoint_files.prepare(self.folder)
+        self._processes = processes_of(self.model)[1]
+        self._lock = written_once(lambda: checkpoint_files.prepare(self.folder), self.model)
         try:
-            stored, self._damaged = checkpoint_files.newest(self.folder)
+            stored, self._damaged = self._newest()
             if stored is not None:
                 self._resume_from(stored)
         except BaseException:
             self.close()
             raise
         self._catch_signals()
+
+    def _newest(self):
+        """Returns what `checkpoint_files.newest` does, of the training checkpoint that the first process has found."""
+        found = written_once(lambda: checkpoint_files.newest(self.folder), self.model)
+        if self._processes == 1:
+            return found
+        stored, damaged = found or (None, [])
+        place = [-1, 0] if stored is None else [stored.state["epoch"], stored.state["batch"]]
+        epoch, batch = (agree(number, self.model) for number in place)
+        if found is None and epoch >= 0:
+            stored = checkpoint_files.read(checkpoint_files.path_of(self.folder, epoch, batch))
+        return stored, damaged
 
     def _look_at_run(self):
         """Finds the data, the other callbacks, and what influences the result."""
@@ -185,6 +203,7 @@ class TrainingCheckpoint(RunCallback):
 
     def on_train_batch_end(self, batch, logs=None):
         done, self._seen = self._before + batch + 1 - self._seen, self._before + batch + 1
+        self._agree_on_signal(batch + 1)
         before, self._count = self._count, self._count + done
         self._due |= self.save_every != "epoch" and self._count // self.save_every > before // self.save_every
         if self._seen >= (self.params.get("steps") or math.inf):
@@ -199,6 +218,7 @@ class TrainingCheckpoint(RunCallback):
 
     def on_epoch_end(self, epoch, logs=None):
         self._short_epoch.close()
+        self._agree_on_signal(0)
         last = epoch + 1 == self.params["epochs"] or self._fitted.stop_training or self._caught
         cut = self._fitted.stop_training and self._seen < (self.params.get("steps") or 0)
         if (self.save_every == "epoch" or last or self._due) and not self._stopped and not cut:
@@ -244,8 +264,15 @@ class TrainingCheckpoint(RunCallback):
             "rates now": rates_of(model.optimizer),
             "states": split(states, "states", arrays),
         }
-        path = checkpoint_files.write(self.folder, epoch, batch, state, variables_of(model) | arrays)
-        checkpoint_files.prune(self.folder, self.keep, [old for old in self._damaged if old != path])
+        variables = variables_of(model) | arrays
+        if self._processes > 1:  # TensorFlow reads some variables from all processes.
+            variables = {name: keras.ops.convert_to_numpy(variable) for name, variable in variables.items()}
+
+        def write():
+            path = checkpoint_files.write(self.folder, epoch, batch, state, variables)
+            checkpoint_files.prune(self.folder, self.keep, [old for old in self._damaged if old != path])
+
+        written_once(write, model)
         self._damaged, self._due = [], False
 
     # === Resuming ===
@@ -325,11 +352,20 @@ class TrainingCheckpoint(RunCallback):
                 self._previous_handlers[number] = signal.signal(number, self._on_signal)
 
     def _on_signal(self, number, frame):
-        if self._caught is None:
-            self._caught = signal.Signals(number).name
+        if self._received is None:
+            self._received = signal.Signals(number).name
         else:
             self._restore_handlers()
             signal.raise_signal(number)
+
+    def _agree_on_signal(self, batches):
+        """Finds out whether the run ends by a signal. It may be that of another process, which they ask rarely."""
+        if self._processes == 1:
+            self._caught = self._received
+        elif self.signals and batches % AGREE_EVERY == 0:
+            number = int(signal.Signals[self._received]) if self._received else 0
+            highest = int(gather(np.array([number]), self._fitted).max())
+            self._caught = signal.Signals(highest).name if highest else None
 
     def _restore_handlers(self):
         while self._previous_handlers:

@@ -1,0 +1,218 @@
+"""Several processes that train one model together: which one this is, and what all of them must agree on."""
+
+import dataclasses
+import hashlib
+import pathlib
+import tempfile
+
+import keras
+import numpy as np
+
+_started = []  # the strategy of this process, if `initialize` has created one
+
+
+@dataclasses.dataclass(frozen=True)
+class Share:
+    """The rows of each batch that one of several processes reads.
+
+    Args:
+        index: Integer. Number of the process. Defaults to `0`.
+        count: Integer. Number of processes. Each has as many rows as the others. Defaults to `1`.
+        replicas: Integer. Number of replicas of all processes, which share only as many rows as each can have equally
+            many of. Defaults to `None`, for batches that they can share evenly.
+        rest: Boolean. Whether it is the rows that remain, which every process reads. Defaults to `False`.
+    """
+
+    index: int = 0
+    count: int = 1
+    replicas: int | None = None
+    rest: bool = False
+
+    def rows(self, size):
+        """Returns the slice of a batch, given its number of rows."""
+        even = size if self.replicas is None else size // self.replicas * self.replicas
+        if self.rest:
+            return slice(even, size)
+        each = even // self.count
+        return slice(self.index * each, (self.index + 1) * each)
+
+
+ALL = Share()
+
+
+def processes_of(model=None):
+    """Returns the number of this process, and how many processes train together.
+
+    These are the processes of JAX, or the workers of a strategy of `tf.distribute`.
+
+    Args:
+        model: Keras model that was created in the scope of the strategy. Defaults to `None`, for the strategy of
+            `initialize` or of the current scope.
+
+    Returns:
+        Two integers, `(0, 1)` for the only process.
+    """
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return jax.process_index(), jax.process_count()
+    return workers_of(strategy_of(model))
+
+
+def strategy_of(model=None):
+    """Returns the strategy of a model on TensorFlow, or, without a model, of `initialize` or of the current scope."""
+    if keras.backend.backend() != "tensorflow":
+        return None
+    if model is not None:
+        return getattr(model, "distribute_strategy", None)
+    if _started:
+        return _started[0]
+    import tensorflow as tf
+
+    return tf.distribute.get_strategy()
+
+
+def workers_of(strategy):
+    """Returns the number of this worker of a strategy, and how many workers there are."""
+    resolver = getattr(strategy, "cluster_resolver", None)
+    workers = {} if resolver is None else resolver.cluster_spec().as_dict()
+    chiefs, count = (sum(len(workers.get(kind, ())) for kind in kinds) for kinds in (["chief"], ["chief", "worker"]))
+    if count < 2:
+        return 0, 1
+    return resolver.task_id + (chiefs if resolver.task_type == "worker" else 0), count
+
+
+def remember(strategy):
+    """Makes a strategy that of this process, which has only one of several workers."""
+    _started[:] = [strategy]
+
+
+def is_chief(model=None):
+    """Returns whether this is the first process, which writes files, or the only one.
+
+    Args:
+        model: See `processes_of`. Defaults to `None`.
+
+    Example:
+    ```python
+    logs = [keras.callbacks.CSVLogger("log.csv")] if keras_transfer.distribute.is_chief() else []
+    ```
+    """
+    return processes_of(model)[0] == 0
+
+
+def gather(values, model=None):
+    """Returns the arrays of all processes, one after the other. Each process must call it.
+
+    Args:
+        values: Array [rows, ...], of the same shape and dtype in each process.
+        model: See `processes_of`. Defaults to `None`.
+
+    Returns:
+        Array [processes * rows, ...].
+    """
+    values = np.ascontiguousarray(values)
+    if processes_of(model)[1] == 1:
+        return values
+    # Bytes, because JAX has no numbers of 64 bits, and TensorFlow cannot gather all types.
+    rows = values.view("uint8").reshape(len(values), -1)
+    if keras.backend.backend() == "jax":
+        from jax.experimental import multihost_utils
+
+        found = multihost_utils.process_allgather(rows, tiled=True)
+    else:
+        import tensorflow as tf
+
+        strategy = strategy_of(model)
+        parts = strategy.experimental_distribute_values_from_function(lambda _: tf.constant(rows.astype("int32")))
+        found = strategy.gather(parts, axis=0).numpy().astype("uint8")
+        found = found.reshape(processes_of(model)[1], -1, rows.shape[0], rows.shape[1])[:, 0]  # once for each process
+    return np.ascontiguousarray(found).reshape(-1, rows.shape[1]).view(values.dtype).reshape(-1, *values.shape[1:])
+
+
+def agree(value, model=None):
+    """Returns the value of the first process, in all of them. Each process must call it.
+
+    Args:
+        value: Integer.
+        model: See `processes_of`. Defaults to `None`.
+    """
+    return int(gather(np.array([value], "int64"), model)[0])
+
+
+def barrier(model=None):
+    """Waits until each process has called it.
+
+    Args:
+        model: See `processes_of`. Defaults to `None`.
+    """
+    gather(np.zeros(1, "int32"), model)
+
+
+def check_agreement(what, value, model=None):
+    """Raises a `ValueError` in all processes if they differ in something that they must share.
+
+    Args:
+        what: String. What must be equal, for the error.
+        value: String.
+        model: See `processes_of`. Defaults to `None`.
+    """
+    index, count = processes_of(model)
+    if count == 1:
+        return
+    digest = np.frombuffer(hashlib.sha256(value.encode()).digest()[:8], "int64")
+    found = gather(digest, model)
+    others = np.flatnonzero(found != found[0]).tolist()
+    if others:
+        raise ValueError(
+            f"All processes must have the same {what}. Received: {value:.200} in process {index}, and others than in "
+            f"process 0 in processes {others}"
+        )
+
+
+def written_once(write, model=None):
+    """Calls a function in the first process only. The others wait, and fail if it failed.
+
+    Args:
+        write: Function without arguments.
+        model: See `processes_of`. Defaults to `None`.
+
+    Returns:
+        What `write` returned, or None in the other processes.
+
+    Raises:
+        RuntimeError: In the other processes, if `write` raised an error in the first.
+    """
+    index, count = processes_of(model)
+    if count == 1:
+        return write()
+    found, failure = None, None
+    if index == 0:
+        try:
+            found = write()
+        except Exception as error:
+            failure = error
+    failed = agree(failure is not None, model)
+    if failure is not None:
+        raise failure
+    if failed:
+        raise RuntimeError("The first process could not write its files: see its error.")
+    return found
+
+
+def write_together(write, path, model=None):
+    """Calls a function that writes a model. Only what the first process writes remains.
+
+    The others write into temporary folders, because each process must take part in what reads the weights.
+
+    Args:
+        write: Function of a path.
+        path: Path to write.
+        model: See `processes_of`. Defaults to `None`.
+    """
+    if is_chief(model):
+        written_once(lambda: write(path), model)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        write(pathlib.Path(folder) / pathlib.Path(path).name)
+        written_once(None, model)

@@ -1,0 +1,159 @@
+"""Connects the processes of a job, whatever has started them."""
+
+import contextlib
+import json
+import os
+
+import keras
+import numpy as np
+
+from keras_transfer.distribute.processes import agree, processes_of, remember
+from keras_transfer.integers import check_integer
+
+TIMEOUT = 300  # seconds
+
+
+class OneProcess:
+    """What `initialize` returns where there is nothing to distribute. Its scope changes nothing."""
+
+    def scope(self):
+        return contextlib.nullcontext()
+
+
+def initialize(*, seed=None, timeout=TIMEOUT):
+    """Connects this process with the others of its job, and distributes the rows of each batch over all their devices.
+
+    It is the one line that a script needs to run on several machines. In a single process, it does nothing. Otherwise,
+    the environment tells how many processes there are:
+
+    - `keras-transfer launch` and TensorFlow's launchers set `TF_CONFIG`.
+    - On JAX, Slurm, Kubernetes (JobSet), Cloud TPUs and Open MPI are recognized as in `jax.distributed.initialize`, and
+      `JAX_COORDINATOR_ADDRESS`, `JAX_NUM_PROCESSES` and `JAX_PROCESS_ID` can be set.
+    - On TensorFlow, Slurm is recognized too.
+
+    Call it first, before anything uses a device. All processes must then run the same script on the same data. `fit`,
+    `evaluate` and `predict` of a task give each process its part of every batch, and return the same in all of them.
+    Files that tasks, encoders and `TrainingCheckpoint` write are written by the first process.
+
+    Args:
+        seed: Integer. Seed of Keras, NumPy and Python in all processes. Defaults to `None`, for a random one.
+        timeout: Integer. Seconds to wait for the other processes, on JAX. Defaults to `300`.
+
+    Returns:
+        An object whose `scope()` is the context in which the model must be created: on JAX, a
+        `keras.distribution.DataParallel` (which is also set as the global one), on TensorFlow a
+        `tf.distribute.MultiWorkerMirroredStrategy`.
+
+    Raises:
+        ValueError: If the environment is not complete, or the backend is torch.
+        RuntimeError: If the other processes cannot be reached.
+
+    Example:
+    ```python
+    devices = keras_transfer.distribute.initialize(seed=0)
+    with devices.scope():
+        model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
+        model.compile()
+    ```
+    """
+    timeout = check_integer("timeout", timeout, 1)
+    start = {"jax": _start_jax, "tensorflow": _start_tensorflow}.get(keras.backend.backend(), _refuse)
+    devices = start(timeout)
+    if processes_of()[1] > 1:
+        seed = agree(np.random.default_rng().integers(2**31) if seed is None else seed)
+    if seed is not None:
+        keras.utils.set_random_seed(seed)
+    return devices
+
+
+def _addresses():
+    """Returns the addresses of all processes, and the number of this one, by `TF_CONFIG`, or `([], 0)`."""
+    text = os.environ.get("TF_CONFIG")
+    if not text:
+        return [], 0
+    try:
+        config = json.loads(text)
+        cluster, task = config["cluster"], config["task"]
+        others = set(cluster) - {"chief", "worker", "evaluator"}
+        chiefs, workers = cluster.get("chief", []), cluster.get("worker", [])
+        index = int(task["index"]) + (len(chiefs) if task["type"] == "worker" else 0)
+        addresses = [*chiefs, *workers]
+        fits = not others and task["type"] in ("chief", "worker") and 0 <= index < len(addresses)
+    except (KeyError, TypeError, ValueError):
+        fits = False
+    if not fits:
+        raise ValueError(
+            '`TF_CONFIG` must be like {"cluster": {"worker": ["host:port", ...]}, "task": {"type": "worker", '
+            f'"index": 0}}}}, without parameter servers. Received: {text:.300}'
+        )
+    return addresses, index
+
+
+def _start_jax(timeout):
+    import jax
+
+    options, (addresses, index) = {}, _addresses()
+    if len(addresses) > 1:
+        options = {"coordinator_address": addresses[0], "num_processes": len(addresses), "process_id": index}
+    elif os.environ.get("JAX_COORDINATOR_ADDRESS"):
+        names = {"num_processes": "JAX_NUM_PROCESSES", "process_id": "JAX_PROCESS_ID"}
+        options = {name: _integer(variable) for name, variable in names.items() if variable in os.environ}
+        options["coordinator_address"] = os.environ["JAX_COORDINATOR_ADDRESS"]
+    elif not _in_job():
+        return OneProcess()
+    if not jax.distributed.is_initialized():
+        jax.config.update("jax_cpu_collectives_implementation", "gloo")  # for processes without accelerators
+        try:
+            jax.distributed.initialize(**options, initialization_timeout=timeout)
+        except Exception as error:
+            number = options.get("process_id", "?")
+            raise RuntimeError(
+                f"Process {number} could not connect with the others within {timeout} seconds. Check that all of them "
+                "have started, with the same addresses, and that no other job uses the port. "
+                f"Received: {options}: {error}"
+            ) from error
+    if jax.process_count() == 1:
+        return OneProcess()
+    devices = keras.distribution.list_devices()
+    distribution = keras.distribution.DataParallel(devices=devices, auto_shard_dataset=False)
+    keras.distribution.set_distribution(distribution)
+    return distribution
+
+
+def _in_job():
+    """Returns whether a job of several processes has started this one, by the environment of what starts them."""
+    counts = ("SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE")
+    if any(os.environ.get(name, "1") not in ("", "1") for name in counts):
+        return True
+    return bool(os.environ.get("JOBSET_NAME") or os.environ.get("TPU_WORKER_HOSTNAMES", "").count(","))
+
+
+def _integer(variable):
+    text = os.environ[variable]
+    if not text.isdigit():
+        raise ValueError(f"`{variable}` must be a number. Received: {text!r}")
+    return int(text)
+
+
+def _start_tensorflow(timeout):
+    import tensorflow as tf
+
+    addresses, _ = _addresses()
+    if len(addresses) > 1:
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    elif os.environ.get("SLURM_NTASKS", "1") not in ("", "1"):
+        resolver = tf.distribute.cluster_resolver.SlurmClusterResolver()
+        strategy = tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=resolver)
+    else:
+        return OneProcess()
+    remember(strategy)
+    return strategy
+
+
+def _refuse(timeout):
+    if len(_addresses()[0]) > 1 or "JAX_COORDINATOR_ADDRESS" in os.environ or _in_job():
+        raise ValueError(
+            "Several processes can train together on JAX and TensorFlow only. "
+            f"Received: the backend {keras.backend.backend()}"
+        )
+    return OneProcess()

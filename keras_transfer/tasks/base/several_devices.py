@@ -1,0 +1,53 @@
+"""What several devices and processes need of Keras's methods of a task."""
+
+import keras
+
+from keras_transfer.distribute import (
+    StringInputs,
+    evaluate_all_rows,
+    reducible,
+    replicas_of,
+    weigh_loss,
+    whole_on_each_device,
+    write_together,
+)
+
+
+class SeveralDevices(StringInputs):
+    """A mixin for `Task`, of which each process returns the same."""
+
+    keeps_metrics = False  # Whether `evaluate` goes on with further rows.
+
+    def evaluate_rows(self, data, **options):
+        """Evaluates batches as `keras.Model.evaluate` does, with the rows that devices cannot share evenly."""
+        return evaluate_all_rows(self, super().evaluate, data, **options)
+
+    def reset_metrics(self):
+        """Resets the metrics as `keras.Model` does, but not between the parts of one evaluation."""
+        if not self.keeps_metrics:
+            super().reset_metrics()
+
+    def test_step(self, *args):
+        """Runs an evaluation step as `keras.Model` does. On TensorFlow, the loss of replicas is that of one device."""
+        if keras.backend.backend() != "tensorflow" or replicas_of(self)[0] == 1:
+            return super().test_step(*args)
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(*args)
+        outputs = self(x, training=False)
+        loss = self.compute_loss(x=x, y=y, y_pred=outputs, sample_weight=sample_weight, training=False)
+        rows = keras.ops.shape(next(value for value in keras.tree.flatten(x) if value is not None))[0]
+        _, mean, rows = weigh_loss(loss, self.labels.weight_of(x, y, sample_weight), rows)
+        self.metrics[0].update_state(mean, sample_weight=rows)
+        return reducible(self, self.compute_metrics(x, y, outputs, sample_weight=sample_weight))
+
+    def predict_step(self, *args):
+        """Runs a prediction step as `keras.Model` does. On JAX, each process gets the outputs of all of them."""
+        found = super().predict_step(*args)
+        if keras.backend.backend() != "jax":
+            return found
+        outputs, state = found
+        return whole_on_each_device(outputs), state
+
+    def save(self, filepath, *args, **kwargs):
+        """Saves the task as `keras.Model.save` does. Of several processes, the first one writes the file."""
+        write = super().save
+        write_together(lambda path: write(path, *args, **kwargs), filepath, self)

@@ -1,0 +1,123 @@
+"""Two processes that a launcher has started train, evaluate, predict and save like one."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+import keras_transfer as kt
+from keras_transfer.distribute import Share
+from keras_transfer.distribute.start import OneProcess
+from tests.processes import ROOT
+from tests.tasks import tiny
+
+
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def run_together(backend, count, folder):
+    """What the processes report of `two_processes.main`."""
+    workers = [f"127.0.0.1:{port}" for port in free_ports(count)]
+    children = []
+    for index in range(count):
+        config = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
+        environment = {"KERAS_BACKEND": backend, "TF_CONFIG": json.dumps(config), "CUDA_VISIBLE_DEVICES": "-1"}
+        environment["XLA_FLAGS"] = ""  # The tests on JAX have two devices.
+        command = [sys.executable, "-m", "tests.distribute.two_processes", str(folder)]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        children.append(subprocess.Popen(command, cwd=ROOT, env={**os.environ, **environment}, **pipes))
+    found = [(child.communicate(timeout=600), child) for child in children]
+    for (_, errors), child in found:
+        assert child.returncode == 0, errors[-4000:]
+    return [json.loads(output.splitlines()[-1]) for (output, _), _ in found]
+
+
+@pytest.fixture(scope="module", params=["tensorflow", "jax"])
+def reports(request, tmp_path_factory):
+    """What one process and two processes report, and the folder of the two."""
+    folders = [tmp_path_factory.mktemp(f"{request.param}{count}") for count in (1, 2)]
+    [one] = run_together(request.param, 1, folders[0])
+    return one, run_together(request.param, 2, folders[1]), folders[1]
+
+
+@pytest.mark.slow
+def test_two_processes_train_evaluate_and_predict_like_one(reports):
+    one, two, _ = reports
+    for found in two:
+        assert found["count"] == 2
+        assert found["history"] == {name: pytest.approx(values, abs=1e-5) for name, values in one["history"].items()}
+        assert found["weights"] == pytest.approx(one["weights"], rel=1e-5, abs=1e-5)
+        assert found["evaluate"] == pytest.approx(one["evaluate"], abs=1e-5)
+        np.testing.assert_allclose(found["logits"], one["logits"], atol=1e-5)
+
+
+@pytest.mark.slow
+def test_processes_gather_values_and_refuse_different_data(reports):
+    one, two, _ = reports
+    assert one["gathered"] == [0, 1]
+    assert [found["gathered"] for found in two] == [[0, 1, 10, 11]] * 2
+    assert "error" not in one
+    for index, found in enumerate(two):
+        assert found["error"].startswith("All processes must have the same rows. Received: 16 rows of ")
+        assert found["error"].endswith(f" in process {index}, and others than in process 0 in processes [1]")
+
+
+@pytest.mark.slow
+def test_the_first_process_writes_the_files(reports):
+    _, two, folder = reports
+    assert {*os.listdir(folder)} == {"model.keras", "checkpoint", "run"}
+    assert {*os.listdir(folder / "run")} == {
+        "epoch-0000-batch-000010.safetensors",
+        "epoch-0001-batch-000000.safetensors",
+    }
+    model = keras.saving.load_model(folder / "model.keras")
+    logits = model.predict(tiny.examples(101)[0][:21], verbose=0)
+    np.testing.assert_allclose(logits, two[0]["logits"], atol=1e-5)
+
+
+def test_initialize_in_a_single_process_changes_nothing_but_the_seed():
+    devices = kt.distribute.initialize(seed=3)
+    assert isinstance(devices, OneProcess)
+    drawn = np.random.random()
+    keras.utils.set_random_seed(3)
+    assert np.random.random() == drawn
+    with devices.scope():
+        assert kt.distribute.processes_of() == (0, 1)
+    assert kt.distribute.is_chief()
+    assert kt.distribute.agree(2**40) == 2**40
+    assert kt.distribute.gather(np.arange(3)).tolist() == [0, 1, 2]
+    kt.distribute.barrier()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "worker",
+        "{}",
+        '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 2}}',
+        '{"cluster": {"worker": ["a:1"], "ps": ["b:1"]}, "task": {"type": "worker", "index": 0}}',
+    ],
+)
+def test_an_invalid_cluster_is_an_error(monkeypatch, text):
+    monkeypatch.setenv("TF_CONFIG", text)
+    with pytest.raises(ValueError, match="^`TF_CONFIG` must be like .*, without parameter servers. Received: "):
+        kt.distribute.initialize()
+
+
+def test_processes_share_what_replicas_can_share_evenly_and_all_read_the_rest():
+    parts = [Share(index, 2, replicas=4).rows(23) for index in range(2)]
+    assert [list(range(23)[part]) for part in parts] == [list(range(10)), list(range(10, 20))]
+    assert list(range(23)[Share(0, 2, replicas=4, rest=True).rows(23)]) == [20, 21, 22]
+    assert range(7)[Share().rows(7)] == range(7)

@@ -1,0 +1,47 @@
+"""What two processes report that run a script together, and the one process with which they are compared."""
+
+import json
+import os
+import sys
+
+import numpy as np
+
+
+def main(folder):
+    """Trains, evaluates, predicts and saves, and prints what came out."""
+    import keras
+
+    import keras_transfer as kt
+    from tests.tasks import tiny
+
+    devices = kt.distribute.initialize(seed=0)
+    index, count = kt.distribute.processes_of()
+    np.random.seed(index)  # Each process may have drawn something else before.
+    if index:  # `fit` shuffles alike.
+        np.random.random(7)
+    texts, labels = tiny.examples(101)
+    with devices.scope():
+        model = tiny.classifier()
+        model.compile(keras.optimizers.Adam(0.01))
+    found = {"index": index, "count": count, "gathered": kt.distribute.gather(np.arange(2) + 10 * index).tolist()}
+    history = model.fit(
+        texts[:96], labels[:96], batch_size=8, epochs=2, verbose=0, validation_data=(texts[:21], labels[:21])
+    ).history
+    found["history"] = {name: [float(value) for value in values] for name, values in history.items()}
+    found["weights"] = [float(np.abs(np.asarray(weight)).sum()) for weight in model.get_weights()]
+    found["evaluate"] = [float(value) for value in model.evaluate(texts[:21], labels[:21], batch_size=8, verbose=0)]
+    found["logits"] = model.predict(texts[:21], batch_size=8, verbose=0).tolist()
+    model.save(os.path.join(folder, "model.keras"))
+    model.save_pretrained(os.path.join(folder, "checkpoint"))
+    checkpoint = kt.adaptation.TrainingCheckpoint(os.path.join(folder, "run"), save_every=5, signals=())
+    model.fit(texts[:96], labels[:96], batch_size=8, epochs=1, verbose=0, callbacks=[checkpoint])
+    try:
+        model.fit(texts[:16], [index, *labels[1:16]], batch_size=8, verbose=0)
+    except ValueError as error:
+        found["error"] = str(error)
+    found["files"] = sorted(os.listdir(folder))
+    return found
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(sys.argv[1])))
