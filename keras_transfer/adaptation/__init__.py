@@ -36,6 +36,7 @@ from keras_transfer.training.optimizers import (
     PenaltyLogger,
     SlantedTriangular,
     WarmupCosine,
+    WindowRate,
 )
 from keras_transfer.training.resume import TrainingCheckpoint
 from keras_transfer.training.runs import (
@@ -87,6 +88,7 @@ __all__ = [
     "StagedTraining",
     "TrainingCheckpoint",
     "WarmupCosine",
+    "WindowRate",
     "add_adapters",
     "cache_features",
     "estimate_fisher",

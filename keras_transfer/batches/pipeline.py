@@ -72,17 +72,20 @@ def all_class_weights(class_weight, pipeline):
 
 @contextlib.contextmanager
 def counting_epochs(data, pipeline, callbacks):
-    """Gives `fit` a further callback in this context, if Keras does not tell the batches when an epoch ends.
+    """Gives `fit` a further callback in this context, so that an epoch of the batches is one of the run.
+
+    From a pipeline, Keras does not tell the batches when an epoch ends. Without one, it does, but may also read a first
+    batch before the run to build the model, and end an epoch then.
 
     Args:
         data: `Batches`.
         pipeline: What `as_pipeline` returned for them.
         callbacks: List of callbacks, or `keras.callbacks.CallbackList`.
     """
-    if pipeline is data:
+    if pipeline is data and not hasattr(data, "planned"):
         yield callbacks
         return
-    counter = _CountEpochs(data)
+    counter = _BeginWhereTheyAre(data) if pipeline is data else _CountEpochs(data)
     if not isinstance(callbacks, keras.callbacks.CallbackList):
         yield [counter, *callbacks]
         return
@@ -100,6 +103,15 @@ class _CountEpochs(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         self.data.on_epoch_end()
+
+
+class _BeginWhereTheyAre(keras.callbacks.Callback):
+    def __init__(self, data):
+        super().__init__()
+        self.data, self.state = data, data.state_dict()
+
+    def on_train_begin(self, logs=None):
+        self.data.load_state_dict(self.state)
 
 
 def _spec(data):

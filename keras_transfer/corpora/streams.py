@@ -4,6 +4,7 @@ import numpy as np
 
 from keras_transfer.batches import Batches, Contents
 from keras_transfer.corpora.blocks import Column
+from keras_transfer.integers import check_integer
 
 
 class Streams(Batches):
@@ -49,6 +50,21 @@ class Streams(Batches):
         # A row's number is its place in its text times the number of texts, plus the number of its text.
         texts = np.arange(self.num_streams)
         return [(length, start * self.num_streams + texts) for length, start in zip(lengths, starts)]
+
+    def window_lengths(self, epochs):
+        """Returns the lengths of the windows of the next epochs, one for each step of `fit`, for a `WindowRate`.
+
+        Args:
+            epochs: Integer. Number of epochs, of which the first is the one at which these batches are.
+
+        Returns:
+            List of integers.
+        """
+        found, ahead = [], self.apart()
+        for epoch in range(self.epoch, self.epoch + check_integer("epochs", epochs, 1)):
+            ahead.epoch = epoch
+            found += [length for length, _ in ahead.planned()]
+        return found[self._position.first :]
 
     def extremes(self):
         rows = np.arange(self.num_streams)

@@ -14,6 +14,7 @@ from keras_transfer.training.optimizers.schedules import (
     OneCycle,
     SlantedTriangular,
     WarmupCosine,
+    WindowRate,
 )
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "PenaltyLogger",
     "SlantedTriangular",
     "WarmupCosine",
+    "WindowRate",
     "build_optimizer",
     "is_number",
     "restart_optimizer",

@@ -1,4 +1,4 @@
-"""Learning rate schedules: slanted triangular, warm-up and decay, inverse square root, one cycle."""
+"""Learning rate schedules: slanted triangular, warm-up and decay, inverse square root, one cycle, by window length."""
 
 import math
 import numbers
@@ -346,6 +346,58 @@ class OneCycle(_UpAndDown):
             "start_factor": self.start_factor,
             "end_factor": self.end_factor,
         }
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class WindowRate(_Schedule):
+    """A rate in proportion to the length of each window of `Corpus.streams(lengths=...)` (Merity et al. 2018).
+
+        rate = learning_rate(t) * lengths[t] / window
+
+    The loss of a window is the mean over its tokens. With one rate for all windows, the tokens of short windows would
+    therefore count more than those of long ones. From the step after the last of `lengths` on, the rate is that of a
+    window of the length `window`.
+
+    Args:
+        learning_rate: Float or schedule. Learning rate of a window of the length `window`.
+        lengths: List of integers. The length of the window of each step, from `Streams.window_lengths`.
+        window: Integer. The usual length of a window.
+
+    Raises:
+        ValueError: If the rate is neither a schedule nor above 0, or if a length is not a positive integer.
+
+    Example:
+    ```python
+    schedule = keras_transfer.adaptation.WindowRate(30.0, [70, 35, 70], window=70)  # 30, 15, 30
+    optimizer = keras_transfer.adaptation.NTASGD(schedule, global_clipnorm=0.25)
+    ```
+
+    Source: https://arxiv.org/abs/1708.02182, section 5.
+    """
+
+    def __init__(self, learning_rate, lengths, window):
+        is_schedule = isinstance(learning_rate, keras.optimizers.schedules.LearningRateSchedule)
+        self.learning_rate = learning_rate if is_schedule else _rate("learning_rate", learning_rate)
+        self.lengths = [check_integer(f"lengths[{i}]", length, 1) for i, length in enumerate(lengths)]
+        self.window = check_integer("window", window, 1)
+        self.total_steps = len(self.lengths)
+        self._factors = np.array([*self.lengths, self.window], "float32") / np.float32(self.window)
+
+    def __call__(self, step):
+        base = self.learning_rate(step) if callable(self.learning_rate) else self.learning_rate
+        place = ops.minimum(ops.cast(step, "int32"), self.total_steps)
+        return base * ops.take(ops.convert_to_tensor(self._factors), place, axis=0)
+
+    def get_config(self):
+        rate = self.learning_rate
+        rate = keras.saving.serialize_keras_object(rate) if callable(rate) else rate
+        return {"learning_rate": rate, "lengths": self.lengths, "window": self.window}
+
+    @classmethod
+    def from_config(cls, config):
+        rate = config["learning_rate"]
+        rate = keras.saving.deserialize_keras_object(rate) if isinstance(rate, dict) else rate
+        return cls(**{**config, "learning_rate": rate})
 
 
 def _half_wave(fraction):

@@ -8,6 +8,7 @@ from keras.ops import convert_to_numpy as to_numpy
 from keras_transfer.adaptation import layer_groups
 from keras_transfer.encoders import AWDLSTMEncoder, TransformerEncoder
 from keras_transfer.tasks import CausalLM, MaskedLM
+from keras_transfer.training.optimizers import WindowRate
 from keras_transfer.training.resume import TrainingCheckpoint
 from tests.corpora.test_corpus import build, documents, flat
 from tests.errors import check_errors
@@ -80,6 +81,32 @@ def test_lengths_are_drawn_for_each_epoch_and_seek_begins_with_a_later_window(co
     assert lengths(again) == first[3:] and again[0][0]["begins"].tolist() == [[0], [0]]
     data.on_epoch_end()
     assert lengths(data) != first
+
+
+def test_window_lengths_are_those_of_the_batches_that_follow(corpus):
+    data = corpus.streams(2, 5, lengths=(4, 6, 8), seed=3).take(9)
+    expected = data.window_lengths(2)
+    for rest in (expected, expected[2:]):
+        assert data.window_lengths(2) == rest and data.window_lengths(1) == rest[: len(data)]
+        assert [data[i][0]["token_ids"].shape[1] for i in range(len(data))] == rest[: len(data)]
+        data.seek(2)
+    data.on_epoch_end()
+    assert data.window_lengths(1) == expected[9:] and data.epoch == 1
+
+
+@pytest.mark.core
+def test_a_window_of_half_the_length_has_half_the_rate(corpus, eagerly):
+    data = lambda: corpus.streams(3, 8, lengths=(4, 8), seed=2).take(4)  # noqa: E731
+    lengths = data().window_lengths(1)
+    assert set(lengths) == {4, 8}
+    model, expected = make(), make()
+    model.compile(keras.optimizers.SGD(WindowRate(0.5, lengths, window=8)))
+    model.fit(data(), verbose=0)
+    for length, batch in zip(lengths, data(), strict=True):
+        expected.optimizer.learning_rate = {4: 0.25, 8: 0.5}[length]
+        expected.train_on_batch(*batch)
+    for ours, theirs in zip(model.trainable_variables, expected.trainable_variables):
+        np.testing.assert_array_equal(to_numpy(ours), to_numpy(theirs))
 
 
 @pytest.mark.core

@@ -12,6 +12,7 @@ from keras_transfer.training.optimizers.schedules import (
     OneCycle,
     SlantedTriangular,
     WarmupCosine,
+    WindowRate,
 )
 from tests.errors import check_errors
 from tests.helpers import EAGER, with_slots
@@ -25,6 +26,7 @@ SCHEDULES = {
     "one cycle": lambda steps, **more: OneCycle(0.02, steps, **more),
 }
 ALL = {name: make(8) for name, make in SCHEDULES.items()} | {"inverse root": InverseSquareRoot(0.02, 3)}
+ALL["window"] = WindowRate(LinearWarmupDecay(0.02, 8), [35, 70, 70, 14], window=70)
 
 
 def rates(schedule, steps):
@@ -103,6 +105,13 @@ def test_inverse_square_root_has_its_peak_at_the_last_step_of_the_warm_up(warmup
     values = rates(InverseSquareRoot(0.02, warmup), 4 * warmup)
     assert values.argmax() == warmup - 1
     np.testing.assert_allclose(values[[warmup - 1, 4 * warmup - 1]], [0.02, 0.01], rtol=1e-6)
+
+
+def test_the_rate_of_a_window_is_in_proportion_to_its_length():
+    factors = np.array([0.5, 1, 1, 0.2, 1, 1], "float32")  # The last two follow the windows.
+    np.testing.assert_allclose(rates(WindowRate(30.0, [35, 70, 70, 14], 70), 6), 30 * factors, rtol=1e-6)
+    expected = rates(LinearWarmupDecay(0.02, 8), 6) * factors
+    np.testing.assert_allclose(rates(ALL["window"], 6), expected, rtol=1e-6)
 
 
 # === Transformers and torch ===
