@@ -21,6 +21,10 @@ if keras.backend.backend() == "jax":
 
     draw_with_numpy()
     share_context()
+elif keras.backend.backend() == "tensorflow":
+    from tests.kernels import share_kernels
+
+    share_kernels()
 collected = 0.0  # when `fresh` last looked for garbage, in seconds for which this process has computed
 DATA = pathlib.Path(os.environ.get("KERAS_TRANSFER_DATA") or pathlib.Path(__file__).parents[2] / "shared" / "data")
 

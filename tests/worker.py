@@ -28,11 +28,13 @@ def main():
     import_quickly("keras", without=("pandas",))  # No function of this process gets a table.
     import keras
 
+    from tests.kernels import share_kernels
     from tests.state import clear, set_shifted_seed
 
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     keras.utils.set_random_seed = set_shifted_seed
+    share_kernels()
     if "--replicas" in sys.argv:
         two_replicas()
     for line in sys.stdin:

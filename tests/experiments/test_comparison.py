@@ -14,7 +14,7 @@ from keras_transfer.experiments.comparison_report import shorten
 from tests.errors import check_errors
 from tests.tasks.tiny import classifier, examples, of_vectors
 
-pytestmark = [pytest.mark.core, pytest.mark.usefixtures("eagerly")]
+pytestmark = pytest.mark.usefixtures("eagerly")
 X, Y = np.arange(12.0).reshape(6, 2), np.arange(6)
 DATA = {"train": (X, Y), "validation": (X[:2], Y[:2]), "test": (X[2:4], Y[2:4])}
 
@@ -117,6 +117,7 @@ def test_the_table_names_what_distinguishes_the_chosen_variant():
     assert shorten(tried[0], tried[:1]) == ""
 
 
+@pytest.mark.core
 def test_recipes_are_trained_by_their_names_and_report_times_and_what_trains(capsys):
     texts, labels = examples(8)
     data = {"train": (texts, labels), "validation": (texts, labels)}
@@ -130,6 +131,7 @@ def test_recipes_are_trained_by_their_names_and_report_times_and_what_trains(cap
     assert len(printed) == 2 and printed[0].startswith("head, seed 3: validation accuracy ")
 
 
+@pytest.mark.core
 def test_adapters_are_trained_by_their_names():
     texts, labels = examples(8)
     data = {"train": (texts, labels), "validation": (texts, labels)}
@@ -138,6 +140,7 @@ def test_adapters_are_trained_by_their_names():
     assert 0 < comparison.rows[0]["trainable"] < comparison.rows[1]["trainable"] < 0.5
 
 
+@pytest.mark.core
 def test_a_callable_may_return_another_model_and_take_callbacks_that_measure_steps():
     def method(model, train, validation, seed, callbacks):
         top = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])

@@ -32,13 +32,11 @@ def test_integers_that_are_names_are_not_positions(model):
     assert model.test_on_batch(["a", "b"], [1, 5]) == model.test_on_batch(["a", "b"], ["1", "5"])
 
 
-@pytest.mark.core
 def test_integers_that_can_only_be_positions_are_positions(model):
     labels = [0, 4, 1]
     assert model.labels.encode(labels) is labels
 
 
-@pytest.mark.core
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
@@ -53,7 +51,6 @@ def test_integers_that_can_be_read_in_two_ways_or_in_none_are_an_error(model, la
             call(["a", "b"], labels)
 
 
-@pytest.mark.core
 def test_all_rows_of_a_validation_split_tell_whether_integers_are_names(model):
     start, texts, found = model.get_weights(), ["good", "bad", "a", "b", "c"], []
     for labels in ([1, 2, 5, 3, 4], [[1], [2], [5], [3], [4]], ["1", "2", "5", "3", "4"], [0, 1, 4, 2, 3]):
@@ -63,7 +60,6 @@ def test_all_rows_of_a_validation_split_tell_whether_integers_are_names(model):
     assert found[0] == found[1] == found[2] == found[3]
 
 
-@pytest.mark.core
 def test_booleans_are_read_by_name(model):
     named = of_words(WORDS, label_names=["True", "False"])
     np.testing.assert_array_equal(named.labels.encode([True, False]), [0, 1])
@@ -75,7 +71,6 @@ def test_booleans_are_read_by_name(model):
             of_words(WORDS, label_names=names).labels.encode(labels)
 
 
-@pytest.mark.core
 def test_numbers_as_keys_of_class_weight_are_read_as_labels_are(model):
     assert keys_as_positions({1: 2.0, 5: 1.0}, STARS) == [0, 4]
     assert keys_as_positions({"2": 2.0, 5: 1.0}, STARS) == [1, 4]
@@ -92,13 +87,11 @@ def test_numbers_as_keys_of_class_weight_are_read_as_labels_are(model):
         np.testing.assert_array_equal(ours, theirs)
 
 
-@pytest.mark.core
 def test_integers_become_the_names_of_the_classes_that_occur():
     assert names_in([10, 9, 2]) == ["2", "9", "10"]
     assert names_in(np.array([10, 9, 2, 9])) == ["2", "9", "10"]
 
 
-@pytest.mark.core
 def test_integers_as_labels_of_words_are_read_as_those_of_texts_are():
     np.testing.assert_array_equal(label_ids([["a", "b"]], [[1, 3]], ["1", "2", "3"]), [0, 2])
     np.testing.assert_array_equal(label_ids([["a", "b"]], [[0, 1]], ["1", "2", "3"]), [0, 1])
@@ -106,7 +99,6 @@ def test_integers_as_labels_of_words_are_read_as_those_of_texts_are():
         label_ids([["a", "b"]], [[1, 2]], ["1", "2", "3"])
 
 
-@pytest.mark.core
 def test_class_weights_of_words_are_read_as_their_labels_are():
     preprocessor = of_words(WORDS, num_classes=2).preprocessor
     options = {"label_names": ["1", "2", "3"], "class_weight": {1: 2.0, 3: 4.0}, "shuffle": False}
@@ -114,13 +106,11 @@ def test_class_weights_of_words_are_read_as_their_labels_are():
     np.testing.assert_array_equal(weights[0, :2], [2.0, 4.0])
 
 
-@pytest.mark.core
 def test_a_report_reads_labels_as_a_task_does():
     found = ClassificationReport([1, 5], np.eye(5)[[0, 4]], from_logits=False, label_names=STARS, resamples=10)
     np.testing.assert_array_equal(found.labels, [0, 4])
 
 
-@pytest.mark.core
 def test_a_report_reads_the_values_of_classes_of_scikit_learn_by_value():
     class Estimator:
         classes_ = np.array([1, 2, 3, 4, 5])

@@ -1,4 +1,4 @@
-"""A classifier over the encoder of each architecture is exported, and answers raw text."""
+"""A classifier over encoders whose graphs differ most is exported, and answers raw text."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ TEXTS = ["the film was good", "bad films", ""]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(path.name for path in FIXTURES.iterdir()))
+@pytest.mark.parametrize("name", ["bert", "deberta-v2_convolution", "gpt2", "modernbert", "xlm", "xlnet"])
 def test_the_export_answers_as_the_model_does(name, tmp_path):
     import tensorflow as tf
 

@@ -56,10 +56,6 @@ def bert(folder):
     return encoders.BertEncoder(len(WORDS) + 2, **SIZES), words()
 
 
-def transformer(folder):
-    return encoders.TransformerEncoder(len(WORDS) + 2, **SIZES), words()
-
-
 def keras_hub_bert(folder):
     return pytest.importorskip("keras_hub").models.BertBackbone(len(WORDS) + 2, **SIZES), words()
 
@@ -76,7 +72,6 @@ KINDS = {
     "bert": bert,
     "elmo": lambda folder: elmo(),
     "vectors": lambda folder: vectors(),
-    "transformer": transformer,
     "keras_hub": keras_hub_bert,
     "hub_ids": hub_ids,
     "hub_text": hub_text,
@@ -97,7 +92,11 @@ NOTHING = tf.constant([], tf.string)
 LABELS = {"label": ((0,), "string"), "label_id": ((0,), "int32"), "probabilities": ((0, 3), "float32")}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+# The signatures of a task are the same over each of them.
+OTHERS = ("elmo", "vectors", "keras_hub", "hub_ids")
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind in OTHERS)) for kind in KINDS])
 def test_no_texts_get_no_answers_and_no_encoder_sees_an_empty_tensor(kind, tmp_path):
     encoder, preprocessor = KINDS[kind](tmp_path)
     model = tasks.TextClassifier(guarded(encoder), preprocessor, num_classes=3)
@@ -145,7 +144,7 @@ def test_texts_without_a_pair_and_ids_without_a_mask_are_errors():
         signatures["tokens"](**{**ids(model, 1, 5), "padding_mask": tf.zeros((1, 0), tf.int32)})
 
 
-@pytest.mark.parametrize("kind", ["bert", "elmo", "vectors", "transformer", "hub_ids"])
+@pytest.mark.parametrize("kind", ["bert", pytest.param("elmo", marks=pytest.mark.slow)])
 def test_no_words_get_no_labels_and_no_encoder_sees_an_empty_tensor(kind, tmp_path):
     encoder, preprocessor = KINDS[kind](tmp_path)
     model = tasks.TokenClassifier(guarded(encoder), preprocessor, label_names=NAMES)

@@ -7,16 +7,14 @@ import numpy as np
 import pytest
 
 from keras_transfer import serving
-from tests.tasks.tagging.taggers import ENCODERS, NAMES, examples, tagger
+from tests.tasks.tagging.taggers import NAMES, examples, tagger
 
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")
 TEXTS = ["a good, bad film", "", "abc", "a good , " * 40]
 
 
-@pytest.fixture(
-    scope="module", params=[pytest.param(kind, marks=[pytest.mark.slow] * (kind == "elmo")) for kind in ENCODERS]
-)
+@pytest.fixture(scope="module", params=["bert", pytest.param("elmo", marks=pytest.mark.slow)])
 def served(request, tmp_path_factory):
     """A tagger after some training, and the signatures of its export."""
     model = tagger(request.param, scalar_mix=request.param == "elmo")

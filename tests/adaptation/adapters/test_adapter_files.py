@@ -17,14 +17,13 @@ from keras_transfer.tasks import TextClassifier
 from tests.adaptation.adapters import adapter_models as models
 from tests.adaptation.adapters.adapter_models import outputs, train
 
-pytestmark = pytest.mark.core
-
 
 @register_kind()
 class ChildOfLoRA(kt.LoRA):
     """A kind that is a subclass of another one."""
 
 
+@pytest.mark.core
 def test_a_file_is_loaded_under_its_name_or_another_and_without_a_head_into_an_encoder(tmp_path):
     model = train(kt.add_adapters(models.classifier(), ["dora:r=2", "bitfit"], name="task"))
     file = kt.save_adapters(model, tmp_path / "task.safetensors")
@@ -100,6 +99,7 @@ def original(name):
     return Encoder.from_pretrained(REFERENCES / "architectures" / name)
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("name", ["peft_lora", "peft_rslora", "peft_dora", "peft_gpt2"])
 def test_lora_of_peft_loads_computes_the_same_and_is_written_back(name, tmp_path):
     from safetensors.numpy import load_file
@@ -137,6 +137,7 @@ DEFINITIONS = {
 }
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("name", DEFINITIONS)
 def test_a_kind_computes_what_peft_or_the_adapters_library_computes(name):
     arrays = dict(np.load(REFERENCES / "adapters" / f"{name}.npz"))
@@ -146,6 +147,7 @@ def test_a_kind_computes_what_peft_or_the_adapters_library_computes(name):
     np.testing.assert_allclose(states(encoder), expected[MASK == 1], rtol=0, atol=1e-5)
 
 
+@pytest.mark.core
 def test_fusion_computes_what_the_adapters_library_computes():
     arrays = dict(np.load(REFERENCES / "adapters" / "fusion.npz"))
     expected, encoder = arrays.pop("outputs"), original("bert")

@@ -15,7 +15,6 @@ from tests.adapters import run_adapter_test
 from tests.errors import check_errors
 from tests.helpers import EAGER, save_and_load
 
-pytestmark = pytest.mark.core
 NORMS = 4 * DIM
 BOTTLENECK = 2 * DIM * 3 + DIM + 3
 # A specification: a number of blocks, its number of parameters by the formula of the paper for blocks of width 8, and
@@ -35,6 +34,7 @@ KINDS = {
 }
 
 
+@pytest.mark.core
 def test_the_rule_of_a_compacter_begins_with_a_standard_deviation_of_a_tenth():
     rule = Rule(8)
     rule.build()
@@ -45,6 +45,7 @@ def test_the_rule_of_a_compacter_begins_with_a_standard_deviation_of_a_tenth():
 SAME_OPERATIONS = ("pfeiffer:3", "parallel:3") * (keras.backend.backend() != "tensorflow")
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("spec", [spec for spec in KINDS if spec not in SAME_OPERATIONS])
 def test_a_kind_starts_as_the_identity_trains_is_saved_removed_and_merged(spec, tmp_path):
     num_layers, parameters, options = KINDS[spec]
@@ -55,6 +56,7 @@ def test_a_kind_starts_as_the_identity_trains_is_saved_removed_and_merged(spec, 
     run_adapter_test(make, spec, parameters, "block_0_adapters", tmp_path, **options)
 
 
+@pytest.mark.core
 def test_a_file_rebuilds_adapters_of_all_kinds_that_are_active_together():
     model, names = models.classifier(), [f"kind{i}" for i in range(len(KINDS))]
     for name, spec in zip(names, KINDS):
@@ -73,6 +75,7 @@ def test_a_file_of_an_encoder_alone_keeps_what_trains():
     np.testing.assert_array_equal(outputs(again), outputs(encoder))
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("make", [models.tagger, models.language_model, models.masked])
 def test_other_tasks_and_encoders_take_adapters(make):
     model = kt.add_adapters(make(), ["houlsby:3", kt.LoRA(2, targets=".*"), "prefix:2"])
@@ -82,6 +85,7 @@ def test_other_tasks_and_encoders_take_adapters(make):
     assert np.abs(outputs(kt.remove_adapters(model), inputs) - expected).max() > 1e-5
 
 
+@pytest.mark.core
 def test_decoding_with_a_cache_uses_the_adapters():
     model = models.language_model()
     names = ["houlsby", "parallel", "lora", "ia3", "prefix", "bitfit"]
@@ -97,6 +101,7 @@ def test_decoding_with_a_cache_uses_the_adapters():
     np.testing.assert_allclose(np.concatenate(steps, 1), keras.ops.convert_to_numpy(expected), atol=1e-5)
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("names", [["scale", "low", "dora"], ["low", "dora", "scale"], ["dora", "low", "both"]])
 def test_several_adapters_of_one_layer_are_merged_in_any_order(names):
     model, scale = models.classifier(), kt.IA3(targets=(), input_targets="inner")
@@ -129,6 +134,7 @@ def test_several_adapters_on_one_base_are_chosen_by_name():
     np.testing.assert_array_equal(outputs(kt.set_active_adapter(model, "second")), second)
 
 
+@pytest.mark.core
 def test_each_adapter_has_its_own_head():
     model = train(kt.add_adapters(models.classifier(), "lora:r=2", name="first"))
     first = outputs(model)
@@ -155,6 +161,7 @@ def test_weights_whose_head_belongs_to_other_adapters_are_refused(tmp_path):
         model.load_weights(tmp_path / "second.weights.h5")
 
 
+@pytest.mark.core
 def test_fusion_attends_to_several_adapters_and_trains_alone():
     model = models.classifier()
     for name in ("first", "second"):
@@ -241,6 +248,7 @@ def test_a_compiled_model_must_be_compiled_again():
     assert adapted_encoder(model) is model.encoder
 
 
+@pytest.mark.core
 def test_a_run_with_adapters_resumes_from_its_training_checkpoint(tmp_path):
     def fit(epochs, *callbacks):
         model = kt.add_adapters(models.classifier(num_layers=1), ["houlsby:2", "lora:r=2"])

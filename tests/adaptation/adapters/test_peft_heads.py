@@ -47,9 +47,8 @@ def logits(model):
     return found[IDS > 0] if found.ndim == 3 else found
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("head", TASKS)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [pytest.param(k, marks=[pytest.mark.core] * (k == "modernbert")) for k in KINDS])
 def test_a_folder_of_peft_with_a_head_gives_the_same_logits(kind, head, tmp_path):
     from safetensors.numpy import load_file
 
@@ -65,7 +64,6 @@ def test_a_folder_of_peft_with_a_head_gives_the_same_logits(kind, head, tmp_path
     np.testing.assert_array_equal(logits(kt.load_adapters(task(kind, head), again)), logits(model))
 
 
-@pytest.mark.core
 def test_an_encoder_takes_only_lora_from_a_folder_with_a_head():
     model = kt.load_adapters(task("bert", "classifier"), FOLDERS / "bert_classifier")
     encoder = kt.load_adapters(task("bert", "classifier").encoder, FOLDERS / "bert_classifier")
@@ -75,7 +73,6 @@ def test_an_encoder_takes_only_lora_from_a_folder_with_a_head():
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.core
 def test_lora_of_parts_of_a_fused_layer_is_written_as_lora_of_the_whole_layer(tmp_path):
     # ModernBERT has one module for query, key and value, and one for the gate and the inner layer.
     for magnitude in (False, True):
@@ -91,7 +88,6 @@ def test_lora_of_parts_of_a_fused_layer_is_written_as_lora_of_the_whole_layer(tm
         np.testing.assert_allclose(logits(again), logits(model), rtol=0, atol=1e-6)
 
 
-@pytest.mark.core
 def test_lora_of_a_language_model_is_written_for_the_class_with_its_head(tmp_path):
     from safetensors import safe_open
 
@@ -104,7 +100,6 @@ def test_lora_of_a_language_model_is_written_for_the_class_with_its_head(tmp_pat
     np.testing.assert_allclose(models.outputs(again), models.outputs(model), rtol=0, atol=1e-6)
 
 
-@pytest.mark.core
 def test_weights_of_the_head_that_a_folder_lacks_keep_their_values_with_a_warning(caplog):
     kt.load_adapters(task("modernbert", "classifier"), FOLDERS / "modernbert_classifier")
     assert "does not contain all weights of the head" in caplog.text and "head.dense.weight" in caplog.text
@@ -117,7 +112,6 @@ def changed(folder, source="bert_classifier", **config):
     return folder
 
 
-@pytest.mark.core
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
@@ -132,7 +126,6 @@ def test_a_folder_with_another_kind_of_adapters_says_what_it_contains(kind, mess
         kt.load_adapters(task("bert", "classifier"), folder)
 
 
-@pytest.mark.core
 def test_a_head_that_does_not_fit_the_task_is_a_clear_error_that_changes_nothing(tmp_path):
     folder = FOLDERS / "bert_classifier"
     bigger = kt.save_adapters(kt.load_adapters(task("bert", "classifier"), folder), tmp_path / "named", format="peft")
@@ -155,7 +148,6 @@ def test_a_head_that_does_not_fit_the_task_is_a_clear_error_that_changes_nothing
         assert not model.encoder.adapters
 
 
-@pytest.mark.core
 def test_a_head_that_transformers_does_not_have_cannot_be_written(tmp_path):
     model = kt.add_adapters(new(num_classes=3, pooling="mean"), "lora:r=2")
     with pytest.raises(ValueError, match="written for PEFT .*only if it has pooling='pooled'.*Pass `model.encoder`"):

@@ -10,7 +10,6 @@ from tests.adaptation.adapters.adapter_models import INPUTS, LABELS, outputs, ra
 from tests.errors import check_errors
 from tests.helpers import save_and_load
 
-pytestmark = pytest.mark.core
 CHANGED = "changed through another task"
 
 
@@ -45,6 +44,7 @@ def uses(model, folder):
     }
 
 
+@pytest.mark.core
 def test_a_task_says_that_another_one_has_changed_its_adapters(tmp_path):
     first, second = two_tasks()
     first.predict({name: INPUTS[name] for name in first.input}, verbose=0)  # Keras keeps what it traces here.
@@ -58,6 +58,7 @@ def test_a_task_says_that_another_one_has_changed_its_adapters(tmp_path):
         outputs(first)
 
 
+@pytest.mark.core
 def test_each_task_returns_to_its_own_adapters_and_head():
     first, second = two_tasks()
     plain = outputs(first)

@@ -89,7 +89,10 @@ def test_training_on_cached_features_equals_training_with_the_lower_part_frozen(
     assert any(moved) and not any(own for weight, own in zip(whole.weights, moved) if not weight.trainable)
 
 
-@pytest.mark.parametrize("kind", [pytest.param("deberta", marks=pytest.mark.core), *sorted({*BLOCKS} - {"deberta"})])
+MARKS = {"deberta": pytest.mark.core, **dict.fromkeys(("mpnet", "modernbert", "gpt2"), pytest.mark.slow)}
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=MARKS.get(kind, ())) for kind in BLOCKS])
 def test_an_encoder_computes_the_same_from_its_cached_lower_part(kind):
     cls, arguments = BLOCKS[kind]
     below = "head" if kind in ("albert", "elmo", "xlnet") else "block_1"

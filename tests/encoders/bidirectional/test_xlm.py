@@ -54,6 +54,7 @@ def test_positions_may_restart():
     np.testing.assert_allclose(found, outputs_of(encoder, alone)["sequence_output"], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_translation_language_modeling_learns_words_from_their_translations():
     keras.utils.set_random_seed(0)
     random, words = np.random.default_rng(0), np.arange(5, 25)

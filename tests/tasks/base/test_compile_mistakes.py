@@ -137,7 +137,6 @@ def test_a_subclass_that_converts_labels_or_logits_itself_is_compiled_and_evalua
     assert np.isfinite(model.test_on_batch(["good", "bad"], labels)[0])
 
 
-@pytest.mark.core
 def test_a_subclass_that_converts_nothing_is_checked_as_its_base(model):
     with pytest.raises(ValueError, match="returns logits, but the metric expects probabilities"):
         model.compile("sgd", loss=ONE_HOT, metrics=[NamedPrecision()])
@@ -163,7 +162,6 @@ def test_what_fits_is_compiled_and_evaluated(model, loss, metric):
     assert np.isfinite(model.test_on_batch(["good", "bad"], labels)[0])
 
 
-@pytest.mark.core
 def test_integer_labels_do_not_go_with_a_loss_of_one_hot_labels(model):
     for loss in (ONE_HOT, "mse", keras.losses.BinaryCrossentropy(from_logits=True)):
         model.compile("sgd", loss=loss, metrics=[], run_eagerly=EAGER)

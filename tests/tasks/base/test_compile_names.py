@@ -41,7 +41,6 @@ def test_metrics_have_names_as_losses_have(model):
             assert found[name] == pytest.approx(float(metric.result()))
 
 
-@pytest.mark.core
 def test_names_of_metrics_depend_on_the_task(model, regressor):
     regressor.compile("sgd", metrics=["spearman_correlation", "mae"], run_eagerly=EAGER)
     found = regressor.evaluate(TEXTS, [0.1, 0.5, 0.3], verbose=0, return_dict=True)
@@ -82,7 +81,6 @@ def test_labels_may_have_an_axis_of_one_in_one_call_and_not_in_the_next(regresso
         assert regressor.evaluate(TEXTS, y, verbose=0) == pytest.approx(expected)
 
 
-@pytest.mark.core
 def test_labels_with_an_axis_of_one_lose_it_in_every_form(model):
     column = np.array(LABELS)[:, None]
     data = batches(TEXTS, column, preprocessor=model.preprocessor)

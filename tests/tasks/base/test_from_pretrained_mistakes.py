@@ -28,7 +28,6 @@ def gpt2(tmp_path_factory):
 # === Heads ===
 
 
-@pytest.mark.core
 def test_a_regressor_from_an_encoder_has_one_target_unless_the_user_passes_another_number(small_minilm):
     model = TextRegressor.from_pretrained(small_minilm)
     assert model.num_targets == 1 and model.output.shape == (None, 1)
@@ -57,7 +56,6 @@ def test_a_dialogue_model_of_a_checkpoint_says_that_it_needs_speakers(gpt2):
 # === Lengths ===
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("length", [0, 1, 2, -5, "64", 8.5])
 def test_an_impossible_length_is_an_error_about_the_length_and_not_about_the_tokenizer(length, small_minilm):
     with pytest.raises(
@@ -70,7 +68,6 @@ def test_an_impossible_length_is_an_error_about_the_length_and_not_about_the_tok
 # === Sources ===
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("kind", [str, pathlib.Path])
 def test_a_keras_file_is_no_checkpoint_and_the_error_says_how_it_is_loaded(kind, tmp_path):
     (tmp_path / "model.keras").write_bytes(b"")

@@ -71,7 +71,6 @@ def test_train_on_batch_learns_what_fit_learns_from_one_batch(model):
     model.set_weights(start)
 
 
-@pytest.mark.core
 def test_labels_of_one_batch_are_checked(model):
     for call in (model.train_on_batch, model.test_on_batch):
         with pytest.raises(ValueError, match="Received: 2 at position 1"):
@@ -86,7 +85,6 @@ def test_labels_of_one_batch_are_checked(model):
             call([], [])
 
 
-@pytest.mark.core
 def test_a_task_without_a_preprocessor_says_so():
     model = TextClassifier(of_vectors().encoder, num_classes=2)
     for call in (model, model.predict_on_batch):
@@ -111,7 +109,6 @@ def test_a_tagger_takes_one_batch_of_sentences():
         model.train_on_batch(words, tags, class_weight={0: 2.0})
 
 
-@pytest.mark.core
 def test_clone_model_says_what_to_call_instead(model):
     with pytest.raises(ValueError, match=r"cannot clone a `TextClassifier`. Use `TextClassifier.from_config") as error:
         keras.models.clone_model(model)

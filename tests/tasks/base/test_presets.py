@@ -66,6 +66,7 @@ def test_an_export_takes_strings(classifier, tmp_path):
     np.testing.assert_allclose(found, keras.ops.softmax(classifier.predict(TEXTS, verbose=0)), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_another_family_learns_too(tmp_path):
     folder = presets.save(tmp_path / "roberta", *presets.roberta())
     keras.utils.set_random_seed(0)

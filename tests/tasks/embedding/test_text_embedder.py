@@ -131,7 +131,6 @@ def test_searches_that_have_no_answer_are_errors_before_any_text_is_embedded(arg
 PROMPTS = {"query": "bad ", "document": "good a "}
 
 
-@pytest.mark.core
 def test_a_prompt_is_in_front_of_each_text():
     model = embedder(prompts=PROMPTS)
     plain = model.embed(TEXTS, verbose=0)
@@ -142,7 +141,6 @@ def test_a_prompt_is_in_front_of_each_text():
     assert model.embed([], verbose=0, prompt_name="query").shape == (0, 16)
 
 
-@pytest.mark.core
 def test_search_puts_the_prompts_of_queries_and_of_documents_in_front_of_texts():
     model = embedder(prompts=PROMPTS)
     queries, corpus = TEXTS[:2], OTHERS
@@ -275,7 +273,6 @@ def test_the_batches_of_ranking_may_be_made_before_and_have_a_seed():
     assert len(data) == 2 and data.epoch > 0
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("loss", [MultipleNegativesRankingLoss(), MatryoshkaLoss(MultipleNegativesRankingLoss(), [8])])
 def test_a_batch_of_one_pair_has_nothing_to_compare_and_is_an_error(loss):
     model, one = embedder(loss), ([TEXTS[0]], [OTHERS[0]])

@@ -68,6 +68,7 @@ def test_the_logits_of_a_text_are_the_mean_or_the_maximum_of_those_of_its_window
     np.testing.assert_allclose(model.predict(TEXTS, batch_size=2, verbose=0), expected, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_it_learns_from_the_end_of_long_texts_which_truncation_loses():
     random = np.random.default_rng(0)
     labels = random.integers(0, 2, 64)

@@ -45,7 +45,6 @@ def test_a_label_out_of_range_in_a_dataset_is_an_error_and_not_trained(model, id
     assert model.predict(texts, verbose=0).shape == (3, 2)
 
 
-@pytest.mark.core
 def test_a_label_out_of_range_from_a_generator_is_an_error(model, ids):
     model.compile("sgd", run_eagerly=EAGER)
 
@@ -58,7 +57,6 @@ def test_a_label_out_of_range_from_a_generator_is_an_error(model, ids):
     assert len(model.fit(generator(1), steps_per_epoch=3, verbose=0).history["loss"]) == 1
 
 
-@pytest.mark.core
 def test_labels_of_datasets_may_have_an_axis_of_one_and_those_of_words_any_negative_number(model, ids):
     tf = pytest.importorskip("tensorflow")
     column = tf.data.Dataset.from_tensor_slices((ids, np.array(LABELS)[:, None])).batch(3)
@@ -75,7 +73,6 @@ def test_labels_of_datasets_may_have_an_axis_of_one_and_those_of_words_any_negat
             assert words.evaluate(data, verbose=0)[0] > 0
 
 
-@pytest.mark.core
 def test_classes_and_labels_may_be_of_numpy_and_labels_whole_floats(model):
     from keras_transfer.tasks import TextClassifier
 
@@ -158,7 +155,6 @@ def test_texts_in_a_dataset_have_one_axis(model):
             call(data, verbose=0)
 
 
-@pytest.mark.core
 def test_a_dataset_without_labels_is_an_error_before_anything_is_traced(model, ids):
     tf = pytest.importorskip("tensorflow")
     for x in (ids, TEXTS):

@@ -50,10 +50,9 @@ def same(first, second):
     "source",
     [
         Loader(),
-        tf.data.Dataset.from_tensor_slices(TEXTS).batch(2),
         tf.data.Dataset.from_tensor_slices((TEXTS,)).batch(2),
     ],
-    ids=["loader", "stream", "stream of tuples"],
+    ids=["loader", "stream of tuples"],
 )
 def test_the_epoch_and_the_batch_determine_the_targets_of_a_stream(source):
     streams = [masked().dataset(source) for _ in range(2)]
@@ -98,10 +97,10 @@ def test_a_validation_stream_has_the_same_targets_each_time(form, eagerly):
     source = Loader() if form == "loader" else tf.data.Dataset.from_tensor_slices(TEXTS).batch(2)
     model = masked()
     model.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
-    losses = model.fit(TEXTS, validation_data=source, epochs=3, verbose=0, batch_size=4).history["val_loss"]
+    losses = model.fit(TEXTS, validation_data=source, epochs=2, verbose=0, batch_size=4).history["val_loss"]
     stream = masked().dataset(source)
     first, second = (model.evaluate((item for item in stream), verbose=0)[0] for _ in range(2))
-    assert losses == pytest.approx([first] * 3, abs=1e-6) and abs(first - second) > 1e-4
+    assert losses == pytest.approx([first] * 2, abs=1e-6) and abs(first - second) > 1e-4
 
 
 PAIRS = [(TEXTS[:2], TEXTS[2:])]

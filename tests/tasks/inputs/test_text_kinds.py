@@ -31,7 +31,6 @@ def on_texts(model):
     return model
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("method", ["predict", "predict_labels", "predict_on_batch", "__call__"])
 def test_a_model_of_pairs_refuses_single_texts(method, on_pairs):
     with pytest.raises(ValueError, match=r"trained on pairs of texts. Pass a tuple of two.* Received: single texts"):
@@ -66,7 +65,6 @@ def test_each_fit_may_be_on_another_kind(on_texts):
     assert on_texts.fitted_on == "texts"
 
 
-@pytest.mark.core
 def test_batches_and_streams_of_texts_know_their_kind(model):
     tf = pytest.importorskip("tensorflow")
     model.fit(batches(PAIRS, LABELS, preprocessor=model.preprocessor).grouped(), verbose=0)
@@ -85,7 +83,6 @@ def test_after_prepared_arrays_both_kinds_are_possible(on_pairs):
     assert on_pairs.predict(TEXTS, verbose=0).shape == on_pairs.predict(PAIRS, verbose=0).shape == (3, 2)
 
 
-@pytest.mark.core
 def test_a_loaded_model_knows_what_it_was_trained_on(on_pairs):
     loaded = save_and_load(on_pairs)
     with pytest.raises(ValueError, match=r"Set `model.fitted_on = None`"):

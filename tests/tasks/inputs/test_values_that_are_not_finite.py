@@ -28,7 +28,6 @@ def ids(model):
     return {name: np.array(values) for name, values in model.preprocessor(TEXTS).items()}
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("wrong", [NAN, INF, -INF, None])
 def test_a_weight_of_a_text_is_a_finite_number(model, wrong):
     weights, before = [1.0, wrong, 2.0], model.get_weights()
@@ -46,7 +45,6 @@ def test_a_weight_in_a_table_column_is_a_finite_number(model):
         model.fit(TEXTS, LABELS, sample_weight=pandas.Series([1, 2, None]), verbose=0)
 
 
-@pytest.mark.core
 def test_a_weight_of_prepared_arrays_is_a_finite_number(model, ids):
     weights = np.array([1.0, NAN, 1.0])
     for call in (model.fit, model.evaluate, model.test_on_batch):
@@ -65,7 +63,6 @@ def test_a_weight_in_a_dataset_or_from_a_generator_is_a_finite_number(model, ids
         model.fit(tf.data.Dataset.from_tensor_slices((ids, LABELS, weights)).batch(3), verbose=0)
 
 
-@pytest.mark.core
 def test_each_kind_of_batches_takes_finite_weights_only(model):
     words, options = of_words(WORDS, num_classes=2).preprocessor, {"sample_weight": [1.0, NAN]}
     message = "`sample_weight` must be finite numbers. Received: nan at position 1"
@@ -79,7 +76,6 @@ def test_each_kind_of_batches_takes_finite_weights_only(model):
         span_batches((["a", "b"], ["c", "d"]), [("c", 0), ("d", 0)], preprocessor=preprocessor(), **options)
 
 
-@pytest.mark.core
 def test_weights_of_classes_are_finite_numbers(model):
     with pytest.raises(ValueError, match="finite weights of at least 0.*Received: class_weight={0: nan}"):
         model.fit(TEXTS, LABELS, class_weight={0: NAN}, verbose=0)
@@ -97,7 +93,6 @@ def test_a_model_whose_training_diverged_does_not_answer(model):
             call(TEXTS)
 
 
-@pytest.mark.core
 def test_a_tagger_whose_training_diverged_does_not_answer():
     words = tagger("vectors")
     words.get_layer("logits").bias.assign([NAN, 0.0, 0.0])
@@ -120,7 +115,6 @@ def test_a_model_whose_weights_are_not_finite_is_not_exported(model, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.core
 def test_a_calibration_without_a_best_temperature_says_so(model, caplog):
     model.get_layer("logits").kernel.assign(keras.ops.zeros(model.get_layer("logits").kernel.shape))
     model.get_layer("logits").bias.assign([0.0, 9.0])

@@ -49,7 +49,6 @@ def test_it_trains_on_raw_text_and_padding_counts_nowhere():
     assert model.train_on_batch(TEXTS[:3], return_dict=True)["loss"] < expected
 
 
-@pytest.mark.core
 def test_all_kinds_of_data_have_the_same_targets():
     model = small()
     model.compile(run_eagerly=EAGER)
@@ -110,7 +109,6 @@ def test_a_file_restores_the_model_and_the_head_has_no_weights(tmp_path):
     assert [group.name for group in layer_groups(model)] == ["embeddings", "block_0", "final_norm"]
 
 
-@pytest.mark.core
 def test_a_checkpoint_is_written_back_with_its_head(tmp_path):
     model = CausalLM.from_pretrained(FOLDER, preprocessor=None)
     model.save_pretrained(tmp_path / "saved")
@@ -124,7 +122,6 @@ def test_a_checkpoint_is_written_back_with_its_head(tmp_path):
         CausalLM.from_pretrained(tmp_path / "encoder", preprocessor=None)
 
 
-@pytest.mark.core
 def test_bad_arguments_are_errors():
     with pytest.raises(ValueError, match="only earlier ones.* Received: BertEncoder"):
         CausalLM(BertEncoder(17, **SIZES))

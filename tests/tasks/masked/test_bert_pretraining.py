@@ -82,6 +82,7 @@ def test_targets_of_pairs_are_hidden_tokens_and_labels(corpus):
     assert set(inputs) == {"token_ids", "segment_ids", "padding_mask", "mask_positions"}
 
 
+@pytest.mark.slow
 def test_it_learns_both_from_pairs_of_a_corpus(tmp_path):
     # The second segment of a document repeats the words of the first.
     texts = ["\n".join([" ".join([word] * 4)] * 2) for word in "abcdefghij"] * 4

@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import pytest
 
 from keras_transfer.adaptation import FusedAdamW
 from keras_transfer.encoders import MBart
@@ -20,6 +21,7 @@ def pairs(count, random):
     return inputs, targets
 
 
+@pytest.mark.slow
 def test_it_learns_to_write_new_sequences_backwards():
     keras.utils.set_random_seed(0)
     random = np.random.default_rng(0)

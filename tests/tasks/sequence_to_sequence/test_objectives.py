@@ -163,6 +163,7 @@ def test_the_decoder_of_mass_reads_tokens_where_a_whole_target_has_them():
     assert again.get_config() == found.get_config() and "decoder_positions" in again.input
 
 
+@pytest.mark.slow
 def test_a_model_of_mass_learns_what_only_positions_tell():
     found = mass()
     found.compile(FusedAdamW(1e-2))

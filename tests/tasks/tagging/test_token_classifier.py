@@ -265,6 +265,7 @@ def test_a_given_mix_keeps_its_options():
     assert tagger().scalar_mix is None
 
 
+@pytest.mark.slow
 def test_a_keras_hub_backbone_learns_to_label_words():
     keras_hub = pytest.importorskip("keras_hub", reason="needs KerasHub: pip install keras-hub")
     backbone = keras_hub.models.BertBackbone(len(VOCABULARY), 1, 2, 16, 32, dropout=0.0, max_sequence_length=24)

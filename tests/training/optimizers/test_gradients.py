@@ -89,16 +89,12 @@ def test_gradients_are_traced_down_to_the_lowest_weight_that_trains():
     [
         lambda: optimizers.Adam(0.01, amsgrad=True),
         lambda: optimizers.AdamW(0.01, clipnorm=0.01),
-        lambda: optimizers.Adam(0.01, clipvalue=1e-3),
         lambda: optimizers.SGD(0.1, global_clipnorm=0.01),
         lambda: optimizers.RMSprop(0.01),
-        lambda: optimizers.Adagrad(0.01),
         lambda: optimizers.Adafactor(0.01),
-        lambda: optimizers.Lamb(0.01),
-        lambda: optimizers.Adamax(0.01),
         lambda: optimizers.LossScaleOptimizer(optimizers.RMSprop(0.01)),
     ],
-    ids=["AMSGrad", "clipnorm", "clipvalue", "SGD", "RMSprop", "Adagrad", "Adafactor", "Lamb", "Adamax", "wrapped"],
+    ids=["AMSGrad", "clipnorm", "SGD", "RMSprop", "Adafactor", "wrapped"],
 )
 def test_any_optimizer_reads_the_sum_of_the_gradients_of_a_token_that_occurs_several_times(make):
     inputs, labels = {"token_ids": np.array([[2, 2, 2, 3], [5, 2, 5, 5]], "int32")}, np.array([0, 1])

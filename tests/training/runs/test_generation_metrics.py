@@ -21,7 +21,7 @@ SIZES = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 1
 
 def model():
     keras.utils.set_random_seed(0)
-    found = Seq2SeqLM(T5(len(VOCABULARY), **SIZES, head_dim=4), preprocessor(sequence_length=16), max_new_tokens=4)
+    found = Seq2SeqLM(T5(len(VOCABULARY), **SIZES, head_dim=4), preprocessor(sequence_length=16), max_new_tokens=2)
     found.compile(FusedAdamW(1e-2))
     return found
 
@@ -48,7 +48,7 @@ def test_the_results_of_each_epoch_are_in_the_logs_and_training_is_the_same(eage
 def test_a_resumed_run_has_the_same_results_and_a_checkpoint_keeps_the_best_epoch(tmp_path, eagerly):
     def callbacks(folder):
         metric = GenerationMetrics(
-            SOURCES, TARGETS, Chrf(), limit=2, batch_size=2, sampler=TopK(5), max_new_tokens=3, prefix="val_random_"
+            SOURCES, TARGETS, Chrf(), limit=2, batch_size=2, sampler=TopK(5), max_new_tokens=2, prefix="val_random_"
         )
         best = keras.callbacks.ModelCheckpoint(
             tmp_path / f"{folder}.weights.h5",

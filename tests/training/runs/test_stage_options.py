@@ -200,9 +200,7 @@ class KilledIn(keras.callbacks.Callback):
 
 
 # Either resumes where an epoch begins, which may be the first or last of a stage, or in the middle of one.
-@pytest.mark.parametrize(
-    ("save_every", "epochs"), [pytest.param("epoch", [2, 3, 5, 8], marks=pytest.mark.core), (1, [2, 4, 7])]
-)
+@pytest.mark.parametrize(("save_every", "epochs"), [pytest.param("epoch", [3, 8], marks=pytest.mark.core), (1, [2, 7])])
 def test_stages_with_patience_resume_where_they_were(save_every, epochs, ended, tmp_path, caplog):
     expected, weights, _ = ended
     for epoch in epochs:

@@ -63,16 +63,12 @@ class Data(keras.utils.PyDataset):
 
 
 ENDS = {
-    "before the first step": lambda model, stages: fit(model, stages, Fails("on_train_batch_begin")),
-    "before a step": lambda model, stages: fit(model, stages, Fails("on_train_batch_begin", 6)),
     "after a step": lambda model, stages: fit(model, stages, Fails("on_train_batch_end", 6)),
-    "after an epoch": lambda model, stages: fit(model, stages, Fails("on_epoch_end")),
     "before an epoch": lambda model, stages: fit(model, stages, Fails("on_epoch_begin")),
     "at the beginning": lambda model, stages: fit(model, stages, Fails("on_train_begin")),
     "at the end": lambda model, stages: fit(model, Fails("on_train_end"), stages),
     "in validation": lambda model, stages: fit(model, stages, Fails("on_test_batch_end"), validation_data=(X, Y)),
     "by the user": lambda model, stages: fit(model, stages, Fails("on_train_batch_end", 3, KeyboardInterrupt)),
-    "first batch": lambda model, stages: model.fit(Data(0), epochs=4, verbose=0, callbacks=[stages]),
     "a later batch": lambda model, stages: model.fit(Data(6), epochs=4, verbose=0, callbacks=[stages]),
     "in tracing": lambda model, stages: fit(model, stages, x=X[:, :2]),
 }

@@ -5,13 +5,11 @@ import pytest
 
 from keras_transfer.tasks import TextClassifier
 from tests.helpers import EAGER
-from tests.training.runs.staging_encoders import METHODS, check_encoder, train
+from tests.training.runs.staging_encoders import check_encoder, train
 from tests.training.runs.staging_models import assert_follows
 
-CORE = ("gradual",)  # run on every backend
 
-
-@pytest.mark.parametrize("method", [pytest.param(m, marks=[pytest.mark.core] * (m in CORE)) for m in METHODS])
+@pytest.mark.parametrize("method", [pytest.param("gradual", marks=pytest.mark.core), "sequential"])
 def test_each_method_trains_its_groups_of_our_encoder(method):
     check_encoder("ours", method, run_eagerly=EAGER and method != "sequential")
 
