@@ -26,17 +26,25 @@ def build_metrics(model, labels):
 
     Args:
         model: Compiled functional model.
-        labels: Array of labels, or its `tf.TensorSpec`.
+        labels: Array of labels, or its `tf.TensorSpec`, or a dict of these.
     """
-    metrics = getattr(model, "_compile_metrics", None)
     alone = keras.backend.backend() == "tensorflow" and model._distribute_strategy is None
-    if alone and metrics is not None and not metrics.built:
-        dtype = keras.backend.standardize_dtype(labels.dtype)
-        shape = (None, *labels.shape[1:])
-        metrics.build(keras.KerasTensor(shape, dtype), model.output)
-        for metric in metrics.metrics:
+    outputs, names = model.output, set(labels) if isinstance(labels, dict) else None
+    if not alone or (names is not None and not (isinstance(outputs, dict) and names == set(outputs))):
+        return
+
+    def like(part):
+        return keras.KerasTensor((None, *part.shape[1:]), keras.backend.standardize_dtype(part.dtype))
+
+    labels = keras.tree.map_structure(like, labels)
+    metrics, loss = (getattr(model, name, None) for name in ("_compile_metrics", "_compile_loss"))
+    if names is not None and loss is not None and not loss.built:  # It has a metric for the loss of each head.
+        loss.build(labels, outputs)
+    if metrics is not None and not metrics.built:
+        metrics.build(labels, outputs)
+        for metric in metrics.metrics if names is None else ():
             if hasattr(metric, "build_for"):
-                metric.build_for(shape, model.output.shape)
+                metric.build_for(labels.shape, outputs.shape)
 
 
 def has_metrics(model):

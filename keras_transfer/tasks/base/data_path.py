@@ -1,5 +1,7 @@
 """How the user's data become what Keras gets: checks, labels, batches or streams, and targets."""
 
+import keras
+
 from keras_transfer.arrays import check_weights, to_array
 from keras_transfer.batches import Batches, are_parts
 from keras_transfer.distribute import check_distribution, replicas_of, share
@@ -196,11 +198,14 @@ def ready_batch(task, method, x, y, sample_weight):
 def _prepare_metrics(task, data):
     """Creates the metrics that were given to `compile` by name, given batches or a stream with labels.
 
-    If an objective makes targets of the labels, Keras creates the metrics for these, when it sees the first batch.
+    A run that is resumed within an epoch restores them before it sees a batch, also those of targets that are made.
     """
-    labels = data.labels if isinstance(data, Batches) and not data.contents.makes_labels else None
-    if is_stream(data) and isinstance(data.element_spec, tuple) and len(data.element_spec) > 1:
+    labels = None
+    if isinstance(data, Batches):
+        labels = task.labels.made_targets if data.contents.makes_labels else data.labels
+    elif is_stream(data) and isinstance(data.element_spec, tuple) and len(data.element_spec) > 1:
         labels = data.element_spec[1]
-        labels = labels if getattr(labels, "shape", None) else None  # A shape of unknown rank is False.
-    if hasattr(labels, "shape"):
+    parts = keras.tree.flatten(labels)
+    # A shape of unknown rank is False.
+    if labels is not None and all(getattr(part, "shape", None) for part in parts):
         build_metrics(task, labels)

@@ -22,10 +22,11 @@ def check_no_pairs(data, task_name):
 
 def check_no_windows(data, task):
     """Raises a `ValueError` if batches are windows of long texts, for a task that carries no state between them."""
-    if hasattr(data, "num_streams") and not hasattr(task, "streams"):
+    if hasattr(data, "num_streams") and not (hasattr(task, "streams") and hasattr(task.encoder, "empty_state")):
         raise ValueError(
-            f"A `{type(task).__name__}` reads rows of text, and only recurrent language models read windows that "
-            f"continue each other. Pass `corpus.blocks(...)`. Received: windows of {data.num_streams} streams"
+            f"A `{type(task).__name__}` over a `{type(task.encoder).__name__}` reads rows of text, and only recurrent "
+            "language models read windows that continue each other. Pass `corpus.blocks(...)`. "
+            f"Received: windows of {data.num_streams} streams"
         )
 
 

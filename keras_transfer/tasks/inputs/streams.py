@@ -168,7 +168,7 @@ def lacks_targets(data, made=()):
     """
     if isinstance(data, Batches):
         return not data.has_labels and not set(made) & set(data.inputs)
-    return lacks_labels(data) and not set(made) & set(data.element_spec)
+    return lacks_labels(data) and not set(made) & set(input_names_of(data) or ())
 
 
 def input_names_of(data):
@@ -182,7 +182,7 @@ def input_names_of(data):
     return list(inputs) if isinstance(inputs, Mapping) else None
 
 
-def with_targets(data, make, seed=None):
+def with_targets(data, make, seed=None, task=None):
     """Returns the same rows with the targets of an objective, other ones in each epoch.
 
     The seed, the epoch and the number of a batch determine what the objective draws. The epoch of a stream is that of
@@ -193,14 +193,15 @@ def with_targets(data, make, seed=None):
         make: Function that returns an item, given the inputs of a batch, a `np.random.Generator` and the labels, if
             there are any.
         seed: Integer. Defaults to `None`, that of the batches, or a new one.
+        task: `Task`. It keeps the error if a batch of a stream is invalid. Defaults to `None`.
 
     Raises:
         ValueError: If a stream has no batches, or if the rows have weights.
     """
-    return data.with_targets(make, seed) if isinstance(data, Batches) else _stream_with_targets(data, make, seed)
+    return data.with_targets(make, seed) if isinstance(data, Batches) else _stream_with_targets(data, make, seed, task)
 
 
-def _stream_with_targets(dataset, make, seed):
+def _stream_with_targets(dataset, make, seed, task):
     import tensorflow as tf
 
     if isinstance(dataset.element_spec, tuple) and len(dataset.element_spec) > 2:
@@ -212,7 +213,13 @@ def _stream_with_targets(dataset, make, seed):
         state["reading"] += not state["fixed"]
         for number, inputs in enumerate(dataset.as_numpy_iterator()):
             inputs, *labels = inputs if isinstance(inputs, tuple) else (inputs,)
-            yield make(inputs, np.random.default_rng([state["seed"], reading, number]), *labels)
+            try:
+                item = make(inputs, np.random.default_rng([state["seed"], reading, number]), *labels)
+            except ValueError as error:
+                if task is not None:
+                    task.kept_error = error  # TensorFlow reports it without its type.
+                raise
+            yield item
 
     first = next(generate(), None)
     if first is None:

@@ -27,6 +27,8 @@ class Labels:
         optional: Boolean. Whether raw data need no labels, because `targets` makes them.
         reads_loaders: Boolean. Whether a loader of batches, such as torch's, is read as a `tf.data.Dataset`.
         made_inputs: Tuple of strings. Names of the model's inputs that `targets` makes.
+        made_targets: `KerasTensor` like the targets that `targets` makes, or a dict of them. `None` if Keras's metrics
+            do not read them.
         problem_type: String. What a checkpoint calls the problem in `config.json`, or `None`.
     """
 
@@ -35,6 +37,7 @@ class Labels:
     are_ids = False
     optional = reads_loaders = False
     made_inputs = ()
+    made_targets = None
     compares_rows = False
     problem_type = None
 

@@ -7,7 +7,7 @@ from keras import ops
 from keras_transfer.arrays import to_numpy
 from keras_transfer.batches import UNUSED
 from keras_transfer.metrics.words import Perplexity
-from keras_transfer.tasks.inputs import input_names_of, lacks_targets, with_targets
+from keras_transfer.tasks.inputs import input_names_of, lacks_labels, lacks_targets, texts_of_stream, with_targets
 from keras_transfer.tasks.labels import Labels, OwnLoss
 from keras_transfer.tasks.language.carried_state import CarriedState, check_streams
 from keras_transfer.tasks.language.next_tokens import NextTokenReader
@@ -59,6 +59,15 @@ class SentenceReader(NextTokenReader):
         if isinstance(x, tuple):
             raise ValueError(f"A `{TASK}` reads single texts, no pairs. Received: {x!r:.100}")
         return super().columns(x)
+
+    def stream(self, dataset):
+        texts, spec = texts_of_stream(dataset), dataset.element_spec
+        if len(texts) > 1 or (texts and not lacks_labels(dataset) and getattr(spec[1], "dtype", None) == "string"):
+            raise ValueError(
+                f"A `{TASK}` reads single texts, no pairs. A `tf.data.Dataset` or a loader must have batches of "
+                f"sentences alone. Received: batches of {spec}"
+            )
+        return super().stream(dataset)
 
     def batches(self, columns, y, sample_weight, batch_size, shuffle):
         if y is not None or sample_weight is not None:
@@ -129,7 +138,7 @@ class WordsOnBothSides(OwnLoss, Labels):
             inputs = {name: values for name, values in inputs.items() if name != "word_ids"}
             return {**inputs, "targets": found}, found
 
-        return with_targets(data, make)
+        return with_targets(data, make, task=task)
 
     def class_weight(self, weights, labels=None):
         raise ValueError(

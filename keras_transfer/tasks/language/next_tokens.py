@@ -7,7 +7,7 @@ from keras_transfer.arrays import to_numpy
 from keras_transfer.batches import Batches
 from keras_transfer.metrics.words import Perplexity
 from keras_transfer.objectives.sequences import NextToken
-from keras_transfer.tasks.inputs import Reader, check_no_pairs, lacks_targets, with_targets
+from keras_transfer.tasks.inputs import Reader, check_no_pairs, check_no_windows, lacks_targets, with_targets
 from keras_transfer.tasks.labels import Labels
 from keras_transfer.tasks.language.carried_state import check_streams
 
@@ -43,6 +43,7 @@ class NextTokens(Labels):
 
     are_ids = True
     optional = reads_loaders = True
+    made_targets = keras.KerasTensor((None, None), "int32")
     objective = NextToken()
 
     def __init__(self, count):
@@ -89,6 +90,7 @@ class NextTokens(Labels):
 
     def targets(self, data, task):
         if hasattr(data, "num_streams"):
+            check_no_windows(data, task)
             check_streams(data.num_streams, getattr(task, "streams", None))
         if not lacks_targets(data):
             check_no_pairs(data, type(task).__name__)

@@ -58,11 +58,20 @@ class PretrainingLabels(NamedLabels):
         tokens.check_inputs(inputs, labels.get(_TOKENS) if isinstance(labels, dict) else None)
 
     @property
+    def made_targets(self):
+        return {_TOKENS: self.labels[_TOKENS].made_targets, _PAIR: keras.KerasTensor((None,), "int32")}
+
+    @property
     def made_inputs(self):
         return self.labels[_TOKENS].made_inputs
 
     def targets(self, data, task):
         names = input_names_of(data)
+        if isinstance(data, Batches) and not data.has_labels and data.contents.kind == "texts":
+            raise ValueError(
+                "A `BertPretraining` takes pairs of segments with labels. Pass `corpus.pairs(...)`. "
+                "Received: single texts, as of `corpus.blocks(...)`"
+            )
         if names is None or lacks_targets(data):
             return data
         labels = data.labels if isinstance(data, Batches) else data.element_spec[1]
@@ -82,7 +91,7 @@ class PretrainingLabels(NamedLabels):
             self.labels[_TOKENS].check_made(inputs)
             return inputs, {_TOKENS: targets, _PAIR: labels}
 
-        return with_targets(data, make, objective.seed)
+        return with_targets(data, make, objective.seed, task)
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

@@ -34,6 +34,7 @@ class HiddenTokens(Labels):
     are_ids = True
     optional = reads_loaders = True
     made_inputs = ("mask_positions",)
+    made_targets = keras.KerasTensor((None, None), "int32")
 
     def __init__(self, objective, count):
         self.objective, self.count = objective, count
@@ -104,7 +105,7 @@ class HiddenTokens(Labels):
             self.check_made(inputs)
             return inputs, targets
 
-        return with_targets(data, make, self.objective.seed)
+        return with_targets(data, make, self.objective.seed, task)
 
     def check_made(self, inputs):
         """Raises a `ValueError` if an objective that a user has written does not make all inputs."""

@@ -2,17 +2,21 @@
 
 import numpy as np
 
+from keras_transfer.batches import Batches
+from keras_transfer.tasks.inputs import with_targets
 from keras_transfer.text.preprocessors import TokenPreprocessor
 
 
-def with_noise(data, objective, reader):
+def with_noise(data, objective, task):
     """Returns batches of texts with the sources and targets that an objective makes from them.
 
     Args:
-        data: `Batches` of texts without labels.
+        data: `Batches` or a `tf.data.Dataset` of prepared texts without labels: `token_ids` and `padding_mask`, with
+            the special tokens of the preprocessor.
         objective: `objectives.SequenceObjective`.
-        reader: `SequenceReader`.
+        task: `Seq2SeqLM`. It keeps the error if a batch of a stream is invalid.
     """
+    reader = task.reader
     preprocessor = reader.preprocessor
     if not isinstance(preprocessor, TokenPreprocessor):
         raise ValueError(
@@ -30,12 +34,15 @@ def with_noise(data, objective, reader):
         )
     _check_targets(reader, objective)
     special = preprocessor.num_special_tokens
-    if len(empty := np.flatnonzero(data.real <= special)):
-        raise ValueError(f"Each text must have at least one token. Received: a text without any at position {empty[0]}")
+    in_memory = isinstance(data, Batches)
+    if in_memory:
+        _check_real(data.real, special)
     tokens = objective.tokens(preprocessor)
 
     def make(columns, random):
         ids, real = columns["token_ids"], columns["padding_mask"].sum(axis=1)
+        if not in_memory:
+            _check_real(real, special)
         begin, end = preprocessor.num_start_tokens, special - preprocessor.num_start_tokens
         rows = [row[begin : count - end] for row, count in zip(ids, real)]
         sources, *decoded = objective(rows, random, **tokens)
@@ -43,7 +50,7 @@ def with_noise(data, objective, reader):
         source_length, target_length = objective.max_lengths(ids.shape[1] - special)
 
         def pack(rows, length):
-            length = min(length + special, preprocessor.sequence_length)
+            length = min(length + special, max(preprocessor.sequence_length, ids.shape[1]))
             return _pack(rows, ids, real, begin, end, length, preprocessor.pad_id)
 
         inputs = dict(zip(("token_ids", "padding_mask"), pack(sources, source_length)))
@@ -51,7 +58,13 @@ def with_noise(data, objective, reader):
             return _with_positions(inputs, *decoded, begin, target_length)
         return reader.item(inputs, *pack(*decoded, target_length))
 
-    return data.with_targets(make, objective.seed)
+    return with_targets(data, make, objective.seed, task)
+
+
+def _check_real(real, special):
+    """Raises a `ValueError` if a text has nothing but special tokens."""
+    if len(empty := np.flatnonzero(real <= special)):
+        raise ValueError(f"Each text must have at least one token. Received: a text without any at position {empty[0]}")
 
 
 def _check_targets(reader, objective):

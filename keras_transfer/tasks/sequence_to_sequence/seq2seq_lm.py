@@ -54,8 +54,10 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
     at each place. The loss is the mean over the tokens of a batch, without padding. `compile(loss="label_smoothing")`
     smooths the targets. `generate` writes the texts, and `score` returns the likelihood of given ones.
 
-    With an `objective`, the model is pretrained: `fit(texts)` takes raw texts without targets. The objective makes a
-    source and a target from each text, other ones in each epoch of `fit`, and the same ones in each evaluation.
+    With an `objective`, the model is pretrained: `fit` takes raw texts without targets, `Corpus.blocks(...)`, a dict of
+    `token_ids` and `padding_mask`, and a `tf.data.Dataset` or a loader with batches of texts or of such dicts. The
+    objective makes a source and a target from each text, other ones in each epoch of `fit`, and the same ones in each
+    evaluation.
 
     Args:
         encoder: `EncoderDecoder`, such as `T5` or `Bart`.
@@ -161,8 +163,8 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
         # === Functional model ===
         start = start_id(encoder, preprocessor if target_preprocessor is None else target_preprocessor, start_token)
         with_positions = "decoder_positions" in encoder.input
-        reader = SequenceReader(preprocessor, prefix, start, target_preprocessor, with_positions)
         labels = TargetTexts(table.input_dim, objective)
+        reader = SequenceReader(preprocessor, prefix, start, target_preprocessor, with_positions, labels)
         settings = {
             "target_preprocessor": target_preprocessor,
             "prefix": prefix,

@@ -8,7 +8,7 @@ from keras_transfer.arrays import as_column, to_numpy
 from keras_transfer.batches import UNUSED, Batches, Contents, preprocess_texts, real_lengths
 from keras_transfer.names import listed
 from keras_transfer.tasks.base import check_sizes
-from keras_transfer.tasks.inputs import Reader
+from keras_transfer.tasks.inputs import Reader, lacks_labels, texts_of_stream
 from keras_transfer.text.base import check_batch_size, to_columns
 from keras_transfer.text.preprocessors import TokenPreprocessor
 
@@ -48,19 +48,39 @@ class SequenceReader(Reader):
         target_preprocessor: `text.TokenPreprocessor` of the targets, or None for that of the sources. Defaults to
             `None`.
         with_positions: Boolean. Whether the decoder reads positions. Defaults to `False`.
+        labels: `TargetTexts`, which may have an objective that makes sources and targets. Defaults to `None`.
     """
 
     takes_pairs = False
     makes = ("decoder_token_ids", "decoder_padding_mask", "decoder_positions")
-    in_memory = (
-        "A `Seq2SeqLM` takes texts in memory: `fit(sources, targets)`. A `tf.data.Dataset` must contain `(inputs, "
-        "targets, weights)`."
-    )
 
-    def __init__(self, preprocessor, prefix, start_id, target_preprocessor=None, with_positions=False):
+    def __init__(self, preprocessor, prefix, start_id, target_preprocessor=None, with_positions=False, labels=None):
         super().__init__(preprocessor)
         self.prefix, self.start_id, self.target_preprocessor = prefix, start_id, target_preprocessor
-        self.with_positions = with_positions
+        self.with_positions, self.labels = with_positions, labels
+
+    @property
+    def pretrains(self):
+        """Boolean. Whether an objective makes sources and targets."""
+        return self.labels is not None and self.labels.objective is not None
+
+    @property
+    def in_memory(self):
+        if self.pretrains:
+            return None
+        return (
+            "A `Seq2SeqLM` takes texts in memory: `fit(sources, targets)`. A `tf.data.Dataset` must contain `(inputs, "
+            "targets, weights)`."
+        )
+
+    def stream(self, dataset):
+        texts = texts_of_stream(dataset)
+        if self.pretrains and texts and (len(texts) > 1 or not lacks_labels(dataset)):
+            raise ValueError(
+                "An objective makes a source and a target from each text, so a `tf.data.Dataset` or a loader must have "
+                f"batches of single texts without labels. Received: batches of {dataset.element_spec}"
+            )
+        return super().stream(dataset)
 
     def check(self, x, method):
         if method.startswith("predict") and self.accepts(x):
@@ -71,8 +91,17 @@ class SequenceReader(Reader):
         if method.startswith("predict") and isinstance(x, Mapping):
             check_real(x)
 
+    def advice(self):
+        """Returns the rest of a sentence that says how to predict texts."""
+        return ", with `decoder_token_ids`. Use `generate(sources)` for texts"
+
     def columns(self, x):
         texts = to_columns(x)
+        if isinstance(texts, tuple) and self.pretrains:
+            raise ValueError(
+                "An objective makes a source and a target from each text, so texts must be one column. "
+                "Received: a tuple of two as the first argument"
+            )
         if isinstance(texts, tuple):
             raise ValueError(
                 "Sources must be one column of texts, and targets are the second argument: `fit(sources, targets)`. "

@@ -6,11 +6,13 @@ from keras_transfer.arrays import to_array
 from keras_transfer.batches import UNUSED, Batches
 from keras_transfer.losses import SmoothedCrossentropy
 from keras_transfer.objectives.sequences import SequenceObjective
-from keras_transfer.tasks.inputs import check_no_pairs
+from keras_transfer.tasks.inputs import check_no_pairs, input_names_of, lacks_targets
 from keras_transfer.tasks.language import NextTokens
 from keras_transfer.tasks.sequence_to_sequence.noised_texts import with_noise
 from keras_transfer.tasks.sequence_to_sequence.sequence_reader import check_real
 from keras_transfer.text.base import is_text, to_columns
+
+_DECODER = ("decoder_token_ids", "decoder_padding_mask")
 
 
 class TargetTexts(NextTokens):
@@ -41,6 +43,12 @@ class TargetTexts(NextTokens):
     @property
     def optional(self):
         return self.objective is not None
+
+    @property
+    def made_inputs(self):
+        if self.objective is None:
+            return ()
+        return (*_DECODER, "decoder_positions") if self.objective.with_positions else _DECODER
 
     def named_losses(self):
         return {"label_smoothing": lambda: SmoothedCrossentropy(0.1, reduction="mean_with_sample_weight")}
@@ -73,15 +81,19 @@ class TargetTexts(NextTokens):
 
     def targets(self, data, task):
         check_no_pairs(data, type(task).__name__)
-        if not isinstance(data, Batches) or data.contents.prepare is not None:
+        if isinstance(data, Batches) and data.contents.prepare is not None:
+            return data
+        if self.objective is not None:
+            if lacks_targets(data, self.made_inputs):
+                return with_noise(data, self.objective, task)
+            self._check_complete(data)
+        if not isinstance(data, Batches):
             return data
         if data.labels is None and data.contents.kind == "texts":
-            if self.objective is None:
-                raise ValueError(
-                    "Raw text requires targets, or an `objective` that makes them: `fit(sources, targets)`. "
-                    "Received: y=None"
-                )
-            return with_noise(data, self.objective, task.reader)
+            raise ValueError(
+                "Raw text requires targets, or an `objective` that makes them: `fit(sources, targets)`. "
+                "Received: y=None"
+            )
         if data.labels is None:
             return data
         if data.labels.dtype == object:
@@ -92,6 +104,17 @@ class TargetTexts(NextTokens):
             mask = data.inputs["decoder_padding_mask"].astype("float32")
             data = data.replace(sample_weight=mask if weights is None else mask * weights[:, None])
         return data
+
+    def _check_complete(self, data):
+        """Raises a `ValueError` if data have inputs of the decoder or targets, but not both."""
+        names = input_names_of(data)
+        found = [name for name in _DECODER if name in (names or ())]
+        if names is not None and (len(found) < len(_DECODER) or lacks_targets(data)):
+            raise ValueError(
+                "The objective makes inputs of the decoder and targets of data that has neither. Prepared data must "
+                f"have `{'`, `'.join(_DECODER)}` and targets, or none of them. "
+                f"Received: the inputs {names}, and {'no ' if lacks_targets(data) else ''}targets"
+            )
 
 
 def _check_prepared(inputs, targets):

@@ -11,26 +11,11 @@ from keras_transfer.tasks import CausalLM, MaskedLM
 from keras_transfer.tasks.inputs import with_targets
 from keras_transfer.training.resume import TrainingCheckpoint
 from tests.errors import check_errors
+from tests.tasks.loaders import TEXTS, Loader
 from tests.tasks.tiny import encoder, preprocessor
 
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")
-
-TEXTS = ["a b c", "d e", "f g h i j a b c d", "a b c d e f g h i j"]
-
-
-class Loader:
-    """What torch's and Grain's loaders are: an iterable of batches, perhaps with a length."""
-
-    def __init__(self, batches=None, length=None):
-        self.batches = [TEXTS[:2], np.array(TEXTS[2:])] if batches is None else batches
-        self.length = len(self.batches) if length is None else length
-
-    def __iter__(self):
-        return iter(self.batches)
-
-    def __len__(self):
-        return self.length
 
 
 def masked(seed=0):
@@ -148,6 +133,7 @@ def test_a_causal_model_predicts_the_next_tokens_of_a_stream(eagerly):
 def test_packed_rows_need_no_masks_but_prediction_does():
     model, rows = masked(), {name: np.asarray(value) for name, value in preprocessor()(TEXTS).items()}
     inputs, targets = model.dataset(rows, batch_size=4)[0]
+    assert len(model.dataset(tf.data.Dataset.from_tensors((rows,)))) == 1
     assert set(inputs) == {*rows, "mask_positions"} and targets.shape == inputs["mask_positions"].shape
     model.compile("adam", run_eagerly=True)
     assert np.isfinite(model.evaluate(rows, verbose=0)[0])

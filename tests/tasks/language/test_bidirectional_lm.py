@@ -12,6 +12,7 @@ from keras_transfer.tasks import BidirectionalLM
 from keras_transfer.text import BertPreprocessor, ElmoPreprocessor, word_vocabulary
 from tests.errors import check_errors
 from tests.helpers import EAGER, outputs_of, save_and_load
+from tests.tasks.loaders import Loader
 
 SIZES = {"embedding_dim": 3, "filters": [(1, 16), (2, 8)], "projection_dim": 4, "units": 6, "max_characters": 8}
 LENGTH = 6
@@ -189,7 +190,7 @@ def test_loaders_and_prepared_ids_are_data_too(one_layer):
     expected = model.evaluate(TEXTS, batch_size=4, verbose=0)
     stream = tf.data.Dataset.from_tensor_slices(TEXTS).batch(4)
     inputs = {name: np.array(values) for name, values in model.preprocessor(TEXTS).items()}
-    for data in (stream, inputs):
+    for data in (stream, inputs, Loader([TEXTS]), Loader([inputs])):
         np.testing.assert_allclose(model.evaluate(data, batch_size=4, verbose=0), expected, rtol=1e-6)
     assert outputs_of(model, {name: inputs[name] for name in model.input}).shape == (4, LENGTH + 1, 2, len(WORDS))
 
@@ -217,6 +218,10 @@ def test_a_vocabulary_has_the_words_by_their_counts(tmp_path):
     np.testing.assert_array_equal(preprocessor(["b x <S>"], sequence_length=4)["word_ids"], [[3, 2, 1, 0]])
 
 
+def stream(rows):
+    return pytest.importorskip("tensorflow").data.Dataset.from_tensor_slices(rows).batch(2)
+
+
 def elmo():
     return ElmoEncoder(**SIZES)
 
@@ -240,6 +245,12 @@ test_mistakes_are_clear_errors = check_errors(
     (lambda: make(streams=0), "`streams` must be an integer of at least 1. Received: streams=0"),
     (lambda: make().compile(loss="mse"), "has its own loss and metrics ... Received: loss='mse'"),
     (lambda model: model.fit(TEXTS, [0, 1, 0, 1]), "makes its targets from texts. Leave `y`"),
+    (
+        lambda model: model.fit(stream(((TEXTS, TEXTS),))),
+        "reads single texts, no pairs ... Received: batches of ((",
+    ),
+    (lambda model: model.fit(stream((TEXTS, TEXTS))), "reads single texts, no pairs ... Received: batches of ("),
+    (lambda model: model.fit(stream((TEXTS, [0] * 4))), "its data have no labels. Received: labels"),
     (lambda model: model.fit(IDS), "must have `word_ids` ... Received: inputs ['character_ids', 'padding_mask']"),
     (
         lambda model: model.fit({**IDS, "word_ids": np.full((1, 2), 99)}),

@@ -202,7 +202,7 @@ test_a_mistake_is_one_clear_error = check_errors(
     (without_pooler, "`encoder` must have a pooled output ... Received: BertEncoder"),
     (lambda: compiled().fit(["a", "b"], [0, 1]), "takes pairs of texts ... Received: list"),
     (lambda: compiled().fit((["a"], ["b"])), "`fit` requires labels"),
-    (lambda corpus: compiled().fit(corpus.blocks(16)), "`fit` requires labels"),
+    (lambda corpus: compiled().fit(corpus.blocks(16)), "Pass `corpus.pairs(...)`. Received: single texts"),
     (lambda: compiled().fit((["a"], ["b"]), [2]), "Received: "),
     (lambda: compiled().fit((["a"], ["b"]), [1], sample_weight=[1.0]), "`sample_weight` must be None"),
     (lambda: compiled().fit(weighted_pairs()), "Leave `sample_weight` out. Received: sample_weight of type "),
