@@ -24,12 +24,14 @@ parser.add_argument("--output", type=pathlib.Path, help="folder, by default lang
 parser.add_argument("--vocabulary-size", type=int, default=6000)
 parser.add_argument("--num-layers", type=int, default=2)
 parser.add_argument("--dim", type=int, default=256)
-parser.add_argument("--length", type=int, default=128, help="tokens of a row or window")
-parser.add_argument("--batch-size", type=int, default=16)
+parser.add_argument("--length", type=int, help="tokens of a row or window, by default 128, and 35 for awd-lstm")
+parser.add_argument("--batch-size", type=int, help="by default 16, and 20 for awd-lstm")
 parser.add_argument("--learning-rate", type=float, default=2e-3)
 parser.add_argument("--epochs", type=int, default=1)
 parser.add_argument("--lines", type=int, help="only so many lines of each part, to try the script")
 args = parser.parse_args()
+length, batch_size = (128, 16) if args.architecture == "transformer" else (35, 20)  # An LSTM needs many updates.
+args.length, args.batch_size = args.length or length, args.batch_size or batch_size
 output = args.output or pathlib.Path(f"language_model_{args.architecture}")
 keras.utils.set_random_seed(0)
 
@@ -70,11 +72,11 @@ else:
         embedding_dim=args.dim,
         units=args.dim,
         num_layers=args.num_layers,
-        embedding_dropout=0.0,
-        input_dropout=0.1,
-        hidden_dropout=0.1,
-        output_dropout=0.1,
-        weight_dropout=0.1,
+        embedding_dropout=0.0,  # Few epochs overfit nothing.
+        input_dropout=0.0,
+        hidden_dropout=0.0,
+        output_dropout=0.0,
+        weight_dropout=0.0,
     )
     model = kt.tasks.CausalLM(encoder, preprocessor, streams=args.batch_size)
     train, validation = (corpora[part].streams(args.batch_size, args.length) for part in ("train", "validation"))
