@@ -6,6 +6,7 @@ import pathlib
 import re
 import sys
 
+from keras_transfer.cli import launch
 from keras_transfer.cli.arguments import (
     ELECTRA_RATES,
     LENGTH,
@@ -41,6 +42,7 @@ def main(arguments=None):
         "compare": _compare,
         "pretrain": _pretrain,
         "generate": _generate,
+        "launch": _launch,
         "info": _info,
     }
     try:
@@ -178,6 +180,11 @@ def _generate(model, prompts, max_new_tokens, sampler, seed):
     from keras_transfer.cli.actions import print_texts
 
     print_texts(model, prompts, max_new_tokens, sampler, seed)
+
+
+def _launch(script, arguments, workers):
+    launch.check(script, workers)
+    return launch.run(script, arguments, workers)
 
 
 def _info(source):

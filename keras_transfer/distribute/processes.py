@@ -1,5 +1,6 @@
 """Several processes that train one model together: which one this is, and what all of them must agree on."""
 
+import contextvars
 import dataclasses
 import hashlib
 import pathlib
@@ -8,6 +9,7 @@ import tempfile
 import keras
 import numpy as np
 
+_writing = contextvars.ContextVar("writing", default=False)  # whether all processes write now
 _started = []  # the strategy of this process, if `initialize` has created one
 
 
@@ -183,21 +185,7 @@ def written_once(write, model=None):
     Raises:
         RuntimeError: In the other processes, if `write` raised an error in the first.
     """
-    index, count = processes_of(model)
-    if count == 1:
-        return write()
-    found, failure = None, None
-    if index == 0:
-        try:
-            found = write()
-        except Exception as error:
-            failure = error
-    failed = agree(failure is not None, model)
-    if failure is not None:
-        raise failure
-    if failed:
-        raise RuntimeError("The first process could not write its files: see its error.")
-    return found
+    return _all_or_none(write if is_chief(model) else lambda: None, model)
 
 
 def write_together(write, path, model=None):
@@ -209,10 +197,34 @@ def write_together(write, path, model=None):
         write: Function of a path.
         path: Path to write.
         model: See `processes_of`. Defaults to `None`.
+
+    Raises:
+        RuntimeError: If `write` raised an error in another process.
     """
-    if is_chief(model):
-        written_once(lambda: write(path), model)
+    if processes_of(model)[1] == 1 or _writing.get():  # or inside another call
+        write(path)
         return
-    with tempfile.TemporaryDirectory() as folder:
-        write(pathlib.Path(folder) / pathlib.Path(path).name)
-        written_once(None, model)
+    token = _writing.set(True)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            own = path if is_chief(model) else pathlib.Path(folder) / pathlib.Path(path).name
+            _all_or_none(lambda: write(own), model)
+    finally:
+        _writing.reset(token)
+
+
+def _all_or_none(function, model):
+    """Returns what a function returns, if it has no error in any of the processes, which all call it."""
+    if processes_of(model)[1] == 1:
+        return function()
+    found, failure = None, None
+    try:
+        found = function()
+    except Exception as error:
+        failure = error
+    failed = np.flatnonzero(gather(np.array([failure is not None]), model)).tolist()
+    if failure is not None:
+        raise failure
+    if failed:
+        raise RuntimeError(f"Nothing was written. Received: an error in processes {failed}, which printed it")
+    return found

@@ -119,6 +119,11 @@ def share(model, data, method):
     share = Share(*processes_of(model)) if evenly else ALL  # TensorFlow gives each worker its rows of a batch.
     if replicas == 1:
         return data
+    if not evenly and hasattr(data, "num_streams"):
+        raise ValueError(
+            "Replicas of TensorFlow cannot share streams, whose state is carried from batch to batch. Train on one "
+            f"device, or on JAX. Received: {replicas} replicas"
+        )
     if method == "predict":
         return data.replace(replicas=replicas, repeat="even", share=share)
     if data.options.batch_size % replicas:

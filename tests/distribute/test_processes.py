@@ -61,6 +61,8 @@ def test_two_processes_train_evaluate_and_predict_like_one(reports):
         assert found["weights"] == pytest.approx(one["weights"], rel=1e-5, abs=1e-5)
         assert found["evaluate"] == pytest.approx(one["evaluate"], abs=1e-5)
         np.testing.assert_allclose(found["logits"], one["logits"], atol=1e-5)
+        assert found["others"] == pytest.approx(one["others"], rel=1e-5, abs=1e-5)
+        assert found["texts"] == one["texts"]
 
 
 @pytest.mark.slow
@@ -77,7 +79,7 @@ def test_processes_gather_values_and_refuse_different_data(reports):
 @pytest.mark.slow
 def test_the_first_process_writes_the_files(reports):
     _, two, folder = reports
-    assert {*os.listdir(folder)} == {"model.keras", "checkpoint", "run"}
+    assert {*os.listdir(folder)} == {"model.keras", "checkpoint", "run", "served"}
     assert {*os.listdir(folder / "run")} == {
         "epoch-0000-batch-000010.safetensors",
         "epoch-0001-batch-000000.safetensors",
@@ -85,6 +87,30 @@ def test_the_first_process_writes_the_files(reports):
     model = keras.saving.load_model(folder / "model.keras")
     logits = model.predict(tiny.examples(101)[0][:21], verbose=0)
     np.testing.assert_allclose(logits, two[0]["logits"], atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("backend", "dies"), [("tensorflow", "0"), ("jax", "1")])
+def test_a_run_of_which_a_process_was_killed_continues_to_the_same_weights(backend, dies, tmp_path):
+    def launch(folder, dies):
+        folder.mkdir(exist_ok=True)
+        script = str(ROOT / "tests/distribute/killed.py")
+        command = [sys.executable, "-m", "keras_transfer_command", "launch", "--workers", "2", script]
+        environment = {**os.environ, "KERAS_BACKEND": backend, "CUDA_VISIBLE_DEVICES": "-1", "XLA_FLAGS": ""}
+        environment["PYTHONPATH"] = str(ROOT)
+        found = subprocess.run([*command, folder, dies], env=environment, capture_output=True, text=True, timeout=600)
+        return found.returncode, found.stdout + found.stderr
+
+    status, output = launch(tmp_path / "killed", dies)
+    assert status != 0
+    assert "keras-transfer launch: process " in output
+    assert "epoch-0001-batch-000002.safetensors" in os.listdir(tmp_path / "killed" / "run")
+    for folder in ("killed", "whole"):
+        status, output = launch(tmp_path / folder, "none")
+        assert status == 0, output[-4000:]
+        assert ("Resuming from epoch 2 of 3, after batch" in output) == (folder == "killed")
+    found = [np.load(tmp_path / folder / "weights.npz") for folder in ("killed", "whole")]
+    assert all((found[0][name] == found[1][name]).all() for name in found[1].files)
 
 
 def test_initialize_in_a_single_process_changes_nothing_but_the_seed():

@@ -32,14 +32,26 @@ def main(folder):
     found["evaluate"] = [float(value) for value in model.evaluate(texts[:21], labels[:21], batch_size=8, verbose=0)]
     found["logits"] = model.predict(texts[:21], batch_size=8, verbose=0).tolist()
     model.save(os.path.join(folder, "model.keras"))
+    kt.serving.export(model, os.path.join(folder, "served"), label_names=["a", "b"])
     model.save_pretrained(os.path.join(folder, "checkpoint"))
     checkpoint = kt.adaptation.TrainingCheckpoint(os.path.join(folder, "run"), save_every=5, signals=())
     model.fit(texts[:96], labels[:96], batch_size=8, epochs=1, verbose=0, callbacks=[checkpoint])
+    with devices.scope():
+        sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 8, "dropout": 0.0}
+        encoder = kt.encoders.TransformerEncoder(len(tiny.VOCABULARY), **sizes, causal=True)
+        language_model = kt.tasks.CausalLM(encoder, tiny.preprocessor())
+        language_model.compile(keras.optimizers.Adam(0.01))
+        adapted = tiny.classifier()
+        kt.adaptation.add_adapters(adapted, "lora:2")
+    language_model.fit(texts[:40], batch_size=8, verbose=0)
+    recipe = kt.adaptation.get_recipe("ulmfit_classifier", epochs=2, batch_size=8)
+    kt.adaptation.fine_tune(adapted, texts[:40], labels[:40], recipe=recipe, verbose=0)
+    found["others"] = [float(np.abs(np.asarray(w)).sum()) for m in (language_model, adapted) for w in m.get_weights()]
+    found["texts"] = language_model.generate(texts[:2], max_new_tokens=4, sampler="greedy")
     try:
         model.fit(texts[:16], [index, *labels[1:16]], batch_size=8, verbose=0)
     except ValueError as error:
         found["error"] = str(error)
-    found["files"] = sorted(os.listdir(folder))
     return found
 
 

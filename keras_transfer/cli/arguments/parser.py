@@ -76,6 +76,7 @@ EXAMPLES = {
     "compare": "keras-transfer compare --data train.csv --methods bert lora --seeds 3 --markdown table.md",
     "pretrain": "keras-transfer pretrain --corpus reviews.txt --objective masked --size mini --output my_bert",
     "generate": 'keras-transfer generate my_gpt2 "The film was"',
+    "launch": "keras-transfer launch --workers 2 train.py --epochs 3",
     "info": "keras-transfer info classifier",
 }
 
@@ -273,6 +274,13 @@ def make_parser(version):
         "--sampler", choices=["greedy", "top_p", "top_k"], default="top_p", help="how tokens are chosen; default: top_p"
     )
     _add_seed(command)
+
+    command = add_command(
+        "launch", "run a script in several processes of this machine, which `distribute.initialize` connects"
+    )
+    command.add_argument("--workers", type=int, required=True, metavar="N", help="number of processes")
+    command.add_argument("script", help="Python script")
+    command.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
 
     command = add_command("info", "print what a checkpoint or a saved model contains, without loading its weights")
     command.add_argument(

@@ -1,0 +1,130 @@
+"""Runs a script in several processes of this machine that train together, and ends all of them if one fails."""
+
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+PATIENCE = 15  # seconds that the others have to end
+
+
+def run(script, arguments, workers):
+    """Runs a script in several processes, whose lines of output begin with the number of the process.
+
+    Each process finds the others by `TF_CONFIG`, which `keras_transfer.distribute.initialize` reads.
+
+    Args:
+        script: Path of a Python script.
+        arguments: List of strings. Arguments of the script.
+        workers: Integer. Number of processes.
+
+    Returns:
+        The exit status: 0, that of the first process that failed, or 128 and the number of the signal that ended it.
+    """
+    addresses = [f"127.0.0.1:{port}" for port in _free_ports(workers)]
+    children, lock = [], threading.Lock()
+    with _forwarded_signals(children):
+        for index in range(workers):
+            config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+            environment = {**os.environ, "TF_CONFIG": json.dumps(config), "PYTHONUNBUFFERED": "1"}
+            pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
+            command = [sys.executable, str(script), *arguments]
+            children.append(subprocess.Popen(command, env=environment, start_new_session=True, **pipes))
+        readers = [threading.Thread(target=_copy, args=(index, child, lock)) for index, child in enumerate(children)]
+        for reader in readers:
+            reader.start()
+        status = _wait(children)
+        for reader in readers:
+            reader.join()
+    return status
+
+
+def _free_ports(count):
+    """Returns numbers of ports that nothing uses now."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def _copy(index, child, lock):
+    """Prints the lines of a process."""
+    for line in child.stdout:
+        with lock:
+            print(f"[{index}] {line}", end="" if line.endswith("\n") else "\n", flush=True)
+
+
+def _wait(children):
+    """Waits for all processes, stops the others if one fails, and returns the exit status."""
+    changed, codes = threading.Condition(), [None] * len(children)
+
+    def watch(index, child):
+        code = child.wait()
+        with changed:
+            codes[index] = code
+            changed.notify()
+
+    for index, child in enumerate(children):
+        threading.Thread(target=watch, args=(index, child), daemon=True).start()
+    with changed:
+        failed = None
+        while None in codes and failed is None:
+            changed.wait(1.0)  # Without a limit, Python would not run handlers of signals.
+            failed = next((index for index, code in enumerate(codes) if code), None)
+        if failed is None:
+            failed = next((index for index, code in enumerate(codes) if code), None)
+        if failed is None:
+            return 0
+        others = [index for index, code in enumerate(codes) if code is None]
+    code = codes[failed]
+    ending = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"failed with the exit status {code}"
+    stopped = f" The processes {others} are stopped." if others else ""
+    print(f"keras-transfer launch: process {failed} {ending}.{stopped}", file=sys.stderr, flush=True)
+    for index in others:
+        _stop(children[index])
+    return 128 - code if code < 0 else code
+
+
+def _stop(child):
+    """Ends a process, and what it has started."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(PATIENCE)
+            return
+
+
+@contextlib.contextmanager
+def _forwarded_signals(children):
+    """Passes Ctrl-C and SIGTERM on to the processes, which can then write training checkpoints."""
+
+    def forward(number, frame):
+        for child in children:
+            if child.poll() is None:
+                child.send_signal(number)
+
+    before = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def check(script, workers):
+    """Raises an error if there is no such script, or fewer than one process.
+
+    Raises:
+        FileNotFoundError, ValueError: If an argument is invalid.
+    """
+    if workers < 1:
+        raise ValueError(f"`--workers` must be a positive integer. Received: {workers}")
+    if not pathlib.Path(script).is_file():
+        raise FileNotFoundError(f"The script must be a file. Received: {script}")

@@ -1,0 +1,78 @@
+"""`keras-transfer launch`: several processes of a script, their output, and the end of all of them."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from keras_transfer.cli import command
+
+SCRIPT = """
+import json, os, signal, sys, time
+config = json.loads(os.environ["TF_CONFIG"])
+index, count = config["task"]["index"], len(set(config["cluster"]["worker"]))
+print(json.dumps([index, count, sys.argv[1:]]))
+if sys.argv[1:] == ["wait"]:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+    time.sleep(60)
+if sys.argv[1:] == ["fail"]:
+    if index == 1:
+        sys.exit(3)
+    time.sleep(60)
+if sys.argv[1:] == ["die"]:
+    os.kill(os.getpid(), signal.SIGKILL)
+print("the end, without a new line", end="")
+"""
+
+
+@pytest.fixture
+def script(tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT)
+    return str(path)
+
+
+def test_each_process_gets_its_number_and_the_arguments_and_its_lines_begin_with_it(script, capfd):
+    assert command.main(["launch", "--workers", "3", script, "--epochs", "2"]) == 0
+    lines = sorted(capfd.readouterr().out.splitlines())
+    assert len(lines) == 6
+    for index in range(3):
+        end, start = sorted(line for line in lines if line.startswith(f"[{index}] "))[::-1]
+        assert json.loads(start.removeprefix(f"[{index}] ")) == [index, 3, ["--epochs", "2"]]
+        assert end == f"[{index}] the end, without a new line"
+
+
+def test_all_processes_end_if_one_fails(script, capfd):
+    assert command.main(["launch", "--workers", "2", script, "fail"]) == 3
+    message = "process 1 failed with the exit status 3. The processes [0] are stopped."
+    assert capfd.readouterr().err == f"keras-transfer launch: {message}\n"
+
+
+def test_a_process_that_is_killed_has_the_status_of_the_signal(script, capfd):
+    assert command.main(["launch", "--workers", "1", script, "die"]) == 128 + 9
+    assert capfd.readouterr().err == "keras-transfer launch: process 0 was ended by SIGKILL.\n"
+
+
+def test_signals_reach_all_processes(script):
+    arguments = [sys.executable, "-m", "keras_transfer_command", "launch", "--workers", "2", script, "wait"]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        lines = {child.stdout.readline()[:3] for _ in range(2)}
+        time.sleep(1)
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(60) == 7
+    assert lines == {"[0]", "[1]"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--workers", "2", "none.py"], "The script must be a file. Received: none.py"),
+        (["--workers", "0", __file__], "`--workers` must be a positive integer. Received: 0"),
+    ],
+)
+def test_mistakes_are_errors(arguments, message, capsys):
+    assert command.main(["launch", *arguments]) == 1
+    assert capsys.readouterr().err == f"keras-transfer launch: error: {message}\n"

@@ -1,0 +1,48 @@
+"""Trains in as many processes as a launcher starts, one of which may kill itself, and writes the final weights."""
+
+import os
+import pathlib
+import signal
+import sys
+
+import keras
+import numpy as np
+
+import keras_transfer as kt
+
+
+class Dies(keras.callbacks.Callback):
+    """Kills the process after a batch of an epoch."""
+
+    def __init__(self, epoch, batch):
+        super().__init__()
+        self.place, self.epoch = (epoch, batch), None
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.epoch = epoch
+
+    def on_train_batch_end(self, batch, logs=None):
+        if (self.epoch, batch) == self.place:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main(folder, dies):
+    from tests.tasks import tiny
+
+    folder = pathlib.Path(folder)
+    devices = kt.distribute.initialize(seed=0)
+    texts, labels = tiny.examples(48)
+    with devices.scope():
+        model = tiny.classifier()
+        model.compile(keras.optimizers.Adam(0.01))
+    callbacks = [kt.adaptation.TrainingCheckpoint(folder / "run", save_every=2)]
+    if dies == str(kt.distribute.processes_of()[0]):
+        callbacks.append(Dies(1, 3))
+    model.fit(texts, labels, batch_size=8, epochs=3, verbose=0, callbacks=callbacks)
+    weights = model.get_weights()
+    if kt.distribute.is_chief():
+        np.savez(folder / "weights.npz", *weights)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
