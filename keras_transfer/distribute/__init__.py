@@ -3,6 +3,7 @@
 Names imported `as` themselves are for the other rooms of the library.
 """
 
+from keras_transfer.distribute.model_parallel import ModelParallel, layout_map
 from keras_transfer.distribute.processes import ALL as ALL
 from keras_transfer.distribute.processes import Share as Share
 from keras_transfer.distribute.processes import agree, barrier, gather, is_chief, processes_of
@@ -22,11 +23,13 @@ from keras_transfer.distribute.strings import StringInputs
 from keras_transfer.distribute.strings import reducible as reducible
 
 __all__ = [
+    "ModelParallel",
     "StringInputs",
     "agree",
     "barrier",
     "gather",
     "initialize",
     "is_chief",
+    "layout_map",
     "processes_of",
 ]
