@@ -137,11 +137,11 @@ class Batches(keras.utils.PyDataset):
         Args:
             share: `Share`.
         """
-        planned = self.planned()
-        sizes = [share.rows(len(rows)) for _, rows in planned]
-        numbers = [number for number, rows in enumerate(sizes) if rows.start < rows.stop]
-        found = self.replace(share=share).pinned([planned[number] for number in numbers])
-        return found._copy(_numbers=numbers)
+        planned, (first, count) = self.planned(), self.options.shard
+        parts = [share.rows(len(rows)) for _, rows in planned]
+        kept = [index for index, part in enumerate(parts) if part.start < part.stop]
+        found = self.replace(share=share).pinned([planned[index] for index in kept])
+        return found._copy(_numbers=[first + index * count for index in kept])
 
     def grouped(self):
         """Returns the same rows in batches of similar length, as when they are shuffled.

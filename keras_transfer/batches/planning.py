@@ -27,7 +27,7 @@ class Options:
         min_rows: Integer. A last batch of fewer rows is added to the batch before it. Defaults to `1`.
         replicas: Integer. Number of replicas that share a batch. Defaults to `1`.
         repeat: `"even"`, so that all batches are divisible by `replicas`, because short ones repeat their own rows, or
-            `"few"`, so that they have at least as many rows. Defaults to `None`, for neither.
+            `"few"`, so that each replica has at least one row. Defaults to `None`, for neither.
         label_lengths: Tuple of integers in ascending order. For labels that are sequences, their length in batches of
             each of `lengths`. Defaults to `()`, as long as the longest labels of a batch.
         inferred: Boolean. Whether Keras infers from the first two batches which axes vary, as it does on TensorFlow
@@ -57,8 +57,11 @@ class Options:
 
     def rows_of(self, count):
         """Returns the number of rows of a batch with those that it repeats, given its own number."""
-        if self.repeat == "few":
-            return max(count, self.replicas)
+        if self.repeat == "few":  # TensorFlow gives each replica as many rows as the first, until none are left.
+            count = max(count, self.replicas)
+            while -(-count // self.replicas) * (self.replicas - 1) >= count > 1:
+                count += 1
+            return count
         return -(-count // self.replicas) * self.replicas if self.repeat else count
 
     def part(self, count):

@@ -7,16 +7,18 @@ from keras_transfer.distribute.model_parallel import ModelParallel, layout_map
 from keras_transfer.distribute.processes import ALL as ALL
 from keras_transfer.distribute.processes import Share as Share
 from keras_transfer.distribute.processes import agree, barrier, gather, is_chief, processes_of
-from keras_transfer.distribute.processes import check_agreement as check_agreement
+from keras_transfer.distribute.processes import in_first_process as in_first_process
+from keras_transfer.distribute.processes import together as together
 from keras_transfer.distribute.processes import write_together as write_together
-from keras_transfer.distribute.processes import written_once as written_once
 from keras_transfer.distribute.remainders import evaluate_all_rows as evaluate_all_rows
 from keras_transfer.distribute.remainders import whole_on_each_device as whole_on_each_device
 from keras_transfer.distribute.replicas import check_accumulation as check_accumulation
 from keras_transfer.distribute.replicas import check_distribution as check_distribution
 from keras_transfer.distribute.replicas import check_scope as check_scope
+from keras_transfer.distribute.replicas import check_stream as check_stream
 from keras_transfer.distribute.replicas import replicas_of as replicas_of
 from keras_transfer.distribute.replicas import share as share
+from keras_transfer.distribute.replicas import share_of_loss as share_of_loss
 from keras_transfer.distribute.replicas import weigh_loss as weigh_loss
 from keras_transfer.distribute.start import initialize
 from keras_transfer.distribute.strings import StringInputs

@@ -2,7 +2,6 @@
 
 import contextvars
 import dataclasses
-import hashlib
 import pathlib
 import tempfile
 
@@ -112,8 +111,13 @@ def gather(values, model=None):
 
     Returns:
         Array [processes * rows, ...].
+
+    Raises:
+        ValueError: If `values` are not numbers, or have no rows.
     """
     values = np.ascontiguousarray(values)
+    if values.dtype.kind not in "biufc" or not len(values):
+        raise ValueError(f"`values` must be an array of numbers with rows. Received: {values!r:.100}")
     if processes_of(model)[1] == 1:
         return values
     # Bytes, because JAX has no numbers of 64 bits, and TensorFlow cannot gather all types.
@@ -151,41 +155,20 @@ def barrier(model=None):
     gather(np.zeros(1, "int32"), model)
 
 
-def check_agreement(what, value, model=None):
-    """Raises a `ValueError` in all processes if they differ in something that they must share.
-
-    Args:
-        what: String. What must be equal, for the error.
-        value: String.
-        model: See `processes_of`. Defaults to `None`.
-    """
-    index, count = processes_of(model)
-    if count == 1:
-        return
-    digest = np.frombuffer(hashlib.sha256(value.encode()).digest()[:8], "int64")
-    found = gather(digest, model)
-    others = np.flatnonzero(found != found[0]).tolist()
-    if others:
-        raise ValueError(
-            f"All processes must have the same {what}. Received: {value:.200} in process {index}, and others than in "
-            f"process 0 in processes {others}"
-        )
-
-
-def written_once(write, model=None):
+def in_first_process(function, model=None):
     """Calls a function in the first process only. The others wait, and fail if it failed.
 
     Args:
-        write: Function without arguments.
+        function: Function without arguments.
         model: See `processes_of`. Defaults to `None`.
 
     Returns:
-        What `write` returned, or None in the other processes.
+        What the function returned, or None in the other processes.
 
     Raises:
-        RuntimeError: In the other processes, if `write` raised an error in the first.
+        RuntimeError: In the other processes, if the function raised an error in the first.
     """
-    return _all_or_none(write if is_chief(model) else lambda: None, model)
+    return together(function if is_chief(model) else lambda: None, model)
 
 
 def write_together(write, path, model=None):
@@ -208,13 +191,21 @@ def write_together(write, path, model=None):
     try:
         with tempfile.TemporaryDirectory() as folder:
             own = path if is_chief(model) else pathlib.Path(folder) / pathlib.Path(path).name
-            _all_or_none(lambda: write(own), model)
+            together(lambda: write(own), model)
     finally:
         _writing.reset(token)
 
 
-def _all_or_none(function, model):
-    """Returns what a function returns, if it has no error in any of the processes, which all call it."""
+def together(function, model=None):
+    """Returns what a function returns. If it has an error in one of the processes, it is an error in all of them.
+
+    Args:
+        function: Function without arguments, which all processes call.
+        model: See `processes_of`. Defaults to `None`.
+
+    Raises:
+        RuntimeError: If the function raised an error in another process only.
+    """
     if processes_of(model)[1] == 1:
         return function()
     found, failure = None, None
@@ -226,5 +217,5 @@ def _all_or_none(function, model):
     if failure is not None:
         raise failure
     if failed:
-        raise RuntimeError(f"Nothing was written. Received: an error in processes {failed}, which printed it")
+        raise RuntimeError(f"Another process failed, and printed its error. Received: an error in processes {failed}")
     return found

@@ -41,15 +41,20 @@ def evaluate_all_rows(model, evaluate, data, **options):
     distribution, share = keras.distribution.distribution(), getattr(getattr(data, "options", None), "share", None)
     if distribution is None or share is None or share.replicas is None:
         return evaluate(data, **options)
+    # These are not the batches of the iterator that Keras has made for the validation data of `fit`.
+    options["_use_cached_eval_dataset"] = False
     rest = data.with_share(dataclasses.replace(share, rest=True))
     data = data.with_share(share)
-    found = evaluate(data, **options) if len(data) else model.reset_metrics()
     if not len(rest):
+        return evaluate(data, **options)
+    with AllRows(distribution).scope():
+        quiet = {} if not len(data) else {"verbose": 0, "callbacks": None}
+        found = evaluate(rest, **{**options, **quiet})
+    if not len(data):
         return found
     model.keeps_metrics = True
     try:
-        with AllRows(distribution).scope():
-            return evaluate(rest, **{**options, "verbose": 0, "callbacks": None, "_use_cached_eval_dataset": False})
+        return evaluate(data, **options)
     finally:
         model.keeps_metrics = False
 

@@ -3,11 +3,10 @@
 import dataclasses
 
 import keras
-import numpy as np
 
-from keras_transfer.distribute.processes import ALL, Share, agree, check_agreement, processes_of
+from keras_transfer.distribute.agreement import check_processes, check_strategy
+from keras_transfer.distribute.processes import ALL, Share, agree, processes_of
 from keras_transfer.keras_internals import accumulation_steps
-from keras_transfer.version import __version__
 
 
 def replicas_of(model):
@@ -39,8 +38,22 @@ def weigh_loss(loss, weight, rows):
         return loss, loss, rows
     weight, rows = (tf.cast(number, loss.dtype) for number in (weight, rows))
     all_weights, all_rows = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, [weight, rows])
-    loss *= tf.math.divide_no_nan(replicas * weight, all_weights)
+    part = tf.math.divide_no_nan(weight, all_weights)
+    loss *= tf.where(all_weights > 0, replicas * part, tf.ones_like(part))
     return loss, loss * replicas, all_rows / replicas
+
+
+def share_of_loss(loss):
+    """Returns a loss that a task computes without Keras's losses, divided by the number of replicas of TensorFlow.
+
+    Keras adds up the gradients of all replicas.
+    """
+    if keras.backend.backend() != "tensorflow":
+        return loss
+    import tensorflow as tf
+
+    replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    return loss if replicas == 1 else loss / replicas
 
 
 def check_scope(model):
@@ -79,6 +92,7 @@ def check_distribution(model):
     `fit`, `evaluate` and `predict` need the same distribution to divide the batches. Without one, each of several
     processes would train a model of its own.
     """
+    check_strategy(model)
     index, count = processes_of(model)
     distribution = keras.distribution.distribution()
     if keras.backend.backend() == "jax" and count > 1 and distribution is None:
@@ -97,6 +111,19 @@ def check_distribution(model):
         )
 
 
+def check_stream(model, method):
+    """Raises a `ValueError` if a `tf.data.Dataset` cannot be divided among the processes of JAX.
+
+    For training and evaluation, it is the part of each process, as in Keras. Predictions would be of all parts.
+    """
+    index, count = processes_of(model)
+    if method == "predict" and count > 1 and keras.backend.backend() == "jax":
+        raise ValueError(
+            "Several processes of JAX predict data in memory, and share them. Pass texts or arrays. "
+            f"Received: a `tf.data.Dataset` in process {index} of {count}"
+        )
+
+
 def share(model, data, method):
     """Returns batches of texts in memory in the form that a method needs, divisible among the replicas.
 
@@ -111,12 +138,16 @@ def share(model, data, method):
     replicas, evenly = replicas_of(model)
     data = data if method == "fit" else data.grouped()  # Only the order of `fit` matters.
     data = (data.few_lengths() if model.jit_compile else data).replace(inferred=False)
-    if processes_of(model)[1] > 1:
-        if data.seed is not None:
-            data.seed = agree(data.seed, model)
-        if method == "fit":
-            _check_processes(model, data)
-    share = Share(*processes_of(model)) if evenly else ALL  # TensorFlow gives each worker its rows of a batch.
+    index, count = processes_of(model)
+    if count > 1 and data.seed is not None:
+        data.seed = agree(data.seed, model)
+    check_processes(model, data, method)
+    if evenly and replicas % count:
+        raise ValueError(
+            "Each process must have equally many replicas of the model. "
+            f"Received: {replicas} replicas in {count} processes"
+        )
+    part = Share(index, count) if evenly else ALL  # TensorFlow gives each worker its rows of a batch.
     if replicas == 1:
         return data
     if not evenly and hasattr(data, "num_streams"):
@@ -125,7 +156,7 @@ def share(model, data, method):
             f"device, or on JAX. Received: {replicas} replicas"
         )
     if method == "predict":
-        return data.replace(replicas=replicas, repeat="even", share=share)
+        return data.replace(replicas=replicas, repeat="even", share=part)
     if data.options.batch_size % replicas:
         raise ValueError(
             f"`batch_size` must be a multiple of the number of replicas, {replicas}. "
@@ -136,25 +167,7 @@ def share(model, data, method):
             f"`evaluate()` on {replicas} replicas requires at least {replicas} texts. Received: {len(data.order)}"
         )
     if method == "evaluate" and evenly:
-        share = dataclasses.replace(share, replicas=replicas)
+        part = dataclasses.replace(part, replicas=replicas)
     # Replicas of TensorFlow may have different numbers of rows, but none may be empty.
     repeat = {"fit": "even" if evenly else "few"}.get(method)
-    return data.replace(replicas=replicas, repeat=repeat, share=share)
-
-
-def _check_processes(model, data):
-    """Raises a `ValueError` in all processes if they train different models or on different data."""
-    versions = f"keras_transfer {__version__}, Keras {keras.__version__} on {keras.backend.backend()}"
-    check_agreement("versions", versions, model)
-    check_agreement("shapes of the weights", str([tuple(weight.shape) for weight in model.weights]), model)
-    check_agreement("weights that train", str([weight.trainable for weight in model.weights]), model)
-    optimizer = keras.saving.serialize_keras_object(model.optimizer)
-    optimizer["config"].pop("name", None)
-    check_agreement("optimizer", str(optimizer["config"]), model)
-    check_agreement("options of batches", str(data.options), model)
-    rows = f"{len(data.real)} rows"
-    if isinstance(data.real, np.ndarray):
-        rows += f" of {data.real.sum()} tokens, with the lengths {data.real.tolist()}"
-    if isinstance(data.labels, np.ndarray):
-        rows += f", and the labels {data.labels.tolist()}"
-    check_agreement("rows", rows, model)
+    return data.replace(replicas=replicas, repeat=repeat, share=part)

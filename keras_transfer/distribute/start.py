@@ -79,7 +79,7 @@ def _addresses():
         index = int(task["index"]) + (len(chiefs) if task["type"] == "worker" else 0)
         addresses = [*chiefs, *workers]
         fits = not others and task["type"] in ("chief", "worker") and 0 <= index < len(addresses)
-    except (KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, TypeError, ValueError):
         fits = False
     if not fits:
         raise ValueError(
@@ -122,7 +122,7 @@ def _start_jax(timeout):
 
 def _in_job():
     """Returns whether a job of several processes has started this one, by the environment of what starts them."""
-    counts = ("SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE")
+    counts = ("SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE")  # A step is what `srun` starts.
     if any(os.environ.get(name, "1") not in ("", "1") for name in counts):
         return True
     return bool(os.environ.get("JOBSET_NAME") or os.environ.get("TPU_WORKER_HOSTNAMES", "").count(","))
@@ -141,7 +141,7 @@ def _start_tensorflow(timeout):
     addresses, _ = _addresses()
     if len(addresses) > 1:
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
-    elif os.environ.get("SLURM_NTASKS", "1") not in ("", "1"):
+    elif os.environ.get("SLURM_STEP_NUM_TASKS", "1") not in ("", "1"):
         resolver = tf.distribute.cluster_resolver.SlurmClusterResolver()
         strategy = tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=resolver)
     else:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import keras
 
-from keras_transfer.distribute import write_together, written_once
+from keras_transfer.distribute import in_first_process, write_together
 from keras_transfer.files import atomic_folder, check_folder
 from keras_transfer.names import listed
 from keras_transfer.serving.by_adapter import check_adapters, signatures_by_adapter
@@ -115,7 +115,7 @@ def export(model, folder, *, label_names=None, pairs=False, adapters=None, jit_c
     if model.preprocessor is None:
         raise ValueError("`export` requires a model with a preprocessor. Received: preprocessor=None")
     model.reader.require_whole("exported")
-    written_once(lambda: check_folder(folder, overwrite), model)
+    in_first_process(lambda: check_folder(folder, overwrite), model)
     model.head_adapters.check()
     if adapters is not None:
         check_adapters(model, adapters)

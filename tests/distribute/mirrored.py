@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from keras_transfer.adaptation import LayerwiseOptimizer
 from keras_transfer.encoders import TransformerEncoder
-from keras_transfer.tasks import CausalLM, MaskedLM, TextClassifier
+from keras_transfer.tasks import CausalLM, MaskedLM, ReplacedTokenDetection, TextClassifier
 from keras_transfer.text import batches
 from tests.distribute.examples import examples
 from tests.strategies import two_replicas
@@ -76,7 +76,7 @@ def language_models():
     """For language models, how far one device and two replicas differ in weights and losses, and how far they moved."""
     found, strategy = {}, two_replicas()
     texts = ["a", "b c d e f g h i j a b c", "c d", "a b c d e f g", "e"]
-    for make in (MaskedLM, CausalLM):
+    for make in (MaskedLM, CausalLM, ReplacedTokenDetection):
         models = [language_model(make)]
         with strategy.scope():
             models.append(language_model(make))
@@ -98,6 +98,9 @@ def language_model(make):
     sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 8, "dropout": 0.0}
     causal = make is CausalLM
     model = make(TransformerEncoder(len(tiny.VOCABULARY), **sizes, causal=causal), tiny.preprocessor())
+    if make is ReplacedTokenDetection:  # Which tokens it replaces is drawn by each replica.
+        generator = MaskedLM(TransformerEncoder(len(tiny.VOCABULARY), **sizes), tiny.preprocessor())
+        model = make(model.encoder, tiny.preprocessor(), generator=generator, discriminator_weight=1e-9)
     model.compile(keras.optimizers.SGD(0.5))
     return model
 

@@ -69,6 +69,15 @@ def test_evaluate_counts_each_text_once_if_devices_cannot_split_them_evenly(mode
         assert found == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.parametrize("count", [9, 15])
+def test_validation_data_are_those_of_evaluate(models, count):
+    _, two = models
+    few = TEXTS[:count], LABELS[:count]
+    with two_devices():
+        history = two.fit(TEXTS[:8], LABELS[:8], batch_size=8, validation_data=few, epochs=2, verbose=0).history
+        assert history["val_loss"][1] == pytest.approx(two.evaluate(*few, batch_size=8, verbose=0)[0], abs=1e-6)
+
+
 @pytest.mark.parametrize("method", ["fit", "evaluate", "predict"])
 def test_a_model_used_without_its_distribution_is_an_error(models, method):
     _, two = models

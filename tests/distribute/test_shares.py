@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 
+from keras_transfer.batches.planning import Options
 from keras_transfer.text import BertPreprocessor, batches
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij"]
@@ -42,7 +43,16 @@ def test_a_short_batch_is_filled_up_with_its_own_texts_and_no_text_is_lost(texts
 def test_fewer_texts_than_replicas_are_repeated_to_fill_a_batch(texts):
     for repeat in ("even", "few"):
         assert labels(dataset(texts[:1]).replace(replicas=4, repeat=repeat)) == [0, 0, 0, 0]
-    assert sorted(rows(dataset(texts[:21]).replace(replicas=4, repeat="few"))) == [5, 8, 8]
+    assert sorted(rows(dataset(texts[:21]).replace(replicas=4, repeat="few"))) == [7, 8, 8]
+
+
+@pytest.mark.parametrize("replicas", range(1, 9))
+def test_no_replica_of_tensorflow_has_an_empty_part_of_a_batch(replicas):
+    options = Options(replicas=replicas, repeat="few")
+    for count in range(1, 40):
+        rows = options.rows_of(count)
+        assert rows >= count
+        assert rows > -(-rows // replicas) * (replicas - 1)
 
 
 def test_full_batches_and_their_order_do_not_change(texts):

@@ -4,7 +4,7 @@ import keras
 
 from keras_transfer.arrays import check_weights, to_array
 from keras_transfer.batches import Batches, are_parts
-from keras_transfer.distribute import check_distribution, replicas_of, share
+from keras_transfer.distribute import check_distribution, check_stream, replicas_of, share
 from keras_transfer.keras_internals import build_metrics
 from keras_transfer.tasks.base.checks import require_compiled
 from keras_transfer.tasks.inputs import (
@@ -74,6 +74,8 @@ def ready_data(task, method, x, y=None, sample_weight=None, batch_size=None, shu
     task.reader.check(x, method)
     task.head_adapters.check()
     check_distribution(task)
+    if is_stream(x):
+        check_stream(task, method)
     if task.labels.reads_loaders and not task.reader.accepts(x):
         x = stream_of_loader(task, x)
     columns = _checked_columns(task, method, x, y, sample_weight)

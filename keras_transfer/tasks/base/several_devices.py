@@ -51,3 +51,8 @@ class SeveralDevices(StringInputs):
         """Saves the task as `keras.Model.save` does. Of several processes, the first one writes the file."""
         write = super().save
         write_together(lambda path: write(path, *args, **kwargs), filepath, self)
+
+    def save_weights(self, filepath, *args, **kwargs):
+        """Saves the weights as `keras.Model.save_weights` does. Of several processes, the first one writes the file."""
+        write = super().save_weights
+        write_together(lambda path: write(path, *args, **kwargs), filepath, self)

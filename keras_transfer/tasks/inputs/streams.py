@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_transfer.arrays import to_array
 from keras_transfer.batches import Batches, no_weights
-from keras_transfer.distribute import replicas_of
+from keras_transfer.distribute import agree, replicas_of
 from keras_transfer.tasks.inputs.columns import check_rows, rows_of
 from keras_transfer.text.base import is_text, preprocess, to_list
 
@@ -206,7 +206,8 @@ def _stream_with_targets(dataset, make, seed, task):
 
     if isinstance(dataset.element_spec, tuple) and len(dataset.element_spec) > 2:
         raise no_weights(f"a `tf.data.Dataset` of {dataset.element_spec}")
-    state = {"seed": np.random.randint(2**31) if seed is None else seed, "reading": 0, "fits": 0, "fixed": False}
+    seed = agree(np.random.randint(2**31), task) if seed is None else seed
+    state = {"seed": seed, "reading": 0, "fits": 0, "fixed": False}
 
     def generate():
         reading = state["reading"]
@@ -228,7 +229,7 @@ def _stream_with_targets(dataset, make, seed, task):
     spec = tf.nest.map_structure(lambda array: tf.TensorSpec([None] * array.ndim, array.dtype), first)
     options = tf.data.Options()
     options.autotune.enabled = False
-    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     found, count = tf.data.Dataset.from_generator(generate, output_signature=spec), dataset.cardinality()
     if count >= 0:
         found = found.apply(tf.data.experimental.assert_cardinality(count))

@@ -8,6 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.checkpoints.base import TaskHead
+from keras_transfer.distribute import share_of_loss
 from keras_transfer.encoders.base import select_inputs
 from keras_transfer.encoders.recurrent import ElmoEncoder
 from keras_transfer.integers import check_integer
@@ -191,7 +192,7 @@ class BidirectionalLM(Task):
             )
         real = ops.cast(y >= 0, "float32")
         sums, counts = ops.sum(y_pred * real, axis=(0, 1)), ops.sum(real, axis=(0, 1))
-        return ops.mean(sums / ops.maximum(counts, 1.0)) + ops.sum(ops.array([0.0, *self.losses]))
+        return share_of_loss(ops.mean(sums / ops.maximum(counts, 1.0)) + ops.sum(ops.array([0.0, *self.losses])))
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         """Returns the metrics: the mean loss, and the perplexity over all words of both directions."""

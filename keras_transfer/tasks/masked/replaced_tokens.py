@@ -5,6 +5,7 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.checkpoints.base import TaskHead
+from keras_transfer.distribute import share_of_loss
 from keras_transfer.encoders.base import dense_on, with_embeddings_of
 from keras_transfer.layers.heads import SampleTokens, put_tokens
 from keras_transfer.objectives.masking import TokenMasking
@@ -157,7 +158,9 @@ class ReplacedTokenDetection(HiddenTokenTask):
                 f"{type(sample_weight).__name__}"
             )
         generator, discriminator, _ = self._parts_of(x, y, y_pred)
-        return generator + self.discriminator_weight * discriminator + ops.sum(ops.array([0.0, *self.losses]))
+        return share_of_loss(
+            generator + self.discriminator_weight * discriminator + ops.sum(ops.array([0.0, *self.losses]))
+        )
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         """Returns the metrics: both losses, and the fraction of real tokens that the discriminator gets right."""

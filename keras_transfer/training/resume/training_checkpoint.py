@@ -12,7 +12,7 @@ import warnings
 import keras
 import numpy as np
 
-from keras_transfer.distribute import agree, gather, processes_of, written_once
+from keras_transfer.distribute import agree, gather, in_first_process, processes_of, together
 from keras_transfer.keras_internals import trainer
 from keras_transfer.training.resume import checkpoint_files
 from keras_transfer.training.resume.checkpoint_variables import restore_variables, variables_of
@@ -132,7 +132,7 @@ class TrainingCheckpoint(RunCallback):
         self._count, self._due, self._stopped = 0, False, False
         self._look_at_run()
         self._processes = processes_of(self.model)[1]
-        self._lock = written_once(lambda: checkpoint_files.prepare(self.folder), self.model)
+        self._lock = in_first_process(lambda: checkpoint_files.prepare(self.folder), self.model)
         try:
             stored, self._damaged = self._newest()
             if stored is not None:
@@ -144,15 +144,25 @@ class TrainingCheckpoint(RunCallback):
 
     def _newest(self):
         """Returns what `checkpoint_files.newest` does, of the training checkpoint that the first process has found."""
-        found = written_once(lambda: checkpoint_files.newest(self.folder), self.model)
+        found = in_first_process(lambda: checkpoint_files.newest(self.folder), self.model)
         if self._processes == 1:
             return found
         stored, damaged = found or (None, [])
         place = [-1, 0] if stored is None else [stored.state["epoch"], stored.state["batch"]]
         epoch, batch = (agree(number, self.model) for number in place)
-        if found is None and epoch >= 0:
-            stored = checkpoint_files.read(checkpoint_files.path_of(self.folder, epoch, batch))
+        if epoch >= 0:
+            stored = together(lambda: stored or self._read(epoch, batch), self.model)
         return stored, damaged
+
+    def _read(self, epoch, batch):
+        """Returns the training checkpoint that the first process has found."""
+        path = checkpoint_files.path_of(self.folder, epoch, batch)
+        if not path.exists():
+            raise FileNotFoundError(
+                "All processes of a run must see the folder of its training checkpoints. "
+                f"Received: no {path}, which the first process has"
+            )
+        return checkpoint_files.read(path)
 
     def _look_at_run(self):
         """Finds the data, the other callbacks, and what influences the result."""
@@ -272,7 +282,7 @@ class TrainingCheckpoint(RunCallback):
             path = checkpoint_files.write(self.folder, epoch, batch, state, variables)
             checkpoint_files.prune(self.folder, self.keep, [old for old in self._damaged if old != path])
 
-        written_once(write, model)
+        in_first_process(write, model)
         self._damaged, self._due = [], False
 
     # === Resuming ===

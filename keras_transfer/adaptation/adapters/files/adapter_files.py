@@ -25,6 +25,7 @@ from keras_transfer.adaptation.adapters.files.settings import (
     encoder_settings,
     head_settings,
 )
+from keras_transfer.distribute import in_first_process
 from keras_transfer.files import atomic_file, check_folder
 from keras_transfer.keras_internals import remember_trainable
 from keras_transfer.names import check_one_of
@@ -72,10 +73,11 @@ def save_adapters(model, path, *, name=None, format="keras_transfer", overwrite=
     name = the_name(encoder, name)
     arrays = {key: _array(weight) for key, weight in adapter_weights(encoder, name).items()}
     check_one_of("format", format, ("keras_transfer", "peft"))
-    check_folder(path, overwrite)
+    in_first_process(lambda: check_folder(path, overwrite), model)
     if format == "peft":
         head = {} if model is encoder else {id(weight): value for weight, value in head_for(model, encoder, name)}
-        peft_files.write(model, encoder, path, encoder.adapters[name], arrays, head, overwrite)
+        kinds = encoder.adapters[name]
+        in_first_process(lambda: peft_files.write(model, encoder, path, kinds, arrays, head, overwrite), model)
         return path
     tensors = {f"adapter/{key}": array for key, array in arrays.items()}
     settings = {"encoder": json.dumps(encoder_settings(encoder))}
@@ -86,8 +88,12 @@ def save_adapters(model, path, *, name=None, format="keras_transfer", overwrite=
         settings["task"] = json.dumps(head_settings(model))
     kinds = [[type(kind).__name__, kind.get_config()] for kind in encoder.adapters[name]]
     metadata = {"format": FORMAT, "name": name, "kinds": json.dumps(kinds), "base": fingerprint(encoder), **settings}
-    with atomic_file(path) as file:
-        file.write(save(tensors, metadata))
+
+    def write():
+        with atomic_file(path) as file:
+            file.write(save(tensors, metadata))
+
+    in_first_process(write, model)
     return path
 
 
