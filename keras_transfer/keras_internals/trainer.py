@@ -28,9 +28,10 @@ def build_metrics(model, labels):
         model: Compiled functional model.
         labels: Array of labels, or its `tf.TensorSpec`, or a dict of these.
     """
-    alone = keras.backend.backend() == "tensorflow" and model._distribute_strategy is None
+    if keras.backend.backend() != "tensorflow" or model._distribute_strategy is not None:
+        return
     outputs, names = model.output, set(labels) if isinstance(labels, dict) else None
-    if not alone or (names is not None and not (isinstance(outputs, dict) and names == set(outputs))):
+    if names is not None and not (isinstance(outputs, dict) and names == set(outputs)):
         return
 
     def like(part):

@@ -12,6 +12,7 @@ def main(folder):
     import keras
 
     import keras_transfer as kt
+    from tests.distribute.examples import examples
     from tests.tasks import tiny
 
     devices = kt.distribute.initialize(seed=0)
@@ -19,7 +20,7 @@ def main(folder):
     np.random.seed(index)  # Each process may have drawn something else before.
     if index:  # `fit` shuffles alike.
         np.random.random(7)
-    texts, labels = tiny.examples(101)
+    texts, labels = examples(101)
     with devices.scope():
         model = tiny.classifier()
         model.compile(keras.optimizers.Adam(0.01))

@@ -252,7 +252,7 @@ def test_get_config_returns_the_arguments_of_the_constructor():
     }
     for schedule in ALL.values():
         config = schedule.get_config()
-        assert type(schedule)(**config).get_config() == config
+        assert type(schedule).from_config(config).get_config() == config
 
 
 # === Mistakes ===
