@@ -195,7 +195,7 @@ def test_weights_of_classes_are_a_dict_of_numbers(model, weights):
 
 @pytest.mark.core
 @pytest.mark.skipif(keras.backend.backend() != "jax", reason="is about JAX")
-def test_several_jax_processes_are_an_error(model, monkeypatch):
+def test_several_jax_processes_without_a_distribution_are_an_error(model, monkeypatch):
     import jax
 
     monkeypatch.setattr(jax, "process_count", lambda: 2)
@@ -204,5 +204,5 @@ def test_several_jax_processes_are_an_error(model, monkeypatch):
         lambda: model.evaluate(TEXTS, LABELS, verbose=0),
         lambda: model.predict(TEXTS, verbose=0),
     ):
-        with pytest.raises(ValueError, match="Several processes are not supported yet. Received: 2 processes"):
+        with pytest.raises(ValueError, match="train together only with a .* Received: process 0 of 2, and no distri"):
             call()
