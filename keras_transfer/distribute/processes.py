@@ -52,6 +52,11 @@ def processes_of(model=None):
 
     Returns:
         Two integers, `(0, 1)` for the only process.
+
+    Example:
+    ```python
+    index, count = keras_transfer.distribute.processes_of()
+    ```
     """
     if keras.backend.backend() == "jax":
         import jax
@@ -114,6 +119,11 @@ def gather(values, model=None):
 
     Raises:
         ValueError: If `values` are not numbers, or have no rows.
+
+    Example:
+    ```python
+    seconds = keras_transfer.distribute.gather(np.array([1.5]))  # those of each process
+    ```
     """
     values = np.ascontiguousarray(values)
     if values.dtype.kind not in "biufc" or not len(values):
@@ -142,6 +152,11 @@ def agree(value, model=None):
     Args:
         value: Integer.
         model: See `processes_of`. Defaults to `None`.
+
+    Example:
+    ```python
+    seed = keras_transfer.distribute.agree(np.random.randint(1000))
+    ```
     """
     return int(gather(np.array([value], "int64"), model)[0])
 
@@ -151,6 +166,13 @@ def barrier(model=None):
 
     Args:
         model: See `processes_of`. Defaults to `None`.
+
+    Example:
+    ```python
+    if keras_transfer.distribute.is_chief():
+        open("data_are_there", "w").close()
+    keras_transfer.distribute.barrier()
+    ```
     """
     gather(np.zeros(1, "int32"), model)
 

@@ -79,7 +79,8 @@ def test_no_token_sees_itself_or_later_ones_of_the_order(two_streams, inputs):
     rows = {"token_ids": ids, "segment_ids": np.tile(inputs["segment_ids"][:1], (8, 1))}
     rows |= {"padding_mask": np.ones((8, 7), "int32"), "factorization_order": np.tile(order, (8, 1))}
     found = to_numpy(two_streams.query_stream({**rows, "mask_positions": np.tile(places, (8, 1))}))
-    changes = np.abs(found[1:] - found[:1]).max(axis=-1) > 0
+    # The rows of a batch may be rounded differently. That the gradient is exactly zero is tested below.
+    changes = np.abs(found[1:] - found[:1]).max(axis=-1) > 1e-5
     np.testing.assert_array_equal(changes.T, order < order[0, places[0]][:, None])
 
 
