@@ -39,6 +39,7 @@ EXTRAS = {
         "sentencepiece>=0.2.1,<1",
         "tokenizers>=0.22",
         "pandas>=2",
+        "pyarrow>=15,<27",
         "keras-tuner>=1.4.8,<2",
         "matplotlib>=3.10,<4",
         "scikit-learn>=1.7,<2",

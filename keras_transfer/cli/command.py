@@ -1,12 +1,13 @@
 """The command `keras-transfer`, which checks its arguments before it imports anything slow."""
 
+import contextlib
 import importlib.util
 import os
 import pathlib
 import re
 import sys
 
-from keras_transfer.cli import launch
+from keras_transfer.cli import launch, processes
 from keras_transfer.cli.arguments import (
     ELECTRA_RATES,
     LENGTH,
@@ -105,14 +106,16 @@ def _evaluate(model, data, text_column, label_column, **options):
     run_evaluation(path, kind, data, texts, labels, **options)
 
 
-def _predict(model, data, text_column, output, overwrite):
+def _predict(model, data, text_column, output, overwrite, workers):
     path, kind = _find_model(model)
     table = labelled_texts.Table(data, [text_column])
-    checks.check_predictions(table, kind, output, overwrite)
+    checks.check_predictions(table, kind, output, overwrite, workers)
     _import_package()
     from keras_transfer.cli.actions import run_predictions
 
-    run_predictions(path, kind, table, text_column, output)
+    several = processes.start(workers, _import_package) if workers > 1 else contextlib.nullcontext()
+    with several as map_in_order:
+        run_predictions(path, kind, table, text_column, output, map_in_order)
 
 
 def _classify(model, texts):

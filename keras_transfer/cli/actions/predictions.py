@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import functools
 import io
 import itertools
 import json
@@ -70,7 +71,7 @@ def run_evaluation(path, kind, data, texts, labels, slice_words=(), report=None)
         print(f"\nThe report with pictures is in {found.to_html(report, title=f'Evaluation of {path}')}")
 
 
-def run_predictions(path, kind, table, text, output=None):
+def run_predictions(path, kind, table, text, output=None, map_in_order=None):
     """Writes the rows of a table with their predictions: labels and their probabilities, or numbers.
 
     Args:
@@ -80,34 +81,44 @@ def run_predictions(path, kind, table, text, output=None):
         text: String. Column of the texts.
         output: Path of the file to write, which is written completely or not at all. Defaults to `None`, for standard
             output.
+        map_in_order: Function that `processes.start` yields, for predictions in several processes. Defaults to `None`,
+            for this process.
 
     Raises:
         ValueError: If the model cannot be loaded, if a row of the table is damaged, has no text, or has predictions, or
             if a label cannot be written in the format of the table.
     """
-    model, rows, done, columns = _load(path, kind, table.path), iter(table), 0, PREDICTIONS[kind]
+    parts, done, columns = _parts(table, text, PREDICTIONS[kind]), 0, PREDICTIONS[kind]
+    if map_in_order is None:
+        model = _load(path, kind, table.path)
+        answered = ((kept, _answers(model, kind, texts)) for kept, texts in parts)
+    else:
+        answered = map_in_order(functools.partial(_answers_in_process, path, kind, table.path), parts)
     with (
         contextlib.nullcontext(sys.stdout.buffer) if output is None else atomic_file(output) as file,
         Progress("texts") as progress,
     ):
         if table.kind != ".jsonl":
             file.write(_lines(table, [{name: name for name in [*table.names, *columns]}], columns))
-        while chunk := list(itertools.islice(rows, ROWS)):
-            for number, row in chunk:
-                if not isinstance(row[text], str):
-                    raise ValueError(
-                        f"{table.path}, line {number}: Expected a text. Received: {text}={row[text]!r:.80}"
-                    )
-                if taken := [name for name in columns if name in row]:
-                    raise ValueError(
-                        f"{table.path}, line {number}: The columns of predictions must not exist. Received: {taken}"
-                    )
-            found = _answers(model, kind, [row[text] for _, row in chunk])
-            found = [{**row, **dict(zip(columns, new))} for (_, row), new in zip(chunk, found)]
-            file.write(_lines(table, found, columns))
+        for (rows, fraction), found in answered:
+            file.write(_lines(table, [{**row, **dict(zip(columns, new))} for row, new in zip(rows, found)], columns))
             file.flush()
-            done += len(chunk)
-            progress.update(done, table.fraction)
+            done += len(rows)
+            progress.update(done, fraction)
+
+
+def _parts(table, text, columns):
+    """Yields `((rows, fraction of the table), texts)`, parts of a table whose rows have no `columns` yet."""
+    numbered = iter(table)
+    while chunk := list(itertools.islice(numbered, ROWS)):
+        for number, row in chunk:
+            if not isinstance(row[text], str):
+                raise ValueError(f"{table.path}, line {number}: Expected a text. Received: {text}={row[text]!r:.80}")
+            if taken := [name for name in columns if name in row]:
+                raise ValueError(
+                    f"{table.path}, line {number}: The columns of predictions must not exist. Received: {taken}"
+                )
+        yield ([row for _, row in chunk], table.fraction), [row[text] for _, row in chunk]
 
 
 def answer_texts(path, kind, texts):
@@ -145,6 +156,13 @@ def _load(path, kind, data):
             f"Received: {listed(model.label_names)}"
         )
     return model
+
+
+_load_once = functools.cache(_load)  # in a process that has one model
+
+
+def _answers_in_process(path, kind, data, texts):
+    return _answers(_load_once(path, kind, data), kind, texts)
 
 
 def _outputs(model, kind, texts):

@@ -150,7 +150,7 @@ def check_evaluation(kind, slice_words, report):
         )
 
 
-def check_predictions(table, kind, output, overwrite):
+def check_predictions(table, kind, output, overwrite, workers=1):
     """Raises an error for arguments of `predict` that are invalid or cannot be combined.
 
     Args:
@@ -158,13 +158,16 @@ def check_predictions(table, kind, output, overwrite):
         kind: String. What the model predicts, a key of `PREDICTIONS`.
         output: Path of the file to write, or None for standard output.
         overwrite: Boolean. Whether an existing file may be replaced.
+        workers: Integer. Number of processes. Defaults to `1`.
 
     Raises:
         FileExistsError: If `output` exists and `overwrite` is False.
         FileNotFoundError: If the folder of `output` does not exist.
         PermissionError: If the folder of `output` cannot be written.
-        ValueError: If `output` has another format than the table, or if the table has a column of predictions.
+        ValueError: If `output` has another format than the table, if the table has a column of predictions, or if
+            `workers` is not positive.
     """
+    _check_counts(workers=workers)
     if taken := [name for name in PREDICTIONS[kind] if name in table.names]:
         raise ValueError(
             f"{table.path}: The columns {list(PREDICTIONS[kind])} are added to the table and must not exist. "

@@ -171,6 +171,9 @@ def make_parser(version):
     _add_text_column(command)
     command.add_argument("--output", metavar="FILE", help="file of the same format; default: standard output")
     command.add_argument("--overwrite", action="store_true", help="replace the output file if it exists")
+    command.add_argument(
+        "--workers", type=int, default=1, metavar="N", help="processes, each with a copy of the model; default: 1"
+    )
 
     command = add_command("classify", "print what a model predicts for texts from the command line")
     command.add_argument("model", help=f"{MODEL}, or an exported model")

@@ -1,0 +1,59 @@
+"""Processes that answer parts of a table, whose answers come back in order."""
+
+import collections
+import contextlib
+import itertools
+import multiprocessing
+import os
+import signal
+import threading
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+
+AHEAD = 2  # parts for each process that are read before their answers are needed
+
+
+@contextlib.contextmanager
+def start(workers, prepare):
+    """Yields a function `(function, parts)` that calls a function in processes, which start when they are needed.
+
+    It yields `(kept, function(argument))` for each part `(kept, argument)`, in order, and reads few parts ahead.
+    Functions, arguments and results are pickled.
+
+    Args:
+        workers: Integer. Number of processes.
+        prepare: Function without arguments, which each process calls first.
+
+    Raises:
+        ChildProcessError: If a process ends, for example because there is no memory left.
+    """
+    context = multiprocessing.get_context("spawn")  # TensorFlow does not survive a fork.
+    executor = ProcessPoolExecutor(workers, context, initializer=_begin, initargs=(prepare,))
+
+    def map_in_order(function, parts):
+        parts, running = iter(parts), collections.deque()
+        while True:
+            for kept, argument in itertools.islice(parts, AHEAD * workers - len(running)):
+                running.append((kept, executor.submit(function, argument)))
+            if not running:
+                return
+            kept, future = running.popleft()
+            yield kept, future.result()
+
+    try:
+        yield map_in_order
+    except BrokenProcessPool:
+        raise ChildProcessError(
+            "A process has ended before it had predicted its texts, perhaps because there is no memory left. Each has "
+            f"a copy of the model. Pass fewer `--workers`. Received: --workers {workers}"
+        ) from None
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+def _begin(prepare):
+    """Leaves Ctrl-C to the first process, and ends when that has ended, however it did."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
+    prepare()

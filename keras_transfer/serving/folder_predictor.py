@@ -1,0 +1,202 @@
+"""A folder of Parquet files with the answers of an exported model, file by file, for engines with many workers."""
+
+import contextlib
+import os
+import pathlib
+from collections.abc import Mapping
+
+import numpy as np
+
+from keras_transfer.files import atomic_file, file_digest, read_json, write_json
+from keras_transfer.names import did_you_mean, listed
+
+ROWS = 16_384  # of a file that are in memory at once, and of a row group that is written
+SETTINGS = "_predictor.json"  # Engines do not read files whose names begin with an underscore or a dot.
+
+
+class FolderPredictor:
+    """Adds the answers of an exported model to all Parquet files of a folder, in files of the same names.
+
+    Ray, Spark, Beam, Dask and `multiprocessing` can copy it to their workers, each of which calls it with one name of
+    `pending()` after the other. A file appears when all of its rows are written, so that a run that is killed continues
+    with the files that are missing, and a file that a second worker begins again has each row once. All columns and the
+    order of the rows are those of the original file.
+
+    Args:
+        predict: `Predictor`, which names the model and the columns of the texts.
+        data: String or path. Folder of `.parquet` files, also in folders within it, which all workers can read.
+        output: String or path. Folder for the files with answers, which all workers can write. It is created.
+
+    Raises:
+        FileNotFoundError: If `data` has no `.parquet` files.
+        ImportError: If `pyarrow` is not installed.
+        ValueError: If both folders are the same.
+
+    Example:
+    ```python
+    import pathlib
+
+    import pandas as pd
+
+    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
+    keras_transfer.serving.export(model, "served/2", label_names=["bad", "good"], overwrite=True)
+    pathlib.Path("reviews").mkdir(exist_ok=True)
+    pd.DataFrame({"id": [7, 8], "review": ["What a film!", "Too long."]}).to_parquet("reviews/0.parquet")
+
+    predict = keras_transfer.serving.Predictor("served/2", "review")
+    job = keras_transfer.serving.FolderPredictor(predict, "reviews", "answers")
+    for name in job.pending():
+        print(name, job(name))
+    print(pd.read_parquet("answers/0.parquet")[["id", "label", "probabilities"]])
+    ```
+    """
+
+    def __init__(self, predict, data, output):
+        try:
+            import pyarrow.parquet  # noqa: F401
+        except ImportError:
+            raise ImportError("Parquet files need pyarrow. Run `pip install pyarrow`.") from None
+        # Workers have other working directories.
+        self.predict, self.data, self.output = predict, os.path.abspath(data), os.path.abspath(output)
+        if os.path.realpath(data) == os.path.realpath(output):
+            raise ValueError(f"`output` must be another folder than `data`. Received: {str(output)!r}")
+        if not _names(self.data):
+            raise FileNotFoundError(f"`data` must be a folder with .parquet files. Received: data={str(data)!r}")
+
+    def pending(self):
+        """Returns the names of the files that have no answers yet, in order, and creates the folder of the output.
+
+        A file whose original is newer is pending too.
+
+        Returns:
+            List of strings, the paths of files within `data`.
+
+        Raises:
+            FileExistsError: If `output` contains other files, or answers of another model, signature or columns.
+            ValueError: If a pending file cannot be read or lacks a column of texts.
+        """
+        import pyarrow.parquet
+
+        names, output = _names(self.data), pathlib.Path(self.output)
+        output.mkdir(parents=True, exist_ok=True)
+        done = _names(output)
+        others = {path.name for path in output.iterdir() if path.is_file() and path.name[0] != "."} - {SETTINGS}
+        if others := sorted(({*done} | others) - {*names}):
+            raise FileExistsError(
+                f"`output` must be empty or contain answers to the files of `data`. Received: output={self.output!r}, "
+                f"with {listed(others)}"
+            )
+        settings = self._settings()
+        if done and not (output / SETTINGS).exists():
+            raise FileExistsError(
+                "`output` contains Parquet files that this class has not written. Choose another folder. "
+                f"Received: output={self.output!r}, with {listed(done)}"
+            )
+        if done and (found := read_json(output / SETTINGS)) != settings:
+            changed = [key for key in settings if found.get(key) != settings[key]]
+            shown = {key: found.get(key) for key in ("signature", "columns")}
+            raise FileExistsError(
+                f"`output` contains answers with another {' and '.join(changed)}. Choose another folder, or continue "
+                f"with the same. Received: output={self.output!r}, which was written with {shown}"
+            )
+        write_json(output / SETTINGS, settings)
+        pending = [name for name in names if not self._is_done(name)]
+        for name in pending:
+            path = pathlib.Path(self.data, name)
+            try:
+                columns = pyarrow.parquet.read_schema(path).names
+            except (pyarrow.ArrowInvalid, OSError) as error:
+                raise ValueError(f"{path} must be a Parquet file. Received: {error}") from None
+            for column in self._columns():
+                if column not in columns:
+                    raise ValueError(
+                        f"{path}: There is no column {column!r}.{did_you_mean(column, columns)} "
+                        f"Received: the columns {listed(columns)}"
+                    )
+        return pending
+
+    def __call__(self, name):
+        """Writes one file with the answers to its texts.
+
+        Args:
+            name: String, one of `pending()`.
+
+        Returns:
+            Integer. The number of its rows.
+
+        Raises:
+            ValueError: As for a call of a `Predictor`, with the file.
+        """
+        import pyarrow.parquet
+
+        source, target = pathlib.Path(self.data, name), pathlib.Path(self.output, name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with (
+            pyarrow.parquet.ParquetFile(source) as file,
+            atomic_file(target) as output,
+            contextlib.ExitStack() as stack,
+        ):
+            schema, writer, rows = file.schema_arrow, None, 0
+            for batch in _batches(file):
+                table = dict(zip(schema.names, batch.columns))
+                table |= {column: table[column].to_pylist() for column in self._columns()}
+                try:
+                    found = self.predict(table)
+                except ValueError as error:
+                    raise ValueError(f"{source}, in the rows from {rows} on: {error}") from None
+                answers = {key: _as_arrow(values) for key, values in found.items() if key not in table}
+                if writer is None:
+                    for answer, values in answers.items():
+                        schema = schema.append(pyarrow.field(answer, values.type))
+                    writer = stack.enter_context(pyarrow.parquet.ParquetWriter(output, schema))
+                arrays = [*batch.columns, *answers.values()]
+                writer.write_batch(pyarrow.RecordBatch.from_arrays(arrays, schema=schema))
+                rows += batch.num_rows
+        return rows
+
+    def _columns(self):
+        """Returns the names of the columns of texts."""
+        columns = self.predict.text_columns
+        if isinstance(columns, str):
+            return [columns]
+        return list(columns.values() if isinstance(columns, Mapping) else columns)
+
+    def _is_done(self, name):
+        source, target = pathlib.Path(self.data, name), pathlib.Path(self.output, name)
+        return target.exists() and target.stat().st_mtime_ns >= source.stat().st_mtime_ns
+
+    def _settings(self):
+        """Returns what all files of an output have in common. The index of the variables has their checksums."""
+        model = self.predict.folder
+        if "://" not in model:
+            files = ("saved_model.pb", "variables/variables.index")
+            model = " ".join(file_digest(path) for name in files if (path := pathlib.Path(model, name)).exists())
+        return {"model": model, "signature": self.predict.signature, "columns": self._columns()}
+
+
+def _names(folder):
+    """Returns the paths of the Parquet files in a folder, as strings with slashes, without hidden ones."""
+    paths = (path.relative_to(folder) for path in pathlib.Path(folder).rglob("*.parquet"))
+    return sorted(path.as_posix() for path in paths if not any(part[0] in "._" for part in path.parts))
+
+
+def _batches(file):
+    """Yields the rows of a Parquet file in parts, or one part without rows, which has the types of the answers."""
+    import pyarrow
+
+    if file.metadata.num_rows == 0:
+        yield pyarrow.RecordBatch.from_pylist([], file.schema_arrow)
+    else:
+        yield from file.iter_batches(ROWS)
+
+
+def _as_arrow(values):
+    """Returns answers [rows, ...] as an Arrow array of values, lists, or lists of lists."""
+    import pyarrow
+
+    flat = values.ravel()
+    array = pyarrow.array(flat.tolist(), pyarrow.string()) if values.dtype == object else pyarrow.array(flat)
+    for axis in range(values.ndim - 1, 0, -1):
+        lists = int(np.prod(values.shape[:axis]))
+        array = pyarrow.ListArray.from_arrays(np.arange(lists + 1, dtype="int32") * values.shape[axis], array)
+    return array
