@@ -26,7 +26,9 @@ def with_hidden_states(encoder):
 
 
 def run_architecture_test(name, fixture, heads=(), tolerance=1e-5):
-    """Checks an architecture: states, both round trips, `.keras` and layer groups, against a folder of its original.
+    """Checks an architecture: states, layer groups, both round trips and `.keras`, against a folder of its original.
+
+    Files are checked on TensorFlow, and those of BERT on every backend.
 
     Args:
         name: String. The `model_type`.
@@ -57,6 +59,15 @@ def run_architecture_test(name, fixture, heads=(), tolerance=1e-5):
     if pooled is not None:
         np.testing.assert_allclose(ours["pooled"], pooled, rtol=0, atol=tolerance)
 
+    groups = layer_groups(encoder)
+    names = ["embeddings", *(f"block_{i}" for i in range(len({id(block) for block in encoder.blocks})))]
+    names += [name for name, value in (("final_norm", sequence), ("pooler", pooled)) if value is not None]
+    assert [group.name for group in groups] == names
+    assert sum(len(group.variables) for group in groups) == len(encoder.weights)
+
+    if keras.backend.backend() != "tensorflow" and name != "bert":
+        return
+
     # The saved file is bit-identical to the original and loads as the same encoder.
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary) / "saved"
@@ -77,9 +88,3 @@ def run_architecture_test(name, fixture, heads=(), tolerance=1e-5):
     reloaded = save_and_load(encoder)
     assert reloaded.get_config() == encoder.get_config()
     np.testing.assert_array_equal(outputs_of(with_hidden_states(reloaded), outputs)["states"][-1], ours["states"][-1])
-
-    groups = layer_groups(encoder)
-    names = ["embeddings", *(f"block_{i}" for i in range(len({id(block) for block in encoder.blocks})))]
-    names += [name for name, value in (("final_norm", sequence), ("pooler", pooled)) if value is not None]
-    assert [group.name for group in groups] == names
-    assert sum(len(group.variables) for group in groups) == len(encoder.weights)

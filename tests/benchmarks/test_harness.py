@@ -256,7 +256,13 @@ def test_our_part_of_a_benchmark_runs():
         ),
         pytest.param("inference.embed_search", "keras_transfer", {}, {"CORPUS": 1_000}, id="embed_search"),
         *(
-            pytest.param("steps.classifier_step", "keras_transfer", {"architecture": name}, {"BATCH": 2}, id=name)
+            pytest.param(
+                "steps.classifier_step",
+                "keras_transfer",
+                {"architecture": name},
+                {"BATCH": 2, "SIZES": {"num_layers": 1, "num_heads": 2, "hidden_dim": 32}},
+                id=name,
+            )
             for name in ("roberta", "distilbert", "deberta_v3", "modernbert")
         ),
     ],

@@ -5,8 +5,6 @@ import pytest
 
 from keras_transfer.experiments.significance import mean_interval, paired_test, t_probability, t_quantile
 
-pytestmark = pytest.mark.core
-
 
 def test_quantiles_are_those_of_printed_tables():
     found = [t_quantile(0.95, degrees) for degrees in (1, 2, 3, 4, 9, 30)]

@@ -13,7 +13,6 @@ import pytest
 from keras_transfer.objectives import Denoising, PrefixLM, SpanCorruption, SpanPrediction, TranslationMasking
 from keras_transfer.objectives.base.noise import corrupt_spans
 
-pytestmark = pytest.mark.core
 REFERENCES = pathlib.Path(__file__).parents[1] / "references"
 SENTINELS, MASK, STOP, SIZE = np.arange(32099, 31799, -1), 4, 6, 5000
 

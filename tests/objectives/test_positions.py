@@ -8,7 +8,6 @@ from scipy import stats
 from keras_transfer.objectives import SpanPrediction, TranslationMasking
 from tests.errors import check_errors
 
-pytestmark = pytest.mark.core
 MASK, SIZE = 4, 1000
 TOKENS = {"mask_id": MASK, "vocabulary_size": SIZE, "special_ids": [0, 1, 2, 3, 4]}
 

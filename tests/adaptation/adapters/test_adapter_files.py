@@ -99,8 +99,10 @@ def original(name):
     return Encoder.from_pretrained(REFERENCES / "architectures" / name)
 
 
-@pytest.mark.core
-@pytest.mark.parametrize("name", ["peft_lora", "peft_rslora", "peft_dora", "peft_gpt2"])
+@pytest.mark.parametrize(
+    "name",
+    ["peft_lora", "peft_rslora", *(pytest.param(name, marks=pytest.mark.core) for name in ("peft_dora", "peft_gpt2"))],
+)
 def test_lora_of_peft_loads_computes_the_same_and_is_written_back(name, tmp_path):
     from safetensors.numpy import load_file
 

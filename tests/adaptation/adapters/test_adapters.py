@@ -75,8 +75,9 @@ def test_a_file_of_an_encoder_alone_keeps_what_trains():
     np.testing.assert_array_equal(outputs(again), outputs(encoder))
 
 
-@pytest.mark.core
-@pytest.mark.parametrize("make", [models.tagger, models.language_model, models.masked])
+@pytest.mark.parametrize(
+    "make", [models.tagger, pytest.param(models.language_model, marks=pytest.mark.core), models.masked]
+)
 def test_other_tasks_and_encoders_take_adapters(make):
     model = kt.add_adapters(make(), ["houlsby:3", kt.LoRA(2, targets=".*"), "prefix:2"])
     inputs = dict(models.INPUTS, mask_positions=np.array([[1], [2]], "int32"))
@@ -101,8 +102,14 @@ def test_decoding_with_a_cache_uses_the_adapters():
     np.testing.assert_allclose(np.concatenate(steps, 1), keras.ops.convert_to_numpy(expected), atol=1e-5)
 
 
-@pytest.mark.core
-@pytest.mark.parametrize("names", [["scale", "low", "dora"], ["low", "dora", "scale"], ["dora", "low", "both"]])
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(["scale", "low", "dora"], marks=pytest.mark.core),
+        ["low", "dora", "scale"],
+        ["dora", "low", "both"],
+    ],
+)
 def test_several_adapters_of_one_layer_are_merged_in_any_order(names):
     model, scale = models.classifier(), kt.IA3(targets=(), input_targets="inner")
     specs = {"low": "lora:2,targets='inner'", "dora": "dora:2,targets='inner'", "scale": scale}

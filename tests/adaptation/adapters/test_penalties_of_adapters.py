@@ -10,7 +10,6 @@ from tests.adaptation.adapters import adapter_models as models
 from tests.adaptation.adapters.adapter_models import values
 from tests.helpers import save_and_load
 
-pytestmark = pytest.mark.core
 STEP = 0.5
 
 
@@ -35,7 +34,7 @@ def step(model):
 @pytest.mark.parametrize(
     ("spec", "kept"),
     [
-        ("houlsby:2", ("gamma", "beta")),
+        pytest.param("houlsby:2", ("gamma", "beta"), marks=pytest.mark.core),
         ("bitfit", ("bias", "beta")),
         ("ia3", ("key", "value", "inputs")),
         ("dora:r=2", ("magnitude",)),
@@ -55,6 +54,7 @@ def test_weights_that_change_nothing_at_another_value_than_zero_stay_there(spec,
         )
 
 
+@pytest.mark.core
 def test_copies_that_have_trained_are_pulled_back_to_the_originals():
     model = kt.add_adapters(models.classifier(), "bitfit")
     originals = {weight.path: array(weight) for weight in model.trainable_variables}

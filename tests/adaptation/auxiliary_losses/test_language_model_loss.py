@@ -10,7 +10,6 @@ from keras_transfer.encoders import AWDLSTMEncoder, BertEncoder, TransformerEnco
 from keras_transfer.tasks import CausalLM, MultipleChoice, TextClassifier
 from tests.errors import check_errors
 
-pytestmark = pytest.mark.core
 IDS = np.array([[3, 4, 5, 6], [7, 8, 0, 0]])
 INPUTS = {"token_ids": IDS, "padding_mask": (IDS > 0).astype("int32")}
 LABELS = np.array([0, 1])
@@ -38,7 +37,8 @@ def next_token_loss(task):
     return -np.mean([logs[row, column, IDS[row, column + 1]] for row, column in rows])
 
 
-def test_the_loss_of_a_step_has_the_weighted_one_of_the_next_tokens_and_that_of_evaluate_has_not():
+@pytest.mark.core
+def test_the_loss_of_a_step_has_the_weighted_one_of_the_next_tokens_and_that_of_evaluate_has_not(eagerly):
     task = classifier()
     both = with_language_model_loss(task, weight=np.float32(0.25))
     both.compile(keras.optimizers.SGD(0.0))
@@ -53,6 +53,7 @@ def test_a_fixed_weight_is_a_float_of_python(weight):
     assert (type(found), found) == (float, 0.25)
 
 
+@pytest.mark.core
 def test_the_weight_may_follow_a_schedule_of_training_steps():
     task = classifier()
     halves = keras.optimizers.schedules.ExponentialDecay(1.0, decay_steps=1, decay_rate=0.5)
@@ -63,7 +64,8 @@ def test_the_weight_may_follow_a_schedule_of_training_steps():
     np.testing.assert_allclose(losses, alone + np.array([1, 0.5, 0.25]) * next_token_loss(task), rtol=1e-5)
 
 
-def test_without_weight_it_trains_as_the_task_does_and_with_it_the_embeddings_of_other_tokens_move_too():
+@pytest.mark.core
+def test_without_weight_it_trains_as_the_task_does_and_with_it_the_embeddings_of_other_tokens_move_too(eagerly):
     tables = []
     for weight in (None, 0.0, 0.5):
         task = classifier()
@@ -77,7 +79,7 @@ def test_without_weight_it_trains_as_the_task_does_and_with_it_the_embeddings_of
     assert (tables[2][unused] != tables[1][unused]).any(axis=1).all()
 
 
-def test_frozen_weights_stay_and_the_task_has_those_that_were_trained():
+def test_frozen_weights_stay_and_the_task_has_those_that_were_trained(eagerly):
     task = classifier()
     both = with_language_model_loss(task)
     freeze(both, below="head")
@@ -91,7 +93,7 @@ def test_frozen_weights_stay_and_the_task_has_those_that_were_trained():
     np.testing.assert_array_equal(task.predict(INPUTS, verbose=0), both.predict(INPUTS, verbose=0))
 
 
-def test_a_saved_file_has_the_task_alone(tmp_path):
+def test_a_saved_file_has_the_task_alone(tmp_path, eagerly):
     decay = keras.optimizers.schedules.ExponentialDecay(1.0, 10, 0.5)
     both = with_language_model_loss(classifier(), decay)
     both.compile(FusedAdamW(0.1))
@@ -103,8 +105,8 @@ def test_a_saved_file_has_the_task_alone(tmp_path):
     with_language_model_loss(loaded).compile("adamw")
 
 
-@pytest.mark.parametrize("task", ["recurrent", "choices"])
-def test_recurrent_encoders_and_rows_of_several_texts_have_the_loss_too(task):
+@pytest.mark.parametrize("task", [pytest.param("recurrent", marks=pytest.mark.core), "choices"])
+def test_recurrent_encoders_and_rows_of_several_texts_have_the_loss_too(task, eagerly):
     if task == "recurrent":
         both, inputs = with_language_model_loss(classifier(AWDLSTMEncoder)), INPUTS
     else:
@@ -115,7 +117,8 @@ def test_recurrent_encoders_and_rows_of_several_texts_have_the_loss_too(task):
     assert with_loss > both.evaluate(inputs, LABELS, verbose=0, return_dict=True)["loss"] + 0.5
 
 
-def test_outputs_keep_their_dtype_and_values_in_half_precision():
+@pytest.mark.core
+def test_outputs_keep_their_dtype_and_values_in_half_precision(eagerly):
     task = classifier(dtype="mixed_bfloat16")
     both = with_language_model_loss(task)
     found, expected = both.predict(INPUTS, verbose=0), task.predict(INPUTS, verbose=0)

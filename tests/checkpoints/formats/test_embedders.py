@@ -1,6 +1,7 @@
 """A `TextEmbedder` as a folder of sentence-transformers, and back."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -85,7 +86,14 @@ def change(path, **values):
     path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
 
 
-@pytest.mark.core
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory):
+    """The folder of an embedder with everything."""
+    folder = tmp_path_factory.mktemp("everything")
+    with_everything().save_pretrained(folder / "saved")
+    return folder / "saved"
+
+
 @pytest.mark.parametrize(
     ("file", "values", "message"),
     [
@@ -101,14 +109,13 @@ def change(path, **values):
         ("config_sentence_transformers.json", {"truncate_dim": 0}, "at least 1. Received: 0"),
     ],
 )
-def test_a_folder_that_an_embedder_cannot_compute_is_an_error(file, values, message, tmp_path):
-    with_everything().save_pretrained(tmp_path / "saved")
-    change(tmp_path / "saved" / file, **values)
+def test_a_folder_that_an_embedder_cannot_compute_is_an_error(file, values, message, everything, tmp_path):
+    folder = shutil.copytree(everything, tmp_path / "saved")
+    change(folder / file, **values)
     with pytest.raises(CheckpointError, match=message):
-        TextEmbedder.from_pretrained(tmp_path / "saved")
+        TextEmbedder.from_pretrained(folder)
 
 
-@pytest.mark.core
 def test_modules_that_an_embedder_does_not_have_are_an_error_and_the_encoder_alone_loads(tmp_path, caplog):
     with_everything().save_pretrained(tmp_path / "saved")
     path = tmp_path / "saved" / "modules.json"
@@ -120,7 +127,6 @@ def test_modules_that_an_embedder_does_not_have_are_an_error_and_the_encoder_alo
     assert "its modules ['BoW'" in caplog.text
 
 
-@pytest.mark.core
 def test_a_folder_that_lowercases_texts_requires_a_tokenizer_that_does(tmp_path):
     for lowercase in (True, False):
         folder = tmp_path / str(lowercase)

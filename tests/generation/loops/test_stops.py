@@ -6,7 +6,6 @@ import pytest
 from keras_transfer.generation.loops.stops import stop_table
 
 
-@pytest.mark.core
 def test_a_stop_string_is_found_wherever_the_borders_of_tokens_are():
     random = np.random.default_rng(0)
     pieces = [bytes(random.choice(list(b"ab"), random.integers(0, 4)).tolist()) for _ in range(12)]
@@ -20,7 +19,6 @@ def test_a_stop_string_is_found_wherever_the_borders_of_tokens_are():
             assert (state == len(table) - 1) == any(stop.encode() in text for stop in stops)
 
 
-@pytest.mark.core
 def test_characters_of_several_bytes_may_be_split():
     pieces = [bytes([byte]) for byte in "é".encode()] + [b"x"]
     table = stop_table(["é"], pieces)
@@ -30,7 +28,6 @@ def test_characters_of_several_bytes_may_be_split():
         assert (state == len(table) - 1) == ended
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("stop", ["", 3])
 def test_a_stop_string_must_not_be_empty(stop):
     with pytest.raises(ValueError, match="`stop` must contain strings that are not empty. Received: "):

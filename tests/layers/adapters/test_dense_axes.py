@@ -5,8 +5,6 @@ import pytest
 
 from keras_transfer.layers.adapters import dense_axes
 
-pytestmark = pytest.mark.core
-
 
 def built(layer, shape=(2, 3, 4)):
     layer.build(shape)

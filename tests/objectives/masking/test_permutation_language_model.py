@@ -15,7 +15,6 @@ from keras_transfer.objectives.masking.factorization import choose_spans, order_
 from keras_transfer.text import BertPreprocessor
 from tests.errors import check_errors
 
-pytestmark = pytest.mark.core
 ORIGINAL = json.loads((pathlib.Path(__file__).parents[2] / "references" / "permutations.json").read_text("utf-8"))
 SPECIAL, SIZE, LENGTH = [0, 1, 2, 3, 4], 1000, 512
 STARTS = np.arange(SIZE) % 3 != 0

@@ -7,7 +7,6 @@ import pytest
 from keras_transfer.objectives import TokenMasking
 from tests.errors import check_errors
 
-pytestmark = pytest.mark.core
 SPECIAL, MASK, SIZE = [0, 1, 2, 3, 4], 4, 1000
 
 

@@ -18,7 +18,6 @@ from keras_transfer.text import (
 from keras_transfer.text.tokenizers.byte_bpe import byte_characters
 from tests.errors import check_errors
 
-pytestmark = pytest.mark.core
 MASK, SIZE, LENGTH = 4, 1000, 512
 STARTS = np.arange(SIZE) % 3 != 0  # A word has two thirds of a chance to end after each token.
 TOKENS = {"mask_id": MASK, "special_ids": [0, 1, 2, 3, 4], "vocabulary_size": SIZE, "word_starts": STARTS}

@@ -13,7 +13,6 @@ from keras_transfer.objectives.base.noise import find_sentences, fit_lengths
 from keras_transfer.objectives.sequences.denoising import poisson_probabilities
 from tests.errors import check_errors
 
-pytestmark = pytest.mark.core
 MASK, STOP, SIZE = 4, 5, 1000
 TOKENS = {"mask_id": MASK, "vocabulary_size": SIZE, "special_ids": [0, 1, 2, 3, 4], "stop_ids": [STOP]}
 ALONE = {"mask_rate": 0.0, "permutation_rate": 0.0, "random_token_rate": 0.0}

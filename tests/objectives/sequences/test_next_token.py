@@ -1,11 +1,8 @@
 """Targets of causal language models."""
 
 import numpy as np
-import pytest
 
 from keras_transfer.objectives import NextToken
-
-pytestmark = pytest.mark.core
 
 INPUTS = {
     "token_ids": np.array([[5, 6, 7, 8], [9, 4, 1, 1], [3, 1, 1, 1]]),

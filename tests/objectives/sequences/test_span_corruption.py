@@ -11,7 +11,6 @@ from scipy import stats
 from keras_transfer.objectives import PrefixLM, SequenceAutoencoder, SpanCorruption
 from tests.errors import check_errors
 
-pytestmark = pytest.mark.core
 SENTINELS = [99, 98, 97, 96]
 
 

@@ -42,7 +42,6 @@ def values(weights):
     return [keras.ops.convert_to_numpy(weight) for weight in weights]
 
 
-@pytest.mark.core
 def test_it_learns_from_contexts_and_choices_and_survives_keras_files():
     x, labels = examples(16)
     model = task()

@@ -16,7 +16,6 @@ def regressor(num_targets=1, **options):
     return TextRegressor(encoder(), num_targets=num_targets, preprocessor=preprocessor(), dropout=0.0, **options)
 
 
-@pytest.mark.core
 def test_it_learns_numbers_and_predicts_them_in_order():
     texts, labels = examples(64)
     model = regressor()

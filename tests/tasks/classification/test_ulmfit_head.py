@@ -98,7 +98,6 @@ class Watch(keras.callbacks.Callback):
         self.found.append([name for name in before if not same(name)])
 
 
-@pytest.mark.core
 def test_each_stage_moves_its_groups_and_leaves_the_others_bit_identical(eagerly):
     shared, names = encoder(), ["embeddings", "block_0", "block_1"]
     model, data, watch = CausalLM(shared), inputs(), Watch()

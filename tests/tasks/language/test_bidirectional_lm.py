@@ -170,7 +170,6 @@ def test_training_samples_the_vocabulary_and_evaluation_does_not(one_layer):
         np.testing.assert_allclose(losses[..., k], to_numpy(expected), atol=1e-6)
 
 
-@pytest.mark.core
 def test_it_learns_and_survives_keras_files(eagerly):
     model = compiled(2.0, num_sampled=6)
     before = model.score(TEXTS).perplexity

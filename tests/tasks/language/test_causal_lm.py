@@ -98,7 +98,6 @@ def test_predictions_are_the_logits_of_the_tokens_of_each_text():
     assert model.predict([], verbose=0) == []
 
 
-@pytest.mark.core
 def test_a_file_restores_the_model_and_the_head_has_no_weights(tmp_path):
     model = small(sampler="beam", max_length=20)
     model.save(tmp_path / "model.keras")

@@ -221,7 +221,6 @@ def test_without_a_mask_token_in_the_vocabulary_training_and_filling_are_errors(
 # === Files ===
 
 
-@pytest.mark.core
 def test_it_survives_keras_files():
     model = masked_lm(objective=TokenMasking(0.3, seed=4), activation="relu", layer_norm_epsilon=1e-3)
     again = save_and_load(model)

@@ -121,7 +121,6 @@ def test_it_trains_on_raw_text_and_detects():
     np.testing.assert_allclose([value for _, value in answers[0]], probabilities[0, 1:-1], atol=1e-5)
 
 
-@pytest.mark.core
 def test_it_survives_keras_files_with_its_generator():
     task = electra(discriminator_weight=7.0, activation="relu")
     again = save_and_load(task)

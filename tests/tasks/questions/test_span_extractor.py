@@ -90,7 +90,6 @@ def test_a_saved_model_has_the_same_settings_and_logits():
     np.testing.assert_array_equal(outputs_of(loaded, prepared()), outputs_of(model, prepared()))
 
 
-@pytest.mark.core
 def test_a_file_with_the_earlier_name_of_the_distance_of_windows_loads(tmp_path):
     model = extractor(doc_stride=7)
     model.save(tmp_path / "model.keras")
@@ -108,7 +107,6 @@ def test_a_file_with_the_earlier_name_of_the_distance_of_windows_loads(tmp_path)
     np.testing.assert_array_equal(outputs_of(loaded, prepared()), outputs_of(model, prepared()))
 
 
-@pytest.mark.core
 def test_an_overlap_replaces_the_distance_and_is_saved():
     model = extractor(overlap=3)
     assert (model.doc_stride, model.overlap, extractor().doc_stride) == (None, 3, 128)
