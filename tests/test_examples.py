@@ -76,7 +76,7 @@ def test_every_public_class_and_function_has_an_example():
     # Examples of subclasses cover base classes. Examples of functions cover the exceptions and records they create.
     shown_elsewhere = {
         *("Encoder", "Task", "Preprocessor", "Batches", "LayerGroups", "LayerGroup", "Encoded", "Split"),
-        "Comparison",
+        *("Comparison", "Memory", "TPUReport"),
         *("CheckpointError", "CheckpointReport", "HubError"),
         *("Architecture", "load", "resolve", "TaggedSentences", "Tokenizer"),
         *("Answer", "Questions", "Choices", "Turn", "Dialogue", "DialogueExample", "MinimalPairs"),
@@ -380,7 +380,7 @@ def test_the_script_in_the_page_on_words_runs(tmp_path, monkeypatch, two_blocks,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["multiple_choice", "dialogue"])
+@pytest.mark.parametrize("page", ["multiple_choice", "dialogue", "tpu"])
 def test_the_script_in_the_page_on_a_task_runs(page, tmp_path, monkeypatch, small_minilm, eagerly):
     monkeypatch.chdir(tmp_path)
     assert run_page(f"{page}.md")["model"].compiled

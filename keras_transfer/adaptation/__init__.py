@@ -22,6 +22,7 @@ from keras_transfer.adaptation.fisher.information import Fisher, estimate_fisher
 from keras_transfer.adaptation.recipes.few_shot import sample_pairs, set_fit
 from keras_transfer.adaptation.recipes.fine_tuning import fine_tune
 from keras_transfer.adaptation.recipes.recipe import Recipe, get_recipe
+from keras_transfer.adaptation.recipes.rematerialization import rematerialize
 from keras_transfer.adaptation.recipes.suggestion import suggest
 from keras_transfer.groups import LayerGroup, LayerGroups, layer_groups, select_groups
 from keras_transfer.training.optimizers import (
@@ -99,6 +100,7 @@ __all__ = [
     "layer_groups",
     "load_adapters",
     "merge_adapters",
+    "rematerialize",
     "remove_adapters",
     "sample_pairs",
     "save_adapters",

@@ -3,6 +3,7 @@
 Names imported `as` themselves are for the other rooms of the library.
 """
 
+from keras_transfer.distribute.memory import Memory, memory_estimate
 from keras_transfer.distribute.model_parallel import ModelParallel, layout_map
 from keras_transfer.distribute.processes import ALL as ALL
 from keras_transfer.distribute.processes import Share as Share
@@ -23,15 +24,20 @@ from keras_transfer.distribute.replicas import weigh_loss as weigh_loss
 from keras_transfer.distribute.start import initialize
 from keras_transfer.distribute.strings import StringInputs
 from keras_transfer.distribute.strings import reducible as reducible
+from keras_transfer.distribute.tpu_report import TPUReport, check_tpu_ready
 
 __all__ = [
+    "Memory",
     "ModelParallel",
     "StringInputs",
+    "TPUReport",
     "agree",
     "barrier",
+    "check_tpu_ready",
     "gather",
     "initialize",
     "is_chief",
     "layout_map",
+    "memory_estimate",
     "processes_of",
 ]

@@ -9,18 +9,26 @@ from keras_transfer.keras_internals import (
     optimizers,
     trainer,
 )
+from keras_transfer.keras_internals.autocast import without_autocast
 from keras_transfer.keras_internals.graphs import NotCloned, calls_of
 from keras_transfer.keras_internals.optimizers import accumulation_steps
 from keras_transfer.keras_internals.saving import in_safe_mode, in_symbolic_scope
 from keras_transfer.keras_internals.tapes import unrecorded
 from keras_transfer.keras_internals.tracing import trace_predict
 from keras_transfer.keras_internals.trainable import could_train, layers_within, remember_trainable, set_trainable
-from keras_transfer.keras_internals.trainer import BuildsFromOneReplica, build_metrics, has_metrics, keep_values
+from keras_transfer.keras_internals.trainer import (
+    BuildsFromOneReplica,
+    build_for_step,
+    build_metrics,
+    has_metrics,
+    keep_values,
+)
 
 __all__ = [
     "BuildsFromOneReplica",
     "NotCloned",
     "accumulation_steps",
+    "build_for_step",
     "build_metrics",
     "calls_of",
     "could_train",
@@ -37,4 +45,5 @@ __all__ = [
     "trace_predict",
     "trainer",
     "unrecorded",
+    "without_autocast",
 ]

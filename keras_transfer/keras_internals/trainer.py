@@ -48,6 +48,16 @@ def build_metrics(model, labels):
                 metric.build_for(labels.shape, outputs.shape)
 
 
+def build_for_step(model, batch):
+    """Creates the metrics and the optimizer's variables of a compiled model, as `fit` does before its first step.
+
+    Args:
+        model: Compiled Keras model.
+        batch: Tuple of inputs and, possibly, labels and sample weights: arrays, or other objects with shape and dtype.
+    """
+    model._symbolic_build(data_batch=batch)
+
+
 def has_metrics(model):
     """Returns whether Keras has created the metrics that were given to `compile`, or there are none to create."""
     metrics = getattr(model, "_compile_metrics", None)

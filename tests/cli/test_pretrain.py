@@ -264,6 +264,10 @@ def test_a_new_electra_has_one_table_for_both_models(monkeypatch):
         (["--new-head"], "`--new-head` can be used only with `--encoder`"),
         (["--encoder", "minilm-l7"], "Did you mean 'minilm-l6'? Received: 'minilm-l7'"),
         (["--output", "gs://bucket/run"], "must be local"),
+        (
+            ["--objective", "awd-lstm", "--rematerialize"],
+            "`--rematerialize` cannot be used with an LSTM. Received: --objective awd-lstm",
+        ),
         (["--size", "large"], "'tutorial'] with `--objective masked`. Received: --size large"),
         (["--objective", "electra", "--size", "tutorial"], "'base', 'large'] with `--objective electra`. Received"),
         (

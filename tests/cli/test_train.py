@@ -143,6 +143,10 @@ def test_after_ctrl_c_the_same_command_continues_as_if_nothing_had_happened(trai
         (["--encoder", "minilm-l7"], "Did you mean 'minilm-l6'? Received: 'minilm-l7'"),
         (["--epochs", "0"], "`--epochs` must be a positive integer. Received: 0"),
         (["--learning-rate", "nan"], "`--learning-rate` must be positive and finite. Received: nan"),
+        (
+            ["--gradient-accumulation-steps", "0"],
+            "`--gradient-accumulation-steps` must be a positive integer. Received: 0",
+        ),
         (["--data", "nowhere.csv"], "The table does not exist. Received: nowhere.csv"),
         (
             ["--output", "../data"],
@@ -164,6 +168,11 @@ def test_a_mistake_is_one_line_of_error_before_anything_is_imported(arguments, m
     error = capsys.readouterr().err
     assert message in error and len(error.splitlines()) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["reviews.csv"]
+
+
+def test_accumulation_and_rematerialization_are_those_of_the_recipe(train, capsys):
+    assert train("--gradient-accumulation-steps", "2", "--rematerialize", "--epochs", "1") == 0
+    assert "gradient_accumulation_steps=2, rematerialize=True)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from keras_transfer.keras_internals import (
+    build_for_step,
     graphs,
     keras_callbacks,
     layer_tracking,
     optimizers,
     trainer,
+    without_autocast,
 )
 from keras_transfer.training.optimizers.rates import check_pattern, rate_of
 
@@ -290,6 +292,33 @@ def test_layers_inside_layers_are_found():
     inside = keras.layers.Dense(1)
     around = keras.layers.TimeDistributed(inside)
     assert layer_tracking.layers_in(keras.Sequential([around])) == [around, inside]
+
+
+# === Precision ===
+
+
+@pytest.mark.core
+def test_a_variable_is_read_in_its_own_precision_within_a_layer_of_mixed_precision():
+    class Reading(keras.layers.Layer):
+        def build(self, shape):
+            self.weight = self.add_weight(shape=(1,))
+
+        def call(self, inputs):
+            with without_autocast():
+                whole = keras.ops.convert_to_tensor(self.weight.value)
+            read.extend(keras.backend.standardize_dtype(part.dtype) for part in (self.weight.value, whole))
+            return inputs
+
+    read = []
+    Reading(dtype="mixed_bfloat16")(np.ones((1, 1)))
+    assert read == ["bfloat16", "float32"]
+
+
+@pytest.mark.core
+def test_the_metrics_and_the_optimizer_of_a_model_are_created_for_a_step():
+    model = model_of(metrics=["mae"])
+    build_for_step(model, (np.ones((4, 2), "float32"), np.ones((4, 1), "float32")))
+    assert model.optimizer.built and len(model.metrics_variables) == 4  # a sum and a count of each mean
 
 
 # === The graph of a functional model ===

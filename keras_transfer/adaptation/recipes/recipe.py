@@ -4,6 +4,7 @@ import dataclasses
 import math
 
 from keras_transfer.adaptation.adapters.base import add_adapters
+from keras_transfer.adaptation.recipes.rematerialization import blocks_of, rematerialize
 from keras_transfer.groups import layer_groups
 from keras_transfer.keras_internals import remember_trainable
 from keras_transfer.layers.heads import ScalarMix
@@ -55,6 +56,11 @@ class Recipe:
         adapters: Adapters to add, as for `add_adapters`, or None. Only they and the head then train. Defaults to
             `None`.
         scalar_mix: Boolean. Whether the recipe needs a model with a `layers.ScalarMix`. Defaults to `False`.
+        gradient_accumulation_steps: Integer. Number of batches whose mean gradient makes one update of the weights, for
+            batches of `batch_size` rows that together would not fit in memory. `steps` and the schedule count batches.
+            Defaults to `None`, an update for each batch.
+        rematerialize: Boolean. Whether to compute the insides of Transformer blocks a second time for the gradient
+            instead of keeping them, as `rematerialize` does. It saves memory and costs time. Defaults to `False`.
 
     Example:
     ```python
@@ -83,6 +89,8 @@ class Recipe:
     probe_learning_rate: float | None = None
     adapters: str | list | None = None
     scalar_mix: bool = False
+    gradient_accumulation_steps: int | None = None
+    rematerialize: bool = False
 
     def __post_init__(self):
         for name, (expected, is_right, optional) in FIELDS.items():
@@ -104,7 +112,7 @@ class Recipe:
         _check((rate is not None) == probes, "probe_learning_rate", expected, rate)
 
     def prepare(self, model):
-        """Freezes the layer groups that never train, and adds adapters.
+        """Freezes the layer groups that never train, adds adapters, and lets blocks rematerialize.
 
         Args:
             model: Built model to train.
@@ -114,7 +122,8 @@ class Recipe:
 
         Raises:
             ValueError: If nothing would be trainable, if the model has fewer than `last_blocks` blocks, if it lacks a
-                `ScalarMix` that the recipe needs, or if adapters cannot be added. The model is then unchanged.
+                `ScalarMix` or blocks that the recipe needs, or if adapters cannot be added. The model is then
+                unchanged.
         """
         if self.scalar_mix and not any(isinstance(layer, ScalarMix) for layer in getattr(model, "layers", ())):
             raise ValueError(
@@ -122,8 +131,10 @@ class Recipe:
                 f"`scalar_mix=True`. Received: model={model!r}"
             )
         below = None if self.last_blocks is None else _lowest_of_last(model, self.last_blocks)
+        blocks = blocks_of(model) if self.rematerialize else []
         if self.adapters is not None:
-            return add_adapters(model, self.adapters)
+            add_adapters(model, self.adapters)
+            return rematerialize(model) if blocks else model
         restore = remember_trainable(model)
         if below:
             freeze(model, below=below)
@@ -134,7 +145,7 @@ class Recipe:
             raise ValueError(
                 f"Some weights must remain trainable. Freeze fewer layer groups. Received: frozen={self.frozen!r}"
             )
-        return model
+        return rematerialize(model) if blocks else model
 
     def build_optimizer(self, model, total_steps):
         """Returns the optimizer with its schedule.
@@ -150,7 +161,10 @@ class Recipe:
             schedule, fraction = SCHEDULES[self.schedule]
             rate = schedule(rate, total_steps, **{fraction: self.warmup_fraction})
         names = ("weight_decay", "beta_1", "beta_2", "epsilon", "global_clipnorm")
-        optimizer = FusedAdamW(rate, **{name: getattr(self, name) for name in names})
+        options = {name: getattr(self, name) for name in names}
+        if (self.gradient_accumulation_steps or 1) > 1:
+            options["gradient_accumulation_steps"] = self.gradient_accumulation_steps
+        optimizer = FusedAdamW(rate, **options)
         return LayerwiseOptimizer(optimizer, model, decay=self.decay)
 
     def build_callbacks(self):
@@ -192,6 +206,7 @@ FIELDS = {
     "steps": ("a positive integer", _COUNT, True),
     "batch_size": ("a positive integer", _COUNT, False),
     "last_blocks": ("a positive integer", _COUNT, True),
+    "gradient_accumulation_steps": ("a positive integer", _COUNT, True),
     "learning_rate": ("positive and finite", _POSITIVE, False),
     "warmup_fraction": ("between 0 and 1", _number(lambda value: 0 <= value <= 1), False),
     "weight_decay": ("at least 0 and finite", _number(lambda value: 0 <= value < math.inf), False),

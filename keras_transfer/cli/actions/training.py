@@ -29,6 +29,8 @@ def run_training(
     learning_rate=None,
     batch_size=None,
     sequence_length=None,
+    gradient_accumulation_steps=None,
+    rematerialize=False,
     seed=0,
 ):
     """Trains a text classifier or regressor, and writes it with a report on the validation data.
@@ -45,7 +47,9 @@ def run_training(
         overwrite: Boolean. Whether a finished run, or one with other settings, is replaced. Defaults to `False`.
         multi_label: Boolean. Whether a text may have several labels, or none. Defaults to `False`.
         encoder, sequence_length: As for `TextClassifier.from_pretrained`.
-        recipe, epochs, learning_rate, batch_size: Name of a recipe, and values that replace its own, or None.
+        recipe, epochs, learning_rate, batch_size, gradient_accumulation_steps: Name of a recipe, and values that
+            replace its own, or None.
+        rematerialize: Boolean. Whether to compute blocks twice to save memory. Defaults to `False`.
         seed: Integer. Seed of all random numbers. Defaults to `0`.
 
     Returns:
@@ -55,6 +59,7 @@ def run_training(
         ValueError, OSError: If an argument is invalid, or if another process trains in the folder.
     """
     changes = {"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size}
+    changes |= {"gradient_accumulation_steps": gradient_accumulation_steps, "rematerialize": rematerialize}
     recipe = adaptation.get_recipe(recipe, **{name: value for name, value in changes.items() if value is not None})
     check_run(output, settings, overwrite)
     parts = with_validation(parts, label_names)

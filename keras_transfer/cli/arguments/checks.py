@@ -76,6 +76,7 @@ def check_training(
     batch_size=None,
     learning_rate=None,
     sequence_length=None,
+    gradient_accumulation_steps=None,
     seeds=None,
     methods=(),
     baseline=None,
@@ -84,6 +85,7 @@ def check_training(
     """Raises a `ValueError` for arguments of `train` or `compare` that no encoder and no recipe accepts."""
     check_source(encoder)
     _check_counts(epochs=epochs, batch_size=batch_size, sequence_length=sequence_length, seeds=seeds)
+    _check_counts(gradient_accumulation_steps=gradient_accumulation_steps)
     _check_rate(learning_rate)
     if len(set(methods)) < len(methods):
         raise ValueError(f"`--methods` must be different. Received: {' '.join(methods)}")
@@ -104,12 +106,17 @@ def check_pretraining(corpus, validation_corpus, encoder, size, vocabulary_size,
     if vocabulary_size is not None and vocabulary_size < LEAST_VOCABULARY:
         raise ValueError(f"`--vocabulary-size` must be at least {LEAST_VOCABULARY}. Received: {vocabulary_size}")
     _check_counts(epochs=epochs, steps=steps)
-    _check_counts(**{name: options[name] for name in ("sequence_length", "batch_size")})
+    _check_counts(**{name: options[name] for name in ("sequence_length", "batch_size", "gradient_accumulation_steps")})
     _check_rate(options["learning_rate"])
     for pair in (("encoder", encoder, "size", size), ("encoder", encoder, "vocabulary-size", vocabulary_size)):
         _check_alone(*pair)
     _check_alone("epochs", epochs, "steps", steps)
     objective = options["objective"]
+    for name in ("gradient_accumulation_steps", "rematerialize"):
+        if objective == "awd-lstm" and options[name]:
+            raise ValueError(
+                f"`--{name.replace('_', '-')}` cannot be used with an LSTM. Received: --objective {objective}"
+            )
     sizes = {"electra": ELECTRA_SIZES, "awd-lstm": LSTM_SIZES}.get(objective, SIZES)
     if size is not None and size not in sizes:
         raise ValueError(

@@ -151,6 +151,7 @@ def make_parser(version):
     _add_recipe(command)
     _add_training(command)
     command.add_argument("--learning-rate", type=float, metavar="RATE", help="default: the value of the recipe")
+    _add_memory(command)
     command.add_argument(
         "--sequence-length", type=int, metavar="N", help="tokens of a text; default: the length of the encoder"
     )
@@ -266,6 +267,7 @@ def make_parser(version):
     )
     command.add_argument("--epochs", type=int, metavar="N", help="default: 10")
     command.add_argument("--steps", type=int, metavar="N", help="number of batches, in place of --epochs, rounded up")
+    _add_memory(command)
     _add_seed(command)
     _add_output(command, "folder for the model", "language_model")
 
@@ -330,6 +332,18 @@ def _add_training(command):
     command.add_argument("--epochs", type=int, metavar="N", help="default: the value of the recipe")
     command.add_argument("--batch-size", type=int, metavar="N", help="default: the value of the recipe")
     _add_seed(command)
+
+
+def _add_memory(command):
+    command.add_argument(
+        "--gradient-accumulation-steps",
+        type=int,
+        metavar="N",
+        help="number of batches for one update of the weights; default: 1",
+    )
+    command.add_argument(
+        "--rematerialize", action="store_true", help="compute blocks twice to save memory (Transformers only)"
+    )
 
 
 def _add_seed(command):

@@ -38,6 +38,8 @@ def run_pretraining(
     learning_rate=1e-3,
     epochs=1,
     steps=None,
+    gradient_accumulation_steps=None,
+    rematerialize=False,
     documents="blank_line",
     text_column="text",
     seed=0,
@@ -59,6 +61,8 @@ def run_pretraining(
         vocabulary_size, sequence_length, batch_size, learning_rate, epochs, seed: Numbers.
         steps: Integer. Number of steps, in place of `epochs`, rounded up to epochs of equal length, and for windows of
             texts to whole epochs. Defaults to `None`.
+        gradient_accumulation_steps: Integer. Number of batches for one update of the weights. Defaults to `None`, one.
+        rematerialize: Boolean. Whether to compute blocks twice to save memory. Defaults to `False`.
         documents, text_column: As for `text.Corpus.build`.
 
     Returns:
@@ -91,7 +95,9 @@ def run_pretraining(
         total = epochs * len(training)
         built = corpora[CORPUS]
         print(f"{built.num_tokens:,} tokens in {built.num_documents:,} documents, {total:,} steps")
-        model.compile(plan.optimizer(learning_rate, total))
+        if rematerialize:
+            adaptation.rematerialize(model)
+        model.compile(plan.optimizer(learning_rate, total, gradient_accumulation_steps))
         checkpoint = adaptation.TrainingCheckpoint(
             folder / CHECKPOINTS, save_every=_EVERY, keep=1, signals=("SIGINT", "SIGTERM")
         )

@@ -9,6 +9,7 @@ from keras_transfer.keras_internals import layers_within
 from keras_transfer.layers.adapters import Adapted
 from keras_transfer.layers.attention import batch_and_length, output_shape
 from keras_transfer.layers.basic import Dropout, LayerNormalization
+from keras_transfer.layers.blocks.rematerialization import rematerialized
 from keras_transfer.names import check_one_of
 
 NORMS = ("pre", "post", "input")
@@ -124,6 +125,7 @@ class TransformerBlock(keras.layers.Layer):
             name = f"{part}_residual"
             setattr(self, name, None if getattr(self, part) is None else Residual(dtype=self.dtype_policy, name=name))
         self.beside = self.prompt = None  # Layers that run around the block: see `AdaptedBlock`.
+        self.rematerialize = False  # `adaptation.rematerialize` sets it.
 
     def _norm(self, name):
         norm_class = NORMALIZATIONS[self.normalization]
@@ -160,10 +162,17 @@ class TransformerBlock(keras.layers.Layer):
         if record is not None or record_cross is not None:
             own, others = {**own, "record": record}, {**others, "record": record_cross}
         others = others if with_context else None
-        run = functools.partial(self.run, own, others)
-        for layer in (self.beside, self.prompt):
-            run = run if layer is None else layer.around(run)
-        return run(inputs, attention_bias=attention_bias, cache=cache or {}, first_only=first_only, training=training)
+
+        def compute(own, others, inputs, attention_bias):
+            run = functools.partial(self.run, own, others)
+            for layer in (self.beside, self.prompt):
+                run = run if layer is None else layer.around(run)
+            options = {"cache": cache or {}, "first_only": first_only, "training": training}
+            return run(inputs, attention_bias=attention_bias, **options)
+
+        if self.rematerialize and training:
+            compute = rematerialized(self, compute)
+        return compute(own, others, inputs, attention_bias)
 
     def run(self, own, others, inputs, attention_bias, cache, first_only, training, beside=None):
         """Computes what `call` returns, without what runs around the block.

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import LayerwiseOptimizer
+from keras_transfer.adaptation import LayerwiseOptimizer, get_recipe
 from keras_transfer.training.resume import TrainingCheckpoint
 from tests.helpers import EAGER, with_slots
 from tests.training.rows import Rows, tell
@@ -95,6 +95,9 @@ OPTIMIZERS = {
     "a schedule": lambda model: keras.optimizers.SGD(keras.optimizers.schedules.CosineDecay(0.1, 30), momentum=0.9),
     "moving averages": lambda model: keras.optimizers.Adam(1e-2, use_ema=True, ema_momentum=0.9),
     "accumulated gradients": lambda model: keras.optimizers.Adam(1e-2, gradient_accumulation_steps=2),
+    "a recipe that accumulates gradients": lambda model: get_recipe(
+        "bert", learning_rate=1e-2, gradient_accumulation_steps=2
+    ).build_optimizer(model, 30),
     "a scaled loss": lambda model: keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(1e-2), 64.0, 5),
     "rates by group": lambda model: LayerwiseOptimizer(keras.optimizers.AdamW(1e-2), model, decay=0.5),
 }

@@ -51,6 +51,11 @@ def test_a_crashed_run_resumes_with_the_same_result(optimizer, tmp_path):
     interrupted(tmp_path, lambda: build(OPTIMIZERS[optimizer]), [18])
 
 
+def test_a_run_by_a_recipe_resumes_within_an_accumulated_gradient(tmp_path):
+    make = functools.partial(build, OPTIMIZERS["a recipe that accumulates gradients"])
+    interrupted(tmp_path, make, [15], newest="epoch-0001-batch-000005")  # after 15 batches
+
+
 @pytest.mark.parametrize("optimizer", [pytest.param("accumulated gradients", marks=pytest.mark.slow), "rates by group"])
 def test_a_run_that_crashed_in_each_stage_resumes_with_the_same_result(optimizer, tmp_path):
     make = functools.partial(build, OPTIMIZERS[optimizer], run_eagerly=True)

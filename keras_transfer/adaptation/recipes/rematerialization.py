@@ -1,0 +1,52 @@
+"""Rematerialization (gradient checkpointing): memory for activations in exchange for time."""
+
+from keras_transfer.keras_internals import layers_within
+from keras_transfer.layers.blocks import TransformerBlock
+
+
+def rematerialize(model, rematerializes=True):
+    """Lets the Transformer blocks of a model compute their insides again for the gradient instead of keeping them.
+
+    Of each block, only the inputs are then kept in a training step. The backward pass computes the block a second time,
+    with the same random numbers. The results are the same, up to rounding. Evaluation and prediction do not change.
+
+    Use it if a batch of the wanted size does not fit in memory. `distribute.memory_estimate` tells what it saves.
+
+    Args:
+        model: Task or other Keras model with blocks of this library. It is not part of its files: call this function
+            again for a loaded model.
+        rematerializes: Boolean. `False` undoes an earlier call. Defaults to `True`.
+
+    Returns:
+        The model. Compile it afterwards.
+
+    Raises:
+        ValueError: If the model has no Transformer blocks of this library.
+
+    Example:
+    ```python
+    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
+    keras_transfer.adaptation.rematerialize(model)
+    model.compile()
+    ```
+
+    Source: https://arxiv.org/abs/1604.06174
+    """
+    for block in blocks_of(model):
+        block.rematerialize = bool(rematerializes)
+    return model
+
+
+def blocks_of(model):
+    """Returns the list of Transformer blocks in a model.
+
+    Raises:
+        ValueError: If there are none.
+    """
+    blocks = [layer for layer, _ in layers_within(model) if isinstance(layer, TransformerBlock)]
+    if not blocks:
+        raise ValueError(
+            "Only the Transformer blocks of this library can be rematerialized. Use `keras.RematScope` for other "
+            f"layers. Received: model={model!r}"
+        )
+    return blocks

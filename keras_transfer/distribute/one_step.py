@@ -1,0 +1,87 @@
+"""A training step as `fit` runs it, traced for a batch of given shapes, but not run."""
+
+import keras
+import numpy as np
+
+from keras_transfer.keras_internals import build_for_step
+
+
+def batches_for_step(model, batch):
+    """Returns the first batch of the user's data and, if it may have another shape, the last one, as `fit` gets them.
+
+    Args:
+        model: Keras model. A task prepares raw texts.
+        batch: Tuple of inputs, labels and, possibly, sample weights, or a dataset of batches.
+
+    Returns:
+        List of tuples of arrays, and what the dataset says of each of its batches, or None if it says nothing.
+    """
+    is_batch = isinstance(batch, tuple)
+    if hasattr(model, "dataset"):  # A task makes arrays of texts, and of a dataset of texts.
+        parts = tuple(batch) if is_batch else (batch,)
+        batch = model.dataset(*parts, **({"batch_size": 2**31} if is_batch else {}))
+        if is_batch and not hasattr(batch, "element_spec"):
+            return [_tuple(batch[0])], None
+    elif is_batch:
+        return [_tuple(batch)], None
+    if hasattr(batch, "element_spec"):  # a `tf.data.Dataset`
+        return [_tuple(next(iter(batch)))], _tuple(batch.element_spec)
+    if isinstance(batch, keras.utils.PyDataset):
+        return [_tuple(batch[place]) for place in dict.fromkeys((0, len(batch) - 1))], None
+    raise ValueError(
+        "`batch` must be a tuple `(x, y)` or `(x, y, sample_weight)`, a `tf.data.Dataset` or a `keras.utils.PyDataset`."
+        f" Received: {type(batch).__name__}"
+    )
+
+
+def _tuple(batch):
+    batch = tuple(batch) if isinstance(batch, (tuple, list)) else (batch,)
+    is_column = [isinstance(part, list) and not hasattr(part[0], "shape") for part in batch]
+    return tuple(np.asarray(part) if column else part for part, column in zip(batch, is_column) if part is not None)
+
+
+def check_for_step(model, name):
+    """Raises a `ValueError` if the step of a model cannot be traced: the model must be compiled, and on one device.
+
+    Args:
+        model: Keras model.
+        name: String. Name of the public function.
+    """
+    if not getattr(model, "compiled", False):
+        raise ValueError(f"Call `compile` before `{name}`. Received: a model that is not compiled")
+    strategy = getattr(model, "distribute_strategy", None)
+    replicas = 1 if strategy is None else strategy.num_replicas_in_sync
+    if replicas > 1 or keras.distribution.distribution() is not None:
+        raise ValueError(
+            f"`{name}` needs a model on one device. Create it outside of the strategy's scope, and without a "
+            f"distribution. Received: a model on several devices ({replicas} replicas)"
+        )
+
+
+def traced_with_jax(model, batch):
+    """Returns the training step of a model on JAX as `jax.stages.Traced`, for arrays of the shapes of a batch."""
+    import jax
+
+    def like(value):
+        return jax.ShapeDtypeStruct(tuple(value.shape), keras.backend.standardize_dtype(value.dtype))
+
+    build_for_step(model, batch)
+    parts = model.trainable_variables, model.non_trainable_variables, model.optimizer.variables, model.metrics_variables
+    state = tuple([like(variable.value) for variable in variables] for variables in parts)
+    return jax.jit(model.train_step, donate_argnums=0).trace(state, jax.tree.map(like, batch))
+
+
+def traced_with_tensorflow(model, batch):
+    """Returns the graph of a training step on TensorFlow, and a function that returns it as the text of XLA's program.
+
+    Args:
+        model: Compiled Keras model.
+        batch: Tuple of arrays.
+    """
+    import tensorflow as tf
+
+    batch = keras.tree.map_structure(tf.convert_to_tensor, batch)
+    build_for_step(model, batch)
+    step = tf.function(model.train_step, jit_compile=True, autograph=False)
+    graph = step.get_concrete_function(batch).graph
+    return graph, lambda: step.experimental_get_compiler_ir(batch)(stage="hlo")

@@ -1,0 +1,224 @@
+"""What would make training on a TPU fail or crawl, found without a TPU, and what to do about it."""
+
+import dataclasses
+import math
+
+import keras
+
+from keras_transfer.distribute.one_step import batches_for_step, check_for_step
+from keras_transfer.distribute.step_checks import check_step
+from keras_transfer.keras_internals import layers_within
+
+_CORES = 8  # of a host with TPU v2, v3 or v5e
+_STRINGS = (
+    "strings",
+    True,
+    "Convert texts to ids on the host: pass texts to `fit` of a task, or map the preprocessor over the dataset",
+)
+_SHAPES = (
+    "shapes",
+    True,
+    "Give all batches one shape: pad all texts to one length (`sequence_length` of the preprocessor) and use "
+    "`tf.data.Dataset.batch(batch_size, drop_remainder=True)`",
+)
+_FLOAT64 = ("precision", True, "A TPU has no float64. Use bfloat16, and float32 for inputs and labels")
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One thing that would make training on a TPU fail or crawl.
+
+    Attributes:
+        kind: String: `"shapes"`, `"strings"`, `"host"` (operations that only the host can run), `"xla"`, `"replicas"`,
+            `"precision"`, `"eager"`, `"dispatch"` (one call from the host for each step) or `"constants"`.
+        fails: Boolean. Whether training fails. Otherwise, it is slow.
+        message: String. What was found.
+        remedy: String. What to do about it.
+    """
+
+    kind: str
+    fails: bool
+    message: str
+    remedy: str
+
+    def __str__(self):
+        return f"{self.kind} ({'fails' if self.fails else 'slow'}): {self.message}. {self.remedy}."
+
+
+@dataclasses.dataclass(frozen=True)
+class TPUReport:
+    """What `check_tpu_ready` found. Print it to read it. Its truth value is `ok`.
+
+    Attributes:
+        findings: Tuple of `Finding`s.
+        replicas: Integer. Number of TPU cores that share a batch.
+        rows: Integer. Number of rows of the batch.
+    """
+
+    findings: tuple
+    replicas: int
+    rows: int
+
+    @property
+    def ok(self):
+        """Whether nothing was found."""
+        return not self.findings
+
+    def __bool__(self):
+        return self.ok
+
+    def __str__(self):
+        found = f"{len(self.findings)} finding{'' if len(self.findings) == 1 else 's'}" if self.findings else "Nothing"
+        title = f"{found} against {self.rows} rows on {self.replicas} TPU cores (checked without a TPU)"
+        return "\n".join([f"{title}{':' if self.findings else '.'}", *(f"- {finding}" for finding in self.findings)])
+
+
+def check_tpu_ready(model, batch, *, replicas=_CORES):
+    """Reports what would make the training step of a model fail or crawl on a TPU, without a TPU.
+
+    The step is traced for the shapes of the batch, but not run, so the weights do not change. On JAX, it is lowered for
+    TPUs. On TensorFlow, it is converted to a program of XLA for the CPU, which has a few operations that TPUs lack.
+    **None of this was ever compared with a run on a TPU.** What only the TPU's compiler or its memory would reject is
+    not found.
+
+    Found are:
+
+    - batches whose shapes differ or are unknown, and operations whose outputs have unknown shapes (`"shapes"`)
+    - strings in the batch or in the step (`"strings"`)
+    - operations that only the host can run, such as `tf.py_function`, lookup tables and printing (`"host"`)
+    - a step that XLA cannot compile (`"xla"`)
+    - rows that the cores cannot share evenly (`"replicas"`)
+    - weights that compute in float32 or float16 instead of bfloat16, and any float64 (`"precision"`)
+    - `run_eagerly=True` (`"eager"`), and `steps_per_execution=1` (`"dispatch"`)
+    - large arrays that are part of the program (`"constants"`)
+
+    Args:
+        model: Compiled Keras model on one device, created outside of the scope of a strategy or a distribution.
+        batch: One batch of all cores, as a tuple `(x, y)` or `(x, y, sample_weight)`, or the dataset of batches that
+            `fit` receives. The texts of a task may be raw. Of a dataset, the first batch is read, and the last one if
+            it has a length. A `tf.data.Dataset` also says what it does not know of its shapes.
+        replicas: Integer. Number of TPU cores that share each batch. Defaults to `8`, one host of TPU v2, v3 or v5e.
+
+    Returns:
+        `TPUReport`.
+
+    Raises:
+        ValueError: If the model is not compiled or on several devices, if `batch` or `replicas` is invalid, or on
+            torch.
+
+    Example:
+    ```python
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    model = keras.Sequential([keras.Input((16,)), keras.layers.Dense(2)])
+    model.compile("adam", "mse", steps_per_execution=32)
+    report = keras_transfer.distribute.check_tpu_ready(model, (np.ones((60, 16)), np.ones((60, 2))))
+    keras.config.set_dtype_policy("float32")
+    print(report)  # 60 rows cannot be shared by 8 cores
+    if not report.ok:
+        print([finding.kind for finding in report.findings])
+    ```
+
+    Source: https://cloud.google.com/tpu/docs/performance-guide and https://www.tensorflow.org/guide/tpu
+    """
+    if keras.backend.backend() not in ("tensorflow", "jax"):
+        raise ValueError(f"Only TensorFlow and JAX run on TPUs. Received: {keras.backend.backend()}")
+    check_for_step(model, "check_tpu_ready")
+    if not isinstance(replicas, int) or replicas < 1:
+        raise ValueError(f"`replicas` must be a positive integer. Received: replicas={replicas!r}")
+    batches, specs = batches_for_step(model, batch)
+    findings = [
+        *_of_batches(batches, specs),
+        *_of_rows(_rows(batches[0]), replicas),
+        *_of_settings(model),
+        *_of_precision(model),
+    ]
+    found = {finding.kind for finding in findings}
+    if "strings" not in found:  # XLA compiles nothing for them.
+        findings += [Finding(*finding) for finding in check_step(model, batches[0]) if finding[0] not in found]
+    return TPUReport(tuple(findings), replicas, _rows(batches[0]))
+
+
+def _of_batches(batches, specs):
+    """Yields what is wrong with the types and shapes of batches, and with those that a dataset has written down."""
+    described = [_described(batch) for batch in ([specs] if specs is not None else batches)]
+    texts = [name for name, _, dtype in described[0] if dtype in ("string", "object") or dtype.startswith("str")]
+    if texts:
+        yield _finding(_STRINGS, f"The batch has strings in {texts[0]}")
+    for name, shape, _ in described[0]:
+        if shape is None or None in shape:
+            yield _finding(_SHAPES, f"The dataset does not know the shape of {name}, which is {shape}")
+            break
+    for (name, first, _), (_, last, _) in zip(described[0], described[-1]):
+        if first != last:
+            yield _finding(_SHAPES, f"The first batch has the shape {first} of {name}, the last one {last}")
+            break
+    wide = [name for name, _, dtype in described[0] if dtype in ("float64", "complex128")]
+    if wide and keras.backend.backend() == "tensorflow":  # JAX makes float32 of them.
+        yield _finding(_FLOAT64, f"The batch has float64 in {wide[0]}")
+
+
+def _described(batch):
+    """Returns the name, the shape (None if even its rank is unknown) and the name of the dtype of each array."""
+    found = []
+    for name, part in zip(("x", "y", "sample_weight"), batch):
+        columns = part if isinstance(part, dict) else {"": part}
+        for column, values in columns.items():
+            for value in keras.tree.flatten(values):
+                shape = getattr(value, "shape", ())
+                shape = None if getattr(shape, "rank", 0) is None else tuple(shape)
+                dtype = getattr(value, "dtype", type(value).__name__)
+                found.append((f"{name}[{column!r}]" if column else name, shape, getattr(dtype, "name", str(dtype))))
+    return found
+
+
+def _of_rows(rows, replicas):
+    if rows % replicas:
+        nearest = max(round(rows / replicas), 1) * replicas
+        remedy = f"Use a multiple of {replicas}, such as {nearest}"
+        yield Finding("replicas", True, f"{rows} rows cannot be shared evenly by {replicas} cores", remedy)
+
+
+def _of_settings(model):
+    if model.run_eagerly:
+        yield Finding(
+            "eager", True, "The model was compiled with `run_eagerly=True`", "Compile it with `run_eagerly=False`"
+        )
+    elif model.steps_per_execution == 1:
+        yield Finding(
+            "dispatch",
+            False,
+            "The host starts each step (`steps_per_execution=1`), and the TPU waits for it",
+            "Pass `steps_per_execution=32` or so to `compile`",
+        )
+
+
+def _of_precision(model):
+    """Yields which fraction of the weights computes in a type that a TPU lacks, or that is slow on it."""
+    owners, sizes = {}, {}
+    inside = [layer for layer, around in layers_within(model) if around is not None]
+    # The last one of these to contain a weight is the innermost.
+    for layer in sorted(inside, key=lambda layer: (not isinstance(layer, keras.Model), -len(layer.weights))):
+        owners |= {id(weight): (weight, layer) for weight in layer.weights if len(weight.shape) > 1}
+    for weight, layer in owners.values():
+        sizes[layer.compute_dtype] = sizes.get(layer.compute_dtype, 0) + math.prod(weight.shape)
+    total = sum(sizes.values())
+    if "float64" in sizes:
+        yield _finding(_FLOAT64, f"{sizes['float64'] / total:.0%} of the weights compute in float64")
+    for dtype, fraction in (("float16", 0.0), ("float32", 0.5)):
+        if total and sizes.get(dtype, 0) / total > fraction:
+            yield Finding(
+                "precision",
+                False,
+                f"{sizes[dtype] / total:.0%} of the weights compute in {dtype}",
+                'Call `keras.config.set_dtype_policy("mixed_bfloat16")` before the model is created, or pass '
+                '`dtype="mixed_bfloat16"` to its encoder',
+            )
+
+
+def _rows(batch):
+    return int(keras.tree.flatten(batch)[0].shape[0])
+
+
+def _finding(rule, message):
+    kind, fails, remedy = rule
+    return Finding(kind, fails, message, remedy)

@@ -1,0 +1,66 @@
+"""What a recipe trades time for: accumulated gradients, and blocks that are computed twice, change no result."""
+
+import keras
+import pytest
+
+from keras_transfer.adaptation import fine_tune, get_recipe, rematerialize
+from keras_transfer.keras_internals import layers_within
+from keras_transfer.layers import TransformerBlock
+from keras_transfer.tasks import TextClassifier
+from tests.tasks import tiny
+
+pytestmark = pytest.mark.core
+TEXTS, LABELS = tiny.examples(8)
+# With this epsilon, Adam's first steps are in proportion to the gradients, and do not enlarge their rounding.
+PLAIN = {"epochs": 1, "schedule": "constant", "learning_rate": 10.0, "epsilon": 1.0, "weight_decay": 0.0}
+
+
+def tuned(model, **changes):
+    """The weights of a model before and after a recipe with these changes."""
+    start = model.get_weights()
+    recipe = get_recipe("bert", **{**PLAIN, **changes})
+    fine_tune(model, TEXTS, LABELS, recipe=recipe, shuffle=False, verbose=0)
+    return start, model.get_weights()
+
+
+def test_two_accumulated_batches_of_four_rows_make_the_step_of_one_batch_of_eight():
+    start, one = tuned(tiny.classifier(), batch_size=8, global_clipnorm=None)
+    model = tiny.classifier()
+    _, two = tuned(model, batch_size=4, global_clipnorm=None, gradient_accumulation_steps=2)
+    assert int(model.optimizer.iterations) == 1
+    assert tiny.difference(one, two) < 1e-5 < 1e-2 < tiny.difference(one, start)
+
+
+def test_one_batch_for_an_update_is_the_same_as_no_accumulation():
+    made = [get_recipe("bert", gradient_accumulation_steps=count) for count in (None, 1)]
+    options = [recipe.build_optimizer(tiny.classifier(), 8).gradient_accumulation_steps for recipe in made]
+    assert options == [None, None]
+    with pytest.raises(ValueError, match="`gradient_accumulation_steps` must be a positive integer or None. Received"):
+        get_recipe("bert", gradient_accumulation_steps=0)
+
+
+def with_dropout():
+    keras.utils.set_random_seed(0)
+    encoder = tiny.encoder(dropout=0.3, initializer_range=0.2, num_layers=2)
+    return TextClassifier(encoder, num_classes=2, preprocessor=tiny.preprocessor())
+
+
+def test_rematerialized_blocks_train_to_the_same_weights_with_the_same_dropout():
+    start, kept = tuned(with_dropout(), batch_size=4)
+    _, computed = tuned(with_dropout(), batch_size=4, rematerialize=True)
+    assert tiny.difference(kept, computed) < 1e-5 < 1e-2 < tiny.difference(kept, start)
+
+
+def test_a_recipe_rematerializes_all_blocks_or_leaves_the_model_as_it_was():
+    model = with_dropout()
+    blocks = [layer for layer, _ in layers_within(model) if isinstance(layer, TransformerBlock)]
+    get_recipe("bert").prepare(model)
+    assert [block.rematerialize for block in blocks] == [False, False]
+    get_recipe("lora", rematerialize=True).prepare(model)
+    assert [block.rematerialize for block in blocks] == [True, True]
+    rematerialize(model, False)
+    assert [block.rematerialize for block in blocks] == [False, False]
+    model = tiny.of_vectors()
+    with pytest.raises(ValueError, match="Only the Transformer blocks of this library"):
+        get_recipe("feature_extraction", rematerialize=True).prepare(model)
+    assert all(layer.trainable for layer in model.layers)
