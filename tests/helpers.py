@@ -157,3 +157,8 @@ def _functional(layer, inputs, call_arguments):
 
 def _numpy(x):
     return np.array(keras.ops.convert_to_numpy(keras.ops.cast(x, "float32")))
+
+
+def logged(caplog):
+    """What this package has logged. TensorFlow logs how often functions were traced, by this and earlier tests."""
+    return [record.getMessage() for record in caplog.records if record.name.startswith("keras_transfer")]

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 
 PATIENCE = 15  # seconds that the others have to end
 
@@ -62,26 +63,14 @@ def _copy(index, child, lock):
 
 def _wait(children):
     """Waits for all processes, stops the others if one fails, and returns the exit status."""
-    changed, codes = threading.Condition(), [None] * len(children)
-
-    def watch(index, child):
-        code = child.wait()
-        with changed:
-            codes[index] = code
-            changed.notify()
-
-    for index, child in enumerate(children):
-        threading.Thread(target=watch, args=(index, child), daemon=True).start()
-    with changed:
-        failed = None
-        while None in codes and failed is None:
-            changed.wait(1.0)  # Without a limit, Python would not run handlers of signals.
-            failed = next((index for index, code in enumerate(codes) if code), None)
-        if failed is None:
-            failed = next((index for index, code in enumerate(codes) if code), None)
-        if failed is None:
-            return 0
-        others = [index for index, code in enumerate(codes) if code is None]
+    codes = [None]
+    while None in codes and not any(codes):
+        time.sleep(0.1)
+        codes = [child.poll() for child in children]
+    if not any(codes):
+        return 0
+    failed = next(index for index, code in enumerate(codes) if code)
+    others = [index for index, code in enumerate(codes) if code is None]
     code = codes[failed]
     ending = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"failed with the exit status {code}"
     stopped = f" The processes {others} are stopped." if others else ""

@@ -20,7 +20,7 @@ from keras_transfer.distribute.replicas import check_stream as check_stream
 from keras_transfer.distribute.replicas import replicas_of as replicas_of
 from keras_transfer.distribute.replicas import share as share
 from keras_transfer.distribute.replicas import share_of_loss as share_of_loss
-from keras_transfer.distribute.replicas import weigh_loss as weigh_loss
+from keras_transfer.distribute.replicas import track_loss as track_loss
 from keras_transfer.distribute.start import initialize
 from keras_transfer.distribute.strings import StringInputs
 from keras_transfer.distribute.strings import reducible as reducible

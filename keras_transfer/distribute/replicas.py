@@ -18,29 +18,31 @@ def replicas_of(model):
     return (1 if strategy is None else strategy.num_replicas_in_sync), False
 
 
-def weigh_loss(loss, weight, rows):
-    """Returns the loss of a replica such that the mean over the replicas of TensorFlow is that of one device.
+def track_loss(model, loss, weight, x):
+    """Adds the loss of a step on TensorFlow to the model's metric, and returns it as the gradient needs it.
 
-    Keras weighs the mean losses of all replicas equally, although they may have different numbers of rows or words.
+    Keras weighs the mean losses of all replicas equally, although they may have different numbers of rows or words. The
+    mean over the replicas of the loss that is returned is that of one device.
 
     Args:
+        model: Compiled model.
         loss: Tensor. The loss of this replica, divided by the number of replicas.
         weight: Tensor. Number of what its mean is over.
-        rows: Integer tensor. Number of rows of this replica.
-
-    Returns:
-        The weighted loss. The same, not divided, and its weight, for a metric that averages the loss of rows.
+        x: Inputs of this replica.
     """
     import tensorflow as tf
 
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
-    if replicas == 1:
-        return loss, loss, rows
-    weight, rows = (tf.cast(number, loss.dtype) for number in (weight, rows))
-    all_weights, all_rows = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, [weight, rows])
-    part = tf.math.divide_no_nan(weight, all_weights)
-    loss *= tf.where(all_weights > 0, replicas * part, tf.ones_like(part))
-    return loss, loss * replicas, all_rows / replicas
+    mean, rows = loss, tf.shape(next(value for value in keras.tree.flatten(x) if value is not None))[0]
+    if replicas > 1:
+        weight, rows = (tf.cast(number, loss.dtype) for number in (weight, rows))
+        context = tf.distribute.get_replica_context()
+        all_weights, all_rows = context.all_reduce(tf.distribute.ReduceOp.SUM, [weight, rows])
+        part = tf.math.divide_no_nan(weight, all_weights)
+        loss *= tf.where(all_weights > 0, replicas * part, tf.ones_like(part))
+        mean, rows = loss * replicas, all_rows / replicas
+    model.metrics[0].update_state(mean, sample_weight=rows)
+    return loss
 
 
 def share_of_loss(loss):

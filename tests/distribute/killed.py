@@ -4,6 +4,8 @@ import os
 import pathlib
 import signal
 import sys
+import threading
+import time
 
 import keras
 import numpy as np
@@ -26,7 +28,13 @@ class Dies(keras.callbacks.Callback):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def main(folder, dies):
+def die():
+    print(f"killed at {time.time()}", flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main(folder, dies, seconds=None, epochs=2):
+    """Trains. Process `dies` is killed after a batch of the second epoch, or so many seconds after `fit` began."""
     from tests.distribute.examples import examples
     from tests.tasks import tiny
 
@@ -38,8 +46,15 @@ def main(folder, dies):
         model.compile(keras.optimizers.Adam(0.01))
     callbacks = [kt.adaptation.TrainingCheckpoint(folder / "run", save_every=2)]
     if dies == str(kt.distribute.processes_of()[0]):
-        callbacks.append(Dies(1, 3))
-    model.fit(texts, labels, batch_size=8, epochs=2, verbose=0, callbacks=callbacks)
+        if seconds is None:
+            callbacks.append(Dies(1, 3))
+        else:
+            timer = threading.Timer(float(seconds), die)
+            timer.daemon = True
+            timer.start()
+    began = time.monotonic()
+    model.fit(texts, labels, batch_size=8, epochs=int(epochs), verbose=0, callbacks=callbacks)
+    print(f"trained in {time.monotonic() - began:.1f} seconds")
     weights = model.get_weights()
     if kt.distribute.is_chief():
         np.savez(folder / "weights.npz", *weights)

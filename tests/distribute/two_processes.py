@@ -7,6 +7,19 @@ import sys
 import numpy as np
 
 
+def error_of_keras(devices):
+    """What Keras says if a model of its own trains in several processes of TensorFlow."""
+    import keras
+
+    with devices.scope():
+        model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+    try:
+        model.fit(np.ones((8, 2)), np.ones((8, 1)), verbose=0)
+    except ValueError as error:
+        return str(error)
+
+
 def main(folder):
     """Trains, evaluates, predicts and saves, and prints what came out."""
     import keras
@@ -56,6 +69,8 @@ def main(folder):
         model.fit(texts[:16], [index, *labels[1:16]], batch_size=8, verbose=0)
     except ValueError as error:
         found["error"] = str(error)
+    if keras.backend.backend() == "tensorflow" and count > 1:
+        found["plain"] = error_of_keras(devices)
     return found
 
 

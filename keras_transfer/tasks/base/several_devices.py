@@ -7,7 +7,7 @@ from keras_transfer.distribute import (
     evaluate_all_rows,
     reducible,
     replicas_of,
-    weigh_loss,
+    track_loss,
     whole_on_each_device,
     write_together,
 )
@@ -34,9 +34,7 @@ class SeveralDevices(StringInputs):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(*args)
         outputs = self(x, training=False)
         loss = self.compute_loss(x=x, y=y, y_pred=outputs, sample_weight=sample_weight, training=False)
-        rows = keras.ops.shape(next(value for value in keras.tree.flatten(x) if value is not None))[0]
-        _, mean, rows = weigh_loss(loss, self.labels.weight_of(x, y, sample_weight), rows)
-        self.metrics[0].update_state(mean, sample_weight=rows)
+        track_loss(self, loss, self.labels.weight_of(x, y, sample_weight), x)
         return reducible(self, self.compute_metrics(x, y, outputs, sample_weight=sample_weight))
 
     def predict_step(self, *args):

@@ -24,6 +24,7 @@ class Labels:
         compares_rows: Boolean. Whether the loss compares the rows of a batch, so that `check_batch` needs one.
         are_ids: Boolean. Whether labels are the ids of tokens, which `targets` makes of data without labels. The loss
             must then take integers.
+        of_places: Boolean. Whether labels are integers of places, of which the negative ones are unused.
         optional: Boolean. Whether raw data need no labels, because `targets` makes them.
         reads_loaders: Boolean. Whether a loader of batches, such as torch's, is read as a `tf.data.Dataset`.
         made_inputs: Tuple of strings. Names of the model's inputs that `targets` makes.
@@ -34,7 +35,7 @@ class Labels:
 
     names = None
     one_of = True
-    are_ids = False
+    are_ids = of_places = False
     optional = reads_loaders = False
     made_inputs = ()
     made_targets = None
@@ -145,13 +146,15 @@ class Labels:
         """
 
     def weight_of(self, x, y, sample_weight):
-        """Returns the number of what the loss of a batch is a mean over: its rows, unless a subclass knows better.
+        """Returns the number of what the loss of a batch is a mean over: its rows, or the places that are used.
 
         Replicas of TensorFlow, each of which has a part of the rows, are weighted by it.
 
         Args:
             x, y, sample_weight: Inputs, labels and sample weights of a batch, as tensors.
         """
+        if self.of_places:
+            return keras.ops.sum(keras.ops.cast(keras.ops.convert_to_tensor(y) >= 0, "float32"))
         return keras.ops.shape(keras.tree.flatten(x)[0])[0]
 
     # === Answers ===

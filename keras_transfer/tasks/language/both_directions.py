@@ -86,15 +86,12 @@ class WordsOnBothSides(OwnLoss, Labels):
     """
 
     task_name = TASK
-    are_ids = True
+    are_ids = of_places = True
     optional = reads_loaders = True
     made_inputs = ("targets",)
 
     def __init__(self, count):
         self.count = count
-
-    def weight_of(self, x, y, sample_weight):
-        return keras.ops.sum(keras.ops.cast(keras.ops.convert_to_tensor(y) >= 0, "float32"))
 
     def check(self, labels, loss=None, inputs=None):
         labels = to_numpy(labels) if hasattr(labels, "shape") else np.asarray(labels, object)

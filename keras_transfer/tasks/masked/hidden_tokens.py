@@ -31,7 +31,7 @@ class HiddenTokens(Labels):
     """
 
     objective_class = TokenMasking
-    are_ids = True
+    are_ids = of_places = True
     optional = reads_loaders = True
     made_inputs = ("mask_positions",)
     made_targets = keras.KerasTensor((None, None), "int32")
@@ -56,9 +56,6 @@ class HiddenTokens(Labels):
 
     def loss(self):
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=UNUSED)
-
-    def weight_of(self, x, y, sample_weight):
-        return keras.ops.sum(keras.ops.cast(keras.ops.convert_to_tensor(y) >= 0, "float32"))
 
     def metrics(self):
         return [WordAccuracy()]

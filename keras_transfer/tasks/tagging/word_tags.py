@@ -22,6 +22,8 @@ class WordTags(Labels):
         field: `layers.ConditionalRandomField`, or None. Defaults to `None`.
     """
 
+    of_places = True
+
     def __init__(self, names, field=None):
         self.names, self.field = names, field
 
@@ -29,9 +31,6 @@ class WordTags(Labels):
         if self.field is not None:
             return ChainLoss(self.field)
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=UNUSED)
-
-    def weight_of(self, x, y, sample_weight):
-        return keras.ops.sum(keras.ops.cast(keras.ops.convert_to_tensor(y) >= 0, "float32"))
 
     def metrics(self):
         if not any(name.startswith(("B-", "I-", "E-", "S-")) for name in self.names):

@@ -4,7 +4,7 @@ import warnings
 
 import keras
 
-from keras_transfer.distribute import weigh_loss
+from keras_transfer.distribute import track_loss
 
 
 def add_up_rows(gradients):
@@ -48,9 +48,7 @@ def train_step(model, data, weight_of):
         tape.watch([weight.value for weight in weights])
         y_pred = model(x, training=True)
         loss = model.compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=sample_weight)
-        rows = tf.shape(next(value for value in keras.tree.flatten(x) if value is not None))[0]
-        loss, mean, rows = weigh_loss(loss, weight_of(x, y, sample_weight), rows)
-        model.metrics[0].update_state(mean, sample_weight=rows)
+        loss = track_loss(model, loss, weight_of(x, y, sample_weight), x)
         loss = model.optimizer.scale_loss(loss)
     if weights:
         gradients = tape.gradient(loss, [weight.value for weight in weights])

@@ -14,7 +14,7 @@ from keras_transfer.tasks import PermutationLM, TextClassifier
 from keras_transfer.text import Corpus
 from tests.architecture import FIXTURES
 from tests.errors import check_errors
-from tests.helpers import EAGER, outputs_of
+from tests.helpers import EAGER, logged, outputs_of
 from tests.tasks.tiny import VOCABULARY, encoder, preprocessor
 
 TEXTS = ["a b c", "d e", "f g h i j a b c d", "a b c d e f g h i j"]
@@ -104,7 +104,7 @@ def test_it_learns_from_a_corpus_and_a_classifier_uses_its_encoder(tmp_path, cap
     classifier.compile(keras.optimizers.Adam(0.1), run_eagerly=True)
     with caplog.at_level("WARNING"):
         classifier.fit(texts[:4], [0, 1, 0, 1], verbose=0)
-    assert not caplog.records
+    assert not logged(caplog)
     np.testing.assert_array_equal(to_numpy(model.encoder.streams.mask_embedding), vector)
 
 
