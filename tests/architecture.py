@@ -28,7 +28,7 @@ def with_hidden_states(encoder):
 def run_architecture_test(name, fixture, heads=(), tolerance=1e-5):
     """Checks an architecture: states, layer groups, both round trips and `.keras`, against a folder of its original.
 
-    Files are checked on TensorFlow, and those of BERT on every backend.
+    Files are checked on TensorFlow, and those of BERT, GPT-2 and XLNet on every backend.
 
     Args:
         name: String. The `model_type`.
@@ -65,7 +65,7 @@ def run_architecture_test(name, fixture, heads=(), tolerance=1e-5):
     assert [group.name for group in groups] == names
     assert sum(len(group.variables) for group in groups) == len(encoder.weights)
 
-    if keras.backend.backend() != "tensorflow" and name != "bert":
+    if keras.backend.backend() != "tensorflow" and name not in ("bert", "gpt2", "xlnet"):
         return
 
     # The saved file is bit-identical to the original and loads as the same encoder.

@@ -100,9 +100,8 @@ def in_order(encoder):
     return [found[key] for key in keys]
 
 
-@pytest.mark.parametrize(
-    ("name", "cls"), [pytest.param("Bert", BertEncoder, marks=pytest.mark.core), ("GPT2", GPT2Encoder)]
-)
+@pytest.mark.core
+@pytest.mark.parametrize(("name", "cls"), [("Bert", BertEncoder), ("GPT2", GPT2Encoder)])
 def test_adapters_compute_what_they_compute_in_our_encoder(name, cls):
     model = TokenClassifier(backbone(name), label_names=["A", "B"])
     ours = twin(cls, model.encoder)
@@ -141,6 +140,7 @@ def test_merging_forgets_the_functions_of_the_backbone_which_would_apply_the_cha
     np.testing.assert_allclose(outputs(model), expected, rtol=0, atol=1e-5)
 
 
+@pytest.mark.core
 def test_a_file_rebuilds_several_adapters_their_heads_and_the_state_of_the_optimizer():
     model = classifier(num_layers=1)
     for name, spec in (("a", "houlsby:2,norms=False"), ("b", "houlsby:2,norms=False"), ("low", ["lora:r=2", "bitfit"])):
@@ -219,9 +219,8 @@ def test_the_dropout_of_the_backbone_stays():
     assert np.abs(outputs(model) - before).max() > 1e-3
 
 
-@pytest.mark.parametrize(
-    ("name", "options"), [pytest.param("Llama", {}, marks=pytest.mark.core), ("Gemma", {"head_dim": 4})]
-)
+@pytest.mark.core
+@pytest.mark.parametrize(("name", "options"), [("Llama", {}), ("Gemma", {"head_dim": 4})])
 def test_changes_of_dense_layers_work_in_blocks_of_any_class(name, options):
     sizes = {"num_layers": 2, "num_query_heads": 2, "num_key_value_heads": 1, "hidden_dim": 8, "intermediate_dim": 16}
     model = TextClassifier(getattr(keras_hub.models, f"{name}Backbone")(20, **sizes, **options), num_classes=2)
@@ -241,10 +240,8 @@ def test_changes_of_dense_layers_work_in_blocks_of_any_class(name, options):
         kt.add_adapters(model, "houlsby:2")
 
 
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [pytest.param("Albert", {"embedding_dim": 4}, marks=pytest.mark.core), ("DebertaV3", {"bucket_size": 4})],
-)
+@pytest.mark.core
+@pytest.mark.parametrize(("name", "options"), [("Albert", {"embedding_dim": 4}), ("DebertaV3", {"bucket_size": 4})])
 def test_layers_that_are_called_twice_can_have_adapters(name, options):
     model = TextClassifier(backbone(name, **options), num_classes=2, dropout=0.0)
     before, lora = outputs(model), kt.LoRA(2, targets=".*")

@@ -36,8 +36,8 @@ def step(model):
     [
         pytest.param("houlsby:2", ("gamma", "beta"), marks=pytest.mark.core),
         ("bitfit", ("bias", "beta")),
-        ("ia3", ("key", "value", "inputs")),
-        ("dora:r=2", ("magnitude",)),
+        pytest.param("ia3", ("key", "value", "inputs"), marks=pytest.mark.core),
+        pytest.param("dora:r=2", ("magnitude",), marks=pytest.mark.core),
     ],
 )
 def test_weights_that_change_nothing_at_another_value_than_zero_stay_there(spec, kept):

@@ -79,6 +79,7 @@ def test_without_weight_it_trains_as_the_task_does_and_with_it_the_embeddings_of
     assert (tables[2][unused] != tables[1][unused]).any(axis=1).all()
 
 
+@pytest.mark.core
 def test_frozen_weights_stay_and_the_task_has_those_that_were_trained(eagerly):
     task = classifier()
     both = with_language_model_loss(task)
@@ -93,6 +94,7 @@ def test_frozen_weights_stay_and_the_task_has_those_that_were_trained(eagerly):
     np.testing.assert_array_equal(task.predict(INPUTS, verbose=0), both.predict(INPUTS, verbose=0))
 
 
+@pytest.mark.core
 def test_a_saved_file_has_the_task_alone(tmp_path, eagerly):
     decay = keras.optimizers.schedules.ExponentialDecay(1.0, 10, 0.5)
     both = with_language_model_loss(classifier(), decay)

@@ -35,6 +35,7 @@ def random_tagger(names=BIO):
     return model
 
 
+@pytest.mark.core
 def test_it_learns_what_only_transitions_tell_and_survives_keras_files():
     words, tags = ALIKE
     model = tagger("vectors", ["O", "B-X"], crf=True)
