@@ -8,13 +8,15 @@ A setup is a backend and what trains: one device (`jax`, `tensorflow`), two proc
 (`jax-processes`, `tensorflow-processes`), or the devices of one process: eight (`jax-devices`) or two replicas
 (`tensorflow-replicas`). All of them train with the same rows in the same order and without dropout. The first setup of
 a backend is compared with its others: the weights after the steps, the history, and for the classifier its metrics and
-predictions for 1,009 texts. The exit status is 1 if anything differs by more than `--tolerance`.
+predictions for 1,009 texts. The exit status is 1 if anything differs by more than `--tolerance` or is not a number, or
+if the weights did not move.
 
 Each task of a setup has a file in the output folder, and the same command goes on where it was stopped.
 """
 
 import argparse
 import contextlib
+import math
 import os
 import pathlib
 import subprocess
@@ -22,6 +24,7 @@ import sys
 
 import numpy as np
 
+REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
 SETUPS = {
     "jax": {},
     "jax-processes": {"workers": 2},
@@ -42,6 +45,9 @@ def main(arguments=None):
     if args.train:
         train(args)
         return 0
+    for file in (args.output / setup / f"{name}.npz" for setup in args.setups for name in args.tasks):
+        if file.exists():
+            load(file, args.steps)
     for setup in args.setups:
         run(setup, args)
     return compare(args)
@@ -53,17 +59,20 @@ def parse(arguments):
     parser.add_argument("--output", type=pathlib.Path, required=True, help="folder for the weights")
     parser.add_argument("--setups", nargs="+", choices=SETUPS, default=list(SETUPS))
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
-    parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--steps", type=int, default=50, help="a multiple of the 5 of an epoch; defaults to 50")
     parser.add_argument("--tolerance", type=float, default=1e-5)
     parser.add_argument("--train", choices=SETUPS, help=argparse.SUPPRESS)
-    return parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
+    if args.steps < 1 or args.steps % (ROWS // BATCH):
+        parser.error(f"--steps must be a positive multiple of {ROWS // BATCH}. Received: {args.steps}")
+    return args
 
 
 def run(setup, args):
     """Trains in one setup, in processes of their own."""
     backend = setup.split("-")[0]
     environment = {**os.environ, "KERAS_BACKEND": backend, "CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
-    environment["XLA_FLAGS"] = "--xla_backend_optimization_level=0"
+    environment |= {"PYTHONPATH": str(REPOSITORY), "XLA_FLAGS": "--xla_backend_optimization_level=0"}
     if setup == "jax-devices":
         environment["XLA_FLAGS"] += f" --xla_force_host_platform_device_count={SETUPS[setup]['devices']}"
     options = ["--train", setup, "--output", str(args.output), "--steps", str(args.steps), "--tasks", *args.tasks]
@@ -95,7 +104,7 @@ def train(args):
         found |= others()
         found["moved"] = max(np.abs(found[f"weight {i}"] - weight).max() for i, weight in enumerate(before))
         if kt.distribute.is_chief():
-            np.savez(folder / ".half.npz", **found)
+            np.savez(folder / ".half.npz", steps=args.steps, **found)
             (folder / ".half.npz").rename(file)
         kt.distribute.barrier()
         print(f"{args.train}: {name}: moved {found['moved']:.2g}", flush=True)
@@ -122,8 +131,16 @@ def start(setup):
     return contextlib.nullcontext
 
 
+def load(file, steps):
+    """Returns the results of a task after so many steps. A file of another number of steps is an error message."""
+    found = dict(np.load(file))
+    if (other := found.pop("steps", None)) != steps:
+        raise SystemExit(f"{file} must be of {steps} steps. Use another folder. Received: {other} steps")
+    return found
+
+
 def compare(args):
-    """Prints the largest differences from one device, and returns 1 if one of them is too large."""
+    """Prints the largest differences from one device, and returns 1 if one is too large, or if no weights moved."""
     failed = False
     for setup in args.setups:
         backend = setup.split("-")[0]
@@ -133,16 +150,16 @@ def compare(args):
             files = [args.output / each / f"{name}.npz" for each in (backend, setup)]
             if name == "hub" and backend != "tensorflow":
                 continue
-            one, several = map(np.load, files)
-            assert one.files == several.files
+            one, several = (load(file, args.steps) for file in files)
+            assert one.keys() == several.keys()
+            moved = float(one.pop("moved"))
             largest = {}
-            for key in one.files:
+            for key in one:
                 kind = key.split()[0]
                 difference = np.abs(np.asarray(one[key], "float64") - several[key]).max() if one[key].size else 0.0
-                largest[kind] = max(largest.get(kind, 0.0), float(difference))
-            moved = float(one["moved"])
-            del largest["moved"]
-            failed |= max(largest.values()) > args.tolerance
+                largest[kind] = float(np.maximum(largest.get(kind, 0.0), difference))  # Unlike `max`, it keeps NaN.
+            failed |= not all(value <= args.tolerance for value in largest.values())
+            failed |= not 0 < moved < math.inf
             shown = ", ".join(f"{kind} {value:.1e}" for kind, value in largest.items())
             print(f"{setup}: {name}: largest differences: {shown} (weights moved by {moved:.2g})", flush=True)
     return int(failed)

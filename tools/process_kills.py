@@ -7,16 +7,18 @@ A chain is one run of two processes with `keras-transfer launch` and `TrainingCh
 is killed with SIGKILL at a random moment of the training, also while it compiles or writes. The launcher must then end
 the other one, with one message and an exit status, and the next launch resumes the run, until one reaches the end. Its
 weights must equal those of an undisturbed run. The seed determines the moments. The same command goes on where it was
-stopped. The exit status is 1 if a launch ends in another way, or an end differs.
+stopped. The exit status is 1 if a launch ends in another way or does not end in ten minutes, or an end differs.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,6 +28,7 @@ import numpy as np
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
 EPOCHS, MOST = 6, 4  # Epochs of a run, and kills of a chain.
+LIMIT = 600  # Seconds of a launch.
 
 
 def main(arguments=None):
@@ -68,20 +71,34 @@ def main(arguments=None):
 
 
 def launch(backend, folder, *options):
-    """Runs two processes, and returns the exit status and what they print."""
+    """Runs two processes, and returns the exit status, or None if they do not end, and what they print."""
     folder.mkdir(exist_ok=True)
     script = str(REPOSITORY / "tests/distribute/killed.py")
     environment = {**os.environ, "KERAS_BACKEND": backend, "CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
     environment |= {"PYTHONPATH": str(REPOSITORY), "XLA_FLAGS": "--xla_backend_optimization_level=0"}
     command = [sys.executable, "-m", "keras_transfer", "launch", "--workers", "2", script, str(folder), *options]
-    found = subprocess.run(command, env=environment, capture_output=True, text=True)
-    return found.returncode, found.stdout + found.stderr
+    started = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        output, _ = started.communicate(timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        end(started)
+        return None, f"{started.communicate()[0]}\nThe processes did not end in {LIMIT} seconds."
+    return started.returncode, output
+
+
+def end(launcher):
+    """Kills a launcher and its processes, each of which leads a group."""
+    found = subprocess.run(["pgrep", "-P", str(launcher.pid)], stdout=subprocess.PIPE, text=True)
+    launcher.kill()
+    for process in found.stdout.split():
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(int(process), signal.SIGKILL)
 
 
 def undisturbed(backend, folder):
     """Returns the weights of a run without kills, and the seconds that it trains."""
     status, output = launch(backend, folder, "none", "0", str(EPOCHS))
-    if status:
+    if status != 0:
         raise SystemExit(f"A run without kills failed on {backend}:\n{output[-4000:]}")
     return np.load(folder / "weights.npz"), float(re.search(r"trained in ([\d.]+) seconds", output)[1])
 
@@ -96,7 +113,7 @@ def run_chain(backend, folder, seed, weights, duration):
         if status == 0:
             break
         messages = re.findall(r"keras-transfer launch: process (\d) was ended by SIGKILL", output)
-        if messages != [dies[0]] or dies[0] == "none":
+        if status is None or messages != [dies[0]] or dies[0] == "none":
             return {"seconds": seconds, "end": "failed", "log": output[-4000:]}
         seconds.append(round(time.time() - float(re.search(r"killed at ([\d.]+)", output)[1]), 1))
     found = np.load(folder / "weights.npz")

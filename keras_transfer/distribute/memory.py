@@ -49,7 +49,8 @@ def memory_estimate(model, batch):
         `Memory`.
 
     Raises:
-        ValueError: If the backend is not JAX, or if the model is not compiled or on several devices.
+        ValueError: If the backend is not JAX, if the model is not compiled or on several devices, or if the batch
+            has no rows or no labels.
 
     Example:
     ```python
@@ -64,7 +65,7 @@ def memory_estimate(model, batch):
     if keras.backend.backend() != "jax":
         raise ValueError(
             "Only JAX says how much memory a step needs. Set `KERAS_BACKEND=jax` before Keras is imported. "
-            f"Received: {keras.backend.backend()}"
+            f"Received: backend={keras.backend.backend()!r}"
         )
     check_for_step(model, "memory_estimate")
     [batch, *_], _ = batches_for_step(model, batch)

@@ -15,19 +15,30 @@ def batches_for_step(model, batch):
 
     Returns:
         List of tuples of arrays, and what the dataset says of each of its batches, or None if it says nothing.
+
+    Raises:
+        ValueError: If the batch has no rows, if a task has texts without labels, or if the batch is something else.
     """
+    batches, spec = _batches_of(model, batch)
+    if not batches or tuple(keras.tree.flatten(batches[0])[0].shape[:1]) == (0,):
+        raise ValueError("`batch` must have at least one row. Received: no rows")
+    return batches, spec
+
+
+def _batches_of(model, batch):
     is_batch = isinstance(batch, tuple)
-    if hasattr(model, "dataset"):  # A task makes arrays of texts, and of a dataset of texts.
+    if hasattr(model, "labels"):  # A task makes arrays of texts, and of a dataset of texts.
         parts = tuple(batch) if is_batch else (batch,)
         batch = model.dataset(*parts, **({"batch_size": 2**31} if is_batch else {}))
-        if is_batch and not hasattr(batch, "element_spec"):
-            return [_tuple(batch[0])], None
+        if not getattr(batch, "has_labels", True):
+            raise ValueError("`batch` must have labels, as a tuple `(x, y)`. Received: y=None")
     elif is_batch:
         return [_tuple(batch)], None
     if hasattr(batch, "element_spec"):  # a `tf.data.Dataset`
-        return [_tuple(next(iter(batch)))], _tuple(batch.element_spec)
+        return [_tuple(each) for each in batch.take(1)], _tuple(batch.element_spec)
     if isinstance(batch, keras.utils.PyDataset):
-        return [_tuple(batch[place]) for place in dict.fromkeys((0, len(batch) - 1))], None
+        places = dict.fromkeys((0, len(batch) - 1)) if len(batch) else ()
+        return [_tuple(batch[place]) for place in places], None
     raise ValueError(
         "`batch` must be a tuple `(x, y)` or `(x, y, sample_weight)`, a `tf.data.Dataset` or a `keras.utils.PyDataset`."
         f" Received: {type(batch).__name__}"
@@ -36,7 +47,7 @@ def batches_for_step(model, batch):
 
 def _tuple(batch):
     batch = tuple(batch) if isinstance(batch, (tuple, list)) else (batch,)
-    is_column = [isinstance(part, list) and not hasattr(part[0], "shape") for part in batch]
+    is_column = [isinstance(part, list) and not (part and hasattr(part[0], "shape")) for part in batch]
     return tuple(np.asarray(part) if column else part for part, column in zip(batch, is_column) if part is not None)
 
 
@@ -51,10 +62,12 @@ def check_for_step(model, name):
         raise ValueError(f"Call `compile` before `{name}`. Received: a model that is not compiled")
     strategy = getattr(model, "distribute_strategy", None)
     replicas = 1 if strategy is None else strategy.num_replicas_in_sync
-    if replicas > 1 or keras.distribution.distribution() is not None:
+    distribution = keras.distribution.distribution()
+    if replicas > 1 or distribution is not None:
+        received = f"{replicas} replicas" if distribution is None else f"the distribution {type(distribution).__name__}"
         raise ValueError(
             f"`{name}` needs a model on one device. Create it outside of the strategy's scope, and without a "
-            f"distribution. Received: a model on several devices ({replicas} replicas)"
+            f"distribution. Received: a model on several devices ({received})"
         )
 
 

@@ -26,15 +26,29 @@ def check_step(model, batch):
     Args:
         model: Compiled Keras model.
         batch: Tuple of arrays.
+
+    Raises:
+        Exception: What building the model or a step raises for another reason, such as labels of a wrong shape.
     """
+    on_jax = keras.backend.backend() == "jax"
     try:
-        yield from _of_jax(model, batch) if keras.backend.backend() == "jax" else _of_tensorflow(model, batch)
+        traced = traced_with_jax(model, batch) if on_jax else traced_with_tensorflow(model, batch)
     except Exception as error:  # whatever the operations of a user raise
-        yield _of_error(error)
+        found = _of_values(error)
+        if found is None:  # XLA has compiled nothing yet.
+            raise
+        yield found
+        return
+    try:
+        yield from _of_jax(traced) if on_jax else _of_tensorflow(*traced)
+    except Exception as error:
+        text = " ".join(str(error).split())[:300]
+        message = f"The step cannot be compiled ({type(error).__name__}: {text})"
+        yield _of_values(error) or ("xla", True, message, _XLA_REMEDY)
 
 
-def _of_error(error):
-    """Returns what a step is reported for that cannot be traced or compiled."""
+def _of_values(error):
+    """Returns what a step is reported for that needs values while it is traced or compiled, or None."""
     errors = [error]
     while errors[-1].__context__ is not None:  # Keras raises others in place of the errors of a layer.
         errors.append(errors[-1].__context__)
@@ -44,15 +58,12 @@ def _of_error(error):
             return "host", True, f"The step computes with NumPy ({name}: {text})", "Use `keras.ops` instead of NumPy"
         if _OF_VALUES.match(name) or _OF_SHAPES.search(text):
             return "shapes", True, f"Values decide what is computed or its shape ({name}: {text})", _SHAPE_REMEDY
-    last = errors[1] if "Unable to automatically build" in str(error) and len(errors) > 1 else error
-    text = " ".join(str(last).split())[:300]
-    return "xla", True, f"The step cannot be compiled ({type(last).__name__}: {text})", _XLA_REMEDY
+    return None
 
 
-def _of_tensorflow(model, batch):
+def _of_tensorflow(graph, program_of):
     import tensorflow as tf
 
-    graph, program_of = traced_with_tensorflow(model, batch)
     definition = graph.as_graph_def()
     nodes = [*definition.node, *(node for function in definition.library.function for node in function.node_def)]
     host = [node for node in nodes if _HOST.search(node.op)]
@@ -86,8 +97,7 @@ def _of_tensorflow(model, batch):
         yield "precision", True, "The step computes in float64", "A TPU has no float64. Use float32 or bfloat16"
 
 
-def _of_jax(model, batch):
-    traced = traced_with_jax(model, batch)
+def _of_jax(traced):
     program = traced.jaxpr
     equations = list(_equations(program.jaxpr))
     host = [equation for equation in equations if _CALLBACKS.search(equation.primitive.name)]

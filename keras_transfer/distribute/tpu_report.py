@@ -7,6 +7,7 @@ import keras
 
 from keras_transfer.distribute.one_step import batches_for_step, check_for_step
 from keras_transfer.distribute.step_checks import check_step
+from keras_transfer.integers import check_integer
 from keras_transfer.keras_internals import layers_within
 
 _CORES = 8  # of a host with TPU v2, v3 or v5e
@@ -104,7 +105,7 @@ def check_tpu_ready(model, batch, *, replicas=_CORES):
 
     Raises:
         ValueError: If the model is not compiled or on several devices, if `batch` or `replicas` is invalid, or on
-            torch.
+            torch. A model that cannot train on the batch, whose labels may have a wrong shape, raises its own error.
 
     Example:
     ```python
@@ -121,10 +122,9 @@ def check_tpu_ready(model, batch, *, replicas=_CORES):
     Source: https://cloud.google.com/tpu/docs/performance-guide and https://www.tensorflow.org/guide/tpu
     """
     if keras.backend.backend() not in ("tensorflow", "jax"):
-        raise ValueError(f"Only TensorFlow and JAX run on TPUs. Received: {keras.backend.backend()}")
+        raise ValueError(f"Only TensorFlow and JAX run on TPUs. Received: backend={keras.backend.backend()!r}")
     check_for_step(model, "check_tpu_ready")
-    if not isinstance(replicas, int) or replicas < 1:
-        raise ValueError(f"`replicas` must be a positive integer. Received: replicas={replicas!r}")
+    replicas = check_integer("replicas", replicas, 1)
     batches, specs = batches_for_step(model, batch)
     findings = [
         *_of_batches(batches, specs),

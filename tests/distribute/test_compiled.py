@@ -72,8 +72,9 @@ def test_full_batches_of_raw_texts_reach_the_step_as_ids_of_one_static_shape():
 def test_full_batches_of_raw_texts_are_ready_for_a_tpu_and_batches_with_a_remainder_are_not():
     encoder = tiny.encoder(dtype="mixed_bfloat16", dropout=0.1)
     model = TextClassifier(encoder, num_classes=2, preprocessor=tiny.preprocessor(), pooling="concat")
-    model.compile(FusedAdamW(1e-3, global_clipnorm=1.0), steps_per_execution=8)
+    model.compile(FusedAdamW(1e-3, global_clipnorm=1.0), steps_per_execution=8, jit_compile=True)
     report = check_tpu_ready(model, whole_batches(), replicas=8)
     assert report.ok, str(report)
+    assert np.isfinite(model.train_on_batch(TEXTS[:16], LABELS[:16])).all()
     remainder = tf.data.Dataset.from_tensor_slices((TEXTS, LABELS)).batch(16)
     assert [finding.kind for finding in check_tpu_ready(model, remainder).findings] == ["shapes"]

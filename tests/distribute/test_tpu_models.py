@@ -6,6 +6,11 @@ import pytest
 from keras_transfer.distribute import check_tpu_ready
 from tests.tasks.test_tasks import CASES
 
+pytestmark = [
+    pytest.mark.core,
+    pytest.mark.skipif(keras.backend.backend() == "torch", reason="torch is refused"),
+]
+
 
 @pytest.fixture(autouse=True)
 def mixed_bfloat16():

@@ -6,7 +6,7 @@ import pytest
 
 from keras_transfer.distribute import check_tpu_ready
 from keras_transfer.tasks import TextClassifier
-from tests.distribute.examples import examples
+from tests.distribute.examples import examples, two_devices
 from tests.tasks import tiny
 
 pytestmark = pytest.mark.core
@@ -195,12 +195,45 @@ def test_a_classifier_is_ready_and_its_weights_stay():
 
 def test_what_cannot_be_checked_is_an_error():
     if BACKEND == "torch":
-        with pytest.raises(ValueError, match="Only TensorFlow and JAX run on TPUs. Received: torch"):
+        with pytest.raises(ValueError, match="Only TensorFlow and JAX run on TPUs. Received: backend='torch'"):
             check_tpu_ready(model_of(), (X, Y))
         return
     with pytest.raises(ValueError, match="Call `compile` before `check_tpu_ready`"):
         check_tpu_ready(keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)]), (X, Y))
-    with pytest.raises(ValueError, match="`replicas` must be a positive integer. Received: replicas=0"):
+    with pytest.raises(ValueError, match="`replicas` must be an integer of at least 1. Received: replicas=0"):
         check_tpu_ready(model_of(), (X, Y), replicas=0)
     with pytest.raises(ValueError, match="`batch` must be a tuple.*Received: str"):
         check_tpu_ready(model_of(), "texts")
+
+
+@pytest.mark.skipif(BACKEND == "torch", reason="torch is refused")
+@pytest.mark.parametrize("built", [False, True])
+def test_labels_of_a_wrong_shape_raise_the_error_of_the_loss(built):
+    model = model_of()
+    if built:
+        assert check_tpu_ready(model, (X, Y)).ok
+    with pytest.raises((ValueError, TypeError), match="(must be equal|incompatible shapes).*3.*2"):
+        check_tpu_ready(model, (X, np.zeros((ROWS, 3), "float32")))
+
+
+@pytest.mark.skipif(BACKEND == "torch", reason="torch is refused")
+def test_a_batch_must_have_rows_and_texts_must_have_labels():
+    task = TextClassifier(tiny.encoder(), num_classes=2, preprocessor=tiny.preprocessor())
+    task.compile()
+    for model, batch in (
+        (model_of(), (X[:0], Y[:0])),
+        (model_of(), ([], [])),
+        (model_of(), Batches([])),
+        (task, ([], [])),
+    ):
+        with pytest.raises(ValueError, match="`batch` must have at least one row. Received: no rows"):
+            check_tpu_ready(model, batch)
+    with pytest.raises(ValueError, match="`batch` must have labels.*Received: y=None"):
+        check_tpu_ready(task, (["a good b", "bad"],))
+
+
+@pytest.mark.skipif(BACKEND != "jax", reason="a distribution of JAX")
+def test_a_distribution_is_named():
+    model = model_of()
+    with two_devices(), pytest.raises(ValueError, match=r"Received: a model .* \(the distribution DataParallel\)"):
+        check_tpu_ready(model, (X, Y))

@@ -20,10 +20,7 @@ def devices(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="starts processes with each backend itself")
-def test_eight_devices_train_a_classifier_like_one_and_the_same_command_trains_nothing_again(
-    devices, tmp_path, capfd, monkeypatch
-):
-    monkeypatch.setenv("PYTHONPATH", str(TOOLS.parent))
+def test_eight_devices_train_a_classifier_like_one_and_the_same_command_trains_nothing_again(devices, tmp_path, capfd):
     command = ["--output", str(tmp_path), "--setups", "jax", "jax-devices", "--tasks", "classifier", "--steps", "5"]
     assert devices.main(command) == 0
     printed = capfd.readouterr().out
@@ -33,13 +30,55 @@ def test_eight_devices_train_a_classifier_like_one_and_the_same_command_trains_n
     assert "classifier: moved" not in capfd.readouterr().out
 
 
-def test_weights_that_differ_are_the_exit_status(devices, tmp_path, monkeypatch, capsys):
-    def run(setup, args):
-        (tmp_path / setup).mkdir()
-        weights = np.full(3, 0.001 * (setup == "jax-devices"))
-        np.savez(tmp_path / setup / "causal.npz", **{"weight 0": weights, "moved": 0.5})
+@pytest.fixture
+def compared(devices, tmp_path, monkeypatch):
+    """Returns a function that compares two weights of zeros with others, and returns the exit status."""
 
-    monkeypatch.setattr(devices, "run", run)
-    assert devices.main(["--output", str(tmp_path), "--setups", "jax", "jax-devices", "--tasks", "causal"]) == 1
-    found = "jax-devices: causal: largest differences: weight 1.0e-03 (weights moved by 0.5)"
-    assert found in capsys.readouterr().out
+    def compare(others, *, moved=0.5, steps=50, options=()):
+        def run(setup, args):
+            (tmp_path / setup).mkdir()
+            weights = others if setup == "jax-devices" else [0.0, 0.0]
+            np.savez(tmp_path / setup / "causal.npz", **{"weight 0": weights, "moved": moved, "steps": steps})
+
+        monkeypatch.setattr(devices, "run", run)
+        command = ["--output", str(tmp_path), "--setups", "jax", "jax-devices", "--tasks", "causal"]
+        return devices.main([*command, *options])
+
+    return compare
+
+
+@pytest.mark.parametrize(
+    ("others", "moved", "status", "shown"),
+    [
+        ([0.0, 1e-6], 0.5, 0, "weight 1.0e-06 (weights moved by 0.5)"),
+        ([0.0, 1e-3], 0.5, 1, "weight 1.0e-03 (weights moved by 0.5)"),
+        ([np.nan, 0.0], 0.5, 1, "weight nan (weights moved by 0.5)"),
+        ([0.0, 0.0], 0.0, 1, "weight 0.0e+00 (weights moved by 0)"),
+        ([0.0, 0.0], np.nan, 1, "weight 0.0e+00 (weights moved by nan)"),
+        ([0.0, 0.0], np.inf, 1, "weight 0.0e+00 (weights moved by inf)"),
+    ],
+)
+def test_weights_that_differ_or_do_not_move_are_the_exit_status(compared, capsys, others, moved, status, shown):
+    assert compared(others, moved=moved) == status
+    assert f"jax-devices: causal: largest differences: {shown}" in capsys.readouterr().out
+
+
+def test_results_of_other_steps_are_an_error_before_anything_trains(compared):
+    assert compared([0.0, 0.0], steps=5, options=["--steps", "5"]) == 0
+    with pytest.raises(SystemExit, match=r"causal.npz must be of 50 steps. Use another folder. Received: 5 steps"):
+        compared([0.0, 0.0])
+
+
+@pytest.mark.parametrize("steps", ["0", "-5", "7"])
+def test_steps_make_whole_epochs(compared, capsys, steps):
+    with pytest.raises(SystemExit):
+        compared([0.0, 0.0], options=["--steps", steps])
+    assert f"--steps must be a positive multiple of 5. Received: {steps}" in capsys.readouterr().err
+
+
+def test_a_setup_imports_this_repository(devices, tmp_path, monkeypatch):
+    environments = []
+    monkeypatch.setattr(devices.subprocess, "run", lambda command, env, check: environments.append(env))
+    devices.run("jax-devices", devices.parse(["--output", str(tmp_path)]))
+    assert environments[0]["PYTHONPATH"] == str(TOOLS.parent)
+    assert "device_count=8" in environments[0]["XLA_FLAGS"]
