@@ -11,6 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
 AHEAD = 2  # parts for each process that are read before their answers are needed
+_FAILED = []  # what `prepare` has raised in this process
 
 
 @contextlib.contextmanager
@@ -22,7 +23,7 @@ def start(workers, prepare):
 
     Args:
         workers: Integer. Number of processes.
-        prepare: Function without arguments, which each process calls first.
+        prepare: Function without arguments, which each process calls first. Its error is raised as that of a part.
 
     Raises:
         ChildProcessError: If a process ends, for example because there is no memory left.
@@ -34,7 +35,7 @@ def start(workers, prepare):
         parts, running = iter(parts), collections.deque()
         while True:
             for kept, argument in itertools.islice(parts, AHEAD * workers - len(running)):
-                running.append((kept, executor.submit(function, argument)))
+                running.append((kept, executor.submit(_call, function, argument)))
             if not running:
                 return
             kept, future = running.popleft()
@@ -56,4 +57,14 @@ def _begin(prepare):
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
-    prepare()
+    try:
+        prepare()
+    except Exception as error:  # An initializer that raises gives a `BrokenProcessPool` without its message.
+        _FAILED.append(error)
+
+
+def _call(function, argument):
+    """Calls a function in a process that is prepared."""
+    if _FAILED:
+        raise _FAILED[0]
+    return function(argument)

@@ -1,17 +1,18 @@
 """A folder of Parquet files with the answers of an exported model, file by file, for engines with many workers."""
 
 import contextlib
+import json
 import os
 import pathlib
-from collections.abc import Mapping
 
 import numpy as np
 
-from keras_transfer.files import atomic_file, file_digest, read_json, write_json
+from keras_transfer.files import atomic_file, file_digest
 from keras_transfer.names import did_you_mean, listed
+from keras_transfer.serving.predictor import columns_by_input
 
 ROWS = 16_384  # of a file that are in memory at once, and of a row group that is written
-SETTINGS = "_predictor.json"  # Engines do not read files whose names begin with an underscore or a dot.
+ORIGIN = b"keras_transfer"  # key of a file's metadata that says how and from which original it was written
 
 
 class FolderPredictor:
@@ -30,7 +31,7 @@ class FolderPredictor:
     Raises:
         FileNotFoundError: If `data` has no `.parquet` files.
         ImportError: If `pyarrow` is not installed.
-        ValueError: If both folders are the same.
+        ValueError: If one folder is the other or is in it.
 
     Example:
     ```python
@@ -58,15 +59,20 @@ class FolderPredictor:
             raise ImportError("Parquet files need pyarrow. Run `pip install pyarrow`.") from None
         # Workers have other working directories.
         self.predict, self.data, self.output = predict, os.path.abspath(data), os.path.abspath(output)
-        if os.path.realpath(data) == os.path.realpath(output):
-            raise ValueError(f"`output` must be another folder than `data`. Received: {str(output)!r}")
+        real = [pathlib.Path(os.path.realpath(folder)) for folder in (data, output)]
+        if real[0].is_relative_to(real[1]) or real[1].is_relative_to(real[0]):
+            raise ValueError(
+                "`output` must be another folder than `data`, and neither may be in the other. "
+                f"Received: data={str(data)!r}, output={str(output)!r}"
+            )
         if not _names(self.data):
             raise FileNotFoundError(f"`data` must be a folder with .parquet files. Received: data={str(data)!r}")
+        self.settings = self._settings()  # A worker compares them, since its model could be a later one.
 
     def pending(self):
         """Returns the names of the files that have no answers yet, in order, and creates the folder of the output.
 
-        A file whose original is newer is pending too.
+        A file whose original has another size or time of modification than the one that was read is pending too.
 
         Returns:
             List of strings, the paths of files within `data`.
@@ -79,28 +85,14 @@ class FolderPredictor:
 
         names, output = _names(self.data), pathlib.Path(self.output)
         output.mkdir(parents=True, exist_ok=True)
-        done = _names(output)
-        others = {path.name for path in output.iterdir() if path.is_file() and path.name[0] != "."} - {SETTINGS}
-        if others := sorted(({*done} | others) - {*names}):
+        done = {*_names(output)}
+        others = {path.name for path in output.iterdir() if path.is_file() and path.name[0] != "."}
+        if others := sorted((done | others) - {*names}):
             raise FileExistsError(
                 f"`output` must be empty or contain answers to the files of `data`. Received: output={self.output!r}, "
                 f"with {listed(others)}"
             )
-        settings = self._settings()
-        if done and not (output / SETTINGS).exists():
-            raise FileExistsError(
-                "`output` contains Parquet files that this class has not written. Choose another folder. "
-                f"Received: output={self.output!r}, with {listed(done)}"
-            )
-        if done and (found := read_json(output / SETTINGS)) != settings:
-            changed = [key for key in settings if found.get(key) != settings[key]]
-            shown = {key: found.get(key) for key in ("signature", "columns")}
-            raise FileExistsError(
-                f"`output` contains answers with another {' and '.join(changed)}. Choose another folder, or continue "
-                f"with the same. Received: output={self.output!r}, which was written with {shown}"
-            )
-        write_json(output / SETTINGS, settings)
-        pending = [name for name in names if not self._is_done(name)]
+        pending = [name for name in names if name not in done or not self._is_current(name)]
         for name in pending:
             path = pathlib.Path(self.data, name)
             try:
@@ -125,12 +117,13 @@ class FolderPredictor:
             Integer. The number of its rows.
 
         Raises:
-            ValueError: As for a call of a `Predictor`, with the file.
+            ValueError: As for a call of a `Predictor`, with the file; and if the exported model has changed.
         """
         import pyarrow.parquet
 
         source, target = pathlib.Path(self.data, name), pathlib.Path(self.output, name)
         target.parent.mkdir(parents=True, exist_ok=True)
+        origin = json.dumps({"settings": self.settings, "original": _size_and_time(source)})  # before it is read
         with (
             pyarrow.parquet.ParquetFile(source) as file,
             atomic_file(target) as output,
@@ -148,22 +141,42 @@ class FolderPredictor:
                 if writer is None:
                     for answer, values in answers.items():
                         schema = schema.append(pyarrow.field(answer, values.type))
+                    schema = schema.with_metadata({**(schema.metadata or {}), ORIGIN: origin})
                     writer = stack.enter_context(pyarrow.parquet.ParquetWriter(output, schema))
                 arrays = [*batch.columns, *answers.values()]
                 writer.write_batch(pyarrow.RecordBatch.from_arrays(arrays, schema=schema))
                 rows += batch.num_rows
+            if (found := self._settings()) != self.settings:
+                raise ValueError(
+                    "The exported model must stay the same until all files are written. Make another "
+                    f"`FolderPredictor`. Expected: {self.settings}. Received: {found}"
+                )
         return rows
 
     def _columns(self):
         """Returns the names of the columns of texts."""
-        columns = self.predict.text_columns
-        if isinstance(columns, str):
-            return [columns]
-        return list(columns.values() if isinstance(columns, Mapping) else columns)
+        return list(columns_by_input(self.predict.text_columns).values())
 
-    def _is_done(self, name):
-        source, target = pathlib.Path(self.data, name), pathlib.Path(self.output, name)
-        return target.exists() and target.stat().st_mtime_ns >= source.stat().st_mtime_ns
+    def _is_current(self, name):
+        """Returns whether a file in the output has answers to its original as it is now."""
+        import pyarrow.parquet
+
+        path = pathlib.Path(self.output, name)
+        try:
+            origin = json.loads(pyarrow.parquet.read_schema(path).metadata[ORIGIN])
+        except (KeyError, TypeError, ValueError):  # `metadata` can be `None`. Arrow's own errors are `ValueError`s.
+            raise FileExistsError(
+                "`output` contains a file that this class has not written. Choose another folder. "
+                f"Received: {str(path)!r}"
+            ) from None
+        found = origin["settings"]
+        if changed := [key for key in self.settings if found.get(key) != self.settings[key]]:
+            shown = {key: found.get(key) for key in ("signature", "columns")}
+            raise FileExistsError(
+                f"`output` contains answers with another {' and '.join(changed)}. Choose another folder, or continue "
+                f"with the same. Received: {str(path)!r}, which was written with {shown}"
+            )
+        return origin["original"] == _size_and_time(pathlib.Path(self.data, name))
 
     def _settings(self):
         """Returns what all files of an output have in common. The index of the variables has their checksums."""
@@ -171,13 +184,21 @@ class FolderPredictor:
         if "://" not in model:
             files = ("saved_model.pb", "variables/variables.index")
             model = " ".join(file_digest(path) for name in files if (path := pathlib.Path(model, name)).exists())
-        return {"model": model, "signature": self.predict.signature, "columns": self._columns()}
+        columns = dict(sorted(columns_by_input(self.predict.text_columns).items(), key=str))
+        return {"model": model, "signature": self.predict.signature, "columns": columns}
 
 
 def _names(folder):
     """Returns the paths of the Parquet files in a folder, as strings with slashes, without hidden ones."""
-    paths = (path.relative_to(folder) for path in pathlib.Path(folder).rglob("*.parquet"))
+    files = (path for path in pathlib.Path(folder).rglob("*.parquet") if not path.is_dir())
+    paths = (path.relative_to(folder) for path in files)
     return sorted(path.as_posix() for path in paths if not any(part[0] in "._" for part in path.parts))
+
+
+def _size_and_time(path):
+    """Returns the size of a file in bytes and the time of its last modification in ns."""
+    facts = path.stat()
+    return [facts.st_size, facts.st_mtime_ns]
 
 
 def _batches(file):

@@ -112,10 +112,7 @@ class Predictor:
                 "A `Predictor` needs a signature of one string for each row and input. "
                 f"Received: signature={self.signature!r}, whose input {unusual[0]!r} is {inputs[unusual[0]]}"
             )
-        columns = self.text_columns
-        if not isinstance(columns, Mapping):
-            columns = [columns] if isinstance(columns, str) else list(columns)
-            columns = dict(zip(["text", "text_pair", *[None] * len(columns)], columns))
+        columns = columns_by_input(self.text_columns)
         if set(columns) != set(inputs):
             raise ValueError(
                 f"`text_columns` must name a column for each input of the signature: {sorted(inputs)}. Pass one name "
@@ -123,6 +120,14 @@ class Predictor:
                 f"Received: text_columns={self.text_columns!r}"
             )
         return columns
+
+
+def columns_by_input(text_columns):
+    """Returns the `text_columns` of a `Predictor` as a dict from inputs to columns. A third column has no input."""
+    if isinstance(text_columns, Mapping):
+        return dict(text_columns)
+    columns = [text_columns] if isinstance(text_columns, str) else list(text_columns)
+    return dict(zip(["text", "text_pair", *[None] * len(columns)], columns))
 
 
 def _texts(table, column):

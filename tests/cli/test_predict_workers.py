@@ -47,6 +47,16 @@ def test_an_error_of_one_part_is_raised(threads):
         list(map_in_order(wait, enumerate([0.0, 0.04, 0.0])))
 
 
+def fail():
+    raise ImportError("an error before the first part")
+
+
+@pytest.mark.slow
+def test_an_error_in_the_preparation_of_a_process_has_its_own_message():
+    with pytest.raises(ImportError, match="an error before the first part"), processes.start(1, fail) as map_in_order:
+        list(map_in_order(wait, enumerate([0.0])))
+
+
 @pytest.fixture
 def predict(tmp_path, monkeypatch):
     """A function that runs `predict` on 70 texts in parts of 10, and returns the status."""
