@@ -1,5 +1,6 @@
 """The methods of a comparison: their names, their variants, and what distinguishes one from another."""
 
+import dataclasses
 import functools
 import inspect
 
@@ -7,6 +8,8 @@ from keras_transfer.adaptation.adapters.base import KINDS, get_adapters
 from keras_transfer.adaptation.recipes import RECIPES, Recipe, get_recipe
 from keras_transfer.names import did_you_mean
 
+# Settings that earlier results do not have, in which they were off.
+LATER = ("gradient_accumulation_steps", "rematerialize")
 PLAIN = (bool, int, float, str, type(None))
 
 
@@ -71,7 +74,9 @@ def _named(name):
 def define(method):
     """Returns a string that identifies a recipe or callable and is the same in each process."""
     if isinstance(method, Recipe):
-        return repr(method)
+        values = {field.name: getattr(method, field.name) for field in dataclasses.fields(method)}
+        values = {name: value for name, value in values.items() if name not in LATER or value}
+        return f"Recipe({', '.join(f'{name}={value!r}' for name, value in values.items())})"
     values = {}
     if isinstance(method, functools.partial):
         values = {**{str(place): value for place, value in enumerate(method.args)}, **method.keywords}

@@ -24,7 +24,7 @@ pytest.importorskip("tokenizers")
 def pretrain(tmp_path, monkeypatch, eagerly):
     """A function that runs `pretrain` with further arguments in a folder with texts, and returns the status."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(plans.SIZES, "tiny", (1, 16, 1, 16))
+    monkeypatch.setitem(plans.SIZES, "tiny", (1, 16, 2, 16))
     monkeypatch.setitem(plans.ELECTRA_SIZES, "tiny", (1, 16, 1, 16, 12, 1 / 2, 0.15))
     monkeypatch.setitem(plans.LSTM_SIZES, "tiny", (2, 12, 16, 0.1))
     monkeypatch.setattr(plans, "_LEAST_WIDTH", 8)

@@ -113,6 +113,10 @@ def test_after_ctrl_c_the_same_command_continues_as_if_nothing_had_happened(trai
     assert train("--seed", "1") == 1
     assert capsys.readouterr().err.endswith("Received: classifier, where --seed was 0 instead of 1\n")
 
+    state = json.loads((folder / "run.json").read_text())
+    for name in ("gradient_accumulation_steps", "rematerialize"):  # as a version without these options has written it
+        del state["settings"][name]
+    (folder / "run.json").write_text(json.dumps(state))
     assert train("--overwrite") == 0  # There is nothing to overwrite, because the settings are the same.
     printed = capsys.readouterr().out
     assert "Epoch 1/2" not in printed and "Epoch 2/2" in printed

@@ -17,7 +17,14 @@ from keras_transfer.training.optimizers import (
     WarmupCosine,
     is_number,
 )
-from keras_transfer.training.runs import ChainThaw, GradualUnfreezing, Stage, StagedTraining, freeze
+from keras_transfer.training.runs import (
+    ChainThaw,
+    GradualUnfreezing,
+    Stage,
+    StagedTraining,
+    check_accumulation_fits,
+    freeze,
+)
 
 
 @dataclasses.dataclass
@@ -58,7 +65,8 @@ class Recipe:
         scalar_mix: Boolean. Whether the recipe needs a model with a `layers.ScalarMix`. Defaults to `False`.
         gradient_accumulation_steps: Integer. Number of batches whose mean gradient makes one update of the weights, for
             batches of `batch_size` rows that together would not fit in memory. `steps` and the schedule count batches.
-            Defaults to `None`, an update for each batch.
+            The last batches of the run count only if they complete an update. Defaults to `None`, an update for each
+            batch.
         rematerialize: Boolean. Whether to compute the insides of Transformer blocks a second time for the gradient
             instead of keeping them, as `rematerialize` does. It saves memory and costs time. Defaults to `False`.
 
@@ -153,7 +161,11 @@ class Recipe:
         Args:
             model: Built model to train.
             total_steps: Integer. Number of batches in the whole run.
+
+        Raises:
+            ValueError: If the run has fewer batches than an update needs.
         """
+        check_accumulation_fits(self.gradient_accumulation_steps, total_steps)
         rate = self.learning_rate
         if self.unfreezing == "linear_probe":  # The schedule begins with the second stage.
             total_steps = max(total_steps - round(self._probe_fraction * total_steps), 1)

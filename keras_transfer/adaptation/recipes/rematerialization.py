@@ -10,7 +10,8 @@ def rematerialize(model, rematerializes=True):
     Of each block, only the inputs are then kept in a training step. The backward pass computes the block a second time,
     with the same random numbers. The results are the same, up to rounding. Evaluation and prediction do not change.
 
-    Use it if a batch of the wanted size does not fit in memory. `distribute.memory_estimate` tells what it saves.
+    Use it if a batch of the wanted size does not fit in memory. `distribute.memory_estimate` says what it saves on JAX.
+    On the CPU, XLA keeps most results all the same: 584 instead of 617 MB for 12 blocks, 64 wide, of 256 x 32 tokens.
 
     Args:
         model: Task or other Keras model with blocks of this library. It is not part of its files: call this function

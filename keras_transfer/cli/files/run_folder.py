@@ -52,8 +52,13 @@ def check_run(folder, settings, overwrite=False):
         raise FileExistsError(
             f"`--output` must be a new folder, or that of a run of the same command. Received: {folder}"
         )
-    before, finished = state["settings"], state["finished"]
-    if before == settings and not finished:
+    finished = state["finished"]
+    # An option that is not given is the same as one that did not exist when the run began.
+    before, now = (
+        {name: value for name, value in given.items() if value is not None and value is not False}
+        for given in (state["settings"], settings)
+    )
+    if before == now and not finished:
         return True
     if overwrite or state.get("failed"):
         return False
@@ -61,7 +66,8 @@ def check_run(folder, settings, overwrite=False):
         raise FileExistsError(
             f"The folder contains a finished run. Choose another one, or pass --overwrite. Received: {folder}"
         )
-    different = [_difference(name, before, value) for name, value in settings.items() if before.get(name) != value]
+    names = [name for name in {**settings, **before} if before.get(name) != now.get(name)]
+    different = [_difference(name, before, now.get(name)) for name in names]
     raise ValueError(
         "The folder contains a run with other settings. Use the same settings to continue it, choose another folder, "
         f"or pass --overwrite. Received: {folder}, where {', and '.join(different)}"

@@ -11,7 +11,8 @@ def rematerialized(layer, function):
     """Returns a function that computes the same, but keeps only its inputs for the gradient.
 
     `keras.remat` knows neither the weights of a layer nor the random numbers of its dropout. Here, both are inputs, so
-    that the second time has the same random numbers as the first.
+    that the second time has the same random numbers as the first. On TensorFlow, a weight of the layer that the
+    function does not use gets a gradient of zeros instead of none, so that weight decay reaches it.
 
     Args:
         layer: Layer whose weights the function uses.
@@ -34,8 +35,13 @@ def rematerialized(layer, function):
             for place, value in zip(places, floats, strict=True):
                 now[place] = value
             given = keras.tree.pack_sequence_as(structures, now[len(values) :])
-            with keras.StatelessScope(state_mapping=list(zip(variables, now))) as scope:
+            with keras.StatelessScope(collect_losses=True, state_mapping=list(zip(variables, now))) as scope:
                 outputs = function(*given)
+            if scope.losses:
+                raise ValueError(
+                    "A block that is rematerialized cannot add losses, such as those of `activity_regularizer`. "
+                    f"Received: {len(scope.losses)} losses of {layer.path}"
+                )
             return outputs, [scope.get_current_value(seed) for seed in seeds]
 
         seeds = [v for v in variables if not v.trainable and not keras.backend.is_float_dtype(v.dtype)]

@@ -22,3 +22,12 @@ def epochs_of_steps(data, length, steps, goes_on=False):
     # Streams with several lengths of windows draw these in each epoch, but read the texts in one order.
     reshuffled = isinstance(data, Batches) and data.options.shuffle and not hasattr(data, "num_streams")
     return epochs, math.ceil(steps / epochs) if epochs == 1 or reshuffled or goes_on else length
+
+
+def check_accumulation_fits(accumulated, total_steps):
+    """Raises a `ValueError` if a run would end before its first update, given the numbers of batches of both."""
+    if (accumulated or 1) > total_steps:
+        raise ValueError(
+            "`gradient_accumulation_steps` must be at most the number of batches of the run, which would change no "
+            f"weight. Received: gradient_accumulation_steps={accumulated} and {total_steps} batches"
+        )

@@ -1,5 +1,7 @@
 """What a recipe trades time for: accumulated gradients, and blocks that are computed twice, change no result."""
 
+import functools
+
 import keras
 import pytest
 
@@ -39,6 +41,14 @@ def test_one_batch_for_an_update_is_the_same_as_no_accumulation():
         get_recipe("bert", gradient_accumulation_steps=0)
 
 
+def test_a_run_that_would_end_before_its_first_update_is_an_error():
+    model, recipe = tiny.classifier(), get_recipe("bert", epochs=1, batch_size=4, gradient_accumulation_steps=3)
+    start = model.get_weights()
+    with pytest.raises(ValueError, match="must be at most the number of batches of the run.* Received: .*=3 and 2 bat"):
+        fine_tune(model, TEXTS, LABELS, recipe=recipe, verbose=0)
+    assert tiny.difference(model.get_weights(), start) == 0.0
+
+
 def with_dropout():
     keras.utils.set_random_seed(0)
     encoder = tiny.encoder(dropout=0.3, initializer_range=0.2, num_layers=2)
@@ -49,6 +59,47 @@ def test_rematerialized_blocks_train_to_the_same_weights_with_the_same_dropout()
     start, kept = tuned(with_dropout(), batch_size=4)
     _, computed = tuned(with_dropout(), batch_size=4, rematerialize=True)
     assert tiny.difference(kept, computed) < 1e-5 < 1e-2 < tiny.difference(kept, start)
+
+
+@pytest.mark.skipif(keras.backend.backend() == "jax", reason="JAX traces a block once and computes it twice")
+def test_a_rematerialized_block_is_computed_twice_in_a_step(monkeypatch):
+    calls, run = [], TransformerBlock.run
+    monkeypatch.setattr(TransformerBlock, "run", lambda *given, **options: calls.append(0) or run(*given, **options))
+    for rematerializes, times in ((False, 1), (True, 2)):
+        model = with_dropout()
+        rematerialize(model, rematerializes)
+        model.compile("sgd", run_eagerly=True)
+        model.fit(TEXTS, LABELS, verbose=0)  # which builds it
+        calls.clear()
+        model.fit(TEXTS, LABELS, verbose=0)
+        assert len(calls) == 2 * times  # two blocks
+
+
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="JAX says what it computes again")
+def test_a_step_of_jax_computes_each_rematerialized_block_again():
+    import jax
+
+    found = []
+    for rematerializes in (False, True):
+        model = with_dropout()
+        rematerialize(model, rematerializes)
+        trainable, others = ([w.value for w in ws] for ws in (model.trainable_variables, model.non_trainable_variables))
+        call = functools.partial(model.stateless_call, non_trainable_variables=others, training=True)
+        inputs = tiny.ids_of(model, TEXTS)
+        program = jax.make_jaxpr(lambda values: call(values, inputs=inputs)[0])(trainable)  # noqa: B023
+        found.append(sum(equation.primitive.name in ("checkpoint", "remat", "remat2") for equation in program.eqns))
+    assert found == [0, 2]  # two blocks
+
+
+def test_a_rematerialized_block_that_adds_losses_is_an_error():
+    model = with_dropout()
+    block = next(layer for layer, _ in layers_within(model) if isinstance(layer, TransformerBlock))
+    dense = next(layer for layer, _ in layers_within(block) if isinstance(layer, keras.layers.Dense))
+    dense.activity_regularizer = keras.regularizers.L2(0.1)
+    rematerialize(model)
+    model.compile("sgd", run_eagerly=keras.backend.backend() != "jax")
+    with pytest.raises(ValueError, match="that is rematerialized cannot add losses.* Received: 1 losses of "):
+        model.fit(TEXTS, LABELS, verbose=0)
 
 
 def test_a_recipe_rematerializes_all_blocks_or_leaves_the_model_as_it_was():
