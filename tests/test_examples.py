@@ -270,7 +270,7 @@ def test_the_script_in_the_page_on_questions_runs(tmp_path, monkeypatch, small_m
 def test_the_script_in_the_page_on_comparing_runs(tmp_path, monkeypatch, small_minilm, eagerly):
     monkeypatch.chdir(tmp_path)
     whole = kt.datasets.load_demo_questions()
-    train, test = (type(part)(part.texts[::24], part.labels[::24]) for part in whole.values())
+    train, test = (type(part)(part.texts[::8], part.labels[::8]) for part in whole.values())
     monkeypatch.setattr(kt.datasets, "load_demo_questions", lambda: replaced(whole, train=train, test=test))
     names = run_page("compare.md")
     assert [row["seeds"] for row in names["comparison"].rows] == [2, 2]

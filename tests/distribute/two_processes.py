@@ -8,11 +8,16 @@ import numpy as np
 
 
 def error_of_keras(devices):
-    """What Keras says if a model of its own trains in several processes of TensorFlow."""
+    """What Keras says if a model without `reducible` trains in several processes of TensorFlow."""
     import keras
 
+    from keras_transfer.keras_internals import BuildsFromOneReplica
+
+    class Model(BuildsFromOneReplica, keras.Sequential):
+        pass
+
     with devices.scope():
-        model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+        model = Model([keras.Input((2,)), keras.layers.Dense(1)])
         model.compile("sgd", "mse")
     try:
         model.fit(np.ones((8, 2)), np.ones((8, 1)), verbose=0)
