@@ -22,7 +22,10 @@ import pathlib
 import subprocess
 import sys
 
+import keras
 import numpy as np
+
+import keras_transfer as kt
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
 SETUPS = {
@@ -84,9 +87,6 @@ def run(setup, args):
 
 def train(args):
     """Trains all tasks in this process, which is one of its setup, and writes what came out."""
-    import keras
-
-    import keras_transfer as kt
 
     scope, folder = start(args.train), args.output / args.train
     folder.mkdir(parents=True, exist_ok=True)
@@ -113,9 +113,6 @@ def train(args):
 
 def start(setup):
     """Starts the devices of a setup, and returns a function that returns the context in which models are made."""
-    import keras
-
-    import keras_transfer as kt
 
     devices = SETUPS[setup].get("devices")
     if setup == "jax-devices":
@@ -179,41 +176,29 @@ def examples(count):
 
 def optimizer():
     """Returns Adam whose steps do not grow where a gradient is little more than rounding."""
-    import keras
-
     return keras.optimizers.Adam(0.01, epsilon=1e-3)
 
 
 def preprocessor():
-    import keras_transfer as kt
-
     return kt.text.BertPreprocessor(VOCABULARY, sequence_length=16)
 
 
 def transformer(causal=False):
-    import keras_transfer as kt
-
     return kt.encoders.TransformerEncoder(len(VOCABULARY), **SIZES, causal=causal, max_sequence_length=16)
 
 
-def fit(model, texts, *targets):
-    """Returns a function that compiles nothing and trains for so many steps, in epochs of five."""
+def fit(model, texts, *targets, callbacks=None):
+    """Returns a function that trains for so many steps, in epochs of five."""
 
     def run(steps):
-        epochs = steps * BATCH // ROWS
-        return model.fit(texts[:ROWS], *(t[:ROWS] for t in targets), batch_size=BATCH, epochs=epochs, verbose=0).history
+        columns, epochs = [column[:ROWS] for column in (texts, *targets)], steps * BATCH // ROWS
+        return model.fit(*columns, batch_size=BATCH, epochs=epochs, callbacks=callbacks, verbose=0).history
 
     return run
 
 
-def nothing():
-    return {}
-
-
 def of_texts():
     """Returns a classifier."""
-    import keras_transfer as kt
-
     encoder = kt.encoders.BertEncoder(len(VOCABULARY), **SIZES, max_sequence_length=16)
     return kt.tasks.TextClassifier(encoder, preprocessor(), num_classes=2, dropout=0.0)
 
@@ -231,8 +216,6 @@ def classifier(folder):
 
 
 def tagger(folder):
-    import keras_transfer as kt
-
     encoder = kt.encoders.BertEncoder(len(VOCABULARY), **SIZES, max_sequence_length=16)
     model = kt.tasks.TokenClassifier(encoder, preprocessor(), label_names=["LETTER", "WORD"], dropout=0.0)
     model.compile(optimizer())
@@ -248,36 +231,27 @@ def tagger(folder):
 
 
 def masked(folder):
-    import keras_transfer as kt
-
     model = kt.tasks.MaskedLM(transformer(), preprocessor())
     model.compile(optimizer())
-    return model, fit(model, examples(ROWS)[0]), nothing
+    return model, fit(model, examples(ROWS)[0]), dict
 
 
 def causal(folder):
-    import keras_transfer as kt
-
     model = kt.tasks.CausalLM(transformer(causal=True), preprocessor())
     model.compile(optimizer())
-    return model, fit(model, examples(ROWS)[0]), nothing
+    return model, fit(model, examples(ROWS)[0]), dict
 
 
 def seq2seq(folder):
-    import keras_transfer as kt
-
     sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16, "dropout": 0.0}
     encoder = kt.encoders.Bart(len(VOCABULARY), **sizes, max_sequence_length=16)
     model = kt.tasks.Seq2SeqLM(encoder, preprocessor())
     model.compile(optimizer())
     texts = examples(ROWS)[0]
-    return model, fit(model, texts, [" ".join(reversed(text.split())) for text in texts]), nothing
+    return model, fit(model, texts, [" ".join(reversed(text.split())) for text in texts]), dict
 
 
 def electra(folder):
-    import keras
-
-    import keras_transfer as kt
 
     # Each replica of TensorFlow draws the tokens that it replaces, so that only the generator can be compared.
     weight = 1e-9 if keras.backend.backend() == "tensorflow" else 50.0
@@ -286,38 +260,26 @@ def electra(folder):
         transformer(), preprocessor(), generator=generator, discriminator_weight=weight
     )
     model.compile(optimizer())
-    return model, fit(model, examples(ROWS)[0]), nothing
+    return model, fit(model, examples(ROWS)[0]), dict
 
 
 def lora(folder):
-    import keras_transfer as kt
-
     model, (texts, labels) = of_texts(), examples(ROWS)
     kt.adaptation.add_adapters(model, "lora:2")
     model.compile(optimizer())
-    return model, fit(model, texts, labels), nothing
+    return model, fit(model, texts, labels), dict
 
 
 def stages(folder):
     """Gradual unfreezing with layer-wise rates and L2-SP."""
-    import keras_transfer as kt
-
     model, (texts, labels) = of_texts(), examples(ROWS)
     layerwise = kt.adaptation.LayerwiseOptimizer(optimizer(), model, decay=0.5, penalty=kt.adaptation.L2SP(0.1))
     model.compile(layerwise)
-
-    def run(steps):
-        callbacks = [kt.adaptation.GradualUnfreezing(fraction=0.5)]
-        options = {"batch_size": BATCH, "epochs": steps * BATCH // ROWS, "verbose": 0}
-        return model.fit(texts, labels, callbacks=callbacks, **options).history
-
-    return model, run, nothing
+    return model, fit(model, texts, labels, callbacks=[kt.adaptation.GradualUnfreezing(fraction=0.5)]), dict
 
 
 def corpus(folder):
     """A language model on the blocks of a corpus."""
-    import keras_transfer as kt
-
     packing = kt.text.Packing(end=["[SEP]"], pad="[PAD]")
     ids = kt.text.TokenPreprocessor(kt.text.WordPieceTokenizer(VOCABULARY), packing, sequence_length=16)
     model = kt.tasks.CausalLM(transformer(causal=True), ids)
@@ -330,12 +292,11 @@ def corpus(folder):
     def run(steps):
         return model.fit(blocks, epochs=-(-steps // len(blocks)), verbose=0).history
 
-    return model, run, nothing
+    return model, run, dict
 
 
 def hub(folder):
     """A classifier over a TF Hub module that trains."""
-    import keras_transfer as kt
     from keras_transfer.hub import HubEncoder
     from tests.hub import saved_modules
 
@@ -346,7 +307,7 @@ def hub(folder):
     model = kt.tasks.TextClassifier(HubEncoder(str(module), trainable=True), num_classes=2, dropout=0.0)
     model.compile(optimizer())
     texts, labels = examples(ROWS)
-    return model, fit(model, texts, labels), nothing
+    return model, fit(model, texts, labels), dict
 
 
 TASKS = {

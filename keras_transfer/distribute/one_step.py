@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 
+from keras_transfer.distribute.replicas import replicas_of
 from keras_transfer.keras_internals import build_for_step
 
 
@@ -60,8 +61,7 @@ def check_for_step(model, name):
     """
     if not getattr(model, "compiled", False):
         raise ValueError(f"Call `compile` before `{name}`. Received: a model that is not compiled")
-    strategy = getattr(model, "distribute_strategy", None)
-    replicas = 1 if strategy is None else strategy.num_replicas_in_sync
+    replicas, _ = replicas_of(model)
     distribution = keras.distribution.distribution()
     if replicas > 1 or distribution is not None:
         received = f"{replicas} replicas" if distribution is None else f"the distribution {type(distribution).__name__}"

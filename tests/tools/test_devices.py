@@ -1,21 +1,16 @@
 """The comparison of devices and processes: one of them, and that a difference is the exit status."""
 
-import pathlib
-
 import keras
 import numpy as np
 import pytest
 
-TOOLS = pathlib.Path(__file__).parents[2] / "tools"
+from tests.pages import REPOSITORY
 
 
 @pytest.fixture
-def devices(monkeypatch):
+def devices(tool):
     """The module `devices`."""
-    monkeypatch.syspath_prepend(str(TOOLS))
-    import devices
-
-    return devices
+    return tool("devices")
 
 
 @pytest.mark.slow
@@ -80,5 +75,5 @@ def test_a_setup_imports_this_repository(devices, tmp_path, monkeypatch):
     environments = []
     monkeypatch.setattr(devices.subprocess, "run", lambda command, env, check: environments.append(env))
     devices.run("jax-devices", devices.parse(["--output", str(tmp_path)]))
-    assert environments[0]["PYTHONPATH"] == str(TOOLS.parent)
+    assert environments[0]["PYTHONPATH"] == str(REPOSITORY)
     assert "device_count=8" in environments[0]["XLA_FLAGS"]

@@ -1,21 +1,15 @@
 """Random kills: a few of them, their table, and that an interrupted series goes on."""
 
 import json
-import pathlib
 
 import keras
 import pytest
 
-TOOLS = pathlib.Path(__file__).parents[2] / "tools"
-
 
 @pytest.fixture
-def kills(monkeypatch):
+def kills(tool):
     """The module `kills`."""
-    monkeypatch.syspath_prepend(str(TOOLS))
-    import kills
-
-    return kills
+    return tool("kills")
 
 
 @pytest.mark.slow

@@ -1,11 +1,8 @@
 """Mutation testing on a toy package: where it changes functions, and how it reads the results of the tests."""
 
 import json
-import pathlib
 
 import pytest
-
-TOOLS = pathlib.Path(__file__).parents[2] / "tools"
 
 SOURCE = '''
 """A shop."""
@@ -83,13 +80,10 @@ BROKEN = "def test_that_fails_anyway():\n    assert False\n"
 
 
 @pytest.fixture
-def mutants(monkeypatch):
+def mutants(tool, monkeypatch):
     """The module `mutants`, for a toy package with a test of each function."""
-    monkeypatch.syspath_prepend(str(TOOLS))
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    import mutants
-
-    return mutants
+    return tool("mutants")
 
 
 @pytest.fixture

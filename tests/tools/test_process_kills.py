@@ -1,7 +1,6 @@
 """Kills of one of two processes: what counts as a clear end, and that an interrupted series goes on."""
 
 import json
-import pathlib
 import subprocess
 import sys
 import time
@@ -9,16 +8,11 @@ import time
 import numpy as np
 import pytest
 
-TOOLS = pathlib.Path(__file__).parents[2] / "tools"
-
 
 @pytest.fixture
-def kills(monkeypatch):
+def kills(tool):
     """The module `process_kills`."""
-    monkeypatch.syspath_prepend(str(TOOLS))
-    import process_kills
-
-    return process_kills
+    return tool("process_kills")
 
 
 def launches(*, message="keras-transfer launch: process {} was ended by SIGKILL", end=0.0, status=137):

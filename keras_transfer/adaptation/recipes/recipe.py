@@ -22,7 +22,7 @@ from keras_transfer.training.runs import (
     GradualUnfreezing,
     Stage,
     StagedTraining,
-    check_accumulation_fits,
+    accumulated_batches,
     freeze,
 )
 
@@ -165,7 +165,7 @@ class Recipe:
         Raises:
             ValueError: If the run has fewer batches than an update needs.
         """
-        check_accumulation_fits(self.gradient_accumulation_steps, total_steps)
+        accumulated = accumulated_batches(self.gradient_accumulation_steps, total_steps)
         rate = self.learning_rate
         if self.unfreezing == "linear_probe":  # The schedule begins with the second stage.
             total_steps = max(total_steps - round(self._probe_fraction * total_steps), 1)
@@ -174,9 +174,7 @@ class Recipe:
             rate = schedule(rate, total_steps, **{fraction: self.warmup_fraction})
         names = ("weight_decay", "beta_1", "beta_2", "epsilon", "global_clipnorm")
         options = {name: getattr(self, name) for name in names}
-        if (self.gradient_accumulation_steps or 1) > 1:
-            options["gradient_accumulation_steps"] = self.gradient_accumulation_steps
-        optimizer = FusedAdamW(rate, **options)
+        optimizer = FusedAdamW(rate, **options, gradient_accumulation_steps=accumulated)
         return LayerwiseOptimizer(optimizer, model, decay=self.decay)
 
     def build_callbacks(self):

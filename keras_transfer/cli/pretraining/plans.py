@@ -51,13 +51,13 @@ class Plan:
         Args:
             learning_rate: Float.
             total_steps: Integer. Number of batches of the run.
-            accumulated: Integer. Number of batches for one update by AdamW, or None for one.
+            accumulated: Integer. Number of batches for one update by AdamW, as `accumulated_batches` returns it.
         """
         if self.is_recurrent:
             return adaptation.NTASGD(learning_rate, weight_decay=1.2e-6, global_clipnorm=0.25)
         schedule = adaptation.LinearWarmupDecay(learning_rate, total_steps=total_steps)
-        several = {"gradient_accumulation_steps": accumulated} if (accumulated or 1) > 1 else {}
-        return adaptation.FusedAdamW(schedule, weight_decay=0.01, global_clipnorm=1.0, **several)
+        options = {"weight_decay": 0.01, "global_clipnorm": 1.0, "gradient_accumulation_steps": accumulated}
+        return adaptation.FusedAdamW(schedule, **options)
 
     def text_length(self, sequence_length):
         """Returns the number of ids of the longest text that the preprocessor keeps, given that of a row."""

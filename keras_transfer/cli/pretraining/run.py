@@ -15,7 +15,7 @@ from keras_transfer.cli.actions import bar_or_lines
 from keras_transfer.cli.files import CHECKPOINTS, run_folder
 from keras_transfer.cli.pretraining.plans import GENERATOR, PLANS, continued_model, new_model, new_vocabulary
 from keras_transfer.documents import read_documents
-from keras_transfer.training.runs import check_accumulation_fits, epochs_of_steps
+from keras_transfer.training.runs import accumulated_batches, epochs_of_steps
 
 CORPUS, VALIDATION_CORPUS, TOKENIZER = "corpus", "validation_corpus", "tokenizer"
 _CONTENTS = (CHECKPOINTS, CORPUS, VALIDATION_CORPUS, TOKENIZER)
@@ -93,12 +93,12 @@ def run_pretraining(
             epochs, length = epochs_of_steps(training, len(training), steps)
             training = training if length == len(training) else training.take(length)
         total = epochs * len(training)
-        check_accumulation_fits(gradient_accumulation_steps, total)
+        accumulated = accumulated_batches(gradient_accumulation_steps, total)
         built = corpora[CORPUS]
         print(f"{built.num_tokens:,} tokens in {built.num_documents:,} documents, {total:,} steps")
         if rematerialize:
             adaptation.rematerialize(model)
-        model.compile(plan.optimizer(learning_rate, total, gradient_accumulation_steps))
+        model.compile(plan.optimizer(learning_rate, total, accumulated))
         checkpoint = adaptation.TrainingCheckpoint(
             folder / CHECKPOINTS, save_every=_EVERY, keep=1, signals=("SIGINT", "SIGTERM")
         )

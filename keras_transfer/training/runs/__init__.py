@@ -1,7 +1,7 @@
 """Runs: what trains when, from freezing before `fit` to stages inside it, and what is measured after each epoch."""
 
 from keras_transfer.training.runs.averaging import NonMonotonicTrigger
-from keras_transfer.training.runs.epochs import check_accumulation_fits, epochs_of_steps
+from keras_transfer.training.runs.epochs import accumulated_batches, epochs_of_steps
 from keras_transfer.training.runs.freezing import freeze, freeze_to, trainable_summary, unfreeze
 from keras_transfer.training.runs.generation_metrics import GenerationMetrics
 from keras_transfer.training.runs.plans import ChainThaw, GradualUnfreezing, SequentialUnfreezing, StagedTraining
@@ -21,7 +21,7 @@ __all__ = [
     "Stage",
     "StagedTraining",
     "Stages",
-    "check_accumulation_fits",
+    "accumulated_batches",
     "epochs_of_steps",
     "fit_in_run",
     "freeze",

@@ -24,10 +24,19 @@ def epochs_of_steps(data, length, steps, goes_on=False):
     return epochs, math.ceil(steps / epochs) if epochs == 1 or reshuffled or goes_on else length
 
 
-def check_accumulation_fits(accumulated, total_steps):
-    """Raises a `ValueError` if a run would end before its first update, given the numbers of batches of both."""
-    if (accumulated or 1) > total_steps:
+def accumulated_batches(batches, total_steps):
+    """Returns the `gradient_accumulation_steps` of an optimizer for updates after so many batches, None for each.
+
+    Args:
+        batches: Integer or None. Number of batches of an update.
+        total_steps: Integer. Number of batches of the run.
+
+    Raises:
+        ValueError: If the run would end before its first update.
+    """
+    if (batches or 1) > total_steps:
         raise ValueError(
             "`gradient_accumulation_steps` must be at most the number of batches of the run, which would change no "
-            f"weight. Received: gradient_accumulation_steps={accumulated} and {total_steps} batches"
+            f"weight. Received: gradient_accumulation_steps={batches} and {total_steps} batches"
         )
+    return None if batches == 1 else batches
