@@ -8,14 +8,11 @@ import pytest
 
 import keras_transfer as kt
 
-TOOLS = pathlib.Path(__file__).parents[2] / "tools"
-
 
 @pytest.fixture
-def outcome_of(monkeypatch, tmp_path):
+def outcome_of(tool, tmp_path):
     """A function from the arguments of a `Mistake` to the kind of its outcome."""
-    monkeypatch.syspath_prepend(TOOLS)
-    mistakes, models = (importlib.import_module(name) for name in ("mistakes", "mistake_cases.models"))
+    mistakes, models = tool("mistakes"), tool("mistake_cases.models")
     return lambda *arguments, **options: (
         mistakes.outcome(models.Mistake("", *arguments, **options), models.Models(tmp_path)).kind
     )
@@ -57,7 +54,6 @@ def test_only_what_the_library_raises_itself_is_a_clear_error(outcome_of, monkey
 
 
 @pytest.mark.slow
-def test_no_mistake_of_a_sample_is_silent_or_a_raw_error(monkeypatch, capsys, eagerly):
-    monkeypatch.syspath_prepend(TOOLS)
-    assert importlib.import_module("mistakes").main(["--every", "7"]) == 0
+def test_no_mistake_of_a_sample_is_silent_or_a_raw_error(tool, capsys, eagerly):
+    assert tool("mistakes").main(["--every", "7"]) == 0
     assert "raw error: 0, damage: 0, silent: 0" in capsys.readouterr().out
