@@ -116,7 +116,8 @@ def main(arguments=None):
     args = parse(arguments)
     wanted, began = configurations(args.backends, args.encoders), time.monotonic()
     # Numbers stand for other configurations if `--encoders` or `--backends` were others.
-    done = {key: chain for key, chain in read(args.results).items() if key[1] in set(map(str, wanted))}
+    done, names = {(chain["chain"], chain["configuration"]): chain for chain in read(args.results)}, {*map(str, wanted)}
+    done = {key: chain for key, chain in done.items() if key[1] in names}
     with tempfile.TemporaryDirectory(prefix="kills-") as folder:
         trainers = {}
         try:
@@ -179,14 +180,14 @@ def run_chain(trainer, configuration, rng, delay, most):
 
 
 def read(path):
-    """Returns the chains in a results file by name and configuration, and removes a half-written last line of it."""
+    """Returns the chains in a results file, and removes a half-written last line of it."""
     if path is None or not path.exists():
-        return {}
+        return []
     text = path.read_text()
     whole = text[: text.rfind("\n") + 1]
     if whole != text:
         path.write_text(whole)
-    return {(chain["chain"], chain["configuration"]): chain for chain in map(json.loads, whole.splitlines())}
+    return [json.loads(line) for line in whole.splitlines()]
 
 
 def report(done):

@@ -25,6 +25,7 @@ import tempfile
 import time
 
 import numpy as np
+from kills import read
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
 EPOCHS, MOST = 6, 4  # Epochs of a run, and kills of a chain.
@@ -39,11 +40,7 @@ def main(arguments=None):
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--results", type=pathlib.Path, help="file to which a JSON line for each chain is added")
     args = parser.parse_args(arguments)
-    done = (
-        [json.loads(line) for line in args.results.read_text().splitlines()]
-        if args.results and args.results.exists()
-        else []
-    )
+    done = read(args.results)
     with tempfile.TemporaryDirectory(prefix="kills-") as folder:
         for backend in args.backends:
             folder, number = pathlib.Path(folder), sum(chain["backend"] == backend for chain in done)

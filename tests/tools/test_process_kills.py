@@ -52,6 +52,8 @@ def test_the_same_command_goes_on_after_the_kills_in_the_results(kills, tmp_path
         assert kills.main(["--kills", str(count), "--backends", "tensorflow", "--results", str(results)]) == 0
         assert f"tensorflow: {count} kills in {chains} chains, {chains} equal" in capsys.readouterr().out
         assert len(results.read_text().splitlines()) == chains
+        with results.open("a") as file:
+            file.write('{"backend": "tens')  # the driver was killed
 
 
 def test_a_launch_that_does_not_end_in_time_has_no_exit_status(kills, tmp_path, monkeypatch):
