@@ -1,6 +1,8 @@
 """A callback that writes the state of a run, and continues the run from it after a crash."""
 
+import concurrent.futures
 import contextlib
+import copy
 import logging
 import math
 import os
@@ -12,7 +14,7 @@ import warnings
 import keras
 import numpy as np
 
-from keras_transfer.distribute import agree, gather, in_first_process, processes_of, together
+from keras_transfer.distribute import agree, gather, in_first_process, is_chief, processes_of, together
 from keras_transfer.keras_internals import trainer
 from keras_transfer.training.resume import checkpoint_files
 from keras_transfer.training.resume.checkpoint_variables import restore_variables, variables_of
@@ -73,6 +75,9 @@ class TrainingCheckpoint(RunCallback):
         signals: List of strings. Names of signals that end the run with a checkpoint, after the current step or
             validation. `fit()` then returns, and `stopped_by` is the signal's name. A second signal has its usual
             effect. Defaults to `("SIGTERM",)`.
+        background: Boolean. Whether training goes on while a checkpoint is written. It then stops only while the
+            variables are copied, which needs memory for the copy. If writing fails, the error comes when the next
+            checkpoint is due, or at the end of `fit()`. Defaults to `False`.
 
     Raises:
         ValueError: If an argument is invalid. In `fit()`, if the checkpoint belongs to another model, optimizer or
@@ -90,7 +95,17 @@ class TrainingCheckpoint(RunCallback):
     ```
     """
 
-    def __init__(self, folder, *, save_every="epoch", keep=2, data=None, callbacks=None, signals=("SIGTERM",)):
+    def __init__(
+        self,
+        folder,
+        *,
+        save_every="epoch",
+        keep=2,
+        data=None,
+        callbacks=None,
+        signals=("SIGTERM",),
+        background=False,
+    ):
         super().__init__()
         if not isinstance(folder, (str, os.PathLike)) or not str(folder):
             raise ValueError(f"`folder` must be the path of a folder. Received: folder={folder!r}")
@@ -113,8 +128,9 @@ class TrainingCheckpoint(RunCallback):
                 f"Received: data={data!r:.200}"
             )
         self.folder, self.save_every, self.keep, self.signals = folder, save_every, keep, signals
-        self.data, self.callbacks = data, callbacks
+        self.data, self.callbacks, self.background = data, callbacks, bool(background)
         self.stopped_by = None
+        self._written = None  # The `Future` of what a thread writes.
         self._previous_handlers, self._lock, self._fitted = {}, None, None
         self._short_epoch, self._before = contextlib.ExitStack(), 0
 
@@ -237,9 +253,15 @@ class TrainingCheckpoint(RunCallback):
         self._stop_if_caught()
 
     def on_train_end(self, logs=None):
-        self.close()
+        try:
+            self._wait_until_written()
+        finally:
+            self.close()
 
     def close(self):
+        if self._written is not None and (error := self._written.exception()) is not None:  # It waits.
+            log.error("The last training checkpoint was not written: %s", error)
+        self._written = None
         if self._fitted is not None:
             trainer.set_initial_epoch(self._fitted, self._user_epoch)
         self._short_epoch.close()
@@ -277,13 +299,28 @@ class TrainingCheckpoint(RunCallback):
         variables = variables_of(model) | arrays
         if self._processes > 1:  # TensorFlow reads some variables from all processes.
             variables = {name: keras.ops.convert_to_numpy(variable) for name, variable in variables.items()}
+        damaged, self._damaged, self._due = self._damaged, [], False
 
         def write():
             path = checkpoint_files.write(self.folder, epoch, batch, state, variables)
-            checkpoint_files.prune(self.folder, self.keep, [old for old in self._damaged if old != path])
+            checkpoint_files.prune(self.folder, self.keep, [old for old in damaged if old != path])
 
-        in_first_process(write, model)
-        self._damaged, self._due = [], False
+        if not self.background:
+            in_first_process(write, model)
+            return
+        self._wait_until_written()
+        if is_chief(model):
+            state = copy.deepcopy(state)
+            variables = {name: np.array(keras.ops.convert_to_numpy(variable)) for name, variable in variables.items()}
+            thread = concurrent.futures.ThreadPoolExecutor(1, "training checkpoint")
+            self._written = thread.submit(write)
+            thread.shutdown(wait=False)
+
+    def _wait_until_written(self):
+        """Waits for the thread that writes, and raises its error in all processes."""
+        if self.background:
+            written, self._written = self._written, None
+            in_first_process(lambda: written and written.result(), self._fitted)
 
     # === Resuming ===
 
@@ -389,7 +426,7 @@ class TrainingCheckpoint(RunCallback):
             log.warning("%s: the run stops. To resume it, start it again with the folder %s", self._caught, self.folder)
 
     def get_config(self):
-        config = {name: getattr(self, name) for name in ("save_every", "keep")}
+        config = {name: getattr(self, name) for name in ("save_every", "keep", "background")}
         return {"folder": str(self.folder), **config, "signals": list(self.signals)}
 
     @classmethod

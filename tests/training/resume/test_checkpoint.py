@@ -202,8 +202,8 @@ test_wrong_arguments_are_errors = check_errors(
 
 
 def test_its_config_brings_it_back():
-    checkpoint = TrainingCheckpoint("folder", save_every=5, keep=3, signals=("SIGTERM", "SIGINT"))
+    checkpoint = TrainingCheckpoint("folder", save_every=5, keep=3, signals=("SIGTERM", "SIGINT"), background=True)
     again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(checkpoint))
     assert type(again) is TrainingCheckpoint and again.get_config() == checkpoint.get_config()
-    settings = {"folder": "folder", "save_every": 5, "keep": 3, "signals": ["SIGTERM", "SIGINT"]}
+    settings = {"folder": "folder", "save_every": 5, "keep": 3, "background": True, "signals": ["SIGTERM", "SIGINT"]}
     assert checkpoint.get_config() == settings

@@ -7,6 +7,7 @@ import os
 import pathlib
 import random
 import resource
+import threading
 
 import keras
 import numpy as np
@@ -368,3 +369,71 @@ def test_a_failed_rename_loses_nothing(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="the folder is not writable"):
         write(tmp_path, 2)
     assert bytes_of(tmp_path) == before
+
+
+# === Writing while training goes on ===
+
+
+def hold_writes(monkeypatch):
+    """Lets each training checkpoint be written only once the event that is returned is set."""
+    may_write, write = threading.Event(), checkpoint_files.write
+
+    def wait(*args):
+        assert may_write.wait(60) and threading.current_thread() is not threading.main_thread()
+        return write(*args)
+
+    monkeypatch.setattr(checkpoint_files, "write", wait)
+    return may_write
+
+
+@pytest.mark.core
+def test_training_goes_on_while_a_checkpoint_is_written_which_is_that_of_its_step(tmp_path, monkeypatch):
+    fit(linear(), TrainingCheckpoint(tmp_path / "stops", save_every=8, keep=9), epochs=1)
+    with monkeypatch.context() as patch:
+        may_write, seen = hold_writes(patch), []
+
+        def go_on(model):
+            seen.append(names(tmp_path / "goes on"))
+            may_write.set()
+
+        checkpoint = TrainingCheckpoint(tmp_path / "goes on", save_every=8, keep=9, background=True)
+        fit(linear(), checkpoint, Crash(9, go_on), epochs=1)
+    assert seen == [[]]  # after a further step
+    assert len(names(tmp_path / "stops")) == 1 + (keras.backend.backend() != "torch")
+    assert names(tmp_path / "goes on") == names(tmp_path / "stops")
+    for name in names(tmp_path / "stops"):
+        ours, expected = (checkpoint_files.read(tmp_path / folder / name) for folder in ("goes on", "stops"))
+        pairs = [pair for pair in zip(ours.tensors, expected.tensors, strict=True) if pair[0].startswith(("m", "o"))]
+        assert len(pairs) > 5  # of the model, its optimizer and its metrics; random numbers may differ
+        assert all((ours.read(first) == expected.read(second)).all() for first, second in pairs)
+
+
+def test_a_write_that_fails_in_the_background_ends_the_run_and_keeps_earlier_checkpoints(tmp_path, monkeypatch):
+    fit(linear(), TrainingCheckpoint(tmp_path), epochs=1)
+    before = bytes_of(tmp_path)
+
+    def fail(*args):
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(checkpoint_files, "write", fail)
+    steps = []
+    count = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: steps.append(batch))
+    for save_every, last in ((4, 16), (20, 20)):  # at the next checkpoint, or at the end of the run
+        steps.clear()
+        with pytest.raises(OSError, match="full"):
+            fit(linear(), count, TrainingCheckpoint(tmp_path, save_every=save_every, background=True), epochs=2)
+        assert BATCHES + len(steps) == last
+    assert bytes_of(tmp_path) == before
+
+
+def test_a_run_that_fails_ends_after_its_checkpoint_is_written(tmp_path, monkeypatch):
+    may_write = hold_writes(monkeypatch)
+
+    def fail(model):
+        threading.Timer(0.5, may_write.set).start()
+        raise KeyError("crash")
+
+    checkpoint = TrainingCheckpoint(tmp_path, save_every=8, background=True)
+    with pytest.raises(KeyError, match="crash"), checkpoint:
+        fit(linear(), checkpoint, Crash(9, fail), epochs=1)
+    assert names(tmp_path) == ["epoch-0000-batch-000008.safetensors"]
