@@ -16,6 +16,18 @@ def to_array(values):
     return np.asarray(to_numpy(values) if hasattr(values, "shape") else values)
 
 
+def without_float64(values):
+    """Returns float64 arrays as float32, as Keras does unless its `floatx` is float64, and anything else unchanged.
+
+    Args:
+        values: NumPy array, or a dict of arrays, or anything else.
+    """
+    if isinstance(values, dict):
+        return {name: without_float64(part) for name, part in values.items()}
+    is_wide = isinstance(values, np.ndarray) and values.dtype == "float64" and keras.config.floatx() != "float64"
+    return values.astype("float32") if is_wide else values
+
+
 def as_column(values, name, count):
     """Returns labels or sample weights as an array or None.
 

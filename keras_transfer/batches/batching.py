@@ -6,6 +6,7 @@ import dataclasses
 import keras
 import numpy as np
 
+from keras_transfer.arrays import without_float64
 from keras_transfer.batches.contents import Contents
 from keras_transfer.batches.planning import (
     MAX_LENGTHS,
@@ -50,7 +51,8 @@ class Batches(keras.utils.PyDataset):
     """
 
     def __init__(self, inputs, labels=None, sample_weight=None, options=None, seed=None, contents=None):
-        self.inputs, self.labels, self.sample_weight = inputs, labels, sample_weight
+        self.inputs = inputs
+        self.labels, self.sample_weight = without_float64(labels), without_float64(sample_weight)
         self.options, self.contents = options or Options(), contents or Contents()
         self._seeded = seed is not None or not self.options.shuffle
         super().__init__()

@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_transfer.arrays import check_weights, to_array
+from keras_transfer.arrays import check_weights, to_array, without_float64
 from keras_transfer.batches import Batches, are_parts
 from keras_transfer.distribute import check_distribution, check_stream, replicas_of, share
 from keras_transfer.keras_internals import build_metrics
@@ -30,6 +30,7 @@ from keras_transfer.tasks.inputs import (
     rows_of,
     split_last,
     stream_of_loader,
+    stream_without_float64,
     validation_parts,
 )
 
@@ -50,7 +51,7 @@ def batches_or_stream(task, columns, x, y, sample_weight, batch_size, shuffle):
                 f"Received: x of type {type(x).__name__}, and {'sample_weight' if y is None else 'y'}"
             )
         x = stream_of_loader(task, x) if task.labels.reads_loaders else x
-        return task.reader.stream(x) if is_stream(x) else x
+        return task.reader.stream(stream_without_float64(x)) if is_stream(x) else x
     if count_rows(columns) == 0:
         return NoRows(columns)
     if batch_size is None:
@@ -186,7 +187,7 @@ def ready_batch(task, method, x, y, sample_weight):
             check_rows(rows_of({"x": x, "y": labels, "sample_weight": sample_weight}))
             task.labels.check_inputs(x, y)
             task.labels.check_batch(x, len(next(iter(x.values()))), task)
-        return x, y, sample_weight
+        return x, without_float64(y), without_float64(sample_weight)
     data = batches_or_stream(task, columns_of(task, x), x, y, sample_weight, ALL_ROWS, False)
     data = task.labels.targets(data, task)
     if isinstance(data, NoRows) or not data.has_labels:

@@ -25,6 +25,7 @@ from keras_transfer.tasks.inputs.streams import (
     lacks_labels,
     lacks_targets,
     stream_of_loader,
+    stream_without_float64,
     texts_of_stream,
     with_targets,
 )
@@ -61,6 +62,7 @@ __all__ = [
     "rows_of",
     "split_last",
     "stream_of_loader",
+    "stream_without_float64",
     "take_rows",
     "texts_of_stream",
     "validation_parts",

@@ -25,6 +25,21 @@ def lacks_labels(x):
     return is_stream(x) and not (isinstance(x.element_spec, tuple) and len(x.element_spec) > 1)
 
 
+def stream_without_float64(dataset):
+    """Returns a `tf.data.Dataset` with float64 labels and weights as float32 ones, and any other unchanged."""
+    spec = dataset.element_spec
+    parts = keras.tree.flatten(spec[1:]) if isinstance(spec, tuple) else []
+    is_wide = any(getattr(part, "dtype", None) == "float64" for part in parts)
+    if not is_wide or keras.config.floatx() == "float64":
+        return dataset
+    import tensorflow as tf
+
+    def narrow(values):
+        return tf.cast(values, "float32") if values.dtype == "float64" else values
+
+    return dataset.map(lambda x, *rest: (x, *tf.nest.map_structure(narrow, rest)))
+
+
 def texts_of_stream(dataset):
     """Returns a tuple of the specs of a stream's texts, one or two, or an empty tuple if it contains something else."""
     spec = dataset.element_spec

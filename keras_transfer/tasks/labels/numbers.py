@@ -61,7 +61,8 @@ class Numbers(Labels):
         shapes = {(self.count,), ()} if self.count == 1 else {(self.count,)}
         if values.ndim == 0 or values.shape[1:] not in shapes:
             raise ValueError(f"{expected}. Received: shape {values.shape}")
-        wrong = np.argwhere(~np.isfinite(values))
+        with np.errstate(over="ignore"):
+            wrong = np.argwhere(~np.isfinite(values.astype("float32")))
         if len(wrong):
             place = tuple(wrong[0].tolist())
             raise ValueError(

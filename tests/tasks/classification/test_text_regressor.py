@@ -74,6 +74,7 @@ def test_the_export_answers_with_the_numbers():
         (1, [1.0, float("nan")], "Received: nan at position 1"),
         (1, [[1.0, 2.0], [1.0, 2.0]], r"Received: shape \(2, 2\)"),
         (2, [1.0, 2.0], r"of shape \[texts, 2\]. Received: shape \(2,\)"),
+        (1, [1.0, 1e300], r"finite numbers.*Received: 1e\+300 at position 1"),
         (2, [[1.0, 2.0], [np.inf, 2.0]], r"Received: inf at position \(1, 0\)"),
         (1, [1.0], "Received: 1 labels, 2 texts"),
     ],
@@ -83,6 +84,34 @@ def test_wrong_labels_are_one_clear_error(num_targets, labels, message):
     model.compile("sgd", run_eagerly=True)
     with pytest.raises(ValueError, match=message):
         model.fit(["a", "b"], labels, verbose=0)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("scores", [[0.5, 1.5], [[0.5], [1.5]], np.array([0.5, 1.5])], ids=["list", "column", "array"])
+def test_a_step_reads_labels_and_weights_as_float32(scores):
+    model = regressor()
+    batch = model.dataset(["a", "b"], scores, np.array([1.0, 2.0]))[0]
+    assert [keras.backend.standardize_dtype(part.dtype) for part in batch[1:]] == ["float32"] * 2
+    np.testing.assert_array_equal(keras.ops.convert_to_numpy(batch[1]), [0.5, 1.5])
+
+
+def test_a_stream_has_labels_and_weights_of_float32():
+    import tensorflow as tf
+
+    rows = tf.data.Dataset.from_tensor_slices((["a", "b"], np.array([0.5, 1.5]), np.ones(2))).batch(2)
+    found = regressor().dataset(rows)
+    assert [spec.dtype for spec in found.element_spec[1:]] == [tf.float32] * 2
+    assert next(iter(found))[1].numpy().tolist() == [0.5, 1.5]
+
+
+def test_one_batch_has_labels_of_float32(monkeypatch):
+    model, seen = regressor(), []
+    model.compile("sgd", run_eagerly=True)
+    train_step = model.train_step
+    monkeypatch.setattr(model, "train_step", lambda data: seen.append(data[1].dtype) or train_step(data))
+    for x in (["a", "b"], model.dataset(["a", "b"])[0][0]):
+        model.train_on_batch(x, np.array([0.5, 1.5]))
+    assert seen == ["float32"] * 2
 
 
 def test_no_labels_are_drawn_from_its_outputs(eagerly):
