@@ -21,8 +21,8 @@ parquet = pytest.importorskip("pyarrow.parquet")
 
 FILES, ROWS = 12, 25
 LIMIT_SECONDS = 1200  # for one run on a busy machine
-NOT_INSTALLED = {"ray": "needs Ray Data", "spark": "needs Spark"}
-MODULES = {"ray": "ray", "spark": "pyspark"}
+NOT_INSTALLED = {"ray": "needs Ray Data", "spark": "needs Spark", "beam": "needs Apache Beam"}
+MODULES = {"ray": "ray", "spark": "pyspark", "beam": "apache_beam"}
 
 
 @pytest.fixture
@@ -149,7 +149,15 @@ def test_spark_predicts_each_row_once(exported, data):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["ray", "spark"])
+def test_beam_predicts_each_row_once(exported, data):
+    pytest.importorskip("apache_beam", reason="needs Apache Beam: pip install apache-beam")
+    status, printed = end(start("beam", exported, data), data)
+    assert status == 0 and f"{FILES} files in " in printed, printed[-4000:]
+    check(exported, data)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["ray", "spark", "beam"])
 def test_a_mistake_is_one_line_of_error_before_the_engine_starts(engine, exported, data, monkeypatch):
     def message(**options):
         arguments = line(engine, exported, data, **options)
