@@ -1,9 +1,22 @@
-"""Columns of numbers that users pass, such as labels and weights, as NumPy arrays."""
+"""Columns that users pass, such as labels and weights, as lists and NumPy arrays."""
 
 import numbers
 
 import keras
 import numpy as np
+
+
+def in_memory(column):
+    """Returns a column of a Hugging Face `Dataset` as the list or array of its format, and anything else unchanged.
+
+    The column itself reads each of its values alone, which is much slower.
+    """
+    return column[:] if is_lazy(column) else column
+
+
+def is_lazy(values):
+    """Returns whether values are a column of a Hugging Face `Dataset`, which reads them from files when it is asked."""
+    return hasattr(values, "column_name") and hasattr(values, "__len__")
 
 
 def to_numpy(values):
@@ -13,6 +26,7 @@ def to_numpy(values):
 
 def to_array(values):
     """Returns labels in memory, a list or anything with a shape, as a NumPy array with the dtype that NumPy chooses."""
+    values = in_memory(values)
     return np.asarray(to_numpy(values) if hasattr(values, "shape") else values)
 
 
@@ -37,7 +51,7 @@ def as_column(values, name, count):
     if values is None:
         return None
     try:
-        values = np.asarray(values)
+        values = np.asarray(in_memory(values))
     except ValueError as error:
         advice = " Convert lists of names with `model.labels.encode(labels)`." if name == "labels" else ""
         raise ValueError(f"The {name} must be an array.{advice} Received: rows of different lengths") from error
@@ -60,7 +74,7 @@ def row_weights(weights, count, row, advice=""):
         ValueError: If there is not one finite number for each row.
     """
     try:
-        weights = np.asarray(weights, "float32")
+        weights = np.asarray(in_memory(weights), "float32")
         shape = weights.shape
     except ValueError:
         shape = "lists of different lengths"

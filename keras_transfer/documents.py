@@ -7,8 +7,11 @@ import os
 import pathlib
 import zlib
 
+from keras_transfer.arrays import is_lazy
+from keras_transfer.arrow_files import SUFFIXES, record_batches
 from keras_transfer.lines import decode_lines, incomplete_gzip, json_objects
 
+_CHUNK = 1000  # texts of a column of a dataset that are read at once
 MAX_LINE = 2**22  # bytes; a longer line is no line of text, and tokenizing it would need gigabytes
 
 
@@ -17,7 +20,7 @@ def read_documents(source, text_column, documents):
 
     Args:
         source: Path or list of paths of files, or an iterable of strings, each a document.
-        text_column: String. The column of JSON Lines and Parquet files.
+        text_column: String. The column of JSON Lines, Parquet and Arrow files.
         documents: String. What is a document in a text file, `"blank_line"` or `"line"`.
 
     Raises:
@@ -56,7 +59,10 @@ def _check_no_file_name(text):
         )
 
 
-def _from_iterable(texts):
+def _from_iterable(source):
+    texts = source
+    if is_lazy(source):  # It reads each text alone otherwise.
+        texts = itertools.chain.from_iterable(source[i : i + _CHUNK] for i in range(0, len(source), _CHUNK))
     for number, text in enumerate(texts):
         if number == 0:
             _check_no_file_name(text)
@@ -73,10 +79,8 @@ def _read_file(path, text_column, documents):
     kind = suffixes[-1] if suffixes else ""
     if kind in (".jsonl", ".ndjson", ".json"):
         read = _json_documents
-    elif kind == ".parquet" and path.suffix.lower() == ".gz":
-        raise ValueError(f"{path}: Parquet files are compressed already. Decompress the file. Received: a gzip file")
-    elif kind == ".parquet":
-        read = _parquet_documents
+    elif kind in SUFFIXES:
+        read = _table_documents
     else:
         read = _by_line if documents == "line" else _by_blank_line
     return read(path, text_column)
@@ -128,19 +132,17 @@ def _json_documents(path, text_column):
         yield _text_of(row, text_column, f"{path}, line {number}")
 
 
-def _parquet_documents(path, text_column):
-    try:
-        import pyarrow.parquet
-    except ImportError:
-        raise ImportError(f"{path} is a Parquet file. To read it, run `pip install pyarrow`.") from None
+def _table_documents(path, text_column):
+    def choose(names):
+        if text_column not in names:
+            _text_of(dict.fromkeys(names), text_column, str(path))
+        return [text_column]
+
     number = 0
-    with pyarrow.parquet.ParquetFile(path) as file:
-        if text_column not in file.schema_arrow.names:
-            _text_of(dict.fromkeys(file.schema_arrow.names), text_column, str(path))
-        for batch in file.iter_batches(columns=[text_column]):
-            for text in batch.column(0).to_pylist():
-                number += 1
-                yield _text_of({text_column: text}, text_column, f"{path}, row {number}")
+    for batch in record_batches(path, choose):
+        for text in batch.column(0).to_pylist():
+            number += 1
+            yield _text_of({text_column: text}, text_column, f"{path}, row {number}")
 
 
 def _text_of(row, text_column, where):

@@ -17,7 +17,17 @@ MOST_FILES, MOST_LINES = 12, 450
 # The folders from the lowest to the highest. A file may import from folders before its own, and from no other. A room
 # with folders in it comes after them: it only lists their public names.
 FLOORS = [
-    ["files", "folder_lock", "integers", "lines", "names", "version", "arrays", "documents"],  # single files
+    [
+        "files",
+        "folder_lock",
+        "integers",
+        "lines",
+        "names",
+        "version",
+        "arrays",
+        "arrow_files",
+        "documents",
+    ],  # single files
     ["keras_internals", "distribute"],
     ["layers/basic", "layers/attention", "layers/adapters", "layers/blocks", "layers/embeddings", "layers/heads"],
     ["layers", "losses"],

@@ -231,6 +231,15 @@ def test_the_script_in_the_page_on_datasets_runs(tmp_path, monkeypatch, capsys, 
     assert "Get aclImdb_v1.tar.gz" in capsys.readouterr().out
 
 
+def test_the_script_in_the_page_on_data_sources_runs(monkeypatch, small_minilm, eagerly):
+    pytest.importorskip("datasets", reason="needs the package datasets")
+    whole = kt.datasets.load_demo_questions()
+    train, test = (type(part)(part.texts[::16], part.labels[::16]) for part in whole.values())
+    monkeypatch.setattr(kt.datasets, "load_demo_questions", lambda: replaced(whole, train=train, test=test))
+    names = run_page("data_sources.md")
+    assert names["model"].label_names == whole.label_names
+
+
 def test_the_script_in_the_page_on_adapters_runs(tmp_path, monkeypatch, small_minilm):
     monkeypatch.chdir(tmp_path)
     names = run_page("adapters.md")

@@ -87,7 +87,7 @@ class Corpus:
             folder: Path of the folder to write, which is created if it does not exist.
             documents: String. How the documents of plain text are separated: by empty lines, `"blank_line"`, or each
                 line is one, `"line"`. Defaults to `"blank_line"`.
-            text_column: String. Column of JSON Lines and Parquet files. Defaults to `"text"`.
+            text_column: String. Column of JSON Lines, Parquet and Arrow files. Defaults to `"text"`.
             shard_size: Integer. Number of ids from which on a file is complete. Building needs memory for two times
                 as many. Defaults to `2**26`.
             workers: Integer. Number of threads that tokenize. Defaults to `2`.
@@ -98,7 +98,7 @@ class Corpus:
 
         Raises:
             FileNotFoundError: If there is no file of this name.
-            ImportError: If Parquet files are to be read and `pyarrow` is not installed.
+            ImportError: If Parquet or Arrow files are to be read and `pyarrow` is not installed.
             OSError: If a file cannot be written, for example because the disk is full.
             RuntimeError: If another process writes into the folder.
             ValueError: If the folder has the corpus of other texts or of other arguments; if there is no text; if a

@@ -3,6 +3,32 @@
 import numpy as np
 from keras import ops
 
+from keras_transfer.arrays import in_memory, is_lazy
+
+
+def labels_in_memory(labels, names=None):
+    """Returns a column of labels of a Hugging Face `Dataset` as a list or an array, and any other labels unchanged.
+
+    Its `ClassLabel` says which name each number stands for. If these are the names of the classes, perhaps in another
+    order, the numbers become names.
+
+    Args:
+        labels: Labels in memory.
+        names: List of strings. The names of the classes. Defaults to `None`, if they have none.
+    """
+    if not is_lazy(labels):
+        return labels
+    values, kind = in_memory(labels), labels.features
+    found = getattr(getattr(kind, "feature", kind), "names", None)  # A list has a `feature`.
+    if found is None or names is None or sorted(found) != sorted(names):
+        return values
+    name_of = dict(enumerate(found))
+
+    def named(row):
+        return [named(each) for each in row] if is_list(row) else name_of.get(row, row)
+
+    return named(values.tolist() if hasattr(values, "tolist") else values)
+
 
 def has_names(labels):
     """Returns whether labels in memory are names, or lists of names."""
@@ -25,6 +51,7 @@ def rows_of(labels):
     """Returns the labels of the rows of a list, an array or a table column, as a list or tuple."""
     if hasattr(labels, "to_pylist"):  # a column of an Arrow table
         return labels.to_pylist()
+    labels = in_memory(labels)
     if isinstance(labels, (list, tuple)):
         return labels
     values = np.asarray(labels)

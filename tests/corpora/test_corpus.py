@@ -9,6 +9,7 @@ import pytest
 
 from keras_transfer.corpora.blocks import Blocks, Column
 from keras_transfer.corpora.shuffling import Shuffle
+from keras_transfer.datasets import read_table
 from keras_transfer.encoders import BertEncoder, TransformerEncoder
 from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks import CausalLM, MaskedLM
@@ -96,15 +97,33 @@ def test_files_of_all_kinds_give_the_same_corpus(tmp_path):
     assert build(tmp_path / "lines", tmp_path / "lines.txt", documents="line").num_documents == 3
 
 
-def test_a_parquet_file_gives_the_same_corpus(tmp_path):
-    pyarrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    texts = documents(6)
-    parquet.write_table(pyarrow.table({"id": range(6), "body": texts}), tmp_path / "a.parquet")
-    corpus = build(tmp_path / "corpus", tmp_path / "a.parquet", text_column="body")
+@pytest.mark.parametrize("kind", ["parquet", "arrow file", "arrow stream"])
+def test_a_parquet_or_arrow_file_gives_the_same_corpus(kind, tmp_path):
+    pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow")
+    texts, suffix = documents(6), kind.split()[0]
+    table, path = pyarrow.table({"id": range(6), "body": texts}), tmp_path / f"a.{suffix}"
+    if kind == "parquet":
+        pytest.importorskip("pyarrow.parquet").write_table(table, path)
+    else:
+        writer = pyarrow.ipc.new_file if kind == "arrow file" else pyarrow.ipc.new_stream
+        with writer(path, table.schema) as file:
+            file.write_table(table, max_chunksize=4)
+    corpus = build(tmp_path / "corpus", path, text_column="body")
     assert content(corpus) == content(build(tmp_path / "of texts", texts))
-    with pytest.raises(ValueError, match=r"a.parquet: Expected a column 'text'.* Received: \['id', 'body'\]"):
-        build(tmp_path / "other", tmp_path / "a.parquet")
+    split = read_table(path, "body", label_column="id")
+    assert (split.texts, split.labels) == (texts, list(range(6)))
+    with pytest.raises(ValueError, match=rf"a.{suffix}: Expected a column 'text'.* Received: \['id', 'body'\]"):
+        build(tmp_path / "other", path)
+    path.write_bytes(path.read_bytes()[:300])
+    with pytest.raises(ValueError, match=rf"a.{suffix}: Expected a whole file of {suffix.title()}. Received: "):
+        build(tmp_path / "cut", path, text_column="body")
+
+
+def test_a_column_of_a_dataset_gives_the_same_corpus(tmp_path):
+    datasets = pytest.importorskip("datasets", reason="needs the package datasets")
+    texts = documents(6)
+    corpus = build(tmp_path / "corpus", datasets.Dataset.from_dict({"text": texts})["text"])
+    assert content(corpus) == content(build(tmp_path / "of texts", texts))
 
 
 def test_a_build_that_was_stopped_goes_on_and_gives_the_same_files(tmp_path, monkeypatch):
@@ -361,7 +380,7 @@ test_mistakes_of_building_are_errors = check_errors(
     ),
     (
         lambda tmp_path: build(tmp_path / "c", file(tmp_path / "a.parquet.gz", b"")),
-        "a.parquet.gz: Parquet files are compressed already",
+        "a.parquet.gz: Expected a file of Parquet. Decompress the file",
     ),
     (
         lambda tmp_path: build(tmp_path / "c", file(tmp_path / "a.jsonl", b'{"text": 3}\n')),

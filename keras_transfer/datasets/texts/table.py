@@ -6,6 +6,7 @@ import os
 import pathlib
 from collections.abc import Iterable, Mapping
 
+from keras_transfer.arrow_files import SUFFIXES, record_batches
 from keras_transfer.datasets.base import (
     NUMBER,
     Split,
@@ -17,7 +18,7 @@ from keras_transfer.datasets.base import (
 )
 from keras_transfer.names import did_you_mean
 
-FORMATS = (".csv", ".tsv", ".jsonl", ".json")
+FORMATS = (".csv", ".tsv", ".jsonl", ".json", *SUFFIXES)
 
 
 def read_table(source, text_column, *, label_column=None, pair_column=None, label_names=None, label_separator=None):
@@ -32,7 +33,8 @@ def read_table(source, text_column, *, label_column=None, pair_column=None, labe
         source: One of the following:
             - Path of a `.csv`, `.tsv`, `.jsonl` or `.json` (JSON Lines) file in UTF-8, or a compressed one (`.csv.gz`
               and so on). A `.tsv` file has no quotes, as in GLUE.
-            - A pandas `DataFrame`, or a Hugging Face `Dataset`.
+            - Path of a `.parquet` file, or of an `.arrow` file (Arrow IPC, as a file or a stream).
+            - A pandas `DataFrame`, a pyarrow `Table`, or a Hugging Face `Dataset`.
             - A `tf.data.Dataset` of dicts, such as `tfds.load(name, split="train")`, or another iterable of dicts.
             - A dict of such sources: the splits by name. A Hugging Face `DatasetDict` and `tfds.load(name)` are dicts.
         text_column: String. Column of the texts.
@@ -192,6 +194,9 @@ def _read_file(path):
         raise ValueError(f"The table must be a file with the ending {', '.join(FORMATS)}. Received: {path}")
     if not path.is_file():
         raise FileNotFoundError(f"The table does not exist. Received: {path}")
+    if _format(path) in SUFFIXES:
+        names, columns = _arrow_columns(path)
+        return names, columns, lambda row: f"{path}" if row is None else f"{path}, row {row}"
     if _format(path) in (".jsonl", ".json"):
         rows = read_json_lines(path)
         names = list(dict.fromkeys(name for _, row in rows for name in row))
@@ -205,19 +210,35 @@ def _read_file(path):
     return names, lambda name: [row.get(name) for _, row in rows], where
 
 
+def _arrow_columns(path):
+    """Returns the names of the columns of a Parquet or Arrow file, and a function from a name to values."""
+    seen = []
+
+    def choose(names):
+        seen.extend(names)
+        return names
+
+    batches = list(record_batches(path, choose))
+    return seen, lambda name: [value for batch in batches for value in batch.column(name).to_pylist()]
+
+
 def _read_object(source, columns, prefix):
     """Returns what `_read_file` returns. Values of Hugging Face's `ClassLabel` are a tuple: names and integers."""
 
     def where(row):
         return f"{prefix}{type(source).__name__}" if row is None else f"{prefix}row {row}"
 
+    if hasattr(source, "column_names") and hasattr(source, "to_pylist"):  # Arrow
+        return source.column_names, lambda name: source[name].to_pylist(), where
     if hasattr(source, "columns") and hasattr(source, "iloc"):  # pandas
         return list(source.columns), lambda name: source[name].tolist(), where
     if getattr(source, "column_names", None) and hasattr(source, "features") and hasattr(source, "__getitem__"):
 
         def values(name):
             class_names = getattr(source.features[name], "names", None)
-            return list(source[name]) if class_names is None else (list(class_names), list(source[name]))
+            values = source[name][:]  # A column reads its values one by one otherwise.
+            values = values.tolist() if hasattr(values, "tolist") else list(values)
+            return values if class_names is None else (list(class_names), values)
 
         return list(source.column_names), values, where
     if hasattr(source, "element_spec"):  # tf.data
@@ -232,8 +253,9 @@ def _read_object(source, columns, prefix):
         source = source.as_numpy_iterator()
     if isinstance(source, (str, bytes)) or not isinstance(source, Iterable):
         raise ValueError(
-            "The table must be a path, a pandas `DataFrame`, a Hugging Face `Dataset`, a `tf.data.Dataset` or another "
-            f"iterable of dicts, or a dict of these. Received: {type(source).__name__}"
+            "The table must be a path, a pandas `DataFrame`, a pyarrow `Table`, a Hugging Face `Dataset`, a "
+            "`tf.data.Dataset` or another iterable of dicts, or a dict of these. "
+            f"Received: {type(source).__name__}"
         )
     rows = []
     for row in source:

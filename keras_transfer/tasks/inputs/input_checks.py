@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Set
 
 import keras
 
+from keras_transfer.arrays import in_memory
 from keras_transfer.tasks.inputs.columns import check_rows, input_names
 from keras_transfer.tasks.inputs.streams import is_stream, texts_of_stream
 
@@ -47,6 +48,7 @@ def _check_texts(task, x, names):
         x: What was passed as `x`. Dicts are not checked.
         names: List of strings. The inputs that prepared data must have.
     """
+    x = in_memory(x)
     if isinstance(x, os.PathLike):
         raise ValueError(
             "`x` must be texts and not a file. Read it first, such as with `keras_transfer.datasets.read_table(path, "

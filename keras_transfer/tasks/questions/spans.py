@@ -19,6 +19,7 @@ class Spans(Labels):
         return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
 
     def encode(self, labels):
+        labels = super().encode(labels)
         positions = isinstance(labels, (list, tuple)) and bool(labels) and all(map(_are_positions, labels))
         return np.asarray(labels) if positions else labels
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from keras_transfer.arrays import in_memory, is_lazy
 from keras_transfer.names import listed
 
 
@@ -16,22 +17,30 @@ def is_text(x):
     """
     if isinstance(x, tuple) and len(x) == 2:
         return is_text(x[0])
-    if isinstance(x, (str, bytes)):
+    if isinstance(x, (str, bytes)) or _columns_of_table(x) is not None:  # `to_list` asks for a column of a table.
         return True
+    x = x[:100] if is_lazy(x) else x
     if isinstance(x, (list, tuple)):
         # Texts with missing values, rows of texts and empty lists count as texts, so that `to_list` reports them.
         rows = [value[0] if isinstance(value, (list, tuple)) and value else value for value in x[:100]]
         if isinstance(x, tuple) and all(isinstance(value, list) and not value for value in x):
             return True
         return not x or any(isinstance(value, (str, bytes)) for value in rows)
-    if hasattr(x, "columns") and hasattr(x, "iloc"):  # a table, for which `to_list` asks for a column
-        return True
     if hasattr(x, "to_pylist"):  # Arrow
         return len(x) == 0 or "string" in str(getattr(x, "type", ""))  # the type of an empty array may be null
     if tuple(getattr(x, "shape", None) or ()) == (0,):  # an array made from an empty list
         return True
     dtype = getattr(x, "dtype", None)
     return str(getattr(dtype, "name", dtype)).startswith(("str", "object", "bytes", "category"))
+
+
+def _columns_of_table(x):
+    """Returns the names of the columns of a table of pandas, Arrow or Hugging Face, and None for anything else."""
+    if hasattr(x, "columns") and hasattr(x, "iloc"):  # pandas
+        return list(x.columns)
+    if isinstance(getattr(x, "column_names", None), list) and hasattr(x, "__len__"):
+        return list(x.column_names)
+    return None
 
 
 def to_columns(x):
@@ -83,16 +92,17 @@ def to_list(texts):
     """
     if isinstance(texts, (str, bytes)):
         values = [texts]
+    elif (columns := _columns_of_table(texts)) is not None:
+        raise ValueError(
+            f"Texts must be a column of a table. Pass `table[{next(iter(columns), 'text')!r}]`, or for pairs "
+            f"a tuple of two columns. Received: {type(texts).__name__} with the columns {listed(columns)}"
+        )
     elif hasattr(texts, "to_pylist"):  # Arrow
         values = texts.to_pylist()
     else:
+        texts = in_memory(texts)
         texts = texts.numpy() if hasattr(texts, "numpy") else texts
-        # A mapping would yield its keys, and a two-dimensional array or a table its rows or columns.
-        if hasattr(texts, "columns") and hasattr(texts, "iloc"):
-            raise ValueError(
-                f"Texts must be a column of a table. Pass `table[{next(iter(texts.columns), 'text')!r}]`, or for pairs "
-                f"a tuple of two columns. Received: {type(texts).__name__} with the columns {listed(texts.columns)}"
-            )
+        # A mapping would yield its keys, and a two-dimensional array its rows.
         if isinstance(texts, Mapping) or getattr(texts, "ndim", 1) != 1 or not hasattr(texts, "__iter__"):
             raise ValueError(
                 "Texts must be a string, or a list, array, table column or tensor of strings (for pairs, a tuple of "
@@ -132,6 +142,7 @@ def _unicode(text):
 
 def is_sentences(x):
     """Returns whether `x` contains sentences as lists of words: a list or a column of lists."""
+    x = x[:100] if is_lazy(x) else x
     if hasattr(x, "to_pylist"):  # Arrow
         return "list" in str(getattr(x, "type", ""))
     kind = str(getattr(x, "dtype", "")).lower()
@@ -152,6 +163,7 @@ def to_sentences(sentences):
     Raises:
         ValueError: If a sentence is not a list, or if a word is not a string.
     """
+    sentences = in_memory(sentences)
     for name in ("to_pylist", "to_list"):  # Arrow; ragged tensors and pandas
         sentences = getattr(sentences, name)() if hasattr(sentences, name) else sentences
     result = []

@@ -23,7 +23,7 @@ class HuggingFaceDataset:
             self.features["label"].names = class_names
 
     def __getitem__(self, name):
-        return iter(self.columns_by_name[name])
+        return self.columns_by_name[name]
 
 
 def write(tmp_path, text, name="data.csv"):
@@ -306,7 +306,9 @@ def test_a_file_that_is_cut_missing_or_of_another_format_is_an_error(tmp_path):
         read_table(path, "text")
     with pytest.raises(FileNotFoundError, match=r"The table does not exist. Received: .*none.csv"):
         read_table(tmp_path / "none.csv", "text")
-    with pytest.raises(ValueError, match=r"with the ending .csv, .tsv, .jsonl, .json. Received: .*data.xlsx"):
+    with pytest.raises(
+        ValueError, match=r"with the ending .csv, .tsv, .jsonl, .json, .parquet, .arrow. Received: .*data.xlsx"
+    ):
         read_table(tmp_path / "data.xlsx", "text")
 
 
