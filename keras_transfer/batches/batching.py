@@ -19,7 +19,7 @@ from keras_transfer.batches.planning import (
     plan,
 )
 from keras_transfer.batches.position import Position
-from keras_transfer.distribute import ALL
+from keras_transfer.distribute import ALL, fill_up
 from keras_transfer.integers import check_integer
 
 UNUSED = -1  # The label or target at places that a row does not use.
@@ -58,7 +58,7 @@ class Batches(keras.utils.PyDataset):
         super().__init__()
         self._position = Position(np.random.randint(2**31) if seed is None and self.options.shuffle else seed)
         self.real = self._real_lengths()
-        self.chosen, self._numbers, self._planned = None, None, None
+        self.chosen, self._planned = None, None
 
     def _real_lengths(self):
         return real_lengths(self.inputs)
@@ -132,18 +132,6 @@ class Batches(keras.utils.PyDataset):
         """
         first, chosen = (self._position.first, self.planned()) if chosen is None else (0, chosen)
         return self._copy(chosen=chosen, _position=self._position.apart(first))
-
-    def with_share(self, share):
-        """Returns the part of the rows of each batch of this epoch that a process reads, and no empty batches.
-
-        Args:
-            share: `Share`.
-        """
-        planned, (first, count) = self.planned(), self.options.shard
-        parts = [share.rows(len(rows)) for _, rows in planned]
-        kept = [index for index, part in enumerate(parts) if part.start < part.stop]
-        found = self.replace(share=share).pinned([planned[index] for index in kept])
-        return found._copy(_numbers=[first + index * count for index in kept])
 
     def grouped(self):
         """Returns the same rows in batches of similar length, as when they are shuffled.
@@ -328,6 +316,8 @@ class Batches(keras.utils.PyDataset):
 
     def __getitem__(self, index):
         item, share = self._item(index), self.options.share
+        if self.options.filled:
+            item = fill_up(item, self.options.replicas)
         if share == ALL:
             return item
         return keras.tree.map_structure(lambda column: column[share.rows(len(column))], item)
@@ -344,7 +334,7 @@ class Batches(keras.utils.PyDataset):
         if self.contents.prepare is None:
             return (inputs, *(column for column in (labels, weights) if column is not None))
         first, count = self.options.shard
-        number = first + index * count if self._numbers is None else self._numbers[index]  # among those of all shards
+        number = first + index * count  # among those of all shards
         random = np.random.default_rng([self.seed or 0, 0 if self.options.one_epoch else self.epoch, number])
         return self.contents.prepare((inputs, labels, weights), length, random)
 

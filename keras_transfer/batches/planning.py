@@ -28,6 +28,8 @@ class Options:
         replicas: Integer. Number of replicas that share a batch. Defaults to `1`.
         repeat: `"even"`, so that all batches are divisible by `replicas`, because short ones repeat their own rows, or
             `"few"`, so that each replica has at least one row. Defaults to `None`, for neither.
+        filled: Boolean. Whether items have further rows, so that they are divisible by `replicas`, which a step cuts
+            off. Defaults to `False`.
         label_lengths: Tuple of integers in ascending order. For labels that are sequences, their length in batches of
             each of `lengths`. Defaults to `()`, as long as the longest labels of a batch.
         inferred: Boolean. Whether Keras infers from the first two batches which axes vary, as it does on TensorFlow
@@ -48,6 +50,7 @@ class Options:
     min_rows: int = 1
     replicas: int = 1
     repeat: str | None = None
+    filled: bool = False
     label_lengths: tuple = ()
     inferred: bool = True
     one_epoch: bool = False

@@ -31,7 +31,7 @@ def batches(
     A batch is as long as its longest text. Where Keras compiles a step for each length (on JAX, on a GPU or TPU, and
     in tasks with `jit_compile=True`), there are at most six lengths, chosen to waste the least padding, and one window.
 
-    The last texts form a short batch. If replicas share it, `fit` of a task fills it up by repeating some of its texts.
+    The last texts form a short batch. If a replica of TensorFlow would get none of them, `fit` of a task repeats some.
     If the preprocessor truncates texts, a warning says how many.
 
     Args:

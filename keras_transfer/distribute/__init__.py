@@ -11,7 +11,8 @@ from keras_transfer.distribute.processes import agree, barrier, gather, is_chief
 from keras_transfer.distribute.processes import in_first_process as in_first_process
 from keras_transfer.distribute.processes import together as together
 from keras_transfer.distribute.processes import write_together as write_together
-from keras_transfer.distribute.remainders import evaluate_all_rows as evaluate_all_rows
+from keras_transfer.distribute.remainders import cut_off as cut_off
+from keras_transfer.distribute.remainders import fill_up as fill_up
 from keras_transfer.distribute.remainders import whole_on_each_device as whole_on_each_device
 from keras_transfer.distribute.replicas import check_accumulation as check_accumulation
 from keras_transfer.distribute.replicas import check_distribution as check_distribution

@@ -34,7 +34,18 @@ def check_processes(model, data, method):
 
 
 def check_strategy(model):
-    """Raises a `ValueError` if a model on TensorFlow was created outside the scope that `initialize` returned."""
+    """Raises a `ValueError` if a model on TensorFlow was created outside the scope that `initialize` returned.
+
+    So does a strategy with parameter servers, on which Keras does not train.
+    """
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        if isinstance(strategy_of(model), tf.distribute.ParameterServerStrategy):
+            raise ValueError(
+                "Keras 3 does not train with parameter servers. Use `distribute.initialize()`, whose workers add up "
+                "their gradients. Received: a `ParameterServerStrategy`"
+            )
     count, own = workers_of(strategy_of())[1], workers_of(strategy_of(model))[1]
     if keras.backend.backend() == "tensorflow" and count != own:
         raise ValueError(

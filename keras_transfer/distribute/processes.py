@@ -19,22 +19,14 @@ class Share:
     Args:
         index: Integer. Number of the process. Defaults to `0`.
         count: Integer. Number of processes. Each has as many rows as the others. Defaults to `1`.
-        replicas: Integer. Number of replicas of all processes, which share only as many rows as each can have equally
-            many of. Defaults to `None`, for batches that they can share evenly.
-        rest: Boolean. Whether it is the rows that remain, which every process reads. Defaults to `False`.
     """
 
     index: int = 0
     count: int = 1
-    replicas: int | None = None
-    rest: bool = False
 
     def rows(self, size):
         """Returns the slice of a batch, given its number of rows."""
-        even = size if self.replicas is None else size // self.replicas * self.replicas
-        if self.rest:
-            return slice(even, size)
-        each = even // self.count
+        each = size // self.count
         return slice(self.index * each, (self.index + 1) * each)
 
 

@@ -1,62 +1,38 @@
-"""Rows that the devices of JAX cannot share evenly: each device computes all of them."""
-
-import dataclasses
+"""Batches that the devices of JAX cannot share evenly: they get further rows, which the compiled step cuts off."""
 
 import keras
+import numpy as np
+
+_SURPLUS = "surplus_rows"  # An input [rows, surplus rows]. The step must know its shape, and needs no value of it.
 
 
-class AllRows(keras.distribution.DataParallel):
-    """A distribution of data that each device reads whole. Weights and activations are where another one puts them.
-
-    Args:
-        other: `keras.distribution.Distribution`.
-    """
-
-    def __init__(self, other):
-        super().__init__(devices=other.device_mesh.devices.flatten().tolist(), auto_shard_dataset=False)
-        self._other = other
-
-    def get_data_layout(self, data_shape):
-        return keras.distribution.TensorLayout([None] * len(data_shape), self.device_mesh)
-
-    def get_variable_layout(self, variable):
-        return self._other.get_variable_layout(variable)
-
-    def get_tensor_layout(self, path):
-        return self._other.get_tensor_layout(path)
-
-    def distribute_dataset(self, dataset):
-        return dataset
-
-
-def evaluate_all_rows(model, evaluate, data, **options):
-    """Evaluates a model on batches of which its devices on JAX may not be able to share all rows evenly.
+def fill_up(item, replicas):
+    """Returns a batch with as many rows as replicas can share evenly, the first of which are its own.
 
     Args:
-        model: Task. Its `reset_metrics` must do nothing while its `keeps_metrics` is `True`.
-        evaluate: `evaluate` of `keras.Model` for this task.
-        data: `Batches`, or another dataset, which is evaluated as it is.
-        **options: Further arguments of `evaluate`.
+        item: Tuple of a dict of inputs and, possibly, labels and weights, arrays [rows, ...].
+        replicas: Integer.
     """
-    distribution, share = keras.distribution.distribution(), getattr(getattr(data, "options", None), "share", None)
-    if distribution is None or share is None or share.replicas is None:
-        return evaluate(data, **options)
-    # These are not the batches of the iterator that Keras has made for the validation data of `fit`.
-    options["_use_cached_eval_dataset"] = False
-    rest = data.with_share(dataclasses.replace(share, rest=True))
-    data = data.with_share(share)
-    if not len(rest):
-        return evaluate(data, **options)
-    with AllRows(distribution).scope():
-        quiet = {} if not len(data) else {"verbose": 0, "callbacks": None}
-        found = evaluate(rest, **{**options, **quiet})
-    if not len(data):
-        return found
-    model.keeps_metrics = True
-    try:
-        return evaluate(data, **options)
-    finally:
-        model.keeps_metrics = False
+    count = len(next(iter(item[0].values())))
+    rows = np.resize(np.arange(count), -(-count // replicas) * replicas)
+    surplus = len(rows) - count
+    inputs, *others = keras.tree.map_structure(lambda column: column[rows], item) if surplus else item
+    return ({**inputs, _SURPLUS: np.zeros((len(rows), surplus), bool)}, *others)
+
+
+def cut_off(item):
+    """Returns a batch in a step without the rows that `fill_up` has added, if it has.
+
+    The step computes what one device would. XLA decides how devices share rows that they cannot share evenly.
+
+    Args:
+        item: Tuple of inputs and, possibly, labels and weights.
+    """
+    if not isinstance(item, tuple) or not isinstance(item[0], dict) or _SURPLUS not in item[0]:
+        return item
+    inputs = dict(item[0])
+    rows, surplus = inputs.pop(_SURPLUS).shape
+    return keras.tree.map_structure(lambda column: column[: rows - surplus], (inputs, *item[1:]))
 
 
 def whole_on_each_device(outputs):

@@ -1,7 +1,5 @@
 """Models on several replicas: checks of scopes and distributions, and batches that are divided evenly."""
 
-import dataclasses
-
 import keras
 
 from keras_transfer.distribute.agreement import check_processes, check_strategy
@@ -168,8 +166,6 @@ def share(model, data, method):
         raise ValueError(
             f"`evaluate()` on {replicas} replicas requires at least {replicas} texts. Received: {len(data.order)}"
         )
-    if method == "evaluate" and evenly:
-        part = dataclasses.replace(part, replicas=replicas)
     # Replicas of TensorFlow may have different numbers of rows, but none may be empty.
-    repeat = {"fit": "even" if evenly else "few"}.get(method)
-    return data.replace(replicas=replicas, repeat=repeat, share=part)
+    repeat = "few" if method == "fit" and not evenly else None
+    return data.replace(replicas=replicas, repeat=repeat, filled=evenly, share=part)

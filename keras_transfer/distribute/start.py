@@ -3,6 +3,8 @@
 import contextlib
 import json
 import os
+import socket
+import time
 
 import keras
 import numpy as np
@@ -11,6 +13,7 @@ from keras_transfer.distribute.processes import agree, processes_of, remember
 from keras_transfer.integers import check_integer
 
 TIMEOUT = 300  # seconds
+RETRY = 0.5  # seconds between attempts to reach another process
 
 
 class OneProcess:
@@ -26,9 +29,10 @@ def initialize(*, seed=None, timeout=TIMEOUT):
     It is the one line that a script needs to run on several machines. In a single process, it does nothing. Otherwise,
     the environment tells how many processes there are:
 
-    - `keras-transfer launch` and TensorFlow's launchers set `TF_CONFIG`.
+    - `keras-transfer launch` and TensorFlow's launchers, such as Ray's `TensorflowTrainer`, set `TF_CONFIG`.
     - On JAX, Slurm, Kubernetes (JobSet), Cloud TPUs and Open MPI are recognized as in `jax.distributed.initialize`, and
-      `JAX_COORDINATOR_ADDRESS`, `JAX_NUM_PROCESSES` and `JAX_PROCESS_ID` can be set.
+      `JAX_COORDINATOR_ADDRESS`, `JAX_NUM_PROCESSES` and `JAX_PROCESS_ID` can be set. Processes that are connected
+      already, such as those of Ray's `JaxTrainer`, stay connected.
     - On TensorFlow, Slurm is recognized too.
 
     Call it first, before anything uses a device. All processes must then run the same script on the same data. `fit`,
@@ -37,7 +41,7 @@ def initialize(*, seed=None, timeout=TIMEOUT):
 
     Args:
         seed: Integer. Seed of Keras, NumPy and Python in all processes. Defaults to `None`, for a random one.
-        timeout: Integer. Seconds to wait for the other processes, on JAX. Defaults to `300`.
+        timeout: Integer. Seconds to wait for the other processes, with `TF_CONFIG` or on JAX. Defaults to `300`.
 
     Returns:
         An object whose `scope()` is the context in which the model must be created: on JAX, a
@@ -46,7 +50,7 @@ def initialize(*, seed=None, timeout=TIMEOUT):
 
     Raises:
         ValueError: If the environment is not complete, or the backend is torch.
-        RuntimeError: If the other processes cannot be reached.
+        RuntimeError: If the other processes cannot be reached, or another job uses the port of this one.
 
     Example:
     ```python
@@ -79,6 +83,7 @@ def _addresses():
         index = int(task["index"]) + (len(chiefs) if task["type"] == "worker" else 0)
         addresses = [*chiefs, *workers]
         fits = not others and task["type"] in ("chief", "worker") and 0 <= index < len(addresses)
+        fits = fits and all(address.rpartition(":")[2].isdigit() for address in addresses)
     except (AttributeError, KeyError, TypeError, ValueError):
         fits = False
     if not fits:
@@ -89,7 +94,71 @@ def _addresses():
     return addresses, index
 
 
+@contextlib.contextmanager
+def met(addresses, index, timeout):
+    """Waits until each process of a job can be reached, and returns a context with the server at the own address.
+
+    The others may look for this process until they train, when gRPC of TensorFlow or of the first process listens.
+
+    Args:
+        addresses: List of strings, `"host:port"`.
+        index: Integer. Number of this process.
+        timeout: Integer. Seconds to wait for the others.
+
+    Raises:
+        RuntimeError: If something else uses the own port, or for the processes that cannot be reached.
+    """
+    if len(addresses) < 2:
+        yield None
+        return
+    with _listen(addresses[index], index) as server:
+        end, missing = time.monotonic() + timeout, dict(enumerate(addresses))
+        del missing[index]
+        while missing := {number: at for number, at in missing.items() if not _reaches(at)}:
+            if time.monotonic() > end:
+                raise RuntimeError(
+                    f"Process {index} could not reach all others within {timeout} seconds. Check that all of them have "
+                    f"started, with the same addresses. Received: nothing from {missing}"
+                )
+            time.sleep(RETRY)
+        yield server
+
+
+def _listen(address, index):
+    """Returns a server at the address of a process. Those of gRPC would share the port with that of another job."""
+    dual = {"family": socket.AF_INET6, "dualstack_ipv6": True} if socket.has_dualstack_ipv6() else {}
+    try:
+        return socket.create_server(("", int(address.rpartition(":")[2])), backlog=1024, **dual)
+    except OSError as error:
+        raise RuntimeError(
+            f"Process {index} cannot use its port. Check that no other job has it, and give each job ports of its own. "
+            f"Received: {address}: {error}"
+        ) from error
+
+
+def _reaches(address):
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=5) as found:
+            return found.getsockname() != found.getpeername()  # A port of this machine can be connected with itself.
+    except OSError:
+        return False
+
+
 def _start_jax(timeout):
+    import jax
+
+    connected = jax.distributed.is_initialized() or _connect_jax(timeout)
+    if not connected or jax.process_count() == 1:
+        return OneProcess()
+    devices = keras.distribution.list_devices()
+    distribution = keras.distribution.DataParallel(devices=devices, auto_shard_dataset=False)
+    keras.distribution.set_distribution(distribution)
+    return distribution
+
+
+def _connect_jax(timeout):
+    """Connects the processes of JAX, and returns whether there are several."""
     import jax
 
     options, (addresses, index) = {}, _addresses()
@@ -99,25 +168,24 @@ def _start_jax(timeout):
         names = {"num_processes": "JAX_NUM_PROCESSES", "process_id": "JAX_PROCESS_ID"}
         options = {name: _integer(variable) for name, variable in names.items() if variable in os.environ}
         options["coordinator_address"] = os.environ["JAX_COORDINATOR_ADDRESS"]
+        if options.get("process_id") == 0:
+            _listen(options["coordinator_address"], 0).close()
     elif not _in_job():
-        return OneProcess()
-    if not jax.distributed.is_initialized():
+        return False
+    with met(addresses, index, timeout) as server:
         jax.config.update("jax_cpu_collectives_implementation", "gloo")  # for processes without accelerators
+        if server is not None and index == 0:
+            server.close()  # JAX listens there. At the others, it does not, and they may not have been reached yet.
         try:
             jax.distributed.initialize(**options, initialization_timeout=timeout)
         except Exception as error:
             number = options.get("process_id", "?")
             raise RuntimeError(
                 f"Process {number} could not connect with the others within {timeout} seconds. Check that all of them "
-                "have started, with the same addresses, and that no other job uses the port. "
-                f"Received: {options}: {error}"
+                f"have started, with the same addresses, and that no other job uses the port. Received: {options}: "
+                f"{error}"
             ) from error
-    if jax.process_count() == 1:
-        return OneProcess()
-    devices = keras.distribution.list_devices()
-    distribution = keras.distribution.DataParallel(devices=devices, auto_shard_dataset=False)
-    keras.distribution.set_distribution(distribution)
-    return distribution
+    return True
 
 
 def _in_job():
@@ -138,7 +206,9 @@ def _integer(variable):
 def _start_tensorflow(timeout):
     import tensorflow as tf
 
-    addresses, _ = _addresses()
+    addresses, index = _addresses()
+    with met(addresses, index, timeout):
+        pass
     if len(addresses) > 1:
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
     elif os.environ.get("SLURM_STEP_NUM_TASKS", "1") not in ("", "1"):

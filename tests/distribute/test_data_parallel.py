@@ -1,6 +1,7 @@
 """Two devices of `keras.distribution.DataParallel` on JAX train and predict like one."""
 
 import keras
+import numpy as np
 import pytest
 
 from keras_transfer.tasks import TextClassifier
@@ -50,13 +51,16 @@ def test_two_devices_train_like_one_for_16_steps(models):
     assert tiny.difference(one.get_weights(), start) > 1e-2
 
 
-def test_a_batch_that_devices_cannot_split_evenly_is_filled_up_in_fit_and_predict(models):
+def test_devices_train_and_predict_like_one_on_batches_that_they_cannot_split_evenly(models):
     one, two = models
     logits = one.predict(TEXTS[:15], batch_size=8, verbose=0)
-    one.fit(in_eights(one, 15).replace(replicas=2, repeat="even"), verbose=0)
+    weights = np.linspace(0.5, 2.0, 15)
+    expected = one.fit(in_eights(one, 15).replace(sample_weight=weights), verbose=0).history
     with two_devices():
         assert tiny.difference([two.predict(TEXTS[:15], batch_size=8, verbose=0)], [logits]) < 1e-6
-        two.fit(TEXTS[:15], LABELS[:15], batch_size=8, shuffle=False, verbose=0)
+        options = {"batch_size": 8, "shuffle": False, "verbose": 0}
+        found = two.fit(TEXTS[:15], LABELS[:15], sample_weight=weights, **options).history
+    assert found == {name: pytest.approx(values, abs=1e-6) for name, values in expected.items()}
     assert tiny.difference(two.get_weights(), one.get_weights()) < 1e-6
 
 

@@ -5,16 +5,19 @@ import os
 import socket
 import subprocess
 import sys
+import threading
+import time
 
 import keras
 import numpy as np
 import pytest
 
 import keras_transfer as kt
-from keras_transfer.distribute import Share
+from keras_transfer.distribute import Share, agreement, start
 from keras_transfer.distribute.start import OneProcess
 from tests.distribute.examples import examples
 from tests.processes import ROOT
+from tests.tasks import tiny
 
 # Each process has one device, and compiles fast, as the tests do.
 FLAGS = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
@@ -162,8 +165,103 @@ def test_an_invalid_cluster_is_an_error(monkeypatch, text):
         kt.distribute.initialize()
 
 
-def test_processes_share_what_replicas_can_share_evenly_and_all_read_the_rest():
-    parts = [Share(index, 2, replicas=4).rows(23) for index in range(2)]
-    assert [list(range(23)[part]) for part in parts] == [list(range(10)), list(range(10, 20))]
-    assert list(range(23)[Share(0, 2, replicas=4, rest=True).rows(23)]) == [20, 21, 22]
+def test_each_process_reads_its_part_of_a_batch():
+    parts = [Share(index, 2).rows(8) for index in range(2)]
+    assert [list(range(8)[part]) for part in parts] == [[0, 1, 2, 3], [4, 5, 6, 7]]
     assert range(7)[Share().rows(7)] == range(7)
+
+
+together = pytest.mark.skipif(keras.backend.backend() == "torch", reason="has no distribution")
+
+
+@pytest.fixture
+def job(monkeypatch):
+    """The addresses of a job of two processes, of which this is the first."""
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
+    return addresses
+
+
+def listening(address):
+    host, _, port = address.partition(":")
+    return socket.create_server((host, int(port)))
+
+
+@pytest.mark.core
+@together
+def test_a_process_that_does_not_start_is_an_error_with_its_number(job):
+    with pytest.raises(RuntimeError, match="^Process 0 could not reach all others within 1 seconds.*") as error:
+        kt.distribute.initialize(timeout=1)
+    assert str(error.value).endswith(f"Received: nothing from {{1: '{job[1]}'}}")
+
+
+@pytest.mark.core
+@together
+def test_a_port_that_another_job_uses_is_an_error(job):
+    expected = f"^Process 0 cannot use its port. Check .* Received: {job[0]}: .*in use"
+    with listening(job[0]), pytest.raises(RuntimeError, match=expected):
+        kt.distribute.initialize(timeout=1)
+
+
+def test_processes_meet_although_one_starts_later(job):
+    met = []
+
+    def process(index):
+        with start.met(job, index, timeout=60) as server:
+            met.append(index)
+            server.close()
+            with listening(job[index]):  # as TensorFlow does
+                while len(met) < 2:
+                    time.sleep(0.01)
+
+    others = threading.Thread(target=process, args=(1,))
+    later = threading.Timer(0.2, process, args=(0,))
+    for each in (others, later):
+        each.start()
+    for each in (others, later):
+        each.join()
+    assert sorted(met) == [0, 1]
+
+
+@pytest.mark.core
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="is about processes of JAX")
+def test_the_port_of_the_coordinator_is_checked_and_connected_processes_stay_connected(monkeypatch, job):
+    import jax
+
+    monkeypatch.setattr(jax.distributed, "is_initialized", lambda: True)
+    assert isinstance(kt.distribute.initialize(), OneProcess)  # of as many processes as it has connected with
+    monkeypatch.undo()
+    for name, value in {"COORDINATOR_ADDRESS": job[0], "NUM_PROCESSES": "2", "PROCESS_ID": "0"}.items():
+        monkeypatch.setenv(f"JAX_{name}", value)
+    with listening(job[0]), pytest.raises(RuntimeError, match="^Process 0 cannot use its port."):
+        kt.distribute.initialize()
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="is about a strategy of TensorFlow")
+def test_parameter_servers_are_an_error(monkeypatch):
+    import tensorflow as tf
+
+    strategy = object.__new__(tf.distribute.ParameterServerStrategy)  # An initialized one needs a cluster.
+    monkeypatch.setattr(agreement, "strategy_of", lambda model=None: strategy)
+    model = tiny.classifier()
+    model.compile()
+    with pytest.raises(ValueError, match="parameter servers. .* Received: a `ParameterServerStrategy`$"):
+        model.fit(["a", "b"], [0, 1], verbose=0)
+
+
+@pytest.mark.parametrize("what", ["versions", "rows", "weights", "optimizer"])
+def test_a_process_with_something_else_is_an_error_with_its_number(what, monkeypatch):
+    """Stands in for three processes, of which the last one has another digest of one kind."""
+    kinds = iter(["versions", "method and options of batches", "rows", "weights", "optimizer"])
+
+    def gather(digest, model):
+        return np.concatenate([digest, digest, digest + (next(kinds) == what)])
+
+    monkeypatch.setattr(agreement, "gather", gather)
+    monkeypatch.setattr(agreement, "processes_of", lambda model: (0, 3))
+    model = tiny.classifier()
+    model.compile()
+    data = model.dataset(["a", "b"], [0, 1])
+    with pytest.raises(ValueError, match=f"^All processes must have the same {what}. .* process 0 in processes .2.$"):
+        agreement.check_processes(model, data, "fit")

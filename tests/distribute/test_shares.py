@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.batches.planning import Options
+from keras_transfer.distribute import Share, cut_off
 from keras_transfer.text import BertPreprocessor, batches
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij"]
@@ -38,6 +39,17 @@ def test_a_short_batch_is_filled_up_with_its_own_texts_and_no_text_is_lost(texts
         filled = [data[i][1].tolist() for i in range(13) if len(set(data[i][1].tolist())) < 8]
         assert [len(set(batch)) for batch in filled] == [5]
         data.on_epoch_end()
+
+
+def test_devices_of_jax_get_a_full_batch_of_which_a_step_cuts_off_what_was_added(texts):
+    alone, shared = dataset(texts, shuffle=False), dataset(texts, shuffle=False).replace(replicas=4, filled=True)
+    shares = [shared.replace(share=Share(index, 2)) for index in range(2)]
+    for index in (0, 12):  # of 8 and of 5 rows
+        inputs, targets = cut_off(shared[index])
+        assert [len(shares[process][index][1]) for process in range(2)] == [4, 4]
+        assert targets.tolist() == alone[index][1].tolist() and inputs.keys() == alone[index][0].keys()
+        for name, values in alone[index][0].items():
+            np.testing.assert_array_equal(inputs[name], values)
 
 
 def test_fewer_texts_than_replicas_are_repeated_to_fill_a_batch(texts):

@@ -140,14 +140,14 @@ def test_each_replica_ranks_its_own_rows(report):
 
 @pytest.mark.core
 @pytest.mark.skipif(keras.backend.backend() != "jax", reason="keras.distribution.DataParallel is JAX's")
-def test_devices_of_jax_rank_all_rows_of_a_batch_and_refuse_rows_that_they_would_repeat():
+def test_devices_of_jax_rank_all_rows_of_a_batch_also_if_they_cannot_split_them_evenly():
     one = embedder(MultipleNegativesRankingLoss())
     with two_devices():
         two = embedder(MultipleNegativesRankingLoss())
         start = two.get_weights()
-        two.fit((FIRST, SECOND), batch_size=6, shuffle=False, verbose=0)
-        with pytest.raises(ValueError, match="must be a multiple of the number of devices, 2.*Received: 5 rows"):
-            two.fit((FIRST[:5], SECOND[:5]), batch_size=4, verbose=0)
-    one.fit((FIRST, SECOND), batch_size=6, shuffle=False, verbose=0)
+        two.fit((FIRST[:5], SECOND[:5]), batch_size=6, shuffle=False, verbose=0)
+        found = two.evaluate((FIRST[:5], SECOND[:5]), batch_size=6, verbose=0)
+    one.fit((FIRST[:5], SECOND[:5]), batch_size=6, shuffle=False, verbose=0)
+    assert found == pytest.approx(one.evaluate((FIRST[:5], SECOND[:5]), batch_size=6, verbose=0), abs=1e-6)
     assert difference(two.get_weights(), one.get_weights()) < 1e-5
     assert difference(one.get_weights(), start) > 1e-2

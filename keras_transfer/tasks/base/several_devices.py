@@ -4,7 +4,7 @@ import keras
 
 from keras_transfer.distribute import (
     StringInputs,
-    evaluate_all_rows,
+    cut_off,
     reducible,
     replicas_of,
     track_loss,
@@ -16,21 +16,16 @@ from keras_transfer.distribute import (
 class SeveralDevices(StringInputs):
     """A mixin for `Task`, of which each process returns the same."""
 
-    keeps_metrics = False  # Whether `evaluate` goes on with further rows.
-
-    def evaluate_rows(self, data, **options):
-        """Evaluates batches as `keras.Model.evaluate` does, with the rows that devices cannot share evenly."""
-        return evaluate_all_rows(self, super().evaluate, data, **options)
-
-    def reset_metrics(self):
-        """Resets the metrics as `keras.Model` does, but not between the parts of one evaluation."""
-        if not self.keeps_metrics:
-            super().reset_metrics()
+    def train_step(self, *args):
+        """Runs a training step as `keras.Model` does, on JAX without the rows that were added for several devices."""
+        *state, data = args
+        return super().train_step(*state, cut_off(data))
 
     def test_step(self, *args):
         """Runs an evaluation step as `keras.Model` does. On TensorFlow, the loss of replicas is that of one device."""
         if keras.backend.backend() != "tensorflow" or replicas_of(self)[0] == 1:
-            return super().test_step(*args)
+            *state, data = args
+            return super().test_step(*state, cut_off(data))
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(*args)
         outputs = self(x, training=False)
         loss = self.compute_loss(x=x, y=y, y_pred=outputs, sample_weight=sample_weight, training=False)

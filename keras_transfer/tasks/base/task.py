@@ -219,11 +219,11 @@ class Task(Pretrained, SeveralDevices, NotCloned, keras.Model):
             build_optimizer(self)
         return super().make_train_function(force=force)
 
-    def train_step(self, *args, **kwargs):
+    def train_step(self, *args):
         """Runs a training step as `keras.Model` does, on TensorFlow without the gradients of frozen weights."""
         if keras.backend.backend() != "tensorflow":
-            return super().train_step(*args, **kwargs)
-        return reducible(self, train_step(self, *args, **kwargs, weight_of=self.labels.weight_of))
+            return super().train_step(*args)
+        return reducible(self, train_step(self, *args, weight_of=self.labels.weight_of))
 
     def dataset(self, x, y=None, sample_weight=None, *, batch_size=None, shuffle=False):
         """Returns the user's data as a dataset of batches for `keras.Model.fit`, `evaluate` and `predict`.
@@ -334,7 +334,7 @@ class Task(Pretrained, SeveralDevices, NotCloned, keras.Model):
         if batches_of(x) is x:
             x = as_pipeline(ready_data(self, "evaluate", x, y, sample_weight, batch_size))
         with mends_failures(self, "test_function"):
-            return self.evaluate_rows(x, verbose=verbose, **kwargs)
+            return super().evaluate(x, verbose=verbose, **kwargs)
 
     def predict(self, x, batch_size=None, verbose="auto", steps=None, callbacks=None):
         """Returns the outputs as `keras.Model.predict` does, one row for each text, in order. `x` is as for `dataset`.

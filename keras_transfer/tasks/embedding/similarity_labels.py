@@ -44,12 +44,6 @@ class SimilarityLabels(Labels):
     def targets(self, data, task):
         if not are_parts(data):
             return data
-        (replicas, evenly), count = replicas_of(task), len(data.order)
-        if evenly and count % replicas:  # Repeated rows would be each other's negatives.
-            raise ValueError(
-                f"The number of rows must be a multiple of the number of devices, {replicas}. Leave out some rows, or "
-                f"use `text.part_batches(..., drop_remainder=True)`. Received: {count} rows"
-            )
         loss = task.loss
         data = data.replace(min_rows=_min_rows(task, data[0][0]))
         return data if data.has_labels or getattr(loss, "takes_labels", True) else with_placeholders(data)
