@@ -33,6 +33,11 @@ def ask(process_without_this_package, tmp_path):
     return ask
 
 
+def table_of(folder, **columns):
+    """The answers of a `Predictor` to a table, in batches of two rows."""
+    return serving.Predictor(folder, {name: name for name in columns}, batch_size=2)(columns)
+
+
 def serve(folder):
     """The default signature of an export."""
     return tf.saved_model.load(folder).signatures["serving_default"]
@@ -57,9 +62,11 @@ def test_several_labels_of_long_texts(ask):
 
 def test_numbers_of_siamese_pairs(ask):
     model = task(tasks.TextRegressor, num_targets=2, siamese=True)
-    _, signatures, answer = ask(model, {"text": TEXTS, "text_pair": TEXTS[::-1]}, pairs=True)
+    folder, signatures, answer = ask(model, {"text": TEXTS, "text_pair": TEXTS[::-1]}, pairs=True)
     assert signatures == ["embed", "serving_default"]
-    np.testing.assert_allclose(answer["values"], model.predict((TEXTS, TEXTS[::-1]), verbose=0), atol=1e-5)
+    expected = model.predict((TEXTS, TEXTS[::-1]), verbose=0)
+    np.testing.assert_allclose(answer["values"], expected, atol=1e-5)
+    np.testing.assert_allclose(table_of(folder, text=TEXTS, text_pair=TEXTS[::-1])["values"], expected, atol=1e-5)
 
 
 def test_multiple_choice_gives_the_choice_of_the_model(ask):
@@ -86,6 +93,7 @@ def test_a_random_field_gives_the_most_likely_sequences(ask):
         assert answer["words"][i][: len(pairs)] == [word for word, _ in pairs]
         assert answer["label"][i][: len(pairs)] == [tag for _, tag in pairs]
         assert set(answer["label_id"][i][len(pairs) :]) <= {-1}
+    assert table_of(folder, text=texts)["label"].tolist() == answer["label"]
     logits = model.predict(texts[:1], verbose=0)[0]
     expected = model.random_field.marginals(logits[None])[0]
     np.testing.assert_allclose(answer["probabilities"][0][: len(logits)], expected, atol=1e-5)
@@ -102,9 +110,12 @@ def test_spans_are_those_of_the_model(tmp_path):
     options = {"doc_stride": 8, "max_answer_length": 4, "no_answer_threshold": 0.0}
     model = tasks.SpanExtractor(encoder(initializer_range=1.0), preprocessor(), **options)
     model.get_layer("logits").kernel.assign(np.random.default_rng(3).normal(size=(16, 2)))
-    served = serve(serving.export(model, tmp_path / "served"))
+    folder = serving.export(model, tmp_path / "served")
+    served = serve(folder)
     found = served(question=tf.constant(QUESTIONS), context=tf.constant(CONTEXTS))
     expected = model.answer(QUESTIONS, CONTEXTS)
+    rows = table_of(folder, question=QUESTIONS, context=CONTEXTS)
+    assert rows["answer"].tolist() == [answer["text"] for answer in expected]
     assert [text.decode("utf-8") for text in found["answer"].numpy()] == [answer["text"] for answer in expected]
     assert 1 < sum(answer["text"] != "" for answer in expected) < 5
     for name in ("start", "end"):
@@ -122,9 +133,10 @@ def test_spans_are_those_of_the_model(tmp_path):
 def test_the_vectors_of_texts(ask):
     model = tasks.TextEmbedder(encoder(initializer_range=0.3), preprocessor(), normalize=True)
     texts = ["a b", "good", "", "c d e f g h", "a bad i j " * 20]
-    _, signatures, answer = ask(model, texts)
+    folder, signatures, answer = ask(model, texts)
     assert signatures == ["serving_default", "tokens"]
     np.testing.assert_allclose(answer["embedding"], model.embed(texts, verbose=0), atol=1e-5)
+    np.testing.assert_allclose(table_of(folder, text=texts)["embedding"], answer["embedding"], atol=1e-5)
 
 
 def test_each_prompt_has_a_signature_and_the_default_prompt_is_in_front_of_texts(tmp_path):
