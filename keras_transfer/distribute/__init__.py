@@ -3,7 +3,8 @@
 Names imported `as` themselves are for the other rooms of the library.
 """
 
-from keras_transfer.distribute.memory import Memory, memory_estimate
+from keras_transfer.distribute.memory import Memory, largest_batch, memory_estimate
+from keras_transfer.distribute.memory import check_memory_is_known as check_memory_is_known
 from keras_transfer.distribute.model_parallel import ModelParallel, layout_map
 from keras_transfer.distribute.processes import ALL as ALL
 from keras_transfer.distribute.processes import Share as Share
@@ -38,6 +39,7 @@ __all__ = [
     "gather",
     "initialize",
     "is_chief",
+    "largest_batch",
     "layout_map",
     "memory_estimate",
     "processes_of",

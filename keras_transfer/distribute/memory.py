@@ -2,10 +2,16 @@
 
 import dataclasses
 import math
+import operator
+import pathlib
+import re
 
 import keras
 
 from keras_transfer.distribute.one_step import batches_for_step, check_for_step, traced_with_jax
+from keras_transfer.keras_internals import accumulation_steps
+
+_SHARE = 0.8  # of free memory, because the estimate may be too low
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,13 +68,70 @@ def memory_estimate(model, batch):
 
     Source: https://docs.jax.dev/en/latest/jax.stages.html
     """
+    check_memory_is_known()
+    check_for_step(model, "memory_estimate")
+    [batch, *_], _ = batches_for_step(model, batch)
+    return _memory_of(model, batch)
+
+
+def largest_batch(model, batch, *, limit=None):
+    """Returns how many rows of a batch a training step can have so that it fits into memory. JAX only.
+
+    Tried are all rows of the batch, then half of them, and so on, each by `memory_estimate`, for which XLA compiles the
+    step. The step never runs. The variables of an optimizer that accumulates the gradients of all rows are counted.
+
+    Args:
+        model: Compiled Keras model on one device.
+        batch: As for `memory_estimate`, with as many rows as you want. Of a dataset, the first batch.
+        limit: Integer. Number of bytes that the step may need, with the weights and the optimizer. Defaults to `None`,
+            for them and 80% of what is free: on the device, or in the memory of the machine if the device is the CPU.
+
+    Returns:
+        Integer. Number of rows.
+
+    Raises:
+        ValueError: If not even one row fits, if JAX does not know the memory of the device, or for what
+            `memory_estimate` raises.
+
+    Example:
+    ```python
+    if keras.backend.backend() == "jax":
+        model = keras.Sequential([keras.Input((16,)), keras.layers.Dense(2)])
+        model.compile("adam", "mse")
+        print(keras_transfer.distribute.largest_batch(model, (np.ones((64, 16)), np.ones((64, 2)))))
+    ```
+    """
+    check_memory_is_known()
+    check_for_step(model, "largest_batch")
+    free = _free_memory() if limit is None else None
+    [batch, *_], _ = batches_for_step(model, batch)
+    rows = every = int(keras.tree.flatten(batch)[0].shape[0])
+    while True:
+        found = _memory_of(model, batch)
+        needed = found.total + (found.gradients if rows < every and accumulation_steps(model.optimizer) == 1 else 0)
+        room = found.weights + found.optimizer + int(_SHARE * free) if limit is None else limit
+        if needed <= room:
+            return rows
+        if rows == 1:
+            raise ValueError(
+                "Not even one row fits into memory. Use shorter texts, `rematerialize`, adapters or a smaller encoder. "
+                f"Received: a step that needs {needed / 1e6:.1f} MB, of which {room / 1e6:.1f} MB may be used"
+            )
+        rows = 1 if rows % 2 else rows // 2
+        batch = keras.tree.map_structure(operator.itemgetter(slice(rows)), batch)
+
+
+def check_memory_is_known():
+    """Raises a `ValueError` on the backends that do not say how much memory a step needs."""
     if keras.backend.backend() != "jax":
         raise ValueError(
             "Only JAX says how much memory a step needs. Set `KERAS_BACKEND=jax` before Keras is imported. "
             f"Received: backend={keras.backend.backend()!r}"
         )
-    check_for_step(model, "memory_estimate")
-    [batch, *_], _ = batches_for_step(model, batch)
+
+
+def _memory_of(model, batch):
+    """Returns the `Memory` of a step on a batch that `batches_for_step` has made."""
     sizes = traced_with_jax(model, batch).lower().compile().memory_analysis()
     kept = sizes.argument_size_in_bytes + sizes.output_size_in_bytes - sizes.alias_size_in_bytes
     gradients = _bytes(model.trainable_variables)
@@ -80,6 +143,21 @@ def memory_estimate(model, batch):
         activations=max(sizes.temp_size_in_bytes - gradients, 0),
         total=kept + sizes.temp_size_in_bytes,
     )
+
+
+def _free_memory():
+    """Returns the number of free bytes of the device of JAX, or of the machine if that is the CPU."""
+    import jax
+
+    device = jax.local_devices()[0]
+    stats = device.memory_stats() or {}
+    if "bytes_limit" in stats:
+        return stats["bytes_limit"] - stats.get("bytes_in_use", 0)
+    table = pathlib.Path("/proc/meminfo")  # of Linux
+    found = re.search(r"MemAvailable:\s+(\d+) kB", table.read_text()) if table.exists() else None
+    if device.platform != "cpu" or found is None:
+        raise ValueError(f"JAX does not know the memory of the device. Pass `limit`. Received: {device}")
+    return 1024 * int(found[1])
 
 
 def _bytes(arrays):

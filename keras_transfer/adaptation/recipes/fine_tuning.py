@@ -7,6 +7,7 @@ import math
 
 import keras
 
+from keras_transfer.adaptation.recipes.found_batch import check_can_be_found, with_found_batch
 from keras_transfer.adaptation.recipes.recipe import Recipe, get_recipe
 from keras_transfer.keras_internals import could_train
 from keras_transfer.names import closest, did_you_mean
@@ -74,19 +75,25 @@ def fine_tune(
     if loss == "auto" and not isinstance(model, Task):
         raise ValueError("`loss` is required for a model that is not a task. Received: loss='auto'")
     metrics = None if metrics == "auto" and not isinstance(model, Task) else metrics
-    data, steps = _data_of_fit(model, x, y, sample_weight, plan.batch_size, kwargs)
-    epochs = plan.epochs
-    if plan.steps is not None:
-        epochs, data, kwargs, steps = _shortened(data, kwargs, steps, plan.steps)
+    given = _data_of_fit(model, x, y, sample_weight, plan.batch_size, kwargs)
+    is_found = plan.gradient_accumulation_steps == "auto"
+    if is_found:
+        check_can_be_found(given, kwargs)
+    epochs, data, options, steps = _run_of(plan, given, kwargs)
     frozen = sum(math.prod(weight.shape) for weight in could_train(model) if not weight.trainable)
     if frozen:
         log.warning("%d parameters were frozen before the recipe was applied and remain frozen.", frozen)
     plan.prepare(model)
+    if is_found:
+        plan, given = with_found_batch(
+            plan, model, given, lambda whole: model.compile(whole.build_optimizer(model, steps), loss=loss)
+        )
+        epochs, data, options, steps = _run_of(plan, given, kwargs)
     optimizer = plan.build_optimizer(model, epochs * steps)  # The adapters have been added already.
     model.compile(optimizer, loss=loss, metrics=metrics)
     build_optimizer(model)  # TensorFlow would trace the first step twice, the first time only to create its variables.
     callbacks = [*plan.build_callbacks(), *keras.tree.flatten(callbacks or [])]
-    options = {**kwargs, "epochs": epochs, "validation_data": validation_data, "callbacks": callbacks}
+    options = {**options, "epochs": epochs, "validation_data": validation_data, "callbacks": callbacks}
     if isinstance(model, Task):
         return model.fit(**data, **options)
     return fit_in_run(model.fit, data.pop("x"), options.pop("callbacks"), {**data, **options})
@@ -105,6 +112,29 @@ def _check_options(model, options):
         else:
             advice = did_you_mean(name, known)
         raise ValueError(f"Further arguments of `fine_tune` must be arguments of `fit`.{advice} Received: {name!r}")
+
+
+def _run_of(plan, data, options):
+    """Returns the epochs of the run of a recipe, data and options of `fit` for them, and the batches of each epoch.
+
+    Args:
+        plan: `Recipe`.
+        data, options: Dicts of arguments of `fit`.
+    """
+    steps, x = options.get("steps_per_epoch"), data["x"]
+    try:
+        if steps is None and "batch_size" in data:
+            steps = -(-len(keras.tree.flatten(x)[0]) // data["batch_size"])
+        elif steps is None:
+            steps = len(x)
+    except TypeError as error:
+        raise ValueError(
+            "The learning rate schedule requires the number of batches per epoch. Pass `steps_per_epoch`. "
+            f"Received: a {type(x).__name__} of unknown length"
+        ) from error
+    if steps == 0:
+        raise ValueError("`x` must have at least one row. Received: no rows")
+    return (plan.epochs, data, options, steps) if plan.steps is None else _shortened(data, options, steps, plan.steps)
 
 
 def _shortened(data, options, length, steps):
@@ -130,9 +160,9 @@ def _shortened(data, options, length, steps):
 
 
 def _data_of_fit(model, x, y, sample_weight, batch_size, options):
-    """Returns the arguments of `fit` that are data, and the number of batches of an epoch."""
+    """Returns the arguments of `fit` that are data."""
     in_memory = y is not None or hasattr(x, "shape") or isinstance(x, (list, tuple, dict, str))
-    is_task, steps = isinstance(model, Task), options.get("steps_per_epoch")
+    is_task = isinstance(model, Task)
     if in_memory and y is None and not (is_task and model.labels.optional):
         raise ValueError(
             "Data in memory require labels. Pass them as `y`: `fine_tune(model, x, y)`. "
@@ -140,17 +170,5 @@ def _data_of_fit(model, x, y, sample_weight, batch_size, options):
         )
     if in_memory and is_task:
         shuffle = bool(options.get("shuffle", True))
-        data = {"x": model.dataset(x, y, sample_weight, batch_size=batch_size, shuffle=shuffle)}
-    else:
-        data = {"x": x, "y": y, "sample_weight": sample_weight} | ({"batch_size": batch_size} if in_memory else {})
-    try:
-        if steps is None:
-            steps = -(-len(keras.tree.flatten(x)[0]) // batch_size) if "batch_size" in data else len(data["x"])
-    except TypeError as error:
-        raise ValueError(
-            "The learning rate schedule requires the number of batches per epoch. Pass `steps_per_epoch`. "
-            f"Received: a {type(x).__name__} of unknown length"
-        ) from error
-    if steps == 0:
-        raise ValueError("`x` must have at least one row. Received: no rows")
-    return data, steps
+        return {"x": model.dataset(x, y, sample_weight, batch_size=batch_size, shuffle=shuffle)}
+    return {"x": x, "y": y, "sample_weight": sample_weight} | ({"batch_size": batch_size} if in_memory else {})

@@ -3,6 +3,8 @@
 import dataclasses
 import math
 
+import keras
+
 from keras_transfer.adaptation.adapters.base import add_adapters
 from keras_transfer.adaptation.recipes.rematerialization import blocks_of, rematerialize
 from keras_transfer.groups import layer_groups
@@ -47,6 +49,9 @@ class Recipe:
         decay: Float between 0 and 1. Learning rate of each layer group divided by that of the next higher group.
             Defaults to `None`, which is one rate for all groups.
         weight_decay: Float. Decoupled weight decay, except for normalization layers and biases. Defaults to `0.01`.
+        optimizer: `"adamw"`, or `"adafactor"` (`keras.optimizers.Adafactor`), which keeps one array of the shape of
+            each weight and two vectors, instead of two arrays. Its rate is a fraction of the size of the weights, so
+            it has to be higher, such as `1e-3`. It has no `beta_1`, `beta_2` and `epsilon`. Defaults to `"adamw"`.
         beta_1, beta_2: Floats between 0 and 1. Decay rates of the moments of AdamW. Default to `0.9` and `0.999`.
         epsilon: Float. Added to the root of AdamW's second moment. Defaults to `1e-7`.
         global_clipnorm: Float. Maximum global norm of the gradients, or None for no maximum. Defaults to `1.0`.
@@ -65,8 +70,9 @@ class Recipe:
         scalar_mix: Boolean. Whether the recipe needs a model with a `layers.ScalarMix`. Defaults to `False`.
         gradient_accumulation_steps: Integer. Number of batches whose mean gradient makes one update of the weights, for
             batches of `batch_size` rows that together would not fit in memory. `steps` and the schedule count batches.
-            The last batches of the run count only if they complete an update. Defaults to `None`, an update for each
-            batch.
+            The last batches of the run count only if they complete an update. `"auto"` (JAX only) makes `fine_tune`
+            find the largest batches that fit into memory (`distribute.largest_batch`): `batch_size` is then the number
+            of rows of an update, and `steps` the number of updates. Defaults to `None`, an update for each batch.
         rematerialize: Boolean. Whether to compute the insides of Transformer blocks a second time for the gradient
             instead of keeping them, as `rematerialize` does. It saves memory and costs time. Defaults to `False`.
 
@@ -86,6 +92,7 @@ class Recipe:
     warmup_fraction: float = 0.1
     decay: float | None = None
     weight_decay: float = 0.01
+    optimizer: str = "adamw"
     beta_1: float = 0.9
     beta_2: float = 0.999
     epsilon: float = 1e-7
@@ -97,7 +104,7 @@ class Recipe:
     probe_learning_rate: float | None = None
     adapters: str | list | None = None
     scalar_mix: bool = False
-    gradient_accumulation_steps: int | None = None
+    gradient_accumulation_steps: int | str | None = None
     rematerialize: bool = False
 
     def __post_init__(self):
@@ -111,6 +118,9 @@ class Recipe:
                 "`epochs`, or use `get_recipe(name, steps=...)`, which does so. "
                 f"Received: epochs={self.epochs!r}, steps={self.steps!r}"
             )
+        for name, default in OF_ADAMW.items():
+            is_right = self.optimizer == "adamw" or getattr(self, name) == default
+            _check(is_right, name, f"{default} if `optimizer='adafactor'`, which has none", getattr(self, name))
         fraction = self.unfreezing_fraction
         _check(fraction is None or self.unfreezing, "unfreezing_fraction", "None if `unfreezing=None`", fraction)
         apart = self.adapters is None or (self.frozen is None and self.last_blocks is None)
@@ -163,8 +173,13 @@ class Recipe:
             total_steps: Integer. Number of batches in the whole run.
 
         Raises:
-            ValueError: If the run has fewer batches than an update needs.
+            ValueError: If the run has fewer batches than an update needs, or if `fine_tune` has to find their size.
         """
+        if self.gradient_accumulation_steps == "auto":
+            raise ValueError(
+                "Only `fine_tune` finds the size of batches. Set `batch_size` and `gradient_accumulation_steps`, for "
+                "which `distribute.largest_batch` helps. Received: gradient_accumulation_steps='auto'"
+            )
         accumulated = accumulated_batches(self.gradient_accumulation_steps, total_steps)
         rate = self.learning_rate
         if self.unfreezing == "linear_probe":  # The schedule begins with the second stage.
@@ -172,9 +187,10 @@ class Recipe:
         if self.schedule != "constant":
             schedule, fraction = SCHEDULES[self.schedule]
             rate = schedule(rate, total_steps, **{fraction: self.warmup_fraction})
-        names = ("weight_decay", "beta_1", "beta_2", "epsilon", "global_clipnorm")
+        names = ("weight_decay", "global_clipnorm", *(OF_ADAMW if self.optimizer == "adamw" else ()))
         options = {name: getattr(self, name) for name in names}
-        optimizer = FusedAdamW(rate, **options, gradient_accumulation_steps=accumulated)
+        cls = FusedAdamW if self.optimizer == "adamw" else keras.optimizers.Adafactor
+        optimizer = cls(rate, **options, gradient_accumulation_steps=accumulated)
         return LayerwiseOptimizer(optimizer, model, decay=self.decay)
 
     def build_callbacks(self):
@@ -198,6 +214,7 @@ SCHEDULES = {
     "linear": (LinearWarmupDecay, "warmup_fraction"),
     "slanted_triangular": (SlantedTriangular, "cut_fraction"),
 }
+OF_ADAMW = {"beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-7}  # Defaults of what only AdamW has.
 UNFREEZING = {"gradual": GradualUnfreezing, "chain_thaw": ChainThaw, "linear_probe": StagedTraining, None: None}
 
 
@@ -211,12 +228,13 @@ _FRACTION = _number(lambda value: 0 < value <= 1)
 # What each field must be, a function that checks it, and whether it may be None.
 FIELDS = {
     "schedule": (f"one of {tuple(SCHEDULES)}", lambda value: value in tuple(SCHEDULES), False),
+    "optimizer": ("one of ('adamw', 'adafactor')", lambda value: value in ("adamw", "adafactor"), False),
     "unfreezing": (f"one of {list(UNFREEZING)}", lambda value: value in tuple(UNFREEZING), False),
     "epochs": ("a positive integer", _COUNT, True),
     "steps": ("a positive integer", _COUNT, True),
     "batch_size": ("a positive integer", _COUNT, False),
     "last_blocks": ("a positive integer", _COUNT, True),
-    "gradient_accumulation_steps": ("a positive integer", _COUNT, True),
+    "gradient_accumulation_steps": ("a positive integer, 'auto'", lambda value: value == "auto" or _COUNT(value), True),
     "learning_rate": ("positive and finite", _POSITIVE, False),
     "warmup_fraction": ("between 0 and 1", _number(lambda value: 0 <= value <= 1), False),
     "weight_decay": ("at least 0 and finite", _number(lambda value: 0 <= value < math.inf), False),
@@ -328,6 +346,8 @@ def get_recipe(name, **changes):
             pretrain from random weights: `"electra"` (Clark et al. 2020), `"gpt"` (Radford et al. 2018) and `"roberta"`
             (Liu et al. 2019).
         **changes: Fields of `Recipe`. `epochs` replaces the `steps` of a recipe, and `steps` its `epochs`.
+            `optimizer="adafactor"` leaves out what only AdamW has.
+            `batch_size="auto"` keeps the rows of an update and sets `gradient_accumulation_steps="auto"`.
 
     Returns:
         A `Recipe`.
@@ -347,8 +367,18 @@ def get_recipe(name, **changes):
     if unknown:
         fields = [field.name for field in dataclasses.fields(Recipe)]
         raise ValueError(f"Unknown fields for a recipe. Expected some of {fields}. Received: {sorted(unknown)}")
+    if isinstance(changes.get("batch_size"), str) and changes["batch_size"] == "auto":
+        _check(
+            changes.get("gradient_accumulation_steps") in (None, "auto"),
+            "batch_size",
+            "an integer if `gradient_accumulation_steps` is set",
+            "auto",
+        )
+        changes = {**changes, "gradient_accumulation_steps": "auto"}
+        del changes["batch_size"]
     other = {"epochs": "steps", "steps": "epochs"}
     replaced = {other[length]: None for length in other if changes.get(length) is not None}
+    replaced |= OF_ADAMW if changes.get("optimizer") == "adafactor" else {}
     return Recipe(**{**RECIPES[name], **replaced, **changes})
 
 

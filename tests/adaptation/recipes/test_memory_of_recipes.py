@@ -1,17 +1,21 @@
 """What a recipe trades time for: accumulated gradients, and blocks that are computed twice, change no result."""
 
 import functools
+import math
 
 import keras
+import numpy as np
 import pytest
 
 from keras_transfer.adaptation import fine_tune, get_recipe, rematerialize
+from keras_transfer.distribute import memory_estimate
 from keras_transfer.keras_internals import layers_within
 from keras_transfer.layers import TransformerBlock
 from keras_transfer.tasks import TextClassifier
 from tests.tasks import tiny
 
 pytestmark = pytest.mark.core
+on_jax = pytest.mark.skipif(keras.backend.backend() != "jax", reason="JAX says what a step needs")
 TEXTS, LABELS = tiny.examples(8)
 # With this epsilon, Adam's first steps are in proportion to the gradients, and do not enlarge their rounding.
 PLAIN = {"epochs": 1, "schedule": "constant", "learning_rate": 10.0, "epsilon": 1.0, "weight_decay": 0.0}
@@ -37,7 +41,9 @@ def test_one_batch_for_an_update_is_the_same_as_no_accumulation():
     made = [get_recipe("bert", gradient_accumulation_steps=count) for count in (None, 1)]
     options = [recipe.build_optimizer(tiny.classifier(), 8).gradient_accumulation_steps for recipe in made]
     assert options == [None, None]
-    with pytest.raises(ValueError, match="`gradient_accumulation_steps` must be a positive integer or None. Received"):
+    with pytest.raises(
+        ValueError, match="`gradient_accumulation_steps` must be a positive integer, 'auto' or None. Rec"
+    ):
         get_recipe("bert", gradient_accumulation_steps=0)
 
 
@@ -47,6 +53,70 @@ def test_a_run_that_would_end_before_its_first_update_is_an_error():
     with pytest.raises(ValueError, match="must be at most the number of batches of the run.* Received: .*=3 and 2 bat"):
         fine_tune(model, TEXTS, LABELS, recipe=recipe, verbose=0)
     assert tiny.difference(model.get_weights(), start) == 0.0
+
+
+@on_jax
+def test_batches_that_fit_are_found_and_together_make_the_step_of_one(monkeypatch, capsys):
+    start, one = tuned(tiny.classifier(), batch_size=8, global_clipnorm=None)
+    model = tiny.classifier()
+    model.compile(get_recipe("bert").build_optimizer(model, 1))
+    sizes = [memory_estimate(model, (TEXTS[:rows], LABELS[:rows])) for rows in (4, 8)]
+    free = (sizes[0].total + sizes[0].gradients + sizes[1].total) / 2 - sizes[0].weights - sizes[0].optimizer
+    monkeypatch.setattr("keras_transfer.distribute.memory._free_memory", lambda: free / 0.8)
+    capsys.readouterr()
+    _, two = tuned(model, batch_size=8, global_clipnorm=None, gradient_accumulation_steps="auto")
+    expected = "Batches of 4 rows fit into memory, and 2 of them make an update (`batch_size=4, gradient_accumulation"
+    assert capsys.readouterr().out == f"{expected}_steps=2`).\n"
+    assert int(model.optimizer.iterations) == 1
+    assert tiny.difference(one, two) < 1e-5 < 1e-2 < tiny.difference(one, start)
+
+
+@on_jax
+def test_a_batch_that_fits_is_left_as_it_is(capsys):
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+    x, y = np.ones((8, 4), "float32"), np.ones((8, 2), "float32")
+    recipe = get_recipe("bert", batch_size="auto", steps=2)
+    fine_tune(model, x, y, recipe=recipe, loss="mse", verbose=0)
+    assert "Batches of 8 rows fit into memory.\n" in capsys.readouterr().out
+    assert int(model.optimizer.iterations) == 2
+
+
+def test_the_size_of_batches_is_found_on_jax_and_in_memory_only():
+    recipe = get_recipe("tapt", batch_size="auto")
+    assert (recipe.batch_size, recipe.gradient_accumulation_steps) == (256, "auto")
+    model, start = tiny.classifier(), [weight.path for weight in tiny.classifier().trainable_weights]
+    recipe = get_recipe("feature_extraction", batch_size="auto")
+    expected = "Only JAX says how much memory" if keras.backend.backend() != "jax" else "for data in memory. Set `batch"
+    with pytest.raises(ValueError, match=expected):
+        fine_tune(model, keras.utils.PyDataset(), recipe=recipe)
+    if keras.backend.backend() == "jax":
+        with pytest.raises(ValueError, match="`steps_per_epoch` counts batches.* Received: steps_per_epoch=1"):
+            fine_tune(model, TEXTS, LABELS, recipe=recipe, steps_per_epoch=1)
+    assert len(model.trainable_weights) == len(start)
+    with pytest.raises(ValueError, match="Only `fine_tune` finds the size of batches"):
+        recipe.build_optimizer(model, 8)
+    with pytest.raises(ValueError, match="`batch_size` must be an integer if `gradient_accumulation_steps` is set"):
+        get_recipe("bert", batch_size="auto", gradient_accumulation_steps=2)
+
+
+def test_adafactor_keeps_little_and_learns():
+    model = tiny.classifier()
+    model.compile()
+    before = model.evaluate(TEXTS, LABELS, verbose=0, return_dict=True)["loss"]
+    recipe = get_recipe("ulmfit_lm", optimizer="adafactor", learning_rate=0.5, batch_size=8, epochs=20)
+    fine_tune(model, TEXTS, LABELS, recipe=recipe, verbose=0)
+    kept = {name: size_of(get_recipe("bert", optimizer=name)) for name in ("adamw", "adafactor")}
+    assert kept["adafactor"] < 0.6 * kept["adamw"]  # one array for each weight instead of two
+    assert model.evaluate(TEXTS, LABELS, verbose=0, return_dict=True)["loss"] < before
+    with pytest.raises(ValueError, match="`beta_2` must be 0.999 if `optimizer='adafactor'`.* Received: 0.98"):
+        get_recipe("bert", optimizer="adafactor", beta_2=0.98)
+
+
+def size_of(recipe):
+    model = tiny.classifier()
+    optimizer = recipe.build_optimizer(model, 8)
+    optimizer.build(model.trainable_variables)
+    return sum(math.prod(variable.shape) for variable in optimizer.variables)
 
 
 def with_dropout():

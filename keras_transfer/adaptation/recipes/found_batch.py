@@ -1,0 +1,63 @@
+"""A recipe whose batches are too large for the memory: smaller ones, of which several make an update."""
+
+import dataclasses
+
+import keras
+
+from keras_transfer.batches import Batches
+from keras_transfer.distribute import check_memory_is_known, largest_batch
+
+
+def check_can_be_found(data, options):
+    """Raises a `ValueError` if the size of batches cannot be found: on other backends than JAX, and for datasets.
+
+    Args:
+        data, options: Dicts of arguments of `fit`.
+    """
+    check_memory_is_known()
+    if options.get("steps_per_epoch") is not None:
+        raise ValueError(
+            "`steps_per_epoch` counts batches, whose size is not known yet. Leave it out, or set `batch_size`. "
+            f"Received: steps_per_epoch={options['steps_per_epoch']} and gradient_accumulation_steps='auto'"
+        )
+    if not isinstance(data["x"], Batches) and "batch_size" not in data:
+        raise ValueError(
+            "Batches that fit into memory can be found for data in memory. Set `batch_size` yourself for a dataset of "
+            f"batches. Received: gradient_accumulation_steps='auto', x of type {type(data['x']).__name__}"
+        )
+
+
+def with_found_batch(plan, model, data, compile_with):
+    """Returns a recipe with batches that fit into memory, as many rows for an update, and the data in such batches.
+
+    Args:
+        plan: `Recipe` with `gradient_accumulation_steps="auto"`, which is prepared.
+        model: Model to train.
+        data: Dict of arguments of `fit`.
+        compile_with: Function that compiles the model with the optimizer of a recipe.
+    """
+    x = data["x"]
+    if isinstance(x, Batches):
+        options = x.options
+        size = min(options.batch_size, len(x.order))
+        longest = x.replace(lengths=options.lengths[-1:], label_lengths=options.label_lengths[-1:])
+    else:
+        size = min(data["batch_size"], len(keras.tree.flatten(x)[0]))
+        columns = (data[name] for name in ("x", "y", "sample_weight"))
+        longest = tuple(
+            keras.tree.map_structure(lambda part: part[:size], each) for each in columns if each is not None
+        )
+    whole = dataclasses.replace(plan, gradient_accumulation_steps=None)
+    compile_with(whole)
+    rows = largest_batch(model, longest)
+    count = size // rows
+    several = f", and {count} of them make an update (`batch_size={rows}, gradient_accumulation_steps={count}`)"
+    print(f"Batches of {rows} rows fit into memory{several if count > 1 else ''}.")
+    found = dataclasses.replace(
+        plan,
+        batch_size=rows,
+        gradient_accumulation_steps=count if count > 1 else None,
+        steps=None if plan.steps is None else plan.steps * count,
+    )
+    smaller = {"x": x.replace(batch_size=rows)} if isinstance(x, Batches) else {**data, "batch_size": rows}
+    return found, smaller
