@@ -5,7 +5,7 @@ from keras_transfer.batches.choice_batching import choice_batches, choice_column
 from keras_transfer.batches.contents import Contents
 from keras_transfer.batches.contexts import check_span_preprocessor, context_windows, windows_in_memory
 from keras_transfer.batches.part_batching import are_parts, part_batches, parts_item, to_parts, with_placeholders
-from keras_transfer.batches.pipeline import all_class_weights, as_pipeline, batches_of, counting_epochs
+from keras_transfer.batches.pipeline import all_class_weights, as_pipeline, batches_of, counting_epochs, of_at_most
 from keras_transfer.batches.planning import LENGTH_STEP, MAX_LENGTHS, Options, lengths_for
 from keras_transfer.batches.span_batching import span_batches, span_columns, window_distance
 from keras_transfer.batches.text_batching import batches, preprocess_texts
@@ -30,6 +30,7 @@ __all__ = [
     "counting_epochs",
     "lengths_for",
     "no_weights",
+    "of_at_most",
     "part_batches",
     "parts_item",
     "preprocess_texts",

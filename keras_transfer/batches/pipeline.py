@@ -38,16 +38,23 @@ def as_pipeline(data, may_end_early=False):
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     found = tf.data.Dataset.from_generator(generate, output_signature=_spec(data))
     if may_end_early:
-        # `assert_cardinality` would raise an error. This choice has no end of its own, so that `take` gives it a
-        # length, but it ends with the generator.
-        always_first = tf.data.Dataset.from_tensors(np.int64(0)).repeat()
-        found = tf.data.Dataset.choose_from_datasets([found, found.repeat()], always_first, stop_on_empty_dataset=True)
-        found = found.take(len(data))
+        found = of_at_most(found, len(data))
     else:
         found = found.apply(tf.data.experimental.assert_cardinality(len(data)))
     found = found.prefetch(2).with_options(options)
     _sources[found] = data
     return found
+
+
+def of_at_most(dataset, count):
+    """Returns a `tf.data.Dataset` whose length is said to be `count`, but which may end earlier."""
+    import tensorflow as tf
+
+    # `assert_cardinality` would raise an error. This choice has no end of its own, so that `take` gives it a length,
+    # but it ends with the dataset.
+    always_first = tf.data.Dataset.from_tensors(np.int64(0)).repeat()
+    either = tf.data.Dataset.choose_from_datasets([dataset, dataset.repeat()], always_first, stop_on_empty_dataset=True)
+    return either.take(count)
 
 
 def batches_of(data):

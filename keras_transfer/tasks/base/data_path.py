@@ -11,6 +11,7 @@ from keras_transfer.tasks.inputs import (
     ALL_ROWS,
     NoRows,
     batch_arrays,
+    begins_at,
     check_columns,
     check_inputs,
     check_kind,
@@ -24,9 +25,11 @@ from keras_transfer.tasks.inputs import (
     fix_targets,
     input_names,
     input_names_of,
+    is_loader,
     is_stream,
     kind_of,
     lacks_labels,
+    position_of_stream,
     rows_of,
     split_last,
     stream_of_loader,
@@ -50,7 +53,7 @@ def batches_or_stream(task, columns, x, y, sample_weight, batch_size, shuffle):
                 "`y` and `sample_weight` must be None if `x` is a dataset, which contains them. "
                 f"Received: x of type {type(x).__name__}, and {'sample_weight' if y is None else 'y'}"
             )
-        x = stream_of_loader(task, x) if task.labels.reads_loaders else x
+        x = stream_of_loader(task, x, _loader_items(task))
         return task.reader.stream(stream_without_float64(x)) if is_stream(x) else x
     if count_rows(columns) == 0:
         return NoRows(columns)
@@ -60,6 +63,30 @@ def batches_or_stream(task, columns, x, y, sample_weight, batch_size, shuffle):
     if isinstance(columns, dict):
         return batch_arrays(columns, y, sample_weight, batch_size, shuffle)
     return task.reader.batches(columns, y, sample_weight, batch_size, shuffle)
+
+
+def _loader_items(task, method="fit"):
+    """Returns a function from `(x, y, sample_weight)` of one batch of a loader to the item that Keras reads."""
+
+    def item(x, y, sample_weight):
+        if method == "predict" and (not task.reader.takes_either or task.reader.takes_windows):
+            raise ValueError(
+                f"`predict` of a `{type(task).__name__}` takes raw data in memory, or prepared inputs. "
+                "Received: a loader of raw data"
+            )
+        y, sample_weight = (None, None) if method == "predict" else (y, sample_weight)
+        columns = _checked_columns(task, method, x, y, sample_weight)
+        if y is not None:
+            y = task.labels.encode(y)
+            task.labels.check(y, task.loss)
+        data = batches_or_stream(task, columns, x, y, sample_weight, ALL_ROWS, False)
+        data = data if method == "predict" else task.labels.targets(data, task)
+        if isinstance(data, NoRows) or (method != "predict" and not data.has_labels):
+            received = "no rows" if isinstance(data, NoRows) else "no labels"
+            raise ValueError(f"Each batch of a loader must have at least one row, and labels. Received: {received}")
+        return data[0]
+
+    return item
 
 
 def _checked_columns(task, method, x, y, sample_weight):
@@ -75,10 +102,11 @@ def ready_data(task, method, x, y=None, sample_weight=None, batch_size=None, shu
     task.reader.check(x, method)
     task.head_adapters.check()
     check_distribution(task)
+    is_checked = is_loader(x) and not task.labels.reads_loaders  # Each batch is checked as data in memory are.
+    x = stream_of_loader(task, x, _loader_items(task, method))
     if is_stream(x):
         check_stream(task, method)
-    if task.labels.reads_loaders and not task.reader.accepts(x):
-        x = stream_of_loader(task, x)
+    is_checked, position = is_checked and is_stream(x), position_of_stream(x)
     columns = _checked_columns(task, method, x, y, sample_weight)
     y = None if y is None else task.labels.encode(y)
     labels = y
@@ -112,7 +140,8 @@ def ready_data(task, method, x, y=None, sample_weight=None, batch_size=None, shu
     _prepare_metrics(task, data)
     if isinstance(data, Batches):
         return share(task, data, method)
-    return draws_like(checked_batches(task, data, method), data)
+    found = data if is_checked else draws_like(checked_batches(task, data, method), data)
+    return begins_at(found, position)
 
 
 def _check_made_inputs(task, data):

@@ -28,6 +28,7 @@ from keras_transfer.tasks.inputs import (
     columns_of,
     epochs_of_stream,
     kind_of,
+    position_of_stream,
 )
 from keras_transfer.text.preprocessors import PlainText, WindowPreprocessor
 from keras_transfer.training.optimizers import FusedAdamW, build_optimizer, train_step
@@ -236,6 +237,7 @@ class Task(Pretrained, SeveralDevices, NotCloned, keras.Model):
                   `TokenClassifier` also takes sentences as lists of words.
                 - Prepared arrays: a dict of the encoder's inputs, or a list of them in the order of `model.input`.
                 - A `tf.data.Dataset` of batches of texts or of prepared inputs.
+                - A loader: an iterable of such batches, `(x, y)` or `(x, y, sample_weight)`, as torch's and Grain's.
                 - Any other dataset that Keras takes, such as `text.batches`. It is returned unchanged.
             y: Labels of data in memory. Defaults to `None`, for prediction and for datasets, which contain labels.
             sample_weight: Array of floats. Weights of the rows of data in memory. Defaults to `None`.
@@ -313,13 +315,13 @@ class Task(Pretrained, SeveralDevices, NotCloned, keras.Model):
             "class_weight": class_weight,
             "epochs": epochs,
             "verbose": verbose,
-            "shuffle": shuffle and not isinstance(data, Batches),  # These shuffle themselves with their own seed.
+            # `Batches` shuffle themselves with their own seed, and streams have an order.
+            "shuffle": bool(shuffle) and isinstance(data, keras.utils.PyDataset) and not isinstance(data, Batches),
             **kwargs,
         }
         settings = {"shuffle": bool(shuffle), "class_weight": class_weight}
-        return fit_in_run(
-            mends_failures(self, "train_function")(super().fit), data, callbacks, options, settings=settings
-        )
+        fit = mends_failures(self, "train_function")(super().fit)
+        return fit_in_run(fit, data, callbacks, options, settings=settings, position=position_of_stream(data))
 
     def evaluate(self, x=None, y=None, batch_size=None, verbose="auto", sample_weight=None, **kwargs):
         """Returns loss and metrics as `keras.Model.evaluate` does. `x`, `y` and `sample_weight` are as for `dataset`.

@@ -26,6 +26,15 @@ class ChoiceReader(Reader):
     def columns(self, x):
         return choice_columns(x)
 
+    def batch_of(self, parts):
+        x, *others = super().batch_of(parts)
+        if isinstance(x, tuple) and len(x) == 2 and isinstance(next(iter(x[1]), None), tuple):
+            raise ValueError(
+                "Choices of a loader must be a list of lists, one for each context. torch's `default_collate` turns "
+                f"rows into columns, so pass your own `collate_fn`. Received: {x[1]!r:.200}"
+            )
+        return x, *others
+
     def batches(self, columns, y, sample_weight, batch_size, shuffle):
         if y is not None:
             check_class_labels(y, len(columns[1][0]))

@@ -41,6 +41,9 @@ class DialogueReader(NextTokenReader):
             )
         return [checked_example(example, index) for index, example in enumerate(x)]
 
+    def batch_of(self, parts):
+        return (list(parts),)
+
     def batches(self, columns, y, sample_weight, batch_size, shuffle):
         if y is not None or sample_weight is not None:
             raise ValueError("A `DialogueModel` takes no labels and no sample weights. Received: y or sample_weight")

@@ -41,6 +41,10 @@ class EmbedderReader(Reader):
     def columns(self, x):
         return with_prompt(to_parts(x) if isinstance(x, tuple) else to_columns(x), self.prompt)
 
+    def batch_of(self, parts):
+        parts = super().batch_of(parts)
+        return (parts,) if len(parts) > 1 and all(is_text(part) for part in parts) else parts
+
     def batches(self, columns, y, sample_weight, batch_size, shuffle):
         if not isinstance(columns, tuple):
             return super().batches(columns, y, sample_weight, batch_size, shuffle)

@@ -13,9 +13,11 @@ from keras_transfer.tasks.inputs.columns import (
     take_rows,
 )
 from keras_transfer.tasks.inputs.input_checks import check_inputs
+from keras_transfer.tasks.inputs.loaders import is_loader, stream_of_loader
 from keras_transfer.tasks.inputs.no_rows import NoRows
 from keras_transfer.tasks.inputs.reader import ALL_ROWS, Reader, TextReader, encode_texts, for_backend
 from keras_transfer.tasks.inputs.streams import (
+    begins_at,
     check_stream_shares,
     draws_like,
     epochs_of_stream,
@@ -24,7 +26,7 @@ from keras_transfer.tasks.inputs.streams import (
     is_stream,
     lacks_labels,
     lacks_targets,
-    stream_of_loader,
+    position_of_stream,
     stream_without_float64,
     texts_of_stream,
     with_targets,
@@ -37,6 +39,7 @@ __all__ = [
     "Reader",
     "TextReader",
     "batch_arrays",
+    "begins_at",
     "check_columns",
     "check_export",
     "check_inputs",
@@ -55,10 +58,12 @@ __all__ = [
     "for_backend",
     "input_names",
     "input_names_of",
+    "is_loader",
     "is_stream",
     "kind_of",
     "lacks_labels",
     "lacks_targets",
+    "position_of_stream",
     "rows_of",
     "split_last",
     "stream_of_loader",

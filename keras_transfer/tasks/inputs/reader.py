@@ -61,6 +61,16 @@ class Reader:
         """Returns raw data as columns that can be sliced: an array or a list, or a tuple of them."""
         return to_columns(x)
 
+    def batch_of(self, parts):
+        """Returns `(x, y, sample_weight)` or less of it as data in memory, given the parts of a batch of a loader.
+
+        Columns of torch are tuples, and several of them are a list, of which `fit` takes a tuple.
+        """
+        x, *others = (list(part) if isinstance(part, tuple) else part for part in parts)
+        if isinstance(x, list) and x and all(isinstance(column, (list, tuple)) for column in x):
+            x = tuple(list(column) for column in x)
+        return x, *others
+
     def batches(self, columns, y, sample_weight, batch_size, shuffle):
         """Returns columns and encoded labels as `Batches`."""
         options = {"batch_size": batch_size, "shuffle": shuffle, "sample_weight": sample_weight}

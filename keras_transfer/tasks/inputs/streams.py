@@ -1,17 +1,17 @@
 """A `tf.data.Dataset` as the data of a task: what it contains, its texts as prepared inputs, and their targets."""
 
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 
 import keras
 import numpy as np
 
-from keras_transfer.arrays import to_array
-from keras_transfer.batches import Batches, no_weights
+from keras_transfer.batches import Batches, no_weights, of_at_most
 from keras_transfer.distribute import agree, replicas_of
-from keras_transfer.tasks.inputs.columns import check_rows, rows_of
-from keras_transfer.text.base import is_text, preprocess, to_list
+from keras_transfer.tasks.inputs.loader_position import CountBatches
+from keras_transfer.text.base import preprocess
 
+_positions = weakref.WeakKeyDictionary()  # from streams to the `LoaderPosition`s of their loaders
 _drawing = weakref.WeakKeyDictionary()  # from streams with targets to what they draw from
 
 
@@ -73,109 +73,6 @@ def preprocess_stream(preprocessor, dataset):
     return dataset.map(prepare, num_parallel_calls=-1).prefetch(-1)
 
 
-def stream_of_loader(task, x):
-    """Returns a loader of batches, such as torch's or Grain's, as a stream, and anything else unchanged.
-
-    A batch is a column of texts, a pair of columns, or a dict of arrays, alone or in a tuple with labels.
-
-    Args:
-        task: `Task`. It keeps the error if a batch is invalid.
-        x: What was passed as `x`.
-
-    Raises:
-        ValueError: If the loader has no batch, or yields anything else.
-    """
-    others = (Iterator, Mapping, list, tuple, keras.utils.PyDataset)
-    if is_stream(x) or not isinstance(x, Iterable) or isinstance(x, others) or hasattr(x, "shape"):
-        return x
-    batches = iter(x)
-    if (first := next(batches, batches)) is batches:
-        raise ValueError(f"`x` must have at least one batch. Received: {type(x).__name__} without any")
-    import tensorflow as tf
-
-    def spec_of(array):
-        return tf.TensorSpec([None] * array.ndim, tf.string if array.dtype == object else array.dtype)
-
-    first = _arrays_of(first)
-    spec = tf.nest.map_structure(spec_of, first)
-    try:
-        count = len(x)
-    except TypeError:  # A loader of torch's `IterableDataset` has a length that it cannot tell.
-        count = None
-    too_many = f"A loader must have as many batches as its length says, {count}. Received: more"
-    if count is not None and count < 2 and (count < 1 or next(batches, batches) is not batches):
-        raise ValueError(too_many)
-
-    def checked():
-        number, rest = 0, iter(x)
-        for batch in rest:
-            found = _arrays_of(batch)
-            if _form_of(found) != _form_of(first):
-                raise ValueError(
-                    f"All batches of a loader must have the same form. Received: {batch!r:.100}, after {first!r:.100}"
-                )
-            number += 1
-            if number == count and next(rest, rest) is not rest:  # Keras reads no further than the length.
-                raise ValueError(too_many)
-            yield found
-        if count not in (None, number):
-            raise ValueError(f"A loader must have as many batches as its length says, {count}. Received: {number}")
-
-    def generate():
-        try:
-            yield from checked()
-        except ValueError as error:
-            task.kept_error = error
-            raise
-
-    dataset = tf.data.Dataset.from_generator(generate, output_signature=spec)
-    return dataset if count is None else dataset.apply(tf.data.experimental.assert_cardinality(count))
-
-
-def _arrays_of(batch):
-    """Returns a batch of a loader as arrays of equally many rows, as `_columns_of` does."""
-    found = _columns_of(batch)
-    parts = found if isinstance(found, tuple) else (found,)
-    check_rows(rows_of(dict(zip(("x", "y", "sample_weight"), parts))))
-    return found
-
-
-def _columns_of(batch):
-    """Returns a batch of a loader as arrays: texts, `((texts, texts),)` or a dict, perhaps in a tuple with labels."""
-    if (inputs := _inputs_of(batch)) is not None:
-        return (inputs,) if isinstance(inputs, tuple) else inputs
-    if isinstance(batch, (list, tuple)) and len(batch) in (2, 3) and (inputs := _inputs_of(batch[0])) is not None:
-        return inputs, *(
-            {n: to_array(v) for n, v in y.items()} if isinstance(y, Mapping) else to_array(y) for y in batch[1:]
-        )
-    raise ValueError(
-        "A loader must yield batches: a list of texts, a pair of such lists, or a dict of the encoder's inputs, "
-        f"or a tuple of one of these and labels. Received: {batch!r:.200}"
-    )
-
-
-def _inputs_of(batch):
-    """Returns texts, a pair of columns of texts, or a dict as arrays, or None for anything else."""
-    if isinstance(batch, Mapping):
-        found = {name: to_array(values) for name, values in batch.items()}
-        return found if found and all(array.ndim and array.dtype.kind in "iufb" for array in found.values()) else None
-    if isinstance(batch, (list, tuple)) and len(batch) == 2 and all(map(_is_column, batch)):
-        return tuple(np.array(to_list(column), object) for column in batch)
-    return np.array(to_list(batch), object) if _is_column(batch) else None
-
-
-def _is_column(values):
-    """Returns whether values are texts of several rows."""
-    if isinstance(values, (list, tuple)):
-        return any(isinstance(value, (str, bytes)) for value in values)
-    return not isinstance(values, (str, bytes)) and is_text(values)
-
-
-def _form_of(batch):
-    arrays = keras.tree.flatten_with_path(batch)
-    return [(path, array.ndim, array.dtype.kind) for path, array in arrays]
-
-
 def lacks_targets(data, made=()):
     """Returns whether batches or a stream have inputs alone, without those whose names are in `made`.
 
@@ -222,12 +119,13 @@ def _stream_with_targets(dataset, make, seed, task):
     if isinstance(dataset.element_spec, tuple) and len(dataset.element_spec) > 2:
         raise no_weights(f"a `tf.data.Dataset` of {dataset.element_spec}")
     seed = agree(np.random.randint(2**31), task) if seed is None else seed
-    state = {"seed": seed, "reading": 0, "fits": 0, "fixed": False}
+    state = {"seed": seed, "reading": 0, "fits": 0, "fixed": False, "position": None}
 
     def generate():
         reading = state["reading"]
         state["reading"] += not state["fixed"]
         for number, inputs in enumerate(dataset.as_numpy_iterator()):
+            number += 0 if state["position"] is None else state["position"].began
             inputs, *labels = inputs if isinstance(inputs, tuple) else (inputs,)
             try:
                 item = make(inputs, np.random.default_rng([state["seed"], reading, number]), *labels)
@@ -247,7 +145,7 @@ def _stream_with_targets(dataset, make, seed, task):
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     found, count = tf.data.Dataset.from_generator(generate, output_signature=spec), dataset.cardinality()
     if count >= 0:
-        found = found.apply(tf.data.experimental.assert_cardinality(count))
+        found = of_at_most(found, count)  # The rest of an epoch has fewer.
     found = found.prefetch(2).with_options(options)
     _drawing[found] = state
     return found
@@ -266,9 +164,27 @@ def draws_like(found, dataset):
     return found
 
 
+def begins_at(found, position):
+    """Returns a stream that reads a loader, whose `LoaderPosition` or None is known from then on."""
+    if is_stream(found) and position is not None:
+        _positions[found] = position
+        if found in _drawing:
+            _drawing[found]["position"] = position
+    return found
+
+
+def position_of_stream(dataset):
+    """Returns what `begins_at` was given for a stream, and None for anything else."""
+    return _positions.get(dataset) if is_stream(dataset) else None
+
+
 def epochs_of_stream(dataset):
-    """Returns a list of the callback that tells a stream with targets the epochs of `fit`, or an empty list."""
-    return [_Epochs(_drawing[dataset])] if is_stream(dataset) and dataset in _drawing else []
+    """Returns a list of the callbacks that tell a stream where `fit` is, for those that need to know."""
+    position, drawing = position_of_stream(dataset), is_stream(dataset) and dataset in _drawing
+    return [
+        *([_Epochs(_drawing[dataset])] if drawing else []),
+        *([CountBatches(position)] if position is not None else []),
+    ]
 
 
 class _Epochs(keras.callbacks.Callback):

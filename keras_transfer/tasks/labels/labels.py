@@ -27,7 +27,8 @@ class Labels:
             must then take integers.
         of_places: Boolean. Whether labels are integers of places, of which the negative ones are unused.
         optional: Boolean. Whether raw data need no labels, because `targets` makes them.
-        reads_loaders: Boolean. Whether a loader of batches, such as torch's, is read as a `tf.data.Dataset`.
+        reads_loaders: Boolean. Whether `targets` makes the targets of batches of a loader, such as torch's. Otherwise,
+            each batch becomes an item as data in memory do.
         made_inputs: Tuple of strings. Names of the model's inputs that `targets` makes.
         made_targets: `KerasTensor` like the targets that `targets` makes, or a dict of them. `None` if Keras's metrics
             do not read them.

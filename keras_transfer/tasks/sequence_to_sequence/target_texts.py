@@ -44,6 +44,8 @@ class TargetTexts(NextTokens):
     def optional(self):
         return self.objective is not None
 
+    reads_loaders = optional
+
     @property
     def made_inputs(self):
         if self.objective is None:

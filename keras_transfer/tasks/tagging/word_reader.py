@@ -45,6 +45,9 @@ class WordReader(Reader):
         _warn_of_words(sentences)
         return sentences
 
+    def batch_of(self, parts):
+        return tuple(list(part) if isinstance(part, tuple) else part for part in parts)  # Lists of lists are sentences.
+
     def batches(self, columns, y, sample_weight, batch_size, shuffle):
         options = {"shuffle": shuffle, "sample_weight": sample_weight, "label_names": self.labels.names}
         batches = word_batches(columns, y, preprocessor=self.preprocessor, batch_size=batch_size, **options)

@@ -1,18 +1,30 @@
 """States of objects as JSON values and arrays, in both directions."""
 
 import random
+import sys
 
 import keras
 import numpy as np
 
 from keras_transfer.keras_internals import keras_callbacks
 
-_ARRAY = "array in this file"
+_ARRAY, _BYTES, _TORCH = "array in this file", "bytes in this file", "tensor of torch in this file"
 
 
 def has_state(value):
     """Returns whether an object has the methods `state_dict` and `load_state_dict`."""
     return all(callable(getattr(value, name, None)) for name in ("state_dict", "load_state_dict"))
+
+
+def state_in_epoch(data, beginning, batch):
+    """Returns the state of data after a batch of an epoch.
+
+    Args:
+        data: Object with a state, and perhaps a method `state_in_epoch`.
+        beginning: Dict. Its state at the beginning of the epoch.
+        batch: Integer. Number of batches that have been read.
+    """
+    return data.state_in_epoch() if hasattr(data, "state_in_epoch") else {**beginning, "batch": batch}
 
 
 def split(value, name, arrays):
@@ -25,6 +37,12 @@ def split(value, name, arrays):
         return value
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, bytes):
+        arrays[name] = np.frombuffer(value, "uint8")
+        return {_BYTES: name}
+    if str(getattr(value, "dtype", None)) == "torch.uint8":  # the state of a generator
+        arrays[name] = value.numpy()
+        return {_TORCH: name}
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return {key: split(part, f"{name}/{key}", arrays) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
@@ -45,6 +63,12 @@ def join(value, read):
         value: JSON value.
         read: Function that returns the array of a name.
     """
+    if isinstance(value, dict) and _BYTES in value:
+        return read(value[_BYTES]).tobytes()
+    if isinstance(value, dict) and _TORCH in value:
+        import torch
+
+        return torch.from_numpy(read(value[_TORCH]).copy())
     if isinstance(value, dict):
         return read(value[_ARRAY]) if _ARRAY in value else {key: join(part, read) for key, part in value.items()}
     return [join(part, read) for part in value] if isinstance(value, list) else value
@@ -90,10 +114,11 @@ def random_states():
     """Returns the states of the random numbers of Python, NumPy and torch, which order data and drop out."""
     version, numbers, gauss = random.getstate()
     state = {"python": [version, list(numbers), gauss], "numpy": np.random.get_state(legacy=False)}
-    if keras.backend.backend() == "torch":
+    if "torch" in sys.modules:  # Its loaders draw from them, on every backend.
         import torch
 
-        state["torch"] = [part.numpy() for part in [torch.get_rng_state(), *torch.cuda.get_rng_state_all()]]
+        gpus = torch.cuda.get_rng_state_all() if keras.backend.backend() == "torch" else []
+        state["torch"] = [part.numpy() for part in [torch.get_rng_state(), *gpus]]
     return state
 
 
@@ -102,7 +127,7 @@ def load_random_states(state):
     version, numbers, gauss = state["python"]
     random.setstate((version, tuple(numbers), gauss))
     np.random.set_state(state["numpy"])
-    if keras.backend.backend() == "torch" and "torch" in state:
+    if "torch" in sys.modules and "torch" in state:
         import torch
 
         cpu, *gpus = map(torch.from_numpy, state["torch"])

@@ -26,6 +26,7 @@ from keras_transfer.training.resume.states import (
     load_states,
     random_states,
     split,
+    state_in_epoch,
     stateful,
     states_of,
 )
@@ -49,8 +50,9 @@ class TrainingCheckpoint(RunCallback):
     callback last, and pass `shuffle=False` to `fit()` with batches that shuffle themselves. If `fit()` may fail, use
     `with checkpoint: model.fit(..., callbacks=[checkpoint])`, which gives signals their usual effect again.
 
-    A run resumes in the middle of an epoch if the state of the data has a `"batch"`, as that of `text.batches`: the
-    rest of the epoch begins with this batch, which other callbacks count as batch 0. With other data, training
+    A run resumes in the middle of an epoch if the state of the data has a `"batch"`, as that of `text.batches`, and
+    of a task's loaders with a state and a length: the rest of the epoch begins with this batch, which other callbacks
+    count as batch 0. With other data, training
     checkpoints are written only between epochs, a run that is interrupted begins its epoch again, and a warning says
     so. On torch, only a signal writes a checkpoint within an epoch, and dropout draws other numbers after it. This is
     exact if each epoch of the data is the same, or depends on the random numbers above. With several replicas, the
@@ -284,7 +286,7 @@ class TrainingCheckpoint(RunCallback):
         sync(model)
         data = None if self._data is None else self._data.state_dict()
         if batch:  # Data may be read ahead.
-            data = {**self._beginning, "batch": batch}
+            data = state_in_epoch(self._data, self._beginning, batch)
         arrays, states = {}, {"data": data, "callbacks": states_of(self._others), "random": random_states()}
         state = {
             "epoch": epoch,

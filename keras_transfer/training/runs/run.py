@@ -34,7 +34,7 @@ class Run:
     """A context for one call of `fit`, which knows what Keras does not tell callbacks.
 
     Args:
-        data: The dataset from which the run reads its batches.
+        data: The dataset from which the run reads its batches, or what has the state of it.
         callbacks: List of all callbacks, in order.
         validates: Boolean. Whether the run validates, though perhaps not in each epoch.
         settings: Dict of the other settings of `fit` that influence the result.
@@ -59,7 +59,7 @@ class Run:
         return [callback for callback in self.callbacks if isinstance(callback, RunCallback)]
 
 
-def fit_in_run(fit, data, callbacks, options, *, settings=None):
+def fit_in_run(fit, data, callbacks, options, *, settings=None, position=None):
     """Calls `fit` in a `Run`, with batches in the form that Keras reads fastest.
 
     Args:
@@ -68,13 +68,19 @@ def fit_in_run(fit, data, callbacks, options, *, settings=None):
         callbacks: List of callbacks, or `keras.callbacks.CallbackList`.
         options: Dict of the other arguments of `fit`.
         settings: See `Run`. Defaults to `None`, for none.
+        position: Object with the state of the data, if that is not `data`. Defaults to `None`.
 
     Returns:
         Keras's `History`.
     """
     pipeline = as_pipeline(data, may_end_early=True)  # A resumed epoch has fewer batches.
     validation = options.get("validation_data")
-    run = Run(data, getattr(callbacks, "callbacks", callbacks), validation is not None, settings or {})
+    run = Run(
+        data if position is None else position,
+        getattr(callbacks, "callbacks", callbacks),
+        validation is not None,
+        settings or {},
+    )
     options = {**options, "validation_data": as_pipeline(validation)}
     if options.get("class_weight") is not None:
         options["class_weight"] = all_class_weights(options["class_weight"], pipeline)

@@ -1,0 +1,168 @@
+"""Loaders as the data of a task, such as torch's and Grain's: iterables of batches, each of which is read by itself."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import keras
+import numpy as np
+
+from keras_transfer.arrays import to_array
+from keras_transfer.batches import of_at_most
+from keras_transfer.tasks.inputs.columns import check_rows, rows_of
+from keras_transfer.tasks.inputs.loader_position import position_of
+from keras_transfer.tasks.inputs.streams import begins_at, is_stream
+from keras_transfer.text.base import is_text, to_list
+
+_ENDLESS = 2**40  # Grain's endless datasets say that they have about 2**63 batches.
+
+
+def is_loader(x):
+    """Returns whether `x` is an iterable of batches, but not a dataset of Keras or TensorFlow, nor data in memory."""
+    others = (Iterator, Mapping, list, tuple, keras.utils.PyDataset)
+    if is_stream(x) or not isinstance(x, Iterable) or isinstance(x, others) or hasattr(x, "shape"):
+        return False
+    return not is_text(x)
+
+
+def stream_of_loader(task, x, prepare):
+    """Returns a loader of batches as a stream, and anything else unchanged.
+
+    A batch of a task that makes its targets is a column of texts, a pair of columns, or a dict of arrays, alone or in a
+    tuple with labels. A batch of any other task is a tuple of what `fit` takes in memory. A loader of dicts of arrays,
+    for such a task, is returned unchanged.
+
+    Args:
+        task: `Task`. It keeps the error if a batch is invalid.
+        x: What was passed as `x`.
+        prepare: Function that returns an item, given `(x, y, sample_weight)` of a batch as `fit` takes them.
+
+    Raises:
+        ValueError: If the loader has no batch, or yields anything else.
+    """
+    if not is_loader(x):
+        return x
+    batches = iter(x)
+    position = position_of(x, batches)
+    if (first := next(batches, batches)) is batches:
+        raise ValueError(f"`x` must have at least one batch. Received: {type(x).__name__} without any")
+    arrays_of = _arrays_of
+    if not task.labels.reads_loaders:
+        if _are_prepared(first):
+            return x
+
+        def arrays_of(batch):
+            return prepare(*_parts_of(task, batch))
+
+    import tensorflow as tf
+
+    def spec_of(array):
+        return tf.TensorSpec([None] * array.ndim, tf.string if array.dtype == object else array.dtype)
+
+    found = arrays_of(first)
+    spec = tf.nest.map_structure(spec_of, found)
+    form = _form_of(found)
+    try:
+        count = len(x)
+    except TypeError:  # A loader of torch's `IterableDataset` has a length that it cannot tell.
+        count = None
+    count, endless = (None, count) if count is not None and count > _ENDLESS else (count, None)
+    too_many = f"A loader must have as many batches as its length says, {count}. Received: more"
+    if count is not None and count < 2 and (count < 1 or next(batches, batches) is not batches):
+        raise ValueError(too_many)
+
+    def checked():
+        rest = iter(x) if position is None else position.read()
+        number = 0
+        for batch in rest:
+            number = number or (0 if position is None else position.began)
+            found = arrays_of(batch)
+            if _form_of(found) != form:
+                raise ValueError(
+                    f"All batches of a loader must have the same form. Received: {batch!r:.100}, after {first!r:.100}"
+                )
+            number += 1
+            if number == count and next(rest, rest) is not rest:  # Keras reads no further than the length.
+                raise ValueError(too_many)
+            yield found
+        if count not in (None, number):
+            raise ValueError(f"A loader must have as many batches as its length says, {count}. Received: {number}")
+
+    def generate():
+        try:
+            yield from checked()
+        except ValueError as error:
+            task.kept_error = error
+            raise
+
+    dataset = tf.data.Dataset.from_generator(generate, output_signature=spec)
+    length = endless if count is None else count
+    if count is not None and position is None:
+        dataset = dataset.apply(tf.data.experimental.assert_cardinality(count))
+    elif length is not None:  # A resumed epoch has fewer batches.
+        dataset = of_at_most(dataset, length)
+    if position is not None:
+        position.has_length = length is not None
+    return begins_at(dataset, position)
+
+
+def _arrays_of(batch):
+    """Returns a batch of a loader as arrays of equally many rows, as `_columns_of` does."""
+    found = _columns_of(batch)
+    parts = found if isinstance(found, tuple) else (found,)
+    check_rows(rows_of(dict(zip(("x", "y", "sample_weight"), parts))))
+    return found
+
+
+def _columns_of(batch):
+    """Returns a batch of a loader as arrays: texts, `((texts, texts),)` or a dict, perhaps in a tuple with labels."""
+    if (inputs := _inputs_of(batch)) is not None:
+        return (inputs,) if isinstance(inputs, tuple) else inputs
+    if isinstance(batch, (list, tuple)) and len(batch) in (2, 3) and (inputs := _inputs_of(batch[0])) is not None:
+        return inputs, *(
+            {n: to_array(v) for n, v in y.items()} if isinstance(y, Mapping) else to_array(y) for y in batch[1:]
+        )
+    raise ValueError(
+        "A loader must yield batches: a list of texts, a pair of such lists, or a dict of the encoder's inputs, "
+        f"or a tuple of one of these and labels. Received: {batch!r:.200}"
+    )
+
+
+def _inputs_of(batch):
+    """Returns texts, a pair of columns of texts, or a dict as arrays, or None for anything else."""
+    if isinstance(batch, Mapping):
+        found = {name: to_array(values) for name, values in batch.items()}
+        return found if found and all(array.ndim and array.dtype.kind in "iufb" for array in found.values()) else None
+    if isinstance(batch, (list, tuple)) and len(batch) == 2 and all(map(_is_column, batch)):
+        return tuple(np.array(to_list(column), object) for column in batch)
+    return np.array(to_list(batch), object) if _is_column(batch) else None
+
+
+def _is_column(values):
+    """Returns whether values are texts of several rows."""
+    if isinstance(values, (list, tuple)):
+        return any(isinstance(value, (str, bytes)) for value in values)
+    return not isinstance(values, (str, bytes)) and is_text(values)
+
+
+def _form_of(batch):
+    arrays = keras.tree.flatten_with_path(batch)
+    return [(path, array.ndim, array.dtype.kind) for path, array in arrays]
+
+
+def _are_prepared(batch):
+    """Returns whether a batch, alone or in a tuple with labels, is a dict of the encoder's inputs."""
+    inputs = batch[0] if isinstance(batch, (list, tuple)) and batch else batch
+    return isinstance(inputs, Mapping) and _inputs_of(inputs) is not None
+
+
+def _parts_of(task, batch):
+    """Returns `(x, y, sample_weight)` of a batch, as `fit` takes them in memory."""
+    parts = batch if isinstance(batch, (list, tuple)) and not _is_column(batch) else (batch,)
+    parts = task.reader.batch_of(tuple(parts))
+    if not 1 <= len(parts) <= 3 or not task.reader.accepts(parts[0]):
+        raise ValueError(
+            "A loader must yield what `fit` takes in memory, as tuples `(x, y)` or `(x, y, sample_weight)`: texts "
+            f"and their labels for a `TextClassifier`. Received: {batch!r:.200}"
+        )
+    x, *others = parts
+    others = [to_array(part) if hasattr(part, "shape") else part for part in others]
+    return x, *others, *[None] * (2 - len(others))
