@@ -45,7 +45,8 @@ def memory_estimate(model, batch):
 
     XLA compiles the step for the shapes of the batch and for the device of the model, and says what its program needs.
     On another kind of device, XLA fuses other operations, and the same step needs another amount. Python, the
-    libraries, and batches that wait for their turn need more.
+    libraries, and batches that wait for their turn need more. On the CPU, the module `benchmarks.steps.step_memory`
+    compares it with the resident memory of real steps.
 
     Args:
         model: Compiled Keras model on one device. If several devices share each batch, pass the rows of one of them.
