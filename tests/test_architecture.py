@@ -70,7 +70,8 @@ CORE = {"layers", "losses", "encoders", "generation", "groups", "tasks", "adapta
 TENSORFLOW = {
     "generation/loops/exported.py": "the loop of an exported model, a graph of TensorFlow, and XLA's part of it",
     "tasks/inputs/batch_checks.py": "checks the batches of a `tf.data.Dataset` as they are read",
-    "tasks/inputs/streams.py": "makes a `tf.data.Dataset` of a loader of texts, and of the targets of an objective",
+    "tasks/inputs/loaders.py": "makes a `tf.data.Dataset` of a loader",
+    "tasks/inputs/streams.py": "makes a `tf.data.Dataset` of texts, and of the targets of an objective",
     "tasks/questions/span_search.py": "finds answers in texts in the graph, of ragged rows and characters",
     "training/optimizers/fused_adamw.py": "Adam's update as one operation, which only TensorFlow has",
     "training/optimizers/gradients.py": "a training step with TensorFlow's tape and sparse gradients",
