@@ -389,7 +389,7 @@ def test_the_script_in_the_page_on_words_runs(tmp_path, monkeypatch, two_blocks,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["multiple_choice", "dialogue", "tpu"])
+@pytest.mark.parametrize("page", ["multiple_choice", "dialogue", "tpu", "many_machines"])
 def test_the_script_in_the_page_on_a_task_runs(page, tmp_path, monkeypatch, small_minilm, eagerly):
     monkeypatch.chdir(tmp_path)
     assert run_page(f"{page}.md")["model"].compiled

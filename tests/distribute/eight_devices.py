@@ -4,18 +4,29 @@ import keras
 
 from keras_transfer.adaptation import add_adapters
 from keras_transfer.distribute import ModelParallel
-from keras_transfer.encoders import BertEncoder, GPT2Encoder
-from keras_transfer.tasks import CausalLM, TextClassifier
+from keras_transfer.encoders import T5, BertEncoder, DebertaV2Encoder, GPT2Encoder
+from keras_transfer.tasks import CausalLM, Seq2SeqLM, TextClassifier
 from tests.distribute.examples import examples
 from tests.tasks import tiny
 
 SIZES = {"num_layers": 1, "num_heads": 8, "hidden_dim": 64, "intermediate_dim": 256, "max_sequence_length": 32}
 TEXTS, LABELS = examples(24)
+REVERSED = [" ".join(reversed(text.split())) for text in TEXTS]
 
 
 def classifier():
     encoder = BertEncoder(24, pooler=False, dropout=0.0, **SIZES)
     return TextClassifier(encoder, num_classes=2, preprocessor=tiny.preprocessor(), dropout=0.0, pooling="mean")
+
+
+def deberta():
+    encoder = DebertaV2Encoder(24, num_buckets=16, dropout=0.0, **SIZES)
+    return TextClassifier(encoder, num_classes=2, preprocessor=tiny.preprocessor(), dropout=0.0, pooling="mean")
+
+
+def sequence_to_sequence():
+    sizes = {name: size for name, size in SIZES.items() if name != "max_sequence_length"}
+    return Seq2SeqLM(T5(24, gated=True, head_dim=8, dropout=0.0, **sizes), preprocessor=tiny.preprocessor())
 
 
 def language_model():
@@ -27,7 +38,8 @@ def with_lora():
     return add_adapters(classifier(), "lora:4")
 
 
-MODELS = {"classifier": classifier, "language_model": language_model, "lora": with_lora}
+MODELS = {"classifier": classifier, "deberta": deberta, "language_model": language_model, "lora": with_lora}
+MODELS["sequence_to_sequence"] = sequence_to_sequence
 
 
 def made(name, start=None):
@@ -40,10 +52,11 @@ def made(name, start=None):
 
 def run(model):
     """Trains for six steps. Returns the weights, losses, and results of `evaluate` and `predict`."""
-    data = (TEXTS,) if isinstance(model, CausalLM) else (TEXTS, LABELS)
+    data = {CausalLM: (TEXTS,), Seq2SeqLM: (TEXTS, REVERSED)}.get(type(model), (TEXTS, LABELS))
     losses = model.fit(*data, batch_size=8, epochs=2, shuffle=False, verbose=0).history["loss"]
     found = model.evaluate(*(values[:13] for values in data), batch_size=8, verbose=0)
-    outputs = [] if isinstance(model, CausalLM) else [model.predict(TEXTS[:13], batch_size=8, verbose=0)]
+    classifies = isinstance(model, TextClassifier)
+    outputs = [model.predict(TEXTS[:13], batch_size=8, verbose=0)] if classifies else []
     return [*model.get_weights(), losses, found, *outputs]
 
 

@@ -133,6 +133,8 @@ def eight_devices():
         ("language_model", (1, 8), False),
         ("lora", (2, 4), True),
         ("classifier", (8,), True),
+        ("deberta", (1, 8), False),
+        ("sequence_to_sequence", (2, 4), True),
     ],
 )
 def test_eight_devices_train_like_one_and_each_has_a_fifth_of_the_weights_at_most(eight_devices, name, shape, fsdp):
