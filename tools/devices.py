@@ -38,7 +38,8 @@ SETUPS = {
 }
 WORDS = [*"abcdefgh", "good", "bad"]
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
-ROWS, BATCH, ODD = 80, 16, 1009  # Rows of an epoch, of a batch, and those that are evaluated and predicted.
+ROWS, BATCH, ODD = 77, 16, 1009  # Rows of an epoch, of a batch, and those that are evaluated and predicted.
+EPOCH = -(-ROWS // BATCH)  # steps, the last of which is short
 SIZES = {"num_layers": 2, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16, "dropout": 0.0}
 
 
@@ -66,8 +67,8 @@ def parse(arguments):
     parser.add_argument("--tolerance", type=float, default=1e-5)
     parser.add_argument("--train", choices=SETUPS, help=argparse.SUPPRESS)
     args = parser.parse_args(arguments)
-    if args.steps < 1 or args.steps % (ROWS // BATCH):
-        parser.error(f"--steps must be a positive multiple of {ROWS // BATCH}. Received: {args.steps}")
+    if args.steps < 1 or args.steps % EPOCH:
+        parser.error(f"--steps must be a positive multiple of {EPOCH}. Received: {args.steps}")
     return args
 
 
@@ -191,7 +192,7 @@ def fit(model, texts, *targets, callbacks=None):
     """Returns a function that trains for so many steps, in epochs of five."""
 
     def run(steps):
-        columns, epochs = [column[:ROWS] for column in (texts, *targets)], steps * BATCH // ROWS
+        columns, epochs = [column[:ROWS] for column in (texts, *targets)], steps // EPOCH
         return model.fit(*columns, batch_size=BATCH, epochs=epochs, callbacks=callbacks, verbose=0).history
 
     return run

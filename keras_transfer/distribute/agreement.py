@@ -36,7 +36,7 @@ def check_processes(model, data, method):
 def check_strategy(model):
     """Raises a `ValueError` if a model on TensorFlow was created outside the scope that `initialize` returned.
 
-    So does a strategy with parameter servers, on which Keras does not train.
+    Also raises it for parameter servers, with which Keras does not train.
     """
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import socket
 import time
 
@@ -14,6 +15,7 @@ from keras_transfer.integers import check_integer
 
 TIMEOUT = 300  # seconds
 RETRY = 0.5  # seconds between attempts to reach another process
+HEARTBEAT = 50  # seconds without a sign of life after which JAX takes a process for dead
 
 
 class OneProcess:
@@ -125,7 +127,7 @@ def met(addresses, index, timeout):
 
 
 def _listen(address, index):
-    """Returns a server at the address of a process. Those of gRPC would share the port with that of another job."""
+    """Returns a server at the address of a process. gRPC would share the port with another job; this one does not."""
     dual = {"family": socket.AF_INET6, "dualstack_ipv6": True} if socket.has_dualstack_ipv6() else {}
     try:
         return socket.create_server(("", int(address.rpartition(":")[2])), backlog=1024, **dual)
@@ -137,6 +139,7 @@ def _listen(address, index):
 
 
 def _reaches(address):
+    """Returns whether a process listens at an address."""
     host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=5) as found:
@@ -167,7 +170,9 @@ def _connect_jax(timeout):
     elif os.environ.get("JAX_COORDINATOR_ADDRESS"):
         names = {"num_processes": "JAX_NUM_PROCESSES", "process_id": "JAX_PROCESS_ID"}
         options = {name: _integer(variable) for name, variable in names.items() if variable in os.environ}
-        options["coordinator_address"] = os.environ["JAX_COORDINATOR_ADDRESS"]
+        options["coordinator_address"] = address = os.environ["JAX_COORDINATOR_ADDRESS"]
+        if not re.fullmatch(r".+:\d+", address):
+            raise ValueError(f"`JAX_COORDINATOR_ADDRESS` must be host:port. Received: {address!r}")
         if options.get("process_id") == 0:
             _listen(options["coordinator_address"], 0).close()
     elif not _in_job():
@@ -177,7 +182,8 @@ def _connect_jax(timeout):
         if server is not None and index == 0:
             server.close()  # JAX listens there. At the others, it does not, and they may not have been reached yet.
         try:
-            jax.distributed.initialize(**options, initialization_timeout=timeout)
+            times = {"initialization_timeout": timeout, "heartbeat_timeout_seconds": HEARTBEAT}
+            jax.distributed.initialize(**options, **times)
         except Exception as error:
             number = options.get("process_id", "?")
             raise RuntimeError(

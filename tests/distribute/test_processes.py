@@ -236,6 +236,10 @@ def test_the_port_of_the_coordinator_is_checked_and_connected_processes_stay_con
         monkeypatch.setenv(f"JAX_{name}", value)
     with listening(job[0]), pytest.raises(RuntimeError, match="^Process 0 cannot use its port."):
         kt.distribute.initialize()
+    for address in ("host", "host:", "host:port", "8476"):
+        monkeypatch.setenv("JAX_COORDINATOR_ADDRESS", address)
+        with pytest.raises(ValueError, match=f"must be host:port. Received: '{address}'$"):
+            kt.distribute.initialize()
 
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="is about a strategy of TensorFlow")

@@ -1,6 +1,5 @@
 """A callback that writes the state of a run, and continues the run from it after a crash."""
 
-import concurrent.futures
 import contextlib
 import copy
 import logging
@@ -17,6 +16,7 @@ import numpy as np
 from keras_transfer.distribute import agree, gather, in_first_process, is_chief, processes_of, together
 from keras_transfer.keras_internals import trainer
 from keras_transfer.training.resume import checkpoint_files
+from keras_transfer.training.resume.background import Background
 from keras_transfer.training.resume.checkpoint_variables import restore_variables, variables_of
 from keras_transfer.training.resume.run_settings import differences, may_differ, must_agree, rates_of
 from keras_transfer.training.resume.states import (
@@ -52,11 +52,11 @@ class TrainingCheckpoint(RunCallback):
 
     A run resumes in the middle of an epoch if the state of the data has a `"batch"`, as that of `text.batches`, and
     of a task's loaders with a state and a length: the rest of the epoch begins with this batch, which other callbacks
-    count as batch 0. With other data, training
-    checkpoints are written only between epochs, a run that is interrupted begins its epoch again, and a warning says
-    so. On torch, only a signal writes a checkpoint within an epoch, and dropout draws other numbers after it. This is
-    exact if each epoch of the data is the same, or depends on the random numbers above. With several replicas, the
-    statistics of batch normalization are those of the first replica, as in everything that Keras saves.
+    count as batch 0. With other data, training checkpoints are written only between epochs, a run that is interrupted
+    begins its epoch again, and a warning says so. On torch, only a signal writes a checkpoint within an epoch, and
+    dropout draws other numbers after it. This is exact if each epoch of the data is the same, or depends on the random
+    numbers above. With several replicas, the statistics of batch normalization are those of the first replica, as in
+    everything that Keras saves.
 
     The newest intact checkpoint is used; damaged ones are skipped with a warning. A folder belongs to one run, and only
     one process can use it at a time. If several processes train together, all of them must see the folder. The first
@@ -132,7 +132,7 @@ class TrainingCheckpoint(RunCallback):
         self.folder, self.save_every, self.keep, self.signals = folder, save_every, keep, signals
         self.data, self.callbacks, self.background = data, callbacks, bool(background)
         self.stopped_by = None
-        self._written = None  # The `Future` of what a thread writes.
+        self._background = Background()
         self._previous_handlers, self._lock, self._fitted = {}, None, None
         self._short_epoch, self._before = contextlib.ExitStack(), 0
 
@@ -256,14 +256,15 @@ class TrainingCheckpoint(RunCallback):
 
     def on_train_end(self, logs=None):
         try:
-            self._wait_until_written()
+            in_first_process(self._background.wait, self._fitted)
         finally:
             self.close()
 
     def close(self):
-        if self._written is not None and (error := self._written.exception()) is not None:  # It waits.
+        try:
+            self._background.wait()
+        except OSError as error:  # `fit` has failed before it has seen it.
             log.error("The last training checkpoint was not written: %s", error)
-        self._written = None
         if self._fitted is not None:
             trainer.set_initial_epoch(self._fitted, self._user_epoch)
         self._short_epoch.close()
@@ -310,19 +311,11 @@ class TrainingCheckpoint(RunCallback):
         if not self.background:
             in_first_process(write, model)
             return
-        self._wait_until_written()
+        in_first_process(self._background.wait, model)
         if is_chief(model):
             state = copy.deepcopy(state)
             variables = {name: np.array(keras.ops.convert_to_numpy(variable)) for name, variable in variables.items()}
-            thread = concurrent.futures.ThreadPoolExecutor(1, "training checkpoint")
-            self._written = thread.submit(write)
-            thread.shutdown(wait=False)
-
-    def _wait_until_written(self):
-        """Waits for the thread that writes, and raises its error in all processes."""
-        if self.background:
-            written, self._written = self._written, None
-            in_first_process(lambda: written and written.result(), self._fitted)
+            self._background.submit(write)
 
     # === Resuming ===
 
@@ -428,8 +421,13 @@ class TrainingCheckpoint(RunCallback):
             log.warning("%s: the run stops. To resume it, start it again with the folder %s", self._caught, self.folder)
 
     def get_config(self):
-        config = {name: getattr(self, name) for name in ("save_every", "keep", "background")}
-        return {"folder": str(self.folder), **config, "signals": list(self.signals)}
+        config = {name: getattr(self, name) for name in ("save_every", "keep")}
+        return {
+            "folder": str(self.folder),
+            **config,
+            "signals": list(self.signals),
+            "background": self.background,
+        }
 
     @classmethod
     def from_config(cls, config):

@@ -205,5 +205,5 @@ def test_its_config_brings_it_back():
     checkpoint = TrainingCheckpoint("folder", save_every=5, keep=3, signals=("SIGTERM", "SIGINT"), background=True)
     again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(checkpoint))
     assert type(again) is TrainingCheckpoint and again.get_config() == checkpoint.get_config()
-    settings = {"folder": "folder", "save_every": 5, "keep": 3, "background": True, "signals": ["SIGTERM", "SIGINT"]}
+    settings = {"folder": "folder", "save_every": 5, "keep": 3, "signals": ["SIGTERM", "SIGINT"], "background": True}
     assert checkpoint.get_config() == settings
