@@ -9,6 +9,7 @@ import re
 import keras
 
 from keras_transfer.distribute.one_step import batches_for_step, check_for_step, traced_with_jax
+from keras_transfer.integers import check_integer
 from keras_transfer.keras_internals import accumulation_steps
 
 _SHARE = 0.8  # of free memory, because the estimate may be too low
@@ -78,8 +79,10 @@ def memory_estimate(model, batch):
 def largest_batch(model, batch, *, limit=None):
     """Returns how many rows of a batch a training step can have so that it fits into memory. JAX only.
 
-    Tried are all rows of the batch, then half of them, and so on, each by `memory_estimate`, for which XLA compiles the
-    step. The step never runs. The variables of an optimizer that accumulates the gradients of all rows are counted.
+    It tries the divisors of the number of rows, the highest first, so that several smaller batches have exactly as many
+    rows. A number with many divisors, such as a power of two, leaves the most choice, and a prime number only single
+    rows. XLA compiles the step for each, without running it. If not all rows fit, the variables are counted too in
+    which an optimizer accumulates the gradients of several batches.
 
     Args:
         model: Compiled Keras model on one device.
@@ -88,11 +91,11 @@ def largest_batch(model, batch, *, limit=None):
             for them and 80% of what is free: on the device, or in the memory of the machine if the device is the CPU.
 
     Returns:
-        Integer. Number of rows.
+        Integer. Number of rows, a divisor of the number of rows of the batch.
 
     Raises:
-        ValueError: If not even one row fits, if JAX does not know the memory of the device, or for what
-            `memory_estimate` raises.
+        ValueError: If not even one row fits, if `limit` is no positive integer, if JAX does not know the memory of the
+            device, or for what `memory_estimate` raises.
 
     Example:
     ```python
@@ -105,21 +108,21 @@ def largest_batch(model, batch, *, limit=None):
     check_memory_is_known()
     check_for_step(model, "largest_batch")
     free = _free_memory() if limit is None else None
+    limit = None if limit is None else check_integer("limit", limit, 1)
     [batch, *_], _ = batches_for_step(model, batch)
-    rows = every = int(keras.tree.flatten(batch)[0].shape[0])
-    while True:
-        found = _memory_of(model, batch)
+    every = int(keras.tree.flatten(batch)[0].shape[0])
+    for rows in range(every, 0, -1):
+        if every % rows:
+            continue
+        found = _memory_of(model, keras.tree.map_structure(operator.itemgetter(slice(rows)), batch))
         needed = found.total + (found.gradients if rows < every and accumulation_steps(model.optimizer) == 1 else 0)
         room = found.weights + found.optimizer + int(_SHARE * free) if limit is None else limit
         if needed <= room:
             return rows
-        if rows == 1:
-            raise ValueError(
-                "Not even one row fits into memory. Use shorter texts, `rematerialize`, adapters or a smaller encoder. "
-                f"Received: a step that needs {needed / 1e6:.1f} MB, of which {room / 1e6:.1f} MB may be used"
-            )
-        rows = 1 if rows % 2 else rows // 2
-        batch = keras.tree.map_structure(operator.itemgetter(slice(rows)), batch)
+    raise ValueError(
+        "Not even one row fits into memory. Use shorter texts, `rematerialize`, adapters or a smaller encoder. "
+        f"Received: a step that needs {needed / 1e6:.1f} MB, of which {room / 1e6:.1f} MB may be used"
+    )
 
 
 def check_memory_is_known():

@@ -27,17 +27,24 @@ def test_the_parts_of_a_small_step_are_counted():
 
 
 @on_jax
-def test_the_largest_part_of_a_batch_is_the_one_whose_estimate_fits():
-    model, x, y = model_of(), np.ones((48, 4), "float32"), np.ones((48, 8), "float32")
-    needed = {rows: memory_estimate(model, (x[:rows], y[:rows])).total for rows in (48, 24, 12, 6, 3, 1)}
+@pytest.mark.parametrize("divisors", [(12, 6, 4, 3, 2, 1), (25, 5, 1), (7, 1)])
+def test_the_highest_divisor_of_the_rows_whose_estimate_fits_is_found(divisors):
+    model, every = model_of(), divisors[0]
+    x, y = np.ones((every, 4), "float32"), np.ones((every, 8), "float32")
     gathered = 4 * (4 * 8 + 8)  # gradients of several batches
-    assert largest_batch(model, (x, y), limit=needed[48]) == 48
-    assert largest_batch(model, (x, y), limit=needed[48] - 1) == 24
-    assert largest_batch(model, (x, y), limit=needed[24] + gathered - 1) == 12
-    assert largest_batch(model, (x, y), limit=needed[1] + gathered) == 1
+    for rows in divisors:
+        needed = memory_estimate(model, (x[:rows], y[:rows])).total + (gathered if rows < every else 0)
+        assert largest_batch(model, (x, y), limit=needed) == rows
     with pytest.raises(ValueError, match="Not even one row fits into memory.* Received: a step that needs"):
-        largest_batch(model, (x, y), limit=needed[1] + gathered - 1)
-    assert largest_batch(model, (x, y)) == 48  # in the memory of the machine
+        largest_batch(model, (x, y), limit=needed - 1)
+    assert largest_batch(model, (x, y)) == every  # in the memory of the machine
+
+
+@on_jax
+def test_a_limit_is_a_number_of_bytes():
+    for limit in (0, 1e9, "1 GB"):
+        with pytest.raises(ValueError, match="`limit` must be an integer of at least 1. Received: limit="):
+            largest_batch(model_of(), (np.ones((4, 4)), np.ones((4, 8))), limit=limit)
 
 
 @pytest.mark.skipif(keras.backend.backend() == "jax", reason="the estimate is of JAX")

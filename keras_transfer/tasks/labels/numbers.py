@@ -46,9 +46,10 @@ class Numbers(Labels):
         return flat_labels(labels)
 
     def check(self, labels, loss=None, inputs=None):
-        expected = "Labels must be finite numbers, one for each text"
+        dtype = keras.config.floatx()
+        expected = f"Labels must be finite numbers (in {dtype}), one for each text"
         if self.count > 1:
-            expected = f"Labels must be finite numbers of shape [texts, {self.count}]"
+            expected = f"Labels must be finite numbers (in {dtype}) of shape [texts, {self.count}]"
         try:
             values = to_array(labels)
         except ValueError as error:
@@ -62,7 +63,7 @@ class Numbers(Labels):
         if values.ndim == 0 or values.shape[1:] not in shapes:
             raise ValueError(f"{expected}. Received: shape {values.shape}")
         with np.errstate(over="ignore"):
-            wrong = np.argwhere(~np.isfinite(values.astype("float32")))
+            wrong = np.argwhere(~np.isfinite(values.astype(dtype)))
         if len(wrong):
             place = tuple(wrong[0].tolist())
             raise ValueError(

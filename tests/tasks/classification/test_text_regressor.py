@@ -7,6 +7,7 @@ import pytest
 from keras_transfer.adaptation import estimate_fisher
 from keras_transfer.checkpoints import CheckpointError
 from keras_transfer.tasks import TextClassifier, TextRegressor
+from keras_transfer.tasks.labels import Numbers
 from tests.helpers import eager, save_and_load
 from tests.tasks.tiny import encoder, examples, preprocessor
 
@@ -69,12 +70,12 @@ def test_the_export_answers_with_the_numbers():
 @pytest.mark.parametrize(
     ("num_targets", "labels", "message"),
     [
-        (1, ["x", "y"], "finite numbers, one for each text. Received: 'x' at position 0"),
+        (1, ["x", "y"], r"finite numbers \(in float32\), one for each text. Received: 'x' at position 0"),
         (1, [1.0, None], "Received: None at position 1"),
         (1, [1.0, float("nan")], "Received: nan at position 1"),
         (1, [[1.0, 2.0], [1.0, 2.0]], r"Received: shape \(2, 2\)"),
         (2, [1.0, 2.0], r"of shape \[texts, 2\]. Received: shape \(2,\)"),
-        (1, [1.0, 1e300], r"finite numbers.*Received: 1e\+300 at position 1"),
+        (1, [1.0, 1e300], r"finite numbers \(in float32\).*Received: 1e\+300 at position 1"),
         (2, [[1.0, 2.0], [np.inf, 2.0]], r"Received: inf at position \(1, 0\)"),
         (1, [1.0], "Received: 1 labels, 2 texts"),
     ],
@@ -84,6 +85,19 @@ def test_wrong_labels_are_one_clear_error(num_targets, labels, message):
     model.compile("sgd", run_eagerly=True)
     with pytest.raises(ValueError, match=message):
         model.fit(["a", "b"], labels, verbose=0)
+
+
+@pytest.mark.core
+def test_labels_must_be_finite_in_the_type_that_they_are_trained_in():
+    floatx = keras.config.floatx()
+    try:
+        for dtype, wrong in (("bfloat16", 1e39), ("float16", 1e5), ("float32", 1e39), ("float64", np.inf)):
+            keras.config.set_floatx(dtype)
+            Numbers().check([1.0, 1e300 if dtype == "float64" else 1e4])
+            with pytest.raises(ValueError, match=rf"\(in {dtype}\), one for each text. Received: .* at position 1"):
+                Numbers().check([1.0, wrong])
+    finally:
+        keras.config.set_floatx(floatx)
 
 
 @pytest.mark.core
