@@ -27,7 +27,7 @@ OPTIONS = {
     "rematerialized": {"rematerialize": True},
     "2 batches, rematerialized": {"gradient_accumulation_steps": 2, "rematerialize": True},
     "LoRA": {"adapters": "lora:8"},
-    "Adafactor": {"optimizer": "adafactor"},
+    "Adafactor": {"optimizer": "adafactor", "learning_rate": 1e-3},
 }
 CASES = [("classifier", 4, "AdamW"), ("classifier", 16, "AdamW"), ("language model", 8, "AdamW")]
 CASES += [("classifier", 16, "2 batches for an update"), ("classifier", 16, "rematerialized")]

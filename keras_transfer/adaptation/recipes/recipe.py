@@ -118,9 +118,10 @@ class Recipe:
                 "`epochs`, or use `get_recipe(name, steps=...)`, which does so. "
                 f"Received: epochs={self.epochs!r}, steps={self.steps!r}"
             )
-        for name, default in OF_ADAMW.items():
-            is_right = self.optimizer == "adamw" or getattr(self, name) == default
-            _check(is_right, name, f"{default} if `optimizer='adafactor'`, which has none", getattr(self, name))
+        for name in OPTIMIZERS["adamw"][1]:
+            value, default = getattr(self, name), getattr(Recipe, name)
+            is_right = value == default or name in OPTIMIZERS[self.optimizer][1]
+            _check(is_right, name, f"{default} if `optimizer={self.optimizer!r}`, which has none", value)
         fraction = self.unfreezing_fraction
         _check(fraction is None or self.unfreezing, "unfreezing_fraction", "None if `unfreezing=None`", fraction)
         apart = self.adapters is None or (self.frozen is None and self.last_blocks is None)
@@ -187,10 +188,9 @@ class Recipe:
         if self.schedule != "constant":
             schedule, fraction = SCHEDULES[self.schedule]
             rate = schedule(rate, total_steps, **{fraction: self.warmup_fraction})
-        names = ("weight_decay", "global_clipnorm", *(OF_ADAMW if self.optimizer == "adamw" else ()))
-        options = {name: getattr(self, name) for name in names}
-        cls = FusedAdamW if self.optimizer == "adamw" else keras.optimizers.Adafactor
-        optimizer = cls(rate, **options, gradient_accumulation_steps=accumulated)
+        kind, names = OPTIMIZERS[self.optimizer]
+        options = {name: getattr(self, name) for name in ("weight_decay", "global_clipnorm", *names)}
+        optimizer = kind(rate, **options, gradient_accumulation_steps=accumulated)
         return LayerwiseOptimizer(optimizer, model, decay=self.decay)
 
     def build_callbacks(self):
@@ -214,7 +214,11 @@ SCHEDULES = {
     "linear": (LinearWarmupDecay, "warmup_fraction"),
     "slanted_triangular": (SlantedTriangular, "cut_fraction"),
 }
-OF_ADAMW = {"beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-7}  # Defaults of what only AdamW has.
+# The class of each optimizer, and the fields that only it has.
+OPTIMIZERS = {
+    "adamw": (FusedAdamW, ("beta_1", "beta_2", "epsilon")),
+    "adafactor": (keras.optimizers.Adafactor, ()),
+}
 UNFREEZING = {"gradual": GradualUnfreezing, "chain_thaw": ChainThaw, "linear_probe": StagedTraining, None: None}
 
 
@@ -228,7 +232,7 @@ _FRACTION = _number(lambda value: 0 < value <= 1)
 # What each field must be, a function that checks it, and whether it may be None.
 FIELDS = {
     "schedule": (f"one of {tuple(SCHEDULES)}", lambda value: value in tuple(SCHEDULES), False),
-    "optimizer": ("one of ('adamw', 'adafactor')", lambda value: value in ("adamw", "adafactor"), False),
+    "optimizer": (f"one of {tuple(OPTIMIZERS)}", lambda value: value in tuple(OPTIMIZERS), False),
     "unfreezing": (f"one of {list(UNFREEZING)}", lambda value: value in tuple(UNFREEZING), False),
     "epochs": ("a positive integer", _COUNT, True),
     "steps": ("a positive integer", _COUNT, True),
@@ -346,14 +350,14 @@ def get_recipe(name, **changes):
             pretrain from random weights: `"electra"` (Clark et al. 2020), `"gpt"` (Radford et al. 2018) and `"roberta"`
             (Liu et al. 2019).
         **changes: Fields of `Recipe`. `epochs` replaces the `steps` of a recipe, and `steps` its `epochs`.
-            `optimizer="adafactor"` leaves out what only AdamW has.
+            `optimizer="adafactor"` leaves out what only AdamW has, and requires a `learning_rate`.
             `batch_size="auto"` keeps the rows of an update and sets `gradient_accumulation_steps="auto"`.
 
     Returns:
         A `Recipe`.
 
     Raises:
-        ValueError: If `name` is unknown or a field is invalid.
+        ValueError: If `name` is unknown, if a field is invalid, or if Adafactor has no `learning_rate`.
 
     Example:
     ```python
@@ -378,7 +382,15 @@ def get_recipe(name, **changes):
         del changes["batch_size"]
     other = {"epochs": "steps", "steps": "epochs"}
     replaced = {other[length]: None for length in other if changes.get(length) is not None}
-    replaced |= OF_ADAMW if changes.get("optimizer") == "adafactor" else {}
+    if changes.get("optimizer") == "adafactor":
+        if "learning_rate" not in changes:
+            rate = RECIPES[name].get("learning_rate", Recipe.learning_rate)
+            raise ValueError(
+                f"The learning rate of the recipe {name!r}, {rate}, is meant for AdamW. Adafactor's is a fraction of "
+                "the size of the weights. Pass `learning_rate` too, for example 1e-3. "
+                "Received: optimizer='adafactor' without `learning_rate`"
+            )
+        replaced |= {field: getattr(Recipe, field) for field in OPTIMIZERS["adamw"][1]}
     return Recipe(**{**RECIPES[name], **replaced, **changes})
 
 

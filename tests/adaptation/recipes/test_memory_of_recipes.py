@@ -105,11 +105,17 @@ def test_adafactor_keeps_little_and_learns():
     before = model.evaluate(TEXTS, LABELS, verbose=0, return_dict=True)["loss"]
     recipe = get_recipe("ulmfit_lm", optimizer="adafactor", learning_rate=0.5, batch_size=8, epochs=20)
     fine_tune(model, TEXTS, LABELS, recipe=recipe, verbose=0)
-    kept = {name: size_of(get_recipe("bert", optimizer=name)) for name in ("adamw", "adafactor")}
+    kept = {name: size_of(get_recipe("bert", optimizer=name, learning_rate=1e-3)) for name in ("adamw", "adafactor")}
     assert kept["adafactor"] < 0.6 * kept["adamw"]  # one array for each weight instead of two
     assert model.evaluate(TEXTS, LABELS, verbose=0, return_dict=True)["loss"] < before
     with pytest.raises(ValueError, match="`beta_2` must be 0.999 if `optimizer='adafactor'`.* Received: 0.98"):
-        get_recipe("bert", optimizer="adafactor", beta_2=0.98)
+        get_recipe("bert", optimizer="adafactor", learning_rate=1e-3, beta_2=0.98)
+
+
+def test_adafactor_needs_a_rate_of_its_own():
+    for name, rate in (("bert", "5e-05"), ("lora", "0.001")):
+        with pytest.raises(ValueError, match=f"'{name}', {rate}, is meant for AdamW.* Received: optimizer='adafactor'"):
+            get_recipe(name, optimizer="adafactor")
 
 
 def size_of(recipe):
