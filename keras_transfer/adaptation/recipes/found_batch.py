@@ -1,14 +1,17 @@
 """A recipe whose batches are too large for the memory: smaller ones, of which several make an update."""
 
 import dataclasses
+import logging
 
 import keras
 
 from keras_transfer.batches import Batches
 from keras_transfer.distribute import check_memory_is_known, largest_batch
 
+log = logging.getLogger("keras_transfer")
 
-def check_can_be_found(data, options):
+
+def check_batch_search(data, options):
     """Raises a `ValueError` if the size of batches cannot be found: on other backends than JAX, and for datasets.
 
     Args:
@@ -22,19 +25,19 @@ def check_can_be_found(data, options):
         )
     if not isinstance(data["x"], Batches) and "batch_size" not in data:
         raise ValueError(
-            "Batches that fit into memory can be found for data in memory. Set `batch_size` yourself for a dataset of "
-            f"batches. Received: gradient_accumulation_steps='auto', x of type {type(data['x']).__name__}"
+            "Batches that fit into memory can be found for data in memory. A dataset of batches already has their "
+            "size: set `gradient_accumulation_steps` to an integer or None. "
+            f"Received: gradient_accumulation_steps='auto', x of type {type(data['x']).__name__}"
         )
 
 
-def with_found_batch(plan, model, data, compile_with):
+def with_largest_batch(plan, model, data):
     """Returns a recipe with batches that fit into memory, as many rows for an update, and the data in such batches.
 
     Args:
-        plan: `Recipe` with `gradient_accumulation_steps="auto"`, which is prepared.
-        model: Model to train.
+        plan: `Recipe` for an update after each batch.
+        model: Model to train, prepared and compiled with the optimizer of the recipe.
         data: Dict of arguments of `fit`.
-        compile_with: Function that compiles the model with the optimizer of a recipe.
     """
     x = data["x"]
     if isinstance(x, Batches):
@@ -47,12 +50,10 @@ def with_found_batch(plan, model, data, compile_with):
         longest = tuple(
             keras.tree.map_structure(lambda part: part[:size], each) for each in columns if each is not None
         )
-    whole = dataclasses.replace(plan, gradient_accumulation_steps=None)
-    compile_with(whole)
     rows = largest_batch(model, longest)
     count = size // rows
     several = f", and {count} of them make an update (`batch_size={rows}, gradient_accumulation_steps={count}`)"
-    print(f"Batches of {rows} rows fit into memory{several if count > 1 else ''}.")
+    log.warning("Batches of %d rows fit into memory%s.", rows, several if count > 1 else "")
     found = dataclasses.replace(
         plan,
         batch_size=rows,

@@ -42,7 +42,8 @@ class Recipe:
             to whole epochs if the data have the same order in each.
             Defaults to `None`.
         learning_rate: Float. Peak learning rate of the top layer group. Defaults to `5e-5`.
-        batch_size: Integer. Number of rows per batch, for data in memory. Defaults to `32`.
+        batch_size: Integer. Number of rows per batch, for data in memory, or per update if
+            `gradient_accumulation_steps="auto"`. Defaults to `32`.
         schedule: `"linear"` (`LinearWarmupDecay`), `"cosine"` (`WarmupCosine`), `"slanted_triangular"`
             (`SlantedTriangular`) or `"constant"`. Defaults to `"linear"`.
         warmup_fraction: Float between 0 and 1. Fraction of the run in which the rate rises. Defaults to `0.1`.
@@ -108,6 +109,12 @@ class Recipe:
     rematerialize: bool = False
 
     def __post_init__(self):
+        if isinstance(self.batch_size, str) and self.batch_size == "auto":
+            raise ValueError(
+                "`batch_size` must be a positive integer. For the largest batches that fit into memory, set "
+                "`gradient_accumulation_steps='auto'`, and leave `batch_size` the number of rows of an update. "
+                "Received: 'auto'"
+            )
         for name, (expected, is_right, optional) in FIELDS.items():
             value = getattr(self, name)
             is_right = (optional and value is None) or is_right(value)
@@ -351,7 +358,6 @@ def get_recipe(name, **changes):
             (Liu et al. 2019).
         **changes: Fields of `Recipe`. `epochs` replaces the `steps` of a recipe, and `steps` its `epochs`.
             `optimizer="adafactor"` leaves out what only AdamW has, and requires a `learning_rate`.
-            `batch_size="auto"` keeps the rows of an update and sets `gradient_accumulation_steps="auto"`.
 
     Returns:
         A `Recipe`.
@@ -371,15 +377,6 @@ def get_recipe(name, **changes):
     if unknown:
         fields = [field.name for field in dataclasses.fields(Recipe)]
         raise ValueError(f"Unknown fields for a recipe. Expected some of {fields}. Received: {sorted(unknown)}")
-    if isinstance(changes.get("batch_size"), str) and changes["batch_size"] == "auto":
-        _check(
-            changes.get("gradient_accumulation_steps") in (None, "auto"),
-            "batch_size",
-            "an integer if `gradient_accumulation_steps` is set",
-            "auto",
-        )
-        changes = {**changes, "gradient_accumulation_steps": "auto"}
-        del changes["batch_size"]
     other = {"epochs": "steps", "steps": "epochs"}
     replaced = {other[length]: None for length in other if changes.get(length) is not None}
     if changes.get("optimizer") == "adafactor":

@@ -1,13 +1,14 @@
 """What a recipe trades time for: accumulated gradients, and blocks that are computed twice, change no result."""
 
 import functools
+import logging
 import math
 
 import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import fine_tune, get_recipe, rematerialize
+from keras_transfer.adaptation import Recipe, fine_tune, get_recipe, rematerialize
 from keras_transfer.distribute import memory_estimate
 from keras_transfer.keras_internals import layers_within
 from keras_transfer.layers import TransformerBlock
@@ -56,7 +57,7 @@ def test_a_run_that_would_end_before_its_first_update_is_an_error():
 
 
 @on_jax
-def test_batches_that_fit_are_found_and_together_make_the_step_of_one(monkeypatch, capsys):
+def test_batches_that_fit_are_found_and_together_make_the_step_of_one(monkeypatch, caplog, capsys):
     start, one = tuned(tiny.classifier(), batch_size=8, global_clipnorm=None)
     model = tiny.classifier()
     model.compile(get_recipe("bert").build_optimizer(model, 1))
@@ -66,27 +67,26 @@ def test_batches_that_fit_are_found_and_together_make_the_step_of_one(monkeypatc
     capsys.readouterr()
     _, two = tuned(model, batch_size=8, global_clipnorm=None, gradient_accumulation_steps="auto")
     expected = "Batches of 4 rows fit into memory, and 2 of them make an update (`batch_size=4, gradient_accumulation"
-    assert capsys.readouterr().out == f"{expected}_steps=2`).\n"
+    assert ("keras_transfer", logging.WARNING, f"{expected}_steps=2`).") in caplog.record_tuples
+    assert capsys.readouterr().out == ""
     assert int(model.optimizer.iterations) == 1
     assert tiny.difference(one, two) < 1e-5 < 1e-2 < tiny.difference(one, start)
 
 
 @on_jax
-def test_a_batch_that_fits_is_left_as_it_is(capsys):
+def test_a_batch_that_fits_is_left_as_it_is(caplog):
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
     x, y = np.ones((8, 4), "float32"), np.ones((8, 2), "float32")
-    recipe = get_recipe("bert", batch_size="auto", steps=2)
+    recipe = get_recipe("bert", gradient_accumulation_steps="auto", steps=2)
     fine_tune(model, x, y, recipe=recipe, loss="mse", verbose=0)
-    assert "Batches of 8 rows fit into memory.\n" in capsys.readouterr().out
+    assert ("keras_transfer", logging.WARNING, "Batches of 8 rows fit into memory.") in caplog.record_tuples
     assert int(model.optimizer.iterations) == 2
 
 
 def test_the_size_of_batches_is_found_on_jax_and_in_memory_only():
-    recipe = get_recipe("tapt", batch_size="auto")
-    assert (recipe.batch_size, recipe.gradient_accumulation_steps) == (256, "auto")
     model, start = tiny.classifier(), [weight.path for weight in tiny.classifier().trainable_weights]
-    recipe = get_recipe("feature_extraction", batch_size="auto")
-    expected = "Only JAX says how much memory" if keras.backend.backend() != "jax" else "for data in memory. Set `batch"
+    recipe = get_recipe("feature_extraction", gradient_accumulation_steps="auto")
+    expected = "Only JAX says how much memory" if keras.backend.backend() != "jax" else "found for data in memory. A da"
     with pytest.raises(ValueError, match=expected):
         fine_tune(model, keras.utils.PyDataset(), recipe=recipe)
     if keras.backend.backend() == "jax":
@@ -95,8 +95,12 @@ def test_the_size_of_batches_is_found_on_jax_and_in_memory_only():
     assert len(model.trainable_weights) == len(start)
     with pytest.raises(ValueError, match="Only `fine_tune` finds the size of batches"):
         recipe.build_optimizer(model, 8)
-    with pytest.raises(ValueError, match="`batch_size` must be an integer if `gradient_accumulation_steps` is set"):
-        get_recipe("bert", batch_size="auto", gradient_accumulation_steps=2)
+
+
+@pytest.mark.parametrize("make", [Recipe, functools.partial(get_recipe, "bert")], ids=["Recipe", "get_recipe"])
+def test_the_size_of_a_batch_is_the_rows_of_an_update_and_never_auto(make):
+    with pytest.raises(ValueError, match="set `gradient_accumulation_steps='auto'`, and leave .* Received: 'auto'"):
+        make(batch_size="auto")
 
 
 def test_adafactor_keeps_little_and_learns():
