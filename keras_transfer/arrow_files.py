@@ -5,37 +5,60 @@ import contextlib
 SUFFIXES = (".parquet", ".arrow")
 
 
-def record_batches(path, choose=list):
-    """Yields the rows of a Parquet or Arrow file as batches of pyarrow.
+def column_names(path):
+    """Returns the names of the columns of a Parquet or Arrow file.
 
     Args:
         path: `pathlib.Path`. An `.arrow` file has Arrow's IPC format, as a file (Feather) or a stream (Hugging Face's).
-        choose: Function from the names of the columns to those that are read. Defaults to `list`, for all.
 
     Raises:
         ImportError: If `pyarrow` is not installed.
         ValueError: If the file is damaged, is compressed by gzip, or has another format.
     """
-    kind = "Parquet" if ".parquet" in path.name.lower() else "Arrow"
-    if path.suffix.lower() == ".gz":
-        raise ValueError(f"{path}: Expected a file of {kind}. Decompress the file. Received: a gzip file")
+    with _opened(path) as (names, _):
+        return names
+
+
+def record_batches(path, columns=None):
+    """Yields the rows of a Parquet or Arrow file as batches of pyarrow.
+
+    Args:
+        path: As for `column_names`.
+        columns: List of the names of the columns that are read. Defaults to `None`, for all.
+
+    Raises:
+        ImportError, ValueError: As `column_names`.
+    """
+    with _opened(path) as (names, read):
+        yield from read(names if columns is None else columns)
+
+
+@contextlib.contextmanager
+def _opened(path):
+    """Opens a file, for its column names and a function from such names to an iterable of batches."""
+    suffix = path.suffix.lower()
+    if suffix == ".gz":
+        raise ValueError(
+            f"{path}: Expected a file without gzip, because Parquet and Arrow files have compression of their own. "
+            "Decompress the file. Received: a gzip file"
+        )
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise ImportError(f"{path} is a file of {kind}. To read it, run `pip install pyarrow`.") from None
+        raise ImportError(f"To read {path}, run `pip install pyarrow`.") from None
     with contextlib.ExitStack() as stack:
         try:
-            if kind == "Parquet":
+            if suffix == ".parquet":
                 file = stack.enter_context(pyarrow.parquet.ParquetFile(path))
-                yield from file.iter_batches(columns=choose(file.schema_arrow.names))
+                yield file.schema_arrow.names, lambda columns: file.iter_batches(columns=columns)
                 return
             source = stack.enter_context(pyarrow.memory_map(str(path)))
             is_file = source.read(6) == b"ARROW1"
             source.seek(0)
             reader = stack.enter_context((pyarrow.ipc.open_file if is_file else pyarrow.ipc.open_stream)(source))
-            columns = choose(reader.schema.names)
-            for batch in map(reader.get_batch, range(reader.num_record_batches)) if is_file else reader:
-                yield batch.select(columns)
+            batches = map(reader.get_batch, range(reader.num_record_batches)) if is_file else reader
+            yield reader.schema.names, lambda columns: (batch.select(columns) for batch in batches)
         except (pyarrow.ArrowInvalid, OSError) as error:
-            raise ValueError(f"{path}: Expected a whole file of {kind}. Received: {error!s:.200}") from error
+            kind = suffix[1:].title()
+            raise ValueError(f"{path}: Expected a complete {kind} file. Received: {error!s:.200}") from error

@@ -8,7 +8,7 @@ import pathlib
 import zlib
 
 from keras_transfer.arrays import is_lazy
-from keras_transfer.arrow_files import SUFFIXES, record_batches
+from keras_transfer.arrow_files import SUFFIXES, column_names, record_batches
 from keras_transfer.lines import decode_lines, incomplete_gzip, json_objects
 
 _CHUNK = 1000  # texts of a column of a dataset that are read at once
@@ -133,23 +133,23 @@ def _json_documents(path, text_column):
 
 
 def _table_documents(path, text_column):
-    def choose(names):
-        if text_column not in names:
-            _text_of(dict.fromkeys(names), text_column, str(path))
-        return [text_column]
-
+    _check_column(text_column, column_names(path), path)
     number = 0
-    for batch in record_batches(path, choose):
+    for batch in record_batches(path, [text_column]):
         for text in batch.column(0).to_pylist():
             number += 1
             yield _text_of({text_column: text}, text_column, f"{path}, row {number}")
 
 
-def _text_of(row, text_column, where):
-    if text_column not in row:
+def _check_column(text_column, names, where):
+    if text_column not in names:
         raise ValueError(
-            f"{where}: Expected a column {text_column!r}. Choose one with `text_column`. Received: {list(row)}"
+            f"{where}: Expected a column {text_column!r}. Choose one with `text_column`. Received: {list(names)}"
         )
+
+
+def _text_of(row, text_column, where):
+    _check_column(text_column, row, where)
     if not isinstance(row[text_column], str):
         raise ValueError(f"{where}: Expected a text. Received: {json.dumps(row[text_column], default=str):.100}")
     return _lines(row[text_column], where)

@@ -115,8 +115,9 @@ def main(arguments=None):
     """Runs the chains from the command line."""
     args = parse(arguments)
     wanted, began = configurations(args.backends, args.encoders), time.monotonic()
+    done = {(chain["chain"], chain["configuration"]): chain for chain in read(args.results)}
     # Numbers stand for other configurations if `--encoders` or `--backends` were others.
-    done, names = {(chain["chain"], chain["configuration"]): chain for chain in read(args.results)}, {*map(str, wanted)}
+    names = {*map(str, wanted)}
     done = {key: chain for key, chain in done.items() if key[1] in names}
     with tempfile.TemporaryDirectory(prefix="kills-") as folder:
         trainers = {}

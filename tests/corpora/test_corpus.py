@@ -115,7 +115,7 @@ def test_a_parquet_or_arrow_file_gives_the_same_corpus(kind, tmp_path):
     with pytest.raises(ValueError, match=rf"a.{suffix}: Expected a column 'text'.* Received: \['id', 'body'\]"):
         build(tmp_path / "other", path)
     path.write_bytes(path.read_bytes()[:300])
-    with pytest.raises(ValueError, match=rf"a.{suffix}: Expected a whole file of {suffix.title()}. Received: "):
+    with pytest.raises(ValueError, match=rf"a.{suffix}: Expected a complete {suffix.title()} file. Received: "):
         build(tmp_path / "cut", path, text_column="body")
 
 
@@ -380,7 +380,7 @@ test_mistakes_of_building_are_errors = check_errors(
     ),
     (
         lambda tmp_path: build(tmp_path / "c", file(tmp_path / "a.parquet.gz", b"")),
-        "a.parquet.gz: Expected a file of Parquet. Decompress the file",
+        "a.parquet.gz: ... Parquet and Arrow files have compression of their own. Decompress the file",
     ),
     (
         lambda tmp_path: build(tmp_path / "c", file(tmp_path / "a.jsonl", b'{"text": 3}\n')),

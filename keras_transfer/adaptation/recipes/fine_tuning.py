@@ -161,8 +161,9 @@ def _shortened(data, options, length, steps):
 
 def _data_of_fit(model, x, y, sample_weight, batch_size, options):
     """Returns the arguments of `fit` that are data."""
-    in_memory = y is not None or hasattr(x, "shape") or isinstance(x, (list, tuple, dict, str))
     is_task = isinstance(model, Task)
+    in_memory = y is not None or hasattr(x, "shape") or isinstance(x, (list, tuple, dict, str))
+    in_memory = in_memory or (is_task and model.reader.accepts(x))  # such as a column of a table
     if in_memory and y is None and not (is_task and model.labels.optional):
         raise ValueError(
             "Data in memory require labels. Pass them as `y`: `fine_tune(model, x, y)`. "

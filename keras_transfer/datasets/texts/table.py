@@ -6,7 +6,7 @@ import os
 import pathlib
 from collections.abc import Iterable, Mapping
 
-from keras_transfer.arrow_files import SUFFIXES, record_batches
+from keras_transfer.arrow_files import SUFFIXES, column_names, record_batches
 from keras_transfer.datasets.base import (
     NUMBER,
     Split,
@@ -212,14 +212,8 @@ def _read_file(path):
 
 def _arrow_columns(path):
     """Returns the names of the columns of a Parquet or Arrow file, and a function from a name to values."""
-    seen = []
-
-    def choose(names):
-        seen.extend(names)
-        return names
-
-    batches = list(record_batches(path, choose))
-    return seen, lambda name: [value for batch in batches for value in batch.column(name).to_pylist()]
+    batches = list(record_batches(path))
+    return column_names(path), lambda name: [value for batch in batches for value in batch.column(name).to_pylist()]
 
 
 def _read_object(source, columns, prefix):

@@ -53,7 +53,6 @@ def batches_or_stream(task, columns, x, y, sample_weight, batch_size, shuffle):
                 "`y` and `sample_weight` must be None if `x` is a dataset, which contains them. "
                 f"Received: x of type {type(x).__name__}, and {'sample_weight' if y is None else 'y'}"
             )
-        x = stream_of_loader(task, x, _loader_items(task))
         return task.reader.stream(stream_without_float64(x)) if is_stream(x) else x
     if count_rows(columns) == 0:
         return NoRows(columns)
@@ -65,8 +64,14 @@ def batches_or_stream(task, columns, x, y, sample_weight, batch_size, shuffle):
     return task.reader.batches(columns, y, sample_weight, batch_size, shuffle)
 
 
-def _loader_items(task, method="fit"):
-    """Returns a function from `(x, y, sample_weight)` of one batch of a loader to the item that Keras reads."""
+def stream_of(task, x, method):
+    """Returns a loader as a stream of the items that Keras reads in a method, and anything else unchanged.
+
+    Args:
+        task: `Task`.
+        x: What was passed as `x`.
+        method: String, `"fit"`, `"evaluate"` or `"predict"`.
+    """
 
     def item(x, y, sample_weight):
         if method == "predict" and (not task.reader.takes_either or task.reader.takes_windows):
@@ -86,7 +91,7 @@ def _loader_items(task, method="fit"):
             raise ValueError(f"Each batch of a loader must have at least one row, and labels. Received: {received}")
         return data[0]
 
-    return item
+    return stream_of_loader(task, x, item)
 
 
 def _checked_columns(task, method, x, y, sample_weight):
@@ -102,8 +107,8 @@ def ready_data(task, method, x, y=None, sample_weight=None, batch_size=None, shu
     task.reader.check(x, method)
     task.head_adapters.check()
     check_distribution(task)
-    is_checked = is_loader(x) and not task.labels.reads_loaders  # Each batch is checked as data in memory are.
-    x = stream_of_loader(task, x, _loader_items(task, method))
+    is_checked = is_loader(x) and not task.labels.targets_of_streams  # Each batch is checked as data in memory are.
+    x = stream_of(task, x, method)
     if is_stream(x):
         check_stream(task, method)
     is_checked, position = is_checked and is_stream(x), position_of_stream(x)

@@ -12,7 +12,7 @@ from keras_transfer.encoders.keras_hub import current_encoder
 from keras_transfer.keras_internals import NotCloned, trace_predict
 from keras_transfer.names import check_foreign_arguments
 from keras_transfer.tasks.base.checks import check_preprocessor, require_compiled, warn_of_half_weights
-from keras_transfer.tasks.base.data_path import batches_or_stream, ready_batch, ready_data, ready_for_fit
+from keras_transfer.tasks.base.data_path import batches_or_stream, ready_batch, ready_data, ready_for_fit, stream_of
 from keras_transfer.tasks.base.failures import mends_failures
 from keras_transfer.tasks.base.head_adapters import HeadAdapters
 from keras_transfer.tasks.base.prediction import Prediction
@@ -247,8 +247,9 @@ class Task(Pretrained, SeveralDevices, NotCloned, keras.Model):
                 Defaults to `False`.
 
         Returns:
-            `Batches` for data in memory, or an empty `keras.utils.PyDataset` if they have no rows. Otherwise a
-            dataset of the type of `x`.
+            `Batches` for data in memory, or an empty `keras.utils.PyDataset` if they have no rows. A
+            `tf.data.Dataset` for a loader, which is read once to see its first batch; a loader of prepared inputs is
+            returned unchanged, unless the task makes its targets. Otherwise a dataset of the type of `x`.
 
         Raises:
             ValueError: If raw text is passed to a task without a preprocessor; if a text is not a string; if texts and
@@ -265,6 +266,7 @@ class Task(Pretrained, SeveralDevices, NotCloned, keras.Model):
         """
         check_columns(x, y, sample_weight)
         y = None if y is None else self.labels.encode(y)
+        x = stream_of(self, x, "fit")
         data = batches_or_stream(self, columns_of(self, x), x, y, sample_weight, batch_size, shuffle)
         return self.labels.targets(data, self)
 

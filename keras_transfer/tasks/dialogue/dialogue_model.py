@@ -39,7 +39,7 @@ class Replies(OwnLoss, NextTokens):
     """The tokens of replies, for a model that computes its losses itself."""
 
     task_name = "DialogueModel"
-    reads_loaders = False
+    targets_of_streams = False
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

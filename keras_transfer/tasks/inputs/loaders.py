@@ -1,11 +1,11 @@
 """Loaders as the data of a task, such as torch's and Grain's: iterables of batches, each of which is read by itself."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 
 import keras
 import numpy as np
 
-from keras_transfer.arrays import to_array
+from keras_transfer.arrays import is_lazy, to_array
 from keras_transfer.batches import of_at_most
 from keras_transfer.tasks.inputs.columns import check_rows, rows_of
 from keras_transfer.tasks.inputs.loader_position import position_of
@@ -17,10 +17,11 @@ _ENDLESS = 2**40  # Grain's endless datasets say that they have about 2**63 batc
 
 def is_loader(x):
     """Returns whether `x` is an iterable of batches, but not a dataset of Keras or TensorFlow, nor data in memory."""
-    others = (Iterator, Mapping, list, tuple, keras.utils.PyDataset)
-    if is_stream(x) or not isinstance(x, Iterable) or isinstance(x, others) or hasattr(x, "shape"):
+    others = (Iterator, Mapping, Set, list, tuple, keras.utils.PyDataset)
+    if is_stream(x) or not isinstance(x, Iterable) or isinstance(x, others):
         return False
-    return not is_text(x)
+    is_column = hasattr(x, "shape") or hasattr(x, "to_pylist") or is_lazy(x)  # of Arrow or of Hugging Face
+    return not is_column and not is_text(x)
 
 
 def stream_of_loader(task, x, prepare):
@@ -45,7 +46,7 @@ def stream_of_loader(task, x, prepare):
     if (first := next(batches, batches)) is batches:
         raise ValueError(f"`x` must have at least one batch. Received: {type(x).__name__} without any")
     arrays_of = _arrays_of
-    if not task.labels.reads_loaders:
+    if not task.labels.targets_of_streams:
         if _are_prepared(first):
             return x
 

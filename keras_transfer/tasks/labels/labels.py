@@ -27,8 +27,8 @@ class Labels:
             must then take integers.
         of_places: Boolean. Whether labels are integers of places, of which the negative ones are unused.
         optional: Boolean. Whether raw data need no labels, because `targets` makes them.
-        reads_loaders: Boolean. Whether `targets` makes the targets of batches of a loader, such as torch's. Otherwise,
-            each batch becomes an item as data in memory do.
+        targets_of_streams: Boolean. Whether `targets` makes the targets of a stream. The batches of a loader, such as
+            torch's, are then such a stream. Otherwise, each of them becomes an item as data in memory do.
         made_inputs: Tuple of strings. Names of the model's inputs that `targets` makes.
         made_targets: `KerasTensor` like the targets that `targets` makes, or a dict of them. `None` if Keras's metrics
             do not read them.
@@ -38,7 +38,7 @@ class Labels:
     names = None
     one_of = True
     are_ids = of_places = False
-    optional = reads_loaders = False
+    optional = targets_of_streams = False
     made_inputs = ()
     made_targets = None
     compares_rows = False

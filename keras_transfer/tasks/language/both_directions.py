@@ -87,7 +87,7 @@ class WordsOnBothSides(OwnLoss, Labels):
 
     task_name = TASK
     are_ids = of_places = True
-    optional = reads_loaders = True
+    optional = targets_of_streams = True
     made_inputs = ("targets",)
 
     def __init__(self, count):

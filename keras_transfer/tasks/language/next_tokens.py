@@ -42,7 +42,7 @@ class NextTokens(Labels):
     """
 
     are_ids = True
-    optional = reads_loaders = True
+    optional = targets_of_streams = True
     made_targets = keras.KerasTensor((None, None), "int32")
     objective = NextToken()
 

@@ -28,7 +28,7 @@ class PretrainingLabels(NamedLabels):
         count: Integer. Number of tokens that the model predicts.
     """
 
-    reads_loaders = True
+    targets_of_streams = True
 
     def __init__(self, objective, count):
         super().__init__(**{_TOKENS: HiddenTokens(objective, count), _PAIR: ClassNames(["0", "1"])})

@@ -32,7 +32,7 @@ class HiddenTokens(Labels):
 
     objective_class = TokenMasking
     are_ids = of_places = True
-    optional = reads_loaders = True
+    optional = targets_of_streams = True
     made_inputs = ("mask_positions",)
     made_targets = keras.KerasTensor((None, None), "int32")
 

@@ -44,7 +44,9 @@ class TargetTexts(NextTokens):
     def optional(self):
         return self.objective is not None
 
-    reads_loaders = optional
+    @property
+    def targets_of_streams(self):
+        return self.objective is not None
 
     @property
     def made_inputs(self):

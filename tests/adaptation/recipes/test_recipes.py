@@ -23,6 +23,7 @@ from keras_transfer.encoders import ElectraEncoder
 from keras_transfer.tasks import MaskedLM, ReplacedTokenDetection
 from keras_transfer.training.runs import epochs_of_steps
 from tests.errors import check_errors
+from tests.tasks.inputs.test_columns_of_datasets import Slices
 from tests.tasks.tiny import classifier, encoder, examples, preprocessor
 from tests.training.runs.staging_encoders import ENCODERS
 from tests.training.runs.staging_models import changed, values
@@ -231,6 +232,14 @@ def test_fine_tune_takes_arrays_datasets_and_more_arguments_of_fit():
         assert set(history.history) == {"loss", "mae", "val_loss", "val_mae"}
         assert int(model.optimizer.iterations) == 2 * steps
         assert learning_rate(model, 2 * steps) == 0.0
+
+
+def test_a_column_of_texts_without_labels_has_the_batches_of_the_recipe():
+    for column in (TEXTS, Slices(TEXTS)):
+        model = MaskedLM(encoder(), preprocessor())
+        fine_tune(model, column, recipe=get_recipe("bert", epochs=2, batch_size=8), verbose=0)
+        assert int(model.optimizer.iterations) == 4
+        assert learning_rate(model, 3) > 0.0 == learning_rate(model, 4)
 
 
 def unknown_length():

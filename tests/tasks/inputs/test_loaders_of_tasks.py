@@ -42,13 +42,18 @@ CASES |= {
 def rows_of(name, rows):
     """Returns what a loader yields for some rows."""
     _, x, y = CASES[name]
-    take = lambda column: [column[row] for row in rows]  # noqa: E731
+
+    def take(column):
+        return [column[row] for row in rows]
+
     x = tuple(map(take, x)) if isinstance(x, tuple) else take(x)
     return x if y is None else (x, take(y))
 
 
 def loader(kind, name):
-    batch = lambda rows: rows_of(name, [int(row) for row in rows])  # noqa: E731
+    def batch(rows):
+        return rows_of(name, [int(row) for row in rows])
+
     if kind == "torch":
         data = pytest.importorskip("torch.utils.data", reason="needs torch")
         return data.DataLoader(range(4), batch_size=2, collate_fn=batch)
@@ -70,7 +75,7 @@ def test_a_loader_gives_the_batches_of_data_in_memory(kind, name):
     task = compiled(name)
     items = list(task.dataset(loader(kind, name)))
     assert len(items) == 2
-    if task.labels.reads_loaders:  # It draws targets.
+    if task.labels.targets_of_streams:  # It draws targets.
         return
     for rows, item in zip(([0, 1], [2, 3]), items):
         batch = rows_of(name, rows)
@@ -111,6 +116,23 @@ def test_what_torch_collates_by_itself_is_read(name):
     [expected] = task.dataset(x, y, batch_size=2)
     for ours, theirs in zip(keras.tree.flatten(item), keras.tree.flatten(expected), strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_loader_of_prepared_inputs_is_opened_once_more_than_by_keras(eagerly):
+    data = pytest.importorskip("torch.utils.data", reason="needs torch")
+    task, opened = compiled("classes"), []
+    x, y = task.dataset(TEXTS, CASES["classes"][2], batch_size=4)[0][:2]
+
+    class Counted(data.DataLoader):
+        def __iter__(self):
+            opened.append(1)
+            return super().__iter__()
+
+    loader = Counted([({name: part[row] for name, part in x.items()}, y[row]) for row in range(4)], batch_size=2)
+    keras.Model.fit(task, loader, verbose=0)
+    times = len(opened)
+    task.fit(loader, verbose=0)
+    assert len(opened) == 2 * times + 1
 
 
 def test_predict_of_a_classifier_reads_a_loader_in_order(eagerly):

@@ -94,7 +94,7 @@ class Stop(keras.callbacks.Callback):
 def classifier():
     model = of_words(["good", "bad", *"abcdefghij"], num_classes=2, dropout=0.0)
     model.compile(keras.optimizers.Adam(0.1), run_eagerly=True)
-    return model, {}
+    return model
 
 
 def masked():
@@ -106,7 +106,7 @@ def masked():
 
 def train(make, loader, folder=None, stop=None, epochs=2, **options):
     keras.utils.set_random_seed(0)
-    model, _ = make()
+    model = make()
     callbacks = [] if stop is None else [stop]
     callbacks += (
         [] if folder is None else [TrainingCheckpoint(folder, save_every=1 if stop and stop.error else "epoch")]
@@ -152,10 +152,9 @@ def test_a_masked_language_model_hides_the_same_tokens_after_it_resumes(tmp_path
         def __iter__(self):
             return (texts for texts, _ in super().__iter__())
 
-    make = lambda: (masked(), {})  # noqa: E731
-    whole = train(make, Texts())
-    train(make, Texts(), tmp_path / "run", Stop(True))
-    for one, other in zip(whole, train(make, Texts(), tmp_path / "run"), strict=True):
+    whole = train(masked, Texts())
+    train(masked, Texts(), tmp_path / "run", Stop(True))
+    for one, other in zip(whole, train(masked, Texts(), tmp_path / "run"), strict=True):
         np.testing.assert_array_equal(one, other)
 
 
