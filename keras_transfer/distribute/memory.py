@@ -10,7 +10,7 @@ import keras
 
 from keras_transfer.distribute.one_step import batches_for_step, check_for_step, traced_with_jax
 from keras_transfer.integers import check_integer
-from keras_transfer.keras_internals import accumulation_steps
+from keras_transfer.keras_internals import accumulation_steps, build_for_step
 
 _SHARE = 0.8  # of free memory, because the estimate may be too low
 
@@ -107,9 +107,10 @@ def largest_batch(model, batch, *, limit=None):
     """
     check_memory_is_known()
     check_for_step(model, "largest_batch")
-    free = _free_memory() if limit is None else None
     limit = None if limit is None else check_integer("limit", limit, 1)
     [batch, *_], _ = batches_for_step(model, batch)
+    build_for_step(model, batch)  # From now on, the optimizer takes memory too.
+    free = _free_memory() if limit is None else None
     every = int(keras.tree.flatten(batch)[0].shape[0])
     for rows in range(every, 0, -1):
         if every % rows:

@@ -1,9 +1,9 @@
 """Connects the processes of a job, whatever has started them."""
 
+import concurrent.futures
 import contextlib
 import json
 import os
-import re
 import socket
 import time
 
@@ -85,15 +85,21 @@ def _addresses():
         index = int(task["index"]) + (len(chiefs) if task["type"] == "worker" else 0)
         addresses = [*chiefs, *workers]
         fits = not others and task["type"] in ("chief", "worker") and 0 <= index < len(addresses)
-        fits = fits and all(address.rpartition(":")[2].isdigit() for address in addresses)
+        fits = fits and all(map(_is_address, addresses)) and len(set(addresses)) == len(addresses)
     except (AttributeError, KeyError, TypeError, ValueError):
         fits = False
     if not fits:
         raise ValueError(
             '`TF_CONFIG` must be like {"cluster": {"worker": ["host:port", ...]}, "task": {"type": "worker", '
-            f'"index": 0}}}}, without parameter servers. Received: {text:.300}'
+            f'"index": 0}}}}, with different addresses and without parameter servers. Received: {text:.300}'
         )
     return addresses, index
+
+
+def _is_address(text):
+    """Returns whether a string is `host:port`."""
+    host, _, port = text.rpartition(":")
+    return bool(host) and port.isdigit() and 0 < int(port) < 2**16
 
 
 @contextlib.contextmanager
@@ -116,13 +122,18 @@ def met(addresses, index, timeout):
     with _listen(addresses[index], index) as server:
         end, missing = time.monotonic() + timeout, dict(enumerate(addresses))
         del missing[index]
-        while missing := {number: at for number, at in missing.items() if not _reaches(at)}:
-            if time.monotonic() > end:
-                raise RuntimeError(
-                    f"Process {index} could not reach all others within {timeout} seconds. Check that all of them have "
-                    f"started, with the same addresses. Received: nothing from {missing}"
-                )
-            time.sleep(RETRY)
+        with concurrent.futures.ThreadPoolExecutor(min(len(missing), 64)) as threads:  # A host may let us wait.
+            while True:
+                reached = list(threads.map(_reaches, missing.values()))
+                missing = {number: at for (number, at), found in zip(missing.items(), reached) if not found}
+                if not missing:
+                    break
+                if time.monotonic() > end:
+                    raise RuntimeError(
+                        f"Process {index} could not reach all others within {timeout} seconds. Check that all of them "
+                        f"have started, with the same addresses. Received: nothing from {missing}"
+                    )
+                time.sleep(RETRY)
         yield server
 
 
@@ -171,7 +182,7 @@ def _connect_jax(timeout):
         names = {"num_processes": "JAX_NUM_PROCESSES", "process_id": "JAX_PROCESS_ID"}
         options = {name: _integer(variable) for name, variable in names.items() if variable in os.environ}
         options["coordinator_address"] = address = os.environ["JAX_COORDINATOR_ADDRESS"]
-        if not re.fullmatch(r".+:\d+", address):
+        if not _is_address(address):
             raise ValueError(f"`JAX_COORDINATOR_ADDRESS` must be host:port. Received: {address!r}")
         if options.get("process_id") == 0:
             _listen(options["coordinator_address"], 0).close()

@@ -1,16 +1,20 @@
 """Columns of labels as users have them: their rows, and whether these are names."""
 
+import logging
+
 import numpy as np
 from keras import ops
 
 from keras_transfer.arrays import in_memory, is_lazy
+
+log = logging.getLogger("keras_transfer")
 
 
 def labels_in_memory(labels, names=None):
     """Returns a column of labels of a Hugging Face `Dataset` as a list or an array, and any other labels unchanged.
 
     Its `ClassLabel` says which name each number stands for. If these are the names of the classes, perhaps in another
-    order, the numbers become names.
+    order or case, or some of them, the numbers become names. Otherwise, they are positions, and a warning has both.
 
     Args:
         labels: Labels in memory.
@@ -20,14 +24,20 @@ def labels_in_memory(labels, names=None):
         return labels
     values, kind = in_memory(labels), labels.features
     found = getattr(getattr(kind, "feature", kind), "names", None)  # A list has a `feature`.
-    if found is None or names is None or sorted(found) != sorted(names):
+    if found is None or names is None or found == [str(place) for place in range(len(found))]:
         return values
-    name_of = dict(enumerate(found))
+    ours = {name.casefold(): name for name in names}
+    theirs = {name.casefold() for name in found}
+    clear = len(ours) == len(names) and len(theirs) == len(found)
+    if not clear or not (theirs <= ours.keys() or theirs >= ours.keys()):
+        log.warning("The labels are positions in `label_names`: %s and %s are other names.", found, list(names))
+        return values
+    name_of = {number: ours.get(name.casefold(), name) for number, name in enumerate(found)}
 
     def named(row):
         return [named(each) for each in row] if is_list(row) else name_of.get(row, row)
 
-    return named(values.tolist() if hasattr(values, "tolist") else values)
+    return named(values if isinstance(values, list) else ops.convert_to_numpy(values).tolist())
 
 
 def has_names(labels):

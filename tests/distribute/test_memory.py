@@ -1,5 +1,7 @@
 """`memory_estimate` says what a step needs."""
 
+import pathlib
+
 import keras
 import numpy as np
 import pytest
@@ -37,7 +39,25 @@ def test_the_highest_divisor_of_the_rows_whose_estimate_fits_is_found(divisors):
         assert largest_batch(model, (x, y), limit=needed) == rows
     with pytest.raises(ValueError, match="Not even one row fits into memory.* Received: a step that needs"):
         largest_batch(model, (x, y), limit=needed - 1)
-    assert largest_batch(model, (x, y)) == every  # in the memory of the machine
+
+
+@on_jax
+def test_the_optimizer_takes_its_memory_before_what_is_free_is_measured(monkeypatch):
+    model, seen = model_of(), []
+
+    def free():
+        seen.append(len(model.optimizer.variables))
+        return 10**6
+
+    monkeypatch.setattr("keras_transfer.distribute.memory._free_memory", free)
+    assert largest_batch(model, (np.ones((16, 4), "float32"), np.ones((16, 8), "float32"))) == 16
+    assert seen == [2 + 2 * 2]  # two moments of two weights
+
+
+@on_jax
+@pytest.mark.skipif(not pathlib.Path("/proc/meminfo").exists(), reason="needs Linux")
+def test_the_machine_says_how_much_memory_is_free():
+    assert largest_batch(model_of(), (np.ones((16, 4), "float32"), np.ones((16, 8), "float32"))) == 16
 
 
 @on_jax

@@ -156,12 +156,14 @@ def test_initialize_in_a_single_process_changes_nothing_but_the_seed():
         "{}",
         '{"cluster": ["a:1"], "task": {"type": "worker", "index": 0}}',
         '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 2}}',
+        '{"cluster": {"worker": ["a:1", "a:1"]}, "task": {"type": "worker", "index": 0}}',
+        '{"cluster": {"worker": ["a:1", "b:65536"]}, "task": {"type": "worker", "index": 0}}',
         '{"cluster": {"worker": ["a:1"], "ps": ["b:1"]}, "task": {"type": "worker", "index": 0}}',
     ],
 )
 def test_an_invalid_cluster_is_an_error(monkeypatch, text):
     monkeypatch.setenv("TF_CONFIG", text)
-    with pytest.raises(ValueError, match="^`TF_CONFIG` must be like .*, without parameter servers. Received: "):
+    with pytest.raises(ValueError, match="^`TF_CONFIG` must be like .* and without parameter servers. Received: "):
         kt.distribute.initialize()
 
 
@@ -205,23 +207,26 @@ def test_a_port_that_another_job_uses_is_an_error(job):
 
 
 def test_processes_meet_although_one_starts_later(job):
-    met = []
+    met, done = [], threading.Event()
 
     def process(index):
         with start.met(job, index, timeout=60) as server:
             met.append(index)
             server.close()
             with listening(job[index]):  # as TensorFlow does
-                while len(met) < 2:
-                    time.sleep(0.01)
+                done.wait(60)
 
-    others = threading.Thread(target=process, args=(1,))
-    later = threading.Timer(0.2, process, args=(0,))
-    for each in (others, later):
-        each.start()
-    for each in (others, later):
-        each.join()
+    threads = [threading.Thread(target=process, args=(1,)), threading.Timer(0.2, process, args=(0,))]
+    for thread in threads:
+        thread.daemon = True
+        thread.start()
+    deadline = time.monotonic() + 60
+    while len(met) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    done.set()
     assert sorted(met) == [0, 1]
+    for thread in threads:
+        thread.join(60)
 
 
 @pytest.mark.core

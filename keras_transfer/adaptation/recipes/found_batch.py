@@ -12,12 +12,17 @@ log = logging.getLogger("keras_transfer")
 
 
 def check_batch_search(data, options):
-    """Raises a `ValueError` if the size of batches cannot be found: on other backends than JAX, and for datasets.
+    """Raises a `ValueError` if the size of batches cannot be found: on several devices, without JAX, and for datasets.
 
     Args:
         data, options: Dicts of arguments of `fit`.
     """
     check_memory_is_known()
+    if (distribution := keras.distribution.distribution()) is not None:
+        raise ValueError(
+            "Batches that fit into memory are found on one device only. Set `gradient_accumulation_steps` to an "
+            f"integer or None. Received: gradient_accumulation_steps='auto' and a {type(distribution).__name__}"
+        )
     if options.get("steps_per_epoch") is not None:
         raise ValueError(
             "`steps_per_epoch` counts batches, whose size is not known yet. Leave it out, or set `batch_size`. "
@@ -50,7 +55,10 @@ def with_largest_batch(plan, model, data):
         longest = tuple(
             keras.tree.map_structure(lambda part: part[:size], each) for each in columns if each is not None
         )
-    rows = largest_batch(model, longest)
+    try:
+        rows = largest_batch(model, longest)
+    except ValueError as error:
+        raise ValueError(f"{error} (The recipe has prepared the model: create it again for another one.)") from None
     count = size // rows
     several = f", and {count} of them make an update (`batch_size={rows}, gradient_accumulation_steps={count}`)"
     log.warning("Batches of %d rows fit into memory%s.", rows, several if count > 1 else "")

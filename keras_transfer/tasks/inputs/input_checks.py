@@ -3,7 +3,8 @@
 import numbers
 import os
 import types
-from collections.abc import Iterator, Mapping, Set
+from collections import deque
+from collections.abc import Iterator, Mapping, Set, ValuesView
 
 import keras
 
@@ -56,7 +57,7 @@ def _check_texts(task, x, names):
         )
     if is_stream(x):
         _check_stream(x, names)
-    elif x is None or isinstance(x, (numbers.Number, Set)):
+    elif x is None or isinstance(x, (numbers.Number, Set, ValuesView, deque)):
         raise ValueError(f"`x` must be a list of texts, prepared arrays, or a dataset. Received: x={x!r:.100}")
     elif isinstance(x, (list, tuple)):
         if not task.reader.accepts(x):

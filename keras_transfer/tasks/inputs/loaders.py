@@ -1,6 +1,6 @@
 """Loaders as the data of a task, such as torch's and Grain's: iterables of batches, each of which is read by itself."""
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import keras
 import numpy as np
@@ -17,7 +17,7 @@ _ENDLESS = 2**40  # Grain's endless datasets say that they have about 2**63 batc
 
 def is_loader(x):
     """Returns whether `x` is an iterable of batches, but not a dataset of Keras or TensorFlow, nor data in memory."""
-    others = (Iterator, Mapping, Set, list, tuple, keras.utils.PyDataset)
+    others = (Iterator, Collection, keras.utils.PyDataset)  # A loader does not tell what it contains.
     if is_stream(x) or not isinstance(x, Iterable) or isinstance(x, others):
         return False
     is_column = hasattr(x, "shape") or hasattr(x, "to_pylist") or is_lazy(x)  # of Arrow or of Hugging Face

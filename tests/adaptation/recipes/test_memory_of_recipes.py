@@ -74,7 +74,8 @@ def test_batches_that_fit_are_found_and_together_make_the_step_of_one(monkeypatc
 
 
 @on_jax
-def test_a_batch_that_fits_is_left_as_it_is(caplog):
+def test_a_batch_that_fits_is_left_as_it_is(caplog, monkeypatch):
+    monkeypatch.setattr("keras_transfer.distribute.memory._free_memory", lambda: 10**9)
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
     x, y = np.ones((8, 4), "float32"), np.ones((8, 2), "float32")
     recipe = get_recipe("bert", gradient_accumulation_steps="auto", steps=2)
@@ -95,6 +96,23 @@ def test_the_size_of_batches_is_found_on_jax_and_in_memory_only():
     assert len(model.trainable_weights) == len(start)
     with pytest.raises(ValueError, match="Only `fine_tune` finds the size of batches"):
         recipe.build_optimizer(model, 8)
+
+
+@on_jax
+def test_if_no_batch_fits_the_error_says_that_the_recipe_has_changed_the_model(monkeypatch):
+    monkeypatch.setattr("keras_transfer.distribute.memory._free_memory", lambda: 0)
+    recipe = get_recipe("lora", gradient_accumulation_steps="auto")
+    with pytest.raises(ValueError, match="Not even one row fits .* has prepared the model: create it again"):
+        fine_tune(tiny.classifier(), TEXTS, LABELS, recipe=recipe, verbose=0)
+
+
+@on_jax
+def test_batches_are_not_searched_on_several_devices():
+    recipe, model = get_recipe("lora", gradient_accumulation_steps="auto"), tiny.classifier()
+    devices = keras.distribution.DataParallel()
+    with devices.scope(), pytest.raises(ValueError, match="one device only.* and a DataParallel"):
+        fine_tune(model, TEXTS, LABELS, recipe=recipe, verbose=0)
+    assert len(model.trainable_weights) == len(tiny.classifier().trainable_weights)
 
 
 @pytest.mark.parametrize("make", [Recipe, functools.partial(get_recipe, "bert")], ids=["Recipe", "get_recipe"])

@@ -165,3 +165,19 @@ test_a_mistake_is_one_clear_error = check_errors(
     (lambda: (["a", "b", "c"], hugging_face(label=[0, 1])["label"]), "Received: 2 labels, 3 texts"),
     call=fit,
 )
+
+
+@pytest.mark.parametrize("format", [None, "numpy", "torch", "tensorflow"])
+def test_class_labels_are_matched_by_their_names_in_each_format(format):
+    if format in ("torch", "tensorflow"):
+        pytest.importorskip(format)
+    column = hugging_face(label=[0, 1, 1]).with_format(format)["label"]
+    for names in (NAMES[::-1], [name.upper() for name in NAMES[::-1]], [*NAMES[::-1], "other"]):
+        labels = classifier(len(names), label_names=names).labels
+        assert np.asarray(labels.encode(column)).tolist() == [names.index(names[1]), 0, 0]
+
+
+def test_class_labels_with_other_names_are_positions_and_a_warning_says_so(caplog):
+    column = hugging_face(label=[0, 1, 1])["label"]
+    assert np.asarray(classifier(label_names=["x", "y"]).labels.encode(column)).tolist() == [0, 1, 1]
+    assert f"The labels are positions in `label_names`: {NAMES} and ['x', 'y'] are other names." in caplog.text

@@ -379,7 +379,7 @@ def hold_writes(monkeypatch):
     may_write, write = threading.Event(), checkpoint_files.write
 
     def wait(*args):
-        assert may_write.wait(60) and threading.current_thread() is not threading.main_thread()
+        assert may_write.wait(600) and threading.current_thread() is not threading.main_thread()
         return write(*args)
 
     monkeypatch.setattr(checkpoint_files, "write", wait)
