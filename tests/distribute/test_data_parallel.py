@@ -64,6 +64,23 @@ def test_devices_train_and_predict_like_one_on_batches_that_they_cannot_split_ev
     assert tiny.difference(two.get_weights(), one.get_weights()) < 1e-6
 
 
+class Loader:
+    """Batches of eight texts, of which the last is short."""
+
+    def __iter__(self):
+        return ((TEXTS[i : min(i + 8, 15)], LABELS[i : min(i + 8, 15)]) for i in (0, 8))
+
+
+def test_devices_train_like_one_on_a_loader_whose_last_batch_is_short(models):
+    one, two = models
+    expected = one.fit(Loader(), verbose=0).history, one.evaluate(Loader(), verbose=0)
+    with two_devices():
+        found = two.fit(Loader(), verbose=0).history, two.evaluate(Loader(), verbose=0)
+    assert found[0] == {name: pytest.approx(values, abs=1e-6) for name, values in expected[0].items()}
+    assert found[1] == pytest.approx(expected[1], abs=1e-6)
+    assert tiny.difference(two.get_weights(), one.get_weights()) < 1e-6
+
+
 def test_evaluate_counts_each_text_once_if_devices_cannot_split_them_evenly(models):
     one, two = models
     for count in (16, 15, 1):

@@ -72,6 +72,8 @@ def stream_of(task, x, method):
         x: What was passed as `x`.
         method: String, `"fit"`, `"evaluate"` or `"predict"`.
     """
+    replicas, evenly = replicas_of(task)
+    filled = evenly and replicas > 1 and method != "predict"
 
     def item(x, y, sample_weight):
         if method == "predict" and (not task.reader.takes_either or task.reader.takes_windows):
@@ -89,7 +91,7 @@ def stream_of(task, x, method):
         if isinstance(data, NoRows) or (method != "predict" and not data.has_labels):
             received = "no rows" if isinstance(data, NoRows) else "no labels"
             raise ValueError(f"Each batch of a loader must have at least one row, and labels. Received: {received}")
-        return data[0]
+        return (data.replace(replicas=replicas, filled=True) if filled else data)[0]
 
     return stream_of_loader(task, x, item)
 
