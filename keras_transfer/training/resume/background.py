@@ -1,6 +1,9 @@
 """A thread that writes while training goes on."""
 
 import concurrent.futures
+import logging
+
+log = logging.getLogger("keras_transfer")
 
 
 class Background:
@@ -10,9 +13,17 @@ class Background:
         self._call = None
 
     def submit(self, function):
-        """Calls a function without arguments in a thread. Call `wait` before."""
+        """Calls a function without arguments in a thread, and logs an error at once. Call `wait` before."""
+
+        def call():
+            try:
+                function()
+            except OSError as error:
+                log.error("A training checkpoint was not written: %s", error)
+                raise
+
         thread = concurrent.futures.ThreadPoolExecutor(1, "training checkpoint")
-        self._call = thread.submit(function)
+        self._call = thread.submit(call)
         thread.shutdown(wait=False)
 
     def wait(self):

@@ -261,10 +261,8 @@ class TrainingCheckpoint(RunCallback):
             self.close()
 
     def close(self):
-        try:
+        with contextlib.suppress(OSError):  # It is logged, and `fit` has failed before it could raise it.
             self._background.wait()
-        except OSError as error:  # `fit` has failed before it has seen it.
-            log.error("The last training checkpoint was not written: %s", error)
         if self._fitted is not None:
             trainer.set_initial_epoch(self._fitted, self._user_epoch)
         self._short_epoch.close()

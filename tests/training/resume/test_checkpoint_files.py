@@ -408,7 +408,7 @@ def test_training_goes_on_while_a_checkpoint_is_written_which_is_that_of_its_ste
         assert all((ours.read(first) == expected.read(second)).all() for first, second in pairs)
 
 
-def test_a_write_that_fails_in_the_background_ends_the_run_and_keeps_earlier_checkpoints(tmp_path, monkeypatch):
+def test_a_write_that_fails_in_the_background_ends_the_run_and_keeps_earlier_checkpoints(tmp_path, monkeypatch, caplog):
     fit(linear(), TrainingCheckpoint(tmp_path), epochs=1)
     before = bytes_of(tmp_path)
 
@@ -423,6 +423,10 @@ def test_a_write_that_fails_in_the_background_ends_the_run_and_keeps_earlier_che
         with pytest.raises(OSError, match="full"):
             fit(linear(), count, TrainingCheckpoint(tmp_path, save_every=save_every, background=True), epochs=2)
         assert BATCHES + len(steps) == last
+    caplog.clear()
+    with pytest.raises(KeyError), TrainingCheckpoint(tmp_path, save_every=4, background=True) as checkpoint:
+        fit(linear(), checkpoint, Crash(13), epochs=2)
+    assert "A training checkpoint was not written: [Errno 28] full" in caplog.text
     assert bytes_of(tmp_path) == before
 
 
