@@ -6,7 +6,7 @@ import keras
 import numpy as np
 
 
-def in_memory(column):
+def whole_column(column):
     """Returns a column of a Hugging Face `Dataset` as the list or array of its format, and anything else unchanged.
 
     The column itself reads each of its values alone, which is much slower.
@@ -26,7 +26,7 @@ def to_numpy(values):
 
 def to_array(values):
     """Returns labels in memory, a list or anything with a shape, as a NumPy array with the dtype that NumPy chooses."""
-    values = in_memory(values)
+    values = whole_column(values)
     return np.asarray(to_numpy(values) if hasattr(values, "shape") else values)
 
 
@@ -51,7 +51,7 @@ def as_column(values, name, count):
     if values is None:
         return None
     try:
-        values = np.asarray(in_memory(values))
+        values = np.asarray(whole_column(values))
     except ValueError as error:
         advice = " Convert lists of names with `model.labels.encode(labels)`." if name == "labels" else ""
         raise ValueError(f"The {name} must be an array.{advice} Received: rows of different lengths") from error
@@ -74,7 +74,7 @@ def row_weights(weights, count, row, advice=""):
         ValueError: If there is not one finite number for each row.
     """
     try:
-        weights = np.asarray(in_memory(weights), "float32")
+        weights = np.asarray(whole_column(weights), "float32")
         shape = weights.shape
     except ValueError:
         shape = "lists of different lengths"

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_transfer.arrays import as_column, in_memory
+from keras_transfer.arrays import as_column, whole_column
 from keras_transfer.batches.batching import Batches
 from keras_transfer.batches.part_batching import PARTS
 from keras_transfer.batches.text_batching import preprocess_texts
@@ -72,7 +72,7 @@ def choice_batches(contexts, choices, labels, preprocessor, batch_size, shuffle,
 
 
 def _lists(choices):
-    choices = in_memory(choices)
+    choices = whole_column(choices)
     for name in ("to_pylist", "tolist"):  # Arrow; arrays and pandas
         if hasattr(choices, name):
             return getattr(choices, name)()

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from keras_transfer.arrays import in_memory, row_weights
+from keras_transfer.arrays import row_weights, whole_column
 from keras_transfer.batches.batching import Batches
 from keras_transfer.batches.contexts import check_span_preprocessor, windows_in_memory
 from keras_transfer.text.base import check_rows_of_batches, to_columns
@@ -76,7 +76,7 @@ def span_batches(
     questions, contexts = span_columns(x)
     if not len(questions):
         raise ValueError("`x` must contain at least one question. Received: no questions")
-    y = y.to_pylist() if hasattr(y, "to_pylist") else in_memory(y)
+    y = y.to_pylist() if hasattr(y, "to_pylist") else whole_column(y)
     spans = None if y is None else answer_spans(contexts, y)
     weights = None if sample_weight is None else row_weights(sample_weight, len(questions), "question")
     if y is None and weights is not None:

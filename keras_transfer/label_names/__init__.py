@@ -1,6 +1,6 @@
 """Names of classes, and labels in memory that are names or positions: which ones occur, and as arrays."""
 
-from keras_transfer.label_names.columns import are_empty, has_names, labels_in_memory
+from keras_transfer.label_names.columns import are_empty, has_names, whole_labels
 from keras_transfer.label_names.listing import checked_names, names_in
 from keras_transfer.label_names.numbers import keys_as_positions
 from keras_transfer.label_names.positions import (
@@ -21,11 +21,11 @@ __all__ = [
     "in_order_of_names",
     "keys_as_positions",
     "label_ids",
-    "labels_in_memory",
     "multi_hot",
     "names_in",
     "names_of_numbers",
     "positions_of",
     "positions_of_numbers",
     "weights_of_words",
+    "whole_labels",
 ]

@@ -5,12 +5,12 @@ import logging
 import numpy as np
 from keras import ops
 
-from keras_transfer.arrays import in_memory, is_lazy
+from keras_transfer.arrays import is_lazy, whole_column
 
 log = logging.getLogger("keras_transfer")
 
 
-def labels_in_memory(labels, names=None):
+def whole_labels(labels, names=None):
     """Returns a column of labels of a Hugging Face `Dataset` as a list or an array, and any other labels unchanged.
 
     Its `ClassLabel` says which name each number stands for. If these are the names of the classes, perhaps in another
@@ -22,7 +22,7 @@ def labels_in_memory(labels, names=None):
     """
     if not is_lazy(labels):
         return labels
-    values, kind = in_memory(labels), labels.features
+    values, kind = whole_column(labels), labels.features
     found = getattr(getattr(kind, "feature", kind), "names", None)  # A list has a `feature`.
     if found is None or names is None or found == [str(place) for place in range(len(found))]:
         return values
@@ -61,7 +61,7 @@ def rows_of(labels):
     """Returns the labels of the rows of a list, an array or a table column, as a list or tuple."""
     if hasattr(labels, "to_pylist"):  # a column of an Arrow table
         return labels.to_pylist()
-    labels = in_memory(labels)
+    labels = whole_column(labels)
     if isinstance(labels, (list, tuple)):
         return labels
     values = np.asarray(labels)

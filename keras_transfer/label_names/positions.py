@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from keras_transfer.arrays import to_array
-from keras_transfer.label_names.columns import as_string, is_list, is_name, labels_in_memory, rows_of
+from keras_transfer.label_names.columns import as_string, is_list, is_name, rows_of, whole_labels
 from keras_transfer.label_names.numbers import as_names, as_positions
 from keras_transfer.names import did_you_mean, listed
 
@@ -120,7 +120,7 @@ def in_order_of_names(labels, names):
     """Returns a table with a column for each class as an array in the order of the names, and other labels unchanged.
 
     A table with one column of labels is returned as this column, and a column of a Hugging Face `Dataset` as
-    `labels_in_memory` returns it.
+    `whole_labels` returns it.
 
     Args:
         labels: Labels in memory.
@@ -135,7 +135,7 @@ def in_order_of_names(labels, names):
             "Labels must be a list, an array or a table, with one value for each text. "
             f"Received: a {type(labels).__name__} with the keys {listed(labels)}"
         )
-    labels = labels_in_memory(labels, names)
+    labels = whole_labels(labels, names)
     columns = getattr(labels, "column_names", getattr(labels, "columns", None))  # Arrow; pandas and Polars
     if columns is None or callable(columns):
         return labels

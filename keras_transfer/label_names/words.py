@@ -3,7 +3,7 @@
 import numpy as np
 
 from keras_transfer.arrays import check_weights
-from keras_transfer.label_names.columns import labels_in_memory
+from keras_transfer.label_names.columns import whole_labels
 from keras_transfer.label_names.numbers import as_positions, keys_as_positions
 from keras_transfer.names import listed
 
@@ -19,7 +19,7 @@ def label_ids(sentences, labels, names=None):
     Raises:
         ValueError: If the numbers of labels and words differ, or if a label is unknown.
     """
-    labels = labels_in_memory(labels, names)
+    labels = whole_labels(labels, names)
     labels = labels.to_pylist() if hasattr(labels, "to_pylist") else list(labels)
     if len(labels) != len(sentences):
         raise ValueError(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Set, ValuesView
 
 import keras
 
-from keras_transfer.arrays import in_memory
+from keras_transfer.arrays import whole_column
 from keras_transfer.tasks.inputs.columns import check_rows, input_names
 from keras_transfer.tasks.inputs.streams import is_stream, texts_of_stream
 
@@ -49,7 +49,7 @@ def _check_texts(task, x, names):
         x: What was passed as `x`. Dicts are not checked.
         names: List of strings. The inputs that prepared data must have.
     """
-    x = in_memory(x)
+    x = whole_column(x)
     if isinstance(x, os.PathLike):
         raise ValueError(
             "`x` must be texts and not a file. Read it first, such as with `keras_transfer.datasets.read_table(path, "

@@ -5,16 +5,17 @@ import threading
 import keras
 
 
-def position_of(loader, iterator):
+def position_of(loader, iterator, has_length):
     """Returns the `LoaderPosition` of a loader, or None if neither it nor its iterators have a state.
 
     Args:
         loader: Iterable of batches.
         iterator: One of its iterators.
+        has_length: Boolean. See `LoaderPosition`.
     """
     with_iterator = all(callable(getattr(iterator, name, None)) for name in ("get_state", "set_state"))
     with_loader = all(callable(getattr(loader, name, None)) for name in ("state_dict", "load_state_dict"))
-    return LoaderPosition(loader, with_iterator) if with_iterator or with_loader else None
+    return LoaderPosition(loader, with_iterator, has_length) if with_iterator or with_loader else None
 
 
 class LoaderPosition:
@@ -24,17 +25,17 @@ class LoaderPosition:
         loader: Iterable of batches. Either its iterators have `get_state` and `set_state`, as Grain's, or it has
             `state_dict` and `load_state_dict`, as torchdata's `StatefulDataLoader`.
         by_iterator: Boolean. Which of the two.
+        has_length: Boolean. Whether Keras knows the length of an epoch. Otherwise, a run cannot resume within one,
+            because Keras would take the rest of this epoch for a whole one.
 
     Attributes:
         began: Integer. The number of batches before the first one of the reading that began last.
-        has_length: Boolean. Whether Keras knows the length of an epoch. Otherwise, a run cannot resume within one,
-            because Keras would take the rest of this epoch for a whole one.
     """
 
-    def __init__(self, loader, by_iterator):
-        self.loader, self.by_iterator = loader, by_iterator
+    def __init__(self, loader, by_iterator, has_length):
+        self.loader, self.by_iterator, self.has_length = loader, by_iterator, has_length
         self.began = self._base = self._done = 0
-        self.has_length, self._lock = True, threading.Lock()
+        self._lock = threading.Lock()
         self._over, self._end, self._loaded, self._states = True, None, None, {}
 
     def read(self):

@@ -41,8 +41,8 @@ def stream_of_loader(task, x, prepare):
     """
     if not is_loader(x):
         return x
-    batches = iter(x)
-    position = position_of(x, batches)
+    batches, length = iter(x), _length_of(x)
+    position = position_of(x, batches, has_length=length is not None)
     if (first := next(batches, batches)) is batches:
         raise ValueError(f"`x` must have at least one batch. Received: {type(x).__name__} without any")
     arrays_of = _arrays_of
@@ -59,50 +59,64 @@ def stream_of_loader(task, x, prepare):
         return tf.TensorSpec([None] * array.ndim, tf.string if array.dtype == object else array.dtype)
 
     found = arrays_of(first)
-    spec = tf.nest.map_structure(spec_of, found)
-    form = _form_of(found)
-    try:
-        count = len(x)
-    except TypeError:  # A loader of torch's `IterableDataset` has a length that it cannot tell.
-        count = None
-    count, endless = (None, count) if count is not None and count > _ENDLESS else (count, None)
-    too_many = f"A loader must have as many batches as its length says, {count}. Received: more"
+    form, spec = _form_of(found), tf.nest.map_structure(spec_of, found)
+    count = None if length is None or length > _ENDLESS else length
     if count is not None and count < 2 and (count < 1 or next(batches, batches) is not batches):
-        raise ValueError(too_many)
-
-    def checked():
-        rest = iter(x) if position is None else position.read()
-        number = 0
-        for batch in rest:
-            number = number or (0 if position is None else position.began)
-            found = arrays_of(batch)
-            if _form_of(found) != form:
-                raise ValueError(
-                    f"All batches of a loader must have the same form. Received: {batch!r:.100}, after {first!r:.100}"
-                )
-            number += 1
-            if number == count and next(rest, rest) is not rest:  # Keras reads no further than the length.
-                raise ValueError(too_many)
-            yield found
-        if count not in (None, number):
-            raise ValueError(f"A loader must have as many batches as its length says, {count}. Received: {number}")
+        raise _too_many(count)
 
     def generate():
         try:
-            yield from checked()
+            yield from _checked(x, position, count, arrays_of, first, form)
         except ValueError as error:
             task.kept_error = error
             raise
 
     dataset = tf.data.Dataset.from_generator(generate, output_signature=spec)
-    length = endless if count is None else count
     if count is not None and position is None:
         dataset = dataset.apply(tf.data.experimental.assert_cardinality(count))
     elif length is not None:  # A resumed epoch has fewer batches.
         dataset = of_at_most(dataset, length)
-    if position is not None:
-        position.has_length = length is not None
     return begins_at(dataset, position)
+
+
+def _length_of(x):
+    """Returns the number of batches that a loader says it has, or None."""
+    try:
+        return len(x)
+    except TypeError:  # A loader of torch's `IterableDataset` has a length that it cannot tell.
+        return None
+
+
+def _checked(x, position, count, arrays_of, first, form):
+    """Yields the batches of one epoch of a loader as arrays, or raises a `ValueError`.
+
+    Args:
+        x: Loader.
+        position: `LoaderPosition` of the loader, or None.
+        count: Integer. Number of batches that the loader must have, or None.
+        arrays_of: Function from a batch to arrays.
+        first: The first batch, for errors.
+        form: What `_form_of` returns for the arrays of all batches.
+    """
+    rest = iter(x) if position is None else position.read()
+    number = 0
+    for batch in rest:
+        number = number or (0 if position is None else position.began)
+        found = arrays_of(batch)
+        if _form_of(found) != form:
+            raise ValueError(
+                f"All batches of a loader must have the same form. Received: {batch!r:.100}, after {first!r:.100}"
+            )
+        number += 1
+        if number == count and next(rest, rest) is not rest:  # Keras reads no further than the length.
+            raise _too_many(count)
+        yield found
+    if count not in (None, number):
+        raise ValueError(f"A loader must have as many batches as its length says, {count}. Received: {number}")
+
+
+def _too_many(count):
+    return ValueError(f"A loader must have as many batches as its length says, {count}. Received: more")
 
 
 def _arrays_of(batch):

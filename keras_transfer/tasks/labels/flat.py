@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_transfer.arrays import in_memory
+from keras_transfer.arrays import whole_column
 from keras_transfer.batches import Batches
 from keras_transfer.tasks.inputs import is_stream
 
@@ -13,7 +13,7 @@ def flat_labels(labels):
     Keras on TensorFlow otherwise fails if a model is trained with labels of both shapes, because the rank of the labels
     of a compiled step is then unknown.
     """
-    labels = in_memory(labels)
+    labels = whole_column(labels)
     shape = getattr(labels, "shape", None)
     try:
         shape = np.shape(labels) if shape is None else shape

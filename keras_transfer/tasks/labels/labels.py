@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_transfer.label_names import labels_in_memory
+from keras_transfer.label_names import whole_labels
 from keras_transfer.tasks.labels.keras_losses import (
     check_loss,
     check_metrics,
@@ -94,11 +94,11 @@ class Labels:
 
     def encode(self, labels):
         """Returns labels in memory as the loss takes them. Labels that need no change are returned as they are."""
-        return labels_in_memory(labels, self.names)
+        return whole_labels(labels, self.names)
 
     def of_any_rows(self, labels):
         """Returns labels in memory in a form that `encode` reads in the same way if some rows are left out."""
-        return labels_in_memory(labels, self.names)
+        return whole_labels(labels, self.names)
 
     def check(self, labels, loss=None, inputs=None):
         """Raises a `ValueError` if encoded labels in memory cannot be labels of this task.

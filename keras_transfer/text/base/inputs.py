@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from keras_transfer.arrays import in_memory, is_lazy
+from keras_transfer.arrays import is_lazy, whole_column
 from keras_transfer.names import listed
 
 
@@ -100,7 +100,7 @@ def to_list(texts):
     elif hasattr(texts, "to_pylist"):  # Arrow
         values = texts.to_pylist()
     else:
-        texts = in_memory(texts)
+        texts = whole_column(texts)
         texts = texts.numpy() if hasattr(texts, "numpy") else texts
         # A mapping would yield its keys, and a two-dimensional array its rows.
         if isinstance(texts, Mapping) or getattr(texts, "ndim", 1) != 1 or not hasattr(texts, "__iter__"):
@@ -163,7 +163,7 @@ def to_sentences(sentences):
     Raises:
         ValueError: If a sentence is not a list, or if a word is not a string.
     """
-    sentences = in_memory(sentences)
+    sentences = whole_column(sentences)
     for name in ("to_pylist", "to_list"):  # Arrow; ragged tensors and pandas
         sentences = getattr(sentences, name)() if hasattr(sentences, name) else sentences
     result = []
