@@ -1,21 +1,22 @@
 """Where a loader is whose state can be stored, so that a run resumes at the same batch."""
 
+import copy
 import threading
 
 import keras
 
 
-def position_of(loader, iterator, has_length):
+def position_of(loader, iterator, has_length, num_batches):
     """Returns the `LoaderPosition` of a loader, or None if neither it nor its iterators have a state.
 
     Args:
         loader: Iterable of batches.
         iterator: One of its iterators.
-        has_length: Boolean. See `LoaderPosition`.
+        has_length, num_batches: See `LoaderPosition`.
     """
     with_iterator = all(callable(getattr(iterator, name, None)) for name in ("get_state", "set_state"))
     with_loader = all(callable(getattr(loader, name, None)) for name in ("state_dict", "load_state_dict"))
-    return LoaderPosition(loader, with_iterator, has_length) if with_iterator or with_loader else None
+    return LoaderPosition(loader, with_iterator, has_length, num_batches) if with_iterator or with_loader else None
 
 
 class LoaderPosition:
@@ -27,13 +28,14 @@ class LoaderPosition:
         by_iterator: Boolean. Which of the two.
         has_length: Boolean. Whether Keras knows the length of an epoch. Otherwise, a run cannot resume within one,
             because Keras would take the rest of this epoch for a whole one.
+        num_batches: Integer. The length of the loader, or None if it is endless or unknown.
 
     Attributes:
         began: Integer. The number of batches before the first one of the reading that began last.
     """
 
-    def __init__(self, loader, by_iterator, has_length):
-        self.loader, self.by_iterator, self.has_length = loader, by_iterator, has_length
+    def __init__(self, loader, by_iterator, has_length, num_batches):
+        self.loader, self.by_iterator, self.has_length, self.num_batches = loader, by_iterator, has_length, num_batches
         self.began = self._base = self._done = 0
         self._lock = threading.Lock()
         self._over, self._end, self._loaded, self._states = True, None, None, {}
@@ -49,10 +51,10 @@ class LoaderPosition:
         states = {number: state}
         with self._lock:
             if state is not None and not self.by_iterator:
-                self.loader.load_state_dict(state)
+                self.loader.load_state_dict(copy.deepcopy(state))  # It may change what it was given.
             iterator = iter(self.loader)
             if state is not None and self.by_iterator:
-                iterator.set_state(state)
+                iterator.set_state(copy.deepcopy(state))
             self.began = self._base = self._done = number
             self._over, self._states = False, states
         while True:
@@ -60,11 +62,12 @@ class LoaderPosition:
                 if self._states is not states:  # Another reading has begun, and nobody waits for this one.
                     return
                 if (batch := next(iterator, self)) is self:
-                    self._end = None if self.by_iterator else self.loader.state_dict()
+                    self._end = None if self.by_iterator else copy.deepcopy(self.loader.state_dict())
                     self._over = True
                     return
                 number += 1
-                states[number] = iterator.get_state() if self.by_iterator else self.loader.state_dict()
+                found = iterator.get_state() if self.by_iterator else self.loader.state_dict()
+                states[number] = copy.deepcopy(found)  # It may be what the loader changes with the next batch.
             yield batch
 
     def trained(self, batch):
@@ -87,10 +90,10 @@ class LoaderPosition:
         """Returns the position of what was trained on, as a dict. Without `"batch"`, it is that between two epochs."""
         if self._loaded is not None:
             number, state = self._loaded
-        elif self._over and self._done == self._base:  # between epochs
+        elif self._over and self._done == max(self._states, default=0):  # The loader was read to its end.
             number, state = 0, self._end
         else:
-            number, state = self._done, self._states.get(self._done)
+            number, state = self._done, self._states[self._done]
         return {**({"batch": number} if self.has_length else {}), "after": number, "loader": state}
 
     def state_in_epoch(self):

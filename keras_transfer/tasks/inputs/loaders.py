@@ -42,7 +42,8 @@ def stream_of_loader(task, x, prepare):
     if not is_loader(x):
         return x
     batches, length = iter(x), _length_of(x)
-    position = position_of(x, batches, has_length=length is not None)
+    count = None if length is None or length > _ENDLESS else length
+    position = position_of(x, batches, has_length=length is not None, num_batches=count)
     if (first := next(batches, batches)) is batches:
         raise ValueError(f"`x` must have at least one batch. Received: {type(x).__name__} without any")
     arrays_of = _arrays_of
@@ -60,7 +61,6 @@ def stream_of_loader(task, x, prepare):
 
     found = arrays_of(first)
     form, spec = _form_of(found), tf.nest.map_structure(spec_of, found)
-    count = None if length is None or length > _ENDLESS else length
     if count is not None and count < 2 and (count < 1 or next(batches, batches) is not batches):
         raise _too_many(count)
 

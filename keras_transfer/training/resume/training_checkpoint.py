@@ -195,12 +195,12 @@ class TrainingCheckpoint(RunCallback):
                 "`callbacks` to `TrainingCheckpoint`, with the methods `state_dict` and `load_state_dict`.",
                 "the data" if run is not None or self.callbacks is not None else "the data and other callbacks",
             )
-        steps = self.params.get("steps")
-        if isinstance(self._data, keras.utils.PyDataset) and steps not in (None, len(self._data)):
+        steps, length = self.params.get("steps"), getattr(self._data, "num_batches", None)
+        if length is not None and steps not in (None, length):
             raise ValueError(
                 "A run with `steps_per_epoch` cannot be resumed at the same batches, because its epochs are not those "
                 "of the data. Leave out `steps_per_epoch`. To write training checkpoints more often, pass a number of "
-                f"batches as `save_every`. Received: steps_per_epoch={steps}, and data with {len(self._data)} batches"
+                f"batches as `save_every`. Received: steps_per_epoch={steps}, and data with {length} batches"
             )
         schedule = [part for callback in self._others if isinstance(callback, Stages) for part in callback.schedule]
         kinds = [name for name, callback in stateful(self._others).items() if not isinstance(callback, Stages)]

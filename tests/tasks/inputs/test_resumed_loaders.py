@@ -10,6 +10,7 @@ import pytest
 
 from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks import MaskedLM
+from keras_transfer.tasks.inputs.loader_position import LoaderPosition
 from keras_transfer.training.resume import TrainingCheckpoint
 from tests.tasks.tiny import encoder, examples, of_words, preprocessor
 
@@ -44,6 +45,17 @@ class Shuffled:
         self.epoch, self.next, self.resumed = state["epoch"], state["next"], True
 
 
+class Live(Shuffled):
+    """A loader whose state is a dict that it changes."""
+
+    def state_dict(self):
+        return vars(self)
+
+    def load_state_dict(self, state):
+        self.__dict__ = state
+        self.resumed = True
+
+
 def collate(rows):
     return [text for text, _ in rows], np.array([label for _, label in rows])
 
@@ -73,7 +85,7 @@ def grain_loader():
     return made.DataLoader(data_source=ROWS, sampler=sampler, operations=[batch], worker_count=0)
 
 
-LOADERS = {"own": Shuffled, "torchdata": torchdata, "grain": grain, "grain loader": grain_loader}
+LOADERS = {"own": Shuffled, "live": Live, "torchdata": torchdata, "grain": grain, "grain loader": grain_loader}
 
 
 class Stop(keras.callbacks.Callback):
@@ -121,6 +133,7 @@ def train(make, loader, folder=None, stop=None, epochs=2, **options):
     [
         ("own", True, ", after batch 1"),
         ("own", False, ", after batch 2"),
+        ("live", True, ", after batch 1"),
         ("torchdata", True, ", after batch 1"),
         ("grain", True, ", after batch 1"),
         ("grain loader", True, ""),  # It has no length, so that the epoch begins again.
@@ -147,6 +160,24 @@ def test_an_endless_loader_resumes_where_it_was(tmp_path, eagerly):
         np.testing.assert_array_equal(one, other)
 
 
+def test_an_epoch_that_ends_before_its_loader_does_not_skip_what_was_read_ahead():
+    position = LoaderPosition(Shuffled(), by_iterator=False, has_length=False, num_batches=None)
+    assert len(list(position.read())) == 4
+    position.trained(1)
+    position.end_epoch()
+    state = position.state_dict()
+    assert state["after"] == 2 and state["loader"] == {"epoch": 0, "next": 2, "name": b"bytes"}
+    position.trained(1)
+    position.end_epoch()
+    assert position.state_dict()["after"] == 0 and position.state_dict()["loader"]["epoch"] == 1
+
+
+def test_the_steps_of_a_resumable_run_are_the_batches_of_its_loader(tmp_path, eagerly):
+    with pytest.raises(ValueError, match="Leave out `steps_per_epoch`.*steps_per_epoch=3, and data with 4 batches"):
+        train(classifier, Shuffled(), tmp_path, steps_per_epoch=3)
+    train(classifier, Shuffled(), tmp_path, steps_per_epoch=4)
+
+
 def test_a_masked_language_model_hides_the_same_tokens_after_it_resumes(tmp_path, eagerly):
     class Texts(Shuffled):
         def __iter__(self):
@@ -159,7 +190,7 @@ def test_a_masked_language_model_hides_the_same_tokens_after_it_resumes(tmp_path
 
 
 def test_a_run_resumes_between_epochs(tmp_path, eagerly):
-    for kind in ("own", "torchdata"):
+    for kind in ("own", "live", "torchdata"):
         whole = train(classifier, LOADERS[kind]())
         stop = Stop(True)
         stop.count = 1  # in the first batch of the second epoch
