@@ -12,6 +12,7 @@ from keras_transfer.tasks.inputs import (
     NoRows,
     batch_arrays,
     begins_at,
+    check_apart,
     check_columns,
     check_inputs,
     check_kind,
@@ -36,6 +37,7 @@ from keras_transfer.tasks.inputs import (
     stream_without_float64,
     validation_parts,
 )
+from keras_transfer.training.resume import TrainingCheckpoint
 
 
 def batches_or_stream(task, columns, x, y, sample_weight, batch_size, shuffle):
@@ -173,13 +175,17 @@ def ready_for_fit(
     validation_split,
     validation_data,
     validation_batch_size,
+    callbacks,
 ):
     """Returns the data of `fit`, its validation data or None, and `class_weight` as Keras takes it.
 
     Args:
         task: `Task`. Its attribute `fitted_on` is set.
         x, y, sample_weight, batch_size, shuffle, class_weight, validation_split, validation_data,
-            validation_batch_size: As for `Task.fit`.
+            validation_batch_size, callbacks: As for `Task.fit`.
+
+    Raises:
+        ValueError: If the data is invalid.
     """
     if validation_split:
         columns = _checked_columns(task, "fit", x, y, sample_weight)
@@ -202,6 +208,9 @@ def ready_for_fit(
         size = batch_size if validation_batch_size is None else validation_batch_size
         validation_data = ready_data(task, "evaluate", *parts, batch_size=size)
     data = ready_data(task, "fit", x, y, sample_weight, batch_size, bool(shuffle))
+    callbacks = keras.tree.flatten(getattr(callbacks, "callbacks", callbacks) or [])
+    if any(isinstance(callback, TrainingCheckpoint) for callback in callbacks):
+        check_apart(position_of_stream(data), position_of_stream(validation_data))
     task.fitted_on = kind
     return data, validation_data, class_weight
 

@@ -308,6 +308,7 @@ class Task(Pretrained, SeveralDevices, NotCloned, keras.Model):
             validation_split=validation_split,
             validation_data=validation_data,
             validation_batch_size=kwargs.get("validation_batch_size"),
+            callbacks=callbacks,
         )
         if not isinstance(callbacks, keras.callbacks.CallbackList):  # It already knows its model and parameters.
             callbacks = [*keras.tree.flatten(callbacks or []), ScheduleLength(), *epochs_of_stream(data)]

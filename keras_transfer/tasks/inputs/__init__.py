@@ -13,6 +13,7 @@ from keras_transfer.tasks.inputs.columns import (
     take_rows,
 )
 from keras_transfer.tasks.inputs.input_checks import check_inputs
+from keras_transfer.tasks.inputs.loader_position import check_apart
 from keras_transfer.tasks.inputs.loaders import is_loader, stream_of_loader
 from keras_transfer.tasks.inputs.no_rows import NoRows
 from keras_transfer.tasks.inputs.reader import ALL_ROWS, Reader, TextReader, encode_texts, for_backend
@@ -40,6 +41,7 @@ __all__ = [
     "TextReader",
     "batch_arrays",
     "begins_at",
+    "check_apart",
     "check_columns",
     "check_export",
     "check_inputs",

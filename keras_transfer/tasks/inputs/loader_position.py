@@ -19,6 +19,20 @@ def position_of(loader, iterator, has_length, num_batches):
     return LoaderPosition(loader, with_iterator, has_length, num_batches) if with_iterator or with_loader else None
 
 
+def check_apart(position, other):
+    """Raises a `ValueError` if the training and the validation data change the state of the same loader.
+
+    Args:
+        position, other: `LoaderPosition`s of the training and the validation data, or None.
+    """
+    if None not in (position, other) and position.loader is other.loader and not position.by_iterator:
+        raise ValueError(
+            "A run with `TrainingCheckpoint` cannot train and validate on the same loader with a state, because each "
+            "validation changes this state. Create another loader for `validation_data`. "
+            f"Received: the same {type(position.loader).__name__} twice"
+        )
+
+
 class LoaderPosition:
     """Where a loader is: after which batch of which state. Batches are read ahead, so that states are kept until then.
 

@@ -178,6 +178,14 @@ def test_the_steps_of_a_resumable_run_are_the_batches_of_its_loader(tmp_path, ea
     train(classifier, Shuffled(), tmp_path, steps_per_epoch=4)
 
 
+def test_a_resumable_run_validates_on_another_loader(tmp_path, eagerly):
+    loader = Shuffled()
+    with pytest.raises(ValueError, match="another loader for `validation_data`. Received: the same Shuffled twice"):
+        train(classifier, loader, tmp_path, validation_data=loader)
+    train(classifier, loader, validation_data=loader, epochs=1)
+    train(classifier, loader, tmp_path, validation_data=Shuffled(), epochs=1)
+
+
 def test_a_masked_language_model_hides_the_same_tokens_after_it_resumes(tmp_path, eagerly):
     class Texts(Shuffled):
         def __iter__(self):
