@@ -9,7 +9,7 @@ from keras_transfer.arrays import is_lazy, to_array
 from keras_transfer.batches import of_at_most
 from keras_transfer.tasks.inputs.columns import check_rows, rows_of
 from keras_transfer.tasks.inputs.loader_position import position_of
-from keras_transfer.tasks.inputs.streams import begins_at, is_stream
+from keras_transfer.tasks.inputs.streams import begins_at, is_stream, read_when_asked
 from keras_transfer.text.base import is_text, to_list
 
 _ENDLESS = 2**40  # Grain's endless datasets say that they have about 2**63 batches.
@@ -76,7 +76,8 @@ def stream_of_loader(task, x, prepare):
         dataset = dataset.apply(tf.data.experimental.assert_cardinality(count))
     elif length is not None:  # A resumed epoch has fewer batches.
         dataset = of_at_most(dataset, length)
-    return begins_at(dataset, position)
+    # Of a task that makes its targets, the first batch is read to find their form, before the run reads it.
+    return begins_at(read_when_asked(dataset) if task.labels.targets_of_streams else dataset, position)
 
 
 def _length_of(x):

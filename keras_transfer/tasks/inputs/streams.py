@@ -49,6 +49,20 @@ def texts_of_stream(dataset):
     return texts if all(getattr(part, "dtype", None) == "string" for part in texts) else ()
 
 
+def read_when_asked(dataset):
+    """Returns a stream that reads a batch only when it is asked for it, also with functions mapped over it.
+
+    What reads ahead in a thread goes on with it for a while after a first batch was taken. A loader would then be
+    somewhere else.
+    """
+    import tensorflow as tf
+
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    options.experimental_optimization.apply_default_optimizations = False
+    return dataset.with_options(options)
+
+
 def preprocess_stream(preprocessor, dataset):
     """Converts a `tf.data.Dataset` of batches of texts to the encoder's inputs, and returns any other unchanged.
 
@@ -70,7 +84,8 @@ def preprocess_stream(preprocessor, dataset):
         x = preprocess(preprocessor, x)
         return (x, *rest) if rest else x
 
-    return dataset.map(prepare, num_parallel_calls=-1).prefetch(-1)
+    ahead = dataset.options().autotune.enabled is not False  # See `read_when_asked`.
+    return dataset.map(prepare, num_parallel_calls=-1).prefetch(-1) if ahead else dataset.map(prepare)
 
 
 def lacks_targets(data, made=()):

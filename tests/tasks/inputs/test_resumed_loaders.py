@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import random
+import time
 
 import keras
 import numpy as np
@@ -221,3 +222,19 @@ def test_a_shuffling_loader_of_torch_without_a_state_begins_its_epoch_again(tmp_
     assert "Resuming from epoch 2 of 2: " in caplog.text and "begins its epoch again" in caplog.text
     for one, other in zip(whole, resumed, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_the_first_batches_that_are_looked_at_are_read_alone():
+    """What reads ahead would still move a loader when the run begins to read it."""
+    read = []
+
+    class Counted:
+        def __iter__(self):
+            for text in ("a", "b", "c", "d", "e"):
+                read.append(text)
+                yield [text]
+
+    data = masked().dataset(Counted())
+    time.sleep(0.5)
+    assert read == ["a", "a"]
+    assert len([*data]) == 5
