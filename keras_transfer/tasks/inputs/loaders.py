@@ -67,8 +67,10 @@ def stream_of_loader(task, x, prepare):
     def generate():
         try:
             yield from _checked(x, position, count, arrays_of, first, form)
-        except ValueError as error:
-            task.kept_error = error
+        except GeneratorExit:  # TensorFlow reads no further.
+            raise
+        except BaseException as error:
+            task.kept_error = error  # TensorFlow reports it without its type.
             raise
 
     dataset = tf.data.Dataset.from_generator(generate, output_signature=spec)

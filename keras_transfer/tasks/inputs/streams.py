@@ -144,7 +144,7 @@ def _stream_with_targets(dataset, make, seed, task):
             inputs, *labels = inputs if isinstance(inputs, tuple) else (inputs,)
             try:
                 item = make(inputs, np.random.default_rng([state["seed"], reading, number]), *labels)
-            except ValueError as error:
+            except BaseException as error:
                 if task is not None:
                     task.kept_error = error  # TensorFlow reports it without its type.
                 raise

@@ -1,5 +1,7 @@
 """Every task trains on loaders of raw data: torch's, Grain's, and any other iterable of batches."""
 
+import types
+
 import keras
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from keras_transfer import tasks
 from keras_transfer.losses import CosineSimilarityLoss
 from keras_transfer.objectives import SpanCorruption
+from keras_transfer.tasks.inputs import with_targets
 from tests.errors import check_errors
 from tests.tasks.dialogue.test_dialogue_model import EXAMPLES as DIALOGUES
 from tests.tasks.dialogue.test_dialogue_model import model as dialogues
@@ -160,6 +163,41 @@ test_a_mistake_is_one_clear_error = check_errors(
     (("noised texts", [(TEXTS, TEXTS)]), "makes a source and a target from each text ... a loader must have"),
     call=fit,
 )
+
+
+class Failing(Loader):
+    """A loader whose second batch cannot be read."""
+
+    def __iter__(self):
+        yield self.batches[0]
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [KeyError("text"), OSError("no file"), KeyboardInterrupt()])
+@pytest.mark.parametrize("name", ["classes", "noised texts"])
+def test_the_error_of_a_loader_is_raised_as_it_is(name, error, eagerly):
+    task, data = compiled(name), Failing([rows_of(name, [0, 1]), rows_of(name, [2, 3])])
+    data.error = error
+    for method in (task.fit, task.evaluate):
+        with pytest.raises(type(error)) as caught:
+            method(data, verbose=0)
+        assert caught.value is error
+
+
+def test_the_error_of_an_objective_is_kept():
+    import tensorflow as tf
+
+    def make(inputs, generator):
+        made.append(inputs)
+        if len(made) == 3:  # The first one shows what is made.
+            raise KeyError("word")
+        return inputs, inputs["token_ids"]
+
+    made, task = [], types.SimpleNamespace(kept_error=None)
+    dataset = tf.data.Dataset.from_tensor_slices({"token_ids": np.ones((4, 3), "int32")}).batch(2)
+    with pytest.raises(tf.errors.UnknownError, match="word"):
+        list(with_targets(dataset, make, 0, task))
+    assert isinstance(task.kept_error, KeyError)
 
 
 @pytest.mark.parametrize("name", ["words", "choices", "answers", "targets", "siamese pairs"])
