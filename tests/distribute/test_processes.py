@@ -54,30 +54,35 @@ def run_together(backend, count, folder):
     return [json.loads(output.splitlines()[-1]) for (output, _), _ in found]
 
 
-@pytest.fixture(scope="module", params=["tensorflow", "jax"])
-def reports(request, tmp_path_factory):
-    """What one process and two processes report, and the folder of the two."""
-    folders = [tmp_path_factory.mktemp(f"{request.param}{count}") for count in (1, 2)]
-    [one] = run_together(request.param, 1, folders[0])
-    return one, run_together(request.param, 2, folders[1]), folders[1]
-
-
 @pytest.mark.slow
-def test_two_processes_train_evaluate_and_predict_like_one(reports):
-    one, two, _ = reports
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+def test_two_processes_are_like_one(backend, tmp_path):
+    """All in one test, since the processes of a fixture would run again for each worker of the tests that uses it."""
+    folders = [tmp_path / str(count) for count in (1, 2)]
+    for folder in folders:
+        folder.mkdir()
+    [one], two = (run_together(backend, count, folder) for count, folder in zip((1, 2), folders))
     for found in two:
-        assert found["count"] == 2
-        assert found["history"] == {name: pytest.approx(values, abs=1e-5) for name, values in one["history"].items()}
-        assert found["weights"] == pytest.approx(one["weights"], rel=1e-5, abs=1e-5)
-        assert found["evaluate"] == pytest.approx(one["evaluate"], abs=1e-5)
-        np.testing.assert_allclose(found["logits"], one["logits"], atol=1e-5)
-        assert found["others"] == pytest.approx(one["others"], rel=1e-5, abs=1e-5)
-        assert found["texts"] == one["texts"]
+        _check_run(one, found)
+    _check_values(one, two)
+    _check_files(two, folders[1])
 
 
-@pytest.mark.slow
-def test_processes_gather_values_and_refuse_different_data(reports):
-    one, two, _ = reports
+def _check_run(one, found):
+    """They train, evaluate and predict like one."""
+    assert found["count"] == 2
+    assert found["history"] == {name: pytest.approx(values, abs=1e-5) for name, values in one["history"].items()}
+    assert found["weights"] == pytest.approx(one["weights"], rel=1e-5, abs=1e-5)
+    assert found["evaluate"] == pytest.approx(one["evaluate"], abs=1e-5)
+    np.testing.assert_allclose(found["logits"], one["logits"], atol=1e-5)
+    assert found["others"] == pytest.approx(one["others"], rel=1e-5, abs=1e-5)
+    assert found["texts"] == one["texts"]
+    if "plain" in found:  # on TensorFlow. If this fails, Keras has mended it, and `reducible` can go.
+        assert "Invalid reduction dimension 0" in str(found["plain"])
+
+
+def _check_values(one, two):
+    """They gather values and refuse different data."""
     assert one["gathered"] == [0, 1]
     assert [found["gathered"] for found in two] == [[0, 1, 10, 11]] * 2
     assert "error" not in one
@@ -86,19 +91,8 @@ def test_processes_gather_values_and_refuse_different_data(reports):
         assert found["error"] == f"All processes must have the same rows. Received: {message}"
 
 
-@pytest.mark.slow
-def test_keras_cannot_yet_average_the_logs_of_workers(reports):
-    """If this fails, Keras has mended it, and `reducible` can go."""
-    _, two, _ = reports
-    if "plain" not in two[0]:
-        pytest.skip("Keras on JAX has no logs of workers to average.")
-    for found in two:
-        assert "Invalid reduction dimension 0" in str(found["plain"])
-
-
-@pytest.mark.slow
-def test_the_first_process_writes_the_files(reports):
-    _, two, folder = reports
+def _check_files(two, folder):
+    """The first one writes the files."""
     assert {*os.listdir(folder)} == {"model.keras", "checkpoint", "run", "served"}
     assert {*os.listdir(folder / "run")} == {
         "epoch-0000-batch-000010.safetensors",
