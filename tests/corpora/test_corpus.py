@@ -9,7 +9,6 @@ import pytest
 
 from keras_transfer.corpora.blocks import Blocks, Column
 from keras_transfer.corpora.shuffling import Shuffle
-from keras_transfer.datasets import read_table
 from keras_transfer.encoders import BertEncoder, TransformerEncoder
 from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks import CausalLM, MaskedLM
@@ -95,35 +94,6 @@ def test_files_of_all_kinds_give_the_same_corpus(tmp_path):
         assert content(build(tmp_path / f"corpus {number}", source)) == expected
     (tmp_path / "lines.txt").write_text("a b\n\nc\n d \n")
     assert build(tmp_path / "lines", tmp_path / "lines.txt", documents="line").num_documents == 3
-
-
-@pytest.mark.parametrize("kind", ["parquet", "arrow file", "arrow stream"])
-def test_a_parquet_or_arrow_file_gives_the_same_corpus(kind, tmp_path):
-    pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow")
-    texts, suffix = documents(6), kind.split()[0]
-    table, path = pyarrow.table({"id": range(6), "body": texts}), tmp_path / f"a.{suffix}"
-    if kind == "parquet":
-        pytest.importorskip("pyarrow.parquet").write_table(table, path)
-    else:
-        writer = pyarrow.ipc.new_file if kind == "arrow file" else pyarrow.ipc.new_stream
-        with writer(path, table.schema) as file:
-            file.write_table(table, max_chunksize=4)
-    corpus = build(tmp_path / "corpus", path, text_column="body")
-    assert content(corpus) == content(build(tmp_path / "of texts", texts))
-    split = read_table(path, "body", label_column="id")
-    assert (split.texts, split.labels) == (texts, list(range(6)))
-    with pytest.raises(ValueError, match=rf"a.{suffix}: Expected a column 'text'.* Received: \['id', 'body'\]"):
-        build(tmp_path / "other", path)
-    path.write_bytes(path.read_bytes()[:300])
-    with pytest.raises(ValueError, match=rf"a.{suffix}: Expected a complete {suffix.title()} file. Received: "):
-        build(tmp_path / "cut", path, text_column="body")
-
-
-def test_a_column_of_a_dataset_gives_the_same_corpus(tmp_path):
-    datasets = pytest.importorskip("datasets", reason="needs the package datasets")
-    texts = documents(6)
-    corpus = build(tmp_path / "corpus", datasets.Dataset.from_dict({"text": texts})["text"])
-    assert content(corpus) == content(build(tmp_path / "of texts", texts))
 
 
 def test_a_build_that_was_stopped_goes_on_and_gives_the_same_files(tmp_path, monkeypatch):

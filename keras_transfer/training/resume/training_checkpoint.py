@@ -419,13 +419,8 @@ class TrainingCheckpoint(RunCallback):
             log.warning("%s: the run stops. To resume it, start it again with the folder %s", self._caught, self.folder)
 
     def get_config(self):
-        config = {name: getattr(self, name) for name in ("save_every", "keep")}
-        return {
-            "folder": str(self.folder),
-            **config,
-            "signals": list(self.signals),
-            "background": self.background,
-        }
+        config = {name: getattr(self, name) for name in ("save_every", "keep", "background")}
+        return {"folder": str(self.folder), **config, "signals": list(self.signals)}
 
     @classmethod
     def from_config(cls, config):
