@@ -10,6 +10,7 @@ from keras_transfer import adaptation
 from keras_transfer import analysis, experiments, serving, wrappers
 
 # isort: on
+from keras_transfer.precision import recommended_precision
 from keras_transfer.version import __version__
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "losses",
     "metrics",
     "objectives",
+    "recommended_precision",
     "serving",
     "tasks",
     "text",

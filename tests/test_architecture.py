@@ -27,6 +27,7 @@ FLOORS = [
         "arrays",
         "arrow_files",
         "documents",
+        "precision",
     ],  # single files
     ["keras_internals", "distribute"],
     ["layers/basic", "layers/attention", "layers/adapters", "layers/blocks", "layers/embeddings", "layers/heads"],
@@ -286,6 +287,7 @@ def test_on_jax_the_import_and_a_refused_module_do_not_import_tensorflow():
     pytest.importorskip("jax", reason="needs JAX: pip install keras_transfer[jax]")
     script = (
         "import json, sys, keras_transfer, keras; assert keras.backend.backend() == 'jax'\n"
+        "keras_transfer.recommended_precision()\n"
         "try: keras_transfer.hub.HubLayer('module')\n"
         "except RuntimeError: refused = True\n"
         "heavy = {'tensorflow', 'tensorflow_hub', 'tensorflow_text', 'keras_hub', 'torch', 'transformers'}\n"

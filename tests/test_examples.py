@@ -251,6 +251,11 @@ def test_the_script_in_the_page_on_classification_runs(small_minilm, eagerly):
     assert names["tagged"].label_names == ["film", "fun"] and names["found"].temperature > 0
 
 
+def test_the_script_in_the_page_on_performance_runs(small_minilm, eagerly):
+    names = run_page("performance.md")
+    assert names["model"].dtype_policy.name == names["precision"].policy
+
+
 def test_the_script_in_the_page_on_metrics_runs(monkeypatch, small_minilm, eagerly):
     whole = kt.datasets.load_demo_questions()
     test = type(whole.test)(whole.test.texts[:8], whole.test.labels[:8])

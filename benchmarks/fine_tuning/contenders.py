@@ -1,4 +1,4 @@
-"""The contenders that classify texts, rate them or tag their words, fine-tuned on one dataset.
+"""The contenders that classify texts, rate them or tag their words, fine-tuned on one dataset in one precision.
 
 Each returns three functions: its test accuracy, the padded tokens of an epoch, and what it predicts for texts.
 """
@@ -6,19 +6,20 @@ Each returns three functions: its test accuracy, the padded tokens of an epoch, 
 from benchmarks.fine_tuning.training import BATCH, fit, keras_callback, keras_optimizer, torch_outputs, train_rows
 
 
-def keras_transfer(data, folder, epochs, seed, clock):
+def keras_transfer(data, folder, epochs, seed, clock, precision="float32"):
     import keras
 
     import keras_transfer as kt
 
     keras.utils.set_random_seed(seed)
+    options = {"sequence_length": data.length, "encoder": {"dtype": precision}}
     if data.words:
-        model = kt.tasks.TokenClassifier.from_pretrained(folder, label_names=data.names, sequence_length=data.length)
+        model = kt.tasks.TokenClassifier.from_pretrained(folder, label_names=data.names, **options)
     else:
         task, head = kt.tasks.TextClassifier, {"num_classes": len(data.names)}
         if not data.names:
             task, head = kt.tasks.TextRegressor, {"num_targets": 1}
-        model = task.from_pretrained(folder, **head, sequence_length=data.length, pooling="pooled")
+        model = task.from_pretrained(folder, **head, **options, pooling="pooled")
 
     def make_batches():
         if data.words:
@@ -35,7 +36,7 @@ def keras_transfer(data, folder, epochs, seed, clock):
     )
 
 
-def keras_hub(data, folder, epochs, seed, clock):
+def keras_hub(data, folder, epochs, seed, clock, precision="float32"):
     """KerasHub's plain recipe: `from_preset`, then `fit` and `evaluate` on strings, at one length."""
     import keras
     import numpy as np
@@ -46,11 +47,13 @@ def keras_hub(data, folder, epochs, seed, clock):
 
     keras.utils.set_random_seed(seed)
     preprocessor = BertTextClassifierPreprocessor.from_preset(folder, sequence_length=data.length)
-    model = BertTextClassifier.from_preset(folder, num_classes=len(data.names), preprocessor=preprocessor)
+    options = {"num_classes": len(data.names), "preprocessor": preprocessor, "dtype": precision}
+    model = BertTextClassifier.from_preset(folder, **options)
     (texts, labels), (test_texts, test_labels) = data.train, data.test
     steps = -(-len(labels) // BATCH)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     metric = keras.metrics.SparseCategoricalAccuracy(name="accuracy")
+    clock.begin_training()
     model.compile(keras_optimizer(keras.optimizers.AdamW, data, epochs * steps), loss=loss, metrics=[metric])
     model.fit(
         columns(texts),
@@ -60,6 +63,7 @@ def keras_hub(data, folder, epochs, seed, clock):
         verbose=0,
         callbacks=[keras_callback(clock)],
     )
+    clock.end_training()
     test = columns(test_texts), np.array(test_labels)
     return (
         lambda: model.evaluate(*test, batch_size=BATCH, verbose=0, return_dict=True)["accuracy"],
@@ -68,7 +72,7 @@ def keras_hub(data, folder, epochs, seed, clock):
     )
 
 
-def transformers(data, folder, epochs, seed, clock):
+def transformers(data, folder, epochs, seed, clock, precision="float32"):
     import torch
     from transformers import (
         AutoModelForSequenceClassification,
@@ -82,6 +86,8 @@ def transformers(data, folder, epochs, seed, clock):
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model_class = AutoModelForTokenClassification if data.words else AutoModelForSequenceClassification
     model = model_class.from_pretrained(folder, num_labels=len(data.names) or 1)  # one number: regression
+    if precision != "float32":
+        model.forward = torch.autocast("cpu", torch.bfloat16)(model.forward)
     collate = (DataCollatorForTokenClassification if data.words else DataCollatorWithPadding)(tokenizer)
 
     def encode(texts, labels=None):

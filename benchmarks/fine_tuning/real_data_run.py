@@ -18,18 +18,22 @@ def main(run):
     """Does a run and returns its figures.
 
     Args:
-        run: Dict of `dataset`, `contender`, `epochs`, `round` (the seed), `threads`, `examples`, `data_dir` and
-            `folder`, the checkpoint's.
+        run: Dict of `dataset`, `contender`, `epochs`, `round` (the seed), `precision`, `threads`, `examples`,
+            `data_dir` and `folder`, the checkpoint's.
     """
     one_run.limit_threads(run["threads"])
     data, clock = real_texts.read(run["dataset"], run["data_dir"], run["examples"], SIZES), one_run.Clock()
     contender = CONTENDERS[run["contender"]]
-    test_accuracy, padded_tokens, predict = contender(data, run["folder"], run["epochs"], run["round"], clock)
+    options = {"precision": run["precision"]}
+    test_accuracy, padded_tokens, predict = contender(
+        data, run["folder"], run["epochs"], run["round"], clock, **options
+    )
     accuracy = test_accuracy()
     figures = {
         **one_run.usage(),
         "first_step": clock.epochs[0][1],
         "first_step_of_fit": clock.epochs[0][1] - clock.epochs[0][0],
+        "fit": clock.training[0],
         "steady_epoch": clock.steady_epoch(),
         "accuracy": accuracy,
         "padded": padded_tokens(),

@@ -78,7 +78,7 @@ def torch_outputs(model, tokenizer, rows):
         for start in range(0, len(order), BATCH):
             part = order[start : start + BATCH]
             inputs = tokenizer.pad([rows[row] for row in part], return_tensors="pt")
-            for row, *outputs in zip(part, *(values.numpy() for values in model(**inputs).to_tuple())):
+            for row, *outputs in zip(part, *(values.float().numpy() for values in model(**inputs).to_tuple())):
                 found[row] = outputs
     return found
 

@@ -9,7 +9,7 @@ from keras_transfer.adaptation.recipes import RECIPES, Recipe, get_recipe
 from keras_transfer.names import did_you_mean
 
 # Settings that earlier results do not have, in which they were off.
-LATER = ("gradient_accumulation_steps", "rematerialize")
+LATER = ("gradient_accumulation_steps", "rematerialize", "precision")
 PLAIN = (bool, int, float, str, type(None))
 
 

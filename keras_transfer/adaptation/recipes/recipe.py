@@ -11,6 +11,7 @@ from keras_transfer.groups import layer_groups
 from keras_transfer.keras_internals import remember_trainable
 from keras_transfer.layers.heads import ScalarMix
 from keras_transfer.names import did_you_mean
+from keras_transfer.precision import PRECISIONS, recommended_precision
 from keras_transfer.training.optimizers import (
     FusedAdamW,
     LayerwiseOptimizer,
@@ -76,6 +77,9 @@ class Recipe:
             of rows of an update, and `steps` the number of updates. Defaults to `None`, an update for each batch.
         rematerialize: Boolean. Whether to compute the insides of Transformer blocks a second time for the gradient
             instead of keeping them, as `rematerialize` does. It saves memory and costs time. Defaults to `False`.
+        precision: `"float32"`, `"mixed_bfloat16"` or `"auto"`, the one of them that `recommended_precision` returns,
+            which the attribute then is. The recipe needs a model with this dtype policy: create the task with
+            `encoder={"dtype": recipe.precision}`. Defaults to `None`, that of the model, which Keras makes float32.
 
     Example:
     ```python
@@ -107,6 +111,7 @@ class Recipe:
     scalar_mix: bool = False
     gradient_accumulation_steps: int | str | None = None
     rematerialize: bool = False
+    precision: str | None = None
 
     def __post_init__(self):
         if isinstance(self.batch_size, str) and self.batch_size == "auto":
@@ -136,6 +141,8 @@ class Recipe:
         rate, probes = self.probe_learning_rate, self.unfreezing == "linear_probe"
         expected = "a number if `unfreezing='linear_probe'`, and None otherwise"
         _check((rate is not None) == probes, "probe_learning_rate", expected, rate)
+        if self.precision == "auto":
+            self.precision = recommended_precision().policy
 
     def prepare(self, model):
         """Freezes the layer groups that never train, adds adapters, and lets blocks rematerialize.
@@ -148,9 +155,15 @@ class Recipe:
 
         Raises:
             ValueError: If nothing would be trainable, if the model has fewer than `last_blocks` blocks, if it lacks a
-                `ScalarMix` or blocks that the recipe needs, or if adapters cannot be added. The model is then
-                unchanged.
+                `ScalarMix`, blocks or the dtype policy that the recipe needs, or if adapters cannot be added. The model
+                is then unchanged.
         """
+        if self.precision is not None and model.dtype_policy.name != self.precision:
+            raise ValueError(
+                f"The recipe needs a model of {self.precision}. Create the task with "
+                f"`encoder={{'dtype': {self.precision!r}}}`, or leave out `precision` of the recipe. "
+                f"Received: a model of {model.dtype_policy.name}"
+            )
         if self.scalar_mix and not any(isinstance(layer, ScalarMix) for layer in getattr(model, "layers", ())):
             raise ValueError(
                 "The recipe needs a model that mixes the layers of its encoder. Create the task with "
@@ -239,6 +252,7 @@ _FRACTION = _number(lambda value: 0 < value <= 1)
 # What each field must be, a function that checks it, and whether it may be None.
 FIELDS = {
     "schedule": (f"one of {tuple(SCHEDULES)}", lambda value: value in tuple(SCHEDULES), False),
+    "precision": (f"one of {PRECISIONS}", lambda value: value in PRECISIONS, True),
     "optimizer": (f"one of {tuple(OPTIMIZERS)}", lambda value: value in tuple(OPTIMIZERS), False),
     "unfreezing": (f"one of {list(UNFREEZING)}", lambda value: value in tuple(UNFREEZING), False),
     "epochs": ("a positive integer", _COUNT, True),

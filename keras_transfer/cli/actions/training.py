@@ -14,6 +14,7 @@ from keras_transfer.cli.actions.regression import describe_numbers
 from keras_transfer.cli.actions.validation import as_task_labels, with_validation
 from keras_transfer.cli.files import CHECKPOINTS, MODEL, REPORT, check_run, run_folder
 from keras_transfer.names import listed
+from keras_transfer.precision import recommended_precision
 
 
 def run_training(
@@ -31,6 +32,7 @@ def run_training(
     sequence_length=None,
     gradient_accumulation_steps=None,
     rematerialize=False,
+    precision=None,
     seed=0,
 ):
     """Trains a text classifier or regressor, and writes it with a report on the validation data.
@@ -50,6 +52,7 @@ def run_training(
         recipe, epochs, learning_rate, batch_size, gradient_accumulation_steps: Name of a recipe, and values that
             replace its own, or None.
         rematerialize: Boolean. Whether to compute blocks twice to save memory. Defaults to `False`.
+        precision: String, the `precision` of a recipe. Defaults to `None`, float32.
         seed: Integer. Seed of all random numbers. Defaults to `0`.
 
     Returns:
@@ -59,12 +62,18 @@ def run_training(
         ValueError, OSError: If an argument is invalid, or if another process trains in the folder.
     """
     changes = {"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size}
-    changes |= {"gradient_accumulation_steps": gradient_accumulation_steps, "rematerialize": rematerialize}
+    changes |= {
+        "gradient_accumulation_steps": gradient_accumulation_steps,
+        "rematerialize": rematerialize,
+        "precision": precision,
+    }
     recipe = adaptation.get_recipe(recipe, **{name: value for name, value in changes.items() if value is not None})
     check_run(output, settings, overwrite)
     parts = with_validation(parts, label_names)
     keras.utils.set_random_seed(seed)
     options = {"sequence_length": sequence_length, "head": "new", "scalar_mix": recipe.scalar_mix}
+    if recipe.precision is not None:
+        options["encoder"] = {"dtype": recipe.precision}
     if label_names is None:
         model = tasks.TextRegressor.from_pretrained(encoder, **options)
     else:
@@ -80,6 +89,8 @@ def _train(model, parts, recipe, folder, settings, seed):
     print(", ".join(f"{len(texts)} texts for {name}" for name, (texts, _) in parts.items()), end=", ")
     print(listed(model.label_names) if model.label_names else "one number for each text")
     print(recipe)
+    if settings.get("precision") == "auto":
+        print(recommended_precision())
 
     checkpoint = adaptation.TrainingCheckpoint(folder / CHECKPOINTS, keep=1, signals=("SIGINT", "SIGTERM"))
     train = text.batches(*parts["train"], preprocessor=model.preprocessor, batch_size=recipe.batch_size, seed=seed)

@@ -153,6 +153,11 @@ def make_parser(version):
     command.add_argument("--learning-rate", type=float, metavar="RATE", help="default: the value of the recipe")
     _add_memory(command)
     command.add_argument(
+        "--precision",
+        choices=["auto", "float32", "mixed_bfloat16"],
+        help="of the computation; auto: mixed_bfloat16 where it is fast; default: float32",
+    )
+    command.add_argument(
         "--sequence-length", type=int, metavar="N", help="tokens of a text; default: the length of the encoder"
     )
     _add_output(command, "folder for the model and its report", None, "classifier or regressor")

@@ -1,0 +1,126 @@
+"""Which precision is fast on this machine: float32, or bfloat16 with weights in float32."""
+
+import dataclasses
+import os
+import pathlib
+import re
+
+import keras
+
+PRECISIONS = ("auto", "float32", "mixed_bfloat16")
+_FLAGS = ("avx512_bf16", "amx_bf16")  # Instructions of x86 processors that multiply bfloat16.
+_CAPABILITY = 8.0  # From this compute capability on, GPUs of NVIDIA multiply bfloat16 in their matrix units.
+
+
+@dataclasses.dataclass(frozen=True)
+class Precision:
+    """What `recommended_precision` returns.
+
+    Attributes:
+        policy: String, a dtype policy of Keras: `"float32"` or `"mixed_bfloat16"`.
+        reason: String. Why.
+    """
+
+    policy: str
+    reason: str
+
+    def __str__(self):
+        return f"{self.policy}: {self.reason}"
+
+
+def recommended_precision():
+    """Returns the dtype policy in which models train and predict fast on this machine, and the reason.
+
+    `"mixed_bfloat16"` computes in bfloat16, while weights, their updates, normalizations, softmax and losses remain in
+    float32. It is fast where the device multiplies bfloat16: on TPUs, on GPUs of NVIDIA from Ampere on, and on x86
+    processors with `avx512_bf16` or `amx_bf16`. Elsewhere it may take several times as long as float32. The backend
+    counts too: JAX converts bfloat16 on processors, and TensorFlow needs oneDNN.
+
+    Returns:
+        `Precision`, with the attributes `policy` and `reason`.
+
+    Example:
+    ```python
+    precision = keras_transfer.recommended_precision()
+    print(precision.reason)
+    encoder = {"dtype": precision.policy}
+    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2, encoder=encoder)
+    ```
+
+    Source: https://keras.io/api/mixed_precision/
+    """
+    backend = keras.backend.backend()
+    find = {"tensorflow": _device_of_tensorflow, "jax": _device_of_jax, "torch": _device_of_torch}.get(backend)
+    device, capability = ("cpu", None) if find is None else find()
+    try:
+        flags = _flags_in(pathlib.Path("/proc/cpuinfo").read_text("utf-8", "replace"))
+    except OSError:
+        flags = None
+    return choose(backend, device, capability, flags, onednn=os.environ.get("TF_ENABLE_ONEDNN_OPTS") != "0")
+
+
+def choose(backend, device, capability=None, flags=None, onednn=True):
+    """Returns the `Precision` for a device.
+
+    Args:
+        backend: String. Name of Keras's backend.
+        device: String: `"cpu"`, `"gpu"`, `"tpu"` or another kind.
+        capability: Float. Compute capability of a GPU of NVIDIA. Defaults to `None`, unknown.
+        flags: Set of strings. Instructions of the processor. Defaults to `None`, unknown.
+        onednn: Boolean. Whether TensorFlow uses oneDNN. Defaults to `True`.
+    """
+    if device == "tpu":
+        return Precision("mixed_bfloat16", "a TPU multiplies bfloat16")
+    if device == "gpu":
+        if capability is None:
+            return Precision("float32", "the compute capability of the GPU is unknown")
+        policy = "mixed_bfloat16" if capability >= _CAPABILITY else "float32"
+        return Precision(policy, f"the GPU has the compute capability {capability}, and bfloat16 needs {_CAPABILITY}")
+    if device != "cpu":
+        return Precision("float32", f"the speed of bfloat16 on the device {device!r} is unknown")
+    if backend not in ("tensorflow", "torch"):
+        return Precision("float32", f"the backend {backend} does not multiply bfloat16 on processors")
+    if backend == "tensorflow" and not onednn:
+        return Precision("float32", "TensorFlow multiplies bfloat16 with oneDNN, and TF_ENABLE_ONEDNN_OPTS=0")
+    if flags is None:
+        return Precision("float32", "the instructions of the processor are unknown")
+    found = [flag for flag in _FLAGS if flag in flags]
+    if found:
+        return Precision("mixed_bfloat16", f"the processor has {' and '.join(found)}")
+    return Precision("float32", f"the processor has neither {' nor '.join(_FLAGS)}")
+
+
+def _flags_in(cpuinfo):
+    """Returns the set of instructions in a text like `/proc/cpuinfo`, or None if it names none."""
+    found = re.search(r"^(?:flags|Features)\s*:(.*)$", cpuinfo, re.MULTILINE)
+    return found and set(found[1].split())
+
+
+def _device_of_tensorflow():
+    """Returns the kind of the device, and the compute capability of a GPU or None, without starting the devices."""
+    import tensorflow as tf
+
+    if isinstance(tf.distribute.get_strategy(), tf.distribute.TPUStrategy) or tf.config.list_physical_devices("TPU"):
+        return "tpu", None
+    gpus = tf.config.list_physical_devices("GPU")
+    if not gpus:
+        return "cpu", None
+    found = tf.config.experimental.get_device_details(gpus[0]).get("compute_capability")
+    return "gpu", found and float("{}.{}".format(*found))
+
+
+def _device_of_jax():
+    import jax
+
+    device = jax.local_devices()[0]
+    found = re.fullmatch(r"\d+\.\d+", str(getattr(device, "compute_capability", "")))
+    return device.platform, found and float(found[0])
+
+
+def _device_of_torch():
+    import torch
+
+    device = keras.ops.zeros(()).device.type  # where Keras puts its tensors
+    if device != "cuda":
+        return device, None
+    return "gpu", float("{}.{}".format(*torch.cuda.get_device_capability()))
