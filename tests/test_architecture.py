@@ -55,7 +55,16 @@ FLOORS = [
     ["tasks/dialogue", "tasks/sequence_to_sequence", "tasks"],
     ["adaptation/features", "adaptation/adapters/base", "adaptation/adapters/kinds", "adaptation/adapters/files"],
     ["adaptation/adapters", "adaptation/fisher", "adaptation/auxiliary_losses", "adaptation/recipes", "adaptation"],
-    ["analysis/output", "analysis/reports", "analysis/attention", "analysis", "experiments", "serving", "wrappers"],
+    [
+        "analysis/output",
+        "analysis/reports",
+        "analysis/attention",
+        "analysis",
+        "experiments",
+        "serving/portable",
+        "serving",
+        "wrappers",
+    ],
     ["cli/files", "cli/arguments", "cli/actions", "cli/pretraining", "cli", "__main__"],
 ]
 RANK = {folder: rank for rank, folder in enumerate(folder for floor in FLOORS for folder in floor)}

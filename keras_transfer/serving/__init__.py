@@ -1,8 +1,8 @@
 """Exports of trained models that answer requests: they take raw text and return labels."""
 
+from keras_transfer.serving.exporting import export
 from keras_transfer.serving.folder_predictor import FolderPredictor
 from keras_transfer.serving.predictor import Predictor
-from keras_transfer.serving.saved_model import export
 
 __all__ = [
     "FolderPredictor",

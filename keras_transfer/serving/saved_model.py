@@ -1,188 +1,17 @@
-"""A trained task as a SavedModel that takes raw text and does not need this library."""
+"""Writes a task as a SavedModel that takes raw text and does not need this library."""
 
-import inspect
 import json
-import os
 import pathlib
-import subprocess
-import sys
-import tempfile
-from collections.abc import Mapping
 
-import keras
-
-from keras_transfer.distribute import in_first_process, write_together
-from keras_transfer.files import atomic_folder, check_folder
-from keras_transfer.names import listed
-from keras_transfer.serving.by_adapter import check_adapters, signatures_by_adapter
+from keras_transfer.serving.by_adapter import signatures_by_adapter
 from keras_transfer.serving.signature import concrete_signature, in_tensorflow
-from keras_transfer.tasks.base import Task
 
 # A SavedModel keeps files here that belong to it but are not loaded with it.
 LABELS_FILE = "assets.extra/labels.json"
 
 
-def export(model, folder, *, label_names=None, pairs=False, adapters=None, jit_compile=False, overwrite=False):
-    """Writes a task as a TensorFlow SavedModel that contains its weights (only once) and its vocabulary.
-
-    TensorFlow Serving and `tf.saved_model.load` offer the task's `signatures` by name. A `TextClassifier` has:
-
-    - `serving_default`: from `text` [batch] strings (and `text_pair` with `pairs=True`) to `label` [batch] strings,
-      `label_id` [batch] int32 and `probabilities` [batch, classes] float32, in the order of `label_names`
-    - `tokens`: from the encoder's inputs, [batch, length] int32, to `logits` [batch, classes] float32, unless the
-      encoder takes text
-    - `embed`: from `text` [batch] strings to `embedding` [batch, dim] float32, pooled (and normalized) as in the
-      encoder's checkpoint, or else as in the classifier
-
-    With `multi_label=True`, `serving_default` answers with `chosen` [batch, classes] int32, zeros and ones, and
-    `probabilities`. A `TextRegressor` answers with `values` [batch, num_targets] float32. A task with `windows` has no
-    `embed`, and one with `siamese=True`, which requires `pairs=True`, no `tokens`.
-
-    A `TokenClassifier` has:
-
-    - `serving_default`: from `text` [batch] strings, which the preprocessor splits, to `words` [batch, words] strings,
-      their `label` strings, `label_id` int32 and `probabilities` [batch, words, labels] float32. Texts with fewer words
-      than the longest are padded with "", "", -1 and 0.
-    - `words`: from `words` [batch, words] strings, padded with "", to the same outputs without `words`
-    - `tokens`: from the encoder's inputs to `logits` [batch, length, labels] float32
-
-    A `MultipleChoice` has:
-
-    - `serving_default`: from `context` [batch] strings and `choices` [batch, choices] strings to `choice` [batch]
-      strings, `choice_id` [batch] int32 and `probabilities` [batch, choices] float32
-    - `tokens`: from the encoder's inputs, [batch, length] int32, to `logits` [batch, 1] float32, one for each pair of a
-      context and a choice
-
-    A `TextEmbedder` has:
-
-    - `serving_default`: from `text` [batch] strings to `embedding` [batch, dim] float32
-    - `tokens`: from the encoder's inputs to `embedding`
-
-    A `CausalLM` has:
-
-    - `serving_default`: from `text` [batch] strings, the prompts, to `continuation` [batch] strings, by the task's
-      `sampler`, up to its `max_length`. If a prompt is too long, only its last tokens are read.
-    - `tokens`: from the encoder's inputs to `logits` [batch, length, vocabulary] float32
-
-    A `BidirectionalLM` has `serving_default`: from `text` [batch] strings to `log_likelihood` [batch, 2] float32, the
-    sums of both directions, and `tokens`: from the encoder's inputs to `logits` [batch, length + 1, 2, words] float32.
-
-    A `SpanExtractor` has `serving_default`: from `question` and `context` [batch] strings to `answer` [batch] strings,
-    `score` [batch] float32, and `start` and `end` [batch] int32, characters of the context, -1 if there is no answer.
-
-    Texts are UTF-8. A request may be empty (no texts, words or ids). The outputs then have as many rows as the
-    request. To load the model, import `tensorflow` and `tensorflow_text` (for the text operations); nothing else is
-    needed. TensorFlow Serving expects a folder for each version: `served/1`. The file `assets.extra/labels.json` in it
-    lists the labels.
-
-    On the JAX and torch backends, another process exports the model with the TensorFlow backend on the CPU.
-
-    Args:
-        model: Task with a preprocessor.
-        folder: String or path. Folder that does not exist yet. It is written completely or not at all.
-        label_names: List of strings, the names of the classes in order, or a dict from their numbers to names, as
-            `id2label` of Transformers. Defaults to `model.label_names`.
-        pairs: Boolean. Whether the task takes pairs of texts. Defaults to `False`.
-        overwrite: Boolean. Whether to replace an existing folder. Defaults to `False`.
-        adapters: List of names of adapters of the model. The signatures that take texts then also take `adapter`
-            [batch] strings, the name for each row, and use its head. There are no other signatures. Defaults to `None`,
-            for a model with its active adapters.
-        jit_compile: Boolean. Whether XLA compiles the loop of a `CausalLM` or `Seq2SeqLM`, as in `generate`. The loop
-            is faster then, but the first request of each shape waits until it is compiled. To limit the number of
-            shapes, the number of texts is padded to a power of two, and their lengths to multiples of 16. Defaults to
-            `False`.
-
-    Returns:
-        `folder` as a `pathlib.Path`.
-
-    Raises:
-        FileExistsError: If `folder` exists and `overwrite=False`.
-        PermissionError: If the parent of `folder` cannot be written.
-        ValueError: If `model` is not a task, has no preprocessor, does not take pairs, or was trained for several
-            labels per text; if `label_names` does not have one unique name for each class, or has names of the model in
-            another order; if `pairs` does not fit the texts that a classifier or regressor was trained on; if
-            `jit_compile=True` and the exported model does not generate text; or if a weight is not finite.
-        RuntimeError: If the process with the TensorFlow backend fails.
-
-    Example:
-    ```python
-    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
-    keras_transfer.serving.export(model, "served/1", label_names=["bad", "good"])
-    ```
-    """
-    if not isinstance(model, Task):
-        raise ValueError(f"`model` must be a task, such as a `TextClassifier`. Received: {type(model).__name__}")
-    if model.preprocessor is None:
-        raise ValueError("`export` requires a model with a preprocessor. Received: preprocessor=None")
-    model.reader.require_whole("exported")
-    in_first_process(lambda: check_folder(folder, overwrite), model)
-    model.head_adapters.check()
-    if adapters is not None:
-        check_adapters(model, adapters)
-    signatures = model.signatures(pairs)  # Raises an error if the task cannot answer requests.
-    if jit_compile and not (
-        "jit_compile" in inspect.signature(model.signatures).parameters and "serving_default" in signatures
-    ):
-        raise ValueError(
-            "`jit_compile` compiles the loop of an exported model that generates text, such as a `CausalLM`. "
-            f"Received: jit_compile={jit_compile!r} and a `{type(model).__name__}`"
-        )
-    _check_weights(model)
-    label_names = _names(label_names, list(model.label_names or ()))
-    write = _write if keras.backend.backend() == "tensorflow" else _write_with_tensorflow_backend
-
-    def write_folder(folder):
-        with atomic_folder(folder, overwrite) as temporary:
-            write(model, temporary, label_names, pairs, adapters, jit_compile)
-
-    write_together(write_folder, folder, model)
-    return pathlib.Path(folder)
-
-
-def _check_weights(model):
-    """Raises a `ValueError` if a weight is not finite. The exported model would answer with arbitrary labels."""
-    for weight in model.weights:
-        if keras.backend.is_float_dtype(weight.dtype) and not keras.ops.all(keras.ops.isfinite(weight)):
-            raise ValueError(
-                "The weights of the model must be finite numbers. Its training has probably diverged: train it again "
-                f"with a lower learning rate, from the pretrained weights. Received: {weight.path} with values that "
-                "are not finite"
-            )
-
-
-def _names(labels, own):
-    """Returns the names of the classes in order, given the user's names and the names of the task."""
-    if labels is None:
-        return own
-    if isinstance(labels, Mapping):  # The keys in JSON are strings.
-        by_number = {str(number): name for number, name in labels.items()}
-        if by_number.keys() != {str(number) for number in range(len(own))}:
-            raise ValueError(
-                f"A dict of `label_names` must have the keys 0 to {len(own) - 1}, as `id2label` of Transformers. "
-                f"Received: label_names={labels}"
-            )
-        labels = [by_number[str(number)] for number in range(len(own))]
-    if isinstance(labels, str):
-        raise ValueError(f"`label_names` must be a list of names. Received: label_names={labels!r}")
-    labels = [str(label) for label in labels]
-    if len(labels) != len(own) or len(set(labels)) != len(own):
-        raise ValueError(
-            f"`label_names` must be {len(own)} different names, one for each class. "
-            f"Received: label_names={listed(labels)}"
-        )
-    moved = [name for i, name in enumerate(labels) if name in own and name != own[i]]
-    # Numbers may be renamed to other numbers, such as classes 0 to 4 to 1 to 5 stars.
-    if moved and (sorted(labels) == sorted(own) or not all(map(str.isdecimal, own))):
-        raise ValueError(
-            "`label_names` must name the classes in the order of `model.label_names`. Leave the argument out for the "
-            "model's own names, or rename classes with names that it does not use for others. "
-            f"Received: {moved[0]!r} at position {labels.index(moved[0])}, which is class {own.index(moved[0])} of the "
-            "model"
-        )
-    return labels
-
-
-def _write(model, folder, labels, pairs, adapters, jit_compile):
+def write_saved_model(model, folder, label_names, pairs, adapters, jit_compile):
+    """Writes a task on the TensorFlow backend into a folder. The arguments are those of `export`."""
     import tensorflow as tf
 
     # A module of plain variables: tracking the Keras model would write every weight twice.
@@ -191,11 +20,11 @@ def _write(model, folder, labels, pairs, adapters, jit_compile):
     module.preprocessor = model.preprocessor
     # Tables and other objects of TF Hub modules, besides their weights.
     module.resources = [layer.resources for layer in _layers(model) if hasattr(layer, "resources")]
-    signatures = make_signatures(model, labels, pairs, adapters, jit_compile)
+    signatures = make_signatures(model, label_names, pairs, adapters, jit_compile)
     tf.saved_model.save(module, str(folder), signatures=signatures)
     file = pathlib.Path(folder) / LABELS_FILE
     file.parent.mkdir()
-    file.write_text(json.dumps(labels, ensure_ascii=False, indent=2) + "\n", "utf-8")
+    file.write_text(json.dumps(label_names, ensure_ascii=False, indent=2) + "\n", "utf-8")
 
 
 def make_signatures(model, labels, pairs=False, adapters=None, jit_compile=False):
@@ -228,38 +57,3 @@ def _layers(layer):
     yield layer
     for inside in getattr(layer, "layers", ()):
         yield from _layers(inside)
-
-
-_EXPORT_SAVED = """
-import json, sys
-import keras, keras_transfer
-path, folder, options = json.load(sys.stdin)
-model = keras.saving.load_model(path, compile=False, safe_mode=False)  # The caller has just saved it.
-keras_transfer.serving.export(model, folder, **options, overwrite=True)
-"""
-
-
-def _write_with_tensorflow_backend(model, folder, labels, pairs, adapters, jit_compile):
-    """Saves the model and exports it in a process with the TensorFlow backend."""
-    options = {"label_names": labels, "pairs": bool(pairs), "adapters": adapters, "jit_compile": bool(jit_compile)}
-    with tempfile.TemporaryDirectory() as scratch:
-        path = pathlib.Path(scratch) / "model.keras"
-        model.save(path)
-        result = subprocess.run(
-            [sys.executable, "-P", "-c", _EXPORT_SAVED],
-            input=json.dumps([str(path), str(folder.absolute()), options]),
-            env={
-                **os.environ,
-                "KERAS_BACKEND": "tensorflow",
-                "PYTHONPATH": os.pathsep.join(sys.path),
-                "CUDA_VISIBLE_DEVICES": "-1",  # This process may occupy the accelerator's memory.
-            },
-            capture_output=True,
-            encoding="utf-8",
-        )
-    if result.returncode:
-        raise RuntimeError(
-            "The process with the TensorFlow backend failed to export the model. It finds your own classes only if a "
-            "module registers them. If so, save the model, and load and export it in a program that imports this "
-            f"module, with `KERAS_BACKEND=tensorflow`. Received:\n{result.stderr[-4000:]}"
-        )

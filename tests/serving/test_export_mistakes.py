@@ -4,7 +4,7 @@ import keras
 import pytest
 
 from keras_transfer import encoders, serving, tasks, text
-from keras_transfer.serving import saved_model
+from keras_transfer.serving import exporting
 from keras_transfer.tasks.base import Signature
 from keras_transfer.tasks.inputs import Reader, encode_texts
 from keras_transfer.tasks.labels import Labels
@@ -63,7 +63,7 @@ def test_a_failure_leaves_nothing_behind_and_an_old_folder_as_it_was(broken, occ
 def written(monkeypatch):
     """The labels of each export, whose graph is not written."""
     found = []
-    monkeypatch.setattr(saved_model, "_write", lambda model, folder, labels, *options: found.append(labels))
+    monkeypatch.setattr(exporting, "write_export", lambda model, folder, options: found.append(options["label_names"]))
     return found
 
 

@@ -26,9 +26,9 @@ def mask_bias(padding_mask=None, attention_mask=None, causal=False, window=None,
     """
     visible = []
     if padding_mask is not None:
-        visible.append(ops.cast(padding_mask, "bool")[:, None, None, :])
+        visible.append(ops.expand_dims(ops.cast(padding_mask, "bool"), (1, 2)))
     if attention_mask is not None:
-        visible.append(ops.cast(attention_mask, "bool")[:, None, :, :])
+        visible.append(ops.expand_dims(ops.cast(attention_mask, "bool"), 1))
     if causal or window is not None:
         distance = (ops.arange(length) + start)[None, None, :, None] - ops.arange(num_keys)
         visible += [distance >= 0] if causal else []

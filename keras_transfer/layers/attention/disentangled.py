@@ -146,7 +146,7 @@ class DisentangledAttention(MultiHeadAttention):
         scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
         scores = scores + by_distance(ops.matmul(query, ops.transpose(position_key, (0, 1, 3, 2))))
         # From a key to the queries, the distances run the other way: `-length`, which is not used, ..., `length - 1`.
-        position_query = ops.roll(ops.flip(position_query, 2), 1, axis=2)
+        position_query = ops.concatenate([position_query[:, :, :1], ops.flip(position_query[:, :, 1:], 2)], axis=2)
         of_keys = by_distance(ops.matmul(key, ops.transpose(position_query, (0, 1, 3, 2))))
         return ops.cast(scores + ops.transpose(of_keys, (0, 1, 3, 2)), "float32")
 

@@ -169,7 +169,7 @@ class RelativePositions(keras.layers.Layer):
         angle = distance[:, None] * ops.power(10000.0, ops.arange(0, dim, 2, dtype="float32") / -dim)
         encodings = ops.cast(ops.concatenate([ops.sin(angle), ops.cos(angle)], axis=-1), self.compute_dtype)
         segment_ids = ops.convert_to_tensor(segment_ids)
-        differs = ops.not_equal(segment_ids[:, None, :, None], segment_ids[:, None, None, :])
+        differs = ops.not_equal(ops.expand_dims(segment_ids, (1, 3)), ops.expand_dims(segment_ids, (1, 2)))
         return {"relative_positions": (self.dropout(encodings, training=training), differs)}
 
     def compute_output_spec(self, inputs, segment_ids, training=None):

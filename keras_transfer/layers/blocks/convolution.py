@@ -49,7 +49,7 @@ class ConvolutionBlock(TransformerBlock):
 
     def call(self, inputs, attention_bias, record=None, training=None, **kwargs):
         x = super().call(inputs, attention_bias=attention_bias, record=record, training=training, **kwargs)
-        real = ops.cast(ops.equal(attention_bias[:, 0, 0, :, None], 0), self.compute_dtype)
+        real = ops.cast(ops.expand_dims(ops.equal(attention_bias[:, 0, 0], 0), -1), self.compute_dtype)
         local = self.dropout(self.conv(inputs * real) * real, training=training)
         return self.conv_norm(x + get_activation(self.conv_activation)(local))
 

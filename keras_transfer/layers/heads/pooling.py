@@ -53,7 +53,7 @@ class SequencePooling(keras.layers.Layer):
     def call(self, inputs, padding_mask=None):
         if padding_mask is None:
             padding_mask = ops.ones(ops.shape(inputs)[:2], dtype="int32")
-        mask = ops.cast(padding_mask, "bool")[:, :, None]
+        mask = ops.expand_dims(ops.cast(padding_mask, "bool"), -1)
         found = [getattr(self, f"_{name}")(inputs, mask) for name in self._parts]
         return found[0] if len(found) == 1 else ops.concatenate(found, -1)
 

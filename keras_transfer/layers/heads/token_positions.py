@@ -55,7 +55,7 @@ class PositionLogits(keras.layers.Layer):
     """
 
     def call(self, inputs, position_mask):
-        counts = ops.cast(position_mask, "bool")[:, None, :]
+        counts = ops.expand_dims(ops.cast(position_mask, "bool"), 1)
         return ops.where(counts, ops.transpose(inputs, (0, 2, 1)), ops.cast(HIDDEN, inputs.dtype))
 
     def compute_output_spec(self, inputs, position_mask):

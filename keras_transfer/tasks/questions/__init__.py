@@ -1,1 +1,7 @@
 """Answers that are a part of a text."""
+
+from keras_transfer.tasks.questions.span_extractor import SpanExtractor
+
+__all__ = [
+    "SpanExtractor",
+]

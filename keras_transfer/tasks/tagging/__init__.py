@@ -1,1 +1,7 @@
 """One label for each word."""
+
+from keras_transfer.tasks.tagging.token_classifier import TokenClassifier
+
+__all__ = [
+    "TokenClassifier",
+]

@@ -60,6 +60,41 @@ def special_roles(special, ids):
     return {name: special[name] if special.get(name) in ids else None for name in names}
 
 
+def fast_content(tokenizer, packing, special_tokens=()):
+    """Returns the content of the `tokenizer.json` of a tokenizer and a packing, as a dict.
+
+    Args:
+        tokenizer: `Tokenizer`.
+        packing: `Packing`.
+        special_tokens: Special tokens besides those of `tokenizer` and `packing`. Defaults to none.
+
+    Raises:
+        NotImplementedError: If there is no such file for a tokenizer of this class.
+    """
+    special = dict.fromkeys([*packing.special_tokens, *tokenizer.special_tokens, *special_tokens])
+    text_tokens = [token for token in tokenizer.added_tokens if token not in special]
+    added = [
+        {
+            "id": tokenizer.token_to_id(token),
+            "content": token,
+            "single_word": False,
+            "lstrip": False,
+            "rstrip": False,
+            "normalized": token in text_tokens and tokenizer.normalizes_added_tokens,
+            "special": token in special,
+        }
+        for token in sorted([*special, *text_tokens], key=tokenizer.token_to_id)
+    ]
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": added,
+        "post_processor": write_post_processor(packing, tokenizer),
+        **tokenizer.to_json(),
+    }
+
+
 def write_fast(folder, tokenizer, packing, roles, target):
     """Writes `tokenizer.json` and the older files of a tokenizer.
 
@@ -85,28 +120,7 @@ def write_fast(folder, tokenizer, packing, roles, target):
         )
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save_assets(folder)
-    special = dict.fromkeys([*packing.special_tokens, *tokenizer.special_tokens, *roles.values()])
-    text_tokens = [token for token in tokenizer.added_tokens if token not in special]
-    added = [
-        {
-            "id": tokenizer.token_to_id(token),
-            "content": token,
-            "single_word": False,
-            "lstrip": False,
-            "rstrip": False,
-            "normalized": token in text_tokens and tokenizer.normalizes_added_tokens,
-            "special": token in special,
-        }
-        for token in sorted([*special, *text_tokens], key=tokenizer.token_to_id)
-    ]
-    fast = {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": added,
-        "post_processor": write_post_processor(packing, tokenizer),
-        **tokenizer.to_json(),
-    }
+    fast = fast_content(tokenizer, packing, roles.values())
     (folder / FAST_FILE).write_text(json.dumps(fast, ensure_ascii=False) + "\n", "utf-8")
     languages = {"src_lang": packing.language, "tgt_lang": None if target is None else target.packing.language}
     return {"tokenizer_class": "PreTrainedTokenizerFast", **languages, **roles}

@@ -1,0 +1,110 @@
+"""The folder of a portable export: the model, the tokenizer, the labels, and a program that answers."""
+
+import importlib.util
+import pathlib
+import shutil
+
+from keras_transfer.files import write_json
+from keras_transfer.serving.portable import litert, onnx
+from keras_transfer.serving.portable.graph import graph_of, kind_of_answers
+from keras_transfer.serving.portable.proof import Limits, prove
+from keras_transfer.serving.portable.rows import rows_of
+from keras_transfer.text.preprocessors import TokenPreprocessor
+from keras_transfer.text.tokenizer_files import FAST_FILE, fast_content
+from keras_transfer.version import __version__
+
+FORMATS = {"litert": litert, "onnx": onnx}
+PREDICT_FILE = pathlib.Path(__file__).with_name("predict.py")  # It is copied, and runs without this library.
+
+
+def check_portable(model, format, quantization, texts, pairs, limits):
+    """Raises an error if a task cannot be exported in a format, before anything is converted.
+
+    Args:
+        model: `Task`.
+        format: String, one of `FORMATS`.
+        quantization, texts, pairs: As for `export`.
+        limits: `Limits`.
+
+    Returns:
+        List of the rows with which the export is tested, see `rows_of`.
+
+    Raises:
+        ImportError: If a package is missing.
+        ValueError: If the format lacks the quantization, or cannot hold the task or its tokenizer.
+    """
+    converter = FORMATS[format]
+    if quantization not in converter.QUANTIZATIONS:
+        raise ValueError(
+            f"The format {format!r} has the quantizations {converter.QUANTIZATIONS}. "
+            f"Received: quantization={quantization!r}"
+        )
+    kind = kind_of_answers(model)
+    if kind in ("values", "embedding") and limits.min_equal_labels is not None:
+        raise ValueError(
+            f"A `{type(model).__name__}` has no labels. Use `max_difference` instead. "
+            f"Received: min_equal_labels={limits.min_equal_labels!r}"
+        )
+    preprocessor = model.preprocessor
+    if not isinstance(preprocessor, TokenPreprocessor):
+        raise ValueError(
+            f"The format {format!r} reads the ids of a `TokenPreprocessor` or a `BertPreprocessor`. Use "
+            f"`format='savedmodel'`, which contains any preprocessor. Received: {type(preprocessor).__name__}"
+        )
+    try:
+        fast_content(preprocessor.tokenizer, preprocessor.packing)
+    except NotImplementedError as error:
+        raise ValueError(f"{error} Use `format='savedmodel'`, which contains any tokenizer.") from None
+    packages = {**converter.PACKAGES, "tokenizers": "tokenizers"}
+    if missing := [name for module, name in packages.items() if importlib.util.find_spec(module) is None]:
+        raise ImportError(f"The format {format!r} needs {', '.join(missing)}. Run `pip install {' '.join(missing)}`.")
+    return rows_of(model, kind, texts, pairs)
+
+
+def write_portable(model, folder, label_names, format, quantization, rows, limits):
+    """Writes a task into an empty folder, and runs it there.
+
+    Args:
+        model: `Task` on the TensorFlow backend that `check_portable` accepts.
+        folder: Path of an empty folder.
+        label_names: List of strings.
+        format, quantization: As for `check_portable`.
+        rows: List, as `check_portable` returns it.
+        limits: Dict of the arguments of `Limits`.
+
+    Returns:
+        Dict of what `prove` has measured.
+
+    Raises:
+        ValueError: If the conversion fails, or if the export differs from the model by more than the limits.
+    """
+    import tensorflow as tf
+
+    kind, preprocessor = kind_of_answers(model), model.preprocessor
+    function = graph_of(model, kind)
+    inputs = {name: tf.TensorSpec(spec.shape, spec.dtype, name=name) for name, spec in model.input.items()}
+    FORMATS[format].convert(function, inputs, [weight.value for weight in model.weights], quantization, folder)
+    facts = {
+        "format": format,
+        "quantization": quantization,
+        "task": type(model).__name__,
+        "answers": kind,
+        "inputs": list(inputs),
+        "max_length": preprocessor.sequence_length,
+        "pad_id": preprocessor.pad_id,
+        "width": model.output.shape[-1],
+        "prompt": model.reader.prompt if kind == "embedding" else "",
+        "keras_transfer": __version__,
+    }
+    if kind == "several_classes":
+        facts["thresholds"] = [float(value) for value in model.labels.thresholds]
+    if kind == "spans":
+        names = "max_answer_length", "no_answer_threshold", "doc_stride", "overlap"
+        facts |= {name: getattr(model, name) for name in names}
+    write_json(folder / "labels.json", label_names)
+    write_json(folder / FAST_FILE, fast_content(preprocessor.tokenizer, preprocessor.packing))
+    write_json(folder / "export.json", facts)
+    shutil.copyfile(PREDICT_FILE, folder / PREDICT_FILE.name)
+    measured = prove(model, function, folder, kind, rows, Limits(**limits))
+    write_json(folder / "export.json", {**facts, "measured": measured})
+    return measured

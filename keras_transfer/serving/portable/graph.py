@@ -1,0 +1,62 @@
+"""A task as a function from token ids to its answers, for converters that take a graph of TensorFlow."""
+
+from keras_transfer.tasks.classification import MultipleChoice, TextClassifier, TextRegressor
+from keras_transfer.tasks.embedding import TextEmbedder
+from keras_transfer.tasks.questions import SpanExtractor
+from keras_transfer.tasks.tagging import TokenClassifier
+
+# What a task answers with, the names of the outputs of its graph, and what `predict.py` does with them.
+KINDS = {
+    TextClassifier: "classes",
+    TextRegressor: "values",
+    TokenClassifier: "words",
+    MultipleChoice: "choices",
+    SpanExtractor: "spans",
+    TextEmbedder: "embedding",
+}
+
+
+def kind_of_answers(model):
+    """Returns what a task answers with, as `predict.py` names it.
+
+    Raises:
+        ValueError: If the task has no such answer, or if it is not a function of the ids of one row.
+    """
+    kind = next((kind for task, kind in KINDS.items() if type(model) is task), None)
+    if kind is None:
+        names = [task.__name__ for task in KINDS]
+        raise ValueError(f'Only the format "savedmodel" can hold this task. Others: {names}. Received: {_name(model)}')
+    for setting in ("windows", "siamese", "crf"):
+        if getattr(model, setting, None):
+            raise ValueError(
+                f'Only the format "savedmodel" can hold a `{_name(model)}` with `{setting}`. '
+                f"Received: {setting}={getattr(model, setting)!r}"
+            )
+    if kind == "classes" and model.multi_label:
+        return "several_classes"
+    return kind
+
+
+def graph_of(model, kind):
+    """Returns a function of the encoder's inputs, by name, that returns a dict of named outputs.
+
+    The outputs are `logits` and `probabilities` of classes, [batch, classes] or, for words, [batch, length, labels];
+    `values` [batch, targets]; `embedding` [batch, dim]; `logits` [batch, 1] of choices; and `logits` [batch, length, 2]
+    of the starts and ends of spans.
+    """
+    import tensorflow as tf
+
+    def answer(**ids):
+        outputs = model(ids, training=False)
+        if kind in ("values", "embedding"):
+            return {kind: outputs}
+        if kind in ("choices", "spans"):
+            return {"logits": tf.transpose(outputs, [0, 2, 1]) if kind == "spans" else outputs}
+        probabilities = tf.sigmoid(outputs) if kind == "several_classes" else tf.nn.softmax(outputs)
+        return {"logits": outputs, "probabilities": probabilities}
+
+    return answer
+
+
+def _name(model):
+    return type(model).__name__

@@ -1,0 +1,42 @@
+"""LiteRT, formerly TensorFlow Lite: converts a function, in float32, float16 or with weights in int8."""
+
+import pathlib
+import re
+
+FILE = "model.tflite"
+PACKAGES = {"ai_edge_litert": "ai-edge-litert"}
+QUANTIZATIONS = (None, "int8_dynamic", "float16")
+
+
+def convert(function, specs, variables, quantization, folder):
+    """Writes a function of named tensors as a LiteRT model with the signature `serving_default`.
+
+    Args:
+        function: Function that takes tensors by the names in `specs` and returns a dict of tensors.
+        specs: Dict of `tf.TensorSpec`s.
+        variables: List of `tf.Variable`s that the function reads.
+        quantization: String or `None`.
+        folder: Path of an existing folder.
+
+    Raises:
+        ValueError: If the converter fails.
+    """
+    import tensorflow as tf
+
+    module = tf.Module()
+    module.variables_read = variables
+    traced = tf.function(function, autograph=False).get_concrete_function(**specs)
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([traced], module)
+    if quantization is not None:
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    if quantization == "float16":
+        converter.target_spec.supported_types = [tf.float16]
+    try:
+        content = converter.convert()
+    except Exception as error:  # The converter raises errors of several types.
+        lacking = sorted(set(re.findall(r"'(tf\.\w+)' op", str(error))))
+        found = f"the operations {lacking}" if lacking else f"{type(error).__name__}: {error!s:.500}"
+        raise ValueError(
+            f"The converter of LiteRT cannot convert this model. ONNX may: use `format='onnx'`. Received: {found}"
+        ) from error
+    (pathlib.Path(folder) / FILE).write_bytes(content)

@@ -1,0 +1,63 @@
+"""ONNX: converts a function, in float32 or with weights in int8."""
+
+import pathlib
+import tempfile
+
+FILE = "model.onnx"
+PACKAGES = {"onnx": "onnx", "onnxruntime": "onnxruntime", "tf2onnx": "tf2onnx"}
+QUANTIZATIONS = (None, "int8_dynamic")
+OPSET = 17  # the newest that tf2onnx writes without a warning and onnxruntime has had since 1.12
+
+
+def convert(function, specs, variables, quantization, folder):
+    """Writes a function of named tensors as an ONNX model. See `litert.convert`."""
+    import tensorflow as tf
+    import tf2onnx
+
+    names = list(specs)
+    traced = tf.function(lambda *values: function(**dict(zip(names, values))), autograph=False)
+    try:
+        model, _ = tf2onnx.convert.from_function(
+            traced,
+            input_signature=list(specs.values()),
+            opset=OPSET,
+            custom_op_handlers={"Erfc": (_erfc, [])},
+        )
+    except Exception as error:  # The converter raises errors of several types.
+        raise ValueError(
+            "The converter of ONNX cannot convert this model. LiteRT may: use `format='litert'`. "
+            f"Received: {type(error).__name__}: {error!s:.500}"
+        ) from error
+    file = pathlib.Path(folder) / FILE
+    file.write_bytes(model.SerializeToString())
+    if quantization is not None:
+        _quantize(model, file)
+
+
+def _erfc(context, node, name, args):
+    """Writes the `Erfc` of TensorFlow, which ONNX lacks, as one minus `Erf`."""
+    import numpy as np
+
+    node.type = "Erf"
+    one = context.make_const(f"{name}_one", np.array(1, "float32")).output[0]
+    minus = context.make_node("Sub", [one, node.output[0]])
+    others = [other for other in context.get_nodes() if other is not minus]
+    context.replace_all_inputs(node.output[0], minus.output[0], ops=others)
+
+
+def _quantize(model, file):
+    """Replaces a model by one with weights in int8, a scale for each column; activations are quantized as they come."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    ranks = {weight.name: len(weight.dims) for weight in model.graph.initializer}
+    # A product with weights of more axes has no scales that the runtime accepts.
+    others = [
+        node.name
+        for node in model.graph.node
+        if node.op_type == "MatMul" and any(ranks.get(name, 2) != 2 for name in node.input)
+    ]
+    with tempfile.TemporaryDirectory(dir=file.parent) as scratch:
+        target = pathlib.Path(scratch) / FILE
+        options = {"per_channel": True, "weight_type": QuantType.QInt8, "nodes_to_exclude": others}
+        quantize_dynamic(str(file), str(target), **options)
+        target.replace(file)

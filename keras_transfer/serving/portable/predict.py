@@ -1,0 +1,226 @@
+"""Answers of the exported model in this folder, without TensorFlow or Keras.
+
+    pip install numpy tokenizers ai-edge-litert   # or onnxruntime: `export.json` names the format
+    python predict.py "What is a yeti?" "Who wrote Hamlet?"
+
+A program of your own copies the folder and calls `Model(folder).predict(texts)`.
+"""
+
+import json
+import os
+import pathlib
+import sys
+import threading
+
+import numpy as np
+
+_INPUTS = "token_ids", "segment_ids", "padding_mask", "answer_mask"
+
+
+class Model:
+    """The exported model of a folder. Several threads can share one.
+
+    Args:
+        folder: String or path. Defaults to the folder of this file.
+        num_threads: Integer. Number of threads that a batch is computed with. Defaults to `None`, for all cores.
+    """
+
+    def __init__(self, folder=None, num_threads=None):
+        import tokenizers
+
+        folder = pathlib.Path(folder or pathlib.Path(__file__).parent)
+        self.facts, self.labels = (json.loads((folder / f"{n}.json").read_text("utf-8")) for n in ("export", "labels"))
+        self.tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self.tokenizer.encode_special_tokens = True  # A text that contains "[SEP]" contains five characters.
+        self._run = RUNTIMES[self.facts["format"]](folder, num_threads or os.cpu_count())
+
+    def predict(self, texts, batch_size=32):
+        """Returns the answers to texts.
+
+        Args:
+            texts: List of strings. Of pairs `(text, text_pair)` for a model that was trained on pairs, of lists of
+                words for one that labels words, of `(context, [choice, ...])` for one that chooses, and of `(question,
+                context)` for one that finds answers in a context.
+            batch_size: Integer. Number of rows that are computed at once. Defaults to `32`.
+
+        Returns:
+            Dict of the answers, one entry for each text:
+            - of a classifier: `label` strings, `label_id` and `probabilities` [texts, classes]; with several labels for
+              a text `labels`, lists of strings, and `probabilities`
+            - of a regressor: `values` [texts, targets]
+            - of a model that labels words: `labels` and `probabilities`, a list and an array [words, labels] a text
+            - of an embedder: `embedding` [texts, dim]
+            - of a model that chooses: `choice`, a string, `choice_id` and `probabilities`, an array [choices] a text
+            - of a model that finds answers: `answer`, a string, `start` and `end`, its characters in the context, -1 if
+              there is no answer, and `score`, its probability
+
+        Raises:
+            ValueError: If a sentence of words, or a question, is too long.
+        """
+        texts = list(texts)
+        return getattr(self, f"_answer_{self.facts['answers']}")(texts, self.encode(texts), batch_size)
+
+    def encode(self, texts):
+        """Returns the tokens of texts as a list of `tokenizers.Encoding`s, with one or more rows for each text."""
+        kind, limit = self.facts["answers"], self.facts["max_length"]
+        if kind == "spans":
+            return [row for question, context in texts for row in self._windows(question, context)]
+        if kind == "choices":
+            texts = [(context, choice) for context, choices in texts for choice in choices]
+        if kind == "words":
+            self.tokenizer.no_truncation()
+            rows = self.tokenizer.encode_batch(texts, is_pretokenized=True)
+            for words, row in zip(texts, rows):
+                if len(row) > limit:
+                    raise ValueError(f"A sentence must have at most {limit} tokens. Received: {len(row)}, in {words}")
+            return rows
+        self.tokenizer.enable_truncation(limit)
+        prompt = self.facts["prompt"]
+        return self.tokenizer.encode_batch([prompt + text for text in texts] if prompt else texts)
+
+    def run(self, rows, output, batch_size=32):
+        """Returns an output of the model for each row of `encode`, as a list of arrays without padding."""
+        found = [None] * len(rows)
+        by_length = sorted(range(len(rows)), key=lambda row: -len(rows[row]))
+        for start in range(0, len(rows), batch_size):
+            batch = by_length[start : start + batch_size]
+            for row, values in zip(batch, self._run(self._inputs([rows[row] for row in batch]))[output]):
+                found[row] = values[: len(rows[row])] if values.ndim > 1 else values
+        return found
+
+    def _inputs(self, rows):
+        """Returns the inputs of a batch: int32 arrays [rows, length], padded on the right."""
+        shape = len(rows), max(map(len, rows))
+        inputs = {name: np.zeros(shape, "int32") for name in _INPUTS}
+        inputs["token_ids"] += self.facts["pad_id"]
+        for index, row in enumerate(rows):
+            inputs["token_ids"][index, : len(row)] = row.ids
+            inputs["segment_ids"][index, : len(row)] = row.type_ids
+            inputs["padding_mask"][index, : len(row)] = 1
+            if self.facts["answers"] == "spans":
+                inputs["answer_mask"][index, : len(row)] = [part == 1 for part in row.sequence_ids]
+                inputs["answer_mask"][index, 0] = 1  # stands for no answer
+        return {name: inputs[name] for name in self.facts["inputs"]}
+
+    # === Answers ===
+
+    def _answer_classes(self, texts, rows, batch_size):
+        probabilities = self._numbers(rows, "probabilities", batch_size)
+        best = probabilities.argmax(-1)
+        return {"label": [self.labels[i] for i in best], "label_id": best, "probabilities": probabilities}
+
+    def _answer_several_classes(self, texts, rows, batch_size):
+        probabilities = self._numbers(rows, "probabilities", batch_size)
+        chosen = probabilities >= np.array(self.facts["thresholds"], "float32")
+        names = [[name for name, is_chosen in zip(self.labels, row) if is_chosen] for row in chosen]
+        return {"labels": names, "probabilities": probabilities}
+
+    def _answer_values(self, texts, rows, batch_size):
+        return {"values": self._numbers(rows, "values", batch_size)}
+
+    def _answer_embedding(self, texts, rows, batch_size):
+        return {"embedding": self._numbers(rows, "embedding", batch_size)}
+
+    def _answer_words(self, texts, rows, batch_size):
+        outputs = self.run(rows, "probabilities", batch_size)
+        found = [values[first_tokens(row)] for row, values in zip(rows, outputs)]
+        return {"labels": [[self.labels[i] for i in row.argmax(-1)] for row in found], "probabilities": found}
+
+    def _answer_choices(self, texts, rows, batch_size):
+        ends = np.cumsum([len(choices) for _, choices in texts])[:-1]
+        logits = np.split(self._numbers(rows, "logits", batch_size)[:, 0], ends)[: len(texts)]
+        best = [int(row.argmax()) for row in logits]
+        chosen = [choices[i] for (_, choices), i in zip(texts, best)]
+        return {"choice": chosen, "choice_id": best, "probabilities": [_softmax(row) for row in logits]}
+
+    def _answer_spans(self, texts, rows, batch_size):
+        answers, logits = (
+            {"answer": [], "start": [], "end": [], "score": []},
+            iter(self.run(rows, "logits", batch_size)),
+        )
+        rows = iter(rows)
+        for question, context in texts:
+            windows = [(next(rows), next(logits)) for _ in self._windows(question, context)]
+            start, end, score = best_span(windows, self.facts["max_answer_length"], self.facts["no_answer_threshold"])
+            for name, value in zip(answers, (context[start:end] if end > 0 else "", start, end, score)):
+                answers[name].append(value)
+        return answers
+
+    def _numbers(self, rows, output, batch_size):
+        found = self.run(rows, output, batch_size)
+        return np.stack(found) if found else np.zeros((0, self.facts["width"]), "float32")
+
+    def _windows(self, question, context):
+        """Returns the rows of a question: windows of its context that overlap."""
+        self.tokenizer.no_truncation()
+        limit, overlap = self.facts["max_length"], self.facts["overlap"]
+        room = limit - len(self.tokenizer.encode(question, ""))
+        if room < 1:
+            raise ValueError(f"A question must leave room for a context in {limit} tokens. Received: {question!r}")
+        half = (room + 1) // 2
+        step = min(self.facts["doc_stride"], half) if overlap is None else room - overlap if room > overlap else half
+        self.tokenizer.enable_truncation(limit, stride=room - step, strategy="only_second")
+        row = self.tokenizer.encode(question, context)
+        return [row, *row.overflowing]
+
+
+def first_tokens(row):
+    """Returns the position of the first token of each word of a row, as a list."""
+    words = [None, *row.word_ids]
+    return [place for place, word in enumerate(row.word_ids) if word not in (None, words[place])]
+
+
+def best_span(windows, max_length, no_answer_threshold):
+    """Returns the first and last character of the best answer, and its probability, given rows and their logits."""
+    scores, none = {}, []
+    for row, logits in windows:
+        none.append(float(logits[0].sum()))
+        parts = zip(row.sequence_ids, row.offsets)
+        places = [place for place, (part, (start, end)) in enumerate(parts) if part == 1 and start < end]
+        for index, first in enumerate(places):
+            for last in places[index : index + max_length]:
+                if last < first + max_length:
+                    span = row.offsets[first][0], row.offsets[last][1]
+                    scores[span] = max(scores.get(span, -np.inf), float(logits[first, 0] + logits[last, 1]))
+    if no_answer_threshold is not None:
+        scores[-1, -1] = min(none) - no_answer_threshold
+    if not scores:
+        return -1, -1, 0.0
+    best = max(scores, key=scores.get)
+    return *best, float(1 / np.exp(np.array([*scores.values()]) - scores[best]).sum())
+
+
+def _softmax(values):
+    values = np.exp(values - values.max())
+    return values / values.sum()
+
+
+def _litert(folder, num_threads):
+    from ai_edge_litert.interpreter import Interpreter
+
+    run = Interpreter(str(folder / "model.tflite"), num_threads=num_threads).get_signature_runner()
+    lock = threading.Lock()  # An interpreter has one set of buffers.
+
+    def locked(inputs):
+        with lock:
+            return run(**inputs)
+
+    return locked
+
+
+def _onnx(folder, num_threads):
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = num_threads
+    session = onnxruntime.InferenceSession(str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    return lambda inputs: dict(zip(names, session.run(names, inputs)))
+
+
+RUNTIMES = {"litert": _litert, "onnx": _onnx}
+
+
+if __name__ == "__main__":
+    for name, values in Model().predict(sys.argv[1:]).items():
+        print(name, *values, sep="\n  ")

@@ -1,0 +1,157 @@
+"""Runs an export in a process of its own, and compares it with the model that it was made of."""
+
+import dataclasses
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+from keras_transfer.serving.portable.rows import inputs_of
+
+BATCH = 32
+
+_BY_ROW = "ids", "output", "places"  # of words
+
+# Reads the texts of a file, and writes what `_BY_ROW` names, one row after the other, and the times.
+_RUN = """
+import json, statistics, sys, time
+import numpy as np
+folder, texts, output, result, batch = sys.argv[1:]
+sys.path.insert(0, folder)
+import predict
+
+batch = int(batch)
+with open(texts, encoding="utf-8") as file:
+    texts = json.load(file)
+model = predict.Model(num_threads=1)
+rows = model.encode(texts)
+by_row = {"ids": [row.ids for row in rows], "output": model.run(rows, output, batch)}
+by_row["places"] = [predict.first_tokens(row) for row in rows]
+found = {name: np.concatenate(values) for name, values in by_row.items()}
+found |= {f"{name} sizes": [len(value) for value in values] for name, values in by_row.items()}
+for part in (texts[:1], (texts * batch)[:batch]):
+    times = []
+    while len(times) < 4 or (sum(times) < 0.5 and len(times) < 30):
+        start = time.perf_counter()
+        model.predict(part, batch)
+        times.append(time.perf_counter() - start)
+    found[f"milliseconds_of_{len(part)}"] = 1000 * statistics.median(times[1:])  # The first one is slower.
+np.savez(result, **found)
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """How much an export may differ from its model.
+
+    Args:
+        max_difference: Float. Largest absolute difference of an output (a logit, a value, an entry of an embedding).
+            Defaults to `None`, for any.
+        min_equal_labels: Float between 0 and 1. Smallest share of equal labels. Defaults to `None`, for any.
+    """
+
+    max_difference: float | None = None
+    min_equal_labels: float | None = None
+
+
+def prove(model, function, folder, kind, rows, limits):
+    """Runs the export of a folder, and returns what was measured.
+
+    Args:
+        model: `Task`.
+        function: As `graph_of` returns it.
+        folder: Path of the export.
+        kind: String, as `kind_of_answers` returns it.
+        rows: List, as `rows_of` returns it.
+        limits: `Limits`.
+
+    Returns:
+        Dict of `megabytes`, the size of the folder; `milliseconds_of_1` and `milliseconds_of_32`, the median time of so
+        many texts in one thread; `texts`, their number; `max_difference`, the largest of the outputs; and
+        `equal_labels`, the share of equal labels, `None` if the task has no labels.
+
+    Raises:
+        ValueError: If the export does not run, if its ids differ, or if it differs by more than `limits`.
+    """
+    output = kind if kind in ("values", "embedding") else "logits"
+    own = _outputs(model, function, kind, rows, output)
+    found, times = _run(folder, rows, output)
+    for row, (ids, own_ids) in enumerate(zip(found["ids"], own["ids"], strict=True)):
+        if not np.array_equal(ids, own_ids):
+            raise ValueError(
+                "The tokenizer.json must split texts as the model does. Use `format='savedmodel'`, which contains the "
+                f"model's own tokenizer. Received: {ids.tolist()} instead of {own_ids.tolist()}, in row {row}"
+            )
+    outputs, own_outputs = found["output"], own["output"]
+    if kind == "words":
+        outputs, own_outputs = ([x[at] for x, at in zip(each, found["places"])] for each in (outputs, own_outputs))
+    measured = {
+        "megabytes": sum(file.stat().st_size for file in folder.iterdir()) / 1e6,
+        **times,
+        "texts": len(rows),
+        "max_difference": max(float(np.abs(x - y).max(initial=0)) for x, y in zip(outputs, own_outputs)),
+        "equal_labels": _equal_labels(model, kind, rows, outputs, own_outputs),
+    }
+    for name, limit, is_worse in (
+        ("max_difference", limits.max_difference, lambda value, limit: not value <= limit),
+        ("equal_labels", limits.min_equal_labels, lambda value, limit: value < limit),
+    ):
+        if limit is not None and is_worse(measured[name], limit):
+            raise ValueError(
+                f"The export differs from the model by more than the limit, so no folder was written. "
+                f"Expected: {limits}. Received: {measured}"
+            )
+    return measured
+
+
+def _run(folder, rows, output):
+    """Returns the ids, outputs and places of words of an export by row, and a dict of times."""
+    with tempfile.TemporaryDirectory() as scratch:
+        given, result = pathlib.Path(scratch) / "texts.json", pathlib.Path(scratch) / "found.npz"
+        given.write_text(json.dumps(rows), "utf-8")
+        command = [sys.executable, "-P", "-c", _RUN, str(folder), str(given), output, str(result), str(BATCH)]
+        run = subprocess.run(command, capture_output=True, encoding="utf-8")
+        if run.returncode:
+            raise ValueError(
+                "The runtime cannot run the model that the converter has written, so no folder was written. "
+                f"Received: {run.stderr.strip()[-1500:]}"
+            )
+        with np.load(result) as file:
+            found = {name: np.split(file[name], np.cumsum(file[f"{name} sizes"])[:-1]) for name in _BY_ROW}
+            return found, {name: float(file[name]) for name in ("milliseconds_of_1", "milliseconds_of_32")}
+
+
+def _outputs(model, function, kind, rows, output):
+    """Returns the ids and the outputs of the model by row."""
+    found = {"ids": [], "output": []}
+    for start in range(0, len(rows), BATCH):
+        inputs = inputs_of(model, kind, rows[start : start + BATCH])
+        values = np.asarray(function(**{name: inputs[name] for name in model.input})[output])
+        for ids, size, row in zip(np.asarray(inputs["token_ids"]), np.sum(inputs["padding_mask"], axis=1), values):
+            found["ids"].append(ids[:size])
+            found["output"].append(row[:size] if row.ndim > 1 else row)
+    return found
+
+
+def _equal_labels(model, kind, rows, outputs, own_outputs):
+    """Returns the share of equal labels, or `None` if there are none."""
+    if kind in ("values", "embedding"):
+        return None
+    labels = [_labels(model, kind, rows, each) for each in (outputs, own_outputs)]
+    return float(np.mean(np.concatenate([np.ravel(x == y) for x, y in zip(*labels)])))
+
+
+def _labels(model, kind, rows, outputs):
+    """Returns the labels of rows as a list of arrays of integers."""
+    if kind == "several_classes":
+        least = np.array(model.labels.thresholds)
+        return [1 / (1 + np.exp(-row)) >= least for row in outputs]
+    if kind == "spans":
+        return [row.argmax(0) for row in outputs]  # the most likely start and end
+    if kind == "choices":
+        ends = np.cumsum([len(choices) for _, choices in rows])[:-1]
+        outputs = np.split(np.concatenate(outputs), ends)
+    return [row.argmax(-1) for row in outputs]

@@ -1,0 +1,61 @@
+"""Texts as rows that `predict.py` takes, and as the inputs that the task makes of them."""
+
+from keras_transfer.batches import context_windows
+from keras_transfer.datasets.texts import load_demo_questions
+from keras_transfer.tasks.inputs import encode_texts
+from keras_transfer.text.base import to_columns
+
+_COUNT = 64  # of the packaged texts
+
+
+def rows_of(model, kind, texts, pairs=False):
+    """Returns texts as a list of rows, each of which JSON can hold.
+
+    Args:
+        model: `Task`.
+        kind: String, as `kind_of_answers` returns it.
+        texts: What the task answers, or `None` for packaged texts.
+        pairs: Boolean. Whether a classifier or regressor takes pairs of the packaged texts. Defaults to `False`.
+
+    Raises:
+        ValueError: If there are no texts, or if they are not what the task takes.
+    """
+    if texts is None:
+        questions = load_demo_questions().test.texts[:_COUNT]
+        others = [*questions[1:], questions[0]]
+        if kind == "words":
+            return [text.split() for text in questions]
+        if kind == "choices":
+            return [[text, [other, text]] for text, other in zip(questions, others)]
+        return [list(pair) for pair in zip(questions, others)] if pairs or kind == "spans" else questions
+    columns = to_columns(texts) if kind == "embedding" else model.reader.columns(texts)
+    if len(columns[0] if isinstance(columns, tuple) else columns) == 0:
+        raise ValueError(f"`texts` must have at least one text, with which the export is tested. Received: {texts!r}")
+    if kind == "words":
+        return [list(map(str, words)) for words in columns]
+    if kind == "choices":
+        return [[str(context), list(map(str, choices))] for context, choices in zip(*columns)]
+    if isinstance(columns, tuple) != (pairs or kind == "spans"):
+        raise ValueError(f"`texts` must be pairs exactly if `pairs=True`. Received: pairs={pairs}, {texts!r:.100}")
+    return [list(map(str, row)) for row in zip(*columns)] if isinstance(columns, tuple) else list(map(str, columns))
+
+
+def inputs_of(model, kind, rows):
+    """Returns the inputs of a task, a dict of tensors [inputs, length], for rows of `rows_of`."""
+    if kind == "words":
+        found = model.preprocessor.encode_words(rows, sequence_length="longest")
+        if len(found.sentence) != len(rows):
+            longest = max(rows, key=len)
+            raise ValueError(
+                f"Each of `texts` must fit into {model.preprocessor.sequence_length} tokens. "
+                f"Received: {len(longest)} words, {longest!r:.100}"
+            )
+        return found.inputs
+    if kind == "spans":
+        distance = {"doc_stride": model.doc_stride, "overlap": model.overlap}
+        return context_windows(model.preprocessor, *map(list, zip(*rows)), **distance).inputs
+    if kind == "choices":
+        rows = [(context, choice) for context, choices in rows for choice in choices]
+    if kind == "embedding":
+        rows = [model.reader.prompt + text for text in rows]
+    return encode_texts(model, rows) if isinstance(rows[0], str) else encode_texts(model, *map(list, zip(*rows)))

@@ -1,0 +1,136 @@
+"""What cannot be exported, or would not run, is one clear error, and no folder appears."""
+
+import importlib.util
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer import serving, tasks, text
+from keras_transfer.adaptation import add_adapters
+from keras_transfer.encoders import ElmoEncoder
+from keras_transfer.serving.portable import FORMATS
+from tests.errors import check_errors
+from tests.tasks.tiny import encoder, preprocessor
+
+pytest.importorskip("tensorflow")
+pytest.importorskip("ai_edge_litert")
+pytestmark = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="converts TensorFlow's graphs")
+
+
+def task(cls=tasks.TextClassifier, **options):
+    labels = {} if cls is tasks.TextEmbedder else {"label_names": ["x", "y"]}
+    return cls(encoder(), preprocessor(sequence_length=8), **labels, **options)
+
+
+def export(folder, model=None, format="litert", **options):
+    try:
+        return serving.export(model or task(), folder / "small", format=format, **options)
+    finally:
+        assert not list(folder.iterdir())
+
+
+def with_elmo():
+    sizes = {"embedding_dim": 3, "filters": [(1, 4)], "projection_dim": 5, "units": 8, "max_characters": 6}
+    reader = text.ElmoPreprocessor(max_characters=6)
+    return tasks.TextClassifier(ElmoEncoder(**sizes), reader, num_classes=2)
+
+
+def with_adapters():
+    model = task()
+    for name in ("a", "b"):
+        add_adapters(model, "lora", name=name)
+    return model
+
+
+test_a_mistake_is_one_clear_error = check_errors(
+    (lambda tmp_path: export(tmp_path, format="lite"), "Expected one of ('savedmodel', 'litert', 'onnx')"),
+    (
+        lambda tmp_path: export(tmp_path, quantization="int4"),
+        "The format 'litert' has the quantizations (None, 'int8_dynamic', 'float16'). Received: quantization='int4'",
+    ),
+    (lambda tmp_path: export(tmp_path, format="onnx", quantization="float16"), "Received: quantization='float16'"),
+    (
+        lambda tmp_path: export(tmp_path, format="savedmodel", quantization="int8_dynamic"),
+        "A SavedModel has no ['quantization']. Use `format='litert'` or `'onnx'`.",
+    ),
+    (lambda tmp_path: export(tmp_path, format="savedmodel", max_difference=0.1), "has no ['max_difference']"),
+    (lambda tmp_path: export(tmp_path, task(windows="max")), "with `windows`. Received: windows='max'"),
+    (lambda tmp_path: export(tmp_path, task(siamese=True), pairs=True), "with `siamese`. Received: siamese=True"),
+    (
+        lambda tmp_path: export(tmp_path, task(tasks.TokenClassifier, crf=True)),
+        "a `TokenClassifier` with `crf`. Received: crf=True",
+    ),
+    (
+        lambda tmp_path: export(tmp_path, tasks.MaskedLM(encoder(), preprocessor())),
+        "Others: ['TextClassifier', ... Received: MaskedLM",
+    ),
+    (lambda tmp_path: export(tmp_path, with_elmo()), "format='savedmodel' ... Received: ElmoPreprocessor"),
+    (
+        lambda tmp_path: export(tmp_path, with_adapters(), adapters=["a", "b"]),
+        "Only a SavedModel can choose an adapter for each row. Received: format='litert', adapters=['a', 'b']",
+    ),
+    (
+        lambda tmp_path: export(tmp_path, task(tasks.TextEmbedder), min_equal_labels=0.9),
+        "A `TextEmbedder` has no labels. Use `max_difference` instead. Received: min_equal_labels=0.9",
+    ),
+    (lambda tmp_path: export(tmp_path, texts=[]), "at least one text"),
+    (lambda tmp_path: export(tmp_path, texts=(["a"], ["b"])), "pairs exactly if `pairs=True`. Received: pairs=False"),
+    (
+        lambda tmp_path: export(tmp_path, task(tasks.TokenClassifier), texts=[["a"] * 9]),
+        "must fit into 8 tokens. Received: 9 words",
+    ),
+    (lambda tmp_path: export(tmp_path, texts=["a"], max_difference=-1), "Expected: Limits( ... Received: {'megabytes'"),
+)
+
+
+def test_a_package_that_is_not_installed_is_an_error_before_anything_is_written(tmp_path, monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "ai_edge_litert" else find(name))
+    with pytest.raises(ImportError, match="'litert' needs ai-edge-litert. Run `pip install ai-edge-litert`"):
+        export(tmp_path)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_file_that_its_runtime_cannot_run_is_an_error(format, tmp_path, monkeypatch):
+    module = FORMATS[format]
+    monkeypatch.setattr(module, "convert", lambda *args: (args[-1] / module.FILE).write_bytes(b"broken" * 10))
+    with pytest.raises(ValueError, match=r"(?s)The runtime cannot run the model .* no folder was written. Received: ."):
+        export(tmp_path, format=format)
+
+
+def test_wrong_numbers_and_a_full_disk_leave_nothing_behind(tmp_path, monkeypatch):
+    model, other = task(), task()
+    for weight in other.weights:
+        weight.assign(np.ones(weight.shape))
+    convert = FORMATS["litert"].convert
+
+    def of_another(function, specs, weights, quantization, folder):
+        from keras_transfer.serving.portable.graph import graph_of
+
+        convert(graph_of(other, "classes"), specs, [weight.value for weight in other.weights], quantization, folder)
+
+    monkeypatch.setattr(FORMATS["litert"], "convert", of_another)
+    with pytest.raises(ValueError, match="differs from the model by more than the limit"):
+        export(tmp_path, model, max_difference=1e-4)
+
+    def full(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(FORMATS["litert"], "convert", full)
+    with pytest.raises(OSError, match="No space left"):
+        export(tmp_path, model)
+
+
+def test_a_tokenizer_that_splits_texts_in_another_way_is_an_error(tmp_path, monkeypatch):
+    from keras_transfer.serving.portable import folder
+
+    content = folder.fast_content
+
+    def lowercase(*args):
+        found = content(*args)
+        return found | {"normalizer": {"type": "Lowercase"}}
+
+    monkeypatch.setattr(folder, "fast_content", lowercase)
+    with pytest.raises(ValueError, match=r"tokenizer.json must split texts as the model does.* in row 1"):
+        export(tmp_path, texts=["a", "\u00e9 GOOD"])

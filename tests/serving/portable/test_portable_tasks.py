@@ -1,0 +1,120 @@
+"""Each task answers as a LiteRT model as it does itself, with the runtime, `tokenizers` and NumPy alone."""
+
+import json
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer import serving, tasks
+from tests.tasks.tiny import encoder, preprocessor
+
+pytest.importorskip("tensorflow")
+pytest.importorskip("ai_edge_litert")
+pytestmark = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="converts TensorFlow's graphs")
+
+TEXTS = ["good a", "a b c d e f g h i j a b c bad", "", "é 😀", "[SEP] [MASK] B"]
+SENTENCES = [["good", "a"], ["a", "badly", "."], ["b"]]
+
+
+@pytest.fixture
+def answers(tmp_path, capsys):
+    """A function that exports a model, and returns what the export answers and what was measured."""
+
+    def answers(model, texts, rows=None, **options):
+        folder = serving.export(model, tmp_path / "small", format="litert", texts=texts, max_difference=1e-5, **options)
+        assert f"{folder}: " in capsys.readouterr().out
+        measured = json.loads((folder / "export.json").read_text())["measured"]
+        assert measured["texts"] == len(texts[0] if isinstance(texts, tuple) else texts)
+        from keras_transfer.serving.portable.predict import Model
+
+        served = Model(folder)
+        nothing = served.predict([])
+        assert all(len(values) == 0 for values in nothing.values())
+        found = served.predict([*zip(*texts)] if isinstance(texts, tuple) else texts, batch_size=2)
+        assert list(found) == list(nothing)
+        return found, measured
+
+    return answers
+
+
+def task(cls, **options):
+    keras.utils.set_random_seed(0)
+    return cls(encoder(), preprocessor(sequence_length=8), **options)
+
+
+def test_a_class_for_each_text(answers):
+    model = task(tasks.TextClassifier, label_names=["x", "y", "z"])
+    found, measured = answers(model, TEXTS, min_equal_labels=1)
+    assert found["label"] == model.predict_labels(TEXTS)
+    np.testing.assert_allclose(found["probabilities"], model.predict_proba(TEXTS), atol=1e-5)
+    assert measured["equal_labels"] == 1
+
+
+def test_several_classes_for_each_pair(answers):
+    model = task(tasks.TextClassifier, label_names=["x", "y"], multi_label=True, thresholds=[0.0, 0.5])
+    pairs = TEXTS, TEXTS[::-1]
+    found, measured = answers(model, pairs, pairs=True)
+    assert found["labels"] == model.predict_labels(pairs)
+    np.testing.assert_allclose(found["probabilities"], model.predict_proba(pairs), atol=1e-5)
+    assert measured["equal_labels"] == 1
+
+
+def test_numbers(answers):
+    model = task(tasks.TextRegressor, num_targets=2)
+    found, measured = answers(model, TEXTS)
+    np.testing.assert_allclose(found["values"], model.predict(TEXTS, verbose=0), atol=1e-5)
+    assert measured["equal_labels"] is None
+
+
+def test_a_label_for_each_word(answers):
+    model = task(tasks.TokenClassifier, label_names=["x", "y", "z"])
+    found, measured = answers(model, SENTENCES)
+    expected = model.predict_words(SENTENCES)
+    assert found["labels"] == [[label for _, label in sentence] for sentence in expected]
+    assert measured["equal_labels"] == 1
+
+
+def test_embeddings_with_a_prompt(answers):
+    model = task(tasks.TextEmbedder, prompts={"query": "a b"}, default_prompt_name="query")
+    found, _ = answers(model, TEXTS)
+    np.testing.assert_allclose(found["embedding"], model.predict(TEXTS, verbose=0), atol=1e-5)
+
+
+def test_a_choice(answers):
+    model, contexts = task(tasks.MultipleChoice), TEXTS[:3]
+    choices = [["a", "b"], ["good bad", "d e"], ["bad", "good"]]
+    found, _ = answers(model, (contexts, choices))
+    assert found["choice"] == model.predict_choices((contexts, choices))
+
+
+@pytest.mark.parametrize("options", [{}, {"overlap": 1}, {"doc_stride": 2, "no_answer_threshold": 0.0}])
+def test_answers_in_contexts_of_several_windows(answers, options):
+    model = task(tasks.SpanExtractor, max_answer_length=3, **options)
+    questions, contexts = ["good", "a b"], ["a b c d e f g h i j é bad", "b"]
+    found, measured = answers(model, (questions, contexts))
+    for row, best in enumerate(model.answer(questions, contexts)):
+        assert (found["answer"][row], found["start"][row], found["end"][row]) == (
+            best["text"],
+            best["start"],
+            best["end"],
+        )
+        assert found["score"][row] == pytest.approx(best["score"], abs=1e-5)
+    assert measured["equal_labels"] == 1
+
+
+def test_the_folder_answers_alone(tmp_path):
+    model = task(tasks.TextClassifier, label_names=["x", "y", "z"])
+    folder = serving.export(model, tmp_path / "small", format="litert", texts=TEXTS)
+    program = "import runpy, sys; sys.modules.update(tensorflow=None, keras=None, keras_transfer=None); "
+    program += f"sys.argv[1:] = {TEXTS}; runpy.run_path('predict.py', run_name='__main__')"
+    answer = subprocess.run([sys.executable, "-P", "-c", program], cwd=folder, check=True, capture_output=True)
+    assert answer.stdout.decode().split()[: 1 + len(TEXTS)] == ["label", *model.predict_labels(TEXTS)]
+
+
+def test_packaged_texts_test_an_export_without_texts(tmp_path):
+    model = task(tasks.MultipleChoice)
+    folder = serving.export(model, tmp_path / "small", format="litert")
+    assert json.loads((folder / "export.json").read_text())["measured"]["texts"] == 64
