@@ -14,6 +14,7 @@ from keras_transfer.text.tokenizer_files import FAST_FILE, fast_content
 from keras_transfer.version import __version__
 
 FORMATS = {"litert": litert, "onnx": onnx}
+ROWS = {"words": "lists of words", "choices": "contexts and their choices", "spans": "pairs of texts"}
 PREDICT_FILE = pathlib.Path(__file__).with_name("predict.py")  # It is copied, and runs without this library.
 
 
@@ -89,6 +90,7 @@ def write_portable(model, folder, label_names, format, quantization, rows, limit
         "quantization": quantization,
         "task": type(model).__name__,
         "answers": kind,
+        "rows": ROWS.get(kind, "texts" if isinstance(rows[0], str) else "pairs of texts"),
         "inputs": list(inputs),
         "max_length": preprocessor.sequence_length,
         "pad_id": preprocessor.pad_id,

@@ -16,6 +16,13 @@ import numpy as np
 
 _INPUTS = "token_ids", "segment_ids", "padding_mask", "answer_mask"
 
+_IS_ROW = {
+    "texts": lambda row: isinstance(row, str),
+    "lists of words": lambda row: isinstance(row, (list, tuple)) and all(isinstance(word, str) for word in row),
+    "pairs of texts": lambda row: isinstance(row, (list, tuple)) and [*map(type, row)] == [str, str],
+    "contexts and their choices": lambda row: isinstance(row, (list, tuple)) and [*map(type, row)][:1] == [str],
+}
+
 
 class Model:
     """The exported model of a folder. Several threads can share one.
@@ -32,7 +39,7 @@ class Model:
         self.facts, self.labels = (json.loads((folder / f"{n}.json").read_text("utf-8")) for n in ("export", "labels"))
         self.tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
         self.tokenizer.encode_special_tokens = True  # A text that contains "[SEP]" contains five characters.
-        self._run = RUNTIMES[self.facts["format"]](folder, num_threads or os.cpu_count())
+        self.compute = RUNTIMES[self.facts["format"]](folder, num_threads or os.cpu_count())
 
     def predict(self, texts, batch_size=32):
         """Returns the answers to texts.
@@ -55,9 +62,10 @@ class Model:
               there is no answer, and `score`, its probability
 
         Raises:
-            ValueError: If a sentence of words, or a question, is too long.
+            ValueError: If the texts are not what the model takes, or if a sentence of words, or a question, is too
+                long.
         """
-        texts = list(texts)
+        texts = self._checked(texts)
         return getattr(self, f"_answer_{self.facts['answers']}")(texts, self.encode(texts), batch_size)
 
     def encode(self, texts):
@@ -84,7 +92,7 @@ class Model:
         by_length = sorted(range(len(rows)), key=lambda row: -len(rows[row]))
         for start in range(0, len(rows), batch_size):
             batch = by_length[start : start + batch_size]
-            for row, values in zip(batch, self._run(self._inputs([rows[row] for row in batch]))[output]):
+            for row, values in zip(batch, self.compute(self._inputs([rows[row] for row in batch]))[output]):
                 found[row] = values[: len(rows[row])] if values.ndim > 1 else values
         return found
 
@@ -101,6 +109,15 @@ class Model:
                 inputs["answer_mask"][index, : len(row)] = [part == 1 for part in row.sequence_ids]
                 inputs["answer_mask"][index, 0] = 1  # stands for no answer
         return {name: inputs[name] for name in self.facts["inputs"]}
+
+    def _checked(self, texts):
+        """Returns texts as a list, and raises a `ValueError` if they are not what the model takes."""
+        kind = self.facts["rows"]
+        texts = texts if isinstance(texts, str) else list(texts)
+        wrong = [texts] if isinstance(texts, str) else [row for row in texts if not _IS_ROW[kind](row)]
+        if wrong:
+            raise ValueError(f"This model takes a list of {kind}. Received: {wrong[0]!r:.100}")
+        return texts
 
     # === Answers ===
 
@@ -222,5 +239,7 @@ RUNTIMES = {"litert": _litert, "onnx": _onnx}
 
 
 if __name__ == "__main__":
-    for name, values in Model().predict(sys.argv[1:]).items():
-        print(name, *values, sep="\n  ")
+    model = Model()
+    for text in sys.argv[1:]:
+        answer = model.predict([text.split() if model.facts["rows"] == "lists of words" else text])
+        print(json.dumps({name: np.asarray(values[0]).tolist() for name, values in answer.items()}, ensure_ascii=False))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from keras_transfer import serving, tasks
+from keras_transfer.serving.portable.predict import Model
 from tests.tasks.tiny import encoder, preprocessor
 
 pytest.importorskip("tensorflow")
@@ -28,8 +29,6 @@ def answers(tmp_path, capsys):
         assert f"{folder}: " in capsys.readouterr().out
         measured = json.loads((folder / "export.json").read_text())["measured"]
         assert measured["texts"] == len(texts[0] if isinstance(texts, tuple) else texts)
-        from keras_transfer.serving.portable.predict import Model
-
         served = Model(folder)
         nothing = served.predict([])
         assert all(len(values) == 0 for values in nothing.values())
@@ -105,13 +104,17 @@ def test_answers_in_contexts_of_several_windows(answers, options):
     assert measured["equal_labels"] == 1
 
 
-def test_the_folder_answers_alone(tmp_path):
+def test_the_folder_answers_alone_and_refuses_what_it_does_not_take(tmp_path):
     model = task(tasks.TextClassifier, label_names=["x", "y", "z"])
     folder = serving.export(model, tmp_path / "small", format="litert", texts=TEXTS)
+    for wrong in ("a", [["a", "b"]], [None]):
+        with pytest.raises(ValueError, match="This model takes a list of texts. Received: "):
+            Model(folder).predict(wrong)
     program = "import runpy, sys; sys.modules.update(tensorflow=None, keras=None, keras_transfer=None); "
     program += f"sys.argv[1:] = {TEXTS}; runpy.run_path('predict.py', run_name='__main__')"
     answer = subprocess.run([sys.executable, "-P", "-c", program], cwd=folder, check=True, capture_output=True)
-    assert answer.stdout.decode().split()[: 1 + len(TEXTS)] == ["label", *model.predict_labels(TEXTS)]
+    lines = answer.stdout.decode("utf-8").splitlines()
+    assert [json.loads(line)["label"] for line in lines] == model.predict_labels(TEXTS)
 
 
 def test_packaged_texts_test_an_export_without_texts(tmp_path):
