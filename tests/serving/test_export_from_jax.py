@@ -40,6 +40,11 @@ def test_a_trained_model_is_exported(tmp_path):
     assert list(tmp_path.iterdir()) == [tmp_path / "served"]
     assert list(folder.parent.iterdir()) == [folder]
 
+    pytest.importorskip("ai_edge_litert")
+    with pytest.raises(ValueError, match=r"differs from the model by more than the limit.*'equal_labels': 1.0"):
+        serving.export(model, tmp_path / "small", format="litert", texts=TEXTS, max_difference=-1)
+    assert not (tmp_path / "small").exists()
+
 
 @keras.saving.register_keras_serializable(package="tests")
 class Shouted(text.BertPreprocessor):
