@@ -229,7 +229,7 @@ def test_the_help_of_each_benchmark_is_printed_without_a_library():
     done = run("-c", HELP, *MODULES)
     assert done.returncode == 0, done.stderr
     usages = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("usage: ")]
-    assert len(MODULES) == 18 and usages == [f"{module.rpartition('.')[2]}.py" for module in MODULES]
+    assert len(MODULES) == 19 and usages == [f"{module.rpartition('.')[2]}.py" for module in MODULES]
 
 
 @pytest.mark.slow
@@ -247,6 +247,7 @@ def test_our_part_of_a_benchmark_runs():
     ("module", "contender", "options", "sizes"),
     [
         pytest.param("inference.serve", "exported", {}, {}, id="serve"),
+        pytest.param("inference.quantized", "predict_on_batch", {"mode": "int8"}, {}, id="quantized"),
         pytest.param(
             "inference.tokenise",
             "keras_transfer",

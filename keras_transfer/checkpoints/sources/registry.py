@@ -9,7 +9,7 @@ import re
 from keras_transfer.checkpoints.architectures.recurrent import elmo, fastai, textgenrnn
 from keras_transfer.checkpoints.base import CheckpointError, architecture_for, check_head, entries_of, write_head
 from keras_transfer.checkpoints.formats import google, huggingface, presets
-from keras_transfer.encoders.base import Encoder
+from keras_transfer.encoders.base import Encoder, is_quantized
 from keras_transfer.names import check_arguments, did_you_mean
 
 # In this order: presets have a config.json too.
@@ -242,6 +242,11 @@ def save(encoder, folder, preprocessor=None, overwrite=False, task=None):
         raise CheckpointError(
             "A checkpoint cannot contain adapters. Call `adaptation.merge_adapters` or `remove_adapters` first, or "
             f"`adaptation.save_adapters`. Received: adapters {list(encoder.adapters)}"
+        )
+    if is_quantized(encoder if task is None else task):
+        raise CheckpointError(
+            "A checkpoint cannot contain quantized layers. Save the model with `model.save('model.keras')`, or call "
+            f"`save_pretrained` before `quantize`. Received: a quantized {type(task or encoder).__name__}"
         )
     expected = architecture.preprocessor_class
     if preprocessor is not None and type(preprocessor) is not expected:

@@ -3,6 +3,13 @@
 from keras_transfer.encoders.base.encoder import Encoder, constructor_settings, encode, select_inputs
 from keras_transfer.encoders.base.id_checks import check_ids
 from keras_transfer.encoders.base.on_top import dense_on, initializer_on
+from keras_transfer.encoders.base.quantization import (
+    Quantizes,
+    by_path,
+    is_quantized,
+    quantization_of,
+    quantize_again,
+)
 from keras_transfer.encoders.base.running import (
     EMBEDDINGS,
     StackLayers,
@@ -26,9 +33,11 @@ from keras_transfer.encoders.base.wiring import (
 __all__ = [
     "EMBEDDINGS",
     "Encoder",
+    "Quantizes",
     "StackLayers",
     "TransformerStack",
     "bert_layers",
+    "by_path",
     "carries_state",
     "check_further_inputs",
     "check_ids",
@@ -41,8 +50,11 @@ __all__ = [
     "groups_of",
     "have_same_embeddings",
     "initializer_on",
+    "is_quantized",
     "make_blocks",
     "make_projection",
+    "quantization_of",
+    "quantize_again",
     "run_and_record",
     "run_blocks",
     "select_inputs",

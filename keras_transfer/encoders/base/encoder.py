@@ -5,6 +5,7 @@ import dataclasses
 import keras
 
 from keras_transfer.distribute import write_together
+from keras_transfer.encoders.base.quantization import Quantizes, quantization_of, quantize_again
 from keras_transfer.keras_internals import could_train, set_trainable
 from keras_transfer.layers.adapters import show_old_places
 from keras_transfer.layers.basic import serialize_activation
@@ -128,7 +129,7 @@ def constructor_settings(arguments):
     return {name: value for name, value in arguments.items() if name not in own}
 
 
-class Encoder(keras.Model):
+class Encoder(Quantizes, keras.Model):
     """Base class of the encoders, functional models from token ids to vectors.
 
     A subclass's constructor has three parts: the layers, the functional model, and the attributes that
@@ -285,6 +286,7 @@ class Encoder(keras.Model):
             },
             **adapters,
             **kept,
+            **quantization_of(self),
             "pooling": self.pooling,
             "normalize": self.normalize,
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
@@ -299,8 +301,9 @@ class Encoder(keras.Model):
             config["dtype"] = keras.dtype_policies.deserialize(config["dtype"])
         adapters, active = config.pop("adapters", {}), config.pop("active_adapters", ())
         frozen, kept = set(config.pop("frozen", ())), config.pop("checkpoint_settings", {})
-        layout = config.pop("adapter_layout", 1)
+        layout, quantization = config.pop("adapter_layout", 1), config.pop("quantization", ())
         encoder = cls(**config)
+        quantize_again(encoder, quantization)
         object.__setattr__(encoder, "checkpoint_settings", kept)
         for name, kinds in adapters.items():
             encoder.attach_adapters(name, [keras.saving.deserialize_keras_object(kind) for kind in kinds])

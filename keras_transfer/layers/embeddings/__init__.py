@@ -3,7 +3,7 @@
 from keras_transfer.layers.embeddings.characters import CharacterCNN
 from keras_transfer.layers.embeddings.embedding_dropout import EmbeddingDropout
 from keras_transfer.layers.embeddings.input_embeddings import PositionEmbedding, SegmentEmbedding, SinusoidalPositions
-from keras_transfer.layers.embeddings.output_embeddings import OutputEmbeddings
+from keras_transfer.layers.embeddings.output_embeddings import OutputEmbeddings, table_of
 from keras_transfer.layers.embeddings.speakers import SpeakerEmbedding
 
 __all__ = [
@@ -14,4 +14,5 @@ __all__ = [
     "SegmentEmbedding",
     "SinusoidalPositions",
     "SpeakerEmbedding",
+    "table_of",
 ]

@@ -46,7 +46,7 @@ class OutputEmbeddings(keras.layers.Layer):
         rows = ops.shape(inputs)[:-1]
         x = ops.reshape(ops.cast(inputs, self.compute_dtype), (-1, inputs.shape[-1]))
         x = x if self.scale is None else x * self.scale
-        table = ops.cast(self.token_embedding.embeddings, self.compute_dtype)
+        table = ops.cast(table_of(self.token_embedding), self.compute_dtype)
         if len(inputs.shape) == 2:
             # A step of a decoder has few vectors. Outside of XLA, TensorFlow takes up to ten times as long for their
             # product with the transposed table, whose copy in another order takes longer than the product.
@@ -71,3 +71,10 @@ class OutputEmbeddings(keras.layers.Layer):
     @classmethod
     def from_config(cls, config):
         return cls(**{**config, "token_embedding": keras.saving.deserialize_keras_object(config["token_embedding"])})
+
+
+def table_of(embedding):
+    """Returns the table of an embedding layer, `[vocabulary_size, dim]`, also if the layer is quantized."""
+    if embedding.quantization_mode is None:
+        return embedding.embeddings
+    return embedding(ops.arange(embedding.input_dim))  # The stored integers have no scale.

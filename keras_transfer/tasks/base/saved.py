@@ -1,10 +1,9 @@
 """What a task keeps in a `.keras` file besides its weights: its settings, and the heads of inactive adapters."""
 
-import collections
-
 import keras
 import numpy as np
 
+from keras_transfer.encoders.base import by_path, quantization_of, quantize_again
 from keras_transfer.keras_internals import could_train, set_trainable
 from keras_transfer.layers.basic import serialize_activation
 
@@ -55,8 +54,9 @@ def config_of(task, settings):
     return {
         "encoder": keras.saving.serialize_keras_object(task.encoder),
         "preprocessor": keras.saving.serialize_keras_object(task.preprocessor),
-        "frozen": [name for name, weight in _named(task.weights).items() if not weight.trainable],
+        "frozen": [name for name, weight in by_path(task.weights).items() if not weight.trainable],
         "name": task.name,
+        **quantization_of(task),
         **mix,
         **kind,
         **{name: _serialized(getattr(task, name)) for name in settings},
@@ -76,21 +76,13 @@ def from_config(cls, config, custom_objects):
     """Returns a task of a class from its config."""
     config = dict(config)
     frozen, kind = set(config.pop("frozen", ())), config.pop("fitted_on", None)
+    quantization = config.pop("quantization", ())
     for name, value in config.items():
         # Functions remain as they are, because constructors read the names of activations.
         if isinstance(value, dict) and {"class_name", "config"} <= value.keys() and value["class_name"] != "function":
             config[name] = keras.saving.deserialize_keras_object(value, custom_objects=custom_objects)
     task = cls(**config)
     task.fitted_on = kind
-    frozen = {id(weight) for name, weight in _named(task.weights).items() if name in frozen}
+    quantize_again(task, quantization)  # before its weights are read
+    frozen = {id(weight) for name, weight in by_path(task.weights).items() if name in frozen}
     return set_trainable(task, [weight for weight in could_train(task) if id(weight) not in frozen])
-
-
-def _named(weights):
-    """Returns a dict from names to weights: their paths, with a number if a generator has weights of the same paths."""
-    found, counts = {}, collections.Counter()
-    for weight in weights:
-        same = counts[weight.path]
-        counts[weight.path] += 1
-        found[f"{weight.path}#{same}" if same else weight.path] = weight
-    return found

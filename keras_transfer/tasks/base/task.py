@@ -7,7 +7,7 @@ import keras
 from keras_transfer.batches import Batches, as_pipeline, batches_of
 from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.distribute import check_accumulation, check_scope, reducible
-from keras_transfer.encoders.base import select_inputs
+from keras_transfer.encoders.base import Quantizes, select_inputs
 from keras_transfer.encoders.keras_hub import current_encoder
 from keras_transfer.keras_internals import NotCloned, trace_predict
 from keras_transfer.names import check_foreign_arguments
@@ -56,7 +56,7 @@ def of_part(part, name, doc=None):
     return property(get, put, doc=doc)
 
 
-class Task(Pretrained, SeveralDevices, NotCloned, keras.Model):
+class Task(Pretrained, SeveralDevices, NotCloned, Quantizes, keras.Model):
     """Base class of the tasks: an encoder, a head on it, a reader of the user's data, and labels.
 
     It is a functional model from the encoder's inputs, through its layers, to the head. Each layer of the encoder is a

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_transfer.encoders.base import encode
+from keras_transfer.layers.embeddings import table_of
 
 
 class LanguageModelLoss(keras.layers.Layer):
@@ -45,7 +46,7 @@ class LanguageModelLoss(keras.layers.Layer):
         if self.reads_source:
             encoder = self.both.encoder
             vectors = encode(encoder, inputs).sequence[:, :-1]
-            table = ops.cast(encoder.token_embedding.embeddings, vectors.dtype)
+            table = ops.cast(table_of(encoder.token_embedding), vectors.dtype)
             ids, mask = (ops.convert_to_tensor(inputs[name])[:, 1:] for name in ("token_ids", "padding_mask"))
             loss = loss + _mean(ops.matmul(vectors, ops.transpose(table)), ids, mask)
         return loss
