@@ -5,7 +5,8 @@
 4 blocks, 512 wide, 8 heads, 30,522 tokens, random weights, the head of the architecture; 32 texts of 64 to 128 tokens,
 padded to 128; float32, AdamW, dropout 0.1 in training (none in ModernBERT). BERT has the tanh GELU, the others the
 exact one. KerasHub has no ModernBERT. The `xla` rows are compiled with `jit_compile=True`; to compare them with each
-other: `--contenders "keras_transfer, xla" "keras_hub, xla"`.
+other: `--contenders "keras_transfer, xla" "keras_hub, xla"`. The `bfloat16` rows have weights in float32: Keras's
+policy `mixed_bfloat16`, and autocast on torch.
 """
 
 import numpy as np
@@ -66,11 +67,13 @@ def data():
     return inputs, random.integers(0, 2, BATCH)
 
 
-def keras_transfer(architecture, xla=False):
+def keras_transfer(architecture, xla=False, dtype="float32"):
     import keras_transfer as kt
 
     name, options, head = ARCHITECTURES[architecture]["ours"]
-    encoder = getattr(kt.encoders, name)(VOCABULARY, **{**SIZES, "intermediate_dim": 4 * DIM, **options})
+    encoder = getattr(kt.encoders, name)(
+        VOCABULARY, **{**SIZES, "intermediate_dim": 4 * DIM, "dtype": dtype, **options}
+    )
     return keras_measures(kt.tasks.TextClassifier(encoder, num_classes=2, **head), xla, "auto")  # AdamW, a rate of 5e-5
 
 
@@ -104,7 +107,7 @@ def keras_measures(model, xla, optimizer):
     }
 
 
-def transformers(architecture):
+def transformers(architecture, bfloat16=False):
     import torch
     import transformers as theirs
 
@@ -116,6 +119,8 @@ def transformers(architecture):
     )
     model = getattr(theirs, f"{name}ForSequenceClassification")(config)
     optimizer = torch.optim.AdamW(model.parameters(), 5e-5)
+    if bfloat16:
+        model.forward = torch.autocast("cpu", torch.bfloat16)(model.forward)
     inputs, labels = data()
     names = {"token_ids": "input_ids", "padding_mask": "attention_mask"}
     inputs = {names[key]: torch.tensor(inputs[key], dtype=torch.long) for key in names}
@@ -132,7 +137,7 @@ def transformers(architecture):
     def forward(rows):
         model.eval()
         with torch.inference_mode():
-            return model(**{name: value[:rows] for name, value in inputs.items()}).logits.numpy()
+            return model(**{name: value[:rows] for name, value in inputs.items()}).logits.float().numpy()
 
     return {
         "training step": step,
@@ -148,6 +153,8 @@ if __name__ == "__main__":
         "transformers": transformers,
         "keras_transfer, xla": lambda architecture: keras_transfer(architecture, xla=True),
         "keras_hub, xla": lambda architecture: keras_hub(architecture, xla=True),
+        "keras_transfer, bfloat16": lambda architecture: keras_transfer(architecture, dtype="mixed_bfloat16"),
+        "transformers, bfloat16": lambda architecture: transformers(architecture, bfloat16=True),
     }
     options = {"architecture": {"choices": list(ARCHITECTURES), "default": "bert"}}
     harness.main(__doc__, contenders, options=options)

@@ -52,7 +52,9 @@ class AdaptiveEmbedding(keras.layers.Layer):
         self.tables, self.projections = [], []
         for i, (begin, end) in enumerate(self.clusters.bounds):
             shape = (end - begin, self.clusters.width(self.output_dim, i))
-            self.tables.append(self.add_weight(shape, self.embeddings_initializer, name=f"embeddings_{i}"))
+            self.tables.append(
+                self.add_weight(shape, self.embeddings_initializer, autocast=False, name=f"embeddings_{i}")
+            )
             self.projections.append(
                 self.add_weight((shape[1], self.output_dim), "glorot_uniform", name=f"projection_{i}")
             )

@@ -47,6 +47,7 @@ class PositionEmbedding(keras.layers.Layer):
             name="embeddings",
             shape=(self.offset + self.max_sequence_length, input_shape[-1]),
             initializer=self.initializer,
+            autocast=False,  # Only the rows that are read are cast.
         )
 
     def call(self, inputs, start=0, positions=None):

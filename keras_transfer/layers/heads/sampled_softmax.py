@@ -66,8 +66,10 @@ class SampledSoftmax(keras.layers.Layer):
         self.random = keras.random.SeedGenerator(seed)
 
     def build(self, inputs_shape, targets_shape=None, sampled_shape=None):
-        self.kernel = self.add_weight((self.vocabulary_size, inputs_shape[-1]), self.kernel_initializer, name="kernel")
-        self.bias = self.add_weight((self.vocabulary_size,), "zeros", name="bias")
+        shape = (self.vocabulary_size, inputs_shape[-1])
+        # Of a kernel in another precision, only the rows that are read are cast.
+        self.kernel = self.add_weight(shape, self.kernel_initializer, autocast=False, name="kernel")
+        self.bias = self.add_weight(shape[:1], "zeros", autocast=False, name="bias")
 
     def call(self, inputs, targets=None, sampled=None, training=False):
         inputs = ops.cast(inputs, self.compute_dtype)
@@ -85,14 +87,19 @@ class SampledSoftmax(keras.layers.Layer):
         return ops.where(exists, losses, float("nan"))
 
     def _scores(self, inputs):
-        return ops.cast(ops.matmul(inputs, ops.transpose(self.kernel)) + self.bias, "float32")
+        kernel = ops.cast(self.kernel, self.compute_dtype)
+        return ops.cast(ops.matmul(inputs, ops.transpose(kernel)), "float32") + ops.cast(self.bias, "float32")
+
+    def _rows(self, tokens):
+        return ops.cast(ops.take(self.kernel, tokens, axis=0), self.compute_dtype)
 
     def _sampled_losses(self, inputs, targets, sampled):
-        vectors = ops.take(self.kernel, targets, axis=0)
+        vectors = self._rows(targets)
         right = ops.sum(ops.cast(inputs * vectors, "float32"), axis=-1)
         right = right + ops.cast(ops.take(self.bias, targets), "float32") - self._log_expected(targets)
-        others = ops.matmul(inputs, ops.transpose(ops.take(self.kernel, sampled, axis=0)))
-        others = ops.cast(others + ops.take(self.bias, sampled), "float32") - self._log_expected(sampled)
+        others = ops.matmul(inputs, ops.transpose(self._rows(sampled)))
+        others = ops.cast(others, "float32") + ops.cast(ops.take(self.bias, sampled), "float32")
+        others = others - self._log_expected(sampled)
         others = ops.where(targets[..., None] == sampled, -1e30, others)
         return ops.logsumexp(ops.concatenate([right[..., None], others], axis=-1), axis=-1) - right
 

@@ -9,7 +9,7 @@ import pytest
 from keras import ops
 from scipy import stats
 
-from keras_transfer.layers import AdaptiveEmbedding, AdaptiveSoftmax, SampledSoftmax
+from keras_transfer.layers import AdaptiveEmbedding, AdaptiveSoftmax, PositionEmbedding, SampledSoftmax
 from keras_transfer.layers.heads.sampled_softmax import PIECES, log_uniform_tokens
 from tests.errors import check_errors
 from tests.helpers import run_layer_test, save_and_load
@@ -49,6 +49,26 @@ def test_they_are_well_behaved_layers():
         assert again.layers[1].get_config() == layer.get_config()
         half = type(layer).from_config({**layer.get_config(), "dtype": "mixed_bfloat16"})
         assert half(VECTORS).dtype == half(VECTORS, TARGETS).dtype == "float32"
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="reads TensorFlow's graph")
+@pytest.mark.parametrize(
+    ("layer", "inputs"),
+    [
+        (lambda policy: AdaptiveEmbedding(SIZE, DIM, CUTOFFS, dtype=policy), [TARGETS]),
+        (lambda policy: SampledSoftmax(SIZE, 4, dtype=policy), [VECTORS, TARGETS, TARGETS[0, 2:6]]),
+        (lambda policy: PositionEmbedding(SIZE, dtype=policy), [VECTORS]),
+    ],
+)
+def test_of_a_table_in_mixed_precision_only_the_rows_that_are_read_are_cast(layer, inputs):
+    import tensorflow as tf
+
+    layer = layer("mixed_bfloat16")
+    layer(*inputs)
+    graph = tf.function(lambda: layer(*inputs)).get_concrete_function().graph
+    cast = [tuple(operation.inputs[0].shape) for operation in graph.get_operations() if operation.type == "Cast"]
+    tables = {tuple(weight.shape) for weight in layer.weights if not weight.name.startswith("projection")}
+    assert cast and not tables & set(cast)
 
 
 @pytest.mark.core
