@@ -11,6 +11,7 @@ from keras_transfer.serving.portable.proof import Limits, prove
 from keras_transfer.serving.portable.rows import rows_of
 from keras_transfer.text.preprocessors import TokenPreprocessor
 from keras_transfer.text.tokenizer_files import FAST_FILE, fast_content
+from keras_transfer.text.tokenizers import ByteBPETokenizer
 from keras_transfer.version import __version__
 
 FORMATS = {"litert": litert, "onnx": onnx}
@@ -98,6 +99,8 @@ def write_portable(model, folder, label_names, format, quantization, rows, limit
         "prompt": model.reader.prompt if kind == "embedding" else "",
         "keras_transfer": __version__,
     }
+    if kind == "words":  # Byte-level BPE reads a word as in the middle of a text.
+        facts["word_prefix"] = " " if isinstance(preprocessor.tokenizer, ByteBPETokenizer) else ""
     if kind == "several_classes":
         facts["thresholds"] = [float(value) for value in model.labels.thresholds]
     if kind == "spans":

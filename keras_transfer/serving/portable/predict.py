@@ -77,10 +77,14 @@ class Model:
             texts = [(context, choice) for context, choices in texts for choice in choices]
         if kind == "words":
             self.tokenizer.no_truncation()
-            rows = self.tokenizer.encode_batch(texts, is_pretokenized=True)
+            prefix = self.facts["word_prefix"]
+            words = [[word if word.startswith(" ") else prefix + word for word in words] for words in texts]
+            rows = self.tokenizer.encode_batch(words, is_pretokenized=True)
             for words, row in zip(texts, rows):
                 if len(row) > limit:
                     raise ValueError(f"A sentence must have at most {limit} tokens. Received: {len(row)}, in {words}")
+                if len(first_tokens(row)) != len(words):
+                    raise ValueError(f"Each word must have a token. Received a word without one, in {words}")
             return rows
         self.tokenizer.enable_truncation(limit)
         prompt = self.facts["prompt"]
@@ -188,23 +192,32 @@ def first_tokens(row):
 
 
 def best_span(windows, max_length, no_answer_threshold):
-    """Returns the first and last character of the best answer, and its probability, given rows and their logits."""
-    scores, none = {}, []
+    """Returns the first character of the best answer, the one after its last, and its probability.
+
+    Args:
+        windows: List of pairs of a row and its logits [length, 2].
+        max_length: Integer. Number of tokens of the longest answer.
+        no_answer_threshold: Float, or `None` for a question that has an answer.
+    """
+    found = [np.zeros((0, 3))]  # the characters and the score of each span
     for row, logits in windows:
-        none.append(float(logits[0].sum()))
-        parts = zip(row.sequence_ids, row.offsets)
-        places = [place for place, (part, (start, end)) in enumerate(parts) if part == 1 and start < end]
-        for index, first in enumerate(places):
-            for last in places[index : index + max_length]:
-                if last < first + max_length:
-                    span = row.offsets[first][0], row.offsets[last][1]
-                    scores[span] = max(scores.get(span, -np.inf), float(logits[first, 0] + logits[last, 1]))
+        offsets = np.array(row.offsets)
+        is_context = (np.array(row.sequence_ids, "float") == 1) & (offsets[:, 1] > offsets[:, 0])
+        places = np.flatnonzero(is_context)
+        first, last = (places[index] for index in np.triu_indices(len(places)))
+        first, last = first[last - first < max_length], last[last - first < max_length]
+        found.append(np.stack([offsets[first, 0], offsets[last, 1], logits[first, 0] + logits[last, 1]], axis=1))
+    spans, place = np.unique(np.concatenate(found)[:, :2], axis=0, return_inverse=True)
+    scores = np.full(len(spans), -np.inf)
+    np.maximum.at(scores, place.ravel(), np.concatenate(found)[:, 2])  # A span may be in several windows.
     if no_answer_threshold is not None:
-        scores[-1, -1] = min(none) - no_answer_threshold
-    if not scores:
+        spans = np.concatenate([spans, [[-1, -1]]])
+        none = min(logits[0].sum() for _, logits in windows) - no_answer_threshold
+        scores = np.append(scores, none)
+    if not len(scores):
         return -1, -1, 0.0
-    best = max(scores, key=scores.get)
-    return *best, float(1 / np.exp(np.array([*scores.values()]) - scores[best]).sum())
+    best = scores.argmax()
+    return *map(int, spans[best]), float(_softmax(scores)[best])
 
 
 def _softmax(values):

@@ -1,5 +1,7 @@
 """Texts as rows that `predict.py` takes, and as the inputs that the task makes of them."""
 
+import numpy as np
+
 from keras_transfer.batches import context_windows
 from keras_transfer.datasets.texts import load_demo_questions
 from keras_transfer.tasks.inputs import encode_texts
@@ -24,7 +26,8 @@ def rows_of(model, kind, texts, pairs=False):
         questions = load_demo_questions().test.texts[:_COUNT]
         others = [*questions[1:], questions[0]]
         if kind == "words":
-            return [text.split() for text in questions]
+            longest = max(1, model.preprocessor.sequence_length // 8)  # so that all of their tokens fit
+            return [text.split()[:longest] for text in questions]
         if kind == "choices":
             return [[text, [other, text]] for text, other in zip(questions, others)]
         return [list(pair) for pair in zip(questions, others)] if pairs or kind == "spans" else questions
@@ -44,11 +47,11 @@ def inputs_of(model, kind, rows):
     """Returns the inputs of a task, a dict of tensors [inputs, length], for rows of `rows_of`."""
     if kind == "words":
         found = model.preprocessor.encode_words(rows, sequence_length="longest")
-        if len(found.sentence) != len(rows):
-            longest = max(rows, key=len)
+        parts = np.bincount(found.sentence)
+        if parts.max() > 1:
             raise ValueError(
                 f"Each of `texts` must fit into {model.preprocessor.sequence_length} tokens. "
-                f"Received: {len(longest)} words, {longest!r:.100}"
+                f"Received: {rows[parts.argmax()]!r:.200}"
             )
         return found.inputs
     if kind == "spans":

@@ -10,6 +10,7 @@ from keras_transfer import serving, tasks, text
 from keras_transfer.adaptation import add_adapters
 from keras_transfer.encoders import ElmoEncoder
 from keras_transfer.serving.portable import FORMATS
+from keras_transfer.serving.portable.predict import Model
 from tests.errors import check_errors
 from tests.tasks.tiny import encoder, preprocessor
 
@@ -77,8 +78,8 @@ test_a_mistake_is_one_clear_error = check_errors(
     (lambda tmp_path: export(tmp_path, texts=[]), "at least one text"),
     (lambda tmp_path: export(tmp_path, texts=(["a"], ["b"])), "pairs exactly if `pairs=True`. Received: pairs=False"),
     (
-        lambda tmp_path: export(tmp_path, task(tasks.TokenClassifier), texts=[["a"] * 9]),
-        "must fit into 8 tokens. Received: 9 words",
+        lambda tmp_path: export(tmp_path, task(tasks.TokenClassifier), texts=[["b"], ["a"] * 9]),
+        "must fit into 8 tokens. Received: ['a', 'a'",
     ),
     (lambda tmp_path: export(tmp_path, texts=["a"], max_difference=-1), "Expected: Limits( ... Received: {'megabytes'"),
 )
@@ -134,3 +135,13 @@ def test_a_tokenizer_that_splits_texts_in_another_way_is_an_error(tmp_path, monk
     monkeypatch.setattr(folder, "fast_content", lowercase)
     with pytest.raises(ValueError, match=r"tokenizer.json must split texts as the model does.* in row 1"):
         export(tmp_path, texts=["a", "\u00e9 GOOD"])
+
+
+def test_a_word_without_tokens_is_an_error(tmp_path):
+    folder = serving.export(task(tasks.TokenClassifier), tmp_path / "small", format="litert")
+    with pytest.raises(
+        ValueError, match=r"Each word must have a token. Received a word without one, in \['a', '\\xad'\]"
+    ):
+        Model(folder).predict([["a", "\u00ad"]])
+    with pytest.raises(ValueError, match="A sentence must have at most 8 tokens. Received: 11"):
+        Model(folder).predict([["a"] * 9])

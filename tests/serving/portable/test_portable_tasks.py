@@ -8,7 +8,8 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer import serving, tasks
+from keras_transfer import encoders, serving, tasks, text
+from keras_transfer.datasets import load_demo_questions
 from keras_transfer.serving.portable.predict import Model
 from tests.tasks.tiny import encoder, preprocessor
 
@@ -121,3 +122,19 @@ def test_packaged_texts_test_an_export_without_texts(tmp_path):
     model = task(tasks.MultipleChoice)
     folder = serving.export(model, tmp_path / "small", format="litert")
     assert json.loads((folder / "export.json").read_text())["measured"]["texts"] == 64
+
+
+@pytest.mark.parametrize("kind", ["byte_bpe", "unigram"])
+def test_other_tokenizers_split_texts_pairs_and_words_alike(kind, answers):
+    pytest.importorskip("tokenizers")
+    pytest.importorskip("sentencepiece")
+    texts = ["a good day", "  two  spaces, don't\n", "[CLS] 中文 ½ 👍🏽", ""]
+    tokenizer = text.train_vocabulary(load_demo_questions().train.texts, kind, 350)
+    reader = text.TokenPreprocessor(tokenizer, text.Packing(["[CLS]"], ["[SEP]"] * 2, ["[SEP]"]), 40)
+    sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16}
+    transformer = encoders.TransformerEncoder(tokenizer.vocabulary_size, **sizes)
+    found, _ = answers(tasks.TextClassifier(transformer, reader, num_classes=2), (texts, texts[::-1]), pairs=True)
+    assert len(found["label"]) == 4
+    words = [sentence.split() for sentence in texts[:3]]
+    found, _ = answers(tasks.TokenClassifier(transformer, reader, label_names=["x", "y"]), words, overwrite=True)
+    assert [*map(len, found["labels"])] == [*map(len, words)]
