@@ -188,11 +188,11 @@ def transformer(causal=False):
     return kt.encoders.TransformerEncoder(len(VOCABULARY), **SIZES, causal=causal, max_sequence_length=16)
 
 
-def fit(model, texts, *targets, callbacks=None):
+def fit(model, texts, *targets, rows=ROWS, callbacks=None):
     """Returns a function that trains for so many steps, in epochs of five."""
 
     def run(steps):
-        columns, epochs = [column[:ROWS] for column in (texts, *targets)], steps // EPOCH
+        columns, epochs = [column[:rows] for column in (texts, *targets)], steps // EPOCH
         return model.fit(*columns, batch_size=BATCH, epochs=epochs, callbacks=callbacks, verbose=0).history
 
     return run
@@ -252,14 +252,18 @@ def seq2seq(folder):
     return model, fit(model, texts, [" ".join(reversed(text.split())) for text in texts]), dict
 
 
-def electra(folder):
+class MostLikely(kt.layers.SampleTokens):
+    """Replaces tokens by the most likely ones."""
 
-    # Each replica of TensorFlow draws the tokens that it replaces, so that only the generator can be compared.
-    weight = 1e-9 if keras.backend.backend() == "tensorflow" else 50.0
+    def call(self, token_ids, positions, logits):
+        return super().call(token_ids, positions, 1e9 * logits)
+
+
+def electra(folder):
     generator = kt.tasks.MaskedLM(transformer(), preprocessor())
-    model = kt.tasks.ReplacedTokenDetection(
-        transformer(), preprocessor(), generator=generator, discriminator_weight=weight
-    )
+    model = kt.tasks.ReplacedTokenDetection(transformer(), preprocessor(), generator=generator)
+    if keras.backend.backend() == "tensorflow":  # Each replica draws tokens of its own.
+        model.sample_tokens = MostLikely()
     model.compile(optimizer())
     return model, fit(model, examples(ROWS)[0]), dict
 
@@ -307,8 +311,10 @@ def hub(folder):
     kt.distribute.barrier()
     model = kt.tasks.TextClassifier(HubEncoder(str(module), trainable=True), num_classes=2, dropout=0.0)
     model.compile(optimizer())
-    texts, labels = examples(ROWS)
-    return model, fit(model, texts, labels), dict
+    # The moving mean of a module is the mean of those of the replicas, which is that of one device if all have equally
+    # many rows. So no batch is short.
+    texts, labels = examples(EPOCH * BATCH)
+    return model, fit(model, texts, labels, rows=EPOCH * BATCH), dict
 
 
 TASKS = {

@@ -19,6 +19,7 @@ from keras_transfer.distribute.replicas import check_accumulation as check_accum
 from keras_transfer.distribute.replicas import check_distribution as check_distribution
 from keras_transfer.distribute.replicas import check_scope as check_scope
 from keras_transfer.distribute.replicas import check_stream as check_stream
+from keras_transfer.distribute.replicas import factors_of_means as factors_of_means
 from keras_transfer.distribute.replicas import replicas_of as replicas_of
 from keras_transfer.distribute.replicas import share as share
 from keras_transfer.distribute.replicas import share_of_loss as share_of_loss

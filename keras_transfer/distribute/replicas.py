@@ -33,14 +33,39 @@ def track_loss(model, loss, weight, x):
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
     mean, rows = loss, tf.shape(next(value for value in keras.tree.flatten(x) if value is not None))[0]
     if replicas > 1:
-        weight, rows = (tf.cast(number, loss.dtype) for number in (weight, rows))
-        context = tf.distribute.get_replica_context()
-        all_weights, all_rows = context.all_reduce(tf.distribute.ReduceOp.SUM, [weight, rows])
-        part = tf.math.divide_no_nan(weight, all_weights)
-        loss *= tf.where(all_weights > 0, replicas * part, tf.ones_like(part))
+        (factor, _), (_, all_rows) = _factors_and_sums([weight, rows], replicas)
+        loss *= tf.cast(factor, loss.dtype)
         mean, rows = loss * replicas, all_rows / replicas
     model.metrics[0].update_state(mean, sample_weight=rows)
     return loss
+
+
+def factors_of_means(*counts):
+    """Returns the factors of this replica's means, such that the mean over the replicas is that over all rows.
+
+    A task with several losses needs it, since each may be a mean over something else. Its labels then have the
+    `weight_of` 1. On a single device and on JAX, the factors are 1.
+
+    Args:
+        *counts: Numbers of what each mean is over: of rows, or of words.
+    """
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        replicas = tf.distribute.get_strategy().num_replicas_in_sync
+        if replicas > 1:
+            return _factors_and_sums(counts, replicas)[0]
+    return [1.0] * len(counts)
+
+
+def _factors_and_sums(counts, replicas):
+    """Returns the factors of this replica's means over such counts, and the sums of the counts of all replicas."""
+    import tensorflow as tf
+
+    counts = [tf.cast(count, "float32") for count in counts]
+    sums = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, counts)
+    parts = [tf.math.divide_no_nan(count, total) for count, total in zip(counts, sums)]
+    return [tf.where(total > 0, replicas * part, 1.0) for part, total in zip(parts, sums)], sums
 
 
 def share_of_loss(loss):

@@ -13,11 +13,13 @@ import tensorflow as tf
 
 from keras_transfer.adaptation import LayerwiseOptimizer
 from keras_transfer.encoders import TransformerEncoder
-from keras_transfer.tasks import CausalLM, MaskedLM, ReplacedTokenDetection, TextClassifier
+from keras_transfer.layers import SampleTokens
+from keras_transfer.tasks import CausalLM, DialogueModel, MaskedLM, ReplacedTokenDetection, TextClassifier
 from keras_transfer.text import batches
 from tests.distribute.examples import examples
 from tests.strategies import two_replicas
 from tests.tasks import tiny
+from tests.tasks.dialogue import test_dialogue_model as dialogue
 from tests.tasks.tagging import taggers
 
 TEXTS, LABELS = examples(128)
@@ -73,10 +75,11 @@ def words(strategy):
 
 
 def language_models():
-    """For language models, how far one device and two replicas differ in weights and losses, and how far they moved."""
+    """For language models, how far one device and two replicas differ in weights, metrics, and how far they moved."""
     found, strategy = {}, two_replicas()
     texts = ["a", "b c d e f g h i j a b c", "c d", "a b c d e f g", "e"]
-    for make in (MaskedLM, CausalLM, ReplacedTokenDetection):
+    for make in (MaskedLM, CausalLM, ReplacedTokenDetection, DialogueModel):
+        rows = [dialogue.EXAMPLES[i] for i in (0, 0, 1)] if make is DialogueModel else texts
         models = [language_model(make)]
         with strategy.scope():
             models.append(language_model(make))
@@ -85,24 +88,37 @@ def language_models():
         losses = []
         for model in models:
             np.random.seed(0)
-            losses += model.fit(texts, batch_size=6, shuffle=False, verbose=0).history["loss"]
+            losses += np.ravel([*model.fit(rows, batch_size=6, shuffle=False, verbose=0).history.values()]).tolist()
             np.random.seed(0)
-            losses.append(model.evaluate(texts, batch_size=2, verbose=0)[0])
+            losses += model.evaluate(rows, batch_size=2, verbose=0)
         ends = [model.get_weights() for model in models]
-        found[make.__name__] = [tiny.difference(*ends), losses, tiny.difference(ends[0], start)]
+        metrics = losses[: len(losses) // 2], losses[len(losses) // 2 :]
+        found[make.__name__] = [tiny.difference(*ends), metrics, tiny.difference(ends[0], start)]
     return found
 
 
 def language_model(make):
+    if make is DialogueModel:
+        model = dialogue.model()
+        model.compile(keras.optimizers.SGD(0.5))
+        return model
     keras.utils.set_random_seed(0)
     sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 8, "dropout": 0.0}
     causal = make is CausalLM
     model = make(TransformerEncoder(len(tiny.VOCABULARY), **sizes, causal=causal), tiny.preprocessor())
-    if make is ReplacedTokenDetection:  # Which tokens it replaces is drawn by each replica.
+    if make is ReplacedTokenDetection:
         generator = MaskedLM(TransformerEncoder(len(tiny.VOCABULARY), **sizes), tiny.preprocessor())
-        model = make(model.encoder, tiny.preprocessor(), generator=generator, discriminator_weight=1e-9)
+        model = make(model.encoder, tiny.preprocessor(), generator=generator, discriminator_weight=2.0)
+        model.sample_tokens = MostLikely()
     model.compile(keras.optimizers.SGD(0.5))
     return model
+
+
+class MostLikely(SampleTokens):
+    """Replaces tokens by the most likely ones, since each replica would draw others."""
+
+    def call(self, token_ids, positions, logits):
+        return super().call(token_ids, positions, 1e9 * logits)
 
 
 # The same 20 steps on one device and on two replicas

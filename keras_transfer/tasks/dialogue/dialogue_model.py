@@ -5,6 +5,7 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.checkpoints.base import TaskHead
+from keras_transfer.distribute import factors_of_means
 from keras_transfer.encoders.base import encode, initializer_on, select_inputs
 from keras_transfer.generation.loops import cut, text_of
 from keras_transfer.generation.samplers import get_sampler
@@ -40,6 +41,9 @@ class Replies(OwnLoss, NextTokens):
 
     task_name = "DialogueModel"
     targets_of_streams = False
+
+    def weight_of(self, x, y, sample_weight):
+        return 1  # The task weights its losses, one of which is a mean over tokens, the other over rows.
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -179,8 +183,9 @@ class DialogueModel(Generates, Likelihood, Task):
         scores = y_pred["next_utterance"]
         right = ops.zeros_like(scores[:, 0], dtype="int32") + (ops.shape(scores)[1] - 1)
         # These are losses of Keras, which work with replicas. The loss for tokens is as in `CausalLM`.
-        tokens = self._token_loss(y, y_pred["logits"], sample_weight)
-        loss = tokens + self.next_utterance_weight * self._utterance_loss(right, scores)
+        of_tokens, of_rows = factors_of_means(ops.sum(sample_weight), ops.shape(scores)[0])
+        tokens = of_tokens * self._token_loss(y, y_pred["logits"], sample_weight)
+        loss = tokens + self.next_utterance_weight * of_rows * self._utterance_loss(right, scores)
         return loss + super().compute_loss() if self.losses else loss
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):

@@ -5,7 +5,7 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.checkpoints.base import TaskHead
-from keras_transfer.distribute import share_of_loss
+from keras_transfer.distribute import factors_of_means, share_of_loss
 from keras_transfer.encoders.base import dense_on, with_embeddings_of
 from keras_transfer.layers.heads import SampleTokens, put_tokens
 from keras_transfer.objectives.masking import TokenMasking
@@ -21,6 +21,9 @@ class ReplacedTokens(OwnLoss, HiddenTokens):
     """The hidden tokens, for a task that computes the losses of its generator and its discriminator itself."""
 
     task_name = "ReplacedTokenDetection"
+
+    def weight_of(self, x, y, sample_weight):
+        return 1  # The task weights its losses, one of which is a mean over hidden tokens, the other over real ones.
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -179,8 +182,9 @@ class ReplacedTokenDetection(HiddenTokenTask):
         logits = y_pred["discriminator"]
         wrong = ops.softplus(ops.where(replaced == 1, -logits, logits))
         right = ops.cast((logits > 0) == (replaced == 1), "float32")
-        real = x["padding_mask"]
-        return _mean(losses, targets >= 0), _mean(wrong, real), _mean(right, real)
+        hidden, real = (ops.cast(mask, "float32") for mask in (targets >= 0, x["padding_mask"]))
+        of_hidden, of_real = factors_of_means(ops.sum(hidden), ops.sum(real))
+        return of_hidden * _mean(losses, hidden), of_real * _mean(wrong, real), of_real * _mean(right, real)
 
     # === Prediction ===
 
@@ -256,5 +260,4 @@ def _with_embeddings_of(generator, encoder):
 
 def _mean(values, mask):
     """Returns the mean of values where a mask is 1, or 0 if the mask is 0 everywhere."""
-    mask = ops.cast(mask, "float32")
     return ops.sum(values * mask) / ops.maximum(ops.sum(mask), 1.0)
