@@ -54,7 +54,8 @@ FLOORS = [
     ["tasks/questions", "tasks/embedding", "tasks/continuations", "tasks/language", "tasks/masked"],
     ["tasks/dialogue", "tasks/sequence_to_sequence", "tasks"],
     ["adaptation/features", "adaptation/adapters/base", "adaptation/adapters/kinds", "adaptation/adapters/files"],
-    ["adaptation/adapters", "adaptation/fisher", "adaptation/auxiliary_losses", "adaptation/recipes", "adaptation"],
+    ["adaptation/adapters", "adaptation/fisher", "adaptation/auxiliary_losses", "adaptation/compression"],
+    ["adaptation/recipes", "adaptation"],
     [
         "analysis/output",
         "analysis/reports",

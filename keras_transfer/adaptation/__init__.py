@@ -17,6 +17,7 @@ from keras_transfer.adaptation.adapters.kinds.pals import PALs
 from keras_transfer.adaptation.adapters.kinds.prefix import Prefix
 from keras_transfer.adaptation.adapters.kinds.prompt import Prompt
 from keras_transfer.adaptation.auxiliary_losses.language_model_loss import with_language_model_loss
+from keras_transfer.adaptation.compression.vocabulary import trim_vocabulary
 from keras_transfer.adaptation.features.cached_features import cache_features
 from keras_transfer.adaptation.fisher.information import Fisher, estimate_fisher
 from keras_transfer.adaptation.recipes.few_shot import sample_pairs, set_fit
@@ -109,6 +110,7 @@ __all__ = [
     "set_fit",
     "suggest",
     "trainable_summary",
+    "trim_vocabulary",
     "unfreeze",
     "with_language_model_loss",
 ]

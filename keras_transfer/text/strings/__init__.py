@@ -16,6 +16,7 @@ from keras_transfer.text.strings.normalizer import (
     replace_newer,
 )
 from keras_transfer.text.strings.pieces import align_ragged_right, join_pieces, take_pieces, without_first_space
+from keras_transfer.text.strings.scripts import script_of, scripts_of
 from keras_transfer.text.strings.splitting import CUT, check_split, split_around, split_at, split_words
 from keras_transfer.text.strings.string_table import look_up, make_table
 
@@ -43,6 +44,8 @@ __all__ = [
     "normalize_characters",
     "put_space_before",
     "replace_newer",
+    "script_of",
+    "scripts_of",
     "skip_characters",
     "split_around",
     "split_at",

@@ -1,6 +1,7 @@
 """The byte-level BPE tokenizer of GPT-2, RoBERTa and ModernBERT."""
 
 import functools
+import itertools
 import unicodedata
 
 import keras
@@ -158,6 +159,23 @@ class ByteBPETokenizer(BPETokenizer):
         import tensorflow as tf
 
         return self._tokenize(tf.where(tf.strings.regex_full_match(words, "(?s) .*"), words, " " + words))
+
+    def trimmed(self, ids):
+        # All merges that make a token of a text within the token, in the order in which they were applied to the text.
+        ranks = {pair: rank for rank, pair in enumerate(self.merges)}
+        kept = {*byte_characters(), *self.added_tokens}
+        for token in (token for index, token in enumerate(self.vocabulary) if index in ids):
+            kept.add(token)
+            parts = list(token)
+            while len(parts) > 1:
+                rank, place = min((ranks.get(pair, len(ranks)), i) for i, pair in enumerate(itertools.pairwise(parts)))
+                if rank == len(ranks):
+                    break
+                parts[place : place + 2] = ["".join(parts[place : place + 2])]
+                kept.add(parts[place])
+        tokens = [token for token in self.vocabulary if token in kept]
+        merges = [(left, right) for left, right in self.merges if {left, right, left + right} <= kept]
+        return type(self)(tokens, merges, **self.get_config())
 
     def token_bytes(self):
         """Returns a list of the bytes that each token adds to a text, in the order of the ids."""

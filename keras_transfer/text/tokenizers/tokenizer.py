@@ -243,6 +243,21 @@ class Tokenizer:
         texts = join_pieces(tf.gather(self.piece_table(), ids))
         return tf.strings.regex_replace(texts, self.outer_space, "") if self.outer_space else texts
 
+    def trimmed(self, ids):
+        """Returns this tokenizer with fewer tokens, which has the same order and splits the same way where it can.
+
+        Args:
+            ids: Set of integers. The ids of the tokens to keep. The tokenizer also keeps what these are made from, and
+                bytes, or single characters of the same scripts.
+
+        Raises:
+            ValueError: If tokenizers of this class cannot be trimmed.
+        """
+        raise ValueError(
+            "Only the vocabulary of a `WordPieceTokenizer`, a `ByteBPETokenizer` and a `UnigramTokenizer` can be "
+            f"trimmed. Received: a `{type(self).__name__}`"
+        )
+
     def _read_vocabulary(self, path):
         # A word may contain characters that Python takes for the end of a line.
         return pathlib.Path(path).read_bytes().decode("utf-8").removesuffix("\n").split("\n")

@@ -1,5 +1,6 @@
 """The unigram tokenizer of SentencePiece, for ALBERT, XLNet, XLM-R, CamemBERT, DeBERTa v2 and v3, T5 and mT5."""
 
+import dataclasses
 import functools
 import os
 import pathlib
@@ -24,7 +25,7 @@ from keras_transfer.text.sentencepiece import (
     split_words,
     write_steps,
 )
-from keras_transfer.text.strings import checked_utf8
+from keras_transfer.text.strings import checked_utf8, script_of, scripts_of
 from keras_transfer.text.tokenizers.tokenizer import Tokenizer
 
 _BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
@@ -196,6 +197,18 @@ class UnigramTokenizer(Tokenizer):
         places = tf.ragged.range(tf.gather(first, index), tf.gather(last, index), row_splits_dtype=tf.int64)
         values = tf.gather(values, places.values)
         return tf.RaggedTensor.from_row_splits(values, tf.gather(places.row_splits, words.row_splits), validate=False)
+
+    def trimmed(self, ids):
+        normal = [(score, piece) for piece, score, type in self._model.pieces if type == PieceType.NORMAL]
+        kept = {token for index, token in enumerate(self.vocabulary) if index in ids}
+        characters, scripts = {piece: piece.removeprefix(SPACE) for _, piece in normal}, scripts_of(kept)
+        kept |= {piece for piece, end in characters.items() if not end or (len(end) == 1 and script_of(end) in scripts)}
+        dropped = (
+            {piece for _, piece in normal} - kept - {min(normal)[1]}
+        )  # The lowest score decides on unknown pieces.
+        pieces = [part for part in self._model.pieces if part[0] not in dropped]
+        model = dataclasses.replace(self._model, pieces=pieces).to_bytes()
+        return type(self)(model, [token for token in self.vocabulary if token not in dropped], **self.get_config())
 
     def token_bytes(self):
         """Returns what each token adds to a text, with a space in front of a word."""

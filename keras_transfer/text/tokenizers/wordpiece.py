@@ -24,6 +24,8 @@ from keras_transfer.text.strings import (
     normalize,
     normalize_characters,
     replace_newer,
+    script_of,
+    scripts_of,
     skip_characters,
 )
 from keras_transfer.text.tokenizers.bpe import tokens_of
@@ -122,6 +124,15 @@ class WordPieceTokenizer(Tokenizer):
         ids = tf.RaggedTensor.from_row_splits(pieces.values, splits, validate=False)
         starts, ends = characters_of_bytes(widths, ids.with_values(begins + starts), ids.with_values(begins + ends))
         return ids, starts, skip_characters(accents, ids.with_values(ends))
+
+    def trimmed(self, ids):
+        kept = {self.unk_token, *(token for index, token in enumerate(self.vocabulary) if index in ids)}
+        scripts = scripts_of(kept)
+        for token in self.vocabulary:
+            character = token.removeprefix("##")
+            if len(character) == 1 and script_of(character) in scripts:
+                kept.add(token)
+        return type(self)([token for token in self.vocabulary if token in kept], **self.get_config())
 
     def token_bytes(self):
         """Returns what each token adds to a text: a space and a word, or the rest of a word."""

@@ -1,0 +1,1 @@
+"""Compression: models that need less space."""
