@@ -106,9 +106,13 @@ def outputs(folder, texts):
     from keras_transfer.serving.portable import predict
 
     served = predict.Model(folder)
-    rows = served.encode(texts)
-    found = served.run(rows, "logits")
-    return [row[predict.first_tokens(each)] for each, row in zip(rows, found)] if isinstance(texts[0], list) else found
+    groups = served.encode(texts)
+    found = iter(served.run([row for rows in groups for row in rows], "logits"))
+    logits = [[next(found) for _ in rows] for rows in groups]
+    if isinstance(texts[0], str):
+        return [row for rows in logits for row in rows]
+    places = [predict.word_places(rows, served.facts["max_length"]) for rows in groups]
+    return [np.array([rows[row][place] for row, place in at]) for rows, at in zip(logits, places)]
 
 
 def answers(logits):

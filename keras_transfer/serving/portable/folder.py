@@ -93,6 +93,9 @@ def write_portable(model, folder, label_names, format, quantization, rows, limit
         "answers": kind,
         "rows": ROWS.get(kind, "texts" if isinstance(rows[0], str) else "pairs of texts"),
         "inputs": list(inputs),
+        "output": {"values": kind, "embedding": kind, "choices": "logits", "spans": "logits"}.get(
+            kind, "probabilities"
+        ),
         "max_length": preprocessor.sequence_length,
         "pad_id": preprocessor.pad_id,
         "width": model.output.shape[-1],

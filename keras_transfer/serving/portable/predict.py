@@ -40,6 +40,7 @@ class Model:
         self.tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
         self.tokenizer.encode_special_tokens = True  # A text that contains "[SEP]" contains five characters.
         self.compute = RUNTIMES[self.facts["format"]](folder, num_threads or os.cpu_count())
+        self._lock = threading.RLock()  # The tokenizer has one truncation.
 
     def predict(self, texts, batch_size=32):
         """Returns the answers to texts.
@@ -62,37 +63,44 @@ class Model:
               there is no answer, and `score`, its probability
 
         Raises:
-            ValueError: If the texts are not what the model takes, or if a sentence of words, or a question, is too
-                long.
+            ValueError: If the texts are not what the model takes, if a word has no token, or if a question is too long.
         """
         texts = self._checked(texts)
-        return getattr(self, f"_answer_{self.facts['answers']}")(texts, self.encode(texts), batch_size)
+        groups = self.encode(texts)
+        outputs = iter(self.run([row for rows in groups for row in rows], batch_size=batch_size))
+        outputs = [[next(outputs) for _ in rows] for rows in groups]
+        return getattr(self, f"_{self.facts['answers']}")(texts, groups, outputs)
 
     def encode(self, texts):
-        """Returns the tokens of texts as a list of `tokenizers.Encoding`s, with one or more rows for each text."""
+        """Returns the tokens of each text, a list of one or more rows, which are `tokenizers.Encoding`s."""
+        with self._lock:
+            return self._encode(texts)
+
+    def _encode(self, texts):
         kind, limit = self.facts["answers"], self.facts["max_length"]
         if kind == "spans":
-            return [row for question, context in texts for row in self._windows(question, context)]
+            return [self._windows(question, context) for question, context in texts]
         if kind == "choices":
-            texts = [(context, choice) for context, choices in texts for choice in choices]
-        if kind == "words":
-            self.tokenizer.no_truncation()
+            self.tokenizer.enable_truncation(limit)
+            return [self.tokenizer.encode_batch([(context, choice) for choice in found]) for context, found in texts]
+        if kind == "words":  # The rows of a long sentence overlap by a quarter.
+            self.tokenizer.enable_truncation(limit, stride=(limit - len(self.tokenizer.encode(""))) // 4)
             prefix = self.facts["word_prefix"]
             words = [[word if word.startswith(" ") else prefix + word for word in words] for words in texts]
-            rows = self.tokenizer.encode_batch(words, is_pretokenized=True)
-            for words, row in zip(texts, rows):
-                if len(row) > limit:
-                    raise ValueError(f"A sentence must have at most {limit} tokens. Received: {len(row)}, in {words}")
-                if len(first_tokens(row)) != len(words):
-                    raise ValueError(f"Each word must have a token. Received a word without one, in {words}")
-            return rows
+            return [[row, *row.overflowing] for row in self.tokenizer.encode_batch(words, is_pretokenized=True)]
         self.tokenizer.enable_truncation(limit)
         prompt = self.facts["prompt"]
-        return self.tokenizer.encode_batch([prompt + text for text in texts] if prompt else texts)
+        return [[row] for row in self.tokenizer.encode_batch([prompt + text for text in texts] if prompt else texts)]
 
-    def run(self, rows, output, batch_size=32):
-        """Returns an output of the model for each row of `encode`, as a list of arrays without padding."""
-        found = [None] * len(rows)
+    def run(self, rows, output=None, batch_size=32):
+        """Returns an output of the model for each row of `encode`, as a list of arrays without padding.
+
+        Args:
+            rows: List of `tokenizers.Encoding`s.
+            output: String, the name of an output, such as `"logits"`. Defaults to `None`, for what is answered with.
+            batch_size: As for `predict`.
+        """
+        output, found = output or self.facts["output"], [None] * len(rows)
         by_length = sorted(range(len(rows)), key=lambda row: -len(rows[row]))
         for start in range(0, len(rows), batch_size):
             batch = by_length[start : start + batch_size]
@@ -125,51 +133,49 @@ class Model:
 
     # === Answers ===
 
-    def _answer_classes(self, texts, rows, batch_size):
-        probabilities = self._numbers(rows, "probabilities", batch_size)
+    def _classes(self, texts, groups, outputs):
+        probabilities = self._array(outputs)
         best = probabilities.argmax(-1)
         return {"label": [self.labels[i] for i in best], "label_id": best, "probabilities": probabilities}
 
-    def _answer_several_classes(self, texts, rows, batch_size):
-        probabilities = self._numbers(rows, "probabilities", batch_size)
+    def _several_classes(self, texts, groups, outputs):
+        probabilities = self._array(outputs)
         chosen = probabilities >= np.array(self.facts["thresholds"], "float32")
         names = [[name for name, is_chosen in zip(self.labels, row) if is_chosen] for row in chosen]
         return {"labels": names, "probabilities": probabilities}
 
-    def _answer_values(self, texts, rows, batch_size):
-        return {"values": self._numbers(rows, "values", batch_size)}
+    def _values(self, texts, groups, outputs):
+        return {"values": self._array(outputs)}
 
-    def _answer_embedding(self, texts, rows, batch_size):
-        return {"embedding": self._numbers(rows, "embedding", batch_size)}
+    def _embedding(self, texts, groups, outputs):
+        return {"embedding": self._array(outputs)}
 
-    def _answer_words(self, texts, rows, batch_size):
-        outputs = self.run(rows, "probabilities", batch_size)
-        found = [values[first_tokens(row)] for row, values in zip(rows, outputs)]
+    def _words(self, texts, groups, outputs):
+        found = []
+        for words, rows, probabilities in zip(texts, groups, outputs):
+            places = word_places(rows, self.facts["max_length"])
+            if len(places) != len(words):
+                raise ValueError(f"Each word must have a token. Received a word without one, in {words}")
+            shape = len(places), len(self.labels)
+            found.append(np.array([probabilities[row][place] for row, place in places]).reshape(shape))
         return {"labels": [[self.labels[i] for i in row.argmax(-1)] for row in found], "probabilities": found}
 
-    def _answer_choices(self, texts, rows, batch_size):
-        ends = np.cumsum([len(choices) for _, choices in texts])[:-1]
-        logits = np.split(self._numbers(rows, "logits", batch_size)[:, 0], ends)[: len(texts)]
+    def _choices(self, texts, groups, outputs):
+        logits = [np.concatenate(found) for found in outputs]
         best = [int(row.argmax()) for row in logits]
         chosen = [choices[i] for (_, choices), i in zip(texts, best)]
         return {"choice": chosen, "choice_id": best, "probabilities": [_softmax(row) for row in logits]}
 
-    def _answer_spans(self, texts, rows, batch_size):
-        answers, logits = (
-            {"answer": [], "start": [], "end": [], "score": []},
-            iter(self.run(rows, "logits", batch_size)),
-        )
-        rows = iter(rows)
-        for question, context in texts:
-            windows = [(next(rows), next(logits)) for _ in self._windows(question, context)]
-            start, end, score = best_span(windows, self.facts["max_answer_length"], self.facts["no_answer_threshold"])
-            for name, value in zip(answers, (context[start:end] if end > 0 else "", start, end, score)):
-                answers[name].append(value)
-        return answers
+    def _spans(self, texts, groups, outputs):
+        settings = self.facts["max_answer_length"], self.facts["no_answer_threshold"]
+        spans = [best_span([*zip(rows, logits)], *settings) for rows, logits in zip(groups, outputs)]
+        answers = [context[max(start, 0) : max(end, 0)] for (_, context), (start, end, _) in zip(texts, spans)]
+        start, end, score = zip(*spans) if spans else ((), (), ())
+        return {"answer": answers, "start": list(start), "end": list(end), "score": list(score)}
 
-    def _numbers(self, rows, output, batch_size):
-        found = self.run(rows, output, batch_size)
-        return np.stack(found) if found else np.zeros((0, self.facts["width"]), "float32")
+    def _array(self, outputs):
+        rows = [row for rows in outputs for row in rows]
+        return np.stack(rows) if rows else np.zeros((0, self.facts["width"]), "float32")
 
     def _windows(self, question, context):
         """Returns the rows of a question: windows of its context that overlap."""
@@ -185,10 +191,22 @@ class Model:
         return [row, *row.overflowing]
 
 
-def first_tokens(row):
-    """Returns the position of the first token of each word of a row, as a list."""
-    words = [None, *row.word_ids]
-    return [place for place, word in enumerate(row.word_ids) if word not in (None, words[place])]
+def word_places(rows, limit):
+    """Returns the row and the position in it where each word of a sentence is read, given the rows of the sentence.
+
+    A word is read at its first token, in the row whose middle is nearest.
+    """
+    words, places = rows[0].word_ids, {}
+    start = next((place for place, word in enumerate(words) if word is not None), 0)
+    room = limit - words.count(None)
+    step = room - room // 4
+    for number, row in enumerate(rows):
+        for place, word in enumerate(row.word_ids):
+            if word is not None:
+                places.setdefault(word, number * step + place - start)
+    nearest = {word: (2 * place - (room - 1) + step) // (2 * step) for word, place in places.items()}
+    nearest = {word: min(max(row, 0), len(rows) - 1) for word, row in nearest.items()}
+    return [(nearest[word], places[word] - step * nearest[word] + start) for word in sorted(places)]
 
 
 def best_span(windows, max_length, no_answer_threshold):

@@ -13,9 +13,9 @@ from keras_transfer.serving.portable.rows import inputs_of
 
 BATCH = 32
 
-_BY_ROW = "ids", "output", "places"  # of words
+_BY_ROW = "ids", "output"
 
-# Reads the texts of a file, and writes what `_BY_ROW` names, one row after the other, and the times.
+# Reads the texts of a file, and writes what `_BY_ROW` names, one row after the other, where words are, and the times.
 _RUN = """
 import json, statistics, sys, time
 import numpy as np
@@ -27,11 +27,17 @@ batch = int(batch)
 with open(texts, encoding="utf-8") as file:
     texts = json.load(file)
 model = predict.Model(num_threads=1)
-rows = model.encode(texts)
+groups = model.encode(texts)
+rows = [row for rows in groups for row in rows]
 by_row = {"ids": [row.ids for row in rows], "output": model.run(rows, output, batch)}
-by_row["places"] = [predict.first_tokens(row) for row in rows]
 found = {name: np.concatenate(values) for name, values in by_row.items()}
 found |= {f"{name} sizes": [len(value) for value in values] for name, values in by_row.items()}
+if model.facts["answers"] == "words":
+    limit, before, places = model.facts["max_length"], 0, []
+    for rows in groups:
+        places += [(before + row, place) for row, place in predict.word_places(rows, limit)]
+        before += len(rows)
+    found["places"] = places
 for part in (texts[:1], (texts * batch)[:batch]):
     times = []
     while len(times) < 4 or (sum(times) < 0.5 and len(times) < 30):
@@ -87,7 +93,7 @@ def prove(model, function, folder, kind, rows, limits):
             )
     outputs, own_outputs = found["output"], own["output"]
     if kind == "words":
-        outputs, own_outputs = ([x[at] for x, at in zip(each, found["places"])] for each in (outputs, own_outputs))
+        outputs, own_outputs = ([each[row][at] for row, at in found["places"]] for each in (outputs, own_outputs))
     measured = {
         "megabytes": sum(file.stat().st_size for file in folder.iterdir()) / 1e6,
         **times,
@@ -108,7 +114,7 @@ def prove(model, function, folder, kind, rows, limits):
 
 
 def _run(folder, rows, output):
-    """Returns the ids, outputs and places of words of an export by row, and a dict of times."""
+    """Returns the ids and outputs of an export by row and the places of words, and a dict of times."""
     with tempfile.TemporaryDirectory() as scratch:
         given, result = pathlib.Path(scratch) / "texts.json", pathlib.Path(scratch) / "found.npz"
         given.write_text(json.dumps(rows), "utf-8")
@@ -121,6 +127,7 @@ def _run(folder, rows, output):
             )
         with np.load(result) as file:
             found = {name: np.split(file[name], np.cumsum(file[f"{name} sizes"])[:-1]) for name in _BY_ROW}
+            found["places"] = file.get("places")
             return found, {name: float(file[name]) for name in ("milliseconds_of_1", "milliseconds_of_32")}
 
 

@@ -1,7 +1,5 @@
 """Texts as rows that `predict.py` takes, and as the inputs that the task makes of them."""
 
-import numpy as np
-
 from keras_transfer.batches import context_windows
 from keras_transfer.datasets.texts import load_demo_questions
 from keras_transfer.tasks.inputs import encode_texts
@@ -26,8 +24,7 @@ def rows_of(model, kind, texts, pairs=False):
         questions = load_demo_questions().test.texts[:_COUNT]
         others = [*questions[1:], questions[0]]
         if kind == "words":
-            longest = max(1, model.preprocessor.sequence_length // 8)  # so that all of their tokens fit
-            return [text.split()[:longest] for text in questions]
+            return [text.split() for text in questions]
         if kind == "choices":
             return [[text, [other, text]] for text, other in zip(questions, others)]
         return [list(pair) for pair in zip(questions, others)] if pairs or kind == "spans" else questions
@@ -46,14 +43,7 @@ def rows_of(model, kind, texts, pairs=False):
 def inputs_of(model, kind, rows):
     """Returns the inputs of a task, a dict of tensors [inputs, length], for rows of `rows_of`."""
     if kind == "words":
-        found = model.preprocessor.encode_words(rows, sequence_length="longest")
-        parts = np.bincount(found.sentence)
-        if parts.max() > 1:
-            raise ValueError(
-                f"Each of `texts` must fit into {model.preprocessor.sequence_length} tokens. "
-                f"Received: {rows[parts.argmax()]!r:.200}"
-            )
-        return found.inputs
+        return model.preprocessor.encode_words(rows, sequence_length="longest").inputs
     if kind == "spans":
         distance = {"doc_stride": model.doc_stride, "overlap": model.overlap}
         return context_windows(model.preprocessor, *map(list, zip(*rows)), **distance).inputs

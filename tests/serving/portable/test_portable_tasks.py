@@ -18,7 +18,7 @@ pytest.importorskip("ai_edge_litert")
 pytestmark = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="converts TensorFlow's graphs")
 
 TEXTS = ["good a", "a b c d e f g h i j a b c bad", "", "é 😀", "[SEP] [MASK] B"]
-SENTENCES = [["good", "a"], ["a", "badly", "."], ["b"]]
+SENTENCES = [["good", "a"], ["a", "badly", "."], [*"abcdefghijabcdefghij"], ["b"]]  # One has several rows.
 
 
 @pytest.fixture
