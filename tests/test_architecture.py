@@ -2,6 +2,7 @@
 
 import ast
 import collections
+import functools
 import pathlib
 import re
 import sys
@@ -132,16 +133,18 @@ def tree_of(path):
     return ast.parse(path.read_text("utf-8"))
 
 
+@functools.cache
 def imports(path):
     """`(module, names or None, at the top level of the file)` for each import in a file."""
-    tree = tree_of(path)
+    tree, found = tree_of(path), []
     top = {id(node) for node in tree.body}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from ((name.name, None, id(node) in top) for name in node.names)
+            found += [(name.name, None, id(node) in top) for name in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: a relative import"
-            yield node.module, [name.name for name in node.names], id(node) in top
+            found.append((node.module, [name.name for name in node.names], id(node) in top))
+    return found
 
 
 def own_imports(path):
@@ -162,6 +165,7 @@ def is_list_of(path, folder):
     return path.name == "__init__.py" and path.parent in ROOMS and path.parent in (ROOT / folder).parents
 
 
+@functools.cache
 def door_of(folder):
     """The names that a folder's `__init__` imports or defines."""
     names = set()
@@ -254,14 +258,15 @@ def private_things(path):
             yield "pickle"
     for node in ast.walk(tree_of(path)):
         function = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
-        owner = ast.unparse(node.args[0]) if function and node.args else ""
+        changes = function in ("setattr", "delattr")
+        owner = ast.unparse(node.args[0]) if (changes or function == "object.__setattr__") and node.args else ""
         if function == "object.__setattr__" or (match := re.fullmatch(r"vars\((.*)\)\.update", function)):
             owner = owner if function == "object.__setattr__" else match[1]
             if owner != "self":
                 yield "an attribute set on another object"
-        if function == "torch.load" or "allow_pickle=True" in ast.unparse(node) * bool(function):
+        keywords = getattr(node, "keywords", ())
+        if function == "torch.load" or "allow_pickle=True" in map(ast.unparse, keywords):
             yield "pickle"
-        changes = function in ("setattr", "delattr")
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, (ast.Store, ast.Del)):
             owner, changes = ast.unparse(node.value), True
             if node.attr.startswith("_") and owner not in ("self", "cls"):
