@@ -122,20 +122,22 @@ def _classify(model, texts):
     if ask.is_exported(model):
         ask.print_answers(texts, ask.answers_of(model, texts))
         return
-    path, kind = _find_model(model, exported=True)
+    path, kind = _find_model(model)
     _import_package()
     from keras_transfer.cli.actions import answer_texts
 
     ask.print_answers(texts, answer_texts(path, kind, texts))
 
 
-def _export(model, output, pairs, overwrite):
+def _export(model, output, pairs, overwrite, format, quantize, data, text_column, **limits):
     path = run_folder.find_model(model)
+    checks.check_export(format, quantize, pairs, data, **limits)
     checks.check_folder_to_write(output, overwrite)
+    texts = data and labelled_texts.read_column(data, text_column)
     _import_package()
     from keras_transfer.cli.actions import run_export
 
-    run_export(path, output, pairs, overwrite)
+    run_export(path, output, pairs, overwrite, format=format, quantization=quantize, texts=texts, **limits)
 
 
 def _compare(data, validation_data, test_data, text_column, label_column, results, markdown, plot, **options):
@@ -205,10 +207,15 @@ def _info(source):
     print_info(source)
 
 
-def _find_model(model, exported=False):
-    """Returns the path of a model, and what it predicts."""
-    path = run_folder.find_model(model, exported)
-    return path, run_folder.read_kind(path)
+def _find_model(model):
+    """Returns the path of a model, which may be exported, and what it predicts."""
+    path = run_folder.find_model(model, exported=True)
+    if not path.is_dir():
+        return path, run_folder.read_kind(path)
+    _import_package()
+    from keras_transfer.cli.actions import ExportedModel
+
+    return path, ExportedModel(path).kind
 
 
 def _import_package():

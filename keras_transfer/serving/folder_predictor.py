@@ -9,6 +9,7 @@ import numpy as np
 
 from keras_transfer.files import atomic_file, file_digest
 from keras_transfer.names import did_you_mean, listed
+from keras_transfer.serving.exported import FILES
 from keras_transfer.serving.predictor import columns_by_input
 
 ROWS = 16_384  # of a file that are in memory at once, and of a row group that is written
@@ -179,11 +180,10 @@ class FolderPredictor:
         return origin["original"] == _size_and_time(pathlib.Path(self.data, name))
 
     def _settings(self):
-        """Returns what all files of an output have in common. The index of the variables has their checksums."""
+        """Returns what all files of an output have in common."""
         model = self.predict.folder
         if "://" not in model:
-            files = ("saved_model.pb", "variables/variables.index")
-            model = " ".join(file_digest(path) for name in files if (path := pathlib.Path(model, name)).exists())
+            model = " ".join(file_digest(path) for name in FILES if (path := pathlib.Path(model, name)).exists())
         columns = dict(sorted(columns_by_input(self.predict.text_columns).items(), key=str))
         return {"model": model, "signature": self.predict.signature, "columns": columns}
 

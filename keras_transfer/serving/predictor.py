@@ -1,36 +1,32 @@
 """An exported model as one object that engines for large tables copy to their workers: a table in, a table out."""
 
 import os
-import pathlib
 import sys
-import threading
 from collections.abc import Mapping
-
-import numpy as np
 
 from keras_transfer.integers import check_integer
 from keras_transfer.names import did_you_mean
-
-# The models of this process by folder and time of their file, so that all `Predictor`s of a folder share one.
-_LOADED, _LOCK = {}, threading.Lock()
+from keras_transfer.serving.exported import is_exported, open_exported
 
 
 class Predictor:
     """Adds the answers of an exported model to tables of texts, in one process or in each worker of an engine.
 
     Ray Data, Spark, Beam, Dask and `multiprocessing` can all pickle it, since it only contains its arguments. The first
-    call in a process imports TensorFlow and loads the model, which all further calls and `Predictor`s of the process
-    share. The rows of a call run in batches of texts of similar length, and are returned in their order.
+    call in a process imports the runtime of the export, such as TensorFlow for a SavedModel, and loads the model, which
+    all further calls and `Predictor`s of the process share. The rows of a call run in batches of texts of similar
+    length, and are returned in their order.
 
     Args:
-        folder: String or path. Folder that `serving.export` has written, which each worker can read.
+        folder: String or path. Folder that `serving.export` has written in any format, which each worker can read.
         text_columns: String, the column of the texts; a list of two, for a model of pairs; or a dict from the inputs of
             the signature to columns, such as `{"question": "q", "context": "c"}`. Defaults to `"text"`.
         batch_size: Integer. Number of texts that the model answers at once. Defaults to `64`.
-        signature: String. Signature of the export, such as `"embed"`. Defaults to `"serving_default"`.
+        signature: String. Signature of a SavedModel, such as `"embed"`. Defaults to `"serving_default"`.
 
     Raises:
         FileNotFoundError: If `folder` does not exist or is not an exported model.
+        ImportError: In a call, if the runtime of the export is not installed.
         TypeError: If a call receives anything other than a dict or a `pandas.DataFrame`.
         ValueError: If `batch_size` is not positive; and in a call, if a column is missing, has another number of rows,
             contains anything other than strings, or has the name of an answer, or if the signature does not exist or
@@ -52,10 +48,10 @@ class Predictor:
         self.text_columns = text_columns
         self.batch_size = check_integer("batch_size", batch_size, 1)
         self.signature = signature
-        if "://" not in self.folder and not (pathlib.Path(self.folder) / "saved_model.pb").is_file():
+        if "://" not in self.folder and not is_exported(self.folder):
             raise FileNotFoundError(
-                f"`folder` must be an exported model, with the file saved_model.pb. `serving.export(model, folder)` "
-                f"writes it. Received: folder={str(folder)!r}"
+                "`folder` must be an exported model, with the file saved_model.pb or export.json. "
+                f"`serving.export(model, folder)` writes it. Received: folder={str(folder)!r}"
             )
 
     def __call__(self, table):
@@ -74,44 +70,19 @@ class Predictor:
             raise TypeError(
                 f"A `Predictor` takes a dict of columns or a pandas DataFrame. Received: {type(table).__name__}"
             )
-        function = self._load()
-        texts = {name: _texts(table, column) for name, column in self._columns(function).items()}
+        exported = open_exported(self.folder, self.signature)
+        texts = {name: _texts(table, column) for name, column in self._columns(exported.inputs).items()}
         _check_rows(table if not frame else {}, {name: len(column) for name, column in texts.items()})
-        taken = [name for name in function.structured_outputs if name in table]
+        taken = [name for name in exported.outputs if name in table]
         if taken:
             raise ValueError(f"The columns of answers must not exist in the table. Received: {taken}")
-        answers = _in_batches(function, texts, self.batch_size)
+        answers = exported.answer(texts, self.batch_size)
         if not frame:
             return {**table, **answers}
         return table.assign(**{name: _series(values, table.index) for name, values in answers.items()})
 
-    def _load(self):
-        """Returns the signature's function, from the model that this process has already loaded if it has."""
-        import tensorflow as tf
-        import tensorflow_text  # noqa: F401  Its operations are in the graph.
-
-        file = pathlib.Path(self.folder) / "saved_model.pb"
-        key = self.folder, file.stat().st_mtime_ns if "://" not in self.folder else None
-        with _LOCK:
-            if key not in _LOADED:
-                _LOADED[key] = tf.saved_model.load(self.folder)
-            signatures = _LOADED[key].signatures
-        if self.signature not in signatures:
-            raise ValueError(
-                f"The export has no such signature.{did_you_mean(self.signature, signatures)} Expected one of "
-                f"{sorted(signatures)}. Received: signature={self.signature!r}"
-            )
-        return signatures[self.signature]
-
-    def _columns(self, function):
+    def _columns(self, inputs):
         """Returns a dict from the signature's inputs to columns of the table."""
-        inputs = function.structured_input_signature[1]
-        unusual = [name for name, spec in inputs.items() if spec.shape.rank != 1 or spec.dtype != "string"]
-        if unusual:
-            raise ValueError(
-                "A `Predictor` needs a signature of one string for each row and input. "
-                f"Received: signature={self.signature!r}, whose input {unusual[0]!r} is {inputs[unusual[0]]}"
-            )
         columns = columns_by_input(self.text_columns)
         if set(columns) != set(inputs):
             raise ValueError(
@@ -131,18 +102,18 @@ def columns_by_input(text_columns):
 
 
 def _texts(table, column):
-    """Returns a column as an array [rows] of UTF-8."""
+    """Returns a column as a list of strings that UTF-8 can write."""
     if column not in table:
         raise ValueError(
             f"The table must have the column {column!r}.{did_you_mean(column, table)} "
             f"Received the columns {[str(name) for name in table]}"
         )
-    found = np.empty(len(table[column]), object)
-    for row, text in enumerate(table[column]):
+    found = list(table[column])
+    for row, text in enumerate(found):
         if not isinstance(text, str):
             raise ValueError(f"Column {column!r} must contain strings. Received at row {row}: {text!r:.80}")
         try:
-            found[row] = text.encode("utf-8")
+            text.encode("utf-8")
         except UnicodeEncodeError:
             raise ValueError(
                 f"Column {column!r} must contain text that UTF-8 can write. Received at row {row}: {text!r:.80}"
@@ -155,41 +126,6 @@ def _check_rows(table, rows):
     lengths = {name: len(column) for name, column in table.items()} or rows
     if len({*lengths.values(), *rows.values()}) > 1:
         raise ValueError(f"All columns must have the same number of rows. Received: {lengths}")
-
-
-def _in_batches(function, texts, batch_size):
-    """Returns the outputs for all rows as arrays, from batches of rows of similar length."""
-    import tensorflow as tf
-
-    lengths = sum(np.array([len(text) for text in column], "int64") for column in texts.values())
-    order = np.argsort(-lengths, kind="stable")
-    parts = []
-    for start in range(0, max(len(order), 1), batch_size):  # One empty batch has the types of no rows.
-        rows = order[start : start + batch_size]
-        outputs = function(**{name: tf.constant(column[rows], tf.string) for name, column in texts.items()})
-        parts.append({name: value.numpy() for name, value in outputs.items()})
-    places = np.argsort(order)
-    return {name: _decode(_together([part[name] for part in parts])[places]) for name in sorted(parts[0])}
-
-
-def _together(parts):
-    """Concatenates arrays. Those of words are first padded to the longest text, as the export pads a request."""
-    shape = np.max([part.shape[1:] for part in parts], axis=0).astype(int)
-    padding = {"O": b"", "i": -1}.get(parts[0].dtype.kind, 0)
-    padded = []
-    for part in parts:
-        missing = [(0, 0), *((0, most - size) for most, size in zip(shape, part.shape[1:]))]
-        padded.append(np.pad(part, missing, constant_values=padding) if np.any(missing) else part)
-    return np.concatenate(padded)
-
-
-def _decode(values):
-    """Returns strings as `str` and other arrays as they are."""
-    if values.dtype != object:
-        return values
-    found = np.empty(values.shape, object)
-    found.ravel()[:] = [text.decode("utf-8") for text in values.ravel()]
-    return found
 
 
 def _series(values, index):

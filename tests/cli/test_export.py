@@ -59,14 +59,9 @@ def test_an_exported_model_and_its_file_answer_the_same(model, capsys):
         assert capsys.readouterr().out.splitlines() == lines_of(model)
 
 
-def test_other_commands_say_where_an_exported_model_can_be_used(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "saved_model.pb").touch()
-    (tmp_path / "a.csv").write_text("text,label\na,b\n")
-    for line in (
-        ["predict", ".", "--data", "a.csv"],
-        ["evaluate", ".", "--data", "a.csv"],
-        ["export", ".", "--output", "b"],
-    ):
-        assert main(line) == 1
-        assert "can be used with `keras-transfer classify`, but not here" in capsys.readouterr().err
+def test_an_exported_model_cannot_be_exported(tmp_path, capsys):
+    for name in ("saved_model.pb", "export.json"):
+        (tmp_path / name).touch()
+        assert main(["export", str(tmp_path), "--output", "b"]) == 1
+        assert "An exported model cannot be exported. Pass the folder" in capsys.readouterr().err
+        (tmp_path / name).unlink()

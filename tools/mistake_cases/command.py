@@ -128,6 +128,16 @@ MISTAKES = [
         pairs,
         "Leave out `--pairs`",
     ),
+    Mistake(
+        "export of a SavedModel with quantization",
+        lambda m: m.command("export", m.model_file(), "--output", "o", "--quantize", "float16"),
+        "--format litert",
+    ),
+    Mistake(
+        "export as ONNX in float16",
+        lambda m: m.command("export", m.model_file(), "--output", "o", "--format", "onnx", "--quantize", "float16"),
+        "int8_dynamic",
+    ),
     Mistake("info on a folder that does not exist", lambda m: m.command("info", "nothing"), "nothing"),
     Mistake(
         "compare with an unknown recipe",

@@ -1,6 +1,7 @@
 """What the subcommands do once the package is imported."""
 
 from keras_transfer.cli.actions.comparison import run_comparison
+from keras_transfer.cli.actions.exported import ExportedModel
 from keras_transfer.cli.actions.exporting import run_export
 from keras_transfer.cli.actions.info import print_info
 from keras_transfer.cli.actions.predictions import answer_texts, run_evaluation, run_predictions
@@ -10,6 +11,7 @@ from keras_transfer.cli.actions.texts import print_texts
 from keras_transfer.cli.actions.training import run_training
 
 __all__ = [
+    "ExportedModel",
     "answer_texts",
     "bar_or_lines",
     "print_info",

@@ -1,4 +1,4 @@
-"""`keras-transfer export`: writes a model as a SavedModel."""
+"""`keras-transfer export`: writes a model as a SavedModel, or for LiteRT or ONNX Runtime."""
 
 import shlex
 
@@ -6,17 +6,19 @@ from keras_transfer import serving, tasks
 from keras_transfer.cli.actions.predictions import load_model
 
 
-def run_export(path, output, pairs=False, overwrite=False):
+def run_export(path, output, pairs=False, overwrite=False, **options):
     """Exports the task in a `.keras` file, and prints what requests it answers.
 
     Args:
         path: Path of a `.keras` file.
         output: Path of the folder to write.
         pairs, overwrite: As for `serving.export`.
+        options: Other arguments of `serving.export`.
 
     Raises:
+        ImportError: If a package of the format is not installed.
         OSError: If `output` cannot be written.
-        ValueError: If the file does not contain a task, or if the task cannot answer requests.
+        ValueError: If the file does not contain a task, if the task cannot answer requests, or if the export does.
     """
     model = load_model(path)
     if not isinstance(model, tasks.Task):
@@ -25,9 +27,14 @@ def run_export(path, output, pairs=False, overwrite=False):
         )
     if pairs and model.fitted_on == "texts":
         raise ValueError(f"The model was trained on single texts. Leave out `--pairs`. Received: {path}")
-    folder = serving.export(model, output, pairs=pairs, overwrite=overwrite)
-    print(f"The {type(model).__name__} is exported to {folder}. Its signatures:")
-    for name, signature in model.signatures(pairs).items():
-        print(f"  {name}: {', '.join(signature.inputs)}")
+    folder = serving.export(model, output, pairs=pairs, overwrite=overwrite, **options)
+    if (folder / "saved_model.pb").exists():
+        print(f"The {type(model).__name__} is exported to {folder}. Its signatures:")
+        for name, signature in model.signatures(pairs).items():
+            print(f"  {name}: {', '.join(signature.inputs)}")
+    else:
+        print(
+            f"The {type(model).__name__} is exported to {folder}. {folder / 'predict.py'} answers without TensorFlow."
+        )
     if isinstance(model, (tasks.TextClassifier, tasks.TextRegressor)) and not pairs:
         print(f'\nTo try it:\nkeras-transfer classify {shlex.quote(str(folder))} "TEXT"')

@@ -13,6 +13,7 @@ import keras
 import numpy as np
 
 from keras_transfer import analysis
+from keras_transfer.cli.actions.exported import ExportedModel
 from keras_transfer.cli.actions.progress import Progress
 from keras_transfer.cli.actions.regression import describe_numbers
 from keras_transfer.cli.arguments import PREDICTIONS
@@ -33,7 +34,7 @@ def run_evaluation(path, kind, data, texts, labels, slice_words=(), report=None)
     """Evaluates a model on labelled texts, and prints the report.
 
     Args:
-        path: Path of a `.keras` file.
+        path: Path of a `.keras` file or an exported model.
         kind: String. What the model predicts, as `run_folder.read_kind` returns it.
         data: Path of the table that contains the texts.
         texts, labels: Lists, as `labelled_texts.read_texts` returns them.
@@ -50,10 +51,12 @@ def run_evaluation(path, kind, data, texts, labels, slice_words=(), report=None)
         positions_of(labels, model.label_names)
     elif kind == "multi-label":
         labels = multi_hot(labels, model.label_names)
-    outputs = []
+    outputs, predicted = [], []
     with Progress("texts") as progress:
         for start in range(0, len(texts), ROWS):
-            outputs.append(_outputs(model, kind, texts[start : start + ROWS]))
+            found = _outputs(model, kind, texts[start : start + ROWS])
+            outputs.append(found[0])
+            predicted += found[1]
             done = min(start + ROWS, len(texts))
             progress.update(done, done / len(texts))
     outputs = np.concatenate(outputs)
@@ -63,7 +66,7 @@ def run_evaluation(path, kind, data, texts, labels, slice_words=(), report=None)
     slices = {f"with {word!r}": word for word in slice_words}
     options = {"texts": texts, "label_names": model.label_names, "slices": slices}
     if kind == "multi-label":
-        found = analysis.MultiLabelReport(labels, model.labels_of(outputs), probabilities=outputs, **options)
+        found = analysis.MultiLabelReport(labels, predicted, probabilities=outputs, **options)
     else:
         found = analysis.ClassificationReport(labels, outputs, from_logits=False, **options)
     print(found)
@@ -75,7 +78,7 @@ def run_predictions(path, kind, table, text, output=None, map_in_order=None):
     """Writes the rows of a table with their predictions: labels and their probabilities, or numbers.
 
     Args:
-        path: Path of a `.keras` file.
+        path: Path of a `.keras` file or an exported model.
         kind: String. What the model predicts, as `run_folder.read_kind` returns it.
         table: `Table` of the texts.
         text: String. Column of the texts.
@@ -125,11 +128,11 @@ def answer_texts(path, kind, texts):
     """Returns `(answer, probability)` for each text, where only a single label has a probability.
 
     Args:
-        path: Path of a `.keras` file.
+        path: Path of a `.keras` file or an exported model.
         kind: String. What the model predicts, as `run_folder.read_kind` returns it.
         texts: List of strings.
     """
-    answers = _answers(load_model(path), kind, texts)
+    answers = _answers(ExportedModel(path) if pathlib.Path(path).is_dir() else load_model(path), kind, texts)
     return answers if kind == "classification" else [(answer[0], None) for answer in answers]
 
 
@@ -148,7 +151,7 @@ def load_model(path):
 
 def _load(path, kind, data):
     """Returns a model whose labels the format of a table, `data`, can contain."""
-    model = load_model(path)
+    model = ExportedModel(path) if pathlib.Path(path).is_dir() else load_model(path)
     joined = kind == "multi-label" and pathlib.Path(data).suffix.lower() != ".jsonl"
     if joined and SEPARATOR in "".join(model.label_names):
         raise ValueError(
@@ -166,17 +169,21 @@ def _answers_in_process(path, kind, data, texts):
 
 
 def _outputs(model, kind, texts):
-    """Returns the probabilities [texts, classes] or the numbers [texts] that a model predicts."""
-    return check_numbers(model.predict(texts, verbose=0)[:, 0]) if kind == "regression" else model.predict_proba(texts)
+    """Returns the probabilities [texts, classes] or the numbers [texts] that a model predicts, and a list of labels."""
+    if isinstance(model, ExportedModel):
+        return model.predict(texts)
+    if kind == "regression":
+        return check_numbers(model.predict(texts, verbose=0)[:, 0]), []
+    outputs = model.predict_proba(texts)
+    return outputs, model.labels_of(outputs)
 
 
 def _answers(model, kind, texts):
     """Returns a tuple of the values of the added columns for each text. Those of several labels are lists."""
-    outputs = _outputs(model, kind, texts)
+    outputs, labels = _outputs(model, kind, texts)
     rounded = outputs.astype("float64").round(6).tolist()
     if kind == "regression":
         return [(value,) for value in rounded]
-    labels = model.labels_of(outputs)
     if kind == "classification":
         return [(label, max(row)) for label, row in zip(labels, rounded)]
     rows = [dict(zip(model.label_names, row)) for row in rounded]

@@ -5,7 +5,7 @@ import os
 import pathlib
 import re
 
-from keras_transfer.cli.arguments.parser import ELECTRA_SIZES, LSTM_SIZES, SIZES
+from keras_transfer.cli.arguments.parser import ELECTRA_SIZES, LSTM_SIZES, QUANTIZATIONS, SIZES
 from keras_transfer.files import check_folder
 from keras_transfer.names import did_you_mean
 
@@ -154,6 +154,24 @@ def check_evaluation(kind, slice_words, report):
         raise ValueError(
             "`--slice-words` and `--report` require a model that predicts labels. "
             "Received: a model that predicts numbers"
+        )
+
+
+def check_export(format, quantize, pairs, data, max_difference, min_equal_labels):
+    """Raises a `ValueError` for options of `export` that the format lacks, or that cannot be combined."""
+    tested = {"data": data, "max-difference": max_difference, "min-equal-labels": min_equal_labels}
+    for name, value in {"quantize": quantize, **tested}.items():
+        if format == "savedmodel" and value is not None:
+            raise ValueError(f"`--{name}` requires `--format litert` or `--format onnx`. Received: --{name} {value}")
+    if quantize is not None and quantize not in QUANTIZATIONS[format]:
+        raise ValueError(
+            f"`--quantize` with `--format {format}` must be one of {QUANTIZATIONS[format]}. "
+            f"Received: --quantize {quantize}"
+        )
+    if pairs and data is not None:
+        raise ValueError(
+            "`--data` has one text in a row, and cannot test a model of pairs. Use `serving.export(..., texts=pairs)` "
+            f"in Python, or leave it out. Received: --pairs --data {data}"
         )
 
 

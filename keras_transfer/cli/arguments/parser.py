@@ -63,6 +63,7 @@ RATE_OF_CHECKPOINT = 5e-5
 RATE_OF_LSTM = 30.0
 LENGTH, WINDOW = 128, 70  # of a row, and of an LSTM's part of a text
 TASKS_HELP = "; ".join(f"{name}: {what}" for name, what in TASKS.items())
+QUANTIZATIONS = {"savedmodel": (), "litert": ("int8_dynamic", "float16"), "onnx": ("int8_dynamic",)}  # by format
 MODEL = "folder that `train` or `quickstart` wrote, or a .keras file"
 TABLE = ".csv, .tsv or .jsonl file"
 GUIDE = "Guide: docs/commands.md"
@@ -72,7 +73,7 @@ EXAMPLES = {
     "evaluate": "keras-transfer evaluate classifier --data test.csv --slice-words not never --report test.html",
     "predict": "keras-transfer predict classifier --data new.csv --output predicted.csv",
     "classify": 'keras-transfer classify classifier "What a film!" "What a bore."',
-    "export": "keras-transfer export classifier --output served/1",
+    "export": "keras-transfer export classifier --format litert --quantize int8_dynamic --output small",
     "compare": "keras-transfer compare --data train.csv --methods bert lora --seeds 3 --markdown table.md",
     "pretrain": "keras-transfer pretrain --corpus reviews.txt --objective masked --size mini --output my_bert",
     "generate": 'keras-transfer generate my_gpt2 "The film was"',
@@ -163,7 +164,7 @@ def make_parser(version):
     _add_output(command, "folder for the model and its report", None, "classifier or regressor")
 
     command = add_command("evaluate", "evaluate a model on a table")
-    command.add_argument("model", help=MODEL)
+    command.add_argument("model", help=f"{MODEL}, or an exported model")
     command.add_argument("--data", required=True, metavar="FILE", help=f"{TABLE} of texts with labels")
     _add_columns(command)
     command.add_argument(
@@ -172,7 +173,7 @@ def make_parser(version):
     command.add_argument("--report", metavar="FILE", help="HTML page for the report, which is replaced if it exists")
 
     command = add_command("predict", "add predictions to the rows of a table of any size")
-    command.add_argument("model", help=MODEL)
+    command.add_argument("model", help=f"{MODEL}, or an exported model")
     command.add_argument("--data", required=True, metavar="FILE", help=f"{TABLE} of texts")
     _add_text_column(command)
     command.add_argument("--output", metavar="FILE", help="file of the same format; default: standard output")
@@ -185,12 +186,31 @@ def make_parser(version):
     command.add_argument("model", help=f"{MODEL}, or an exported model")
     command.add_argument("texts", nargs="+", metavar="text")
 
-    command = add_command(
-        "export", "export a model as a SavedModel that takes raw text, for TensorFlow Serving and `tf.saved_model.load`"
-    )
+    command = add_command("export", "export a model for TensorFlow Serving, LiteRT or ONNX Runtime")
     command.add_argument("model", help=f"{MODEL} of any task")
+    command.add_argument(
+        "--format",
+        choices=list(QUANTIZATIONS),
+        default="savedmodel",
+        help="savedmodel: takes raw text; litert, onnx: small and fast, without TensorFlow; default: savedmodel",
+    )
+    command.add_argument(
+        "--quantize",
+        choices=sorted({name for names in QUANTIZATIONS.values() for name in names}),
+        help="int8_dynamic: a quarter of the size, and faster; float16 (litert): half of the size; default: float32",
+    )
     command.add_argument("--pairs", action="store_true", help="the model takes pairs of texts")
-    command.add_argument("--output", required=True, metavar="FOLDER", help="folder for the SavedModel")
+    command.add_argument(
+        "--data", metavar="FILE", help=f"{TABLE} of texts, with which litert and onnx are tested; default: 64 questions"
+    )
+    _add_text_column(command)
+    command.add_argument(
+        "--max-difference", type=float, metavar="X", help="write nothing if an output differs from the model by more"
+    )
+    command.add_argument(
+        "--min-equal-labels", type=float, metavar="X", help="write nothing if a smaller fraction of labels is equal"
+    )
+    command.add_argument("--output", required=True, metavar="FOLDER", help="folder for the export")
     command.add_argument("--overwrite", action="store_true", help="replace the output folder if it exists")
 
     methods = [recipe for recipe in RECIPES if recipe != "scalar_mix"]  # It needs another model than the others.

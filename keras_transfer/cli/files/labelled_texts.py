@@ -114,6 +114,18 @@ def read_texts(path, text="text", label="label", kind="classification"):
     return texts, labels
 
 
+def read_column(path, text="text"):
+    """Returns the texts of a table as a list. The arguments and errors are those of `read_texts`."""
+    texts, table = [], Table(path, [text])
+    for number, row in table:
+        if not isinstance(row[text], str):
+            raise ValueError(f"{path}, line {number}: Expected a text. Received: {text}={row[text]!r:.80}")
+        texts.append(row[text])
+    if not texts:
+        raise ValueError(f"{path}: Expected at least one row. Received: no rows")
+    return texts
+
+
 def _as_name(value):
     """Returns a label as a string, or None. In JSON, 1 and 1.0 are the same label."""
     if isinstance(value, (int, float)) and abs(value) < math.inf:

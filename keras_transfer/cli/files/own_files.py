@@ -17,7 +17,7 @@ ENCODER_ROWS = ("vocabulary_size", "num_layers", "num_heads", "hidden_dim", "max
 def describe_own(source):
     """Returns a description of a file or a folder that this library wrote, as lines of text, or None for others.
 
-    These are `.keras` files, SavedModels, runs of `keras-transfer train` and unfinished ones of `pretrain`, training
+    These are `.keras` files, exports, runs of `keras-transfer train` and unfinished ones of `pretrain`, training
     checkpoints, and files and PEFT folders of `adaptation.save_adapters`. No weights are loaded.
 
     Args:
@@ -28,7 +28,7 @@ def describe_own(source):
     """
     path = pathlib.Path(source)
     if path.is_dir():
-        for name, describe in (("run.json", _run), ("saved_model.pb", _saved_model), ("adapter_config.json", _peft)):
+        for name, describe in DESCRIBE.items():
             # A language model that was pretrained is a checkpoint.
             is_checkpoint = name == "run.json" and (path / "config.json").is_file() and not is_unfinished(path)
             if (path / name).is_file() and not is_checkpoint:
@@ -84,9 +84,7 @@ def _keras_file(path):
 
 
 def _saved_model(folder):
-    rows = [
-        ("kind", "a SavedModel: use it with `keras-transfer classify`, `tf.saved_model.load` or TensorFlow Serving")
-    ]
+    rows = [("kind", "a SavedModel: use it with `keras-transfer predict`, `tf.saved_model.load` or TensorFlow Serving")]
     labels = folder / "assets.extra" / "labels.json"
     if labels.is_file():
         rows.append(("labels", listed(_read_json(labels, labels.read_text("utf-8"), list))))
@@ -94,6 +92,14 @@ def _saved_model(folder):
         rows.append(("report", "assets.extra/report.html"))
     size = sum(path.stat().st_size for path in folder.rglob("variables.data-*"))
     return [*rows, ("weights", f"{size / 1e6:,.1f} MB")]
+
+
+def _portable(folder):
+    facts = _read_json(folder / "export.json", (folder / "export.json").read_text("utf-8"))
+    rows = [("kind", "an export: use it with `keras-transfer predict`, or with its own `predict.py`")]
+    rows += _values(facts, ("task", "format", "quantization", "rows", "max_length"))
+    rows.append(("labels", listed(_read_json(folder, (folder / "labels.json").read_text("utf-8"), list))))
+    return rows + _values(facts.get("measured"), ("megabytes", "texts", "max_difference", "equal_labels"))
 
 
 def _peft(folder):
@@ -155,6 +161,14 @@ def _read_json(path, text, expected=dict):
     if not isinstance(value, expected):
         raise ValueError(f"{path} is damaged. Received: {type(value).__name__}")
     return value
+
+
+DESCRIBE = {
+    "run.json": _run,
+    "saved_model.pb": _saved_model,
+    "export.json": _portable,
+    "adapter_config.json": _peft,
+}
 
 
 def _table(path, rows):

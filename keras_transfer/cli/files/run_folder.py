@@ -20,6 +20,7 @@ KINDS = {  # what each class of models predicts
     "keras_transfer>TextRegressor": "regression",
 }
 TABLES = ("data", "validation_data")
+EXPORTS = ("saved_model.pb", "export.json")  # as `serving.export` writes them
 STATE, MODEL, REPORT, CHECKPOINTS = "run.json", "model.keras", "report.html", "checkpoints"
 
 
@@ -153,7 +154,7 @@ def describe_files(paths):
 
 
 def find_model(path, exported=False):
-    """Returns the file of a model, given the file or the folder that contains it.
+    """Returns the file of a model, given the file or the folder that contains it, or the folder of an exported model.
 
     Args:
         path: Path of a `.keras` file, or of a folder that `train` or `quickstart` wrote.
@@ -166,10 +167,12 @@ def find_model(path, exported=False):
     path = pathlib.Path(path)
     other = ", or an exported model" if exported else ""
     if path.is_dir():
-        if (path / "saved_model.pb").exists() and not exported:
+        if any((path / name).is_file() for name in EXPORTS):
+            if exported:
+                return path
             raise ValueError(
-                "An exported model can be used with `keras-transfer classify`, but not here. Pass the folder that "
-                f"`keras-transfer train` wrote, or the .keras file. Received: {path}"
+                "An exported model cannot be exported. Pass the folder that `keras-transfer train` wrote, or the "
+                f".keras file. Received: {path}"
             )
         unfinished, path = is_unfinished(path), path / MODEL
         if unfinished:

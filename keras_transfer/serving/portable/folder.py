@@ -59,7 +59,9 @@ def check_portable(model, format, quantization, texts, pairs, limits):
         raise ValueError(f"{error} Use `format='savedmodel'`, which contains any tokenizer.") from None
     packages = {**converter.PACKAGES, "tokenizers": "tokenizers"}
     if missing := [name for module, name in packages.items() if importlib.util.find_spec(module) is None]:
-        raise ImportError(f"The format {format!r} needs {', '.join(missing)}. Run `pip install {' '.join(missing)}`.")
+        raise ImportError(
+            f"The format {format!r} needs {', '.join(missing)}. Run `pip install keras_transfer[{format}]`."
+        )
     return rows_of(model, kind, texts, pairs)
 
 

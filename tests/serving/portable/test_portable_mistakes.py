@@ -84,7 +84,7 @@ test_a_mistake_is_one_clear_error = check_errors(
 def test_a_package_that_is_not_installed_is_an_error_before_anything_is_written(tmp_path, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "ai_edge_litert" else find(name))
-    with pytest.raises(ImportError, match="'litert' needs ai-edge-litert. Run `pip install ai-edge-litert`"):
+    with pytest.raises(ImportError, match=r"'litert' needs ai-edge-litert. Run `pip install keras_transfer\[litert\]`"):
         export(tmp_path)
 
 

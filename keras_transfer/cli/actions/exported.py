@@ -1,0 +1,53 @@
+"""An exported classifier or regressor, as `keras-transfer evaluate`, `predict` and `classify` use it."""
+
+import json
+import pathlib
+
+from keras_transfer import serving
+from keras_transfer.tasks.base import check_numbers
+
+KINDS = {  # what an export predicts, by its outputs
+    ("label", "label_id", "probabilities"): "classification",
+    ("chosen", "probabilities"): "multi-label",
+    ("values",): "regression",
+}
+
+
+class ExportedModel:
+    """An export that predicts labels or a number for a text.
+
+    Args:
+        folder: Path of a folder that `serving.export` wrote in any format.
+
+    Attributes:
+        kind: String. What the model predicts, as `run_folder.read_kind` returns it.
+        label_names: List of strings. Empty for a regressor.
+
+    Raises:
+        ImportError: If the runtime of the export is not installed.
+        ValueError: If the export predicts something else, or does not take single texts.
+    """
+
+    def __init__(self, folder):
+        self.predictor = serving.Predictor(folder)
+        nothing = self.predictor({"text": []})
+        del nothing["text"]
+        self.kind = KINDS.get(tuple(nothing))
+        if self.kind is None or (self.kind == "regression" and nothing["values"].shape[1] != 1):
+            shown = {name: list(values.shape[1:]) for name, values in nothing.items()}
+            raise ValueError(
+                "The exported model must predict a label, several labels or a number for each text. "
+                f"Received: {folder}, a model of {shown}"
+            )
+        files = [pathlib.Path(folder, *names) for names in (("labels.json",), ("assets.extra", "labels.json"))]
+        self.label_names = next((json.loads(path.read_text("utf-8")) for path in files if path.is_file()), [])
+
+    def predict(self, texts):
+        """Returns the probabilities [texts, classes] or the numbers [texts], and a list of labels."""
+        found = self.predictor({"text": texts})
+        if self.kind == "regression":
+            return check_numbers(found["values"][:, 0]), []
+        if self.kind == "classification":
+            return found["probabilities"], list(found["label"])
+        chosen = [[name for name, one in zip(self.label_names, row) if one] for row in found["chosen"]]
+        return found["probabilities"], chosen

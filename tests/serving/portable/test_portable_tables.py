@@ -1,0 +1,107 @@
+"""`Predictor` and `FolderPredictor` answer with LiteRT exports as they do with SavedModels."""
+
+import builtins
+import pickle
+import shutil
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer import serving, tasks
+from keras_transfer.serving import exported
+from tests.tasks.tiny import encoder, preprocessor
+
+pytest.importorskip("tensorflow")
+pytest.importorskip("tensorflow_text")
+pytest.importorskip("ai_edge_litert")
+pytestmark = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="converts TensorFlow's graphs")
+
+TEXTS = ["good a", "a b c d e f g h i j a b c bad", "", "é 😀"]
+
+
+def task(cls, **options):
+    keras.utils.set_random_seed(0)
+    return cls(encoder(), preprocessor(sequence_length=8), **options)
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory):
+    """A folder with the exports `litert` and `savedmodel` of a classifier of pairs with several labels."""
+    folder = tmp_path_factory.mktemp("exports")
+    model = task(tasks.TextClassifier, label_names=["x", "y"], multi_label=True)
+    for format in ("litert", "savedmodel"):
+        serving.export(model, folder / format, format=format, pairs=True)
+    return folder
+
+
+def same(found, expected):
+    """Checks that two tables have the same columns, in the same order and of the same types."""
+    assert list(found) == list(expected)
+    for name, values in expected.items():
+        if not isinstance(values, np.ndarray):
+            assert found[name] == values
+        elif values.dtype == np.float32:
+            assert found[name].dtype == np.float32
+            np.testing.assert_allclose(found[name], values, atol=1e-5)
+        else:
+            np.testing.assert_array_equal(found[name], values, strict=True)
+
+
+@pytest.mark.parametrize("texts", [TEXTS, []])
+def test_the_table_is_that_of_the_saved_model(classifier, texts):
+    table = {"id": list(range(len(texts))), "a": texts, "b": texts[::-1]}
+    litert, saved_model = (
+        pickle.loads(pickle.dumps(serving.Predictor(classifier / format, ["a", "b"], batch_size=3)))(table)
+        for format in ("litert", "savedmodel")
+    )
+    same(litert, saved_model)
+
+
+def test_the_columns_of_answers_in_a_context_are_those_of_the_saved_model(tmp_path):
+    questions, contexts = ["good", "a b"], ["a b c d e f g h i j é bad", "b"]
+    model, tables = task(tasks.SpanExtractor, max_answer_length=3), []
+    for format, texts in (("litert", (questions, contexts)), ("savedmodel", None)):
+        folder = serving.export(model, tmp_path / format, format=format, texts=texts)
+        predict = serving.Predictor(folder, {"question": "text", "context": "context"})
+        tables.append(predict({"text": questions, "context": contexts}))
+    same(*tables)
+
+
+def test_mistakes_are_one_clear_error(classifier, tmp_path, monkeypatch):
+    folder, table = classifier / "litert", {"a": ["x"], "b": ["y"], "chosen": [1]}
+    with pytest.raises(ValueError, match=r"each input of the signature: \['text', 'text_pair'\]"):
+        serving.Predictor(folder, "a")(table)
+    with pytest.raises(ValueError, match=r"Expected one of \['serving_default'\]. Received: signature='embed'"):
+        serving.Predictor(folder, ["a", "b"], signature="embed")(table)
+    with pytest.raises(ValueError, match=r"must not exist in the table. Received: \['chosen'\]"):
+        serving.Predictor(folder, ["a", "b"])(table)
+    model = task(tasks.TokenClassifier, label_names=["x", "y"])
+    tagger = serving.export(model, tmp_path / "tagger", format="litert", texts=[["a"]])
+    with pytest.raises(ValueError, match="with lists of words. Received: .*TokenClassifier"):
+        serving.Predictor(tagger)({"text": ["a"]})
+
+    def without_runtime(name, *args, **options):
+        if name.startswith("ai_edge_litert"):
+            raise ImportError("No module named 'ai_edge_litert'")
+        return find(name, *args, **options)
+
+    find = builtins.__import__
+    monkeypatch.setattr(exported, "_LOADED", {})
+    monkeypatch.setattr(builtins, "__import__", without_runtime)
+    with pytest.raises(ImportError, match=r"format 'litert'. Run `pip install keras_transfer\[litert\]`"):
+        serving.Predictor(folder, ["a", "b"])(table)
+
+
+def test_a_folder_of_tables_knows_the_files_of_the_export(classifier, tmp_path):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    (tmp_path / "data").mkdir()
+    parquet.write_table(pyarrow.table({"a": TEXTS, "b": TEXTS}), tmp_path / "data" / "0.parquet")
+    model = shutil.copytree(classifier / "litert", tmp_path / "model")
+    job = serving.FolderPredictor(serving.Predictor(model, ["a", "b"]), tmp_path / "data", tmp_path / "answers")
+    assert job("0.parquet") == len(TEXTS) and job.pending() == []
+    found = parquet.read_table(tmp_path / "answers" / "0.parquet").column_names
+    assert found == ["a", "b", "chosen", "probabilities"]
+    (model / "tokenizer.json").write_text("{}")
+    with pytest.raises(FileExistsError, match="answers with another model"):
+        serving.FolderPredictor(job.predict, tmp_path / "data", tmp_path / "answers").pending()
