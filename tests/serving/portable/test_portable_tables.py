@@ -2,7 +2,9 @@
 
 import builtins
 import pickle
+import runpy
 import shutil
+import sys
 
 import keras
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 
 from keras_transfer import serving, tasks
 from keras_transfer.serving import exported
+from tests.pages import REPOSITORY, run_page
 from tests.tasks.tiny import encoder, preprocessor
 
 pytest.importorskip("tensorflow")
@@ -105,3 +108,27 @@ def test_a_folder_of_tables_knows_the_files_of_the_export(classifier, tmp_path):
     (model / "tokenizer.json").write_text("{}")
     with pytest.raises(FileExistsError, match="answers with another model"):
         serving.FolderPredictor(job.predict, tmp_path / "data", tmp_path / "answers").pending()
+
+
+def test_the_server_in_the_examples_answers(tmp_path, monkeypatch):
+    pytest.importorskip("httpx")
+    testclient = pytest.importorskip("fastapi.testclient")
+    model = task(tasks.TextClassifier, label_names=["x", "y"])
+    monkeypatch.setenv("EXPORT", str(serving.export(model, tmp_path / "small", format="litert")))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    client = testclient.TestClient(runpy.run_path(str(REPOSITORY / "examples" / "serve_fastapi.py"))["app"])
+    found = client.post("/predict", json={"texts": TEXTS}).json()
+    assert found["label"] == model.predict_labels(TEXTS)
+    np.testing.assert_allclose(found["probabilities"], model.predict_proba(TEXTS), atol=1e-5)
+    assert client.post("/predict", json={"texts": [1]}).status_code == 422
+    sys.modules.pop("predict")
+
+
+@pytest.mark.slow
+def test_the_script_in_the_guide_to_small_models_runs(tmp_path, monkeypatch, minilm):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))  # The page adds its export.
+    names = run_page("small_and_fast.md")
+    assert sys.modules.pop("predict").__file__.endswith("small/predict.py")
+    assert names["answers"]["label"] == ["HUM", "NUM"]
+    assert names["exported"] == pytest.approx(names["original"], abs=0.05)
