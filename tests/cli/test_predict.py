@@ -147,7 +147,7 @@ def test_a_model_that_does_not_exist_or_is_none_is_an_error(tmp_path, monkeypatc
     for model, message in (
         ("nowhere", "The model does not exist. Received: nowhere"),
         ("a.csv", "The model must be a .keras file. Received: a.csv"),
-        ("empty", "`keras-transfer quickstart` wrote. Received: empty, without model.keras"),
+        ("empty", "wrote, or an exported model. Received: empty, without model.keras"),
     ):
         assert command.main(["predict", model, "--data", "a.csv"]) == 1
         assert message in capsys.readouterr().err
