@@ -22,6 +22,8 @@ def track_loss(model, loss, weight, x):
     Keras weighs the mean losses of all replicas equally, although they may have different numbers of rows or words. The
     mean over the replicas of the loss that is returned is that of one device.
 
+    A layer whose `add_loss` is a mean has the number of what it is over as `mean_over`.
+
     Args:
         model: Compiled model.
         loss: Tensor. The loss of this replica, divided by the number of replicas.
@@ -33,8 +35,14 @@ def track_loss(model, loss, weight, x):
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
     mean, rows = loss, tf.shape(next(value for value in keras.tree.flatten(x) if value is not None))[0]
     if replicas > 1:
-        (factor, _), (_, all_rows) = _factors_and_sums([weight, rows], replicas)
+        # This reads the losses of the layers before replicas wait for each other, since they share the lists.
+        layers = [layer for layer in model.layers if getattr(layer, "mean_over", None) is not None]
+        added = [(sum(layer.losses), layer.mean_over) for layer in layers if layer.losses]
+        counts = [weight, rows, *(count for _, count in added)]
+        (factor, _, *factors), (_, all_rows, *_) = _factors_and_sums(counts, replicas)
         loss *= tf.cast(factor, loss.dtype)
+        for (each, _), own in zip(added, factors):
+            loss += tf.cast((own - factor) * each / replicas, loss.dtype)
         mean, rows = loss * replicas, all_rows / replicas
     model.metrics[0].update_state(mean, sample_weight=rows)
     return loss
@@ -44,7 +52,7 @@ def factors_of_means(*counts):
     """Returns the factors of this replica's means, such that the mean over the replicas is that over all rows.
 
     A task with several losses needs it, since each may be a mean over something else. Its labels then have the
-    `weight_of` 1. On a single device and on JAX, the factors are 1.
+    `weight_of` 1. The factors are 1 on a single device, on JAX, and where Keras builds a model outside the replicas.
 
     Args:
         *counts: Numbers of what each mean is over: of rows, or of words.
@@ -53,7 +61,7 @@ def factors_of_means(*counts):
         import tensorflow as tf
 
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
-        if replicas > 1:
+        if replicas > 1 and not tf.distribute.in_cross_replica_context():
             return _factors_and_sums(counts, replicas)[0]
     return [1.0] * len(counts)
 

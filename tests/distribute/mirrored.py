@@ -11,10 +11,18 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_transfer.adaptation import LayerwiseOptimizer
-from keras_transfer.encoders import TransformerEncoder
+from keras_transfer.adaptation import LayerwiseOptimizer, with_language_model_loss
+from keras_transfer.encoders import EncoderDecoder, GPT2Encoder, TransformerEncoder
 from keras_transfer.layers import SampleTokens
-from keras_transfer.tasks import CausalLM, DialogueModel, MaskedLM, ReplacedTokenDetection, TextClassifier
+from keras_transfer.tasks import (
+    BertPretraining,
+    CausalLM,
+    DialogueModel,
+    MaskedLM,
+    ReplacedTokenDetection,
+    Seq2SeqLM,
+    TextClassifier,
+)
 from keras_transfer.text import batches
 from tests.distribute.examples import examples
 from tests.strategies import two_replicas
@@ -77,9 +85,17 @@ def words(strategy):
 def language_models():
     """For language models, how far one device and two replicas differ in weights, metrics, and how far they moved."""
     found, strategy = {}, two_replicas()
-    texts = ["a", "b c d e f g h i j a b c", "c d", "a b c d e f g", "e"]
-    for make in (MaskedLM, CausalLM, ReplacedTokenDetection, DialogueModel):
-        rows = [dialogue.EXAMPLES[i] for i in (0, 0, 1)] if make is DialogueModel else texts
+    texts, labels = ["a", "b c d e f g h i j a b c", "c d", "a b c d e f g", "e"], [0, 1, 1, 0, 1]
+    data = {
+        **dict.fromkeys((MaskedLM, CausalLM, ReplacedTokenDetection), (texts,)),
+        DialogueModel: ([dialogue.EXAMPLES[i] for i in (0, 0, 1)],),
+        BertPretraining: ((texts, texts[::-1]), labels),
+        Seq2SeqLM: (texts, ["a b c", "d", "e f", "g h i j a b c d", "b"]),
+        with_language_model_loss: (texts, labels),
+    }
+    for make, rows in data.items():
+        # In graphs, Keras weights the losses of heads equally in batches of different sizes.
+        batch_size = 6 if make is BertPretraining else 2
         models = [language_model(make)]
         with strategy.scope():
             models.append(language_model(make))
@@ -88,12 +104,12 @@ def language_models():
         losses = []
         for model in models:
             np.random.seed(0)
-            losses += np.ravel([*model.fit(rows, batch_size=6, shuffle=False, verbose=0).history.values()]).tolist()
+            losses += np.ravel([*model.fit(*rows, batch_size=6, shuffle=False, verbose=0).history.values()]).tolist()
             np.random.seed(0)
-            losses += model.evaluate(rows, batch_size=2, verbose=0)
+            losses += np.ravel(model.evaluate(*rows, batch_size=batch_size, verbose=0)).tolist()
         ends = [model.get_weights() for model in models]
         metrics = losses[: len(losses) // 2], losses[len(losses) // 2 :]
-        found[make.__name__] = [tiny.difference(*ends), metrics, tiny.difference(ends[0], start)]
+        found[make.__name__] = [tiny.difference(*ends), metrics, tiny.difference(ends[0][:1], start[:1])]
     return found
 
 
@@ -104,8 +120,18 @@ def language_model(make):
         return model
     keras.utils.set_random_seed(0)
     sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 8, "dropout": 0.0}
-    causal = make is CausalLM
-    model = make(TransformerEncoder(len(tiny.VOCABULARY), **sizes, causal=causal), tiny.preprocessor())
+    causal = make in (CausalLM, with_language_model_loss)
+    encoder = TransformerEncoder(len(tiny.VOCABULARY), **sizes, causal=causal)
+    if make is BertPretraining:
+        model = make(tiny.encoder(), tiny.preprocessor())
+    elif make is Seq2SeqLM:
+        both = EncoderDecoder.from_encoders(*(GPT2Encoder(len(tiny.VOCABULARY), **sizes) for _ in range(2)))
+        model = make(both, tiny.preprocessor(), language_model_weight=0.5)
+    elif make is with_language_model_loss:
+        weight = keras.optimizers.schedules.ExponentialDecay(0.5, 1, 0.5)
+        model = make(TextClassifier(encoder, num_classes=2, preprocessor=tiny.preprocessor(), dropout=0.0), weight)
+    else:
+        model = make(encoder, tiny.preprocessor())
     if make is ReplacedTokenDetection:
         generator = MaskedLM(TransformerEncoder(len(tiny.VOCABULARY), **sizes), tiny.preprocessor())
         model = make(model.encoder, tiny.preprocessor(), generator=generator, discriminator_weight=2.0)

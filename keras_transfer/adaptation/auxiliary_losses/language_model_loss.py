@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_transfer.encoders.base import encode
 from keras_transfer.tasks.base import Task
-from keras_transfer.tasks.language import NextTokens, causal_head, check_causal
+from keras_transfer.tasks.language import causal_head, check_causal
 
 
 class AuxiliaryLoss(keras.layers.Layer):
@@ -29,9 +29,10 @@ class AuxiliaryLoss(keras.layers.Layer):
         super().__init__(autocast=False, **kwargs)  # The outputs of the task keep their dtype.
         self.weight = weight
         object.__setattr__(self, "logits", logits)  # It reads a table that the task has already.
-        self.token_loss = NextTokens(logits.token_embedding.input_dim).loss()
+        self.mean_over = None  # Number of tokens on this replica of TensorFlow, which weights the loss by it.
         if callable(weight):
-            options = {"trainable": False, "aggregation": "only_first_replica"}
+            # Replicas must not wait for each other here: the next one would clear the list of losses.
+            options = {"trainable": False, "aggregation": "none"}
             self.steps = self.add_weight(shape=(), dtype="int32", initializer="zeros", name="steps", **options)
         self.built = True
 
@@ -41,9 +42,13 @@ class AuxiliaryLoss(keras.layers.Layer):
             if callable(weight):
                 weight = weight(ops.convert_to_tensor(self.steps))
                 self.steps.assign_add(1)
-            scores = self.logits(vectors)[:, :-1]
-            loss = self.token_loss(token_ids[:, 1:], scores, ops.cast(padding_mask[:, 1:], "float32"))
-            self.add_loss(ops.cast(weight, "float32") * loss)
+            scores = ops.cast(self.logits(vectors)[:, :-1], "float32")
+            losses = keras.losses.sparse_categorical_crossentropy(token_ids[:, 1:], scores, from_logits=True)
+            real = ops.cast(padding_mask[:, 1:], "float32")
+            count = ops.sum(real)
+            self.add_loss(ops.cast(weight, "float32") * ops.divide_no_nan(ops.sum(losses * real), count))
+            if keras.backend.backend() == "tensorflow":
+                self.mean_over = count
         return outputs
 
     def compute_output_spec(self, outputs, vectors, token_ids, padding_mask, training=False):

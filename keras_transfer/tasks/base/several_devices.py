@@ -21,6 +21,12 @@ class SeveralDevices(StringInputs):
         *state, data = args
         return super().train_step(*state, cut_off(data))
 
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """Computes the loss as `keras.Model` does. On replicas of TensorFlow, each head is weighted by its labels."""
+        if keras.backend.backend() == "tensorflow" and y is not None and replicas_of(self)[0] > 1:
+            sample_weight = self.labels.weights_on_replicas(x, y, sample_weight)
+        return super().compute_loss(x, y, y_pred, sample_weight, training)
+
     def test_step(self, *args):
         """Runs an evaluation step as `keras.Model` does. On TensorFlow, the loss of replicas is that of one device."""
         if keras.backend.backend() != "tensorflow" or replicas_of(self)[0] == 1:

@@ -159,6 +159,14 @@ class Labels:
             return keras.ops.sum(keras.ops.cast(keras.ops.convert_to_tensor(y) >= 0, "float32"))
         return keras.ops.shape(keras.tree.flatten(x)[0])[0]
 
+    def weights_on_replicas(self, x, y, sample_weight):
+        """Returns the sample weights of the loss on replicas of TensorFlow. Several heads weight each of their losses.
+
+        Args:
+            x, y, sample_weight: As for `weight_of`.
+        """
+        return sample_weight
+
     # === Answers ===
 
     def decode(self, outputs):

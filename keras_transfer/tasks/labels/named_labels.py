@@ -1,7 +1,9 @@
 """Labels of several heads: a dict of the labels of each."""
 
+import keras
 import numpy as np
 
+from keras_transfer.distribute import factors_of_means
 from keras_transfer.names import did_you_mean
 from keras_transfer.tasks.labels.labels import Labels
 
@@ -63,6 +65,22 @@ class NamedLabels(Labels):
         losses = loss if isinstance(loss, dict) else {}
         for name, values in self._checked(labels).items():
             self._of(name, lambda each, values, name=name: each.check(values, losses.get(name), inputs), values)
+
+    def weight_of(self, x, y, sample_weight):
+        return 1  # The loss of each head is a mean over something else, by which `weights_on_replicas` weights it.
+
+    def weights_on_replicas(self, x, y, sample_weight):
+        """Returns the sample weights of each head, multiplied such that its losses are means over all replicas."""
+        names = [name for name in self.labels if name in y]
+        weights = sample_weight if isinstance(sample_weight, dict) else dict.fromkeys(names, sample_weight)
+        factors = factors_of_means(*(self.labels[name].weight_of(x, y[name], weights.get(name)) for name in names))
+        found = {}
+        for name, factor in zip(names, factors):
+            of_head = weights.get(name)
+            if of_head is None:
+                of_head = keras.ops.ones(keras.ops.shape(y[name])[: 2 if self.labels[name].of_places else 1])
+            found[name] = factor * keras.ops.cast(of_head, "float32")
+        return found
 
     def decode(self, outputs):
         """Returns a dict of the answers of each head, given what `predict` returns."""

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_transfer.distribute import factors_of_means, share_of_loss
 from keras_transfer.encoders.base import encode
 from keras_transfer.layers.embeddings import table_of
 
@@ -55,4 +56,6 @@ class LanguageModelLoss(keras.layers.Layer):
 def _mean(logits, targets, weights):
     losses = keras.losses.sparse_categorical_crossentropy(targets, ops.cast(logits, "float32"), from_logits=True)
     weights = ops.broadcast_to(ops.cast(weights, "float32"), ops.shape(losses))
-    return ops.sum(losses * weights) / ops.maximum(ops.sum(weights), 1e-7)
+    count = ops.sum(weights)
+    (factor,) = factors_of_means(count)
+    return share_of_loss(factor * ops.sum(losses * weights) / ops.maximum(count, 1e-7))

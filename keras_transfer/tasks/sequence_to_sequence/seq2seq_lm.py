@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.checkpoints.sources import open_checkpoint
+from keras_transfer.distribute import factors_of_means
 from keras_transfer.encoders.sequence_to_sequence import EncoderDecoder
 from keras_transfer.generation.decoding import generation_defaults
 from keras_transfer.generation.samplers import get_sampler
@@ -186,6 +187,8 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Returns the loss of the targets, plus those of the language models if `language_model_weight` is not 0."""
         loss = super().compute_loss(x, y, y_pred, sample_weight, training)
+        (factor,) = factors_of_means(self.labels.num_tokens(x, y, sample_weight))
+        loss = factor * loss
         if not self.language_model_weight:
             return loss
         return loss + self.language_model_weight * self._language_models(x, y, sample_weight, training=training)

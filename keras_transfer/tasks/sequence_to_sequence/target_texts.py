@@ -57,6 +57,13 @@ class TargetTexts(NextTokens):
     def named_losses(self):
         return {"label_smoothing": lambda: SmoothedCrossentropy(0.1, reduction="mean_with_sample_weight")}
 
+    def weight_of(self, x, y, sample_weight):
+        return 1  # The task weights its losses, which are means over tokens of targets or of sources.
+
+    def num_tokens(self, x, y, sample_weight):
+        """Returns the number of what the loss of the targets is a mean over, as `weight_of` does for other labels."""
+        return super().weight_of(x, y, sample_weight)
+
     def encode(self, labels):
         if isinstance(labels, Mapping):
             raise ValueError(f"Targets must be one column of texts. Received: a dict with the keys {list(labels)}")
