@@ -90,11 +90,18 @@ def listed(names, most=10):
     return f"[{shown}]" if len(names) <= most else f"[{shown}, ... and {len(names) - most:,} more]"
 
 
-def check_one_of(argument, value, known):
-    """Raises a `ValueError` if the value of an argument is not one of those that are known."""
+def check_one_of(argument, value, known, aliases=None):
+    """Raises a `ValueError` if the value of an argument is not one of those that are known.
+
+    Args:
+        argument: String. Name of the argument.
+        value: Its value.
+        known: Tuple of the values that are known.
+        aliases: Dict from other names of values to names that resemble them, for the suggestion. Defaults to `None`.
+    """
     known = tuple(known)
     if not any(value is each or (isinstance(value, str) and value == each) for each in known):
-        hint = did_you_mean(value, [each for each in known if each is not None])
+        hint = did_you_mean((aliases or {}).get(str(value), value), [each for each in known if each is not None])
         raise ValueError(
             f"Invalid value for argument `{argument}`. Expected one of {known}.{hint} Received: {argument}={value!r}"
         )

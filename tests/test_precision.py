@@ -45,6 +45,7 @@ def test_the_precision_follows_from_the_backend_the_device_and_its_instructions(
 def test_a_recipe_of_automatic_precision_has_the_recommended_one():
     found = recommended_precision()
     assert get_recipe("bert", precision="auto").precision == found.policy in ("float32", "mixed_bfloat16")
+    assert get_recipe("bert", precision=found).precision == found.policy
     assert get_recipe("bert").precision is None and found.reason
 
 
@@ -68,5 +69,7 @@ def test_a_model_of_another_policy_and_an_unknown_precision_are_errors():
     with pytest.raises(ValueError, match="needs a model of mixed_bfloat16. Create the task with .* a model of float32"):
         fine_tune(model, TEXTS, LABELS, recipe=recipe, verbose=0)
     assert not model.compiled
-    with pytest.raises(ValueError, match=r"`precision` must be one of \('auto', .* or None. Received: 'bf16'"):
+    with pytest.raises(ValueError, match=r"Did you mean 'mixed_bfloat16'\? Received: precision='bf16'"):
         get_recipe("bert", precision="bf16")
+    with pytest.raises(ValueError, match=r"Did you mean 'mixed_bfloat16'\? Received: precision='bfloat16'"):
+        get_recipe("bert", precision="bfloat16")

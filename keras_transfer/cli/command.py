@@ -86,6 +86,13 @@ def _train(task, data, validation_data, text_column, label_column, output, overw
     checks.check_training(**options)
     parts, label_names = labelled_texts.read_parts(data, validation_data, None, text_column, label_column, task)
     columns = {"text_column": text_column, "label_column": label_column}
+    if options["precision"] == "auto":  # A run continues with the precision in which it began, on any machine.
+        _import_package()
+        from keras_transfer.precision import recommended_precision
+
+        precision = recommended_precision()
+        print(precision)
+        options["precision"] = precision.policy
     settings = run_folder.describe(data, validation_data, task=task, **columns, **options)
     run_folder.check_run(output, settings, overwrite)
     _import_package()
@@ -129,15 +136,15 @@ def _classify(model, texts):
     ask.print_answers(texts, answer_texts(path, kind, texts))
 
 
-def _export(model, output, pairs, overwrite, format, quantize, data, text_column, **limits):
+def _export(model, output, pairs, overwrite, format, quantization, data, text_column, **limits):
     path = run_folder.find_model(model)
-    checks.check_export(format, quantize, pairs, data, **limits)
+    checks.check_export(format, quantization, pairs, data, **limits)
     checks.check_folder_to_write(output, overwrite)
     texts = data and labelled_texts.read_column(data, text_column)
     _import_package()
     from keras_transfer.cli.actions import run_export
 
-    run_export(path, output, pairs, overwrite, format=format, quantization=quantize, texts=texts, **limits)
+    run_export(path, output, pairs, overwrite, format=format, quantization=quantization, texts=texts, **limits)
 
 
 def _compare(data, validation_data, test_data, text_column, label_column, results, markdown, plot, **options):

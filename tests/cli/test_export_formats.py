@@ -35,7 +35,7 @@ def rows_of(path):
 
 def test_a_portable_folder_answers_as_the_run(folder, capsys):
     limits = ["--data", str(folder / "a.csv"), "--max-difference", "0.1", "--min-equal-labels", "1"]
-    assert export(folder, "small", "--format", "litert", "--quantize", "int8_dynamic", *limits) == 0
+    assert export(folder, "small", "--format", "litert", "--quantization", "int8_dynamic", *limits) == 0
     printed = capsys.readouterr().out
     assert "compared with the model on 3 texts" in printed and "small/predict.py answers without TensorFlow" in printed
     assert export(folder, "served") == 0
@@ -60,9 +60,9 @@ def test_a_portable_folder_answers_as_the_run(folder, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--quantize", "float16"], "`--quantize` requires `--format litert` or `--format onnx`"),
+        (["--quantization", "float16"], "`--quantization` requires `--format litert` or `--format onnx`"),
         (["--max-difference", "1"], "`--max-difference` requires `--format litert`"),
-        (["--format", "onnx", "--quantize", "float16"], "`--format onnx` must be one of ('int8_dynamic',)"),
+        (["--format", "onnx", "--quantization", "float16"], "`--format onnx` must be one of ('int8_dynamic',)"),
         (["--format", "litert", "--pairs", "--data", "a.csv"], "`--data` has one text in a row"),
         (["--format", "litert", "--data", "no.csv"], "The table does not exist. Received: no.csv"),
     ],

@@ -9,12 +9,14 @@ import keras
 import numpy as np
 import pytest
 
+from keras_transfer import precision
 from keras_transfer.adaptation import TrainingCheckpoint
-from keras_transfer.cli import command
+from keras_transfer.cli import actions, command
 from keras_transfer.cli.actions import training
 from keras_transfer.cli.actions.validation import with_validation
 from keras_transfer.cli.files.labelled_texts import read_parts
 from keras_transfer.cli.files.run_folder import check_run, finish, running
+from keras_transfer.precision import Precision
 from keras_transfer.tasks import TextClassifier
 from tests.tasks.tiny import of_words
 
@@ -182,6 +184,22 @@ def test_accumulation_rematerialization_and_precision_are_those_of_the_recipe(tr
     folder = tmp_path / "classifier"
     assert json.loads((folder / "run.json").read_text())["settings"]["precision"] == "mixed_bfloat16"
     assert keras.saving.load_model(folder / "model.keras").dtype_policy.name == "mixed_bfloat16"
+
+
+def test_automatic_precision_is_that_of_the_machine_on_which_the_run_began(train, monkeypatch, capsys):
+    calls = []
+    monkeypatch.setattr(actions, "run_training", lambda *arguments, **options: calls.append((arguments[3], options)))
+    monkeypatch.setattr(precision, "recommended_precision", lambda: Precision("mixed_bfloat16", "why"))
+    assert train("--precision", "auto") == 0
+    [(settings, options)] = calls
+    assert settings["precision"] == options["precision"] == "mixed_bfloat16"
+    assert capsys.readouterr().out == "mixed_bfloat16: why\n"
+    with running("classifier", settings):
+        pass
+    monkeypatch.setattr(precision, "recommended_precision", lambda: Precision("float32", "why"))
+    assert train("--precision", "auto") == 1
+    assert "where --precision was 'mixed_bfloat16' instead of 'float32'\n" in capsys.readouterr().err
+    assert train("--precision", "mixed_bfloat16") == 0 and len(calls) == 2
 
 
 @pytest.mark.parametrize(

@@ -130,12 +130,12 @@ MISTAKES = [
     ),
     Mistake(
         "export of a SavedModel with quantization",
-        lambda m: m.command("export", m.model_file(), "--output", "o", "--quantize", "float16"),
+        lambda m: m.command("export", m.model_file(), "--output", "o", "--quantization", "float16"),
         "--format litert",
     ),
     Mistake(
         "export as ONNX in float16",
-        lambda m: m.command("export", m.model_file(), "--output", "o", "--format", "onnx", "--quantize", "float16"),
+        lambda m: m.command("export", m.model_file(), "--output", "o", "--format", "onnx", "--quantization", "float16"),
         "int8_dynamic",
     ),
     Mistake("info on a folder that does not exist", lambda m: m.command("info", "nothing"), "nothing"),

@@ -10,8 +10,8 @@ from keras_transfer.adaptation.recipes.rematerialization import blocks_of, remat
 from keras_transfer.groups import layer_groups
 from keras_transfer.keras_internals import remember_trainable
 from keras_transfer.layers.heads import ScalarMix
-from keras_transfer.names import did_you_mean
-from keras_transfer.precision import PRECISIONS, recommended_precision
+from keras_transfer.names import check_one_of, did_you_mean
+from keras_transfer.precision import PRECISIONS, Precision, recommended_precision
 from keras_transfer.training.optimizers import (
     FusedAdamW,
     LayerwiseOptimizer,
@@ -77,9 +77,10 @@ class Recipe:
             of rows of an update, and `steps` the number of updates. Defaults to `None`, an update for each batch.
         rematerialize: Boolean. Whether to compute the insides of Transformer blocks a second time for the gradient
             instead of keeping them, as `rematerialize` does. It saves memory and costs time. Defaults to `False`.
-        precision: `"float32"`, `"mixed_bfloat16"` or `"auto"`, the one of them that `recommended_precision` returns,
-            which the attribute then is. The recipe needs a model with this dtype policy: create the task with
-            `encoder={"dtype": recipe.precision}`. Defaults to `None`, that of the model, which Keras makes float32.
+        precision: `"float32"`, `"mixed_bfloat16"`, a `Precision` that `recommended_precision` has returned, or
+            `"auto"`, which calls it. The attribute is then the name of the policy. The recipe needs a model with this
+            dtype policy: create the task with `encoder={"dtype": recipe.precision}`. Defaults to `None`, that of
+            the model, which Keras makes float32.
 
     Example:
     ```python
@@ -111,7 +112,7 @@ class Recipe:
     scalar_mix: bool = False
     gradient_accumulation_steps: int | str | None = None
     rematerialize: bool = False
-    precision: str | None = None
+    precision: str | Precision | None = None
 
     def __post_init__(self):
         if isinstance(self.batch_size, str) and self.batch_size == "auto":
@@ -124,6 +125,8 @@ class Recipe:
             value = getattr(self, name)
             is_right = (optional and value is None) or is_right(value)
             _check(is_right, name, f"{expected} or None" if optional else expected, value)
+        if not isinstance(self.precision, Precision):
+            check_one_of("precision", self.precision, (*PRECISIONS, None), {"bf16": "bfloat16"})
         if (self.epochs is None) == (self.steps is None):
             raise ValueError(
                 "Exactly one of `epochs` and `steps` must be set. Pass `epochs=None` with `steps`, `steps=None` with "
@@ -141,8 +144,8 @@ class Recipe:
         rate, probes = self.probe_learning_rate, self.unfreezing == "linear_probe"
         expected = "a number if `unfreezing='linear_probe'`, and None otherwise"
         _check((rate is not None) == probes, "probe_learning_rate", expected, rate)
-        if self.precision == "auto":
-            self.precision = recommended_precision().policy
+        precision = recommended_precision() if self.precision == "auto" else self.precision
+        self.precision = precision.policy if isinstance(precision, Precision) else precision
 
     def prepare(self, model):
         """Freezes the layer groups that never train, adds adapters, and lets blocks rematerialize.
@@ -252,7 +255,6 @@ _FRACTION = _number(lambda value: 0 < value <= 1)
 # What each field must be, a function that checks it, and whether it may be None.
 FIELDS = {
     "schedule": (f"one of {tuple(SCHEDULES)}", lambda value: value in tuple(SCHEDULES), False),
-    "precision": (f"one of {PRECISIONS}", lambda value: value in PRECISIONS, True),
     "optimizer": (f"one of {tuple(OPTIMIZERS)}", lambda value: value in tuple(OPTIMIZERS), False),
     "unfreezing": (f"one of {list(UNFREEZING)}", lambda value: value in tuple(UNFREEZING), False),
     "epochs": ("a positive integer", _COUNT, True),

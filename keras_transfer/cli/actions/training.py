@@ -14,7 +14,6 @@ from keras_transfer.cli.actions.regression import describe_numbers
 from keras_transfer.cli.actions.validation import as_task_labels, with_validation
 from keras_transfer.cli.files import CHECKPOINTS, MODEL, REPORT, check_run, run_folder
 from keras_transfer.names import listed
-from keras_transfer.precision import recommended_precision
 
 
 def run_training(
@@ -89,8 +88,6 @@ def _train(model, parts, recipe, folder, settings, seed):
     print(", ".join(f"{len(texts)} texts for {name}" for name, (texts, _) in parts.items()), end=", ")
     print(listed(model.label_names) if model.label_names else "one number for each text")
     print(recipe)
-    if settings.get("precision") == "auto":
-        print(recommended_precision())
 
     checkpoint = adaptation.TrainingCheckpoint(folder / CHECKPOINTS, keep=1, signals=("SIGINT", "SIGTERM"))
     train = text.batches(*parts["train"], preprocessor=model.preprocessor, batch_size=recipe.batch_size, seed=seed)

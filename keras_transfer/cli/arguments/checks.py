@@ -157,16 +157,16 @@ def check_evaluation(kind, slice_words, report):
         )
 
 
-def check_export(format, quantize, pairs, data, max_difference, min_equal_labels):
+def check_export(format, quantization, pairs, data, max_difference, min_equal_labels):
     """Raises a `ValueError` for options of `export` that the format lacks, or that cannot be combined."""
     tested = {"data": data, "max-difference": max_difference, "min-equal-labels": min_equal_labels}
-    for name, value in {"quantize": quantize, **tested}.items():
+    for name, value in {"quantization": quantization, **tested}.items():
         if format == "savedmodel" and value is not None:
             raise ValueError(f"`--{name}` requires `--format litert` or `--format onnx`. Received: --{name} {value}")
-    if quantize is not None and quantize not in QUANTIZATIONS[format]:
+    if quantization is not None and quantization not in QUANTIZATIONS[format]:
         raise ValueError(
-            f"`--quantize` with `--format {format}` must be one of {QUANTIZATIONS[format]}. "
-            f"Received: --quantize {quantize}"
+            f"`--quantization` with `--format {format}` must be one of {QUANTIZATIONS[format]}. "
+            f"Received: --quantization {quantization}"
         )
     if pairs and data is not None:
         raise ValueError(

@@ -73,7 +73,7 @@ EXAMPLES = {
     "evaluate": "keras-transfer evaluate classifier --data test.csv --slice-words not never --report test.html",
     "predict": "keras-transfer predict classifier --data new.csv --output predicted.csv",
     "classify": 'keras-transfer classify classifier "What a film!" "What a bore."',
-    "export": "keras-transfer export classifier --format litert --quantize int8_dynamic --output small",
+    "export": "keras-transfer export classifier --format litert --quantization int8_dynamic --output small",
     "compare": "keras-transfer compare --data train.csv --methods bert lora --seeds 3 --markdown table.md",
     "pretrain": "keras-transfer pretrain --corpus reviews.txt --objective masked --size mini --output my_bert",
     "generate": 'keras-transfer generate my_gpt2 "The film was"',
@@ -195,7 +195,7 @@ def make_parser(version):
         help="savedmodel: takes raw text; litert, onnx: small and fast, without TensorFlow; default: savedmodel",
     )
     command.add_argument(
-        "--quantize",
+        "--quantization",
         choices=sorted({name for names in QUANTIZATIONS.values() for name in names}),
         help="int8_dynamic: a quarter of the size, and faster; float16 (litert): half of the size; default: float32",
     )
