@@ -21,7 +21,7 @@ from keras_transfer.tasks.base import Task
 
 _SUMMARY = (
     "{folder}: {megabytes:.1f} MB; in one thread 1 text {milliseconds_of_1:.1f} ms, 32 texts {milliseconds_of_32:.1f} "
-    "ms; compared with the model on {texts} texts: largest difference {max_difference:.2g}, equal labels {equal_labels}"
+    "ms; compared with the model on {texts} texts: largest difference {max_difference:.2g}"
 )
 
 
@@ -184,7 +184,10 @@ def export(
     if format == "savedmodel":
         tested = {"quantization": quantization, "texts": texts, **vars(limits)}
         if given := [name for name, value in tested.items() if value is not None]:
-            raise ValueError(f"A SavedModel has no {listed(given)}. Use `format='litert'` or `'onnx'`.")
+            raise ValueError(
+                f"A SavedModel has no {listed(given)}. Use `format='litert'` or `'onnx'`. Received: "
+                f"format='savedmodel', {given[0]}={tested[given[0]]!r:.100}"
+            )
         options = {"pairs": bool(pairs), "adapters": adapters, "jit_compile": bool(jit_compile)}
     else:
         if adapters is not None:
@@ -201,7 +204,9 @@ def export(
     def write_folder(folder):
         with atomic_folder(folder, overwrite) as temporary:
             if measured := write(model, temporary, options):
-                print(_SUMMARY.format(folder=folder, **measured))
+                equal = measured["equal_labels"]
+                labels = "" if equal is None else f", equal labels {equal:.4g}"
+                print(_SUMMARY.format(folder=folder, **measured) + labels)
 
     write_together(write_folder, folder, model)
     return pathlib.Path(folder)

@@ -41,8 +41,9 @@ def test_a_trained_model_is_exported(tmp_path):
     assert list(folder.parent.iterdir()) == [folder]
 
     pytest.importorskip("ai_edge_litert")
-    with pytest.raises(ValueError, match=r"differs from the model by more than the limit.*'equal_labels': 1.0"):
-        serving.export(model, tmp_path / "small", format="litert", texts=TEXTS, max_difference=-1)
+    with pytest.raises(ValueError, match=r"differs from the model .* Received: largest difference \S+, limit 1e-09"):
+        options = {"quantization": "float16", "texts": TEXTS, "max_difference": 1e-9}
+        serving.export(model, tmp_path / "small", format="litert", **options)
     assert not (tmp_path / "small").exists()
 
 

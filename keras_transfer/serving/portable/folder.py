@@ -4,7 +4,9 @@ import importlib.util
 import pathlib
 import shutil
 
+from keras_transfer.encoders.base import is_quantized
 from keras_transfer.files import write_json
+from keras_transfer.keras_internals import layer_tracking
 from keras_transfer.serving.portable import litert, onnx
 from keras_transfer.serving.portable.graph import graph_of, kind_of_answers
 from keras_transfer.serving.portable.proof import Limits, prove
@@ -33,12 +35,13 @@ def check_portable(model, format, quantization, texts, pairs, limits):
 
     Raises:
         ImportError: If a package is missing.
-        ValueError: If the format lacks the quantization, or cannot hold the task or its tokenizer.
+        ValueError: If the format lacks the quantization, or cannot hold the task, its precision or its tokenizer.
     """
     converter = FORMATS[format]
     if quantization not in converter.QUANTIZATIONS:
+        hint = " Did you mean 'int8_dynamic'?" if "int8" in str(quantization) else ""
         raise ValueError(
-            f"The format {format!r} has the quantizations {converter.QUANTIZATIONS}. "
+            f"The format {format!r} has the quantizations {converter.QUANTIZATIONS}.{hint} "
             f"Received: quantization={quantization!r}"
         )
     kind = kind_of_answers(model)
@@ -46,6 +49,22 @@ def check_portable(model, format, quantization, texts, pairs, limits):
         raise ValueError(
             f"A `{type(model).__name__}` has no labels. Use `max_difference` instead. "
             f"Received: min_equal_labels={limits.min_equal_labels!r}"
+        )
+    if is_quantized(model):
+        raise ValueError(
+            f"The format {format!r} cannot hold a model that Keras has quantized. Export the float model with "
+            f"`quantization='int8_dynamic'`. Received: a quantized `{type(model).__name__}`"
+        )
+    policies = {
+        layer.dtype_policy.name
+        for layer in layer_tracking.layers_in(model)
+        if layer.compute_dtype in ("bfloat16", "float16")
+    }
+    if policies:
+        raise ValueError(
+            f"The format {format!r} needs a model that computes in float32. Create the task with "
+            "`encoder={'dtype': 'float32'}` (or its encoder with `dtype='float32'`), call `set_weights` with the "
+            f"weights of this one, and export it. Received: the dtype policy {min(policies)!r}"
         )
     preprocessor = model.preprocessor
     if not isinstance(preprocessor, TokenPreprocessor):

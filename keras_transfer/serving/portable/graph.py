@@ -24,8 +24,11 @@ def kind_of_answers(model):
     """
     kind = next((kind for task, kind in KINDS.items() if type(model) is task), None)
     if kind is None:
-        names = [task.__name__ for task in KINDS]
-        raise ValueError(f'Only the format "savedmodel" can hold this task. Others: {names}. Received: {_name(model)}')
+        names = ", ".join(f"`{task.__name__}`" for task in KINDS)
+        raise ValueError(
+            f'Only the format "savedmodel" can hold this task. LiteRT and ONNX hold {names}, and no subclasses of '
+            f"these. Received: {_name(model)}"
+        )
     for setting in ("windows", "siamese", "crf"):
         if getattr(model, setting, None):
             raise ValueError(

@@ -10,7 +10,7 @@ OPSET = 17  # the newest that tf2onnx writes without a warning and onnxruntime h
 
 
 def convert(function, specs, variables, quantization, folder):
-    """Writes a function of named tensors as an ONNX model. See `litert.convert`."""
+    """Writes a function of named tensors as an ONNX model, of at most 2 GB. See `litert.convert`."""
     import tensorflow as tf
     import tf2onnx
 
@@ -28,8 +28,15 @@ def convert(function, specs, variables, quantization, folder):
             "The converter of ONNX cannot convert this model. LiteRT may: use `format='litert'`. "
             f"Received: {type(error).__name__}: {error!s:.500}"
         ) from error
+    try:
+        content = model.SerializeToString()
+    except Exception as error:  # Versions of protobuf raise errors of several types.
+        raise ValueError(
+            "The model cannot be written as a file of ONNX, which has at most 2 GB, the limit of protobuf. "
+            f"Received: {type(error).__name__}: {error!s:.500}"
+        ) from error
     file = pathlib.Path(folder) / FILE
-    file.write_bytes(model.SerializeToString())
+    file.write_bytes(content)
     if quantization is not None:
         _quantize(model, file)
 

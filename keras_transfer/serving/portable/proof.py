@@ -2,7 +2,9 @@
 
 import dataclasses
 import json
+import numbers
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -49,7 +51,7 @@ np.savez(result, **found)
 """
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class Limits:
     """How much an export may differ from its model.
 
@@ -57,10 +59,25 @@ class Limits:
         max_difference: Float. Largest absolute difference of an output (a logit, a value, an entry of an embedding).
             Defaults to `None`, for any.
         min_equal_labels: Float between 0 and 1. Smallest share of equal labels. Defaults to `None`, for any.
+
+    Raises:
+        ValueError: If a limit is not such a number.
     """
 
     max_difference: float | None = None
     min_equal_labels: float | None = None
+
+    def __post_init__(self):
+        for name, most, expected in (
+            ("max_difference", float("inf"), "a number of at least 0"),
+            ("min_equal_labels", 1, "a number from 0 to 1"),
+        ):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if not isinstance(value, numbers.Real) or isinstance(value, bool) or not 0 <= value <= most:
+                raise ValueError(f"`{name}` must be {expected}, or `None`. Received: {name}={value!r}")
+            setattr(self, name, float(value))
 
 
 def prove(model, function, folder, kind, rows, limits):
@@ -80,7 +97,8 @@ def prove(model, function, folder, kind, rows, limits):
         `equal_labels`, the share of equal labels, `None` if the task has no labels.
 
     Raises:
-        ValueError: If the export does not run, if its ids differ, or if it differs by more than `limits`.
+        ValueError: If the export does not run, if its ids differ, if an output is not finite, or if it differs by more
+            than `limits`.
     """
     output = kind if kind in ("values", "embedding") else "logits"
     own = _outputs(model, function, kind, rows, output)
@@ -94,22 +112,30 @@ def prove(model, function, folder, kind, rows, limits):
     outputs, own_outputs = found["output"], own["output"]
     if kind == "words":
         outputs, own_outputs = ([each[row][at] for row, at in found["places"]] for each in (outputs, own_outputs))
+    for row, values in enumerate(outputs):
+        if not np.isfinite(values).all():
+            raise ValueError(
+                "The outputs of the export must be finite numbers, so no folder was written. Use another `format` or "
+                f"`quantization`. Received: {np.ravel(values)[~np.isfinite(np.ravel(values))][0]} in row {row}"
+            )
     measured = {
         "megabytes": sum(file.stat().st_size for file in folder.iterdir()) / 1e6,
         **times,
         "texts": len(rows),
-        "max_difference": max(float(np.abs(x - y).max(initial=0)) for x, y in zip(outputs, own_outputs)),
+        "max_difference": float(np.max([np.abs(x - y).max(initial=0) for x, y in zip(outputs, own_outputs)])),
         "equal_labels": _equal_labels(model, kind, rows, outputs, own_outputs),
     }
-    for name, limit, is_worse in (
-        ("max_difference", limits.max_difference, lambda value, limit: not value <= limit),
-        ("equal_labels", limits.min_equal_labels, lambda value, limit: value < limit),
-    ):
-        if limit is not None and is_worse(measured[name], limit):
-            raise ValueError(
-                f"The export differs from the model by more than the limit, so no folder was written. "
-                f"Expected: {limits}. Received: {measured}"
-            )
+    most, least = limits.max_difference, limits.min_equal_labels
+    found = None
+    if most is not None and not measured["max_difference"] <= most:
+        found = f"largest difference {measured['max_difference']:.4g}, limit {most:g}"
+    elif least is not None and not measured["equal_labels"] >= least:
+        found = f"equal labels {measured['equal_labels']:.4f}, limit {least:g}"
+    if found:
+        raise ValueError(
+            "The export differs from the model by more than the limit, so no folder was written. Export without "
+            f"`quantization`, or change the limit if such answers are good enough. Received: {found}"
+        )
     return measured
 
 
@@ -118,12 +144,15 @@ def _run(folder, rows, output):
     with tempfile.TemporaryDirectory() as scratch:
         given, result = pathlib.Path(scratch) / "texts.json", pathlib.Path(scratch) / "found.npz"
         given.write_text(json.dumps(rows), "utf-8")
-        command = [sys.executable, "-P", "-c", _RUN, str(folder), str(given), output, str(result), str(BATCH)]
-        run = subprocess.run(command, capture_output=True, encoding="utf-8")
+        command = [sys.executable, "-B", "-P", "-c", _RUN, str(folder), str(given), output, str(result), str(BATCH)]
+        run = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace")
         if run.returncode:
+            found = run.stderr.strip()[-1500:]
+            if run.returncode < 0:
+                found = f"signal {-run.returncode} ({signal.strsignal(-run.returncode)}), {found!r}"
             raise ValueError(
                 "The runtime cannot run the model that the converter has written, so no folder was written. "
-                f"Received: {run.stderr.strip()[-1500:]}"
+                f"Received: {found}"
             )
         with np.load(result) as file:
             found = {name: np.split(file[name], np.cumsum(file[f"{name} sizes"])[:-1]) for name in _BY_ROW}

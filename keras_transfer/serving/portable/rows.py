@@ -27,17 +27,39 @@ def rows_of(model, kind, texts, pairs=False):
             return [text.split() for text in questions]
         if kind == "choices":
             return [[text, [other, text]] for text, other in zip(questions, others)]
-        return [list(pair) for pair in zip(questions, others)] if pairs or kind == "spans" else questions
+        if kind == "spans":
+            return _with_room(model, questions, others)
+        return [list(pair) for pair in zip(questions, others)] if pairs else questions
     columns = to_columns(texts) if kind == "embedding" else model.reader.columns(texts)
     if len(columns[0] if isinstance(columns, tuple) else columns) == 0:
         raise ValueError(f"`texts` must have at least one text, with which the export is tested. Received: {texts!r}")
     if kind == "words":
-        return [list(map(str, words)) for words in columns]
+        rows = [list(map(str, words)) for words in columns]
+        if not any(rows):
+            raise ValueError(f"`texts` must have at least one word. Received: {texts!r:.100}")
+        return rows
     if kind == "choices":
         return [[str(context), list(map(str, choices))] for context, choices in zip(*columns)]
     if isinstance(columns, tuple) != (pairs or kind == "spans"):
         raise ValueError(f"`texts` must be pairs exactly if `pairs=True`. Received: pairs={pairs}, {texts!r:.100}")
-    return [list(map(str, row)) for row in zip(*columns)] if isinstance(columns, tuple) else list(map(str, columns))
+    rows = [list(map(str, row)) for row in zip(*columns)] if isinstance(columns, tuple) else list(map(str, columns))
+    if kind == "spans":
+        inputs_of(model, kind, rows)  # Raises an error if a question is too long.
+    return rows
+
+
+def _with_room(model, questions, contexts):
+    """Returns those questions, each with its context, that leave room for a context."""
+    preprocessor = model.preprocessor
+    room = preprocessor.sequence_length - preprocessor.packing.num_special_tokens(2)
+    lengths = preprocessor.tokenizer.tokenize(questions).row_lengths().numpy()
+    rows = [[question, context] for question, context, length in zip(questions, contexts, lengths) if length < room]
+    if not rows:
+        raise ValueError(
+            f"The packaged questions leave no room for a context in {preprocessor.sequence_length} tokens. Pass "
+            f"`texts=`, a pair of lists of questions and contexts. Received: texts=None"
+        )
+    return rows
 
 
 def inputs_of(model, kind, rows):

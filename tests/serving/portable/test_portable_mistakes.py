@@ -1,6 +1,7 @@
 """What cannot be exported, or would not run, is one clear error, and no folder appears."""
 
 import importlib.util
+import json
 
 import keras
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from keras_transfer import serving, tasks, text
 from keras_transfer.adaptation import add_adapters
 from keras_transfer.encoders import ElmoEncoder
-from keras_transfer.serving.portable import FORMATS
+from keras_transfer.serving.portable import FORMATS, proof
 from keras_transfer.serving.portable.predict import Model
 from tests.errors import check_errors
 from tests.tasks.tiny import encoder, preprocessor
@@ -19,9 +20,23 @@ pytest.importorskip("ai_edge_litert")
 pytestmark = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="converts TensorFlow's graphs")
 
 
-def task(cls=tasks.TextClassifier, **options):
+def task(cls=tasks.TextClassifier, dtype=None, **options):
     labels = {} if cls is tasks.TextEmbedder else {"label_names": ["x", "y"]}
-    return cls(encoder(), preprocessor(sequence_length=8), **labels, **options)
+    return cls(encoder(dtype=dtype), preprocessor(sequence_length=8), **labels, **options)
+
+
+class Subclass(tasks.TextClassifier):
+    pass
+
+
+def quantized():
+    model = task()
+    model.quantize("int8")
+    return model
+
+
+def spans(length):
+    return tasks.SpanExtractor(encoder(), preprocessor(sequence_length=length))
 
 
 def export(folder, model=None, format="litert", **options):
@@ -48,12 +63,16 @@ test_a_mistake_is_one_clear_error = check_errors(
     (lambda tmp_path: export(tmp_path, format="lite"), "Expected one of ('savedmodel', 'litert', 'onnx')"),
     (
         lambda tmp_path: export(tmp_path, quantization="int4"),
-        "The format 'litert' has the quantizations (None, 'int8_dynamic', 'float16'). Received: quantization='int4'",
+        "The format 'litert' has the quantizations (None, 'int8_dynamic', 'float16'). ... quantization='int4'",
+    ),
+    (
+        lambda tmp_path: export(tmp_path, format="onnx", quantization="int8"),
+        "Did you mean 'int8_dynamic'? Received: quantization='int8'",
     ),
     (lambda tmp_path: export(tmp_path, format="onnx", quantization="float16"), "Received: quantization='float16'"),
     (
         lambda tmp_path: export(tmp_path, format="savedmodel", quantization="int8_dynamic"),
-        "A SavedModel has no ['quantization']. Use `format='litert'` or `'onnx'`.",
+        "has no ['quantization']. ... Received: format='savedmodel', quantization='int8_dynamic'",
     ),
     (lambda tmp_path: export(tmp_path, format="savedmodel", max_difference=0.1), "has no ['max_difference']"),
     (lambda tmp_path: export(tmp_path, task(windows="max")), "with `windows`. Received: windows='max'"),
@@ -64,7 +83,18 @@ test_a_mistake_is_one_clear_error = check_errors(
     ),
     (
         lambda tmp_path: export(tmp_path, tasks.MaskedLM(encoder(), preprocessor())),
-        "Others: ['TextClassifier', ... Received: MaskedLM",
+        "LiteRT and ONNX hold `TextClassifier`, ... Received: MaskedLM",
+    ),
+    (lambda tmp_path: export(tmp_path, task(Subclass)), "and no subclasses of these. Received: Subclass"),
+    (lambda tmp_path: export(tmp_path, quantized()), "'litert' cannot hold a model that Keras has quantized."),
+    (lambda tmp_path: export(tmp_path, quantized(), format="onnx"), "'onnx' cannot hold a model that Keras has"),
+    (
+        lambda tmp_path: export(tmp_path, task(dtype="mixed_bfloat16")),
+        "`set_weights` ... Received: the dtype policy 'mixed_bfloat16'",
+    ),
+    (
+        lambda tmp_path: export(tmp_path, task(dtype="mixed_float16"), format="onnx"),
+        "needs a model that computes in float32. ... Received: the dtype policy 'mixed_float16'",
     ),
     (lambda tmp_path: export(tmp_path, with_elmo()), "format='savedmodel' ... Received: ElmoPreprocessor"),
     (
@@ -77,8 +107,69 @@ test_a_mistake_is_one_clear_error = check_errors(
     ),
     (lambda tmp_path: export(tmp_path, texts=[]), "at least one text"),
     (lambda tmp_path: export(tmp_path, texts=(["a"], ["b"])), "pairs exactly if `pairs=True`. Received: pairs=False"),
-    (lambda tmp_path: export(tmp_path, texts=["a"], max_difference=-1), "Expected: Limits( ... Received: {'megabytes'"),
+    (lambda tmp_path: export(tmp_path, max_difference=-1), "a number of at least 0, or `None`. ... max_difference=-1"),
+    (lambda tmp_path: export(tmp_path, max_difference=np.nan), "Received: max_difference=nan"),
+    (lambda tmp_path: export(tmp_path, max_difference=True), "Received: max_difference=True"),
+    (lambda tmp_path: export(tmp_path, min_equal_labels=95), "from 0 to 1, or `None`. Received: min_equal_labels=95"),
+    (lambda tmp_path: export(tmp_path, min_equal_labels="1"), "Received: min_equal_labels='1'"),
+    (
+        lambda tmp_path: export(tmp_path, task(tasks.TokenClassifier), texts=[[]]),
+        "`texts` must have at least one word. Received: [[]]",
+    ),
+    (lambda tmp_path: export(tmp_path, spans(4)), "no room for a context in 4 tokens. Pass `texts=`"),
+    (
+        lambda tmp_path: export(tmp_path, spans(8), texts=(["a b c d e f"], ["a"])),
+        "must leave room",
+    ),
 )
+
+
+def test_outputs_that_are_not_numbers_are_an_error_without_limits(tmp_path, monkeypatch):
+    convert = FORMATS["litert"].convert
+
+    def wrong(function, *args):
+        def one_wrong(**ids):
+            found = function(**ids)
+            last = keras.ops.arange(found["logits"].shape[-1]) == 1
+            return {**found, "logits": keras.ops.where(last, np.nan, found["logits"])}
+
+        convert(one_wrong, *args)
+
+    monkeypatch.setattr(FORMATS["litert"], "convert", wrong)
+    with pytest.raises(ValueError, match="outputs of the export must be finite numbers.* Received: nan in row 0"):
+        export(tmp_path, texts=["a", "b"])
+
+
+def test_a_runtime_that_is_killed_is_an_error_that_names_the_signal(tmp_path, monkeypatch):
+    monkeypatch.setattr(proof, "_RUN", "import os; os.write(2, b'\\xff'); os.kill(os.getpid(), 9)")
+    with pytest.raises(ValueError, match=r"The runtime cannot run .* Received: signal 9 \(Killed\)"):
+        export(tmp_path)
+
+
+def test_a_model_over_the_limit_of_protobuf_is_an_error(tmp_path, monkeypatch):
+    tf2onnx = pytest.importorskip("tf2onnx")
+
+    class Large:
+        def SerializeToString(self):
+            raise RuntimeError("exceeds maximum protobuf size of 2GB")
+
+    monkeypatch.setattr(tf2onnx.convert, "from_function", lambda *args, **options: (Large(), None))
+    with pytest.raises(ValueError, match=r"at most 2 GB, the limit of protobuf. Received: RuntimeError: exceeds"):
+        export(tmp_path, format="onnx")
+
+
+def test_packaged_questions_that_are_too_long_are_left_out(tmp_path):
+    folder = serving.export(spans(12), tmp_path / "small", format="litert")
+    assert 0 < json.loads((folder / "export.json").read_text())["measured"]["texts"] < 64
+
+
+def test_the_folder_has_only_the_files_of_the_export(tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    folder = serving.export(task(tasks.TextEmbedder), tmp_path / "small", format="litert", texts=["a"])
+    names = {"export.json", "labels.json", "model.tflite", "predict.py", "tokenizer.json"}
+    assert {file.name for file in folder.iterdir()} == names
+    assert "largest difference" in (printed := capsys.readouterr().out)
+    assert "equal labels" not in printed
 
 
 def test_a_package_that_is_not_installed_is_an_error_before_anything_is_written(tmp_path, monkeypatch):
