@@ -121,6 +121,7 @@ def write_portable(model, folder, label_names, format, quantization, rows, limit
         "pad_id": preprocessor.pad_id,
         "width": model.output.shape[-1],
         "prompt": model.reader.prompt if kind == "embedding" else "",
+        "prompts": model.prompts if kind == "embedding" else {},
         "keras_transfer": __version__,
     }
     if kind == "words":  # Byte-level BPE reads a word as in the middle of a text.
@@ -130,6 +131,8 @@ def write_portable(model, folder, label_names, format, quantization, rows, limit
     if kind == "spans":
         names = "max_answer_length", "no_answer_threshold", "doc_stride", "overlap"
         facts |= {name: getattr(model, name) for name in names}
+        strips = getattr(preprocessor.tokenizer, "strip_accents", False)
+        facts["strip_accents"] = preprocessor.tokenizer.lowercase if strips is None else strips
     write_json(folder / "labels.json", label_names)
     write_json(folder / FAST_FILE, fast_content(preprocessor.tokenizer, preprocessor.packing))
     write_json(folder / "export.json", facts)

@@ -11,16 +11,24 @@ import os
 import pathlib
 import sys
 import threading
+import unicodedata
 
 import numpy as np
 
 _INPUTS = "token_ids", "segment_ids", "padding_mask", "answer_mask"
 
+_ROWS = (list, tuple, np.ndarray)
 _IS_ROW = {
     "texts": lambda row: isinstance(row, str),
-    "lists of words": lambda row: isinstance(row, (list, tuple)) and all(isinstance(word, str) for word in row),
-    "pairs of texts": lambda row: isinstance(row, (list, tuple)) and [*map(type, row)] == [str, str],
-    "contexts and their choices": lambda row: isinstance(row, (list, tuple)) and [*map(type, row)][:1] == [str],
+    "lists of words": lambda row: isinstance(row, _ROWS) and all(isinstance(word, str) for word in row),
+    "pairs of texts": lambda row: isinstance(row, _ROWS) and [isinstance(text, str) for text in row] == [True, True],
+    "contexts and their choices": lambda row: (
+        isinstance(row, _ROWS)
+        and [isinstance(part, types) for part, types in zip(row, (str, _ROWS))] == [True, True]
+        and len(row) == 2
+        and len(row[1]) > 0
+        and all(isinstance(choice, str) for choice in row[1])
+    ),
 }
 
 
@@ -40,9 +48,9 @@ class Model:
         self.tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
         self.tokenizer.encode_special_tokens = True  # A text that contains "[SEP]" contains five characters.
         self.compute = RUNTIMES[self.facts["format"]](folder, num_threads or os.cpu_count())
-        self._lock = threading.RLock()  # The tokenizer has one truncation.
+        self._lock = threading.Lock()  # The tokenizer has one truncation.
 
-    def predict(self, texts, batch_size=32):
+    def predict(self, texts, batch_size=32, prompt_name=None):
         """Returns the answers to texts.
 
         Args:
@@ -50,9 +58,11 @@ class Model:
                 words for one that labels words, of `(context, [choice, ...])` for one that chooses, and of `(question,
                 context)` for one that finds answers in a context.
             batch_size: Integer. Number of rows that are computed at once. Defaults to `32`.
+            prompt_name: String. Prompt in front of each text of an embedder, by its name, such as `"query"`. Defaults
+                to `None`, for its default prompt.
 
         Returns:
-            Dict of the answers, one entry for each text:
+            Dict of the answers, one entry for each text; probabilities, values and vectors are NumPy arrays:
             - of a classifier: `label` strings, `label_id` and `probabilities` [texts, classes]; with several labels for
               a text `labels`, lists of strings, and `probabilities`
             - of a regressor: `values` [texts, targets]
@@ -65,18 +75,23 @@ class Model:
         Raises:
             ValueError: If the texts are not what the model takes, if a word has no token, or if a question is too long.
         """
+        if isinstance(batch_size, bool) or not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
+            raise ValueError(f"`batch_size` must be a positive integer. Received: batch_size={batch_size!r}")
         texts = self._checked(texts)
-        groups = self.encode(texts)
+        groups = self.encode(texts, prompt_name)
         outputs = iter(self.run([row for rows in groups for row in rows], batch_size=batch_size))
         outputs = [[next(outputs) for _ in rows] for rows in groups]
         return getattr(self, f"_{self.facts['answers']}")(texts, groups, outputs)
 
-    def encode(self, texts):
+    def encode(self, texts, prompt_name=None):
         """Returns the tokens of each text, a list of one or more rows, which are `tokenizers.Encoding`s."""
+        prompts = self.facts["prompts"]
+        if prompt_name is not None and prompt_name not in prompts:
+            raise ValueError(f"`prompt_name` must be one of {sorted(prompts)}. Received: prompt_name={prompt_name!r}")
         with self._lock:
-            return self._encode(texts)
+            return self._encode(texts, self.facts["prompt"] if prompt_name is None else prompts[prompt_name])
 
-    def _encode(self, texts):
+    def _encode(self, texts, prompt):
         kind, limit = self.facts["answers"], self.facts["max_length"]
         if kind == "spans":
             return [self._windows(question, context) for question, context in texts]
@@ -89,8 +104,12 @@ class Model:
             words = [[word if word.startswith(" ") else prefix + word for word in words] for words in texts]
             return [[row, *row.overflowing] for row in self.tokenizer.encode_batch(words, is_pretokenized=True)]
         self.tokenizer.enable_truncation(limit)
-        prompt = self.facts["prompt"]
-        return [[row] for row in self.tokenizer.encode_batch([prompt + text for text in texts] if prompt else texts)]
+        texts = (
+            [prompt + text for text in texts]
+            if prompt
+            else [text if isinstance(text, str) else tuple(text) for text in texts]
+        )
+        return [[row] for row in self.tokenizer.encode_batch(texts)]
 
     def run(self, rows, output=None, batch_size=32):
         """Returns an output of the model for each row of `encode`, as a list of arrays without padding.
@@ -106,6 +125,8 @@ class Model:
             batch = by_length[start : start + batch_size]
             for row, values in zip(batch, self.compute(self._inputs([rows[row] for row in batch]))[output]):
                 found[row] = values[: len(rows[row])] if values.ndim > 1 else values
+                if not np.isfinite(found[row]).all():
+                    raise ValueError(f"The outputs of the model must be finite numbers. Received: {found[row]}")
         return found
 
     def _inputs(self, rows):
@@ -125,10 +146,22 @@ class Model:
     def _checked(self, texts):
         """Returns texts as a list, and raises a `ValueError` if they are not what the model takes."""
         kind = self.facts["rows"]
-        texts = texts if isinstance(texts, str) else list(texts)
-        wrong = [texts] if isinstance(texts, str) else [row for row in texts if not _IS_ROW[kind](row)]
-        if wrong:
-            raise ValueError(f"This model takes a list of {kind}. Received: {wrong[0]!r:.100}")
+        if isinstance(texts, (str, dict, set)) or hasattr(texts, "columns") or not hasattr(texts, "__iter__"):
+            raise ValueError(f"This model takes a list of {kind}. Received: {type(texts).__name__} {texts!r:.100}")
+        if isinstance(texts, tuple) and kind != "texts" and not all(isinstance(row, tuple) for row in texts):
+            raise ValueError(
+                f"This model takes a list of {kind}. `list(zip(...))` makes rows of columns. Received: a tuple"
+            )
+        texts = list(texts)
+        for number, row in enumerate(texts):
+            if not _IS_ROW[kind](row):
+                raise ValueError(f"This model takes a list of {kind}. Received at position {number}: {row!r:.100}")
+            try:
+                str(row if isinstance(row, str) else [*map(str, row)]).encode("utf-8")
+            except UnicodeEncodeError:
+                raise ValueError(
+                    f"Texts must be Unicode without lone surrogates. Received at position {number}"
+                ) from None
         return texts
 
     # === Answers ===
@@ -152,10 +185,15 @@ class Model:
 
     def _words(self, texts, groups, outputs):
         found = []
-        for words, rows, probabilities in zip(texts, groups, outputs):
+        for number, (words, rows, probabilities) in enumerate(zip(texts, groups, outputs)):
             places = word_places(rows, self.facts["max_length"])
             if len(places) != len(words):
-                raise ValueError(f"Each word must have a token. Received a word without one, in {words}")
+                read = {word for row in rows for word in row.word_ids}
+                word = next(place for place in range(len(words)) if place not in read)
+                raise ValueError(
+                    "Each word must have a token, and the tokenizer drops words of spaces, control characters or "
+                    f"accents alone. Received at position {number}: {words[word]!r}, word {word}"
+                )
             shape = len(places), len(self.labels)
             found.append(np.array([probabilities[row][place] for row, place in places]).reshape(shape))
         return {"labels": [[self.labels[i] for i in row.argmax(-1)] for row in found], "probabilities": found}
@@ -167,11 +205,16 @@ class Model:
         return {"choice": chosen, "choice_id": best, "probabilities": [_softmax(row) for row in logits]}
 
     def _spans(self, texts, groups, outputs):
-        settings = self.facts["max_answer_length"], self.facts["no_answer_threshold"]
-        spans = [best_span([*zip(rows, logits)], *settings) for rows, logits in zip(groups, outputs)]
-        answers = [context[max(start, 0) : max(end, 0)] for (_, context), (start, end, _) in zip(texts, spans)]
-        start, end, score = zip(*spans) if spans else ((), (), ())
-        return {"answer": answers, "start": list(start), "end": list(end), "score": list(score)}
+        answers = {"answer": [], "start": [], "end": [], "score": []}
+        for (_, context), rows, logits in zip(texts, groups, outputs):
+            step = self._step(rows[0].sequence_ids.count(1))
+            settings = self.facts["max_answer_length"], self.facts["no_answer_threshold"]
+            start, end, score = best_span([*zip(rows, logits)], step, *settings)
+            while self.facts["strip_accents"] and 0 < end < len(context) and unicodedata.category(context[end]) == "Mn":
+                end += 1  # The tokenizer drops accents, which belong to the letter before them.
+            for name, value in zip(answers, (context[start:end] if end > 0 else "", start, end, score)):
+                answers[name].append(value)
+        return answers
 
     def _array(self, outputs):
         rows = [row for rows in outputs for row in rows]
@@ -180,15 +223,20 @@ class Model:
     def _windows(self, question, context):
         """Returns the rows of a question: windows of its context that overlap."""
         self.tokenizer.no_truncation()
-        limit, overlap = self.facts["max_length"], self.facts["overlap"]
+        limit = self.facts["max_length"]
         room = limit - len(self.tokenizer.encode(question, ""))
         if room < 1:
             raise ValueError(f"A question must leave room for a context in {limit} tokens. Received: {question!r}")
-        half = (room + 1) // 2
-        step = min(self.facts["doc_stride"], half) if overlap is None else room - overlap if room > overlap else half
-        self.tokenizer.enable_truncation(limit, stride=room - step, strategy="only_second")
+        self.tokenizer.enable_truncation(limit, stride=room - self._step(room), strategy="only_second")
         row = self.tokenizer.encode(question, context)
         return [row, *row.overflowing]
+
+    def _step(self, room):
+        """Returns how many tokens apart windows with room for so many tokens of a context begin."""
+        half, overlap = (room + 1) // 2, self.facts["overlap"]
+        if overlap is None:
+            return min(self.facts["doc_stride"], half)
+        return room - overlap if room > overlap else half
 
 
 def word_places(rows, limit):
@@ -209,33 +257,33 @@ def word_places(rows, limit):
     return [(nearest[word], places[word] - step * nearest[word] + start) for word in sorted(places)]
 
 
-def best_span(windows, max_length, no_answer_threshold):
+def best_span(windows, step, max_length, no_answer_threshold):
     """Returns the first character of the best answer, the one after its last, and its probability.
 
     Args:
         windows: List of pairs of a row and its logits [length, 2].
+        step: Integer. Number of tokens of the context between the starts of two windows.
         max_length: Integer. Number of tokens of the longest answer.
         no_answer_threshold: Float, or `None` for a question that has an answer.
     """
-    found = [np.zeros((0, 3))]  # the characters and the score of each span
-    for row, logits in windows:
-        offsets = np.array(row.offsets)
-        is_context = (np.array(row.sequence_ids, "float") == 1) & (offsets[:, 1] > offsets[:, 0])
-        places = np.flatnonzero(is_context)
-        first, last = (places[index] for index in np.triu_indices(len(places)))
-        first, last = first[last - first < max_length], last[last - first < max_length]
-        found.append(np.stack([offsets[first, 0], offsets[last, 1], logits[first, 0] + logits[last, 1]], axis=1))
-    spans, place = np.unique(np.concatenate(found)[:, :2], axis=0, return_inverse=True)
-    scores = np.full(len(spans), -np.inf)
-    np.maximum.at(scores, place.ravel(), np.concatenate(found)[:, 2])  # A span may be in several windows.
-    if no_answer_threshold is not None:
-        spans = np.concatenate([spans, [[-1, -1]]])
-        none = min(logits[0].sum() for _, logits in windows) - no_answer_threshold
-        scores = np.append(scores, none)
-    if not len(scores):
+    found, scores = [np.zeros((0, 4), int)], [np.zeros(0)]  # tokens and characters of the spans, and their scores
+    for number, (row, logits) in enumerate(windows):
+        offsets, places = np.array(row.offsets), np.flatnonzero(np.array(row.sequence_ids, float) == 1)
+        first, last = np.triu_indices(len(places))
+        start, end = offsets[places[first], 0], offsets[places[last], 1]
+        possible = (last - first < max_length) & (end > start)
+        spans = np.stack([first + number * step, last - first, start, end], axis=1)
+        found.append(spans[possible])
+        scores.append((logits[places[first], 0] + logits[places[last], 1])[possible])
+    spans, place = np.unique(np.concatenate(found), axis=0, return_inverse=True)
+    best = np.full(len(spans), -np.inf)
+    np.maximum.at(best, place.ravel(), np.concatenate(scores))  # A span may be in several windows.
+    if no_answer_threshold is not None:  # in front, as the task prefers it if scores are equal
+        spans = np.concatenate([[[-1, -1, -1, -1]], spans])
+        best = np.append(min(logits[0].sum() for _, logits in windows) - no_answer_threshold, best)
+    if not len(best):
         return -1, -1, 0.0
-    best = scores.argmax()
-    return *map(int, spans[best]), float(_softmax(scores)[best])
+    return *map(int, spans[best.argmax(), 2:]), float(_softmax(best).max())
 
 
 def _softmax(values):
@@ -271,6 +319,8 @@ RUNTIMES = {"litert": _litert, "onnx": _onnx}
 
 if __name__ == "__main__":
     model = Model()
+    if model.facts["rows"] not in ("texts", "lists of words"):
+        sys.exit(f"Call `Model().predict(...)` with a list of {model.facts['rows']}.")
     for text in sys.argv[1:]:
         answer = model.predict([text.split() if model.facts["rows"] == "lists of words" else text])
         print(json.dumps({name: np.asarray(values[0]).tolist() for name, values in answer.items()}, ensure_ascii=False))

@@ -90,9 +90,23 @@ def fast_content(tokenizer, packing, special_tokens=()):
         "truncation": None,
         "padding": None,
         "added_tokens": added,
-        "post_processor": write_post_processor(packing, tokenizer),
+        "post_processor": _post_processor(packing, tokenizer),
         **tokenizer.to_json(),
     }
+
+
+def _post_processor(packing, tokenizer):
+    """Returns the post-processor of a `tokenizer.json`. In byte-level BPE, it keeps spaces out of the offsets."""
+    template = write_post_processor(packing, tokenizer)
+    if not isinstance(tokenizer, ByteBPETokenizer):
+        return template
+    trims = {
+        "type": "ByteLevel",
+        "add_prefix_space": tokenizer.add_prefix_space,
+        "trim_offsets": True,
+        "use_regex": True,
+    }
+    return {"type": "Sequence", "processors": [trims, template]}
 
 
 def write_fast(folder, tokenizer, packing, roles, target):

@@ -77,23 +77,29 @@ def test_a_label_for_each_word(answers):
     assert measured["equal_labels"] == 1
 
 
-def test_embeddings_with_a_prompt(answers):
-    model = task(tasks.TextEmbedder, prompts={"query": "a b"}, default_prompt_name="query")
+def test_embeddings_with_prompts(answers, tmp_path):
+    model = task(tasks.TextEmbedder, prompts={"query": "a b", "document": "c"}, default_prompt_name="query")
     found, _ = answers(model, TEXTS)
     np.testing.assert_allclose(found["embedding"], model.predict(TEXTS, verbose=0), atol=1e-5)
+    documents = Model(tmp_path / "small").predict(TEXTS, prompt_name="document")["embedding"]
+    np.testing.assert_allclose(documents, model.embed(TEXTS, prompt_name="document"), atol=1e-5)
 
 
-def test_a_choice(answers):
+def test_a_choice(answers, tmp_path):
     model, contexts = task(tasks.MultipleChoice), TEXTS[:3]
     choices = [["a", "b"], ["good bad", "d e"], ["bad", "good"]]
     found, _ = answers(model, (contexts, choices))
     assert found["choice"] == model.predict_choices((contexts, choices))
+    served = Model(tmp_path / "small")
+    for wrong in ([("a", "bc")], [("a",)], [("a", [])], [("a", ["b"], "c")], [("a", [1, 2])], (["a", "b"], ["c", "d"])):
+        with pytest.raises(ValueError, match="This model takes a list of contexts and their choices."):
+            served.predict(wrong)
 
 
 @pytest.mark.parametrize("options", [{}, {"overlap": 1}, {"doc_stride": 2, "no_answer_threshold": 0.0}])
 def test_answers_in_contexts_of_several_windows(answers, options):
     model = task(tasks.SpanExtractor, max_answer_length=3, **options)
-    questions, contexts = ["good", "a b"], ["a b c d e f g h i j é bad", "b"]
+    questions, contexts = ["good", "a b"], ["a b c d e f g h i j e\u0301 bade\u0301", "b"]
     found, measured = answers(model, (questions, contexts))
     for row, best in enumerate(model.answer(questions, contexts)):
         assert (found["answer"][row], found["start"][row], found["end"][row]) == (
@@ -108,9 +114,19 @@ def test_answers_in_contexts_of_several_windows(answers, options):
 def test_the_folder_answers_alone_and_refuses_what_it_does_not_take(tmp_path):
     model = task(tasks.TextClassifier, label_names=["x", "y", "z"])
     folder = serving.export(model, tmp_path / "small", format="litert", texts=TEXTS)
-    for wrong in ("a", [["a", "b"]], [None]):
-        with pytest.raises(ValueError, match="This model takes a list of texts. Received: "):
-            Model(folder).predict(wrong)
+    served = Model(folder)
+    for wrong in ("a", [["a", "b"]], [None], {"text": ["a"]}, {"a"}, None):
+        with pytest.raises(ValueError, match="This model takes a list of texts. Received"):
+            served.predict(wrong)
+    for name, value in (("batch_size", 0), ("batch_size", 1.5), ("prompt_name", "query")):
+        with pytest.raises(ValueError, match=f"`{name}` must be"):
+            served.predict(["a"], **{name: value})
+    with pytest.raises(ValueError, match="without lone surrogates. Received at position 1"):
+        served.predict(["a", "\ud800"])
+    compute = served.compute
+    served.compute = lambda ids: {name: values * np.nan for name, values in compute(ids).items()}
+    with pytest.raises(ValueError, match="must be finite numbers"):
+        served.predict(["a"])
     program = "import runpy, sys; sys.modules.update(tensorflow=None, keras=None, keras_transfer=None); "
     program += f"sys.argv[1:] = {TEXTS}; runpy.run_path('predict.py', run_name='__main__')"
     answer = subprocess.run([sys.executable, "-P", "-c", program], cwd=folder, check=True, capture_output=True)
@@ -122,6 +138,22 @@ def test_packaged_texts_test_an_export_without_texts(tmp_path):
     model = task(tasks.MultipleChoice)
     folder = serving.export(model, tmp_path / "small", format="litert")
     assert json.loads((folder / "export.json").read_text())["measured"]["texts"] == 64
+
+
+def test_answers_of_byte_level_bpe_begin_and_end_at_the_same_characters(answers):
+    pytest.importorskip("tokenizers")
+    keras.utils.set_random_seed(0)
+    texts = load_demo_questions().train.texts
+    tokenizer = text.train_vocabulary(texts, "byte_bpe", 350)
+    reader = text.TokenPreprocessor(tokenizer, text.Packing(["[CLS]"], ["[SEP]"] * 2, ["[SEP]"]), 64)
+    sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16}
+    transformer = encoders.TransformerEncoder(tokenizer.vocabulary_size, **sizes)
+    model = tasks.SpanExtractor(transformer, reader, max_answer_length=4)
+    questions, contexts = ["a", "two", "who"] * 2, ["  a 👍🏽 café  b", *texts[:4], "中文 ½ \n x"]
+    found, _ = answers(model, (questions, contexts))
+    for row, best in enumerate(model.answer(questions, contexts)):
+        assert (found["answer"][row], found["start"][row]) == (best["text"], best["start"])
+        assert found["score"][row] == pytest.approx(best["score"], abs=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["byte_bpe", "unigram"])
