@@ -5,6 +5,7 @@ import numpy as np
 
 from keras_transfer.encoders.base import TransformerStack, is_quantized
 from keras_transfer.tasks.base import Task
+from keras_transfer.text.base import is_sentences, to_list, to_sentences
 from keras_transfer.text.preprocessors import BertPreprocessor, TokenPreprocessor
 
 _BATCH = 4096  # texts
@@ -18,16 +19,17 @@ def trim_vocabulary(model, texts, *, verbose=1):
     Half of the weights of a small encoder are its token embeddings, and the texts of one application use only some of
     them. The trimmed task keeps all tokens that the texts use, the special tokens, and all bytes, or single characters
     of the scripts that the texts are written in, so that another word is split into smaller pieces. For the given
-    texts, the answers are the same, and so are the ids apart from their numbers. For other texts, answers can differ,
-    so pass all texts of the domain that you have, also unlabeled ones.
+    texts, also after each of the prompts of a `TextEmbedder`, the answers are the same, and so are the ids apart from
+    their numbers. For other texts, answers can differ, so pass all texts of the domain that you have, also unlabeled
+    ones.
 
     A language-model head is trimmed like the embeddings. The new task can be saved, exported, written by
     `save_pretrained` and quantized. It has copies of the weights and is not compiled.
 
     Args:
         model: Task with an encoder-only Transformer of this library and its preprocessor.
-        texts: Strings: a list of texts or of words, a table column, a tuple of columns (pairs), sentences as lists of
-            words, or an iterable of these, such as a `tf.data.Dataset` of texts.
+        texts: Strings: a list or an iterator of texts or of words, a table column, a tuple of columns (pairs),
+            sentences as lists of words, or a `tf.data.Dataset` of texts, in batches or not.
         verbose: Integer. Whether to print how many tokens and weights are kept (1) or not (0). Defaults to `1`.
 
     Returns:
@@ -35,7 +37,8 @@ def trim_vocabulary(model, texts, *, verbose=1):
 
     Raises:
         ValueError: If the model is another one, has adapters or is quantized, if its tokenizer cannot be trimmed, if
-            there are no texts, or if one of them would be split differently.
+            `texts` are not strings, if there are none, if one of them would be split differently, or if the files of
+            the checkpoint name a token that the tokenizer does not have.
 
     Example:
     ```python
@@ -49,7 +52,7 @@ def trim_vocabulary(model, texts, *, verbose=1):
     """
     preprocessor = _check(model)
     tokenizer, used = preprocessor.tokenizer, set(preprocessor.special_ids)
-    batches = _batches(texts)
+    batches = _batches(texts, getattr(model, "prompts", {}).values())
     for batch in batches:
         words = sorted({f" {word}" for text in batch for word in text.split()})  # as in the middle of a text
         used.update(tokenizer.tokenize([*batch, *words]).values.numpy().tolist())
@@ -75,8 +78,8 @@ def trim_vocabulary(model, texts, *, verbose=1):
     if verbose:
         before, after = model.count_params(), trimmed.count_params()
         print(
-            f"Kept {len(kept):,} of {tokenizer.vocabulary_size:,} tokens, and {after / 1e6:.1f} of "
-            f"{before / 1e6:.1f} million weights ({after / before:.0%})."
+            f"Kept {len(kept):,} of {tokenizer.vocabulary_size:,} tokens, and {after:,} of {before:,} weights "
+            f"({after / before:.0%})."
         )
     return trimmed
 
@@ -115,25 +118,42 @@ def _check(model):
 
 
 def _strings(texts):
-    """Yields all strings in columns, tensors, sentences and batches of these."""
-    if isinstance(texts, bytes):
-        texts = texts.decode("utf-8")
-    if isinstance(texts, str):
-        yield texts
-        return
-    if hasattr(texts, "numpy"):  # a tensor, also of strings
-        texts = np.asarray(texts.numpy(), object).ravel()
-    if isinstance(texts, dict) or not hasattr(texts, "__iter__"):
-        raise ValueError(f"`texts` must contain strings only. Received: {texts!r:.100}")
-    for part in texts:
-        yield from _strings(part)
+    """Yields the strings of a column, of sentences, of a tuple of these, or of a `tf.data.Dataset`."""
+    if hasattr(texts, "element_spec"):
+        specs = texts.element_spec if isinstance(texts.element_spec, tuple) else (texts.element_spec,)
+        if any(getattr(spec, "dtype", None) != "string" for spec in specs):
+            raise ValueError(
+                "A `tf.data.Dataset` must contain texts only. Map it to its texts, for example by "
+                "`dataset.map(lambda text, label: text)`. "
+                f"Received: a dataset of {texts.element_spec!s:.200}"
+            )
+        for row in texts:
+            for part in row if isinstance(row, tuple) else (row,):
+                values = getattr(part, "flat_values", part)  # of sentences as ragged tensors
+                yield from to_list(np.ravel(np.asarray(values.numpy(), object)))
+    elif isinstance(texts, tuple):
+        for column in texts:
+            yield from _strings(column)
+    elif hasattr(texts, "read"):
+        raise ValueError(
+            f"`texts` must not be an open file. Pass `file.read().splitlines()`. Received: {type(texts).__name__}"
+        )
+    else:
+        texts = list(texts) if hasattr(texts, "__next__") else texts
+        if is_sentences(texts):
+            for words in to_sentences(texts):
+                yield from words
+        else:
+            yield from to_list(texts)
 
 
-def _batches(texts):
-    """Returns the distinct strings in batches."""
+def _batches(texts, prompts):
+    """Returns the distinct strings in batches, also with each of the prompts in front."""
     if isinstance(texts, (str, bytes)):
         raise ValueError(f"`texts` must be several texts. Received: one string, {texts!r:.100}")
     distinct = list(dict.fromkeys(_strings(texts)))
+    prompted = [prompt + text for prompt in prompts for text in ("", *distinct)] if distinct else []
+    distinct = list(dict.fromkeys([*distinct, *prompted]))
     return [distinct[start : start + _BATCH] for start in range(0, len(distinct), _BATCH)]
 
 
@@ -167,7 +187,14 @@ def _renumbered(config, places):
     found = {name: _renumbered(part, places) for name, part in config.items()}
     for name in [name for name in config if str(name).endswith("token_id")]:
         part = config[name]
-        found[name] = [places.get(index) for index in part] if isinstance(part, list) else places.get(part)
+        ids = part if isinstance(part, list) else [part]
+        if unknown := [index for index in ids if index is not None and index >= 0 and index not in places]:
+            raise ValueError(
+                "The files of the checkpoint name a token that the tokenizer does not have. Remove the setting from "
+                f"`config.json` and `generation_config.json` first. Received: {name}={unknown[0]}"
+            )
+        ids = [places.get(index, index) for index in ids]  # None and negative numbers stand for no token.
+        found[name] = ids if isinstance(part, list) else ids[0]
     return found
 
 

@@ -133,7 +133,8 @@ def _chosen(layers, filters):
         if not chosen:
             raise ValueError(f"{_expected(layers)} Received: a function that returns `True` for none of them")
         return chosen
-    patterns, chosen = [filters] if isinstance(filters, str) else list(filters), set()
+    is_one = isinstance(filters, str) or not hasattr(filters, "__iter__")
+    patterns, chosen = [filters] if is_one else list(filters), set()
     for pattern in patterns or [None]:
         found = [path for path, layer in layers.items() if _matches(pattern, path) or _matches(pattern, layer.name)]
         if not found:

@@ -199,13 +199,12 @@ class UnigramTokenizer(Tokenizer):
         return tf.RaggedTensor.from_row_splits(values, tf.gather(places.row_splits, words.row_splits), validate=False)
 
     def trimmed(self, ids):
-        normal = [(score, piece) for piece, score, type in self._model.pieces if type == PieceType.NORMAL]
+        normal = [(score, piece) for piece, score, kind in self._model.pieces if kind == PieceType.NORMAL]
         kept = {token for index, token in enumerate(self.vocabulary) if index in ids}
         characters, scripts = {piece: piece.removeprefix(SPACE) for _, piece in normal}, scripts_of(kept)
         kept |= {piece for piece, end in characters.items() if not end or (len(end) == 1 and script_of(end) in scripts)}
-        dropped = (
-            {piece for _, piece in normal} - kept - {min(normal)[1]}
-        )  # The lowest score decides on unknown pieces.
+        kept.add(min(normal)[1])  # The lowest score decides on unknown pieces.
+        dropped = {piece for _, piece in normal} - kept
         pieces = [part for part in self._model.pieces if part[0] not in dropped]
         model = dataclasses.replace(self._model, pieces=pieces).to_bytes()
         return type(self)(model, [token for token in self.vocabulary if token not in dropped], **self.get_config())

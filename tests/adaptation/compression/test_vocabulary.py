@@ -7,7 +7,7 @@ import pytest
 from keras_transfer import adaptation, serving
 from keras_transfer.datasets import load_demo_questions
 from keras_transfer.encoders import BertEncoder, RobertaEncoder
-from keras_transfer.tasks import MaskedLM, TextClassifier
+from keras_transfer.tasks import MaskedLM, TextClassifier, TextEmbedder
 from keras_transfer.text import BertPreprocessor, Packing, TokenPreprocessor, train_vocabulary
 from tests.errors import check_errors
 from tests.helpers import save_and_load
@@ -74,14 +74,18 @@ def test_files_of_a_trimmed_task_have_the_same_answers(tmp_path):
     serving.export(small, tmp_path / "served")
     served = tf.saved_model.load(str(tmp_path / "served")).signatures["serving_default"](tf.constant(TEXTS))
     np.testing.assert_allclose(served["probabilities"], keras.ops.softmax(expected), atol=1e-6)
-    small.quantize("int8")
-    assert small.encoder.token_embedding.embeddings.shape[0] == small.encoder.vocabulary_size
+    for task in (model, small):
+        task.quantize("int8")
+    quantized = small.predict_on_batch(TEXTS)
+    np.testing.assert_allclose(quantized, model.predict_on_batch(TEXTS), atol=1e-6)
+    assert (quantized != expected).all()
 
 
 def test_a_tied_head_is_trimmed_too_and_its_mask_token_remains(capsys):
     model = classifier(task=MaskedLM)
     small = adaptation.trim_vocabulary(model, iter(TEXTS))
-    assert f"Kept {small.encoder.vocabulary_size:,} of 400 tokens" in capsys.readouterr().out
+    counts = f"{small.count_params():,} of {model.count_params():,} weights"
+    assert f"Kept {small.encoder.vocabulary_size:,} of 400 tokens, and {counts} (" in capsys.readouterr().out
     places = [model.preprocessor.token_to_id(token) for token in small.preprocessor.vocabulary]
     texts = [f"{TEXTS[0]} [MASK]"]
     expected = np.asarray(model.predict_on_batch(texts))[..., places]
@@ -91,17 +95,58 @@ def test_a_tied_head_is_trimmed_too_and_its_mask_token_remains(capsys):
 def test_texts_are_strings_in_any_order_of_columns_and_batches():
     model = tiny.classifier()
     sources = [["a", "good b"], np.array(["a", "good b"]), (["a"], ["good b"]), [["a"], ["good", "b"]]]
-    sizes = {adaptation.trim_vocabulary(model, source, verbose=0).encoder.vocabulary_size for source in sources}
-    assert sizes == {5 + len("abcdefghij") + len(["good"])}
+    for source in sources:
+        assert trim(model, source).preprocessor.vocabulary == [*tiny.VOCABULARY[:5], *"abcdefghij", "good"]
+
+
+def test_columns_of_tables_are_read():
+    pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    model = tiny.classifier()
+    table = pandas.DataFrame({"text": ["a", "good b"], "label": ["bad", "bad"]})
+    arrow = pyarrow.table({"text": ["a", "good b"], "label": ["bad", "bad"]})
+    for column in (table["text"], arrow["text"]):
+        assert trim(model, column).preprocessor.vocabulary == [*tiny.VOCABULARY[:5], *"abcdefghij", "good"]
+    for each in (table, arrow):
+        with pytest.raises(ValueError, match=r"Pass `table\['text'\]`"):
+            trim(model, each)
+
+
+def test_datasets_of_texts_are_read():
+    tf = pytest.importorskip("tensorflow")
+    model, texts = tiny.classifier(), ["a", "good b"]
+    labeled = tf.data.Dataset.from_tensor_slices((texts, [0, 1]))
+    only_texts = labeled.map(lambda text, label: text)
+    pairs = tf.data.Dataset.from_tensor_slices((["a", "b"], texts)).batch(2)
+    sentences = tf.data.Dataset.from_tensors(tf.ragged.constant([["a"], ["good", "b"]]))
+    for dataset in (only_texts, only_texts.batch(2), pairs, sentences):
+        assert trim(model, dataset).preprocessor.vocabulary == [*tiny.VOCABULARY[:5], *"abcdefghij", "good"]
+    with pytest.raises(ValueError, match="texts only. Map it to its texts"):
+        trim(model, labeled)
+
+
+def test_texts_with_a_prompt_have_the_same_vectors():
+    keras.utils.set_random_seed(0)
+    options = {"prompts": {"query": "good bad: ", "other": "j"}, "default_prompt_name": "query"}
+    model = TextEmbedder(tiny.encoder(initializer_range=0.5), tiny.preprocessor(), **options)
+    small = trim(model, ["a b"])
+    assert {"good", "bad"} <= {*small.preprocessor.vocabulary}
+    for name in (None, "query", "other"):
+        expected = model.embed(["a b"], prompt_name=name)
+        np.testing.assert_allclose(small.embed(["a b"], prompt_name=name), expected, atol=1e-6)
 
 
 def test_special_tokens_that_files_of_a_checkpoint_name_are_kept_and_renumbered():
     model = tiny.classifier()
     b, bad = (model.preprocessor.token_to_id(token) for token in ("b", "bad"))
-    model.encoder.checkpoint_settings["config.json"] = {"eos_token_id": [bad, b], "bos_token_id": None}
+    model.encoder.checkpoint_settings["config.json"] = {
+        "eos_token_id": [bad, b],
+        "bos_token_id": None,
+        "pad_token_id": -1,
+    }
     small = adaptation.trim_vocabulary(model, ["a"], verbose=0)
     names = [small.preprocessor.token_to_id(token) for token in ("bad", "b")]
-    assert small.encoder.checkpoint_settings["config.json"] == {"eos_token_id": names, "bos_token_id": None}
+    expected = {"eos_token_id": names, "bos_token_id": None, "pad_token_id": -1}
+    assert small.encoder.checkpoint_settings["config.json"] == expected
     assert names[0] == bad - 1 and small.preprocessor.token_to_id("good") is None
 
 
@@ -111,14 +156,30 @@ def quantized():
     return model
 
 
+def with_unknown_id():
+    model = tiny.classifier()
+    model.encoder.checkpoint_settings["config.json"] = {"eos_token_id": 50_256}
+    return model
+
+
 def trim(model, texts=("a",)):
-    return adaptation.trim_vocabulary(model, texts)
+    return adaptation.trim_vocabulary(model, texts, verbose=0)
+
+
+def trim_to_lines(tmp_path):
+    (tmp_path / "texts.txt").write_text("a\n")
+    with (tmp_path / "texts.txt").open() as file:
+        trim(tiny.classifier(), file)
 
 
 test_a_mistake_is_one_clear_error = check_errors(
     (lambda: trim(tiny.classifier(), "a"), "several texts. Received: one string, 'a'"),
     (lambda: trim(tiny.classifier(), []), "at least one text. Received: no texts"),
-    (lambda: trim(tiny.classifier(), [1, 2]), "strings only. Received: 1"),
+    (lambda: trim(tiny.classifier(), [1, 2]), "must be strings, but 2 of 2 are not ... Received: [1, 2]"),
+    (lambda: trim(tiny.classifier(), {"text": ["a"]}), "Texts must be ... Received: dict"),
+    (lambda: trim(tiny.classifier(), [b"\xff"]), "must be UTF-8"),
+    (trim_to_lines, "open file. Pass `file.read().splitlines()`"),
+    (lambda: trim(with_unknown_id()), "tokenizer does not have ... Received: eos_token_id=50256"),
     (lambda: trim(tiny.encoder()), "must be a task. Received: a BertEncoder"),
     (lambda: trim(tiny.of_vectors()), "Received: a TextClassifier over a WordVectorEncoder"),
     (lambda: trim(TextClassifier(tiny.encoder(), num_classes=2)), "`BertPreprocessor` ... Received: preprocessor=None"),
