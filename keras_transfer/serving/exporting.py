@@ -117,11 +117,20 @@ def export(
         format: String, `"savedmodel"`, `"litert"` or `"onnx"`. Defaults to `"savedmodel"`.
         quantization: String. `"int8_dynamic"`: weights are 8-bit integers, and activations become so in each product,
             for a quarter of the size and less than half of the time on a CPU. `"float16"` (LiteRT only): weights are
-            stored in half of the size, and computed with in float32. Defaults to `None`, for float32.
+            stored in half of the size, and computed with in float32. Defaults to `None`, for float32. With
+            `"int8_dynamic"`, ONNX quantizes the activations of a batch together, so an answer depends slightly on the
+            texts beside it. In LiteRT, it does not.
         label_names: List of strings, the names of the classes in order, or a dict from their numbers to names, as
             `id2label` of Transformers. Defaults to `model.label_names`.
         pairs: Boolean. Whether the task takes pairs of texts. Defaults to `False`.
-        overwrite: Boolean. Whether to replace an existing folder. Defaults to `False`.
+        texts: What `predict` of the task takes, with which a LiteRT or ONNX model is tested: a list of texts, or a pair
+            of lists with `pairs=True` and for a `SpanExtractor` (questions and contexts); of a `TokenClassifier` a list
+            of lists of words; of a `MultipleChoice` a pair of contexts and lists of choices. Defaults to `None`, for 64
+            questions that the library contains.
+        max_difference: Float of at least 0. Largest difference that an output of a LiteRT or ONNX model may have.
+            Defaults to `None`, for any.
+        min_equal_labels: Float between 0 and 1. Smallest share of equal labels of a LiteRT or ONNX model. Defaults to
+            `None`, for any.
         adapters: List of names of adapters of the model. The signatures that take texts then also take `adapter`
             [batch] strings, the name for each row, and use its head. There are no other signatures. Defaults to `None`,
             for a model with its active adapters.
@@ -129,11 +138,7 @@ def export(
             is faster then, but the first request of each shape waits until it is compiled. To limit the number of
             shapes, the number of texts is padded to a power of two, and their lengths to multiples of 16. Defaults to
             `False`.
-        texts: What the model predicts, such as a list of texts, with which a LiteRT or ONNX model is tested. Defaults
-            to `None`, for 64 questions that the library contains.
-        max_difference: Float. Largest difference that a LiteRT or ONNX model may have. Defaults to `None`, for any.
-        min_equal_labels: Float between 0 and 1. Smallest share of equal labels of a LiteRT or ONNX model. Defaults to
-            `None`, for any.
+        overwrite: Boolean. Whether to replace an existing folder. Defaults to `False`.
 
     Returns:
         `folder` as a `pathlib.Path`.
@@ -145,8 +150,12 @@ def export(
             labels per text; if `label_names` does not have one unique name for each class, or has names of the model in
             another order; if `pairs` does not fit the texts that a classifier or regressor was trained on; if
             `jit_compile=True` and the exported model does not generate text; or if a weight is not finite.
-            It is also raised if a LiteRT or ONNX model cannot be converted, if its runtime cannot run it, if
-            `tokenizer.json` splits `texts` in another way, or if the answers differ by more than the limits.
+            It is also raised if `format` is unknown or does not have one of the arguments; if a limit is not such a
+            number, or is one of labels for a task without labels; if only a SavedModel can hold the task, its settings
+            or its preprocessor; and for LiteRT and ONNX, if the task does not compute in float32 or was quantized by
+            Keras, if `texts` are empty or not what the task takes, if the model cannot be converted, if its runtime
+            cannot run it, if `tokenizer.json` splits `texts` in another way, if an output is not finite, or if the
+            answers differ by more than the limits.
         ImportError: If a package of the format is not installed.
         RuntimeError: If the process with the TensorFlow backend fails.
 
