@@ -6,6 +6,11 @@ import keras
 import pytest
 
 from keras_transfer.cli import main
+from keras_transfer.cli.arguments import parser
+from keras_transfer.cli.files import ask, own_files, run_folder
+from keras_transfer.serving.exported import PORTABLE, SAVED_MODEL
+from keras_transfer.serving.portable import FORMATS
+from keras_transfer.serving.saved_model import LABELS_FILE
 from tests.tasks.tiny import classifier, of_vectors
 
 pytest.importorskip("tensorflow_text")
@@ -72,6 +77,13 @@ def test_a_mistake_in_the_options_is_one_error(options, message, folder, capsys)
     error = capsys.readouterr().err
     assert message in error and len(error.splitlines()) == 1
     assert not (folder / "other").exists()
+
+
+def test_the_command_knows_of_exports_what_serving_does():
+    of_serving = {name: tuple(filter(None, module.QUANTIZATIONS)) for name, module in FORMATS.items()}
+    assert {"savedmodel": (), **of_serving} == parser.QUANTIZATIONS
+    assert run_folder.EXPORTS == (SAVED_MODEL, PORTABLE) and set(run_folder.EXPORTS) < set(own_files.DESCRIBE)
+    assert ask.LABELS_FILE == LABELS_FILE
 
 
 def test_a_model_that_the_format_lacks_is_an_error(tmp_path, capsys):

@@ -4,13 +4,8 @@ import json
 import pathlib
 
 from keras_transfer import serving
+from keras_transfer.cli.files import ask
 from keras_transfer.tasks.base import check_numbers
-
-KINDS = {  # what an export predicts, by its outputs
-    ("label", "label_id", "probabilities"): "classification",
-    ("chosen", "probabilities"): "multi-label",
-    ("values",): "regression",
-}
 
 
 class ExportedModel:
@@ -32,14 +27,14 @@ class ExportedModel:
         self.predictor = serving.Predictor(folder)
         nothing = self.predictor({"text": []})
         del nothing["text"]
-        self.kind = KINDS.get(tuple(nothing))
+        self.kind = ask.KINDS.get(tuple(nothing))
         if self.kind is None or (self.kind == "regression" and nothing["values"].shape[1] != 1):
             shown = {name: list(values.shape[1:]) for name, values in nothing.items()}
             raise ValueError(
                 "The exported model must predict a label, several labels or a number for each text. "
                 f"Received: {folder}, a model of {shown}"
             )
-        files = [pathlib.Path(folder, *names) for names in (("labels.json",), ("assets.extra", "labels.json"))]
+        files = [pathlib.Path(folder, name) for name in ("labels.json", ask.LABELS_FILE)]
         self.label_names = next((json.loads(path.read_text("utf-8")) for path in files if path.is_file()), [])
 
     def predict(self, texts):

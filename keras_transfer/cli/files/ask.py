@@ -9,6 +9,13 @@ import pathlib
 import sys
 import tempfile
 
+LABELS_FILE = "assets.extra/labels.json"  # of a SavedModel, as `serving.export` writes it
+KINDS = {  # what an export predicts, by its outputs
+    ("label", "label_id", "probabilities"): "classification",
+    ("chosen", "probabilities"): "multi-label",
+    ("values",): "regression",
+}
+
 
 def import_tensorflow():
     """Imports TensorFlow without the lines that it logs on import, whatever its log level, and returns the module.
@@ -67,16 +74,17 @@ def answers_of(folder, texts):
 
     signature = tf.saved_model.load(str(folder)).signatures["serving_default"]
     inputs, names = sorted(signature.structured_input_signature[1]), sorted(signature.structured_outputs)
+    kind = KINDS.get(tuple(names))
     if inputs != ["text"]:
         raise ValueError(f"The model must have a single input `text`. Received: a model with the inputs {inputs}")
     outputs = {name: output.numpy() for name, output in signature(text=tf.constant(texts)).items()}
-    if names == ["label", "label_id", "probabilities"] and outputs["label"].ndim == 1:
+    if kind == "classification" and outputs["label"].ndim == 1:
         labels = [label.decode() for label in outputs["label"]]
         return list(zip(labels, outputs["probabilities"].max(axis=-1).tolist(), strict=True))
-    if names == ["chosen", "probabilities"]:
-        labels = json.loads((pathlib.Path(folder) / "assets.extra" / "labels.json").read_text("utf-8"))
+    if kind == "multi-label":
+        labels = json.loads((pathlib.Path(folder) / LABELS_FILE).read_text("utf-8"))
         return [([label for label, one in zip(labels, row) if one], None) for row in outputs["chosen"]]
-    if names == ["values"] and outputs["values"].shape[-1] == 1:
+    if kind == "regression" and outputs["values"].shape[-1] == 1:
         return [(value, None) for value in outputs["values"][:, 0].tolist()]
     raise ValueError(f"The model must predict a label, several labels or a number. Received: a model of {names}")
 

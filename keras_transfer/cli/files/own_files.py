@@ -6,6 +6,7 @@ import pathlib
 import re
 import zipfile
 
+from keras_transfer.cli.files.ask import LABELS_FILE
 from keras_transfer.cli.files.run_folder import is_unfinished
 from keras_transfer.names import listed
 
@@ -85,7 +86,7 @@ def _keras_file(path):
 
 def _saved_model(folder):
     rows = [("kind", "a SavedModel: use it with `keras-transfer predict`, `tf.saved_model.load` or TensorFlow Serving")]
-    labels = folder / "assets.extra" / "labels.json"
+    labels = folder / LABELS_FILE
     if labels.is_file():
         rows.append(("labels", listed(_read_json(labels, labels.read_text("utf-8"), list))))
     if (folder / "assets.extra" / "report.html").is_file():
