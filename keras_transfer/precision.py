@@ -32,9 +32,9 @@ def recommended_precision():
     """Returns the dtype policy in which models train and predict fast on this machine, and the reason.
 
     `"mixed_bfloat16"` computes in bfloat16, while weights, their updates, normalizations, softmax and losses remain in
-    float32. It is fast where the device multiplies bfloat16: on TPUs, on GPUs of NVIDIA from Ampere on, and on x86
-    processors with `avx512_bf16` or `amx_bf16`. Elsewhere it may take several times as long as float32. The backend
-    counts too: JAX converts bfloat16 on processors, and TensorFlow needs oneDNN.
+    float32. It is recommended where the device multiplies bfloat16: on TPUs, on GPUs of NVIDIA from Ampere on, and on
+    x86 processors with `avx512_bf16` or `amx_bf16`. The backend counts too: JAX converts bfloat16 on processors, and
+    TensorFlow needs oneDNN.
 
     Returns:
         `Precision`, with the attributes `policy` and `reason`.

@@ -56,31 +56,35 @@ def main(arguments=None):
     planned = runs.plan(
         args, CONTENDERS, rounds, cases, lambda name, case: (name, case["dataset"]) != ("keras_hub", "ewt")
     )
-    runs.write(report, planned, "fine_tuning.real_data_run", args, COLUMNS)
+    runs.write(report, planned, "fine_tuning.real_data_run", args, COLUMNS, {"precision": PRECISIONS[0]})
 
 
 def report(lines):
-    """Returns tables in Markdown: medians, and ratios of our medians to the others', and of bfloat16 to float32."""
+    """Returns tables in Markdown: medians, and ratios of our medians to the others', and of bfloat16 to float32.
+
+    Columns of figures that a line of an earlier version lacks are left out.
+    """
     medians = {}
+    columns = {name: column for name, column in COLUMNS.items() if all(name in line for line in lines)}
     for line in lines:
         name = line["dataset"], line["epochs"], line["precision"], line["contender"]
         medians.setdefault(name, []).append(line)
     medians = {
-        name: {column: statistics.median(line[column] for line in group) for column in COLUMNS}
+        name: {column: statistics.median(line[column] for line in group) for column in columns}
         for name, group in sorted(medians.items(), key=lambda item: place(item[0]))
     }
     keys = ("data", "epochs", "precision", "")
-    text = runs.head(*keys, *(head for head, _, _ in COLUMNS.values()))
+    text = runs.head(*keys, *(head for head, _, _ in columns.values()))
     for (dataset, *name), figures in medians.items():
-        cells = (form.format(figures[column]) for column, (_, _, form) in COLUMNS.items())
+        cells = (form.format(figures[column]) for column, (_, _, form) in columns.items())
         text += runs.row(DATASETS[dataset], *name, *cells)
     ours = [(name, (*name[:3], CONTENDERS[0]), name) for name in medians if name[3] != CONTENDERS[0]]
     in_float32 = [(name, name, (*name[:2], PRECISIONS[0], name[3])) for name in medians if name[2] != PRECISIONS[0]]
-    compared = [column for column, (_, head, _) in COLUMNS.items() if head]
+    compared = [column for column, (_, head, _) in columns.items() if head]
     for title, pairs in (("Ours divided by", ours), ("Divided by the same in float32", in_float32)):
         pairs = [pair for pair in pairs if pair[1] in medians and pair[2] in medians]
         if pairs:
-            text += f"\n{title}:\n\n" + runs.head(*keys, *(COLUMNS[column][1] for column in compared))
+            text += f"\n{title}:\n\n" + runs.head(*keys, *(columns[column][1] for column in compared))
         for (dataset, *name), above, below in pairs:
             cells = (f"{medians[above][column] / medians[below][column]:.2f}" for column in compared)
             text += runs.row(DATASETS[dataset], *name, *cells)

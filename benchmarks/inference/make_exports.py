@@ -67,19 +67,20 @@ def make(task, data_dir, folder):
         trained(task, data).save(folder / "model.keras")
     model = keras.saving.load_model(folder / "model.keras")
     texts, labels = data.test
-    own = answers(model.predict(texts, verbose=0))
-    found = {}
+    expected = model.predict(texts, verbose=0)
     for name, options in EXPORTS.items():
         if not (folder / name).exists():
             kt.serving.export(model, folder / name, **options)
-        logits = model.predict(texts, verbose=0) if name == "savedmodel" else outputs(folder / name, texts)
+    found = {}
+    for name in EXPORTS:
+        logits = outputs(folder, name, texts)
         chosen = answers(logits)
         size = sum(file.stat().st_size for file in (folder / name).rglob("*") if file.is_file())
         found[name] = {
             "megabytes": size / 1e6,
             "accuracy": float(np.mean(chosen == np.concatenate([np.ravel(label) for label in labels]))),
-            "equal": float(np.mean(chosen == own)),
-            "difference": max(float(np.abs(x - y).max()) for x, y in zip(logits, model.predict(texts, verbose=0))),
+            "equal": float(np.mean(chosen == answers(expected))),
+            "difference": max(float(np.abs(x - y).max()) for x, y in zip(logits, expected)),
         }
     (folder / "facts.json").write_text(json.dumps(found))
 
@@ -101,11 +102,13 @@ def trained(task, data):
     return model
 
 
-def outputs(folder, texts):
-    """Returns the logits of an export as a list of arrays, one for each text."""
+def outputs(folder, name, texts):
+    """Returns the logits of an export as a list of arrays, one for each text. A SavedModel has the ids of LiteRT's."""
     from keras_transfer.serving.portable import predict
 
-    served = predict.Model(folder)
+    served = predict.Model(folder / ("litert" if name == "savedmodel" else name))
+    if name == "savedmodel":
+        served.compute = tokens_of(folder / name)
     groups = served.encode(texts)
     found = iter(served.run([row for rows in groups for row in rows], "logits"))
     logits = [[next(found) for _ in rows] for rows in groups]
@@ -113,6 +116,20 @@ def outputs(folder, texts):
         return [row for rows in logits for row in rows]
     places = [predict.word_places(rows, served.facts["max_length"]) for rows in groups]
     return [np.array([rows[row][place] for row, place in at]) for rows, at in zip(logits, places)]
+
+
+def tokens_of(folder):
+    """Returns the signature `tokens` of a SavedModel as a function from a dict of arrays to a dict of arrays."""
+    import tensorflow as tf
+    import tensorflow_text  # noqa: F401  Its operations are in the graph.
+
+    loaded = tf.saved_model.load(str(folder))
+
+    def compute(ids):
+        found = loaded.signatures["tokens"](**{name: tf.constant(values) for name, values in ids.items()})
+        return {name: value.numpy() for name, value in found.items()}
+
+    return compute
 
 
 def answers(logits):

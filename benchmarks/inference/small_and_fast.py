@@ -18,6 +18,7 @@ import numpy as np
 from benchmarks import harness
 
 SIZES = (1, 32)
+NAMES = {"token_ids": "input_ids", "segment_ids": "token_type_ids", "padding_mask": "attention_mask"}  # of Transformers
 
 
 def savedmodel(exports, threads, length):
@@ -52,8 +53,7 @@ def on_torch(exports, threads, length, quantized=False):
         with torch.inference_mode():
             return model(**ids).logits
 
-    names = {"token_ids": "input_ids", "segment_ids": "token_type_ids", "padding_mask": "attention_mask"}
-    return by_size(exports, length, compute, torch.tensor, names)
+    return by_size(exports, length, compute, torch.tensor, NAMES)
 
 
 def on_torch_int8(exports, threads, length):
@@ -66,11 +66,10 @@ def transformers_onnx_int8(exports, threads, length):
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     model = transformers_model(exports, threads)
-    names = {"token_ids": "input_ids", "segment_ids": "token_type_ids", "padding_mask": "attention_mask"}
     with tempfile.TemporaryDirectory() as folder:
         files = [f"{folder}/{name}.onnx" for name in ("float", "int8")]
-        example = {name: torch.ones((2, 8), dtype=torch.int64) for name in names.values()}
-        axes = {name: {0: "batch", 1: "length"} for name in names.values()}
+        example = {name: torch.ones((2, 8), dtype=torch.int64) for name in NAMES.values()}
+        axes = {name: {0: "batch", 1: "length"} for name in NAMES.values()}
         torch.onnx.export(
             model,
             (example,),
@@ -85,7 +84,7 @@ def transformers_onnx_int8(exports, threads, length):
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         session = onnxruntime.InferenceSession(files[1], options, providers=["CPUExecutionProvider"])
-    return by_size(exports, length, lambda ids: session.run(None, ids), lambda values: values.astype("int64"), names)
+    return by_size(exports, length, lambda ids: session.run(None, ids), lambda values: values.astype("int64"), NAMES)
 
 
 def transformers_model(exports, threads):

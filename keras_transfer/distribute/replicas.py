@@ -56,6 +56,9 @@ def factors_of_means(*counts):
 
     Args:
         *counts: Numbers of what each mean is over: of rows, or of words.
+
+    Returns:
+        List of floats or scalar tensors, a factor for each count.
     """
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from benchmarks import harness
+from benchmarks.fine_tuning import real_data
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -229,7 +230,7 @@ def test_the_help_of_each_benchmark_is_printed_without_a_library():
     done = run("-c", HELP, *MODULES)
     assert done.returncode == 0, done.stderr
     usages = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("usage: ")]
-    assert len(MODULES) == 19 and usages == [f"{module.rpartition('.')[2]}.py" for module in MODULES]
+    assert len(MODULES) == 20 and usages == [f"{module.rpartition('.')[2]}.py" for module in MODULES]
 
 
 @pytest.mark.slow
@@ -288,6 +289,19 @@ def test_a_run_on_real_data_is_done_once_and_its_table_is_markdown(tmp_path, sma
     assert "| TREC-6 | 1 | float32 | keras_transfer | " in done.stdout
     lines = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
     assert [line["dataset"] for line in lines] == ["trec6"] and lines[0]["wall"] > 0
+
+
+def test_results_of_an_earlier_version_are_in_float32_and_lack_the_later_figures(tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS", raising=False)
+    line = {"contender": "keras_transfer", "dataset": "trec6", "epochs": 1, "round": 0, "others": 0.0}
+    line |= {"threads": None, "examples": None, "onednn": True} | dict.fromkeys(real_data.COLUMNS, 2.0)
+    del line["fit"]
+    (tmp_path / "results.jsonl").write_text(json.dumps(line) + "\n")
+    options = ["--datasets", "trec6", "--epochs", "1", "--precisions", *real_data.PRECISIONS, "--seconds", "0"]
+    real_data.main([*options, "--data-dir", str(tmp_path), "--results", str(tmp_path / "results.jsonl")])
+    printed = capsys.readouterr().out
+    assert "| TREC-6 | 1 | float32 | keras_transfer | 2.0 |" in printed and "mixed_bfloat16" not in printed
+    assert "steady epoch, s" in printed and "| fit, s |" not in printed
 
 
 @pytest.mark.slow
