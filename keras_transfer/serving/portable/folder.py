@@ -106,7 +106,7 @@ def write_portable(model, folder, label_names, format, quantization, rows, limit
     kind, preprocessor = kind_of_answers(model), model.preprocessor
     function = graph_of(model, kind)
     inputs = {name: tf.TensorSpec(spec.shape, spec.dtype, name=name) for name, spec in model.input.items()}
-    FORMATS[format].convert(function, inputs, [weight.value for weight in model.weights], quantization, folder)
+    FORMATS[format].convert(function, inputs, model.weights, quantization, folder)
     facts = {
         "format": format,
         "quantization": quantization,

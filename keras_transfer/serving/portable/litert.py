@@ -8,13 +8,13 @@ PACKAGES = {"ai_edge_litert": "ai-edge-litert"}
 QUANTIZATIONS = (None, "int8_dynamic", "float16")
 
 
-def convert(function, specs, variables, quantization, folder):
+def convert(function, specs, weights, quantization, folder):
     """Writes a function of named tensors as a LiteRT model with the signature `serving_default`.
 
     Args:
         function: Function that takes tensors by the names in `specs` and returns a dict of tensors.
         specs: Dict of `tf.TensorSpec`s.
-        variables: List of `tf.Variable`s that the function reads.
+        weights: List of the `keras.Variable`s that the function reads.
         quantization: String or `None`.
         folder: Path of an existing folder.
 
@@ -24,7 +24,7 @@ def convert(function, specs, variables, quantization, folder):
     import tensorflow as tf
 
     module = tf.Module()
-    module.variables_read = variables
+    module.weights = [weight.value for weight in weights]
     traced = tf.function(function, autograph=False).get_concrete_function(**specs)
     converter = tf.lite.TFLiteConverter.from_concrete_functions([traced], module)
     if quantization is not None:

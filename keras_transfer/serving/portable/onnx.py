@@ -3,23 +3,36 @@
 import pathlib
 import tempfile
 
+import keras
+
 FILE = "model.onnx"
 PACKAGES = {"onnx": "onnx", "onnxruntime": "onnxruntime", "tf2onnx": "tf2onnx"}
 QUANTIZATIONS = (None, "int8_dynamic")
 OPSET = 17  # the newest that tf2onnx writes without a warning and onnxruntime has had since 1.12
 
 
-def convert(function, specs, variables, quantization, folder):
-    """Writes a function of named tensors as an ONNX model, of at most 2 GB. See `litert.convert`."""
+def convert(function, specs, weights, quantization, folder):
+    """Writes a function of named tensors as an ONNX model, of at most 2 GB. See `litert.convert`.
+
+    The graph is converted with the weights as inputs, because the converter copies constants many times.
+    """
     import tensorflow as tf
     import tf2onnx
 
-    names = list(specs)
-    traced = tf.function(lambda *values: function(**dict(zip(names, values))), autograph=False)
+    of_weights = {f"weight_{number}": weight for number, weight in enumerate(weights)}
+    names = [*specs, *of_weights]
+
+    def traced(*values):
+        given = dict(zip(names, values))
+        values = [(weight, given.pop(name)) for name, weight in of_weights.items()]
+        with keras.StatelessScope(state_mapping=values):
+            return function(**given)
+
+    of_weights_specs = [tf.TensorSpec(weight.shape, weight.dtype, name=name) for name, weight in of_weights.items()]
     try:
         model, _ = tf2onnx.convert.from_function(
-            traced,
-            input_signature=list(specs.values()),
+            tf.function(traced, autograph=False),
+            input_signature=[*specs.values(), *of_weights_specs],
             opset=OPSET,
             custom_op_handlers={"Erfc": (_erfc, [])},
         )
@@ -28,6 +41,7 @@ def convert(function, specs, variables, quantization, folder):
             "The converter of ONNX cannot convert this model. LiteRT may: use `format='litert'`. "
             f"Received: {type(error).__name__}: {error!s:.500}"
         ) from error
+    _fill(model, of_weights)
     try:
         content = model.SerializeToString()
     except Exception as error:  # Versions of protobuf raise errors of several types.
@@ -39,6 +53,18 @@ def convert(function, specs, variables, quantization, folder):
     file.write_bytes(content)
     if quantization is not None:
         _quantize(model, file)
+
+
+def _fill(model, weights):
+    """Replaces the inputs of a model that are weights by their values. `weights` are by name."""
+    from onnx import numpy_helper
+
+    inputs = [tensor for tensor in model.graph.input if tensor.name not in weights]
+    used = [tensor.name for tensor in model.graph.input if tensor.name in weights]
+    values = [numpy_helper.from_array(keras.ops.convert_to_numpy(weights[name]), name) for name in used]
+    model.graph.initializer.extend(values)
+    del model.graph.input[:]
+    model.graph.input.extend(inputs)
 
 
 def _erfc(context, node, name, args):

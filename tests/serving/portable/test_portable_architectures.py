@@ -55,14 +55,13 @@ def test_the_runtime_computes_the_same(name, format, tmp_path):
             weight.assign(keras.random.normal(weight.shape, stddev=weight.shape[-2] ** -0.5, seed=1))
     function = graph_of(model, "classes")
     specs = {key: tf.TensorSpec(spec.shape, spec.dtype, name=key) for key, spec in model.input.items()}
-    weights = [weight.value for weight in model.weights]
     if format == "litert" and name in OF_LSTM:
         with pytest.raises(ValueError, match="Use `format='onnx'`|use `format='onnx'`"):
-            FORMATS[format].convert(function, specs, weights, None, tmp_path)
+            FORMATS[format].convert(function, specs, model.weights, None, tmp_path)
         assert not list(tmp_path.iterdir())
         return
     for quantization in (None, "int8_dynamic"):
-        FORMATS[format].convert(function, specs, weights, quantization, tmp_path)
+        FORMATS[format].convert(function, specs, model.weights, quantization, tmp_path)
         run = RUNTIMES[format](tmp_path, 1)
         for rows, length in ((5, 7), (1, 3)):
             inputs = ids(model, rows, length)

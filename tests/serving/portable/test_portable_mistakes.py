@@ -196,7 +196,7 @@ def test_wrong_numbers_and_a_full_disk_leave_nothing_behind(tmp_path, monkeypatc
     def of_another(function, specs, weights, quantization, folder):
         from keras_transfer.serving.portable.graph import graph_of
 
-        convert(graph_of(other, "classes"), specs, [weight.value for weight in other.weights], quantization, folder)
+        convert(graph_of(other, "classes"), specs, other.weights, quantization, folder)
 
     monkeypatch.setattr(FORMATS["litert"], "convert", of_another)
     with pytest.raises(ValueError, match="differs from the model by more than the limit"):
