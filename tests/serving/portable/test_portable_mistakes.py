@@ -147,9 +147,11 @@ def test_a_runtime_that_is_killed_is_an_error_that_names_the_signal(tmp_path, mo
 
 
 def test_a_model_over_the_limit_of_protobuf_is_an_error(tmp_path, monkeypatch):
-    tf2onnx = pytest.importorskip("tf2onnx")
+    onnx, tf2onnx = pytest.importorskip("onnx"), pytest.importorskip("tf2onnx")
 
     class Large:
+        graph = onnx.GraphProto()
+
         def SerializeToString(self):
             raise RuntimeError("exceeds maximum protobuf size of 2GB")
 
