@@ -20,7 +20,7 @@ NOT_OURS = {"setuptools"}
 # kagglehub.
 OPTIONAL = {"huggingface_hub", "jax", "torch", "kagglehub", "h5py", "matplotlib", "pandas", "sklearn"}
 OPTIONAL |= {"pyarrow", "sentencepiece", "tokenizers", "rouge_score", "sacrebleu"}
-OPTIONAL |= {"ai_edge_litert", "onnxruntime", "tf2onnx"}
+OPTIONAL |= {"ai_edge_litert", "onnx", "onnxruntime", "tf2onnx"}
 
 
 def constant(name):
