@@ -12,24 +12,18 @@ import sys
 import tempfile
 
 from benchmarks import harness
-from benchmarks.inference.serve import by_size, classifier
+from benchmarks.inference.serve import classifier, on_batch
 
 
 def predict_on_batch(mode):
-    model, prepared = classifier(), {}
+    model = classifier()
     if mode is not None:
         model.quantize(mode)
     with tempfile.TemporaryDirectory() as folder:
         model.save(f"{folder}/model.keras")
         size = pathlib.Path(folder, "model.keras").stat().st_size
     print(f"{mode or 'float32'}: {size / 1e6:.2f} MB", file=sys.stderr)
-
-    def answer(texts):
-        if len(texts) not in prepared:
-            prepared[len(texts)] = model.preprocessor(texts, sequence_length="longest")
-        return model.predict_on_batch(prepared[len(texts)])
-
-    return by_size(answer)
+    return on_batch(model)
 
 
 if __name__ == "__main__":
