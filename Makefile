@@ -19,7 +19,7 @@ NO_TRITON := @! $(BIN)/pip show --quiet triton 2> /dev/null || \
 # another only when it has finished. Their number is in `tests/conftest.py`.
 PYTEST := $(BIN)/pytest -n auto --dist worksteal
 
-.PHONY: quickstart test test-jax test-slow test-torch test-parity lint format clean
+.PHONY: quickstart test test-jax test-slow test-torch test-parity docs lint format clean
 
 quickstart: .venv/installed
 	$(BIN)/keras-transfer quickstart --overwrite
@@ -47,6 +47,10 @@ test-parity: .venv/installed-parity
 	$(NO_TRITON)
 	$(BIN)/pytest -m parity
 
+# The site, in build/site. Any warning, such as a link that leads nowhere, is an error.
+docs: .venv/installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 lint: .venv/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -69,6 +73,10 @@ clean:
 
 .venv/installed-test: .venv/installed
 	$(PIP) --editable '.[test,jax]'
+	touch $@
+
+.venv/installed-docs: .venv/installed-test
+	$(PIP) --editable '.[test,jax,docs]'
 	touch $@
 
 .venv/installed-torch: .venv/installed-test

@@ -1,17 +1,13 @@
 """What the tests of pages and examples share: the blocks of code in a page, and running them."""
 
 import pathlib
-import re
-import textwrap
 
 import keras_transfer as kt
+from tools.page_outputs import blocks
 
+__all__ = ["DOCS", "REPOSITORY", "blocks", "replaced", "run_page"]
 REPOSITORY = pathlib.Path(__file__).parents[1]
-BLOCK = re.compile(r"^( *)```python\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
-
-
-def blocks(text):
-    return [textwrap.dedent(match[2]) for match in BLOCK.finditer(text or "")]
+DOCS = REPOSITORY / "docs"
 
 
 def replaced(data, **splits):
@@ -20,7 +16,19 @@ def replaced(data, **splits):
 
 
 def run_page(name):
-    """The variables of the script in a page of `docs`."""
-    code, names = "\n".join(blocks((REPOSITORY / "docs" / name).read_text("utf-8"))), {}
+    """The variables of the script in a page of `docs`, such as `"tasks/tagging.md"`."""
+    code, names = "\n".join(blocks((DOCS / name).read_text("utf-8"))), {}
     exec(compile(code, f"docs/{name}", "exec"), names)
     return names
+
+
+def few_questions(monkeypatch, step, *splits):
+    """Makes `load_demo_questions` return every `step`th question of the named splits, or of all of them."""
+    whole = kt.datasets.load_demo_questions()
+    few = {
+        name: type(part)(part.texts[::step], part.labels[::step])
+        for name, part in whole.items()
+        if name in (splits or whole)
+    }
+    monkeypatch.setattr(kt.datasets, "load_demo_questions", lambda: replaced(whole, **few))
+    return whole

@@ -7,7 +7,6 @@ import pathlib
 import re
 import runpy
 import shlex
-import shutil
 import sys
 
 import keras
@@ -17,10 +16,7 @@ import pytest
 import keras_transfer as kt
 from keras_transfer.cli.arguments.parser import make_parser
 from keras_transfer.datasets.texts.questions import TREC_FILES
-from tests.hub import saved_modules as modules
-from tests.hub.saved_modules import save_preprocessing_module
-from tests.hub.tf1 import tf1_modules
-from tests.pages import REPOSITORY, blocks, replaced, run_page
+from tests.pages import REPOSITORY, blocks, replaced
 
 # Calls in examples, and the real data that they read.
 DATA_OF_EXAMPLES = {
@@ -135,177 +131,11 @@ def test_every_block_of_the_readme_is_run_or_is_a_command_that_exists():
     assert set(answers) <= set(kt.datasets.load_demo_questions().label_names)
 
 
-@pytest.mark.parametrize(
-    "page",
-    sorted(str(path.relative_to(REPOSITORY)) for folder in (".", "docs") for path in REPOSITORY.glob(f"{folder}/*.md")),
-)
-def test_the_links_of_a_page_lead_to_files_and_headings_that_exist(page):
-    path = REPOSITORY / page
-    for link in re.findall(r"\]\(((?!http)[^)\s]+)\)", path.read_text("utf-8")):
-        name, _, heading = link.partition("#")
-        target = path.parent / name if name else path
-        assert target.exists(), link
-        if heading:
-            titles = re.findall(r"^#+ (.*)$", target.read_text("utf-8"), re.MULTILINE)
-            assert heading in {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}, link
-
-
-def test_the_scripts_of_the_pages_on_loading_and_serving_run(tmp_path, monkeypatch, small_minilm):
-    monkeypatch.chdir(tmp_path)
-    assert run_page("loading.md")["again"].num_layers == run_page("loading.md")["encoder"].num_layers
-    run_page("serving.md")
-    assert (tmp_path / "served" / "sentiment" / "saved_model.pb").exists()
-
-
-def test_the_scripts_of_all_pages_can_be_run_one_after_the_other():
-    folders = []
-    for page in (REPOSITORY / "README.md", *(REPOSITORY / "docs").glob("*.md")):
-        for block in re.findall(r"^```py(?:thon)?\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL):
-            for call in (node for node in ast.walk(ast.parse(block)) if isinstance(node, ast.Call)):
-                name = getattr(call.func, "attr", "")
-                if name == "export" and ast.unparse(call.func.value).endswith("serving"):
-                    assert "overwrite=True" in ast.unparse(call), page
-                if name == "TrainingCheckpoint":
-                    folders.append(ast.unparse(call.args[0]))
-    assert folders and len(folders) == len(set(folders))
-
-
 @pytest.mark.slow
 def test_the_script_in_the_readme_learns(tmp_path, monkeypatch, two_blocks):
     names, test = run_the_readme(2, tmp_path, monkeypatch)
     accuracy = names["model"].evaluate(*test, verbose=0, return_dict=True)["accuracy"]
     assert accuracy > 0.6
-
-
-@pytest.mark.slow
-def test_the_script_in_the_page_on_modules_runs(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    text_module = modules.save_text_module(tmp_path / "sentence_encoder")
-    shutil.copytree(text_module, tmp_path / "elsewhere" / "sentence_encoder")
-    modules.save_bert_module(tmp_path / "bert")
-    save_preprocessing_module(tmp_path / "bert_preprocess")
-    (tmp_path / "elmo").symlink_to(tf1_modules.folder("elmo"))
-    names = run_page("hub.md")
-    assert [group.name for group in names["groups"]] == ["lower", "upper"]
-    assert [weight.trainable for group in names["groups"] for weight in group.variables] == [False] * 3 + [True] * 2
-    assert (tmp_path / "served" / "saved_model.pb").exists()
-
-
-@pytest.mark.slow
-def test_the_script_in_the_guide_to_translation_learns_to_translate(tmp_path, monkeypatch):
-    pytest.importorskip("matplotlib", reason="draws cross-attention: pip install 'keras_transfer[plots]'")
-    pytest.importorskip("sacrebleu", reason="computes chrF: pip install sacrebleu")
-    monkeypatch.chdir(tmp_path)
-    names = run_page("translation.md")
-    assert names["right"] > 0.9 and (tmp_path / "cross_attention.png").exists()
-
-
-@pytest.mark.slow
-def test_the_script_in_the_guide_to_summarization_learns_to_summarize():
-    pytest.importorskip("rouge_score", reason="computes ROUGE: pip install rouge-score")
-    assert run_page("summarization.md")["right"] > 0.9
-
-
-@pytest.mark.slow
-def test_the_script_in_the_guide_to_text_to_text_learns_both_tasks():
-    names = run_page("text_to_text.md")
-    assert names["scores"]["classify"]["exact_match"] > 40 and names["scores"]["question"]["exact_match"] > 90
-
-
-@pytest.mark.slow
-def test_the_script_in_the_page_on_adaptation_runs(tmp_path, monkeypatch, six_small_blocks, eagerly):
-    monkeypatch.chdir(tmp_path)
-    whole = kt.datasets.load_demo_questions()
-    train, test = (type(part)(part.texts[::6], part.labels[::6]) for part in whole.values())
-    monkeypatch.setattr(kt.datasets, "load_demo_questions", lambda: replaced(whole, train=train, test=test))
-    names = run_page("adaptation.md")
-    assert len(names["history"].history["val_accuracy"]) == 1
-    assert all(weight.trainable for weight in names["model"].trainable_weights)
-    assert names["optimizer"].penalty.strength == 10.0
-
-
-def test_the_script_in_the_page_on_datasets_runs(tmp_path, monkeypatch, capsys, small_minilm, eagerly):
-    monkeypatch.chdir(tmp_path)
-    names = run_page("datasets.md")
-    assert (len(names["train"].texts), len(names["held_out"].texts)) == (12, 4) and names["scores"].labels[:2] == [5, 1]
-    assert "Get aclImdb_v1.tar.gz" in capsys.readouterr().out
-
-
-def test_the_script_in_the_page_on_data_sources_runs(monkeypatch, small_minilm, eagerly):
-    pytest.importorskip("datasets", reason="needs the package datasets")
-    whole = kt.datasets.load_demo_questions()
-    train, test = (type(part)(part.texts[::16], part.labels[::16]) for part in whole.values())
-    monkeypatch.setattr(kt.datasets, "load_demo_questions", lambda: replaced(whole, train=train, test=test))
-    names = run_page("data_sources.md")
-    assert names["model"].label_names == whole.label_names
-
-
-def test_the_script_in_the_page_on_adapters_runs(tmp_path, monkeypatch, small_minilm):
-    monkeypatch.chdir(tmp_path)
-    names = run_page("adapters.md")
-    assert names["model"].encoder.active_adapters == ("both",)
-
-
-def test_the_script_in_the_page_on_classification_runs(small_minilm, eagerly):
-    names = run_page("classification.md")
-    assert names["tagged"].label_names == ["film", "fun"] and names["found"].temperature > 0
-
-
-def test_the_script_in_the_page_on_performance_runs(small_minilm, eagerly):
-    names = run_page("performance.md")
-    assert names["model"].dtype_policy.name == names["precision"].policy
-
-
-def test_the_script_in_the_page_on_metrics_runs(monkeypatch, small_minilm, eagerly):
-    whole = kt.datasets.load_demo_questions()
-    test = type(whole.test)(whole.test.texts[:8], whole.test.labels[:8])
-    monkeypatch.setattr(kt.datasets, "load_demo_questions", lambda: replaced(whole, test=test))
-    names = run_page("metrics.md")
-    assert set(names["scores"]) == {"loss", "accuracy", "f1", "matthews_correlation"}
-    assert float(names["tags"].result()) == 1.0
-
-
-@pytest.mark.slow
-def test_the_script_in_the_page_on_embeddings_runs(tmp_path, monkeypatch, two_blocks, eagerly):
-    monkeypatch.chdir(tmp_path)
-    names = run_page("embeddings.md")
-    assert names["corpus"][0].startswith("A man") and names["vectors"].shape == (3, 384)
-    assert (tmp_path / "served" / "1" / "saved_model.pb").exists()
-
-
-@pytest.mark.slow
-def test_the_script_in_the_page_on_questions_runs(tmp_path, monkeypatch, small_minilm, eagerly):
-    monkeypatch.chdir(tmp_path)
-    run_page("questions.md")
-    assert (tmp_path / "served" / "questions" / "saved_model.pb").exists()
-
-
-@pytest.mark.slow
-def test_the_script_in_the_page_on_comparing_runs(tmp_path, monkeypatch, small_minilm, eagerly):
-    monkeypatch.chdir(tmp_path)
-    whole = kt.datasets.load_demo_questions()
-    train, test = (type(part)(part.texts[::8], part.labels[::8]) for part in whole.values())
-    monkeypatch.setattr(kt.datasets, "load_demo_questions", lambda: replaced(whole, train=train, test=test))
-    names = run_page("compare.md")
-    assert [row["seeds"] for row in names["comparison"].rows] == [2, 2]
-    assert (tmp_path / "methods.jsonl").read_text().count("\n") == 1 + 2 * 3
-
-
-@pytest.mark.slow
-def test_the_script_in_the_page_on_scikit_learn_runs(tmp_path, monkeypatch, small_minilm, eagerly):
-    pytest.importorskip("sklearn", reason="needs scikit-learn: pip install scikit-learn")
-    whole = kt.datasets.load_demo_questions()
-    few = type(whole.train)(whole.train.texts[::12], whole.train.labels[::12])
-    monkeypatch.setattr(kt.datasets, "load_demo_questions", lambda: replaced(whole, train=few))
-    names = run_page("wrappers.md")
-    assert names["search"].best_estimator_.model_.label_names == whole.label_names
-
-
-@pytest.mark.slow
-def test_the_script_in_the_page_on_reports_runs(tmp_path, monkeypatch, small_minilm):
-    monkeypatch.chdir(tmp_path)
-    names = run_page("report.md")
-    assert (tmp_path / "report.html").exists() and len(names["report"].labels) == 144
 
 
 @pytest.mark.slow
@@ -373,38 +203,6 @@ def test_the_tagging_example_runs_on_a_part_of_ewt(frozen, tmp_path, monkeypatch
     assert float(re.search(r"mean ([\d.]+) %", printed)[1]) > 60
     assert ("weight of each layer" in printed) == frozen
     assert (tmp_path / "mix.png").exists() == ("--plot" in options)
-
-
-@pytest.mark.slow
-def test_the_script_in_the_page_on_words_runs(tmp_path, monkeypatch, two_blocks, eagerly):
-    pytest.importorskip("h5py", reason="ELMo's files are HDF5")
-    monkeypatch.chdir(tmp_path)
-    whole = kt.datasets.load_demo_questions()
-    words = {word for row in kt.text.WordPreprocessor().words(whole.train.texts) for word in row}
-    words = sorted(words | {"film", "man", "king", "woman"})
-    kt.checkpoints.WordVectors(words, np.random.default_rng(0).normal(size=(len(words), 8))).save("vectors.txt")
-    kt.encoders.ElmoEncoder(embedding_dim=4, filters=[(1, 4), (2, 8)], projection_dim=8, units=16).save_pretrained(
-        tmp_path / "elmo"
-    )
-    train, test = (type(part)(part.texts[::2], part.labels[::2]) for part in whole.values())
-    monkeypatch.setattr(kt.datasets, "load_demo_questions", lambda: replaced(whole, train=train, test=test))
-    names = run_page("words.md")
-    assert names["report"]["micro"]["f1"] == 1.0
-    assert (tmp_path / "served" / "saved_model.pb").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("page", ["multiple_choice", "dialogue", "tpu", "many_machines"])
-def test_the_script_in_the_page_on_a_task_runs(page, tmp_path, monkeypatch, small_minilm, eagerly):
-    monkeypatch.chdir(tmp_path)
-    assert run_page(f"{page}.md")["model"].compiled
-
-
-def test_the_script_in_the_page_on_tokenizers_runs(tmp_path, monkeypatch):
-    pytest.importorskip("tokenizers")
-    monkeypatch.chdir(tmp_path)
-    names = run_page("tokenizers.md")
-    assert names["preprocessor"].detokenize(names["inputs"]["token_ids"]).numpy().tolist() == [b"Who wrote Hamlet?"]
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The pages and examples on language models run: pretraining, ULMFiT and generation."""
+"""The examples on language models run: pretraining, ULMFiT and generation."""
 
 import json
 import re
@@ -8,31 +8,7 @@ import sys
 import pytest
 
 import keras_transfer as kt
-from tests.pages import REPOSITORY, run_page
-
-
-def test_the_script_in_the_page_on_pretraining_runs(tmp_path, monkeypatch, small_minilm, eagerly):
-    monkeypatch.chdir(tmp_path)
-    assert run_page("pretraining.md")["classifier"].compiled
-
-
-def test_the_script_in_the_page_on_pretraining_from_scratch_runs(tmp_path, monkeypatch, eagerly):
-    monkeypatch.chdir(tmp_path)
-    assert run_page("from_scratch.md")["classifier"].encoder.num_layers == 2
-
-
-def test_the_script_in_the_page_on_ulmfit_runs(tmp_path, monkeypatch, eagerly):
-    monkeypatch.chdir(tmp_path)
-    assert run_page("ulmfit.md")["both"].shape == (12, 6)
-
-
-@pytest.mark.slow
-def test_the_script_in_the_page_on_generation_runs(tmp_path, monkeypatch, capsys, eagerly):
-    monkeypatch.chdir(tmp_path)
-    names = run_page("generation.md")
-    assert names["scores"].perplexity_per_word > 1
-    assert set(capsys.readouterr().out.split()) <= set(names["words"])
-    assert len(names["history"].history["val_chrf"]) == 2 and (tmp_path / "best.weights.h5").is_file()
+from tests.pages import REPOSITORY
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import re
 
 import keras_transfer as kt
 
-PAGE = pathlib.Path(__file__).parents[1] / "docs" / "migration.md"
+PAGE = pathlib.Path(__file__).parents[1] / "docs" / "migration" / "names.md"
 
 
 def rows():

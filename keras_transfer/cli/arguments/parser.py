@@ -66,7 +66,7 @@ TASKS_HELP = "; ".join(f"{name}: {what}" for name, what in TASKS.items())
 QUANTIZATIONS = {"savedmodel": (), "litert": ("int8_dynamic", "float16"), "onnx": ("int8_dynamic",)}  # by format
 MODEL = "folder that `train` or `quickstart` wrote, or a .keras file"
 TABLE = ".csv, .tsv or .jsonl file"
-GUIDE = "Guide: docs/commands.md"
+GUIDE = "Guide: docs/production/commands.md"
 EXAMPLES = {
     "quickstart": "keras-transfer quickstart --output questions",
     "train": "keras-transfer train --data reviews.csv --text-column review --label-column stars --output classifier",

@@ -128,7 +128,7 @@ def test_the_server_in_the_examples_answers(tmp_path, monkeypatch):
 def test_the_script_in_the_guide_to_small_models_runs(tmp_path, monkeypatch, minilm):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))  # The page adds its export.
-    names = run_page("small_and_fast.md")
+    names = run_page("production/small_and_fast.md")
     assert sys.modules.pop("predict").__file__.endswith("small/predict.py")
     assert names["answers"]["label"] == ["HUM", "NUM"]
     assert names["exported"] == pytest.approx(names["original"], abs=0.05)

@@ -1,0 +1,22 @@
+"""The code of the pages in `docs/data` runs."""
+
+import pytest
+
+import keras_transfer as kt
+from tests.pages import replaced, run_page
+
+
+def test_the_script_in_the_page_on_datasets_runs(tmp_path, monkeypatch, capsys, small_minilm, eagerly):
+    monkeypatch.chdir(tmp_path)
+    names = run_page("data/datasets.md")
+    assert (len(names["train"].texts), len(names["held_out"].texts)) == (12, 4) and names["scores"].labels[:2] == [5, 1]
+    assert "Get aclImdb_v1.tar.gz" in capsys.readouterr().out
+
+
+def test_the_script_in_the_page_on_data_sources_runs(monkeypatch, small_minilm, eagerly):
+    pytest.importorskip("datasets", reason="needs the package datasets")
+    whole = kt.datasets.load_demo_questions()
+    train, test = (type(part)(part.texts[::16], part.labels[::16]) for part in whole.values())
+    monkeypatch.setattr(kt.datasets, "load_demo_questions", lambda: replaced(whole, train=train, test=test))
+    names = run_page("data/sources.md")
+    assert names["model"].label_names == whole.label_names

@@ -1,0 +1,37 @@
+"""The code of the pages in `docs/models` runs."""
+
+import shutil
+
+import pytest
+
+from tests.hub import saved_modules as modules
+from tests.hub.saved_modules import save_preprocessing_module
+from tests.hub.tf1 import tf1_modules
+from tests.pages import run_page
+
+
+def test_the_script_in_the_page_on_loading_runs(tmp_path, monkeypatch, small_minilm):
+    monkeypatch.chdir(tmp_path)
+    names = run_page("models/loading.md")
+    assert names["again"].num_layers == names["encoder"].num_layers
+
+
+@pytest.mark.slow
+def test_the_script_in_the_page_on_modules_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text_module = modules.save_text_module(tmp_path / "sentence_encoder")
+    shutil.copytree(text_module, tmp_path / "elsewhere" / "sentence_encoder")
+    modules.save_bert_module(tmp_path / "bert")
+    save_preprocessing_module(tmp_path / "bert_preprocess")
+    (tmp_path / "elmo").symlink_to(tf1_modules.folder("elmo"))
+    names = run_page("models/hub.md")
+    assert [group.name for group in names["groups"]] == ["lower", "upper"]
+    assert [weight.trainable for group in names["groups"] for weight in group.variables] == [False] * 3 + [True] * 2
+    assert (tmp_path / "served" / "saved_model.pb").exists()
+
+
+def test_the_script_in_the_page_on_tokenizers_runs(tmp_path, monkeypatch):
+    pytest.importorskip("tokenizers")
+    monkeypatch.chdir(tmp_path)
+    names = run_page("models/tokenizers.md")
+    assert names["preprocessor"].detokenize(names["inputs"]["token_ids"]).numpy().tolist() == [b"Who wrote Hamlet?"]

@@ -1,0 +1,23 @@
+"""The code of the pages in `docs/production` runs."""
+
+import pytest
+
+import keras_transfer as kt
+from tests.pages import replaced, run_page
+
+
+@pytest.mark.slow
+def test_the_script_in_the_page_on_serving_runs(tmp_path, monkeypatch, small_minilm):
+    monkeypatch.chdir(tmp_path)
+    run_page("production/serving.md")
+    assert (tmp_path / "served" / "sentiment" / "saved_model.pb").exists()
+
+
+@pytest.mark.slow
+def test_the_script_in_the_page_on_scikit_learn_runs(tmp_path, monkeypatch, small_minilm, eagerly):
+    pytest.importorskip("sklearn", reason="needs scikit-learn: pip install scikit-learn")
+    whole = kt.datasets.load_demo_questions()
+    few = type(whole.train)(whole.train.texts[::12], whole.train.labels[::12])
+    monkeypatch.setattr(kt.datasets, "load_demo_questions", lambda: replaced(whole, train=few))
+    names = run_page("production/scikit_learn.md")
+    assert names["search"].best_estimator_.model_.label_names == whole.label_names

@@ -1,0 +1,101 @@
+"""Runs the blocks of pages in `docs`, and writes what each block prints below it.
+
+    python tools/page_outputs.py docs/tasks/classification.md            # prints the page with its outputs
+    python tools/page_outputs.py docs/tasks/classification.md --write    # changes the page
+    python tools/page_outputs.py docs/tasks/classification.md --check    # compares the kinds of lines, not the numbers
+
+The blocks of a page share their variables. A block that prints is followed by a block in ```text, which this tool
+replaces or inserts. A line `<!-- not run: REASON -->` above a block leaves the block out, and
+`<!-- output: shortened -->` above an output keeps that output as it is.
+"""
+
+import argparse
+import contextlib
+import io
+import os
+import pathlib
+import re
+import sys
+import tempfile
+import textwrap
+import time
+
+BLOCK = re.compile(
+    r"(?P<reason>^ *<!-- not run: [^\n]+ -->\n+)?"
+    r"^(?P<indent> *)```python\n(?P<code>.*?)^(?P=indent)```[ ]*\n"
+    r"(?P<output>\n*(?P<kept><!-- output: shortened -->\n+)?^(?P=indent)```text\n.*?^(?P=indent)```[ ]*\n)?",
+    re.MULTILINE | re.DOTALL,
+)
+ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class Screen(io.StringIO):
+    """What a terminal shows: a progress bar replaces its earlier state."""
+
+    def isatty(self):
+        return True
+
+    def text(self):
+        lines = ESCAPES.sub("", self.getvalue()).replace("\b", "").split("\n")
+        shown = [([part for part in line.split("\r") if part.strip()] or [""])[-1].rstrip() for line in lines]
+        return "\n".join(shown).strip("\n")
+
+
+def blocks(text):
+    """The code of each block of a page that is not marked `<!-- not run: ... -->`."""
+    return [textwrap.dedent(match["code"]) for match in BLOCK.finditer(text or "") if not match["reason"]]
+
+
+def with_outputs(text, names):
+    """The page after its blocks have run with the variables `names`, each block followed by what it printed."""
+
+    def run(match):
+        if match["reason"]:
+            return match[0]
+        screen, code = Screen(), textwrap.dedent(match["code"])
+        with contextlib.redirect_stdout(screen):
+            exec(compile(code, "page", "exec"), names)
+        if match["kept"]:
+            return match[0]
+        source = match[0][: match.start("output") - match.start()] if match["output"] else match[0]
+        shown = textwrap.indent(screen.text(), match["indent"])
+        fence = match["indent"] + "```"
+        return f"{source}\n{fence}text\n{shown}\n{fence}\n" if screen.text() else source
+
+    return BLOCK.sub(run, text)
+
+
+def without_numbers(text):
+    """The page with all numbers and the padding beside them replaced, since they differ between machines."""
+    return re.sub(r"[ ]*[-+]?\d[\d.,e+-]*(?:ms|us|s)?", " N", text)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("pages", nargs="+", type=pathlib.Path, help="pages of `docs`")
+    parser.add_argument("--write", action="store_true", help="change the pages")
+    parser.add_argument("--check", action="store_true", help="fail if the outputs differ in more than numbers")
+    options = parser.parse_args()
+    different = []
+    for page in [page.resolve() for page in options.pages]:
+        text = page.read_text("utf-8")
+        here, started = pathlib.Path.cwd(), time.process_time()
+        with tempfile.TemporaryDirectory() as folder:
+            os.chdir(folder)
+            try:
+                result = with_outputs(text, {"__name__": "page"})
+            finally:
+                os.chdir(here)
+        print(f"{page.name}: {time.process_time() - started:.0f} s of CPU time", file=sys.stderr)
+        if options.write:
+            page.write_text(result, "utf-8")
+        elif options.check:
+            different += [page.name] * (without_numbers(result) != without_numbers(text))
+        else:
+            print(result)
+    if different:
+        sys.exit(f"The outputs of these pages differ in more than numbers: {', '.join(different)}")
+
+
+if __name__ == "__main__":
+    main()
