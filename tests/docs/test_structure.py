@@ -1,4 +1,4 @@
-"""What each page in `docs` must have: links that lead somewhere, code that runs, and, in guides, when, output and next."""
+"""Pages in `docs` have links that lead somewhere and code that runs; guides say when, what one sees, and what next."""
 
 import ast
 import re
