@@ -1,10 +1,8 @@
 """The code of the pages in `docs/tasks` runs."""
 
-import numpy as np
 import pytest
 
-import keras_transfer as kt
-from tests.pages import replaced, run_page
+from tests.pages import run_page
 
 
 @pytest.mark.slow
@@ -49,18 +47,8 @@ def test_the_script_in_the_page_on_questions_runs(tmp_path, monkeypatch, small_m
 
 
 @pytest.mark.slow
-def test_the_script_in_the_page_on_words_runs(tmp_path, monkeypatch, two_blocks, eagerly):
-    pytest.importorskip("h5py", reason="ELMo's files are HDF5")
+def test_the_script_in_the_page_on_tagging_runs(tmp_path, monkeypatch, two_blocks, eagerly):
     monkeypatch.chdir(tmp_path)
-    whole = kt.datasets.load_demo_questions()
-    words = {word for row in kt.text.WordPreprocessor().words(whole.train.texts) for word in row}
-    words = sorted(words | {"film", "man", "king", "woman"})
-    kt.checkpoints.WordVectors(words, np.random.default_rng(0).normal(size=(len(words), 8))).save("vectors.txt")
-    kt.encoders.ElmoEncoder(embedding_dim=4, filters=[(1, 4), (2, 8)], projection_dim=8, units=16).save_pretrained(
-        tmp_path / "elmo"
-    )
-    train, test = (type(part)(part.texts[::2], part.labels[::2]) for part in whole.values())
-    monkeypatch.setattr(kt.datasets, "load_demo_questions", lambda: replaced(whole, train=train, test=test))
     names = run_page("tasks/tagging.md")
     assert names["report"]["micro"]["f1"] == 1.0
     assert (tmp_path / "served" / "saved_model.pb").exists()
