@@ -54,6 +54,7 @@ docs: .venv/installed-docs
 lint: .venv/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/mypy
 
 format: .venv/installed-test
 	$(BIN)/ruff check --fix .

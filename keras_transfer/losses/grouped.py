@@ -25,7 +25,8 @@ class PartsLoss(keras.losses.Loss):
         dtype: Dtype of the computation, as in Keras. Defaults to `None`.
     """
 
-    min_parts = max_parts = 2
+    min_parts = 2
+    max_parts: int | None = 2
     takes_labels = True
     min_rows = 1
 

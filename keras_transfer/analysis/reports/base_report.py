@@ -63,7 +63,7 @@ class Report:
         confidence: Float. Confidence of the intervals.
     """
 
-    SLICE_METRICS = ()
+    SLICE_METRICS: tuple[str, ...] = ()
     COUNTED = "rows"
 
     def __init__(self, seed, num_examples, resamples, confidence):

@@ -36,7 +36,7 @@ class Bin(NamedTuple):
 
     low: float
     high: float
-    count: int
+    count: int  # type: ignore[assignment]  # hides the method of tuples
     confidence: float
     accuracy: float
 

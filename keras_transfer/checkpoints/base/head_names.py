@@ -2,6 +2,7 @@
 
 import dataclasses
 import operator
+from typing import Any
 
 from keras_transfer.checkpoints.base.heads import Head
 from keras_transfer.checkpoints.base.names import ACTIVATIONS
@@ -117,7 +118,7 @@ def multiple_choice(classifier):
 
 
 # Of RoBERTa and MPNet.
-ROBERTA_HEADS = {
+ROBERTA_HEADS: dict[str, Any] = {
     "heads": {
         "masked_lm": masked_lm("lm_head.", norm="layer_norm", arguments={**AS_ENCODER, "activation": "gelu"}),
         "classifier": two_layer_classifier("tanh"),

@@ -1,5 +1,7 @@
 """Tables of names that several of Transformers' architectures share."""
 
+from typing import Any
+
 ACTIVATIONS = {
     "gelu": "gelu",
     "gelu_new": "gelu_tanh",
@@ -38,7 +40,7 @@ BERT_BLOCKS = {
 }
 BERT_FIXED = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False}
 POSITION_IDS = r"position_ids$"  # 0, 1, 2, ...
-BERT_NAMES = {
+BERT_NAMES: dict[str, Any] = {
     "tensors": {**BERT_EMBEDDINGS, **BERT_BLOCKS, "pooler": "pooler.dense"},
     "ignored": (POSITION_IDS,),
     "renamed": {r"LayerNorm\.gamma$": "LayerNorm.weight", r"LayerNorm\.beta$": "LayerNorm.bias"},

@@ -156,7 +156,7 @@ class Encoder(Quantizes, keras.Model):
     """
 
     shares_blocks_with = staticmethod(lambda: None)  # In an `EncoderDecoder`, a function that returns the other model.
-    POOLINGS = ("first", "last", "mean", "max", "weighted_mean", "mean_sqrt")
+    POOLINGS: tuple[str, ...] = ("first", "last", "mean", "max", "weighted_mean", "mean_sqrt")
 
     def __init__(
         self,

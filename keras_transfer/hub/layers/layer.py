@@ -154,7 +154,8 @@ class HubLayer(keras.layers.Layer):
                     path = f"{name}_{next(numbers)}"
                 taken.add(path)
                 self._names.append(path)
-                *scopes, name = [self.name, *filter(None, path.split("/"))]
+                scopes = [self.name, *filter(None, path.split("/"))]
+                name = scopes.pop()
                 with contextlib.ExitStack() as stack:
                     for scope in scopes:
                         stack.enter_context(keras.name_scope(scope))

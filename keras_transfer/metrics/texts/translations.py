@@ -16,7 +16,7 @@ class SacreBleuMetric(TextMetric):
         **settings: Arguments of sacrebleu's class.
     """
 
-    of_package = None  # The name of sacrebleu's class.
+    of_package: str | None = None  # The name of sacrebleu's class.
     names_in_package = {}  # Arguments that are names -> the attribute of sacrebleu's class that lists them.
 
     def __init__(self, name, **settings):

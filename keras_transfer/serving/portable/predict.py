@@ -24,8 +24,9 @@ _IS_ROW = {
     "pairs of texts": lambda row: isinstance(row, _ROWS) and [isinstance(text, str) for text in row] == [True, True],
     "contexts and their choices": lambda row: (
         isinstance(row, _ROWS)
-        and [isinstance(part, types) for part, types in zip(row, (str, _ROWS))] == [True, True]
         and len(row) == 2
+        and isinstance(row[0], str)
+        and isinstance(row[1], _ROWS)
         and len(row[1]) > 0
         and all(isinstance(choice, str) for choice in row[1])
     ),

@@ -102,9 +102,9 @@ class Task(Pretrained, SeveralDevices, NotCloned, Quantizes, keras.Model):
     preprocessor = of_part("reader", "preprocessor")
     label_names = of_part("labels", "names")
     checkpoint_head = TaskHead()
-    saved_apart = ()
-    further_heads = ()
-    reads = ("pooled_output", "sequence_output")
+    saved_apart: tuple[str, ...] = ()
+    further_heads: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ("pooled_output", "sequence_output")
     fitted_on = of_part("reader", "fitted_on")
     head_is_pretrained = False
     kept_error = None  # An error in a function that TensorFlow runs, which reports it without its type.

@@ -32,9 +32,9 @@ class Reader:
     takes_either = False
     takes_pairs = True
     takes_windows = False
-    makes = ()
-    in_memory = None
-    fitted_on = None
+    makes: tuple[str, ...] = ()
+    in_memory: str | None = None
+    fitted_on: str | None = None
 
     def __init__(self, preprocessor):
         self.preprocessor = preprocessor

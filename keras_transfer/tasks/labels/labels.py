@@ -39,10 +39,10 @@ class Labels:
     one_of = True
     are_ids = of_places = False
     optional = targets_of_streams = False
-    made_inputs = ()
+    made_inputs: tuple[str, ...] = ()
     made_targets = None
     compares_rows = False
-    problem_type = None
+    problem_type: str | None = None
 
     # === Compiling ===
 

@@ -8,7 +8,7 @@ class OwnLoss:
         task_name: String. Name of the class of the task, for errors.
     """
 
-    task_name = None
+    task_name: str | None = None
 
     def loss(self):
         return None

@@ -30,10 +30,10 @@ class HiddenTokens(Labels):
         ValueError: If `objective` is anything else, such as an objective of another task.
     """
 
-    objective_class = TokenMasking
+    objective_class: type = TokenMasking
     are_ids = of_places = True
     optional = targets_of_streams = True
-    made_inputs = ("mask_positions",)
+    made_inputs: tuple[str, ...] = ("mask_positions",)
     made_targets = keras.KerasTensor((None, None), "int32")
 
     def __init__(self, objective, count):

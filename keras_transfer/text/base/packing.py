@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from collections.abc import Sequence
 
 import keras
 
@@ -42,11 +43,11 @@ class Packing:
     ```
     """
 
-    start: tuple = ()
-    between: tuple = ()
-    end: tuple = ()
+    start: Sequence[str] = ()
+    between: Sequence[str] = ()
+    end: Sequence[str] = ()
     pad: str = "[PAD]"
-    segments: tuple | None = None
+    segments: Sequence[int] | None = None
 
     def __post_init__(self):
         for name in ("start", "between", "end"):

@@ -1,5 +1,7 @@
 """The families of models whose folders have no `tokenizer.json`, by their `model_type`."""
 
+from typing import Any
+
 from keras_transfer.text.tokenizer_files.family_files import (
     Family,
     read_byte_bpe,
@@ -20,9 +22,9 @@ _BRACKETS = {
 }
 _GPT2 = dict.fromkeys(["bos_token", "eos_token", "unk_token"], "<|endoftext|>")
 _EOS = {"eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
-_CLS_SEP = {"start": ("cls_token",), "between": ("sep_token",), "end": ("sep_token",)}
-_ROBERTA = {"special": _S, **_CLS_SEP, "between": ("sep_token", "sep_token")}
-_T5 = {"special": _EOS, "between": ("eos_token",), "end": ("eos_token",)}
+_CLS_SEP: dict[str, Any] = {"start": ("cls_token",), "between": ("sep_token",), "end": ("sep_token",)}
+_ROBERTA: dict[str, Any] = {"special": _S, **_CLS_SEP, "between": ("sep_token", "sep_token")}
+_T5: dict[str, Any] = {"special": _EOS, "between": ("eos_token",), "end": ("eos_token",)}
 _FAIRSEQ = (("<s>", "<pad>", "</s>", "<unk>"), 3)
 _MBART = (
     "ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT lv_LV my_MM ne_NP nl_XX "

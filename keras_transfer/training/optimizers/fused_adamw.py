@@ -13,7 +13,7 @@ _AdamW = type(keras.optimizers.AdamW.__new__(keras.optimizers.AdamW))
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class FusedAdamW(_AdamW):
+class FusedAdamW(_AdamW):  # type: ignore[misc, valid-type]
     """Keras's AdamW, which updates each weight with one operation of TensorFlow instead of about 40.
 
     The updates are those of `keras.optimizers.AdamW`, up to rounding. A training step is faster, because each number is

@@ -26,7 +26,7 @@ _NOT_COMPARED = {
 }
 _NOT_COMPARED |= {"initializer_range", "max_sequence_length"}
 # Settings of a task with which the same weights of a head give other answers.
-_OF_HEADS = (
+_OF_HEADS: tuple[str, ...] = (
     "num_classes",
     "num_targets",
     "multi_label",
