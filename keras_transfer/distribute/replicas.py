@@ -22,7 +22,7 @@ def track_loss(model, loss, weight, x):
     Keras weighs the mean losses of all replicas equally, although they may have different numbers of rows or words. The
     mean over the replicas of the loss that is returned is that of one device.
 
-    A layer whose `add_loss` is a mean has the number of what it is over as `mean_over`.
+    A layer that adds means by `add_loss` has a list `mean_over`: for each of them, the number of what it is over.
 
     Args:
         model: Compiled model.
@@ -37,7 +37,7 @@ def track_loss(model, loss, weight, x):
     if replicas > 1:
         # This reads the losses of the layers before replicas wait for each other, since they share the lists.
         layers = [layer for layer in model.layers if getattr(layer, "mean_over", None) is not None]
-        added = [(sum(layer.losses), layer.mean_over) for layer in layers if layer.losses]
+        added = [pair for layer in layers if layer.losses for pair in zip(layer.losses, layer.mean_over, strict=True)]
         counts = [weight, rows, *(count for _, count in added)]
         (factor, _, *factors), (_, all_rows, *_) = _factors_and_sums(counts, replicas)
         loss *= tf.cast(factor, loss.dtype)

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transfer.adaptation import LayerwiseOptimizer, with_language_model_loss
-from keras_transfer.encoders import EncoderDecoder, GPT2Encoder, TransformerEncoder
+from keras_transfer.encoders import AWDLSTMEncoder, EncoderDecoder, GPT2Encoder, TransformerEncoder
 from keras_transfer.layers import SampleTokens
 from keras_transfer.tasks import (
     BertPretraining,
@@ -87,7 +87,7 @@ def language_models():
     found, strategy = {}, two_replicas()
     texts, labels = ["a", "b c d e f g h i j a b c", "c d", "a b c d e f g", "e"], [0, 1, 1, 0, 1]
     data = {
-        **dict.fromkeys((MaskedLM, CausalLM, ReplacedTokenDetection), (texts,)),
+        **dict.fromkeys((MaskedLM, CausalLM, ReplacedTokenDetection, penalized_lstm), (texts,)),
         DialogueModel: ([dialogue.EXAMPLES[i] for i in (0, 0, 1)],),
         BertPretraining: ((texts, texts[::-1]), labels),
         Seq2SeqLM: (texts, ["a b c", "d", "e f", "g h i j a b c d", "b"]),
@@ -119,6 +119,8 @@ def language_model(make):
         model.compile(keras.optimizers.SGD(0.5))
         return model
     keras.utils.set_random_seed(0)
+    if make is penalized_lstm:
+        return make()
     sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 8, "dropout": 0.0}
     causal = make in (CausalLM, with_language_model_loss)
     encoder = TransformerEncoder(len(tiny.VOCABULARY), **sizes, causal=causal)
@@ -136,6 +138,17 @@ def language_model(make):
         generator = MaskedLM(TransformerEncoder(len(tiny.VOCABULARY), **sizes), tiny.preprocessor())
         model = make(model.encoder, tiny.preprocessor(), generator=generator, discriminator_weight=2.0)
         model.sample_tokens = MostLikely()
+    model.compile(keras.optimizers.SGD(0.5))
+    return model
+
+
+def penalized_lstm():
+    """A language model with penalties of its outputs, each of which is a mean over something else."""
+    rates = dict.fromkeys(
+        ("embedding_dropout", "input_dropout", "hidden_dropout", "output_dropout", "weight_dropout"), 0
+    )
+    sizes = {"embedding_dim": 8, "units": 8, "num_layers": 1, "activation_penalty": 20.0, "temporal_penalty": 10.0}
+    model = CausalLM(AWDLSTMEncoder(len(tiny.VOCABULARY), **sizes, **rates), tiny.preprocessor())
     model.compile(keras.optimizers.SGD(0.5))
     return model
 

@@ -29,7 +29,7 @@ class AuxiliaryLoss(keras.layers.Layer):
         super().__init__(autocast=False, **kwargs)  # The outputs of the task keep their dtype.
         self.weight = weight
         object.__setattr__(self, "logits", logits)  # It reads a table that the task has already.
-        self.mean_over = None  # Number of tokens on this replica of TensorFlow, which weights the loss by it.
+        self.mean_over = None  # Number of tokens on this replica of TensorFlow, which weights the loss.
         if callable(weight):
             # Replicas must not wait for each other here: the next one would clear the list of losses.
             options = {"trainable": False, "aggregation": "none"}
@@ -48,7 +48,7 @@ class AuxiliaryLoss(keras.layers.Layer):
             count = ops.sum(real)
             self.add_loss(ops.cast(weight, "float32") * ops.divide_no_nan(ops.sum(losses * real), count))
             if keras.backend.backend() == "tensorflow":
-                self.mean_over = count
+                self.mean_over = [count]
         return outputs
 
     def compute_output_spec(self, outputs, vectors, token_ids, padding_mask, training=False):

@@ -38,7 +38,7 @@ class ActivationPenalty(keras.layers.Layer):
     ```python
     layer = keras_transfer.layers.ActivationPenalty(activation=2.0, temporal=1.0)
     layer(keras.ops.ones((2, 3, 4)), training=True)
-    layer.losses  # [2.0]
+    layer.losses  # [2.0, 0.0]
     ```
 
     Source: https://arxiv.org/abs/1708.01009
@@ -50,6 +50,7 @@ class ActivationPenalty(keras.layers.Layer):
             if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= value < math.inf:
                 raise ValueError(f"`{name}` must be a number of at least 0. Received: {name}={value!r}")
         self.activation, self.temporal = float(activation), float(temporal)
+        self.mean_over = None  # Numbers of steps and of changes on this replica of TensorFlow, which weight the means.
         self.built = True
 
     def call(self, inputs, dropped=None, padding_mask=None, training=False):
@@ -57,11 +58,11 @@ class ActivationPenalty(keras.layers.Layer):
         if training:
             raw = ops.cast(inputs, "float32")
             real = ops.ones(ops.shape(raw)[:2]) if padding_mask is None else ops.cast(padding_mask, "float32")
-            change = raw[:, 1:] - raw[:, :-1]
-            self.add_loss(
-                self.activation * _mean_square(ops.cast(dropped, "float32"), real)
-                + self.temporal * _mean_square(change, real[:, 1:] * real[:, :-1])
-            )
+            changes, both_real = raw[:, 1:] - raw[:, :-1], real[:, 1:] * real[:, :-1]
+            self.add_loss(self.activation * _mean_square(ops.cast(dropped, "float32"), real))
+            self.add_loss(self.temporal * _mean_square(changes, both_real))
+            if keras.backend.backend() == "tensorflow":
+                self.mean_over = [ops.sum(real), ops.sum(both_real)]
         return dropped
 
     def compute_output_spec(self, inputs, dropped=None, padding_mask=None, training=False):
