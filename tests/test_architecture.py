@@ -28,6 +28,7 @@ FLOORS = [
         "arrays",
         "arrow_files",
         "documents",
+        "plots",
         "precision",
     ],  # single files
     ["keras_internals", "distribute"],

@@ -43,7 +43,8 @@ class Screen(io.StringIO):
 
 def blocks(text):
     """The code of each block of a page that is not marked `<!-- not run: ... -->`."""
-    return [textwrap.dedent(match["code"]) for match in BLOCK.finditer(text or "") if not match["reason"]]
+    text = (text or "") + "\n"  # A docstring may end with a block.
+    return [textwrap.dedent(match["code"]) for match in BLOCK.finditer(text) if not match["reason"]]
 
 
 def with_outputs(text, names):

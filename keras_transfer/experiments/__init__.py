@@ -1,9 +1,11 @@
 """Experiments: methods compared over several seeds, with intervals and tests."""
 
 from keras_transfer.experiments.comparison import compare
+from keras_transfer.experiments.comparison_plots import plot_learning_curves
 from keras_transfer.experiments.comparison_report import Comparison
 
 __all__ = [
     "Comparison",
     "compare",
+    "plot_learning_curves",
 ]

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 
+from keras_transfer.experiments.comparison_plots import plot_comparison
 from keras_transfer.experiments.significance import mean_interval, paired_test
 
 
@@ -75,8 +76,12 @@ class Comparison:
             raise ImportError("The table requires pandas. Install it with `pip install pandas`.") from error
         return pandas.DataFrame(self.rows).set_index("method")
 
-    def plot(self):
-        """Plots the mean scores of the methods with their intervals.
+    def plot(self, *, differences=False):
+        """Plots the mean scores of the methods, or their differences from the baseline, with 95% intervals.
+
+        Args:
+            differences: Boolean. Whether to plot the mean differences from the baseline over the seeds, with the
+                intervals of the paired t test, instead of the scores. Defaults to `False`.
 
         Returns:
             A `matplotlib.figure.Figure`. A notebook displays it. To save it, call `figure.savefig("methods.png")`.
@@ -84,26 +89,7 @@ class Comparison:
         Raises:
             ImportError: If matplotlib is not installed.
         """
-        try:
-            from matplotlib.figure import Figure
-        except ImportError as error:
-            raise ImportError("Plotting requires matplotlib. Install it with `pip install matplotlib`.") from error
-        figure = Figure(figsize=(6.4, 1.6 + 0.32 * len(self.rows)), layout="constrained")
-        axes = figure.add_subplot()
-        places = np.arange(len(self.rows))
-        for part, marker, shift in zip(self.parts, ("o", "s"), (0.12, -0.12)):
-            widths = [row[f"{part}_interval"] or 0.0 for row in self.rows]
-            at = places + (shift if len(self.parts) > 1 else 0.0)
-            means = [row[part] for row in self.rows]
-            axes.errorbar(means, at, xerr=widths, fmt=marker, markersize=4, capsize=3, label=part)
-        axes.set_yticks(places, [row["method"] for row in self.rows])
-        axes.invert_yaxis()
-        count = self.rows[0]["seeds"]
-        shown = f"mean of {count} seeds with its 95 % interval" if count > 1 else "1 seed, no interval"
-        axes.set(xlabel=f"{self.metric} ({shown})")
-        axes.grid(axis="x", alpha=0.3)
-        axes.legend()
-        return figure
+        return plot_comparison(self, differences)
 
     def _cells(self):
         """Returns the column headers and the cells of each method as strings."""

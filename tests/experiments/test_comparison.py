@@ -89,7 +89,7 @@ def test_the_table_is_also_one_of_pandas_markdown_and_a_picture():
     pytest.importorskip("matplotlib")
     axes = comparison.plot().axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["one", "two|three"]
-    assert axes.get_xlabel() == "accuracy (mean of 2 seeds with its 95 % interval)"
+    assert axes.get_xlabel() == "accuracy\nmean of 2 seeds with its 95% interval"
 
 
 def test_the_variant_with_the_best_validation_score_of_the_first_seed_is_trained_with_the_others(capsys):

@@ -8,6 +8,7 @@ from keras import ops
 from keras_transfer.arrays import to_numpy
 from keras_transfer.encoders.base import Encoder, check_ids, select_inputs
 from keras_transfer.names import check_one_of
+from keras_transfer.plots import new_axes
 from keras_transfer.tasks.base import Task
 
 _AXES = {"encoder": ("tokens", "tokens"), "decoder": ("read", "read"), "cross": ("written", "tokens")}
@@ -72,20 +73,15 @@ class AttentionWeights:
             ImportError: If matplotlib is not installed.
             ValueError: If there is no such kind, row, layer or head.
         """
-        try:
-            from matplotlib.figure import Figure
-        except ImportError as error:
-            raise ImportError(f"`plot()` requires matplotlib: `pip install matplotlib`. Received: {error}") from error
         kind = self._kind(kind)
         matrix, queries, keys = self._matrix(kind, row, layer, head)
-        figure = Figure(figsize=(1.6 + 0.36 * len(keys), 1.2 + 0.3 * len(queries)), layout="constrained")
-        axes = figure.subplots()
+        axes = new_axes(1.6 + 0.36 * len(keys), 1.2 + 0.3 * len(queries))
         image = axes.imshow(matrix, cmap="Blues", vmin=0, vmax=1, aspect="auto")
         axes.set_xticks(range(len(keys)), keys, rotation=90)
         axes.set_yticks(range(len(queries)), queries)
         axes.xaxis.tick_top()
-        figure.colorbar(image, ax=axes)
-        return figure
+        axes.figure.colorbar(image, ax=axes)
+        return axes.figure
 
     def _kind(self, kind):
         kinds = [name for name in _AXES if getattr(self, name) is not None]

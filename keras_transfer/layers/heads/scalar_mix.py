@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_transfer.plots import BLACK, BLUE, new_axes
+
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class ScalarMix(keras.layers.Layer):
@@ -88,25 +90,21 @@ class ScalarMix(keras.layers.Layer):
             ImportError: If matplotlib is not installed.
             ValueError: If the number of names differs from the number of layers.
         """
-        try:
-            from matplotlib.figure import Figure
-        except ImportError as error:
-            raise ImportError(f"`plot()` requires matplotlib: `pip install matplotlib`. Received: {error}") from error
         mix = self.mix
         names = [str(i) for i in range(len(mix))] if names is None else [str(name) for name in names]
         if len(names) != len(mix):
             raise ValueError(
                 f"`names` must contain one name for each of the {len(mix)} layers. Received: {len(names)} names"
             )
-        figure = Figure(figsize=(6.4, 3.6), layout="constrained")
-        axes = figure.subplots()
-        bars = axes.bar(names, mix)
-        axes.bar_label(bars, [f"{fraction:.2f}" for fraction in mix])
-        axes.axhline(1 / len(mix), color="grey", linestyle=":", label="uniform")
+        axes = new_axes()
+        bars = axes.bar(names, mix, color=BLUE)
+        behind = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+        axes.bar_label(bars, [f"{fraction:.2f}" for fraction in mix], padding=2, bbox=behind)
+        axes.axhline(1 / len(mix), color=BLACK, linestyle=":", label="uniform")
         axes.set(xlabel="layer", ylabel="fraction", title=f"{self.name}: gamma {float(self.gamma):.2f}")
         axes.margins(y=0.12)
         axes.legend()
-        return figure
+        return axes.figure
 
     def get_config(self):
         return {**super().get_config(), "dropout": self.dropout, "layer_norm": self.layer_norm, "seed": self.seed}

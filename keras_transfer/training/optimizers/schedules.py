@@ -8,6 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.integers import check_integer
+from keras_transfer.plots import BLACK, BLUE, new_axes
 
 
 class _Schedule(keras.optimizers.schedules.LearningRateSchedule):
@@ -33,10 +34,7 @@ class _Schedule(keras.optimizers.schedules.LearningRateSchedule):
         Raises:
             ImportError: If matplotlib is not installed.
         """
-        try:
-            from matplotlib.figure import Figure
-        except ImportError as error:
-            raise ImportError("Plotting requires matplotlib. Install it with `pip install matplotlib`.") from error
+        axes = new_axes()
         if steps is None:
             steps = self.total_steps or 5 * (math.ceil(self._summit) + 1)
         steps = check_integer("steps", steps, 1)
@@ -46,15 +44,13 @@ class _Schedule(keras.optimizers.schedules.LearningRateSchedule):
         rates = ops.convert_to_numpy(self(at))
         peak = int(rates.argmax())
 
-        figure = Figure(figsize=(6.4, 3.6), layout="constrained")
-        axes = figure.add_subplot()
-        axes.plot(at, rates)
-        axes.plot(at[peak], rates[peak], "o", label=f"peak: {rates[peak]:.3g} at step {at[peak]:,}")
+        axes.plot(at, rates, color=BLUE)
+        axes.plot(at[peak], rates[peak], "o", color=BLACK, label=f"peak: {rates[peak]:.3g} at step {at[peak]:,}")
         axes.set(title=type(self).__name__, xlabel="step", ylabel="learning rate", ylim=(0, 1.08 * rates[peak]))
         axes.locator_params(axis="x", integer=True)
         axes.ticklabel_format(axis="y", scilimits=(-2, 3))
         axes.legend()
-        return figure
+        return axes.figure
 
 
 class _UpAndDown(_Schedule):

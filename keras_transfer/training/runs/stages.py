@@ -1,6 +1,7 @@
 """Stages of a run: in each of them, some layer groups train and the others are frozen."""
 
 import bisect
+import copy
 import itertools
 import logging
 import math
@@ -9,12 +10,14 @@ import weakref
 import keras
 
 from keras_transfer.groups import layer_groups, select_groups
+from keras_transfer.integers import check_integer
 from keras_transfer.keras_internals import accumulation_steps, optimizers, remember_trainable, set_trainable
 from keras_transfer.training.optimizers import build_optimizer, restart_optimizer
 from keras_transfer.training.runs.improvement import Improvement
 from keras_transfer.training.runs.run import RunCallback, sync
 from keras_transfer.training.runs.run_length import expect_restarts, warn_in_epoch
 from keras_transfer.training.runs.stage import stage_lengths
+from keras_transfer.training.runs.stage_plot import draw_stages
 
 log = logging.getLogger("keras_transfer")
 
@@ -54,7 +57,7 @@ class Stages(RunCallback):
         self._decide()
         self.stage, self.over, self._improvement, self._epoch, self._done = None, False, None, 0, 0
         self._ended, self._resumed, self._resumed_at, self._rebuilt = {}, None, (0, 0), False
-        self._plan()
+        self._plan(self.model.optimizer)
         build_optimizer(self.model)
         optimizers.selection(self.model.optimizer, self.model.trainable_variables)  # raises if slots are missing
         self._flags, self._restore = _flags_of(self.model), remember_trainable(self.model)
@@ -126,6 +129,54 @@ class Stages(RunCallback):
             del _deciding[model]
         self.stage = self._improvement = self._fitted = None
 
+    # === Its picture ===
+
+    def plot(self, model, *, steps_per_epoch, epochs=1, optimizer=None):
+        """Plots which layer groups would train in which steps of a run, and at which learning rates.
+
+        Each layer group is a row, the head at the top. It is darker the higher its rate is, on a logarithmic scale, and
+        hatched while it is frozen. Nothing is trained, and neither the model nor the callback changes.
+
+        Args:
+            model: Built model that `fit()` would train.
+            steps_per_epoch: Integer. Number of batches of an epoch.
+            epochs: Integer. Number of epochs. Defaults to `1`.
+            optimizer: Optimizer with the rates, such as a `LayerwiseOptimizer`. Defaults to `None`, the optimizer with
+                which `model` is compiled.
+
+        Returns:
+            A `matplotlib.figure.Figure`. A notebook displays it. To save it, call `figure.savefig("stages.png")`.
+
+        Raises:
+            ImportError: If matplotlib is not installed.
+            ValueError: If there is no optimizer, if the stages do not fit into the run, or if a stage lasts until
+                nothing improves, so that its length is not known.
+
+        Example:
+        ```python
+        model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, name="low"), keras.layers.Dense(2)])
+        model.compile(keras_transfer.adaptation.LayerwiseOptimizer("adam", model, decay=1 / 2.6), "mse")
+        figure = keras_transfer.adaptation.GradualUnfreezing().plot(model, steps_per_epoch=18, epochs=4)
+        ```
+        """
+        optimizer = getattr(model, "optimizer", None) if optimizer is None else optimizer
+        if optimizer is None:
+            raise ValueError(
+                "The learning rates are those of an optimizer. Compile the model, or pass `optimizer`. Received: "
+                "optimizer=None, and a model that is not compiled"
+            )
+        steps, epochs = check_integer("steps_per_epoch", steps_per_epoch, 1), check_integer("epochs", epochs, 1)
+        planned = copy.copy(self)
+        planned.set_model(model)
+        planned.set_params({"epochs": epochs, "steps": steps})
+        planned._plan(optimizer)
+        if math.inf in planned._starts:
+            raise ValueError(
+                "A stage that lasts until nothing improves has no length that a plot could show. Set its `epochs`, "
+                f"`steps` or `fraction`. Received: {planned._stages}"
+            )
+        return draw_stages(model, planned._stages, planned._starts, planned._names, epochs * steps, optimizer)
+
     # === One stage ===
 
     def _begin(self, number, place):
@@ -195,8 +246,9 @@ class Stages(RunCallback):
 
     # === The schedule ===
 
-    def _plan(self):
+    def _plan(self, optimizer):
         """Sets the stages of the run, their weights, and where they begin."""
+        self._accumulated = accumulation_steps(optimizer)  # Accumulated gradients belong to one stage.
         groups, epochs, steps = layer_groups(self.model), self.params.get("epochs") or 1, self.params.get("steps")
         self._stages = self.plan(groups)
         if steps is None and any(stage.epochs is None and stage.patience is None for stage in self._stages[:-1]):
@@ -241,9 +293,8 @@ class Stages(RunCallback):
         steps = self.params.get("steps")
         if steps is None:
             return start
-        accumulated = accumulation_steps(self.model.optimizer)  # Accumulated gradients belong to one stage.
         together = self.model.steps_per_execution  # Keras calls no callback between these steps.
-        while start % accumulated or start % steps % together:
+        while start % self._accumulated or start % steps % together:
             start += 1
         return start
 

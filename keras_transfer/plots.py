@@ -1,0 +1,34 @@
+"""The style of all plots, which is readable in grey and for color-blind readers, and the error without matplotlib."""
+
+# The colors of Okabe and Ito (2008), each with a line style and a marker, so that none is told apart by color alone.
+BLUE, ORANGE, GREEN, RED, PURPLE, BLACK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#000000"
+GREY = "#767676"
+STYLES = (
+    {"color": BLUE, "linestyle": "-", "marker": "o"},
+    {"color": RED, "linestyle": "--", "marker": "s"},
+    {"color": BLACK, "linestyle": ":", "marker": "^"},
+    {"color": GREEN, "linestyle": "-.", "marker": "D"},
+    {"color": PURPLE, "linestyle": (0, (3, 1, 1, 1, 1, 1)), "marker": "v"},
+    {"color": ORANGE, "linestyle": (0, (6, 2)), "marker": "P"},
+)
+
+
+def new_axes(width=6.4, height=3.6):
+    """Returns the axes of a new figure, `axes.figure`, which no window shows.
+
+    Args:
+        width: Float. Width of the figure in inches. Defaults to `6.4`.
+        height: Float. Height of the figure in inches. Defaults to `3.6`.
+
+    Raises:
+        ImportError: If matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError(
+            f"Plotting requires matplotlib. Install it with `pip install matplotlib`. Received: {error}"
+        ) from error
+    axes = Figure(figsize=(width, height), layout="constrained").add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    return axes
