@@ -49,7 +49,7 @@ FLOORS = [
     ["checkpoints/base", "checkpoints/formats", "checkpoints/architectures/bidirectional"],
     ["checkpoints/architectures/autoregressive", "checkpoints/architectures/recurrent"],
     ["checkpoints/architectures/sequence_to_sequence", "checkpoints/architectures"],
-    ["checkpoints/sources", "checkpoints/word_vectors", "checkpoints"],
+    ["checkpoints/cards", "checkpoints/sources", "checkpoints/word_vectors", "checkpoints"],
     ["hub/transport", "hub/modules", "hub/tf1", "hub/layers", "hub"],
     ["training/optimizers", "training/runs", "training/resume", "training"],
     ["tasks/inputs", "tasks/labels", "tasks/base", "tasks/heads", "tasks/classification", "tasks/tagging"],

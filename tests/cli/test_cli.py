@@ -47,7 +47,12 @@ def test_quickstart_trains_reports_and_exports_and_classify_asks_the_model(tmp_p
     accuracy = float(re.search(r"^accuracy +([\d.]+) ", first.stdout, re.MULTILINE)[1])
     assert accuracy > 0.8
     assert "<svg" in (tmp_path / "model" / "report.html").read_text("utf-8")
-    assert sorted(path.name for path in (tmp_path / "model").iterdir()) == ["model.keras", "report.html", "served"]
+    assert sorted(path.name for path in (tmp_path / "model").iterdir()) == [
+        "README.md",
+        "model.keras",
+        "report.html",
+        "served",
+    ]
     for label in LABELS:
         assert f"\n{label} " in first.stdout
     for question in QUESTIONS:

@@ -196,7 +196,12 @@ def test_train_makes_a_classifier_with_several_labels(folder, monkeypatch, capsy
     printed = capsys.readouterr().out
     assert printed.startswith("16 texts for train, 16 texts for validation, ['film', 'fun', 'sad']\n")
     assert "Validation data: 16 rows, 3 labels, 16 have exactly the right labels\n" in printed
-    assert sorted(path.name for path in (folder / "csv").iterdir()) == ["model.keras", "report.html", "run.json"]
+    assert sorted(path.name for path in (folder / "csv").iterdir()) == [
+        "README.md",
+        "model.keras",
+        "report.html",
+        "run.json",
+    ]
     assert run("predict", "csv", "--data", "a.csv") == 0
     lines = [line.split(",")[:2] for line in capsys.readouterr().out.splitlines()]
     assert lines == [["text", "prediction"], ["a", "film"], ["b", "film|fun"], ["y", ""], ["z", "sad"]]
@@ -237,7 +242,7 @@ def test_train_makes_a_regressor_from_a_numeric_column(train_regressor, folder, 
     printed = capsys.readouterr().out
     assert printed.startswith("13 texts for train, 3 texts for validation, one number for each text\n")
     assert "Validation data: 3 rows\n" in printed and "pearson correlation" in printed
-    assert sorted(path.name for path in (folder / "regressor").iterdir()) == ["model.keras", "run.json"]
+    assert sorted(path.name for path in (folder / "regressor").iterdir()) == ["README.md", "model.keras", "run.json"]
     assert run("predict", "regressor", "--data", "a.csv") == 0
     assert capsys.readouterr().out.startswith("text,prediction\na,")
 
@@ -248,7 +253,7 @@ def test_a_regressor_leaves_no_report_of_the_classifier_that_it_replaces(train_r
     (old / "run.json").write_text('{"settings": {"task": "classification"}, "finished": true}')
     (old / "report.html").write_text("a page")
     assert train_regressor("--output", "old", "--overwrite") == 0
-    assert sorted(path.name for path in old.iterdir()) == ["model.keras", "run.json"]
+    assert sorted(path.name for path in old.iterdir()) == ["README.md", "model.keras", "run.json"]
     assert json.loads((old / "run.json").read_text())["settings"]["task"] == "regression"
 
 

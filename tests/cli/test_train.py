@@ -82,8 +82,20 @@ def test_a_run_writes_a_model_and_a_report_that_evaluate_confirms(train, tmp_pat
         '\nkeras-transfer classify classifier "TEXT"\nkeras-transfer export classifier --output served/1\n'
     )
     folder = tmp_path / "classifier"
-    assert sorted(path.name for path in folder.iterdir()) == ["model.keras", "report.html", "run.json"]
+    assert sorted(path.name for path in folder.iterdir()) == ["README.md", "model.keras", "report.html", "run.json"]
     accuracy = re.search(r"^accuracy .*", printed, re.MULTILINE)[0]
+    card = (folder / "README.md").read_text("utf-8")
+    for part in (
+        "keras.models.load_model('classifier/model.keras')",
+        "| train | 24 rows |",
+        "| recipe | bert |",
+        "| epochs | 2 |",
+        "| learning rate | 0.01 |",
+        "| seed | 0 |",
+        "Measured on the validation data.",
+        "| accuracy | ",
+    ):
+        assert part in card, part
 
     data = write(tmp_path / "test.jsonl")
     columns = ["--text-column", "review", "--label-column", "kind"]

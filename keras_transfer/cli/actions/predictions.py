@@ -15,7 +15,7 @@ import numpy as np
 from keras_transfer import analysis
 from keras_transfer.cli.actions.exported import ExportedModel
 from keras_transfer.cli.actions.progress import Progress
-from keras_transfer.cli.actions.regression import describe_numbers
+from keras_transfer.cli.actions.scores import describe_numbers, scores_of_numbers
 from keras_transfer.cli.arguments import PREDICTIONS
 from keras_transfer.cli.files import SEPARATOR
 from keras_transfer.files import atomic_file
@@ -61,7 +61,7 @@ def run_evaluation(path, kind, data, texts, labels, slice_words=(), report=None)
             progress.update(done, done / len(texts))
     outputs = np.concatenate(outputs)
     if kind == "regression":
-        print(describe_numbers(labels, outputs))
+        print(describe_numbers(scores_of_numbers(labels, outputs), len(labels)))
         return
     slices = {f"with {word!r}": word for word in slice_words}
     options = {"texts": texts, "label_names": model.label_names, "slices": slices}

@@ -8,9 +8,15 @@ import tempfile
 
 import keras
 
-from keras_transfer import adaptation, analysis, tasks, text
+from keras_transfer import adaptation, analysis, checkpoints, tasks, text
 from keras_transfer.cli.actions.progress import bar_or_lines
-from keras_transfer.cli.actions.regression import describe_numbers
+from keras_transfer.cli.actions.scores import (
+    describe_numbers,
+    finite,
+    scores_of_numbers,
+    training_facts,
+    write_card,
+)
 from keras_transfer.cli.actions.validation import as_task_labels, with_validation
 from keras_transfer.cli.files import CHECKPOINTS, MODEL, REPORT, check_run, run_folder
 from keras_transfer.names import listed
@@ -100,15 +106,25 @@ def _train(model, parts, recipe, folder, settings, seed):
 
     texts, labels = validation
     if model.label_names is None:
-        print(f"\nValidation data: {describe_numbers(labels, model.predict(texts, verbose=0)[:, 0])}")
+        scores = scores_of_numbers(labels, model.predict(texts, verbose=0)[:, 0])
+        print(f"\nValidation data: {describe_numbers(scores, len(labels))}")
+        scores = finite(scores)
         (folder / REPORT).unlink(missing_ok=True)  # of an earlier run for another task
     else:
         report = analysis.report(model, texts, labels, seed=seed)
         print(f"\nValidation data: {report}")
         print(f"\nThe report with pictures is in {report.to_html(folder / REPORT, title='Validation data')}")
+        scores = report
     with tempfile.TemporaryDirectory(prefix=".model-", dir=folder) as scratch:
         model.save(pathlib.Path(scratch) / MODEL)
         os.replace(pathlib.Path(scratch) / MODEL, folder / MODEL)
+    card = checkpoints.ModelCard(
+        data_size={name: len(texts) for name, (texts, _) in parts.items()},
+        training=training_facts(recipe, settings.get("recipe"), seed),
+        metrics=scores,
+        evaluated_on="the validation data",
+    )
+    write_card(card, model, folder)
     run_folder.finish(folder)
     print(f"\nThe model is in {folder / MODEL}. To use it:")
     column = "" if settings["text_column"] == "text" else f" --text-column {shlex.quote(settings['text_column'])}"

@@ -1,8 +1,8 @@
 """The folder of a training run.
 
 It contains `run.json` (the settings, and whether the run is finished), `checkpoints` until then, and afterwards
-`model.keras` and, for a classifier, `report.html`. A language model is a checkpoint in place of `model.keras`, whose
-files `run.json` names, and its run has further contents.
+`model.keras`, a model card and, for a classifier, `report.html`. A language model is a checkpoint in place of
+`model.keras`, whose files `run.json` names, and its run has further contents.
 """
 
 import contextlib

@@ -11,6 +11,7 @@ import tempfile
 import keras
 
 from keras_transfer import adaptation, tasks, text
+from keras_transfer.checkpoints.cards import CARD, keep_own_card, remove_card
 from keras_transfer.cli.actions import bar_or_lines
 from keras_transfer.cli.files import CHECKPOINTS, run_folder
 from keras_transfer.cli.pretraining.plans import GENERATOR, PLANS, continued_model, new_model, new_vocabulary
@@ -104,6 +105,7 @@ def run_pretraining(
         )
         averages = plan.is_recurrent and validation is not None
         run_folder.remove_old_model(folder)
+        remove_card(folder)
         model.fit(
             training,
             validation_data=validation,
@@ -159,15 +161,19 @@ def _write(model, folder):
     """Writes a model as a checkpoint into the folder of its run."""
     with tempfile.TemporaryDirectory(prefix=".model-", dir=folder) as scratch:
         scratch = pathlib.Path(scratch)
-        model.save_pretrained(scratch / "model")
-        run_folder.name_files(folder, [GENERATOR, *(path.name for path in (scratch / "model").iterdir())])
+        written = scratch / "checkpoint" / folder.name  # The model card has this name.
+        model.save_pretrained(written)
+        if keep_own_card(folder, written):
+            print(f"{folder / CARD} is yours, and is kept")
+        names = {path.name for path in written.iterdir()} - {CARD}  # It may be edited later.
+        run_folder.name_files(folder, [GENERATOR, *names])
         if isinstance(model, tasks.ReplacedTokenDetection) and model.generator is not None:
             model.generator.save_pretrained(scratch / GENERATOR)
             model.preprocessor.save(scratch / GENERATOR)
             shutil.rmtree(folder / GENERATOR, ignore_errors=True)
             os.replace(scratch / GENERATOR, folder / GENERATOR)
         # The configuration comes last: without it, the folder is no checkpoint.
-        for path in sorted((scratch / "model").iterdir(), key=lambda path: path.name == "config.json"):
+        for path in sorted(written.iterdir(), key=lambda path: path.name == "config.json"):
             os.replace(path, folder / path.name)
 
 

@@ -1,11 +1,16 @@
 """Tasks from checkpoints, with the checkpoint's own head or a new one, and as checkpoints."""
 
 import inspect
+import pathlib
+import tempfile
 
+from keras_transfer.checkpoints.cards import ModelCard, check_repo_id, push_to_hub
 from keras_transfer.checkpoints.sources import check_length, open_checkpoint, save
 from keras_transfer.distribute import write_together
+from keras_transfer.files import atomic_folder
 from keras_transfer.label_names import names_in
 from keras_transfer.names import argument_names, check_arguments
+from keras_transfer.tasks.base.card_facts import facts_of
 
 _OWN_ARGUMENTS = ("sequence_length", "encoder", "head", "preprocessor", "labels")  # of `from_pretrained`
 
@@ -75,21 +80,78 @@ class Pretrained:
         load_head(task)
         return task
 
-    def save_pretrained(self, folder, *, overwrite=False):
+    def save_pretrained(self, folder, *, overwrite=False, card=None):
         """Writes the encoder, the preprocessor and the head as a checkpoint; see `Encoder.save_pretrained`.
 
         Transformers loads it with the class for the task, such as `AutoModelForSequenceClassification`, and the names
         of the labels. If no checkpoint can contain the head, the task is written without it.
 
+        The folder also gets a model card, `README.md`. With `overwrite=True`, a `README.md` that you have written or
+        edited is kept, and a warning says so.
+
         Args:
             folder: String or path. Folder to write. It is written completely or not at all.
             overwrite: Boolean. Whether to replace a folder that exists. Defaults to `False`.
+            card: `checkpoints.ModelCard`. What you know about the model, such as its language and scores. Defaults to
+                `None`, a card with what the task itself knows.
 
         Raises:
             FileExistsError: If the folder exists and `overwrite=False`.
             CheckpointError: If no format supports the encoder or the preprocessor, or if the head differs from that of
                 Transformers, such as in its pooling.
+            ValueError: If `card` is not a `ModelCard`.
         """
+        name = pathlib.Path(folder).name
+        self._write_checkpoint(folder, overwrite, card, name, name)
+
+    def push_to_hub(self, repo_id, *, card=None, private=None, token=None, commit_message=None, revision=None):
+        """Uploads the checkpoint that `save_pretrained` writes, with its model card, to the Hugging Face hub.
+
+        Requires `huggingface-hub`. See `checkpoints.push_to_hub` for how it was tested, and to upload other folders.
+
+        Args:
+            repo_id: String. Name of the repository, `"name"` or `"organization/name"`. It is created if it does not
+                exist.
+            card: `checkpoints.ModelCard`. As for `save_pretrained`. Defaults to `None`.
+            private: Boolean. Whether a new repository is private. Defaults to `None`, the default of the organization.
+            token: String. Access token with the permission to write. Defaults to `None`, the token of `hf auth login`
+                or of the environment variable `HF_TOKEN`.
+            commit_message: String. Defaults to `None`, a message with the version of this library.
+            revision: String. Name of a branch, which is created if it does not exist. Defaults to `None`, the main
+                branch.
+
+        Returns:
+            String. The URL of the commit.
+
+        Raises:
+            ImportError: If `huggingface-hub` is not installed.
+            CheckpointError: If `save_pretrained` cannot write the task.
+            ValueError: If `repo_id` is not the name of a repository, or `card` is not a `ModelCard`.
+            RuntimeError: If the hub refuses the upload or cannot be reached.
+
+        Example:
+        ```py
+        card = keras_transfer.checkpoints.ModelCard(language="en", metrics=report, evaluated_on="500 held-out reviews")
+        model.push_to_hub("your-name/reviews", card=card, private=True)
+        ```
+        """
+        check_repo_id(repo_id)
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = pathlib.Path(scratch) / "model"
+            self._write_checkpoint(folder, False, card, repo_id.rpartition("/")[2], f"hf://{repo_id}")
+            options = {"commit_message": commit_message, "revision": revision}
+            return push_to_hub(folder, repo_id, private=private, token=token, **options)
+
+    def _write_checkpoint(self, folder, overwrite, card, name, source):
+        """Writes a checkpoint with its card, whose title is `name` and whose snippets load `source`."""
+        if card is not None and not isinstance(card, ModelCard):
+            raise ValueError(f"`card` must be a `checkpoints.ModelCard`, or None. Received: card={card!r:.200}")
         self.reader.require_whole("saved")
         preprocessor = getattr(self.preprocessor, "preprocessor", self.preprocessor)  # without windows
-        write_together(lambda path: save(self.encoder, path, preprocessor, overwrite, self), folder, self)
+
+        def write(path):
+            with atomic_folder(path, overwrite) as temporary:
+                save(self.encoder, temporary, preprocessor, True, self)
+                (card or ModelCard()).write(facts_of(self, temporary, source), temporary, name, replaced=path)
+
+        write_together(write, folder, self)

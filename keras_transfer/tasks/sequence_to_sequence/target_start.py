@@ -28,7 +28,7 @@ def start_id(encoder, preprocessor, token):
     found = generation_defaults(encoder).start_id
     if found is not None:
         return found
-    if encoder.checkpoints_have_start and encoder.checkpoint_settings:
+    if encoder.checkpoints_have_start and {"config.json", "generation_config.json"} & {*encoder.checkpoint_settings}:
         raise ValueError(
             "The checkpoint lacks `decoder_start_token_id`, with which its decoder begins. Pass `start_token`, such as "
             "the id of '</s>' for BART. Received: start_token=None"

@@ -104,7 +104,15 @@ def test_a_marian_folder_has_the_files_of_both_tokenizers(trained, models, tmp_p
     trained.save_pretrained(tmp_path / "saved")
     files = {path.name for path in (tmp_path / "saved").iterdir()}
     assert files == {
-        *("config.json", "model.safetensors", "source.spm", "target.spm", "tokenizer_config.json", "vocab.json")
+        *(
+            "README.md",
+            "config.json",
+            "model.safetensors",
+            "source.spm",
+            "target.spm",
+            "tokenizer_config.json",
+            "vocab.json",
+        )
     }
     assert (tmp_path / "saved" / "source.spm").read_bytes() == models[0]
     assert (tmp_path / "saved" / "target.spm").read_bytes() == models[1]

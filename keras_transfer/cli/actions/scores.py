@@ -1,0 +1,54 @@
+"""What a run says about its scores: as text, and in the model card beside its `.keras` file."""
+
+import math
+import shlex
+
+import keras
+
+from keras_transfer.analysis.output import Table
+from keras_transfer.checkpoints.cards import CARD
+from keras_transfer.cli.files import MODEL
+from keras_transfer.metrics.regression import PearsonCorrelation, SpearmanCorrelation
+from keras_transfer.tasks.base import facts_of
+
+
+def scores_of_numbers(labels, predicted):
+    """Returns a dict of the errors and the correlations of predicted numbers, given two lists or arrays."""
+    metrics = [keras.metrics.MeanSquaredError(), keras.metrics.MeanAbsoluteError()]
+    metrics += [PearsonCorrelation(capacity=len(labels)), SpearmanCorrelation(capacity=len(labels))]
+    for metric in metrics:
+        metric.update_state(labels, predicted)
+    return {metric.name: float(metric.result()) for metric in metrics}
+
+
+def describe_numbers(scores, count):
+    """Returns the scores of `count` rows as a table of text."""
+    rows = [[name.replace("_", " "), f"{score:.4f}"] for name, score in scores.items()]
+    return Table(f"{count:,} rows", ["", "value"], rows).to_text()
+
+
+def write_card(card, model, folder, name=None):
+    """Writes the `README.md` of a run, and says so if one that the user has written is kept.
+
+    Args:
+        card: `ModelCard`.
+        model: Task, whose file is in the folder.
+        folder: Path of the folder.
+        name: String. Name that the folder will have. Defaults to `None`, its name.
+    """
+    name = folder.absolute().name if name is None else name
+    load = f"keras.models.load_model({f'{name}/{MODEL}'!r})"
+    if not card.write(facts_of(model, folder, name, load), folder, name):
+        print(f"{shlex.quote(str(folder / CARD))} is yours, and is kept")
+
+
+def training_facts(recipe, name, seed):
+    """Returns what a card says about the training by a `Recipe`, of which `name` is the name or None."""
+    length = {"epochs": recipe.epochs} if recipe.steps is None else {"steps": recipe.steps}
+    found = {"recipe": name, **length, "learning rate": recipe.learning_rate, "batch size": recipe.batch_size}
+    return {key: value for key, value in {**found, "seed": seed}.items() if value is not None}
+
+
+def finite(scores):
+    """Returns a dict of scores without those that the data does not define."""
+    return {name: score for name, score in scores.items() if math.isfinite(score)}

@@ -1,0 +1,169 @@
+"""What a task knows about itself for its model card: what it does, its labels, its training and how to load it."""
+
+import json
+import pathlib
+import sys
+
+import keras
+
+from keras_transfer.checkpoints.cards import ModelFacts
+from keras_transfer.version import __version__
+
+# Class of a task -> the hub's name for it, what it does, and a line that uses it.
+_KINDS = {
+    "TextClassifier": ("text-classification", "classifies texts", 'predict_labels(["A text."])'),
+    "TextRegressor": ("text-classification", "predicts numbers from texts", 'predict(["A text."])'),
+    "TokenClassifier": ("token-classification", "labels the words of texts", 'predict_words(["A text ."])'),
+    "SpanExtractor": (
+        "question-answering",
+        "answers questions with a span of a text",
+        'answer("Who ran?", "Bob and Ann ran.")',
+    ),
+    "MultipleChoice": (
+        "multiple-choice",
+        "chooses one of several continuations of a text",
+        'predict_choices((["A text"], [["goes on.", "ends."]]))',
+    ),
+    "TextEmbedder": ("sentence-similarity", "computes embeddings of texts", 'embed(["A text."])'),
+    "MaskedLM": ("fill-mask", "predicts hidden tokens", 'fill_mask(["A {mask}."])'),
+    "BertPretraining": ("fill-mask", "predicts hidden tokens and the order of texts", 'fill_mask(["A {mask}."])'),
+    "PermutationLM": ("text-generation", "predicts tokens in any order", 'fill_mask(["A {mask}."])'),
+    "ReplacedTokenDetection": (None, "detects replaced tokens", 'detect(["A text."])'),
+    "CausalLM": ("text-generation", "continues texts", 'generate(["A text"])'),
+    "Seq2SeqLM": ("text-generation", "reads a text and writes another one", 'generate(["A text."])'),
+    "BidirectionalLM": ("feature-extraction", "is a language model in both directions", 'score(["A text ."])'),
+}
+# End of the name of a class of Transformers -> the class that loads it.
+_AUTO_CLASSES = {
+    "ForSequenceClassification": "AutoModelForSequenceClassification",
+    "ForTokenClassification": "AutoModelForTokenClassification",
+    "ForQuestionAnswering": "AutoModelForQuestionAnswering",
+    "ForQuestionAnsweringSimple": "AutoModelForQuestionAnswering",
+    "ForMultipleChoice": "AutoModelForMultipleChoice",
+    "ForMaskedLM": "AutoModelForMaskedLM",
+    "ForPreTraining": "AutoModelForPreTraining",
+    "LMHeadModel": "AutoModelForCausalLM",
+    "ForConditionalGeneration": "AutoModelForSeq2SeqLM",
+    "MTModel": "AutoModelForSeq2SeqLM",
+    "EncoderDecoderModel": "AutoModelForSeq2SeqLM",
+    "Model": "AutoModel",
+}
+_NOT_IN_TRANSFORMERS = ("awd-lstm", "awd-qrnn")
+_LIMIT = "Other kinds of texts than those of its training can have other scores. Measure them before you rely on it."
+
+
+def facts_of(task, folder, source, load=None):
+    """Returns the `ModelFacts` of a task that was written into a folder.
+
+    Args:
+        task: `Task`.
+        folder: Path of the folder, whose files say which other libraries can load it.
+        source: String. What the snippets of the card load: the name of the folder, or `"hf://..."`.
+        load: String. The expression that loads the task. Defaults to `None`, its `from_pretrained`.
+    """
+    kind = next((cls.__name__ for cls in type(task).__mro__ if cls.__name__ in _KINDS), None)
+    tag, does, call = _KINDS.get(kind, (None, f"is a `{type(task).__name__}`", None))
+    several = " Each text has any number of labels." if getattr(task, "multi_label", False) else ""
+    pairs = getattr(task, "fitted_on", None) == "pairs"
+    usage = {"How to use it": _own_snippet(task, source, load, call, pairs)}
+    others = load is None and (pathlib.Path(folder) / "config.json").exists()
+    transformers = _other_snippets(task, pathlib.Path(folder), source.removeprefix("hf://")) if others else {}
+    return ModelFacts(
+        task=type(task).__name__,
+        summary=f"This model {does if not pairs else does.replace('texts', 'pairs of texts')}.{several} It was written "
+        "by keras_transfer, a library for transfer learning in Keras 3.",
+        pipeline_tag=tag,
+        labels=tuple(str(name) for name in getattr(task.labels, "names", None) or ()),
+        base_model=getattr(task.encoder, "checkpoint_settings", {}).get("source", {}).get("base_model"),
+        details=_details(task),
+        training=training_of(task),
+        versions=versions(),
+        usage={**usage, **transformers},
+        limits=(_LIMIT,),
+        tags=tuple(heading.rpartition(" ")[2].lower() for heading in transformers),
+    )
+
+
+def training_of(task):
+    """Returns a dict of what a task knows of its last call of `fit` in this process, empty without one."""
+    history = getattr(task, "history", None)
+    if history is None or not getattr(history, "epoch", None):
+        return {}
+    steps = (history.params or {}).get("steps")
+    found = {"epochs": len(history.epoch), **({"batches per epoch": steps} if steps else {})}
+    found |= _optimizer(getattr(task, "optimizer", None))
+    last = {name: values[-1] for name, values in history.history.items() if values and name != "learning_rate"}
+    shown = ", ".join(f"{name} {value:.4f}" for name, value in last.items() if isinstance(value, (int, float)))
+    return {**found, **({"last epoch": shown} if shown else {})}
+
+
+def versions():
+    """Returns a dict from this library, Keras and its backend to their versions."""
+    backend = keras.backend.backend()
+    found = {"keras_transfer": __version__, "keras": keras.__version__}
+    version = getattr(sys.modules.get(backend), "__version__", None)
+    return {**found, **({backend: str(version)} if version else {})}
+
+
+def _details(task):
+    length = getattr(task.preprocessor, "sequence_length", None)
+    rest = {"pooling": getattr(task, "pooling", None), "precision": task.dtype_policy.name}
+    found = {"encoder": f"`{type(task.encoder).__name__}`", "parameters": f"{task.count_params():,}"}
+    if isinstance(length, int):
+        found["longest text"] = f"{length} tokens"
+    return {**found, **{name: value for name, value in rest.items() if isinstance(value, str)}}
+
+
+def _optimizer(optimizer):
+    """Returns the class of an optimizer and its learning rate, as far as its config says so."""
+    if optimizer is None:
+        return {}
+    config = optimizer.get_config()
+    kind = config["optimizer"] if isinstance(config.get("optimizer"), dict) else {}
+    rate = {**config, **kind.get("config", {})}.get("learning_rate")
+    found = {"optimizer": kind.get("class_name") or type(optimizer).__name__}
+    if isinstance(rate, dict):  # a schedule
+        values = rate.get("config", {}).items()
+        shown = ", ".join(f"{name}={value}" for name, value in values if isinstance(value, (int, float)))
+        rate = f"{rate.get('class_name')}({shown})"
+    elif isinstance(rate, float):
+        rate = float(f"{rate:.6g}")  # It was rounded to float32.
+    return {**found, **({"learning rate": rate} if isinstance(rate, (str, float)) else {})}
+
+
+def _own_snippet(task, source, load, call, pairs):
+    ours = "keras_transfer.tasks" in type(task).__module__
+    lines = ["import keras_transfer as kt", ""]
+    if load is not None:
+        lines = ["import keras", *lines, f"model = {load}"]
+    elif ours:
+        preprocessor = ", preprocessor=None" if task.preprocessor is None else ""
+        lines.append(f"model = kt.tasks.{type(task).__name__}.from_pretrained({source!r}{preprocessor})")
+    else:
+        lines.append(f"model = {type(task).__name__}.from_pretrained({source!r})  # a class of your own")
+    if call is not None and task.preprocessor is not None:
+        if pairs:
+            call = call.replace('["A text."]', '(["A text."], ["Another text."])')
+        mask = getattr(getattr(task.preprocessor, "tokenizer", None), "mask_token", None)
+        call = call.replace("{mask}", str(mask))
+        if mask is not None or "fill_mask" not in call:
+            lines.append(f"print(model.{call})")
+    return "\n".join(lines)
+
+
+def _other_snippets(task, folder, source):
+    """Returns a dict from headings to snippets of the other library that loads a folder, empty if none does."""
+    if task.checkpoint_head.is_embedder and (folder / "modules.json").exists():
+        code = "from sentence_transformers import SentenceTransformer\n\n"
+        code += f'model = SentenceTransformer({source!r})\nprint(model.encode(["A text."]))'
+        return {"How to use it with sentence-transformers": code}
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    [name] = config.get("architectures") or [""]
+    auto = next((auto for end, auto in _AUTO_CLASSES.items() if name.endswith(end)), None)
+    if auto is None or config.get("model_type") in _NOT_IN_TRANSFORMERS:
+        return {}
+    has_tokenizer = (folder / "tokenizer_config.json").exists()
+    code = f"from transformers import {f'{auto}, AutoTokenizer' if has_tokenizer else auto}\n\n"
+    code += f"tokenizer = AutoTokenizer.from_pretrained({source!r})\n" if has_tokenizer else ""
+    code += f"model = {auto}.from_pretrained({source!r})"
+    return {"How to use it with Transformers": code}
