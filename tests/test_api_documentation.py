@@ -28,6 +28,7 @@ OF_KERAS = {
     *("quantized_build", "quantized_call", "rematerialized_call", "reset_state", "result", "save_own_variables"),
     *("set_model", "set_params", "symbolic_call", "test_step", "train_step", "update_state", "update_step"),
 }
+CONFIG = {"get_config", "from_config"}  # of classes that Keras serializes
 SECTION = re.compile(r"^([A-Z][A-Za-z ]*):(.*)$")
 ENTRY = re.compile(r"^    (?:- )?`?([*\w][\w*., ]*)`?:(?: (.*))?$")
 SHAPE = re.compile(r"`\[[^\]]*[a-z][^\]]*\]`|`\[\]`|shape `\(")
@@ -121,17 +122,17 @@ def inherited_docstring(owner, function):
 
 def all_faults():
     """A dict from qualified names, without the package's, to what is wrong with their docstrings."""
-    faults, classes = {}, []
+    faults, classes, of_keras = {}, [], set()
     for definition in public_definitions():
         if isinstance(definition.node, ast.ClassDef):
             faults[definition.name] = list(faults_of_class(definition))
             classes += lineage(definition)
+            of_keras |= set(lineage(definition)) if foreign_bases(definition) else set()
         else:
             faults[definition.name] = list(faults_of_function(definition.node, definition.docstring))
     for owner in dict.fromkeys(classes):
-        is_of_keras = bool(foreign_bases(owner))
         for method in methods(owner):
-            if not (is_of_keras and method.name in OF_KERAS):
+            if method.name not in (OF_KERAS if owner in of_keras else CONFIG):
                 name = f"{owner.name}.{method.name}"
                 faults[name] = list(faults_of_function(method, inherited_docstring(owner, method)))
     return {name.removeprefix(f"{PACKAGE}."): found for name, found in faults.items()}

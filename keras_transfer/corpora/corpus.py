@@ -2,11 +2,14 @@
 
 import dataclasses
 import numbers
+import os
 import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
 
-from keras_transfer.batches import Options
+from keras_transfer.batches import Batches, Options
 from keras_transfer.corpora.blocks import Blocks, Rows
 from keras_transfer.corpora.building import build_shards, check_begin
 from keras_transfer.corpora.packing import PACKINGS, row_starts
@@ -27,12 +30,17 @@ DOCUMENTS = ("blank_line", "line")
 
 
 class Corpus:
-    """Text of any size as token ids in files on the disk, from which language models are pretrained.
+    """Text of any size as token ids in files, from which language models are pretrained.
 
     `build` tokenizes text once. Training then reads only what a batch needs. Besides, `blocks` keeps eight bytes for
     each row in memory: where it begins.
 
     Create it with `build` or `load`.
+
+    Args:
+        folder: `pathlib.Path`. Folder that contains the corpus.
+        settings: Dict, the content of `corpus.json`.
+        shards: List of the files of token ids.
 
     Attributes:
         folder: `pathlib.Path`.
@@ -51,7 +59,7 @@ class Corpus:
     ```
     """
 
-    def __init__(self, folder, settings, shards):
+    def __init__(self, folder: pathlib.Path, settings: Mapping, shards: Sequence):
         self.folder = folder
         self._settings, self._shards = settings, shards
         self._form = RowForm(**settings["rows"])
@@ -62,16 +70,16 @@ class Corpus:
     @classmethod
     def build(
         cls,
-        source,
-        preprocessor,
-        folder,
+        source: Any,
+        preprocessor: Any,
+        folder: str | os.PathLike,
         *,
-        documents="blank_line",
-        text_column="text",
-        shard_size=2**26,
-        workers=2,
-        verbose=1,
-    ):
+        documents: str = "blank_line",
+        text_column: str = "text",
+        shard_size: int = 2**26,
+        workers: int = 2,
+        verbose: int = 1,
+    ) -> Self:
         """Tokenizes text and writes its ids into a folder. If the process is stopped, the same call goes on.
 
         Each document ends with the token that ends a text (`[SEP]` of BERT, `</s>` of RoBERTa) or, if the preprocessor
@@ -147,11 +155,14 @@ class Corpus:
         return cls.load(folder)
 
     @classmethod
-    def load(cls, folder):
-        """Returns the `Corpus` of a folder that `build` wrote.
+    def load(cls, folder: str | os.PathLike) -> Self:
+        """Opens the corpus in a folder that `build` wrote.
 
         Args:
-            folder: Path.
+            folder: String or path. Folder that contains the corpus.
+
+        Returns:
+            A `Corpus`.
 
         Raises:
             ValueError: If the folder has no corpus, if `build` has not finished it, or if a file is missing, cut or
@@ -176,7 +187,16 @@ class Corpus:
             )
         return cls(folder, settings, [open_shard(folder, number, each) for number, each in enumerate(counts)])
 
-    def blocks(self, length, *, batch_size=32, packing="full_sentences", shuffle=True, drop_remainder=False, seed=None):
+    def blocks(
+        self,
+        length: int,
+        *,
+        batch_size: int = 32,
+        packing: str = "full_sentences",
+        shuffle: bool = True,
+        drop_remainder: bool = False,
+        seed: int | None = None,
+    ) -> Batches:
         """Returns the corpus as batches of rows for `fit` and `evaluate` of a task without labels.
 
         Rows contain lines of the corpus in their order. A line that is longer than a row is cut. No id is lost, and
@@ -213,7 +233,15 @@ class Corpus:
         rows = Rows(self._shards, [row_starts(shard, packing, width) for shard in self._shards], self._form)
         return Blocks(rows, Options(batch_size, (length,), shuffle, drop_remainder=drop_remainder), seed)
 
-    def streams(self, batch_size=32, window=70, *, lengths=None, reverse=False, seed=None):
+    def streams(
+        self,
+        batch_size: int = 32,
+        window: int = 70,
+        *,
+        lengths: tuple | None = None,
+        reverse: bool = False,
+        seed: int | None = None,
+    ) -> Batches:
         """Returns the corpus as long texts in windows, for truncated back-propagation with a recurrent encoder.
 
         The ids of the corpus are cut into `batch_size` texts of equal length. Row b of a batch continues row b of the
@@ -253,15 +281,15 @@ class Corpus:
 
     def pairs(
         self,
-        length,
+        length: int,
         *,
-        objective="next_sentence",
-        short=0.1,
-        batch_size=32,
-        shuffle=True,
-        drop_remainder=False,
-        seed=None,
-    ):
+        objective: str = "next_sentence",
+        short: float = 0.1,
+        batch_size: int = 32,
+        shuffle: bool = True,
+        drop_remainder: bool = False,
+        seed: int | None = None,
+    ) -> Batches:
         """Returns the corpus as batches of pairs of segments, with labels that say whether they belong together.
 
         The lines of a document should be its sentences. A document is cut into chunks of about `length` ids, and each

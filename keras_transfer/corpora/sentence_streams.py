@@ -1,6 +1,8 @@
 """Sentences as long texts that are read word by word in both directions, window by window, as ELMo was pretrained."""
 
 import itertools
+import os
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +17,16 @@ _CHUNK = 4096  # sentences
 _READ = ("character_ids", "backward_ids")
 
 
-def word_streams(source, preprocessor, batch_size=128, *, window=20, shuffle=True, seed=None, text_column="text"):
+def word_streams(
+    source: str | os.PathLike,
+    preprocessor: Any,
+    batch_size: int = 128,
+    *,
+    window: int = 20,
+    shuffle: bool = True,
+    seed: int | None = None,
+    text_column: str = "text",
+) -> Batches:
     """Returns sentences as a few long texts in windows, for `fit` and `evaluate` of a `BidirectionalLM`.
 
     Each sentence begins with `<S>` and ends with `</S>`, and nothing is padded. The sentences are joined and cut into

@@ -17,7 +17,7 @@ class Shuffle:
         seed: Sequence of integers of at least 0, such as a seed and an epoch.
 
     Call arguments:
-        positions: Array of integers from 0 to `count - 1`.
+        - `positions`: Array of integers from 0 to `count - 1`.
 
     Returns:
         Array of int64 of the same shape: what is at these positions.

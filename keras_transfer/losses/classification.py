@@ -1,11 +1,13 @@
 """Cross-entropies of logits for integer labels, which Keras has only for one-hot labels."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 
 class _OfIntegers(keras.losses.Loss):
-    """A Keras loss for one-hot labels, adapted to integer labels [batch] and logits [batch, classes]."""
+    """A Keras loss for one-hot labels, adapted to integer labels `[batch]` and logits `[batch, classes]`."""
 
     takes_integers = True  # for `tasks`, which check labels and metrics
 
@@ -27,15 +29,15 @@ class SparseCategoricalFocalCrossentropy(_OfIntegers):
     if one class is rare. Its mean is smaller than the mean of the cross-entropy, so the two cannot be compared.
 
     Args:
-        gamma: Float of at least 0. Larger values give less weight to such texts. `0` gives the cross-entropy. Defaults
-            to `2.0`.
-        reduction: As in Keras. Defaults to `"sum_over_batch_size"`.
+        gamma: Float of at least 0. Larger values give less weight to well-classified texts. `0` gives the
+            cross-entropy. Defaults to `2.0`.
+        reduction: String. How the losses of a batch are reduced. Defaults to `"sum_over_batch_size"`.
         name: String. Name of the loss. Defaults to `"sparse_categorical_focal_crossentropy"`.
-        dtype: As in Keras. Defaults to `None`.
+        dtype: Dtype of the computation. Defaults to `None`, Keras's global float type.
 
     Call arguments:
-        y_true: Integers [batch].
-        y_pred: Logits [batch, classes].
+        - `y_true`: Integers `[batch]`.
+        - `y_pred`: Logits `[batch, classes]`.
 
     Raises:
         ValueError: If `gamma` is negative.
@@ -50,14 +52,28 @@ class SparseCategoricalFocalCrossentropy(_OfIntegers):
     """
 
     def __init__(
-        self, gamma=2.0, *, reduction="sum_over_batch_size", name="sparse_categorical_focal_crossentropy", dtype=None
+        self,
+        gamma: float = 2.0,
+        *,
+        reduction: str = "sum_over_batch_size",
+        name: str = "sparse_categorical_focal_crossentropy",
+        dtype: Any = None,
     ):
         super().__init__(name=name, reduction=reduction, dtype=dtype)
         if gamma < 0:
             raise ValueError(f"`gamma` must be at least 0. Received: gamma={gamma}")
         self.gamma = gamma
 
-    def of_one_hot(self, y_true, y_pred):
+    def of_one_hot(self, y_true: Any, y_pred: Any) -> Any:
+        """Computes the loss for labels that are one-hot vectors.
+
+        Args:
+            y_true: Tensor `[batch, classes]`.
+            y_pred: Tensor `[batch, classes]`. Logits.
+
+        Returns:
+            A tensor of shape `[batch]`.
+        """
         return keras.losses.categorical_focal_crossentropy(
             y_true, y_pred, alpha=1.0, gamma=self.gamma, from_logits=True
         )
@@ -75,13 +91,13 @@ class SmoothedCrossentropy(_OfIntegers):
 
     Args:
         label_smoothing: Float from 0 to 1. Fraction of the probability that all classes share. Defaults to `0.1`.
-        reduction: As in Keras. Defaults to `"sum_over_batch_size"`.
+        reduction: String. How the losses of a batch are reduced. Defaults to `"sum_over_batch_size"`.
         name: String. Name of the loss. Defaults to `"smoothed_crossentropy"`.
-        dtype: As in Keras. Defaults to `None`.
+        dtype: Dtype of the computation. Defaults to `None`, Keras's global float type.
 
     Call arguments:
-        y_true: Integers [batch].
-        y_pred: Logits [batch, classes].
+        - `y_true`: Integers `[batch]`.
+        - `y_pred`: Logits `[batch, classes]`.
 
     Raises:
         ValueError: If `label_smoothing` is not between 0 and 1.
@@ -96,14 +112,28 @@ class SmoothedCrossentropy(_OfIntegers):
     """
 
     def __init__(
-        self, label_smoothing=0.1, *, reduction="sum_over_batch_size", name="smoothed_crossentropy", dtype=None
+        self,
+        label_smoothing: float = 0.1,
+        *,
+        reduction: str = "sum_over_batch_size",
+        name: str = "smoothed_crossentropy",
+        dtype: Any = None,
     ):
         super().__init__(name=name, reduction=reduction, dtype=dtype)
         if not 0 <= label_smoothing <= 1:
             raise ValueError(f"`label_smoothing` must be from 0 to 1. Received: label_smoothing={label_smoothing}")
         self.label_smoothing = label_smoothing
 
-    def of_one_hot(self, y_true, y_pred):
+    def of_one_hot(self, y_true: Any, y_pred: Any) -> Any:
+        """Computes the loss for labels that are one-hot vectors.
+
+        Args:
+            y_true: Tensor `[batch, classes]`.
+            y_pred: Tensor `[batch, classes]`. Logits.
+
+        Returns:
+            A tensor of shape `[batch]`.
+        """
         return keras.losses.categorical_crossentropy(
             y_true, y_pred, from_logits=True, label_smoothing=self.label_smoothing
         )

@@ -1,5 +1,7 @@
 """Losses based on the distances between the vectors of a row: triplets, and pairs with a label."""
 
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
@@ -22,8 +24,8 @@ class TripletLoss(PartsLoss):
         **kwargs: `reduction` and `dtype`, as in Keras.
 
     Call arguments:
-        y_true: Numbers [batch], which are ignored.
-        y_pred: Vectors [batch, 3, dim]: anchors, positives and negatives.
+        - `y_true`: Numbers `[batch]`, which are ignored.
+        - `y_pred`: Vectors `[batch, 3, dim]`: anchors, positives and negatives.
 
     Raises:
         ValueError: If `distance` is unknown, if `margin` is negative, or if a row does not have three vectors.
@@ -40,12 +42,23 @@ class TripletLoss(PartsLoss):
     min_parts = max_parts = 3
     takes_labels = False
 
-    def __init__(self, *, distance="euclidean", margin=5.0, name="triplet_loss", **kwargs):
+    def __init__(self, *, distance: str = "euclidean", margin: float = 5.0, name: str = "triplet_loss", **kwargs: Any):
         super().__init__(name=name, **kwargs)
         self.distance = checked_distance(distance)
         self.margin = checked_margin(margin)
 
-    def row_losses(self, labels, anchors, positives, negatives):
+    def row_losses(self, labels: Any, anchors: Any, positives: Any, negatives: Any) -> Any:
+        """Computes the loss of each row.
+
+        Args:
+            labels: Tensor `[batch]`, which is ignored.
+            anchors: Tensor `[batch, dim]`. Vectors of the anchors.
+            positives: Tensor `[batch, dim]`. Vectors of the positives.
+            negatives: Tensor `[batch, dim]`. Vectors of the negatives.
+
+        Returns:
+            A tensor of shape `[batch]`.
+        """
         distance = DISTANCES[self.distance]
         return ops.relu(distance(anchors, positives) - distance(anchors, negatives) + self.margin)
 
@@ -66,8 +79,8 @@ class ContrastiveLoss(PartsLoss):
         **kwargs: `reduction` and `dtype`, as in Keras.
 
     Call arguments:
-        y_true: Labels [batch], 0 or 1.
-        y_pred: Vectors [batch, 2, dim].
+        - `y_true`: Labels `[batch]`, 0 or 1.
+        - `y_pred`: Vectors `[batch, 2, dim]`.
 
     Raises:
         ValueError: If `distance` is unknown, if `margin` is negative, or if a row does not have two vectors.
@@ -81,16 +94,26 @@ class ContrastiveLoss(PartsLoss):
     Source: Hadsell, Chopra and LeCun 2006, "Dimensionality reduction by learning an invariant mapping"
     """
 
-    def __init__(self, *, distance="cosine", margin=0.5, name="contrastive_loss", **kwargs):
+    def __init__(self, *, distance: str = "cosine", margin: float = 0.5, name: str = "contrastive_loss", **kwargs: Any):
         super().__init__(name=name, **kwargs)
         self.distance = checked_distance(distance)
         self.margin = checked_margin(margin)
 
-    def row_losses(self, labels, first, second):
+    def row_losses(self, labels: Any, first: Any, second: Any) -> Any:
+        """Computes the loss of each pair.
+
+        Args:
+            labels: Tensor `[batch]`, 0 or 1.
+            first: Tensor `[batch, dim]`. Vectors of the first texts.
+            second: Tensor `[batch, dim]`. Vectors of the second texts.
+
+        Returns:
+            A tensor of shape `[batch]`.
+        """
         distances = DISTANCES[self.distance](first, second)
         return 0.5 * (labels * distances**2 + (1 - labels) * ops.relu(self.margin - distances) ** 2)
 
-    def check_labels(self, labels):
+    def check_labels(self, labels: np.ndarray) -> None:
         [*wrong] = np.flatnonzero((labels != 0) & (labels != 1))
         if wrong:
             raise ValueError(
@@ -110,8 +133,8 @@ class CosineSimilarityLoss(PartsLoss):
         **kwargs: `reduction` and `dtype`, as in Keras.
 
     Call arguments:
-        y_true: Numbers [batch] between -1 and 1. Divide similarities from 0 to 5 (STS-B) by 5.
-        y_pred: Vectors [batch, 2, dim].
+        - `y_true`: Numbers `[batch]` between -1 and 1. Divide similarities from 0 to 5 (STS-B) by 5.
+        - `y_pred`: Vectors `[batch, 2, dim]`.
 
     Raises:
         ValueError: If a row does not have two vectors.
@@ -125,13 +148,23 @@ class CosineSimilarityLoss(PartsLoss):
     Source: https://arxiv.org/abs/1908.10084
     """
 
-    def __init__(self, *, name="cosine_similarity_loss", **kwargs):
+    def __init__(self, *, name: str = "cosine_similarity_loss", **kwargs: Any):
         super().__init__(name=name, **kwargs)
 
-    def row_losses(self, labels, first, second):
+    def row_losses(self, labels: Any, first: Any, second: Any) -> Any:
+        """Computes the loss of each pair.
+
+        Args:
+            labels: Tensor `[batch]`, from -1 to 1.
+            first: Tensor `[batch, dim]`. Vectors of the first texts.
+            second: Tensor `[batch, dim]`. Vectors of the second texts.
+
+        Returns:
+            A tensor of shape `[batch]`.
+        """
         return (cosines(first, second) - labels) ** 2
 
-    def check_labels(self, labels):
+    def check_labels(self, labels: np.ndarray) -> None:
         check_between(labels, -1, 1, self)
 
 

@@ -1,5 +1,7 @@
 """The base class of losses of several vectors per row, and the similarities that they use."""
 
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
@@ -10,8 +12,8 @@ EPSILON = 1e-12  # The smallest length by which a vector is divided, as in torch
 class PartsLoss(keras.losses.Loss):
     """Base class of the losses of a `TextEmbedder`, which compare several vectors per row.
 
-    A subclass implements `row_losses(labels, *vectors)`, which receives one tensor [batch, dim] for each text of a row
-    and returns the losses [batch].
+    A subclass implements `row_losses(labels, *vectors)`, which receives one tensor `[batch, dim]` for each text of a
+    row and returns the losses `[batch]`.
 
     Attributes:
         min_parts, max_parts: Integers. Numbers of texts per row that the loss takes. `max_parts` is None if there is no
@@ -30,11 +32,24 @@ class PartsLoss(keras.losses.Loss):
     takes_labels = True
     min_rows = 1
 
-    def row_losses(self, labels, *vectors):
+    def row_losses(self, labels: Any, *vectors: Any) -> Any:
+        """Computes the loss of each row.
+
+        Args:
+            labels: Tensor `[batch]`. The labels, in one dimension.
+            *vectors: Tensors `[batch, dim]`, one for each text of a row.
+
+        Returns:
+            A tensor of shape `[batch]`.
+        """
         raise NotImplementedError(f"{type(self).__name__} must implement `row_losses`.")
 
-    def check_labels(self, labels):
-        """Raises a `ValueError` if an array of labels [rows] is not valid for this loss."""
+    def check_labels(self, labels: np.ndarray) -> None:
+        """Raises a `ValueError` if an array of labels is not valid for this loss.
+
+        Args:
+            labels: Array `[rows]`.
+        """
 
     def call(self, y_true, y_pred):
         y_true, y_pred = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)  # Keras converts lists inside.
@@ -69,7 +84,7 @@ def normalized(vectors):
 
 
 def cosines(first, second):
-    """Returns the cosine of the angle between corresponding rows of two tensors [batch, dim]."""
+    """Returns the cosine of the angle between corresponding rows of two tensors `[batch, dim]`."""
     return ops.sum(normalized(first) * normalized(second), axis=-1)
 
 

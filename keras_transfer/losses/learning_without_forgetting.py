@@ -27,10 +27,12 @@ class LearningWithoutForgettingLoss(keras.losses.Loss):
 
     Args:
         temperature: Float above 0. Values above 1 give small probabilities more weight. Defaults to `2.0`.
-        reduction: As in Keras. Defaults to `"sum_over_batch_size"`.
-        name: String. Defaults to `"learning_without_forgetting_loss"`.
+        reduction: String. How the losses of a batch are reduced. Defaults to `"sum_over_batch_size"`.
+        name: String. Name of the loss. Defaults to `"learning_without_forgetting_loss"`.
 
-    Inputs: recorded logits as `y_true` and logits as `y_pred`, both [batch, ..., classes].
+    Call arguments:
+        - `y_true`: Recorded logits `[batch, ..., classes]`.
+        - `y_pred`: Logits `[batch, ..., classes]`.
 
     Raises:
         ValueError: If `temperature` is not above 0. When called, if the shapes differ or there are fewer than two
@@ -56,7 +58,13 @@ class LearningWithoutForgettingLoss(keras.losses.Loss):
     Source: https://arxiv.org/abs/1606.09282, equations 2 and 3.
     """
 
-    def __init__(self, temperature=2.0, *, reduction="sum_over_batch_size", name="learning_without_forgetting_loss"):
+    def __init__(
+        self,
+        temperature: float = 2.0,
+        *,
+        reduction: str = "sum_over_batch_size",
+        name: str = "learning_without_forgetting_loss",
+    ):
         super().__init__(name=name, reduction=reduction, dtype="float32")
         if isinstance(temperature, bool) or not isinstance(temperature, numbers.Real) or not 0 < temperature < math.inf:
             raise ValueError(f"`temperature` must be a number above 0. Received: temperature={temperature!r}")

@@ -1,8 +1,11 @@
 """A loss that also trains the first components of vectors, so that these can be used alone."""
 
 import numbers
+from collections.abc import Sequence
+from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_transfer.losses.grouped import PartsLoss, normalized
@@ -26,8 +29,8 @@ class MatryoshkaLoss(PartsLoss):
         **kwargs: `reduction`, as in Keras.
 
     Call arguments:
-        y_true: Labels [batch] as for `loss`.
-        y_pred: Vectors [batch, parts, dim] as for `loss`.
+        - `y_true`: Labels `[batch]` as for `loss`.
+        - `y_pred`: Vectors `[batch, parts, dim]` as for `loss`.
 
     Raises:
         ValueError: If `loss` is not a loss of vectors or has a `reduction` of its own, if `dims` are not different
@@ -42,7 +45,16 @@ class MatryoshkaLoss(PartsLoss):
     Source: https://arxiv.org/abs/2205.13147
     """
 
-    def __init__(self, loss, dims, *, weights=None, name="matryoshka_loss", dtype=None, **kwargs):
+    def __init__(
+        self,
+        loss: PartsLoss,
+        dims: Sequence[int],
+        *,
+        weights: Sequence[float] | None = None,
+        name: str = "matryoshka_loss",
+        dtype: Any = None,
+        **kwargs: Any,
+    ):
         super().__init__(name=name, dtype=getattr(loss, "dtype", None) if dtype is None else dtype, **kwargs)
         if not isinstance(loss, PartsLoss):
             raise ValueError(
@@ -66,7 +78,7 @@ class MatryoshkaLoss(PartsLoss):
         self.min_parts, self.max_parts, self.takes_labels = loss.min_parts, loss.max_parts, loss.takes_labels
         self.min_rows = loss.min_rows
 
-    def check_labels(self, labels):
+    def check_labels(self, labels: np.ndarray) -> None:
         self.loss.check_labels(labels)
 
     def call(self, y_true, y_pred):

@@ -1,5 +1,7 @@
 """The ranking loss that uses the other rows of a batch as negatives."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -29,8 +31,8 @@ class MultipleNegativesRankingLoss(PartsLoss):
         **kwargs: `reduction` and `dtype`, as in Keras.
 
     Call arguments:
-        y_true: Numbers [batch], which are ignored.
-        y_pred: Vectors [batch, parts, dim], at least two parts.
+        - `y_true`: Numbers `[batch]`, which are ignored.
+        - `y_pred`: Vectors `[batch, parts, dim]`, at least two parts.
 
     Raises:
         ValueError: If `scale` is not positive, or if a row has only one vector.
@@ -48,14 +50,31 @@ class MultipleNegativesRankingLoss(PartsLoss):
     takes_labels = False
     min_rows = 2
 
-    def __init__(self, *, scale=20.0, symmetric=False, name="multiple_negatives_ranking_loss", **kwargs):
+    def __init__(
+        self,
+        *,
+        scale: float = 20.0,
+        symmetric: bool = False,
+        name: str = "multiple_negatives_ranking_loss",
+        **kwargs: Any,
+    ):
         super().__init__(name=name, **kwargs)
         if not scale > 0:
             raise ValueError(f"`scale` must be positive. Received: scale={scale}")
         self.scale = scale
         self.symmetric = symmetric
 
-    def row_losses(self, labels, anchors, *candidates):
+    def row_losses(self, labels: Any, anchors: Any, *candidates: Any) -> Any:
+        """Computes the loss of each row.
+
+        Args:
+            labels: Tensor `[batch]`, which is ignored.
+            anchors: Tensor `[batch, dim]`. Vectors of the anchors.
+            *candidates: Tensors `[batch, dim]`: the positives, then the hard negatives.
+
+        Returns:
+            A tensor of shape `[batch]`.
+        """
         candidates = ops.concatenate([normalized(part) for part in candidates])
         scores = self.scale * ops.matmul(normalized(anchors), ops.transpose(candidates))
         rows = ops.shape(anchors)[0]

@@ -1,5 +1,8 @@
 """XLNet: attention by distance, pretrained on permutations of the text (Yang et al. 2019)."""
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 import keras
 
 from keras_transfer.encoders.base import Encoder, constructor_settings
@@ -26,13 +29,20 @@ class XLNetEncoder(Encoder):
     the left, because positions are relative.
 
     Args:
+        vocabulary_size: Integer. Number of tokens.
+        num_layers: Integer. Number of Transformer blocks.
+        num_heads: Integer. Number of attention heads.
+        hidden_dim: Integer. Width of the token vectors.
+        intermediate_dim: Integer. Width of the feed-forward networks.
         dropout: Float between 0 and 1. Dropout rate of embeddings, attention weights, feed-forward networks, residuals
             and outputs. Defaults to `0.1`.
         two_streams: Boolean. Whether there is a query stream, which starts from a vector that trains. Defaults to
             `False`, for an encoder that only keeps this vector.
-        vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim, activation, layer_norm_epsilon,
-            initializer_range: See `BertEncoder`.
-        dtype, **kwargs: See `Encoder`.
+        activation: String or callable. Activation of the feed-forward networks. Defaults to `"gelu"`.
+        layer_norm_epsilon: Float. Added to the variance in layer normalization. Defaults to `1e-12`.
+        initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
+        dtype: Dtype or dtype policy of all layers. Defaults to `None`, the global policy.
+        **kwargs: `pooling`, `normalize`, `name` and `trainable` of `Encoder`.
 
     Inputs: Dict of `token_ids`, `segment_ids` and `padding_mask`, each `[batch, length]`.
 
@@ -52,19 +62,19 @@ class XLNetEncoder(Encoder):
 
     def __init__(
         self,
-        vocabulary_size,
+        vocabulary_size: int,
         *,
-        num_layers,
-        num_heads,
-        hidden_dim,
-        intermediate_dim,
-        dropout=0.1,
-        two_streams=False,
-        activation="gelu",
-        layer_norm_epsilon=1e-12,
-        initializer_range=0.02,
-        dtype=None,
-        **kwargs,
+        num_layers: int,
+        num_heads: int,
+        hidden_dim: int,
+        intermediate_dim: int,
+        dropout: float = 0.1,
+        two_streams: bool = False,
+        activation: str | Callable = "gelu",
+        layer_norm_epsilon: float = 1e-12,
+        initializer_range: float = 0.02,
+        dtype: Any = None,
+        **kwargs: Any,
     ):
         # === Layers ===
         settings = constructor_settings(locals())
@@ -121,7 +131,7 @@ class XLNetEncoder(Encoder):
         self.output_dropout = output_dropout
         self.take_query_stream = take_query_stream
 
-    def query_stream(self, inputs):
+    def query_stream(self, inputs: Mapping) -> Any:
         """Returns what the visible tokens say about the tokens at some positions, from the query stream.
 
         Args:
@@ -167,11 +177,11 @@ class XLNetEncoder(Encoder):
             x = block(x, attention_bias=bias, relative_positions=(*positions, distances))
         return self.output_dropout(self.take_query_stream(x, inputs["mask_positions"]))
 
-    def layer_groups(self):
+    def layer_groups(self) -> list:
         embeddings = ("embeddings", "embeddings", [self.token_embedding, self.streams])
         return [embeddings, *((block.name, "block", [block]) for block in self.blocks)]
 
-    def attention_weights(self, inputs):
+    def attention_weights(self, inputs: Mapping) -> dict:
         found, bias = [], mask_bias(inputs["padding_mask"])
         x = self.token_embedding(inputs["token_ids"])
         positions = RelativePositions(dtype=self.dtype_policy)(x, segment_ids=inputs["segment_ids"])

@@ -1,6 +1,9 @@
 """The encoder protocol: what every pretrained encoder takes, returns and can do."""
 
 import dataclasses
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import keras
 
@@ -35,7 +38,7 @@ class Encoded:
     mask: object = None
 
 
-def encode(encoder, inputs=None, hidden_states=False):
+def encode(encoder: keras.Model, inputs: Any = None, hidden_states: bool = False) -> Encoded:
     """Runs an encoder that returns a dict or a single tensor, and returns its outputs as an `Encoded`.
 
     Args:
@@ -160,15 +163,15 @@ class Encoder(Quantizes, keras.Model):
 
     def __init__(
         self,
-        inputs,
-        outputs,
-        hidden_states,
-        pooling=None,
-        normalize=False,
-        dtype=None,
-        name=None,
-        trainable=True,
-        settings=None,
+        inputs: Mapping,
+        outputs: Mapping,
+        hidden_states: Sequence,
+        pooling: str | None = None,
+        normalize: bool = False,
+        dtype: Any = None,
+        name: str | None = None,
+        trainable: bool = True,
+        settings: Mapping | None = None,
     ):
         # There is no **kwargs because Keras ignores unknown arguments of a functional model.
         super().__init__(inputs=inputs, outputs=outputs, name=name)
@@ -182,7 +185,7 @@ class Encoder(Quantizes, keras.Model):
         self.pooling = pooling
         self.normalize = normalize
         self.adapters = {}  # From names to lists of kinds, such as `adaptation.LoRA`.
-        self.active_adapters = ()
+        self.active_adapters: tuple[str, ...] = ()
         # The `Adapted`s in the order in which they were created. Keras must not track these: the layers hold them.
         object.__setattr__(self, "adapter_slots", [])
         self.adapter_layout = 2  # 1 while `.keras` files have the adapters of blocks where version 0.1 had them
@@ -197,22 +200,33 @@ class Encoder(Quantizes, keras.Model):
     def call(self, inputs, training=None, mask=None):
         return super().call(select_inputs(inputs, self.input), training=training, mask=mask)
 
-    def generate(self, *args, **kwargs):
-        """Raises an `AttributeError` that names the tasks that write texts, because an encoder does not."""
+    def generate(self, *args: Any, **kwargs: Any) -> None:
+        """Raises an `AttributeError` that names the tasks that write texts, because an encoder does not.
+
+        Args:
+            *args: Any arguments, which are ignored.
+            **kwargs: Any keyword arguments, which are ignored.
+
+        Raises:
+            AttributeError: If it is called.
+        """
         raise AttributeError(
             "An encoder returns vectors. Tasks write texts: `kt.tasks.Seq2SeqLM(encoder, preprocessor).generate(...)` "
             "for an encoder-decoder, or `kt.tasks.CausalLM` for an encoder whose tokens see only earlier ones. "
             f"Received: `generate` of {type(self).__name__}"
         )
 
-    def layer_groups(self):
-        """Returns the encoder's layers or weights in order as a list of `(name, kind, layers)`.
+    def layer_groups(self) -> list:
+        """Returns the encoder's layers or weights in order, from the inputs to the outputs.
 
         A fourth element, `False`, is for layers that are not pretrained.
+
+        Returns:
+            A list of `(name, kind, layers)`. A fourth element, `False`, marks layers that are not pretrained.
         """
         raise NotImplementedError(f"{type(self).__name__} must implement `layer_groups()`.")
 
-    def attention_weights(self, inputs):
+    def attention_weights(self, inputs: Mapping) -> dict:
         """Returns the weights of attention that the encoder computes; see `analysis.attention_weights`.
 
         Args:
@@ -230,7 +244,7 @@ class Encoder(Quantizes, keras.Model):
             f"Received: {type(self).__name__}"
         )
 
-    def attach_adapters(self, name, kinds):
+    def attach_adapters(self, name: str, kinds: Sequence) -> None:
         """Adds adapters under a name, and makes them the active ones. Use `adaptation.add_adapters` instead.
 
         Args:
@@ -242,7 +256,7 @@ class Encoder(Quantizes, keras.Model):
         self.adapters[name] = list(kinds)
         self.activate_adapters([name])
 
-    def share_blocks(self, other):
+    def share_blocks(self, other: Callable | None) -> None:
         """Notes that another encoder consists of the same blocks.
 
         Args:
@@ -250,7 +264,7 @@ class Encoder(Quantizes, keras.Model):
         """
         object.__setattr__(self, "shares_blocks_with", other)  # Keras must not track what a function refers to.
 
-    def check_shared_blocks(self):
+    def check_shared_blocks(self) -> None:
         """Raises a `ValueError` if the blocks have adapters of another encoder, which also consists of them."""
         other = self.shares_blocks_with()
         if other is not None and other.adapters:
@@ -260,8 +274,12 @@ class Encoder(Quantizes, keras.Model):
                 f"Received: a {type(self).__name__} without the adapters {list(other.adapters)}"
             )
 
-    def activate_adapters(self, names):
-        """Applies the adapters with these names, in this order, and no others."""
+    def activate_adapters(self, names: Sequence[str]) -> None:
+        """Applies the adapters with the given names, and no others.
+
+        Args:
+            names: List of strings. Names of adapters, in the order in which they are applied.
+        """
         for block in self.blocks if self.adapter_layout == 1 else ():
             vars(block).pop("adapters", None)  # of `show_old_places`
         self.active_adapters, self.adapter_layout = tuple(names), 2
@@ -316,7 +334,7 @@ class Encoder(Quantizes, keras.Model):
         return encoder
 
     @classmethod
-    def from_pretrained(cls, source, **overrides):
+    def from_pretrained(cls, source: str | os.PathLike, **overrides: Any) -> Any:
         """Builds the encoder that a checkpoint describes and loads its weights.
 
         Args:
@@ -342,7 +360,7 @@ class Encoder(Quantizes, keras.Model):
 
         return load(source, cls, **overrides)
 
-    def save_pretrained(self, folder, preprocessor=None, *, overwrite=False):
+    def save_pretrained(self, folder: str | os.PathLike, preprocessor: Any = None, *, overwrite: bool = False) -> None:
         """Writes the encoder as a checkpoint that `from_pretrained` and the original library can load.
 
         Transformers' `AutoModel` loads the folder with the same outputs and, if `preprocessor` is given, its

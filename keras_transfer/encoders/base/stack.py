@@ -1,5 +1,8 @@
 """The base class of Transformer encoders: the functional model, layer groups, and decoding with a cache."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import keras
 
 from keras_transfer.encoders.base.encoder import Encoder
@@ -104,21 +107,24 @@ class TransformerStack(Encoder):
         self._pooled_alone = None
 
     @property
-    def is_causal(self):
+    def is_causal(self) -> bool:
         """Boolean. Whether tokens see only earlier ones, so that the encoder can continue a text with a cache."""
         return all(block.attention.causal for block in self.blocks)
 
-    def layer_groups(self):
+    def layer_groups(self) -> list:
         return groups_of(self)
 
     def get_config(self):
         further = {"further_inputs": list(self.further_inputs)} if self.further_inputs else {}
         return {**super().get_config(), **further}
 
-    def pooled_alone(self):
-        """Returns the symbolic `pooled_output` for models that read no other output of the encoder.
+    def pooled_alone(self) -> Any:
+        """Returns `pooled_output` for models that use no other output of the encoder.
 
         Its last block computes only the first token, which is the only one that the pooler reads.
+
+        Returns:
+            A symbolic tensor of shape `[batch, hidden_dim]`.
         """
         if not self._can_skip():
             return self.output["pooled_output"]
@@ -140,7 +146,9 @@ class TransformerStack(Encoder):
         ours = ours and type(last.feed_forward) in (FeedForward, GatedFeedForward)
         return ours and self.final_norm is None and self.blocks.count(last) == 1
 
-    def run_blocks(self, hidden, padding_mask, start=0, first_only=False, attention_mask=None):
+    def run_blocks(
+        self, hidden: Any, padding_mask: Any, start: int = 0, first_only: bool = False, attention_mask: Any = None
+    ) -> tuple:
         """Runs the blocks from one of them on, and the layers that follow the blocks.
 
         Args:
@@ -165,13 +173,13 @@ class TransformerStack(Encoder):
         """
         return run_blocks(self, hidden, padding_mask, start, first_only and self._can_skip(), attention_mask)
 
-    def attention_weights(self, inputs):
+    def attention_weights(self, inputs: Mapping) -> dict:
         options = {"attention_mask": inputs["attention_mask"]} if "attention_mask" in self.input else {}
         return {"encoder": run_and_record(self, inputs, **options)[0]}
 
     # === Decoding with a cache ===
 
-    def empty_cache(self, batch_size, length):
+    def empty_cache(self, batch_size: int, length: int) -> list:
         """Returns the cache that `step` starts from.
 
         Args:
@@ -183,7 +191,7 @@ class TransformerStack(Encoder):
         """
         return [block.empty_cache(batch_size, length) for block in self.blocks]
 
-    def step(self, token_ids, cache, start, padding_mask=None, first=None):
+    def step(self, token_ids: Any, cache: Sequence, start: int, padding_mask: Any = None, first: Any = None) -> tuple:
         """Encodes further tokens, given the cache of the tokens before them.
 
         Sequences of different lengths can take their steps together if they are aligned on the right: `first` says
@@ -192,11 +200,11 @@ class TransformerStack(Encoder):
         Args:
             token_ids: Tensor of shape `[batch, length]`, the further tokens.
             cache: List from `empty_cache` or from the last step.
-            start: Integer or integer tensor. Place in the cache of the first of these tokens.
-            padding_mask: Tensor of shape `[batch, room of the cache]`, 1 for a real token. Defaults to `None`, in which
-                case the blocks must be causal.
-            first: Integer tensor of shape `[batch]`. Place in the cache of the first token of each sequence, which has
-                position 0. Defaults to `None`, 0 for all.
+            start: Integer or integer tensor. Position in the cache of the first of these tokens.
+            padding_mask: Tensor of shape `[batch, cache_length]`, 1 for a real token. Defaults to `None`, in which case
+                the blocks must be causal.
+            first: Integer tensor of shape `[batch]`. Position in the cache of the first token of each sequence.
+                Defaults to `None`, 0 for all.
 
         Returns:
             A tuple of `sequence_output`, `[batch, length, dim]`, and the updated cache.

@@ -1,5 +1,8 @@
 """ALBERT: one block, applied many times, over narrow embeddings (Lan et al. 2020)."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 
 from keras_transfer.encoders.base import TransformerStack, bert_layers, constructor_settings, make_projection
@@ -12,14 +15,26 @@ class AlbertEncoder(TransformerStack):
     The block's weights are one layer group, so gradual unfreezing and layer-wise rates treat it as one.
 
     Args:
+        vocabulary_size: Integer. Number of tokens.
         num_layers: Integer. How many times the block is applied.
+        num_heads: Integer. Number of attention heads.
+        hidden_dim: Integer. Width of the token vectors.
+        intermediate_dim: Integer. Width of the feed-forward networks.
         dropout: Float between 0 and 1. Dropout rate of embeddings and residuals. Defaults to `0.0`, as in the second
             version.
-        embedding_dim: Integer. Width of the embeddings. Defaults to `128`.
-        activation: String or callable. `"gelu"` in the first version. Defaults to `"gelu_tanh"`, as in the second.
-        vocabulary_size, num_heads, hidden_dim, intermediate_dim, max_sequence_length, attention_dropout, pooler,
-            layer_norm_epsilon, initializer_range, dtype, **kwargs: See `BertEncoder`.
+        max_sequence_length: Integer. Number of positions. Defaults to `512`.
         num_segments: Integer, at least 1. Number of segments. Defaults to `2`.
+        embedding_dim: Integer. Width of the embeddings. Defaults to `128`.
+        attention_dropout: Float between 0 and 1. Dropout rate of the attention weights. Defaults to `None`, the same as
+            `dropout`.
+        activation: String or callable. `"gelu"` in the first version. Defaults to `"gelu_tanh"`, as in the second.
+        pooler: Boolean. Whether there is a `pooled_output`, a dense layer with tanh on the first token. Defaults to
+            `True`.
+        layer_norm_epsilon: Float. Added to the variance in layer normalization. Defaults to `1e-12`.
+        initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
+        dtype: Dtype or dtype policy of all layers. Defaults to `None`, the global policy.
+        **kwargs: `pooling`, `normalize`, `name` and `trainable` of `Encoder`, and `further_inputs`, a tuple of the
+            names of further inputs: `"attention_mask"` or `"positions"`.
 
     Inputs: Dict of `token_ids`, `segment_ids` and `padding_mask`, each `[batch, length]`.
 
@@ -38,23 +53,23 @@ class AlbertEncoder(TransformerStack):
 
     def __init__(
         self,
-        vocabulary_size,
+        vocabulary_size: int,
         *,
-        num_layers,
-        num_heads,
-        hidden_dim,
-        intermediate_dim,
-        dropout=0.0,
-        max_sequence_length=512,
-        num_segments=2,
-        embedding_dim=128,
-        attention_dropout=None,
-        activation="gelu_tanh",
-        pooler=True,
-        layer_norm_epsilon=1e-12,
-        initializer_range=0.02,
-        dtype=None,
-        **kwargs,
+        num_layers: int,
+        num_heads: int,
+        hidden_dim: int,
+        intermediate_dim: int,
+        dropout: float = 0.0,
+        max_sequence_length: int = 512,
+        num_segments: int = 2,
+        embedding_dim: int = 128,
+        attention_dropout: float | None = None,
+        activation: str | Callable = "gelu_tanh",
+        pooler: bool = True,
+        layer_norm_epsilon: float = 1e-12,
+        initializer_range: float = 0.02,
+        dtype: Any = None,
+        **kwargs: Any,
     ):
         attention_dropout = dropout if attention_dropout is None else attention_dropout
         settings = constructor_settings(locals())

@@ -1,5 +1,8 @@
 """BERT: a bidirectional Transformer (Devlin et al. 2019)."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 
 from keras_transfer.encoders.base import TransformerStack, bert_layers, constructor_settings
@@ -10,18 +13,25 @@ class BertEncoder(TransformerStack):
     """BERT's encoder: token, position and segment embeddings, post-norm Transformer blocks, a pooler.
 
     Args:
-        vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim: Integers. Sizes.
+        vocabulary_size: Integer. Number of tokens.
+        num_layers: Integer. Number of Transformer blocks.
+        num_heads: Integer. Number of attention heads.
+        hidden_dim: Integer. Width of the token vectors.
+        intermediate_dim: Integer. Width of the feed-forward networks.
         dropout: Float between 0 and 1. Dropout rate of embeddings and residuals. Defaults to `0.1`.
         max_sequence_length: Integer. Number of positions. Defaults to `512`.
         num_segments: Integer. `0` for no segment embeddings. Defaults to `2`.
-        attention_dropout: Float between 0 and 1. Defaults to `None`, the same as `dropout`.
+        attention_dropout: Float between 0 and 1. Dropout rate of the attention weights. Defaults to `None`, the same
+            as `dropout`.
         activation: String or callable. `"gelu"` is exact (the original, Hugging Face), `"gelu_tanh"` an approximation
             (KerasHub). Defaults to `"gelu"`.
         pooler: Boolean. Whether there is a `pooled_output`, a dense layer with tanh on the first token. Defaults to
             `True`.
-        layer_norm_epsilon: Float. Defaults to `1e-12`.
+        layer_norm_epsilon: Float. Added to the variance in layer normalization. Defaults to `1e-12`.
         initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
-        dtype, **kwargs: See `TransformerStack`.
+        dtype: Dtype or dtype policy of all layers. Defaults to `None`, the global policy.
+        **kwargs: `pooling`, `normalize`, `name` and `trainable` of `Encoder`, and `further_inputs`, a tuple of the
+            names of further inputs: `"attention_mask"` or `"positions"`.
 
     Inputs: Dict of `token_ids`, `segment_ids` (unless `num_segments=0`) and `padding_mask`, each `[batch, length]`.
 
@@ -36,22 +46,22 @@ class BertEncoder(TransformerStack):
 
     def __init__(
         self,
-        vocabulary_size,
+        vocabulary_size: int,
         *,
-        num_layers,
-        num_heads,
-        hidden_dim,
-        intermediate_dim,
-        dropout=0.1,
-        max_sequence_length=512,
-        num_segments=2,
-        attention_dropout=None,
-        activation="gelu",
-        pooler=True,
-        layer_norm_epsilon=1e-12,
-        initializer_range=0.02,
-        dtype=None,
-        **kwargs,
+        num_layers: int,
+        num_heads: int,
+        hidden_dim: int,
+        intermediate_dim: int,
+        dropout: float = 0.1,
+        max_sequence_length: int = 512,
+        num_segments: int = 2,
+        attention_dropout: float | None = None,
+        activation: str | Callable = "gelu",
+        pooler: bool = True,
+        layer_norm_epsilon: float = 1e-12,
+        initializer_range: float = 0.02,
+        dtype: Any = None,
+        **kwargs: Any,
     ):
         attention_dropout = dropout if attention_dropout is None else attention_dropout
         settings = constructor_settings(locals())

@@ -1,5 +1,8 @@
 """DeBERTa v2 and v3: attention to contents and to relative positions (He et al. 2021)."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 
 from keras_transfer.encoders.base import TransformerStack, constructor_settings
@@ -15,7 +18,11 @@ class DebertaV2Encoder(TransformerStack):
     DeBERTa v3 has the same architecture. Its pretraining is that of ELECTRA.
 
     Args:
-        vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim: Integers. Sizes.
+        vocabulary_size: Integer. Number of tokens.
+        num_layers: Integer. Number of Transformer blocks.
+        num_heads: Integer. Number of attention heads.
+        hidden_dim: Integer. Width of the token vectors.
+        intermediate_dim: Integer. Width of the feed-forward networks.
         dropout: Float between 0 and 1. Dropout rate of embeddings, residuals and relative positions. Defaults to `0.1`.
         max_sequence_length: Integer. From this distance on, all distances are treated as the same. Defaults to `512`.
         num_buckets: Integer. Number of vectors for the distances in each direction. `0` means one vector for each
@@ -23,12 +30,15 @@ class DebertaV2Encoder(TransformerStack):
         conv_kernel_size: Integer. Number of tokens that a convolution beside the first block reads. `0` for no
             convolution. Defaults to `0`.
         conv_activation: String or callable. Activation of the convolution. Defaults to `"tanh"`.
-        attention_dropout: Float between 0 and 1. Defaults to `None`, the same as `dropout`.
+        attention_dropout: Float between 0 and 1. Dropout rate of the attention weights. Defaults to `None`, the same
+            as `dropout`.
         activation: String or callable. Activation of the feed-forward networks. Defaults to `"gelu"`.
         distance_norm: Boolean. Whether the vectors of the distances have a layer norm. Defaults to `True`.
-        layer_norm_epsilon: Float. Defaults to `1e-7`.
+        layer_norm_epsilon: Float. Added to the variance in layer normalization. Defaults to `1e-7`.
         initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
-        dtype, **kwargs: See `TransformerStack`.
+        dtype: Dtype or dtype policy of all layers. Defaults to `None`, the global policy.
+        **kwargs: `pooling`, `normalize`, `name` and `trainable` of `Encoder`, and `further_inputs`, a tuple of the
+            names of further inputs: `"attention_mask"` or `"positions"`.
 
     Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
 
@@ -47,24 +57,24 @@ class DebertaV2Encoder(TransformerStack):
 
     def __init__(
         self,
-        vocabulary_size,
+        vocabulary_size: int,
         *,
-        num_layers,
-        num_heads,
-        hidden_dim,
-        intermediate_dim,
-        dropout=0.1,
-        max_sequence_length=512,
-        num_buckets=256,
-        conv_kernel_size=0,
-        conv_activation="tanh",
-        attention_dropout=None,
-        activation="gelu",
-        distance_norm=True,
-        layer_norm_epsilon=1e-7,
-        initializer_range=0.02,
-        dtype=None,
-        **kwargs,
+        num_layers: int,
+        num_heads: int,
+        hidden_dim: int,
+        intermediate_dim: int,
+        dropout: float = 0.1,
+        max_sequence_length: int = 512,
+        num_buckets: int = 256,
+        conv_kernel_size: int = 0,
+        conv_activation: str | Callable = "tanh",
+        attention_dropout: float | None = None,
+        activation: str | Callable = "gelu",
+        distance_norm: bool = True,
+        layer_norm_epsilon: float = 1e-7,
+        initializer_range: float = 0.02,
+        dtype: Any = None,
+        **kwargs: Any,
     ):
         attention_dropout = dropout if attention_dropout is None else attention_dropout
         settings = constructor_settings(locals())
@@ -80,7 +90,8 @@ class DebertaV2Encoder(TransformerStack):
         )
         blocks = []
         for i in range(num_layers):
-            block_class, extra = TransformerBlock, {}
+            block_class: type = TransformerBlock
+            extra: dict[str, Any] = {}
             if conv_kernel_size and i == 0:
                 block_class = ConvolutionBlock
                 extra = {"kernel_size": conv_kernel_size, "conv_activation": conv_activation}

@@ -1,5 +1,8 @@
 """DistilBERT: a BERT with half of the blocks, without segments or a pooler (Sanh et al. 2019)."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 
 from keras_transfer.encoders.base import TransformerStack, bert_layers, constructor_settings
@@ -15,8 +18,20 @@ class DistilBertEncoder(TransformerStack):
     (`pooling="first"`).
 
     Args:
-        vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim, dropout, max_sequence_length,
-            attention_dropout, activation, initializer_range, dtype, **kwargs: See `BertEncoder`.
+        vocabulary_size: Integer. Number of tokens.
+        num_layers: Integer. Number of Transformer blocks.
+        num_heads: Integer. Number of attention heads.
+        hidden_dim: Integer. Width of the token vectors.
+        intermediate_dim: Integer. Width of the feed-forward networks.
+        dropout: Float between 0 and 1. Dropout rate of the embeddings and the residuals. Defaults to `0.1`.
+        max_sequence_length: Integer. Number of positions. Defaults to `512`.
+        attention_dropout: Float between 0 and 1. Dropout rate of the attention weights. Defaults to `None`, the same as
+            `dropout`.
+        activation: String or callable. Activation of the feed-forward networks. Defaults to `"gelu"`.
+        initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
+        dtype: Dtype or dtype policy of all layers. Defaults to `None`, the global policy.
+        **kwargs: `pooling`, `normalize`, `name` and `trainable` of `Encoder`, and `further_inputs`, a tuple of the
+            names of further inputs: `"attention_mask"` or `"positions"`.
 
     Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
 
@@ -35,19 +50,19 @@ class DistilBertEncoder(TransformerStack):
 
     def __init__(
         self,
-        vocabulary_size,
+        vocabulary_size: int,
         *,
-        num_layers,
-        num_heads,
-        hidden_dim,
-        intermediate_dim,
-        dropout=0.1,
-        max_sequence_length=512,
-        attention_dropout=None,
-        activation="gelu",
-        initializer_range=0.02,
-        dtype=None,
-        **kwargs,
+        num_layers: int,
+        num_heads: int,
+        hidden_dim: int,
+        intermediate_dim: int,
+        dropout: float = 0.1,
+        max_sequence_length: int = 512,
+        attention_dropout: float | None = None,
+        activation: str | Callable = "gelu",
+        initializer_range: float = 0.02,
+        dtype: Any = None,
+        **kwargs: Any,
     ):
         attention_dropout = dropout if attention_dropout is None else attention_dropout
         settings = constructor_settings(locals())

@@ -1,5 +1,8 @@
 """ELECTRA: BERT's encoder with embeddings of another width (Clark et al. 2020)."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 
 from keras_transfer.encoders.base import TransformerStack, bert_layers, constructor_settings, make_projection
@@ -13,11 +16,24 @@ class ElectraEncoder(TransformerStack):
     original classifies with two dense layers on the first token's vector (`pooling="first"`).
 
     Args:
+        vocabulary_size: Integer. Number of tokens.
+        num_layers: Integer. Number of Transformer blocks.
+        num_heads: Integer. Number of attention heads.
+        hidden_dim: Integer. Width of the token vectors.
+        intermediate_dim: Integer. Width of the feed-forward networks.
+        dropout: Float between 0 and 1. Dropout rate of the embeddings and the residuals. Defaults to `0.1`.
+        max_sequence_length: Integer. Number of positions. Defaults to `512`.
+        num_segments: Integer, at least 1. Number of segments. Defaults to `2`.
         embedding_dim: Integer. Width of the embeddings. Small models and generators share the embeddings of a larger
             model. Defaults to `None`, the same as `hidden_dim`.
-        vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim, dropout, max_sequence_length,
-            attention_dropout, activation, layer_norm_epsilon, initializer_range, dtype, **kwargs: See `BertEncoder`.
-        num_segments: Integer, at least 1. Number of segments. Defaults to `2`.
+        attention_dropout: Float between 0 and 1. Dropout rate of the attention weights. Defaults to `None`, the same as
+            `dropout`.
+        activation: String or callable. Activation of the feed-forward networks. Defaults to `"gelu"`.
+        layer_norm_epsilon: Float. Added to the variance in layer normalization. Defaults to `1e-12`.
+        initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
+        dtype: Dtype or dtype policy of all layers. Defaults to `None`, the global policy.
+        **kwargs: `pooling`, `normalize`, `name` and `trainable` of `Encoder`, and `further_inputs`, a tuple of the
+            names of further inputs: `"attention_mask"` or `"positions"`.
 
     Inputs: Dict of `token_ids`, `segment_ids` and `padding_mask`, each `[batch, length]`.
 
@@ -36,22 +52,22 @@ class ElectraEncoder(TransformerStack):
 
     def __init__(
         self,
-        vocabulary_size,
+        vocabulary_size: int,
         *,
-        num_layers,
-        num_heads,
-        hidden_dim,
-        intermediate_dim,
-        dropout=0.1,
-        max_sequence_length=512,
-        num_segments=2,
-        embedding_dim=None,
-        attention_dropout=None,
-        activation="gelu",
-        layer_norm_epsilon=1e-12,
-        initializer_range=0.02,
-        dtype=None,
-        **kwargs,
+        num_layers: int,
+        num_heads: int,
+        hidden_dim: int,
+        intermediate_dim: int,
+        dropout: float = 0.1,
+        max_sequence_length: int = 512,
+        num_segments: int = 2,
+        embedding_dim: int | None = None,
+        attention_dropout: float | None = None,
+        activation: str | Callable = "gelu",
+        layer_norm_epsilon: float = 1e-12,
+        initializer_range: float = 0.02,
+        dtype: Any = None,
+        **kwargs: Any,
     ):
         attention_dropout = dropout if attention_dropout is None else attention_dropout
         embedding_dim = hidden_dim if embedding_dim is None else embedding_dim

@@ -1,5 +1,8 @@
 """ModernBERT: BERT with later improvements of decoders (Warner et al. 2024)."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 
 from keras_transfer.encoders.base import TransformerStack, constructor_settings
@@ -23,7 +26,11 @@ class ModernBertEncoder(TransformerStack):
     In every third block, a token sees the whole text. In the others, it sees its neighbours.
 
     Args:
-        vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim: Integers. Sizes.
+        vocabulary_size: Integer. Number of tokens.
+        num_layers: Integer. Number of Transformer blocks.
+        num_heads: Integer. Number of attention heads.
+        hidden_dim: Integer. Width of the token vectors.
+        intermediate_dim: Integer. Width of the feed-forward networks.
         dropout: Float between 0 and 1. Dropout rate inside the feed-forward networks. Defaults to `0.0`.
         max_sequence_length: Integer. Length of the longest texts in pretraining. Rotary positions have no limit.
             Defaults to `8192`.
@@ -35,9 +42,11 @@ class ModernBertEncoder(TransformerStack):
         embeddings_dropout: Float between 0 and 1. Dropout rate of the embeddings. Defaults to `0.0`.
         attention_dropout: Float between 0 and 1. Dropout rate of the attention weights. Defaults to `0.0`.
         activation: String or callable. Activation of the gates. Defaults to `"gelu"`.
-        layer_norm_epsilon: Float. Defaults to `1e-5`.
+        layer_norm_epsilon: Float. Added to the variance in layer normalization. Defaults to `1e-5`.
         initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
-        dtype, **kwargs: See `TransformerStack`.
+        dtype: Dtype or dtype policy of all layers. Defaults to `None`, the global policy.
+        **kwargs: `pooling`, `normalize`, `name` and `trainable` of `Encoder`, and `further_inputs`, a tuple of the
+            names of further inputs: `"attention_mask"` or `"positions"`.
 
     Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
 
@@ -56,25 +65,25 @@ class ModernBertEncoder(TransformerStack):
 
     def __init__(
         self,
-        vocabulary_size,
+        vocabulary_size: int,
         *,
-        num_layers,
-        num_heads,
-        hidden_dim,
-        intermediate_dim,
-        dropout=0.0,
-        max_sequence_length=8192,
-        window=64,
-        global_attention_every=3,
-        rotary_base=160000.0,
-        local_rotary_base=10000.0,
-        embeddings_dropout=0.0,
-        attention_dropout=0.0,
-        activation="gelu",
-        layer_norm_epsilon=1e-5,
-        initializer_range=0.02,
-        dtype=None,
-        **kwargs,
+        num_layers: int,
+        num_heads: int,
+        hidden_dim: int,
+        intermediate_dim: int,
+        dropout: float = 0.0,
+        max_sequence_length: int = 8192,
+        window: int = 64,
+        global_attention_every: int = 3,
+        rotary_base: float = 160000.0,
+        local_rotary_base: float = 10000.0,
+        embeddings_dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+        activation: str | Callable = "gelu",
+        layer_norm_epsilon: float = 1e-5,
+        initializer_range: float = 0.02,
+        dtype: Any = None,
+        **kwargs: Any,
     ):
         if global_attention_every < 1:
             raise ValueError(f"`global_attention_every` must be at least 1. Received: {global_attention_every=}")

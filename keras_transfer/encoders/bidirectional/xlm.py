@@ -1,5 +1,8 @@
 """XLM: BERT with an embedding of the language of each token (Conneau and Lample 2019)."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 
 from keras_transfer.encoders.base import TransformerStack, bert_layers, constructor_settings
@@ -15,7 +18,10 @@ class XlmEncoder(TransformerStack):
     need neither: `XlmEncoder.from_pretrained(folder, language=2)`.
 
     Args:
-        vocabulary_size, num_layers, num_heads, hidden_dim: Integers. Sizes.
+        vocabulary_size: Integer. Number of tokens.
+        num_layers: Integer. Number of Transformer blocks.
+        num_heads: Integer. Number of attention heads.
+        hidden_dim: Integer. Width of the token vectors.
         intermediate_dim: Integer. Width of the feed-forward networks. Defaults to `None`, four times `hidden_dim`, the
             only width that checkpoints can have.
         num_languages: Integer. Rows of the table of languages. `1` for no table. Defaults to `1`.
@@ -26,9 +32,11 @@ class XlmEncoder(TransformerStack):
         activation: String or callable. Activation of the feed-forward networks. Defaults to `"gelu"`.
         causal: Boolean. Whether a token sees only itself and earlier tokens. Defaults to `False`.
         train_positions: Boolean. Whether the position table trains. Defaults to `True`.
-        layer_norm_epsilon: Float. Defaults to `1e-12`.
+        layer_norm_epsilon: Float. Added to the variance in layer normalization. Defaults to `1e-12`.
         initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
-        dtype, **kwargs: See `TransformerStack`.
+        dtype: Dtype or dtype policy of all layers. Defaults to `None`, the global policy.
+        **kwargs: `pooling`, `normalize`, `name` and `trainable` of `Encoder`, and `further_inputs`, a tuple of the
+            names of further inputs: `"attention_mask"` or `"positions"`.
 
     Inputs: Dict of `token_ids`, `padding_mask` and, if there are languages, `language_ids`, each `[batch, length]`.
 
@@ -49,24 +57,24 @@ class XlmEncoder(TransformerStack):
 
     def __init__(
         self,
-        vocabulary_size,
+        vocabulary_size: int,
         *,
-        num_layers,
-        num_heads,
-        hidden_dim,
-        intermediate_dim=None,
-        num_languages=1,
-        language=None,
-        dropout=0.1,
-        max_sequence_length=512,
-        attention_dropout=0.1,
-        activation="gelu",
-        causal=False,
-        train_positions=True,
-        layer_norm_epsilon=1e-12,
-        initializer_range=0.02,
-        dtype=None,
-        **kwargs,
+        num_layers: int,
+        num_heads: int,
+        hidden_dim: int,
+        intermediate_dim: int | None = None,
+        num_languages: int = 1,
+        language: int | None = None,
+        dropout: float = 0.1,
+        max_sequence_length: int = 512,
+        attention_dropout: float = 0.1,
+        activation: str | Callable = "gelu",
+        causal: bool = False,
+        train_positions: bool = True,
+        layer_norm_epsilon: float = 1e-12,
+        initializer_range: float = 0.02,
+        dtype: Any = None,
+        **kwargs: Any,
     ):
         intermediate_dim = 4 * hidden_dim if intermediate_dim is None else intermediate_dim
         settings = constructor_settings(locals())

@@ -2,6 +2,8 @@
 
 import numbers
 import types
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 from keras import ops
@@ -36,15 +38,18 @@ class AWDLSTMEncoder(Encoder):
         hidden_dropout: Float between 0 and 1. Dropout rate between two LSTMs. Defaults to `0.25`.
         output_dropout: Float between 0 and 1. Dropout rate of the outputs. Defaults to `0.4`.
         weight_dropout: Float between 0 and 1. Dropout rate of the recurrent weights. Defaults to `0.5`.
-        activation_penalty, temporal_penalty: Floats, at least 0. Factors of AR and TAR of the outputs, see
-            `layers.ActivationPenalty`. Merity et al. use 2 and 1. Default to `0.0`, for none.
+        activation_penalty: Float, at least 0. Factor of activation regularization (AR) of the outputs, see
+            `layers.ActivationPenalty`. Merity et al. use 2. Defaults to `0.0`, no penalty.
+        temporal_penalty: Float, at least 0. Factor of temporal activation regularization (TAR) of the outputs. Merity
+            et al. use 1. Defaults to `0.0`, no penalty.
         gradient_length: Integer. Number of the tokens of a text, those that are read last, through which gradients flow
             in training, as in ULMFiT's classifier of long texts. The outputs are the same if padding follows the texts.
             The published code uses 1,400 (20 windows of 70). Defaults to `None`, all tokens.
         reverse: Boolean. Whether the LSTMs read each text from its last token to its first, with the weights of a
             language model of reversed texts (`Corpus.streams(reverse=True)`). Each output has the position of its
             token, so a classifier uses `pooling="concat_first"`. Such an encoder has no `step`. Defaults to `False`.
-        dtype, **kwargs: See `Encoder`.
+        dtype: Dtype or dtype policy of all layers. Defaults to `None`, the global policy.
+        **kwargs: `pooling`, `normalize`, `name` and `trainable` of `Encoder`.
 
     Raises:
         ValueError: If a size or `gradient_length` is not a positive integer, if a rate is not between 0 and 1, or if a
@@ -67,22 +72,22 @@ class AWDLSTMEncoder(Encoder):
 
     def __init__(
         self,
-        vocabulary_size,
+        vocabulary_size: int,
         *,
-        embedding_dim=400,
-        units=1150,
-        num_layers=3,
-        embedding_dropout=0.1,
-        input_dropout=0.4,
-        hidden_dropout=0.25,
-        output_dropout=0.4,
-        weight_dropout=0.5,
-        activation_penalty=0.0,
-        temporal_penalty=0.0,
-        gradient_length=None,
-        reverse=False,
-        dtype=None,
-        **kwargs,
+        embedding_dim: int = 400,
+        units: int = 1150,
+        num_layers: int = 3,
+        embedding_dropout: float = 0.1,
+        input_dropout: float = 0.4,
+        hidden_dropout: float = 0.25,
+        output_dropout: float = 0.4,
+        weight_dropout: float = 0.5,
+        activation_penalty: float = 0.0,
+        temporal_penalty: float = 0.0,
+        gradient_length: int | None = None,
+        reverse: bool = False,
+        dtype: Any = None,
+        **kwargs: Any,
     ):
         settings = constructor_settings(locals())
         for name in ("vocabulary_size", "embedding_dim", "units", "num_layers"):
@@ -128,17 +133,24 @@ class AWDLSTMEncoder(Encoder):
         """Returns the recurrent layer of this number."""
         return ProjectedLSTM(width, forget_bias=0.0, **options)
 
-    def layer_groups(self):
+    def layer_groups(self) -> list:
         blocks = [(block.name, "block", [block]) for block in self.blocks]
         return [("embeddings", "embeddings", [self.token_embedding]), *blocks]
 
-    def empty_state(self, batch_size):
-        """Returns the initial state for `step`: zeros for both parts of the state of each recurrent layer."""
+    def empty_state(self, batch_size: int) -> list:
+        """Returns the state with which `step` starts: zeros.
+
+        Args:
+            batch_size: Integer. Number of texts.
+
+        Returns:
+            A list with a list of two tensors for each recurrent layer.
+        """
         return [
             [ops.zeros((batch_size, size), self.compute_dtype) for size in block.state_size] for block in self.blocks
         ]
 
-    def step(self, token_ids, state, padding_mask=None):
+    def step(self, token_ids: Any, state: Sequence, padding_mask: Any = None) -> tuple:
         """Encodes the next tokens of each text, starting from the state after the previous ones.
 
         Args:

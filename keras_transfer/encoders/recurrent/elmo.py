@@ -1,6 +1,8 @@
 """ELMo: a bidirectional LSTM language model over characters (Peters et al. 2018)."""
 
 import types
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import keras
 from keras import ops
@@ -24,8 +26,8 @@ class SentenceBoundaries(keras.layers.Layer):
     """Adds the words that mark the beginning and the end of a sentence, as character ids.
 
     Call arguments:
-        character_ids: Tensor of shape `[batch, length, characters]`.
-        padding_mask: Tensor of shape `[batch, length]`. 1 for a real word, 0 for padding.
+        - `character_ids`: Tensor of shape `[batch, length, characters]`.
+        - `padding_mask`: Tensor of shape `[batch, length]`. 1 for a real word, 0 for padding.
 
     Returns:
         A tuple of the ids, `[batch, length + 2, characters]`, and the mask, `[batch, length + 2]`.
@@ -89,7 +91,8 @@ class ElmoEncoder(Encoder):
         activation: String or callable. Activation of the convolutions. Defaults to `"relu"`.
         dropout: Float between 0 and 1. Dropout rate of the inputs of each LSTM. Defaults to `0.1`.
         max_characters: Integer. Number of characters of a word, including the two that mark its ends. Defaults to `50`.
-        dtype, **kwargs: See `Encoder`.
+        dtype: Dtype or dtype policy of all layers. Defaults to `None`, the global policy.
+        **kwargs: `pooling`, `normalize`, `name` and `trainable` of `Encoder`.
 
     Inputs: Dict of `character_ids` `[batch, length, max_characters]` and `padding_mask` `[batch, length]`.
 
@@ -108,20 +111,20 @@ class ElmoEncoder(Encoder):
     def __init__(
         self,
         *,
-        embedding_dim=16,
-        filters=((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)),
-        num_highways=2,
-        projection_dim=512,
-        units=4096,
-        num_layers=2,
-        cell_clip=3.0,
-        projection_clip=3.0,
-        residual=True,
-        activation="relu",
-        dropout=0.1,
-        max_characters=50,
-        dtype=None,
-        **kwargs,
+        embedding_dim: int = 16,
+        filters: Sequence = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)),
+        num_highways: int = 2,
+        projection_dim: int = 512,
+        units: int = 4096,
+        num_layers: int = 2,
+        cell_clip: float | None = 3.0,
+        projection_clip: float | None = 3.0,
+        residual: bool = True,
+        activation: str | Callable = "relu",
+        dropout: float = 0.1,
+        max_characters: int = 50,
+        dtype: Any = None,
+        **kwargs: Any,
     ):
         settings = {**constructor_settings(locals()), "filters": [list(pair) for pair in filters]}
 
@@ -168,19 +171,26 @@ class ElmoEncoder(Encoder):
         # Both directions of the last layer, with the boundaries: symbolic tensors [batch, length + 2, projection_dim].
         self.both_directions = both
 
-    def layer_groups(self):
+    def layer_groups(self) -> list:
         blocks = [(f"block_{i}", "block", block) for i, block in enumerate(self.blocks)]
         return [("embeddings", "embeddings", [self.words]), *blocks]
 
-    def empty_state(self, batch_size):
-        """Returns the initial state for `step`: zeros for h and c of each direction of each layer."""
+    def empty_state(self, batch_size: int) -> list:
+        """Returns the state with which `step` starts: zeros.
+
+        Args:
+            batch_size: Integer. Number of texts.
+
+        Returns:
+            A list with a list for each layer: h and c of each direction.
+        """
         sizes = (self.projection_dim, self.units)
         return [
             [[ops.zeros((batch_size, size), self.compute_dtype) for size in sizes] for _ in block]
             for block in self.blocks
         ]
 
-    def step(self, character_ids, state, padding_mask):
+    def step(self, character_ids: Any, state: Sequence, padding_mask: Any) -> tuple:
         """Encodes the next sentence of each text, starting from the state after the previous one.
 
         Args:
@@ -206,7 +216,7 @@ class ElmoEncoder(Encoder):
         )
         return hidden_states[-1], state
 
-    def step_windows(self, forward_ids, backward_ids, state):
+    def step_windows(self, forward_ids: Any, backward_ids: Any, state: Sequence) -> tuple:
         """Reads the next window of long texts in both directions, each from its own place, as ELMo was pretrained.
 
         Args:

@@ -1,6 +1,8 @@
 """textgenrnn: LSTMs over the last characters, and an attention that averages all of their layers (Woolf 2017)."""
 
 import types
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -36,7 +38,8 @@ class TextGenRNNEncoder(Encoder):
         window: Integer, at least 2. Number of tokens that each position sees, with its own. Defaults to `40`.
         dropout: Float between 0 and 1. Dropout rate of the embeddings, with one mask for all tokens of a window.
             Defaults to `0.0`.
-        dtype, **kwargs: See `Encoder`.
+        dtype: Dtype or dtype policy of all layers. Defaults to `None`, the global policy.
+        **kwargs: `pooling`, `normalize`, `name` and `trainable` of `Encoder`.
 
     Raises:
         ValueError: If a size is not a positive integer, or if `dropout` is not between 0 and 1.
@@ -58,15 +61,15 @@ class TextGenRNNEncoder(Encoder):
 
     def __init__(
         self,
-        vocabulary_size,
+        vocabulary_size: int,
         *,
-        embedding_dim=100,
-        units=128,
-        num_layers=2,
-        window=40,
-        dropout=0.0,
-        dtype=None,
-        **kwargs,
+        embedding_dim: int = 100,
+        units: int = 128,
+        num_layers: int = 2,
+        window: int = 40,
+        dropout: float = 0.0,
+        dtype: Any = None,
+        **kwargs: Any,
     ):
         settings = constructor_settings(locals())
         for name in ("vocabulary_size", "embedding_dim", "units", "num_layers"):
@@ -96,15 +99,22 @@ class TextGenRNNEncoder(Encoder):
         for block in self.blocks:  # As in Keras's LSTM, the forget gates begin with a bias of 1, which is learned.
             block.bias.assign(np.repeat([0.0, 1.0, 0.0, 0.0], units))
 
-    def layer_groups(self):
+    def layer_groups(self) -> list:
         blocks = [(block.name, "block", [block]) for block in self.blocks]
         return [("embeddings", "embeddings", [self.token_embedding]), *blocks, ("attention", "other", [self.attention])]
 
-    def empty_state(self, batch_size):
-        """Returns the initial state for `step`: a list of the last tokens of each text, which are zeros."""
+    def empty_state(self, batch_size: int) -> list:
+        """Returns the state with which `step` starts: no tokens.
+
+        Args:
+            batch_size: Integer. Number of texts.
+
+        Returns:
+            A list of one integer tensor of shape `[batch, window - 1]`, the last tokens of each text.
+        """
         return [ops.zeros((batch_size, self.window - 1), "int32")]
 
-    def step(self, token_ids, state, padding_mask=None):
+    def step(self, token_ids: Any, state: Sequence, padding_mask: Any = None) -> tuple:
         """Encodes the next tokens of each text, given the tokens before them.
 
         Args:

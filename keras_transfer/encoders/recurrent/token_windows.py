@@ -17,9 +17,10 @@ class TokenWindows(keras.layers.Layer):
         window: Integer, at least 2. Number of tokens of a row.
 
     Call arguments:
-        token_ids: Integer tensor of shape `[batch, length]`.
-        padding_mask: Tensor of shape `[batch, length]`. 1 for a real token, 0 for padding. Defaults to `None`.
-        before: Integer tensor of shape `[batch, window - 1]`, the tokens before the texts. Defaults to `None`, zeros.
+        - `token_ids`: Integer tensor of shape `[batch, length]`.
+        - `padding_mask`: Tensor of shape `[batch, length]`. 1 for a real token, 0 for padding. Defaults to `None`.
+        - `before`: Integer tensor of shape `[batch, window - 1]`, the tokens before the texts. Defaults to `None`,
+          zeros.
 
     Returns:
         A tuple of the rows, `[batch * length, window]`, and of the last tokens, `[batch, window - 1]`.
@@ -60,10 +61,10 @@ class PositionsOfRows(keras.layers.Layer):
     """Returns vectors of the rows of `TokenWindows` as vectors of the positions, 0 at padding.
 
     Call arguments:
-        vectors: Tensor of shape `[batch * length, dim]`, or `[batch * length, window, dim]`, of which the last step of
-            each row counts.
-        token_ids: Tensor of shape `[batch, length]`.
-        padding_mask: Tensor of shape `[batch, length]`. Defaults to `None`, all are real.
+        - `vectors`: Tensor of shape `[batch * length, dim]`, or `[batch * length, window, dim]`, of which the last step
+          of each row counts.
+        - `token_ids`: Tensor of shape `[batch, length]`.
+        - `padding_mask`: Tensor of shape `[batch, length]`. Defaults to `None`, all are real.
 
     Returns:
         A tensor of shape `[batch, length, dim]`.
@@ -85,7 +86,7 @@ class AttentionAverage(keras.layers.Layer):
     """Averages the steps of a row, weighted by the softmax of a learned score of each step, as in DeepMoji.
 
     Call arguments:
-        inputs: Tensor of shape `[batch, length, dim]`.
+        - `inputs`: Tensor of shape `[batch, length, dim]`.
 
     Returns:
         A tensor of shape `[batch, dim]`.

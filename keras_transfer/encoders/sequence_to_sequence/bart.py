@@ -1,5 +1,8 @@
 """BART (Lewis et al. 2020) and the encoder-decoders that differ from it in norms and positions."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 
 from keras_transfer.encoders.base import TransformerStack, constructor_settings, make_blocks
@@ -18,7 +21,11 @@ class BartEncoder(TransformerStack):
     The first two rows of the position table are unused, as in RoBERTa.
 
     Args:
-        vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim: Integers. Sizes.
+        vocabulary_size: Integer. Number of tokens.
+        num_layers: Integer. Number of Transformer blocks.
+        num_heads: Integer. Number of attention heads.
+        hidden_dim: Integer. Width of the token vectors.
+        intermediate_dim: Integer. Width of the feed-forward networks.
         dropout: Float between 0 and 1. Dropout rate of the embeddings and the residuals. Defaults to `0.1`.
         max_sequence_length: Integer. Number of positions. Defaults to `1024`.
         attention_dropout: Float between 0 and 1. Dropout rate of the attention weights. Defaults to `0.0`.
@@ -30,7 +37,9 @@ class BartEncoder(TransformerStack):
         norm: String, `"post"` as in BART, or `"pre"` with a norm after the last block. Defaults to `"post"`.
         positions: String, `"learned"` as in BART, or `"sinusoidal"`. Defaults to `"learned"`.
         embeddings_norm: Boolean. Whether there is a norm after the embeddings. Defaults to `True`.
-        dtype, **kwargs: See `TransformerStack`.
+        dtype: Dtype or dtype policy of all layers. Defaults to `None`, the global policy.
+        **kwargs: `pooling`, `normalize`, `name` and `trainable` of `Encoder`, and `further_inputs`, a tuple of the
+            names of further inputs: `"attention_mask"` or `"positions"`.
 
     Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
 
@@ -47,24 +56,24 @@ class BartEncoder(TransformerStack):
 
     def __init__(
         self,
-        vocabulary_size,
+        vocabulary_size: int,
         *,
-        num_layers,
-        num_heads,
-        hidden_dim,
-        intermediate_dim,
-        dropout=0.1,
-        max_sequence_length=1024,
-        attention_dropout=0.0,
-        activation_dropout=0.0,
-        activation="gelu",
-        scale_embedding=False,
-        initializer_range=0.02,
-        norm="post",
-        positions="learned",
-        embeddings_norm=True,
-        dtype=None,
-        **kwargs,
+        num_layers: int,
+        num_heads: int,
+        hidden_dim: int,
+        intermediate_dim: int,
+        dropout: float = 0.1,
+        max_sequence_length: int = 1024,
+        attention_dropout: float = 0.0,
+        activation_dropout: float = 0.0,
+        activation: str | Callable = "gelu",
+        scale_embedding: bool = False,
+        initializer_range: float = 0.02,
+        norm: str = "post",
+        positions: str = "learned",
+        embeddings_norm: bool = True,
+        dtype: Any = None,
+        **kwargs: Any,
     ):
         settings = constructor_settings(locals())
         initializer = keras.initializers.RandomNormal(stddev=initializer_range)
@@ -77,15 +86,32 @@ class Bart(EncoderDecoder):
     """BART: the encoder, and a decoder with the same token embeddings.
 
     Args:
+        vocabulary_size: Integer. Number of tokens.
+        num_layers: Integer. Number of Transformer blocks.
+        num_heads: Integer. Number of attention heads.
+        hidden_dim: Integer. Width of the token vectors.
+        intermediate_dim: Integer. Width of the feed-forward networks.
         num_decoder_layers: Integer. Number of blocks of the decoder. Defaults to `None`, the same as `num_layers`.
         num_decoder_heads: Integer. Number of heads of the decoder. Defaults to `None`, the same as `num_heads`.
         decoder_intermediate_dim: Integer. Width of the feed-forward networks of the decoder. Defaults to `None`, the
             same as `intermediate_dim`.
-        vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim, dropout, max_sequence_length,
-            attention_dropout, activation_dropout, activation, scale_embedding, initializer_range: See `BartEncoder`.
-        dtype, **kwargs: See `EncoderDecoder`.
+        dropout: Float between 0 and 1. Dropout rate of the embeddings and the residuals. Defaults to `0.1`.
+        max_sequence_length: Integer. Number of positions. Defaults to `1024`.
+        attention_dropout: Float between 0 and 1. Dropout rate of the attention weights. Defaults to `0.0`.
+        activation_dropout: Float between 0 and 1. Dropout rate within the feed-forward networks. Defaults to `0.0`.
+        activation: String or callable. Activation of the feed-forward networks. Defaults to `"gelu"`.
+        scale_embedding: Boolean. Whether the token embeddings are multiplied by the root of `hidden_dim`. Defaults to
+            `False`.
+        initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
+        dtype: Dtype or dtype policy of all layers. Defaults to `None`, the global policy.
+        **kwargs: `pooling`, `normalize`, `name` and `trainable` of `Encoder`, and `further_inputs`, a tuple of the
+            names of further inputs: `"decoder_positions"`.
 
-    Inputs, Outputs: See `EncoderDecoder`.
+    Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`, and of `decoder_token_ids` and
+    `decoder_padding_mask`, each `[batch, decoder_length]`.
+
+    Outputs: Dict of `sequence_output` `[batch, length, hidden_dim]` and `decoder_sequence_output`
+    `[batch, decoder_length, hidden_dim]`.
 
     Example:
     ```python
@@ -103,24 +129,24 @@ class Bart(EncoderDecoder):
 
     def __init__(
         self,
-        vocabulary_size,
+        vocabulary_size: int,
         *,
-        num_layers,
-        num_heads,
-        hidden_dim,
-        intermediate_dim,
-        num_decoder_layers=None,
-        num_decoder_heads=None,
-        decoder_intermediate_dim=None,
-        dropout=0.1,
-        max_sequence_length=1024,
-        attention_dropout=0.0,
-        activation_dropout=0.0,
-        activation="gelu",
-        scale_embedding=False,
-        initializer_range=0.02,
-        dtype=None,
-        **kwargs,
+        num_layers: int,
+        num_heads: int,
+        hidden_dim: int,
+        intermediate_dim: int,
+        num_decoder_layers: int | None = None,
+        num_decoder_heads: int | None = None,
+        decoder_intermediate_dim: int | None = None,
+        dropout: float = 0.1,
+        max_sequence_length: int = 1024,
+        attention_dropout: float = 0.0,
+        activation_dropout: float = 0.0,
+        activation: str | Callable = "gelu",
+        scale_embedding: bool = False,
+        initializer_range: float = 0.02,
+        dtype: Any = None,
+        **kwargs: Any,
     ):
         num_decoder_layers = num_layers if num_decoder_layers is None else num_decoder_layers
         num_decoder_heads = num_heads if num_decoder_heads is None else num_decoder_heads
@@ -134,15 +160,17 @@ class Bart(EncoderDecoder):
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class BartSingleText(Bart):
-    """BART over a single text, which its encoder and its decoder both read: for classification and questions.
+    """BART over a single text, which is the input of both its encoder and its decoder: for classification and
+    questions.
 
     The decoder reads the text moved to the right by a start token, and its vectors are the outputs. The vector of the
     last token, `</s>`, depends on all others, so the published classifiers use `pooling="last"`. `BartEncoder` is half
     as large, but its checkpoints have no such heads.
 
     Args:
+        vocabulary_size: Integer. Number of tokens.
         start_token: Integer. The token that the decoder begins with. Defaults to `2`, `</s>`.
-        vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim, **kwargs: See `Bart`.
+        **kwargs: Arguments of `Bart`. `num_layers`, `num_heads`, `hidden_dim` and `intermediate_dim` are required.
 
     Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
 
@@ -159,7 +187,7 @@ class BartSingleText(Bart):
     Source: Lewis et al. 2020, "BART", section 3.1. https://arxiv.org/abs/1910.13461
     """
 
-    def __init__(self, vocabulary_size, *, start_token=2, **kwargs):
+    def __init__(self, vocabulary_size: int, *, start_token: int = 2, **kwargs: Any):
         super().__init__(vocabulary_size, start_token=start_token, **kwargs)
 
 
@@ -168,7 +196,26 @@ class MBart(Bart):
     """mBART: BART with pre-norm blocks and a norm after each half, for many languages (Liu et al. 2020).
 
     Args:
-        vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim, **kwargs: See `Bart`.
+        vocabulary_size: Integer. Number of tokens.
+        num_layers: Integer. Number of Transformer blocks.
+        num_heads: Integer. Number of attention heads.
+        hidden_dim: Integer. Width of the token vectors.
+        intermediate_dim: Integer. Width of the feed-forward networks.
+        num_decoder_layers: Integer. Number of blocks of the decoder. Defaults to `None`, the same as `num_layers`.
+        num_decoder_heads: Integer. Number of heads of the decoder. Defaults to `None`, the same as `num_heads`.
+        decoder_intermediate_dim: Integer. Width of the feed-forward networks of the decoder. Defaults to `None`, the
+            same as `intermediate_dim`.
+        dropout: Float between 0 and 1. Dropout rate of the embeddings and the residuals. Defaults to `0.1`.
+        max_sequence_length: Integer. Number of positions. Defaults to `1024`.
+        attention_dropout: Float between 0 and 1. Dropout rate of the attention weights. Defaults to `0.0`.
+        activation_dropout: Float between 0 and 1. Dropout rate within the feed-forward networks. Defaults to `0.0`.
+        activation: String or callable. Activation of the feed-forward networks. Defaults to `"gelu"`.
+        scale_embedding: Boolean. Whether the token embeddings are multiplied by the root of `hidden_dim`. Defaults to
+            `False`.
+        initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
+        dtype: Dtype or dtype policy of all layers. Defaults to `None`, the global policy.
+        **kwargs: `pooling`, `normalize`, `name` and `trainable` of `Encoder`, and `further_inputs`, a tuple of the
+            names of further inputs: `"decoder_positions"`.
 
     Example:
     ```python
@@ -187,7 +234,26 @@ class Pegasus(Bart):
     """Pegasus: pre-norm blocks, sinusoidal positions, no norm after the embeddings (Zhang et al. 2020).
 
     Args:
-        vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim, **kwargs: See `Bart`.
+        vocabulary_size: Integer. Number of tokens.
+        num_layers: Integer. Number of Transformer blocks.
+        num_heads: Integer. Number of attention heads.
+        hidden_dim: Integer. Width of the token vectors.
+        intermediate_dim: Integer. Width of the feed-forward networks.
+        num_decoder_layers: Integer. Number of blocks of the decoder. Defaults to `None`, the same as `num_layers`.
+        num_decoder_heads: Integer. Number of heads of the decoder. Defaults to `None`, the same as `num_heads`.
+        decoder_intermediate_dim: Integer. Width of the feed-forward networks of the decoder. Defaults to `None`, the
+            same as `intermediate_dim`.
+        dropout: Float between 0 and 1. Dropout rate of the embeddings and the residuals. Defaults to `0.1`.
+        max_sequence_length: Integer. Number of positions. Defaults to `1024`.
+        attention_dropout: Float between 0 and 1. Dropout rate of the attention weights. Defaults to `0.0`.
+        activation_dropout: Float between 0 and 1. Dropout rate within the feed-forward networks. Defaults to `0.0`.
+        activation: String or callable. Activation of the feed-forward networks. Defaults to `"gelu"`.
+        scale_embedding: Boolean. Whether the token embeddings are multiplied by the root of `hidden_dim`. Defaults to
+            `False`.
+        initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
+        dtype: Dtype or dtype policy of all layers. Defaults to `None`, the global policy.
+        **kwargs: `pooling`, `normalize`, `name` and `trainable` of `Encoder`, and `further_inputs`, a tuple of the
+            names of further inputs: `"decoder_positions"`.
 
     Example:
     ```python
@@ -206,7 +272,26 @@ class Marian(Bart):
     """Marian's Transformer for translation: sinusoidal positions, no norm after the embeddings.
 
     Args:
-        vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim, **kwargs: See `Bart`.
+        vocabulary_size: Integer. Number of tokens.
+        num_layers: Integer. Number of Transformer blocks.
+        num_heads: Integer. Number of attention heads.
+        hidden_dim: Integer. Width of the token vectors.
+        intermediate_dim: Integer. Width of the feed-forward networks.
+        num_decoder_layers: Integer. Number of blocks of the decoder. Defaults to `None`, the same as `num_layers`.
+        num_decoder_heads: Integer. Number of heads of the decoder. Defaults to `None`, the same as `num_heads`.
+        decoder_intermediate_dim: Integer. Width of the feed-forward networks of the decoder. Defaults to `None`, the
+            same as `intermediate_dim`.
+        dropout: Float between 0 and 1. Dropout rate of the embeddings and the residuals. Defaults to `0.1`.
+        max_sequence_length: Integer. Number of positions. Defaults to `1024`.
+        attention_dropout: Float between 0 and 1. Dropout rate of the attention weights. Defaults to `0.0`.
+        activation_dropout: Float between 0 and 1. Dropout rate within the feed-forward networks. Defaults to `0.0`.
+        activation: String or callable. Activation of the feed-forward networks. Defaults to `"gelu"`.
+        scale_embedding: Boolean. Whether the token embeddings are multiplied by the root of `hidden_dim`. Defaults to
+            `False`.
+        initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
+        dtype: Dtype or dtype policy of all layers. Defaults to `None`, the global policy.
+        **kwargs: `pooling`, `normalize`, `name` and `trainable` of `Encoder`, and `further_inputs`, a tuple of the
+            names of further inputs: `"decoder_positions"`.
 
     Example:
     ```python

@@ -1,5 +1,8 @@
 """An encoder-decoder of two pretrained encoders (Ramachandran et al. 2017; Rothe et al. 2020)."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 
 from keras_transfer.encoders.base import EMBEDDINGS, TransformerStack, decodes_with_cache, dense_on
@@ -32,13 +35,19 @@ class ComposedEncoderDecoder(EncoderDecoder):
             `False`.
         output_activation: String or callable. Activation of the dense layer before the logits. Defaults to `None`, that
             of the decoder.
-        dtype, **kwargs: See `Encoder`.
+        dtype: Dtype or dtype policy of all layers. Defaults to `None`, the global policy.
+        **kwargs: `pooling`, `normalize`, `name` and `trainable` of `Encoder`, and `further_inputs`, a tuple of the
+            names of further inputs: `"decoder_positions"`.
 
     Attributes:
         max_sequence_length: Integer. Number of positions that both halves have.
         initial_output_bias: Array [vocabulary]. The biases of the tokens that a `Seq2SeqLM` starts with, or None.
 
-    Inputs, Outputs: See `EncoderDecoder`.
+    Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`, and of `decoder_token_ids` and
+    `decoder_padding_mask`, each `[batch, decoder_length]`.
+
+    Outputs: Dict of `sequence_output` `[batch, length, hidden_dim]` and `decoder_sequence_output`
+    `[batch, decoder_length, hidden_dim]`.
 
     Raises:
         ValueError: If a half is of another class; if the decoder has adapters or cannot decode with a cache; or if
@@ -59,7 +68,16 @@ class ComposedEncoderDecoder(EncoderDecoder):
     starts_with_padding = False
     initial_output_bias = None
 
-    def __init__(self, encoder, decoder=None, *, tied=False, output_activation=None, dtype=None, **kwargs):
+    def __init__(
+        self,
+        encoder: TransformerStack,
+        decoder: TransformerStack | None = None,
+        *,
+        tied: bool = False,
+        output_activation: str | Callable | None = None,
+        dtype: Any = None,
+        **kwargs: Any,
+    ):
         given = encoder if decoder is None else decoder
         if tied and given is not encoder and given != encoder:
             raise ValueError(
@@ -92,16 +110,21 @@ class ComposedEncoderDecoder(EncoderDecoder):
 
     # === Layer groups ===
 
-    def new_layers(self):
-        """Returns the layers that no encoder has: cross-attention, and the projection of the context."""
+    def new_layers(self) -> list:
+        """Returns the layers that come from no pretrained encoder.
+
+        Returns:
+            A list of layers: the cross-attention of each block and its normalization, and the projection of the
+            context, if any.
+        """
         own = {id(block): block for block in self.decoder.blocks}.values()
         layers = [layer for block in own for name in _CROSS if (layer := getattr(block, name)) is not None]
         return layers if self.context_projection is None else [self.context_projection, *layers]
 
-    def block_layers(self, block):
+    def block_layers(self, block: keras.layers.Layer) -> list:
         return [layer for part in (*_SELF, *_AROUND) if (layer := getattr(block, part)) is not None]
 
-    def layer_groups(self):
+    def layer_groups(self) -> list:
         groups = super().layer_groups()
         last = [groups.pop()] if self.decoder.output_transform else []
         groups += [("decoder_cross_attention", "other", self.new_layers()), *last]

@@ -1,6 +1,9 @@
 """The base class of encoder-decoders: one functional model over both, and decoding with a cache."""
 
+import os
 import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import keras
 from keras import ops
@@ -34,20 +37,22 @@ class EncoderDecoder(Encoder):
         further_inputs: Tuple of strings, names of further inputs of any of these models whose decoder has absolute
             positions: `"decoder_positions"` `[batch, decoder_length]`, in place of 0, 1, 2, ..., which
             `objectives.SpanPrediction` needs. Defaults to `()`.
+        dtype: Dtype or dtype policy of all layers. Defaults to `None`, the global policy.
         start_token: Integer. If given, the model reads a single text: the decoder reads the text of the encoder, moved
             to the right by this token. Defaults to `None`, for two texts.
-        dtype, **kwargs: See `Encoder`.
+        **kwargs: `pooling`, `normalize`, `name` and `trainable` of `Encoder`.
 
     Inputs:
-        Dict of the inputs of the encoder and of `decoder_token_ids` and `decoder_padding_mask`, each
-        `[batch, decoder_length]`. For a single text, only those of the encoder.
+        - `many, names`: Dict of the inputs of the encoder and of `decoder_token_ids` and `decoder_padding_mask`, each
+        - `many, names`: `[batch, decoder_length]`. For a single text, only those of the encoder.
 
     Raises:
         ValueError: If there is no such further input.
 
     Outputs:
-        Dict of the outputs of the encoder and of `decoder_sequence_output` `[batch, decoder_length, dim]`. For a single
-        text, only `sequence_output` `[batch, length, dim]` of the decoder.
+        - `many, names`: Dict of the outputs of the encoder and of `decoder_sequence_output` `[batch, decoder_length,
+          dim]`. For a single
+        - `many, names`: text, only `sequence_output` `[batch, length, dim]` of the decoder.
 
     Attributes:
         encoder: The encoder.
@@ -72,14 +77,14 @@ class EncoderDecoder(Encoder):
 
     def __init__(
         self,
-        settings,
-        encoder,
-        decoder,
-        context_projection=None,
-        further_inputs=(),
-        dtype=None,
-        start_token=None,
-        **kwargs,
+        settings: Mapping,
+        encoder: keras.Model,
+        decoder: Mapping,
+        context_projection: keras.layers.Layer | None = None,
+        further_inputs: Sequence[str] = (),
+        dtype: Any = None,
+        start_token: int | None = None,
+        **kwargs: Any,
     ):
         layers = StackLayers(**{"token_embedding": encoder.token_embedding, **decoder}, dtype=dtype, prefix="decoder_")
         is_single = start_token is not None
@@ -118,7 +123,15 @@ class EncoderDecoder(Encoder):
         self.blocks = [*encoder.blocks, *layers.blocks]
 
     @classmethod
-    def from_encoders(cls, encoder, decoder=None, *, tied=False, name=None, **overrides):
+    def from_encoders(
+        cls,
+        encoder: keras.Model | str | os.PathLike,
+        decoder: keras.Model | str | os.PathLike | None = None,
+        *,
+        tied: bool = False,
+        name: str | None = None,
+        **overrides: Any,
+    ) -> "EncoderDecoder":
         """Builds an encoder-decoder from two pretrained encoders, whose cross-attention is new.
 
         Known combinations (Rothe et al. 2020) are two of BERT or RoBERTa, one for each half; BERT and GPT-2; and one
@@ -142,7 +155,8 @@ class EncoderDecoder(Encoder):
 
         Raises:
             CheckpointError: If a source cannot be read, or is no checkpoint of a `TransformerStack`.
-            ValueError: See `ComposedEncoderDecoder`.
+            ValueError: If a half is of another class, if the decoder has adapters or cannot decode with a cache, or if
+                `tied=True` and there is another decoder.
 
         Example:
         ```python
@@ -156,11 +170,18 @@ class EncoderDecoder(Encoder):
 
         return compose(encoder, decoder, tied, name, overrides)
 
-    def block_layers(self, block):
-        """Returns the layers of a decoder block that are its layer group."""
+    def block_layers(self, block: keras.layers.Layer) -> list:
+        """Returns the layers of a decoder block that form its layer group.
+
+        Args:
+            block: `TransformerBlock` of the decoder.
+
+        Returns:
+            A list of layers.
+        """
         return [block]
 
-    def layer_groups(self):
+    def layer_groups(self) -> list:
         known, groups = set(), []
         for prefix, half in (("encoder_", self.encoder), ("decoder_", self.decoder)):
             for name, kind, layers in groups_of(half):
@@ -173,12 +194,12 @@ class EncoderDecoder(Encoder):
                     groups.append((name, kind, own))
         return groups
 
-    def activate_adapters(self, names):
+    def activate_adapters(self, names: Sequence[str]) -> None:
         super().activate_adapters(names)
         # The encoder keeps this model alive only while its blocks have adapters of it.
         self.encoder.share_blocks((lambda: self) if self.adapters else weakref.ref(self))
 
-    def decode_alone(self, inputs):
+    def decode_alone(self, inputs: Mapping) -> Any:
         """Returns what the decoder returns without cross-attention, as a language model of its own.
 
         Args:
@@ -192,7 +213,7 @@ class EncoderDecoder(Encoder):
         outputs, _ = run_blocks(self.decoder, x, given["padding_mask"], with_context=False)
         return outputs["sequence_output"]
 
-    def attention_weights(self, inputs):
+    def attention_weights(self, inputs: Mapping) -> dict:
         context = self.context_model({name: inputs[name] for name in self.encoder.input})
         options = {"context": context, "context_bias": mask_bias(inputs["padding_mask"])}
         own, cross = run_and_record(self.decoder, self._of_decoder(inputs), **options)
@@ -211,7 +232,7 @@ class EncoderDecoder(Encoder):
 
     # === Decoding with a cache ===
 
-    def encode_context(self, inputs):
+    def encode_context(self, inputs: Mapping) -> dict:
         """Returns what `step` needs of the texts that the encoder reads, computed once for all steps.
 
         Args:
@@ -229,17 +250,40 @@ class EncoderDecoder(Encoder):
             "padding_mask": given["padding_mask"],
         }
 
-    def empty_cache(self, batch_size, length):
-        """Returns the cache that `step` starts from, with room for `length` tokens of `batch_size` sequences."""
+    def empty_cache(self, batch_size: int, length: int) -> list:
+        """Returns the cache with which `step` starts.
+
+        Args:
+            batch_size: Integer. Number of sequences.
+            length: Integer. Largest number of tokens in a sequence.
+
+        Returns:
+            A list of dicts, one for each decoder block: tuples of keys and values, each of shape `[batch, heads,
+            length, head_dim]`.
+        """
         return [block.empty_cache(batch_size, length) for block in self.decoder.blocks]
 
-    def step(self, token_ids, cache, start, padding_mask=None, first=None, context=None):
+    def step(
+        self,
+        token_ids: Any,
+        cache: Sequence,
+        start: int,
+        padding_mask: Any = None,
+        first: Any = None,
+        context: Any = None,
+    ) -> tuple:
         """Decodes further tokens, given the cache of the tokens before them and the context.
 
         Args:
-            token_ids, cache, start, padding_mask, first: See `TransformerStack.step`. There may be several sequences
-                for each row of the context, one after the other.
-            context: What `encode_context` returns.
+            token_ids: Integer tensor of shape `[batch, tokens]`. There may be several sequences for each row of the
+                context, one after the other.
+            cache: List from `empty_cache` or from the last step.
+            start: Integer or integer tensor. Position in the cache of the first of these tokens.
+            padding_mask: Integer tensor of shape `[batch, cache_length]`, 1 for a real token. Defaults to `None`, all
+                tokens are real.
+            first: Integer tensor of shape `[batch]`. Position in the cache of the first token of each sequence.
+                Defaults to `None`, 0 for all.
+            context: Tensor or tuple that `encode_context` returns. Defaults to `None`, an error.
 
         Returns:
             A tuple of `decoder_sequence_output`, `[batch, length, dim]`, and the updated cache.

@@ -1,5 +1,8 @@
 """T5: an encoder-decoder with relative positions for texts in, texts out (Raffel et al. 2020)."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 
 from keras_transfer.encoders.base import TransformerStack, constructor_settings
@@ -15,16 +18,22 @@ class T5Encoder(TransformerStack):
     There are no biases, no absolute positions, and the scores of attention are not scaled.
 
     Args:
-        vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim: Integers. Sizes.
+        vocabulary_size: Integer. Number of tokens.
+        num_layers: Integer. Number of Transformer blocks.
+        num_heads: Integer. Number of attention heads.
+        hidden_dim: Integer. Width of the token vectors.
+        intermediate_dim: Integer. Width of the feed-forward networks.
         head_dim: Integer. Width of a head of attention. Defaults to `64`.
         gated: Boolean. Whether the feed-forward networks are gated, as in T5 1.1, FLAN-T5 and mT5. Defaults to `False`.
         activation: String or callable. Activation of the feed-forward networks. Defaults to `"relu"`.
         dropout: Float between 0 and 1. All dropout rates. Defaults to `0.1`.
         num_buckets: Integer. Number of buckets of relative positions. Defaults to `32`.
         max_distance: Integer. The smallest distance of the last bucket. Defaults to `128`.
-        layer_norm_epsilon: Float. Defaults to `1e-6`.
+        layer_norm_epsilon: Float. Added to the variance in layer normalization. Defaults to `1e-6`.
         initializer_factor: Float. Factor of the initial weights. Defaults to `1.0`.
-        dtype, **kwargs: See `TransformerStack`.
+        dtype: Dtype or dtype policy of all layers. Defaults to `None`, the global policy.
+        **kwargs: `pooling`, `normalize`, `name` and `trainable` of `Encoder`, and `further_inputs`, a tuple of the
+            names of further inputs: `"attention_mask"` or `"positions"`.
 
     Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
 
@@ -41,22 +50,22 @@ class T5Encoder(TransformerStack):
 
     def __init__(
         self,
-        vocabulary_size,
+        vocabulary_size: int,
         *,
-        num_layers,
-        num_heads,
-        hidden_dim,
-        intermediate_dim,
-        head_dim=64,
-        gated=False,
-        activation="relu",
-        dropout=0.1,
-        num_buckets=32,
-        max_distance=128,
-        layer_norm_epsilon=1e-6,
-        initializer_factor=1.0,
-        dtype=None,
-        **kwargs,
+        num_layers: int,
+        num_heads: int,
+        hidden_dim: int,
+        intermediate_dim: int,
+        head_dim: int = 64,
+        gated: bool = False,
+        activation: str | Callable = "relu",
+        dropout: float = 0.1,
+        num_buckets: int = 32,
+        max_distance: int = 128,
+        layer_norm_epsilon: float = 1e-6,
+        initializer_factor: float = 1.0,
+        dtype: Any = None,
+        **kwargs: Any,
     ):
         settings = constructor_settings(locals())
         table = keras.layers.Embedding(
@@ -76,14 +85,31 @@ class T5(EncoderDecoder):
     """T5: the encoder, and a decoder with the same token embeddings.
 
     Args:
+        vocabulary_size: Integer. Number of tokens.
+        num_layers: Integer. Number of Transformer blocks.
+        num_heads: Integer. Number of attention heads.
+        hidden_dim: Integer. Width of the token vectors.
+        intermediate_dim: Integer. Width of the feed-forward networks.
+        head_dim: Integer. Width of a head of attention. Defaults to `64`.
         num_decoder_layers: Integer. Number of blocks of the decoder. Defaults to `None`, the same as `num_layers`.
+        gated: Boolean. Whether the feed-forward networks are gated, as in T5 1.1, FLAN-T5 and mT5. Defaults to `False`.
+        activation: String or callable. Activation of the feed-forward networks. Defaults to `"relu"`.
+        dropout: Float between 0 and 1. All dropout rates. Defaults to `0.1`.
+        num_buckets: Integer. Number of buckets of relative positions. Defaults to `32`.
+        max_distance: Integer. The smallest distance of the last bucket. Defaults to `128`.
+        layer_norm_epsilon: Float. Added to the variance in layer normalization. Defaults to `1e-6`.
+        initializer_factor: Float. Factor of the initial weights. Defaults to `1.0`.
         scale_outputs: Boolean. Whether the decoder's vectors are multiplied by `hidden_dim ** -0.5` before the token
             embeddings turn them into logits, as in the first T5. Defaults to `True`.
-        vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim, head_dim, gated, activation, dropout,
-            num_buckets, max_distance, layer_norm_epsilon, initializer_factor: See `T5Encoder`.
-        dtype, **kwargs: See `EncoderDecoder`.
+        dtype: Dtype or dtype policy of all layers. Defaults to `None`, the global policy.
+        **kwargs: `pooling`, `normalize`, `name` and `trainable` of `Encoder`, and `further_inputs`, a tuple of the
+            names of further inputs: `"decoder_positions"`.
 
-    Inputs, Outputs: See `EncoderDecoder`.
+    Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`, and of `decoder_token_ids` and
+    `decoder_padding_mask`, each `[batch, decoder_length]`.
+
+    Outputs: Dict of `sequence_output` `[batch, length, hidden_dim]` and `decoder_sequence_output`
+    `[batch, decoder_length, hidden_dim]`.
 
     Example:
     ```python
@@ -97,24 +123,24 @@ class T5(EncoderDecoder):
 
     def __init__(
         self,
-        vocabulary_size,
+        vocabulary_size: int,
         *,
-        num_layers,
-        num_heads,
-        hidden_dim,
-        intermediate_dim,
-        head_dim=64,
-        num_decoder_layers=None,
-        gated=False,
-        activation="relu",
-        dropout=0.1,
-        num_buckets=32,
-        max_distance=128,
-        layer_norm_epsilon=1e-6,
-        initializer_factor=1.0,
-        scale_outputs=True,
-        dtype=None,
-        **kwargs,
+        num_layers: int,
+        num_heads: int,
+        hidden_dim: int,
+        intermediate_dim: int,
+        head_dim: int = 64,
+        num_decoder_layers: int | None = None,
+        gated: bool = False,
+        activation: str | Callable = "relu",
+        dropout: float = 0.1,
+        num_buckets: int = 32,
+        max_distance: int = 128,
+        layer_norm_epsilon: float = 1e-6,
+        initializer_factor: float = 1.0,
+        scale_outputs: bool = True,
+        dtype: Any = None,
+        **kwargs: Any,
     ):
         num_decoder_layers = num_layers if num_decoder_layers is None else num_decoder_layers
         settings = constructor_settings(locals())
@@ -125,7 +151,7 @@ class T5(EncoderDecoder):
         _scale_queries(self.decoder.blocks, head_dim)
 
     @property
-    def output_scale(self):
+    def output_scale(self) -> float | None:  # type: ignore[override]
         """Float or None. Factor of the vectors that the token embeddings turn into logits."""
         return self.hidden_dim**-0.5 if self.scale_outputs else None
 

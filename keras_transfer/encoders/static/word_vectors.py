@@ -1,5 +1,8 @@
 """An encoder from word vectors, which do not depend on the context."""
 
+from collections.abc import Mapping
+from typing import Any, Self
+
 import keras
 import numpy as np
 from keras import ops
@@ -26,8 +29,8 @@ class SmoothInverseFrequency(keras.layers.Layer):
         smoothing: Float. The a in the weights. Defaults to `1e-3`.
 
     Call arguments:
-        inputs: Tensor of shape `[batch, length, dim]`.
-        token_ids, padding_mask: Tensors of shape `[batch, length]`.
+        - `inputs`: Tensor of shape `[batch, length, dim]`.
+        - `token_ids, padding_mask`: Tensors of shape `[batch, length]`.
 
     Returns:
         A tensor of shape `[batch, dim]`. Zeros for a text without words.
@@ -117,7 +120,8 @@ class WordVectorEncoder(Encoder):
         dropout: Float between 0 and 1. Dropout rate of the vectors. Defaults to `0.0`.
         smoothing: Float. The a of `"sif"`. Defaults to `1e-3`.
         initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
-        dtype, **kwargs: See `Encoder`.
+        dtype: Dtype or dtype policy of all layers. Defaults to `None`, the global policy.
+        **kwargs: `normalize`, `name` and `trainable` of `Encoder`.
 
     Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`, from `text.WordPreprocessor`.
 
@@ -140,16 +144,16 @@ class WordVectorEncoder(Encoder):
 
     def __init__(
         self,
-        vocabulary_size,
+        vocabulary_size: int,
         *,
-        hidden_dim,
-        pooling=None,
-        trainable_embeddings=True,
-        dropout=0.0,
-        smoothing=1e-3,
-        initializer_range=0.02,
-        dtype=None,
-        **kwargs,
+        hidden_dim: int,
+        pooling: str | None = None,
+        trainable_embeddings: bool = True,
+        dropout: float = 0.0,
+        smoothing: float = 1e-3,
+        initializer_range: float = 0.02,
+        dtype: Any = None,
+        **kwargs: Any,
     ):
         settings = constructor_settings(locals())
 
@@ -190,7 +194,7 @@ class WordVectorEncoder(Encoder):
         return super().from_config(config)
 
     @classmethod
-    def from_vectors(cls, vectors, *, counts=None, **kwargs):
+    def from_vectors(cls, vectors: Any, *, counts: Mapping | None = None, **kwargs: Any) -> Self:
         """Returns an encoder with the given vectors and the ids of `text.WordPreprocessor(vectors.words)`.
 
         Args:
@@ -231,6 +235,6 @@ class WordVectorEncoder(Encoder):
             encoder.bag.set_counts(known, sum(counts.values()))
         return encoder
 
-    def layer_groups(self):
+    def layer_groups(self) -> list:
         # The weights of SIF never train, so they do not form a separate group.
         return [("embeddings", "embeddings", [self.token_embedding, *([self.bag] if self.bag is not None else [])])]

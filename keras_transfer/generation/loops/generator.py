@@ -27,17 +27,13 @@ class Generator(keras.Model):
         jit_compile: Boolean. Whether XLA compiles the loop, except on torch. Defaults to `True`.
 
     Call arguments:
-        inputs: Dict of
-
-            - `token_ids`: Integers `[prompts, length]`. Prompts, aligned on the right.
-            - `first`: Integers `[prompts]`. The place of each prompt's first token.
-            - `limit`: Integers `[prompts]`. How many places each row may use, padding included.
-            - `until`: Integer. The place at which this call stops.
-            - `uniform`: Floats `[rows, steps]`. Random numbers from 0 to 1, for random samplers.
-            - `stop_table`: Integers `[states, vocabulary]`, if there are stop strings.
-            - `context`: Dict of `token_ids` and `padding_mask` `[prompts, source length]`, the inputs of
-              `encoder.encode_context`, for an encoder-decoder. They are encoded once.
-            - `state`: The state of an earlier call, to continue from there.
+        - `inputs`: Dict of - `token_ids`: Integers `[prompts, length]`. Prompts, aligned on the right. - `first`:
+          Integers `[prompts]`. The place of each prompt's first token. - `limit`: Integers `[prompts]`. How many places
+          each row may use, padding included. - `until`: Integer. The place at which this call stops. - `uniform`:
+          Floats `[rows, steps]`. Random numbers from 0 to 1, for random samplers. - `stop_table`: Integers `[states,
+          vocabulary]`, if there are stop strings. - `context`: Dict of `token_ids` and `padding_mask` `[prompts, source
+          length]`, the inputs of `encoder.encode_context`, for an encoder-decoder. They are encoded once. - `state`:
+          The state of an earlier call, to continue from there.
     """
 
     def __init__(

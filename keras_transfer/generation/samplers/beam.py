@@ -1,5 +1,8 @@
 """Beam search, which finds continuations that are most likely as a whole."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from keras import ops
 
 from keras_transfer.generation.decoding import extend, take_rows
@@ -37,7 +40,7 @@ class BeamSearch(Sampler):
 
     streams = False
 
-    def __init__(self, num_beams=4, *, length_penalty=1.0, early_stopping=False):
+    def __init__(self, num_beams: int = 4, *, length_penalty: float = 1.0, early_stopping: bool | str = False):
         self.num_beams = num_beams
         self.length_penalty = length_penalty
         self.early_stopping = early_stopping
@@ -48,7 +51,7 @@ class BeamSearch(Sampler):
                 f"`early_stopping` must be True, False or 'never'. Received: early_stopping={early_stopping!r}"
             )
 
-    def num_rows(self, num_sequences):
+    def num_rows(self, num_sequences: int) -> int:
         if num_sequences > self.num_beams:
             raise ValueError(
                 f"`num_sequences` must be at most {self.num_beams}, the number of beams. "
@@ -56,7 +59,7 @@ class BeamSearch(Sampler):
             )
         return self.num_beams
 
-    def start(self, decoder, given, rows):
+    def start(self, decoder: Any, given: Mapping, rows: int) -> dict:
         cache = decoder.encode_prompts(given, rows, decoder.length - 1)[1]
         limit = ops.reshape(given["limit"], (-1, rows))
         tokens = ops.repeat(extend(given["token_ids"], decoder.room)[:, None], rows, axis=1)
@@ -74,7 +77,7 @@ class BeamSearch(Sampler):
             "open": limit[:, 0] > decoder.length,  # [prompts]
         }
 
-    def advance(self, decoder, given, state):
+    def advance(self, decoder: Any, given: Mapping, state: Mapping) -> dict:
         beams, column, tokens = self.num_beams, state["column"], state["tokens"]
         prompts, _, room = ops.shape(tokens)
         flat, first = ops.reshape(tokens, (-1, room)), given["first"]
@@ -131,10 +134,10 @@ class BeamSearch(Sampler):
             "open": ops.logical_and(state["open"], goes_on),
         }
 
-    def goes_on(self, state):
+    def goes_on(self, state: Mapping) -> Any:
         return ops.any(state["open"])
 
-    def result(self, state, num_sequences):
+    def result(self, state: Mapping, num_sequences: int) -> dict:
         tokens, end = state["ended_tokens"][:, :num_sequences], state["end"][:, :num_sequences]
         return {"tokens": ops.reshape(tokens, (-1, ops.shape(tokens)[2])), "end": ops.reshape(end, (-1,))}
 

@@ -1,5 +1,8 @@
 """Contrastive search, which chooses likely tokens that do not repeat the text before them."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from keras import ops
 
 from keras_transfer.generation.decoding import extend, repeat_rows, take_rows, write
@@ -28,13 +31,13 @@ class ContrastiveSearch(Sampler):
     Source: https://arxiv.org/abs/2202.06417
     """
 
-    def __init__(self, k=4, *, alpha=0.6):
+    def __init__(self, k: int = 4, *, alpha: float = 0.6):
         self.k = k
         self.alpha = alpha
         check_range(self, "k", 1, float("inf"), int)
         check_range(self, "alpha", 0, 1)
 
-    def start(self, decoder, given, rows):
+    def start(self, decoder: Any, given: Mapping, rows: int) -> dict:
         vectors, cache = decoder.encode_prompts(given, rows, decoder.length)
         return {
             **super().start(decoder, given, rows),
@@ -43,7 +46,7 @@ class ContrastiveSearch(Sampler):
             "vectors": extend(_unit(vectors), decoder.room),
         }
 
-    def advance(self, decoder, given, state):
+    def advance(self, decoder: Any, given: Mapping, state: Mapping) -> dict:
         column, first, vectors = state["column"], given["first"], state["vectors"]
         logits = decoder.constrain(state["logits"], state["tokens"], column, given)
         k = min(self.k, logits.shape[-1])

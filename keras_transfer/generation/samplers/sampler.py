@@ -1,6 +1,8 @@
 """The base class of samplers, and their names."""
 
 import inspect
+from collections.abc import Mapping
+from typing import Any
 
 import keras
 from keras import ops
@@ -35,8 +37,14 @@ class Sampler:
     is_random = False
     streams = True  # Whether a chosen token is final, so that it can be shown at once.
 
-    def num_rows(self, num_sequences):
+    def num_rows(self, num_sequences: int) -> int:
         """Returns the number of rows for each prompt.
+
+        Args:
+            num_sequences: Integer. Number of sequences to return for each prompt.
+
+        Returns:
+            An integer.
 
         Raises:
             ValueError: If the sampler cannot return this number of sequences.
@@ -48,22 +56,28 @@ class Sampler:
             )
         return num_sequences
 
-    def choose(self, logits, uniform):
-        """Returns the next tokens, an int32 tensor `[rows]`.
+    def choose(self, logits: Any, uniform: Any) -> Any:
+        """Chooses the next tokens.
 
         Args:
             logits: Float32 tensor of shape `[rows, vocabulary]`.
             uniform: Float32 tensor of shape `[rows]` of random numbers from 0 to 1, or `None` if `is_random` is false.
+
+        Returns:
+            An int32 tensor of shape `[rows]`.
         """
         raise NotImplementedError(f"{type(self).__name__} must implement `choose`.")
 
-    def start(self, decoder, given, rows):
-        """Returns the state before the first new token, a dict of tensors with a scalar `column` (see `Decoder`).
+    def start(self, decoder: Any, given: Mapping, rows: int) -> dict:
+        """Returns the state before the first new token.
 
         Args:
-            decoder: `Decoder`.
+            decoder: `Decoder`, which runs the model.
             given: Dict of `token_ids` `[prompts, length]`, and `first` and `limit` `[rows]` (see `Decoder.ends`).
             rows: Integer. Number of rows for each prompt.
+
+        Returns:
+            A dict of tensors with a scalar `column` (see `Decoder`).
         """
         # The last token of the prompt is left for the first step.
         cache = decoder.encode_prompts(given, rows, decoder.length - 1)[1]
@@ -77,8 +91,17 @@ class Sampler:
             "stop_state": decoder.first_stop_state(limit),
         }
 
-    def advance(self, decoder, given, state):
-        """Returns the state after one more token."""
+    def advance(self, decoder: Any, given: Mapping, state: Mapping) -> dict:
+        """Adds one token to each sequence.
+
+        Args:
+            decoder: `Decoder`, which runs the model.
+            given: Dict of tensors that stay the same, such as `token_ids` `[prompts, length]`.
+            state: Dict of tensors, from `start` or the last call.
+
+        Returns:
+            A dict of tensors, the new state.
+        """
         column, tokens = state["column"], state["tokens"]
         last = ops.take(tokens, column - 1, axis=1)
         _, logits, cache = decoder.step(last, state["cache"], column - 1, given["first"])
@@ -86,8 +109,18 @@ class Sampler:
         uniform = ops.take(given["uniform"], column - decoder.length, axis=1) if self.is_random else None
         return {**state, "cache": cache, **self.add(decoder, given, state, self.choose(logits, uniform))}
 
-    def add(self, decoder, given, state, chosen):
-        """Returns the entries of a state that the chosen tokens change."""
+    def add(self, decoder: Any, given: Mapping, state: Mapping, chosen: Any) -> dict:
+        """Writes the chosen tokens into the state.
+
+        Args:
+            decoder: `Decoder`, which runs the model.
+            given: Dict of tensors that stay the same, such as `limit` `[rows]`.
+            state: Dict of tensors.
+            chosen: Integer tensor of shape `[rows]`. The chosen tokens.
+
+        Returns:
+            A dict of the entries of the state that change.
+        """
         column, finished = state["column"], state["finished"]
         chosen = ops.where(finished, 0, chosen)
         ended, stop_state = decoder.ends(chosen, state["stop_state"], column, given["limit"])
@@ -99,12 +132,28 @@ class Sampler:
             "stop_state": stop_state,
         }
 
-    def goes_on(self, state):
-        """Returns whether any sequence is unfinished."""
+    def goes_on(self, state: Mapping) -> Any:
+        """Returns whether any sequence is unfinished.
+
+        Args:
+            state: Dict of tensors.
+
+        Returns:
+            A boolean tensor.
+        """
         return ops.logical_not(ops.all(state["finished"]))
 
-    def result(self, state, num_sequences):
-        """Returns `tokens` `[sequences, room]` and their `end`s `[sequences]`, the place after the last token."""
+    def result(self, state: Mapping, num_sequences: int) -> dict:
+        """Returns the finished sequences.
+
+        Args:
+            state: Dict of tensors, the last state.
+            num_sequences: Integer. Number of sequences to return for each prompt.
+
+        Returns:
+            A dict of `tokens`, of shape `[sequences, length]`, and `end`, of shape `[sequences]`, the position after
+            the last token.
+        """
         return {"tokens": state["tokens"], "end": state["end"]}
 
     def get_config(self):
@@ -125,12 +174,15 @@ def register_name(name):
     return register
 
 
-def get_sampler(sampler):
+def get_sampler(sampler: Sampler | str) -> Sampler:
     """Returns a sampler, given the sampler itself or its name.
 
     Args:
         sampler: `Sampler`, or one of the strings `"greedy"`, `"random"`, `"top_k"`, `"top_p"`, `"min_p"`, `"typical"`,
             `"beam"` and `"contrastive"`, for a sampler with its default arguments.
+
+    Returns:
+        A `Sampler`.
 
     Raises:
         ValueError: If the name is unknown.

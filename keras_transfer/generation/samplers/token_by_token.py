@@ -1,5 +1,7 @@
 """Samplers that choose one token after another: the most likely one, or a random one from a part of the vocabulary."""
 
+from typing import Any
+
 from keras import ops
 
 from keras_transfer.generation.samplers.sampler import Sampler, check_range, register_name
@@ -15,7 +17,7 @@ class Greedy(Sampler):
     ```
     """
 
-    def choose(self, logits, uniform):
+    def choose(self, logits: Any, uniform: Any) -> Any:
         return ops.cast(ops.argmax(logits, axis=-1), "int32")
 
 
@@ -39,11 +41,11 @@ class Random(Sampler):
 
     is_random = True
 
-    def __init__(self, temperature=1.0):
+    def __init__(self, temperature: float = 1.0):
         self.temperature = temperature
         check_range(self, "temperature", 0, float("inf"), above=True)
 
-    def choose(self, logits, uniform):
+    def choose(self, logits: Any, uniform: Any) -> Any:
         weights, token_ids = self.candidates(logits / self.temperature)
         total = ops.cumsum(weights, axis=-1)
         drawn = ops.sum(ops.cast(total <= (uniform * total[:, -1])[:, None], "int32"), axis=-1)
@@ -53,11 +55,15 @@ class Random(Sampler):
             return drawn
         return ops.cast(ops.take_along_axis(token_ids, drawn[:, None], axis=1)[:, 0], "int32")
 
-    def candidates(self, logits):
-        """Returns the weights `[rows, candidates]` with which tokens are drawn, and their ids, `None` for all tokens.
+    def candidates(self, logits: Any) -> tuple:
+        """Returns the candidates and the weights with which one of them is drawn.
 
         Args:
             logits: Tensor of shape `[rows, vocabulary]`, divided by the temperature.
+
+        Returns:
+            A tuple of the weights, a tensor of shape `[rows, candidates]`, and the token ids, an integer tensor of that
+            shape, or `None` for all tokens.
         """
         return ops.softmax(logits), None
 
@@ -68,7 +74,7 @@ class TopK(Random):
 
     Args:
         k: Integer. Number of tokens. Defaults to `50`.
-        temperature: See `Random`.
+        temperature: Float greater than 0. The logits are divided by it. Defaults to `1.0`.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -81,12 +87,12 @@ class TopK(Random):
     Source: https://arxiv.org/abs/1805.04833
     """
 
-    def __init__(self, k=50, *, temperature=1.0):
+    def __init__(self, k: int = 50, *, temperature: float = 1.0):
         super().__init__(temperature)
         self.k = k
         check_range(self, "k", 1, float("inf"), int)
 
-    def candidates(self, logits):
+    def candidates(self, logits: Any) -> tuple:
         logits, token_ids = ops.top_k(logits, min(self.k, logits.shape[-1]))
         return ops.softmax(logits), token_ids
 
@@ -96,8 +102,8 @@ class TopP(Random):
     """Draws one of the most likely tokens that together have the probability `p` (Holtzman et al. 2020).
 
     Args:
-        p: Float greater than 0 and at most 1. Defaults to `0.9`.
-        temperature: See `Random`.
+        p: Float greater than 0 and at most 1. Probability of the candidates together. Defaults to `0.9`.
+        temperature: Float greater than 0. The logits are divided by it. Defaults to `1.0`.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -110,12 +116,12 @@ class TopP(Random):
     Source: https://arxiv.org/abs/1904.09751
     """
 
-    def __init__(self, p=0.9, *, temperature=1.0):
+    def __init__(self, p: float = 0.9, *, temperature: float = 1.0):
         super().__init__(temperature)
         self.p = p
         check_range(self, "p", 0, 1, above=True)
 
-    def candidates(self, logits):
+    def candidates(self, logits: Any) -> tuple:
         logits, token_ids = ops.top_k(logits, logits.shape[-1])
         weights = ops.softmax(logits)
         return _first_with_probability(self.p, weights), token_ids
@@ -126,8 +132,8 @@ class MinP(Random):
     """Draws one of the tokens with at least `p` times the probability of the most likely one (Nguyen et al. 2025).
 
     Args:
-        p: Float from 0 to 1. Defaults to `0.05`.
-        temperature: See `Random`.
+        p: Float from 0 to 1. Fraction of the probability of the most likely token. Defaults to `0.05`.
+        temperature: Float greater than 0. The logits are divided by it. Defaults to `1.0`.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -140,12 +146,12 @@ class MinP(Random):
     Source: https://arxiv.org/abs/2407.01082
     """
 
-    def __init__(self, p=0.05, *, temperature=1.0):
+    def __init__(self, p: float = 0.05, *, temperature: float = 1.0):
         super().__init__(temperature)
         self.p = p
         check_range(self, "p", 0, 1)
 
-    def candidates(self, logits):
+    def candidates(self, logits: Any) -> tuple:
         weights = ops.softmax(logits)
         return ops.where(weights >= self.p * ops.max(weights, axis=-1, keepdims=True), weights, 0.0), None
 
@@ -157,8 +163,8 @@ class Typical(Random):
     These are the tokens with the smallest `|-log(probability) - entropy|` that together have the probability `p`.
 
     Args:
-        p: Float greater than 0 and at most 1. Defaults to `0.95`.
-        temperature: See `Random`.
+        p: Float greater than 0 and at most 1. Probability of the candidates together. Defaults to `0.95`.
+        temperature: Float greater than 0. The logits are divided by it. Defaults to `1.0`.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -171,12 +177,12 @@ class Typical(Random):
     Source: https://arxiv.org/abs/2202.00666
     """
 
-    def __init__(self, p=0.95, *, temperature=1.0):
+    def __init__(self, p: float = 0.95, *, temperature: float = 1.0):
         super().__init__(temperature)
         self.p = p
         check_range(self, "p", 0, 1, above=True)
 
-    def candidates(self, logits):
+    def candidates(self, logits: Any) -> tuple:
         logs = ops.log_softmax(logits)
         weights = ops.exp(logs)
         entropy = -ops.sum(ops.where(weights > 0, weights * logs, 0.0), axis=-1, keepdims=True)

@@ -23,8 +23,9 @@ class HubPreprocessor(Preprocessor):
         name: String. Name of the preprocessor.
 
     Call arguments:
-        texts: Strings [batch], or a tuple of two such tensors.
-        sequence_length: Integer. Length for this call only. `"longest"` has no effect, since the module pads itself.
+        - `texts`: Strings [batch], or a tuple of two such tensors.
+        - `sequence_length`: Integer. Length for this call only. `"longest"` has no effect, since the module pads
+          itself.
 
     Returns:
         A dict of `token_ids`, `padding_mask` and `segment_ids`, each [batch, length] int32.

@@ -1,5 +1,8 @@
 """A bottleneck: a projection down to a few dimensions, an activation, and a projection up again."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -21,10 +24,21 @@ class BottleneckAdapter(NamedActivation, Adapter):
 
     Args:
         units: Integer. Width of the bottleneck.
-        activation: String or callable. Defaults to `"gelu"`.
-        source: String. What `x` is: `"outputs"` of the sub-layer (Houlsby et al. 2019), `"summed"` with the residual
+        activation: String or callable. Activation of the bottleneck. Defaults to `"gelu"`.
+        source: String, the input `x`: `"outputs"` of the sub-layer (Houlsby et al. 2019), `"summed"` with the residual
             (Pfeiffer et al. 2021), or `"inputs"` of the sub-layer (He et al. 2022). Defaults to `"outputs"`.
-        scale: Float. Defaults to `1.0`.
+        scale: Float. Factor of what is added. Defaults to `1.0`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
+
+    Call arguments:
+        - `outputs`: Tensor of shape `[batch, length, dim]`. Outputs of the sub-layer.
+        - `inputs`: Tensor of shape `[batch, length, dim]`. Inputs of the sub-layer, for `source="inputs"`. Defaults to
+          `None`.
+        - `summed`: Tensor of shape `[batch, length, dim]`. Sum of the residual and the outputs, for `source="summed"`.
+          Defaults to `None`.
+
+    Returns:
+        A tensor of shape `[batch, length, dim]`.
 
     Example:
     ```python
@@ -32,7 +46,15 @@ class BottleneckAdapter(NamedActivation, Adapter):
     ```
     """
 
-    def __init__(self, units, *, activation="gelu", source="outputs", scale=1.0, **kwargs):
+    def __init__(
+        self,
+        units: int,
+        *,
+        activation: str | Callable = "gelu",
+        source: str = "outputs",
+        scale: float = 1.0,
+        **kwargs: Any,
+    ):
         super().__init__(**kwargs)
         check_one_of("source", source, SOURCES)
         get_activation(activation)  # Raises an error if it is unknown.
@@ -42,7 +64,8 @@ class BottleneckAdapter(NamedActivation, Adapter):
         self.scale = scale
 
     @property
-    def uses_sum(self):
+    def uses_sum(self) -> bool:  # type: ignore[override]
+        """Boolean. Whether the adapter needs the sum of the residual and the outputs."""
         return self.source == "summed"
 
     def build(self, outputs_shape, *_):
@@ -52,15 +75,30 @@ class BottleneckAdapter(NamedActivation, Adapter):
         self.up = self.add_weight(name="up_kernel", shape=(self.units, dim), initializer="zeros")
         self.up_bias = self.add_weight(name="up_bias", shape=(dim,), initializer="zeros")
 
-    def kernels(self):
-        """Returns the kernels of the two projections."""
+    def kernels(self) -> Any:
+        """Returns the kernels of the two projections.
+
+        Returns:
+            Two tensors of shapes `[dim, units]` and `[units, dim]`.
+        """
         return ops.convert_to_tensor(self.down), ops.convert_to_tensor(self.up)
 
     def call(self, outputs, inputs=None, summed=None, training=None):
         return outputs + self.change(outputs, inputs, summed, training)
 
-    def change(self, outputs, inputs=None, summed=None, training=None):
-        """Returns what the adapter adds to the outputs."""
+    def change(self, outputs: Any, inputs: Any = None, summed: Any = None, training: bool | None = None) -> Any:
+        """Computes what the adapter adds to the outputs.
+
+        Args:
+            outputs: Tensor of shape `[batch, length, dim]`. Outputs of the sub-layer.
+            inputs: Tensor of the same shape. Inputs of the sub-layer, for `source="inputs"`. Defaults to `None`.
+            summed: Tensor of the same shape. Sum of the residual and the outputs, for `source="summed"`. Defaults to
+                `None`.
+            training: Boolean. Whether the model trains. Defaults to `None`.
+
+        Returns:
+            A tensor of the shape of `outputs`.
+        """
         x = {"outputs": outputs, "inputs": inputs, "summed": summed}[self.source]
         rows = ops.reshape(x, (-1, x.shape[-1]))  # On rows, TensorFlow uses plain matmuls.
         down, up = (ops.cast(kernel, self.compute_dtype) for kernel in self.kernels())

@@ -49,6 +49,7 @@ class WeightCopies(Adapter):
 
     Args:
         originals: Dict from attributes to variables.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
     """
 
     def __init__(self, originals, **kwargs):

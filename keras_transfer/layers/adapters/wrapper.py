@@ -3,6 +3,7 @@
 import functools
 import math
 import weakref
+from typing import Any
 
 import keras
 import numpy as np
@@ -15,10 +16,10 @@ class Adapter(keras.layers.Layer):
     """Base class of the layers that change the outputs of a part of a frozen encoder. `build` creates their weights.
 
     Call arguments:
-        outputs: Tensor. Outputs of the part.
-        inputs: Tensor. Inputs of the part.
-        summed: Tensor. Sum of the residual and the outputs, normalized in a post-norm block. Only for adapters with
-            `uses_sum = True`.
+        - `outputs`: Tensor. Outputs of the part.
+        - `inputs`: Tensor. Inputs of the part.
+        - `summed`: Tensor. Sum of the residual and the outputs, normalized in a post-norm block. Only for adapters with
+          `uses_sum = True`.
 
     Returns:
         A tensor of the shape of `outputs`.
@@ -27,16 +28,35 @@ class Adapter(keras.layers.Layer):
     uses_sum = False
     scales_inputs = False
 
-    def before(self, inputs):
-        """Returns the inputs that the part receives."""
+    def before(self, inputs: Any) -> Any:
+        """Changes the inputs of the adapted layer.
+
+        Args:
+            inputs: Tensor of shape `[batch, length, dim]`. Inputs of the adapted layer.
+
+        Returns:
+            The tensor that the adapted layer receives. By default, `inputs`.
+        """
         return inputs
 
-    def merged(self, kernel, bias):
-        """Returns the kernel and bias of a dense layer that is equivalent to one with these and this adapter."""
+    def merged(self, kernel: Any, bias: Any) -> Any:
+        """Folds the adapter into the weights of the dense layer that it adapts.
+
+        Args:
+            kernel: Tensor of shape `[input_dim, output_dim]`. Kernel of the dense layer.
+            bias: Tensor of shape `[output_dim]`, or `None`. Bias of the dense layer.
+
+        Returns:
+            A tuple of the kernel and the bias of a dense layer that is equivalent to the adapted one.
+        """
         raise NotImplementedError
 
-    def starts(self):
-        """Returns `(weight, array)` for each weight that changes nothing at another value than 0: that value."""
+    def starts(self) -> list:
+        """Returns the values at which the adapter changes nothing, for weights that do not start at zero.
+
+        Returns:
+            A list of `(weight, array)`.
+        """
         return []
 
 

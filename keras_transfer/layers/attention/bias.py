@@ -1,6 +1,7 @@
 """The additive bias that masks attention scores."""
 
 import functools
+from typing import Any
 
 import keras
 from keras import ops
@@ -45,10 +46,11 @@ class AttentionBias(keras.layers.Layer):
     Args:
         causal: Boolean. Whether a token sees only itself and earlier tokens. Defaults to `False`.
         window: Integer. Largest distance to a token that is visible, on either side. Defaults to `None`, any distance.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        padding_mask: Tensor of shape `[batch, length]`. 1 for a real token, 0 for padding.
-        attention_mask: Tensor of shape `[batch, length, length]`, 1 where a token sees another. Defaults to `None`.
+        - `padding_mask`: Tensor of shape `[batch, length]`. 1 for a real token, 0 for padding.
+        - `attention_mask`: Tensor of shape `[batch, length, length]`, 1 where a token sees another. Defaults to `None`.
 
     Returns:
         A float32 tensor of shape `[batch, 1, 1, length]`, or `[batch, 1, length, length]` with `causal`, `window` or an
@@ -62,7 +64,7 @@ class AttentionBias(keras.layers.Layer):
     ```
     """
 
-    def __init__(self, *, causal=False, window=None, **kwargs):
+    def __init__(self, *, causal: bool = False, window: int | None = None, **kwargs: Any):
         super().__init__(**kwargs)
         self.causal = causal
         self.window = window

@@ -1,5 +1,7 @@
 """Disentangled attention, whose scores combine content and relative positions (He et al. 2021)."""
 
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
@@ -35,9 +37,10 @@ class DistanceEmbedding(keras.layers.Layer):
             Defaults to `0`, one vector for each distance.
         layer_norm_epsilon: Float. Epsilon of the layer norm of the vectors. Defaults to `None`, no layer norm.
         initializer: Initializer of the table. Defaults to `"glorot_uniform"`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: Tensor of shape `[batch, length, dim]`. Only its shape is read.
+        - `inputs`: Tensor of shape `[batch, length, dim]`. Only its shape is read.
 
     Returns:
         A dict with the key `relative_positions`, the keyword argument of `DisentangledAttention`: a tensor of shape
@@ -54,7 +57,15 @@ class DistanceEmbedding(keras.layers.Layer):
     ```
     """
 
-    def __init__(self, max_distance, *, num_buckets=0, layer_norm_epsilon=None, initializer="glorot_uniform", **kwargs):
+    def __init__(
+        self,
+        max_distance: int,
+        *,
+        num_buckets: int = 0,
+        layer_norm_epsilon: float | None = None,
+        initializer: keras.initializers.Initializer | str = "glorot_uniform",
+        **kwargs: Any,
+    ):
         super().__init__(**kwargs)
         if max_distance < num_buckets // 2 + 2:
             raise ValueError(
@@ -111,11 +122,11 @@ class DisentangledAttention(MultiHeadAttention):
 
     Args:
         num_heads: Integer. Number of heads.
-        position_dropout: Float between 0 and 1. Dropout rate of the distances' vectors. Defaults to `0.0`.
-        **kwargs: See `MultiHeadAttention`. `scale` defaults to `(3 * head_dim) ** -0.5`.
+        position_dropout: Float between 0 and 1. Dropout rate of the distance vectors. Defaults to `0.0`.
+        **kwargs: Arguments of `MultiHeadAttention`, such as `dropout`. `scale` defaults to `(3 * head_dim) ** -0.5`.
 
     Call arguments:
-        relative_positions: Tensor of shape `[2 * length, dim]`, from `DistanceEmbedding`.
+        - `relative_positions`: Tensor of shape `[2 * length, dim]`, from `DistanceEmbedding`.
 
     Raises:
         ValueError: If `relative_positions` is missing.
@@ -130,12 +141,12 @@ class DisentangledAttention(MultiHeadAttention):
     Source: https://arxiv.org/abs/2006.03654
     """
 
-    def __init__(self, num_heads, *, position_dropout=0.0, **kwargs):
+    def __init__(self, num_heads: int, *, position_dropout: float = 0.0, **kwargs: Any):
         super().__init__(num_heads, **kwargs)
         self.position_dropout_rate = position_dropout
         self.position_dropout = Dropout(position_dropout, dtype=self.dtype_policy, name="position_dropout")
 
-    def scores(self, query, key, relative_positions=None):
+    def scores(self, query: Any, key: Any, relative_positions: Any = None) -> Any:
         if relative_positions is None:
             raise ValueError("`relative_positions` is required. Received: relative_positions=None")
         rows = (1, ops.shape(relative_positions)[0])

@@ -1,5 +1,7 @@
 """Multi-head attention with one fused projection."""
 
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
@@ -48,24 +50,25 @@ class MultiHeadAttention(keras.layers.Layer):
         dropout: Float between 0 and 1. Dropout rate of the attention weights. Defaults to `0.0`.
         cross_attention: Boolean. Whether keys and values come from `context`. Defaults to `False`.
         kernel_initializer: Initializer of all kernels. Defaults to `"glorot_uniform"`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: Tensor of shape `[batch, length, dim]`.
-        context: Tensor of shape `[batch, context_length, context_dim]`, for cross-attention.
-        padding_mask: Tensor of shape `[batch, keys]`. 1 for a real key, 0 for padding.
-        attention_mask: Tensor of shape `[batch, length, keys]`. 1 where a query sees a key.
-        attention_bias: Tensor of shape `[batch, 1 or heads, 1 or length, keys]`, added to the scores in place of all
-            masks, `causal` and `window` included (see `AttentionBias`).
-        relative_positions: Tensor that `scores` receives. This class adds it to the scores; it broadcasts to
-            `[batch, heads, length, keys]`.
-        rotary: Tuple of cosines and sines that rotate queries and keys (see `RotaryPositions`).
-        cache: Tuple of keys and values, each of shape `[batch, key_value_heads, keys, head_dim]`, from `empty_cache`
-            or, in cross-attention, from `context_cache`. With it, the layer returns `(outputs, cache)`.
-        cache_index: Integer. Position of the first token of `inputs` in the cache. Defaults to `0`.
-        first_only: Boolean. Whether only the first token is a query, so that the outputs have length 1. All tokens are
-            keys. Subclasses with their own `scores` do not support this. Defaults to `False`.
-        record: Function that receives the attention weights, a float32 tensor of shape `[batch, heads, length, keys]`.
-            The outputs are the same. Defaults to `None`.
+        - `inputs`: Tensor of shape `[batch, length, dim]`.
+        - `context`: Tensor of shape `[batch, context_length, context_dim]`, for cross-attention.
+        - `padding_mask`: Tensor of shape `[batch, keys]`. 1 for a real key, 0 for padding.
+        - `attention_mask`: Tensor of shape `[batch, length, keys]`. 1 where a query sees a key.
+        - `attention_bias`: Tensor of shape `[batch, 1 or heads, 1 or length, keys]`, added to the scores in place of
+          all masks, `causal` and `window` included (see `AttentionBias`).
+        - `relative_positions`: Tensor that `scores` receives. This class adds it to the scores; it broadcasts to
+          `[batch, heads, length, keys]`.
+        - `rotary`: Tuple of cosines and sines that rotate queries and keys (see `RotaryPositions`).
+        - `cache`: Tuple of keys and values, each of shape `[batch, key_value_heads, keys, head_dim]`, from
+          `empty_cache` or, in cross-attention, from `context_cache`. With it, the layer returns `(outputs, cache)`.
+        - `cache_index`: Integer. Position of the first token of `inputs` in the cache. Defaults to `0`.
+        - `first_only`: Boolean. Whether only the first token is a query, so that the outputs have length 1. All tokens
+          are keys. Subclasses with their own `scores` do not support this. Defaults to `False`.
+        - `record`: Function that receives the attention weights, a float32 tensor of shape `[batch, heads, length,
+          keys]`. The outputs are the same. Defaults to `None`.
 
     Returns:
         A tensor of shape `[batch, length, dim]`, or a tuple of it and the updated cache if `cache` was passed.
@@ -83,18 +86,18 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def __init__(
         self,
-        num_heads,
+        num_heads: int,
         *,
-        num_key_value_heads=None,
-        head_dim=None,
-        use_bias=True,
-        scale=None,
-        causal=False,
-        window=None,
-        dropout=0.0,
-        cross_attention=False,
-        kernel_initializer="glorot_uniform",
-        **kwargs,
+        num_key_value_heads: int | None = None,
+        head_dim: int | None = None,
+        use_bias: bool = True,
+        scale: float | None = None,
+        causal: bool = False,
+        window: int | None = None,
+        dropout: float = 0.0,
+        cross_attention: bool = False,
+        kernel_initializer: keras.initializers.Initializer | str = "glorot_uniform",
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         if cross_attention and (causal or window is not None):
@@ -181,14 +184,18 @@ class MultiHeadAttention(keras.layers.Layer):
         outputs = ops.reshape(self.output_dense(outputs), (*rows, inputs.shape[-1]))
         return outputs if cache is None else (outputs, cache)
 
-    def project(self, inputs, rows, context=None, context_rows=None):
-        """Returns query, key and value, each `[batch, heads, length, head_dim]`; the query alone without a context.
+    def project(self, inputs: Any, rows: tuple, context: Any = None, context_rows: tuple | None = None) -> tuple:
+        """Projects the inputs to queries, keys and values.
 
         Args:
             inputs: Tensor of shape `[batch, length, dim]`.
             rows: Tuple of the batch size and the length of `inputs`, for `reshape`.
-            context: Tensor of shape `[batch, context_length, context_dim]`, for cross-attention.
-            context_rows: Tuple of the batch size and the length of `context`.
+            context: Tensor of shape `[batch, context_length, context_dim]`, for cross-attention. Defaults to `None`.
+            context_rows: Tuple of the batch size and the length of `context`. Defaults to `None`.
+
+        Returns:
+            A tuple of query, key and value, each of shape `[batch, heads, length, head_dim]`. In cross-attention
+            without a context, the query alone.
         """
         heads, key_heads = self.num_heads, self.num_key_value_heads
         if not self.cross_attention:
@@ -198,18 +205,45 @@ class MultiHeadAttention(keras.layers.Layer):
             return query
         return query, *self._split_heads(self.key_value, context, context_rows, (key_heads, key_heads))
 
-    def scores(self, query, key, relative_positions=None):
-        """Returns the scores `[batch, heads, length, keys]` of queries and keys, before any mask, in float32."""
+    def scores(self, query: Any, key: Any, relative_positions: Any = None) -> Any:
+        """Computes the attention scores, before any mask.
+
+        Args:
+            query: Tensor of shape `[batch, heads, length, head_dim]`.
+            key: Tensor of shape `[batch, heads, keys, head_dim]`.
+            relative_positions: Call argument of the layer. Defaults to `None`.
+
+        Returns:
+            A float32 tensor of shape `[batch, heads, length, keys]`.
+        """
         scale = self.head_dim**-0.5 if self.scale is None else self.scale
         scores = ops.cast(ops.matmul(query * scale, ops.transpose(key, (0, 1, 3, 2))), "float32")
         return scores if relative_positions is None else scores + ops.cast(relative_positions, "float32")
 
-    def attention_weights(self, scores, attention_bias=None):
-        """Returns the softmax of the biased scores `[batch, heads, length, keys]`, in float32."""
+    def attention_weights(self, scores: Any, attention_bias: Any = None) -> Any:
+        """Computes the softmax of the scores.
+
+        Args:
+            scores: Tensor of shape `[batch, heads, length, keys]`.
+            attention_bias: Tensor that is added to the scores. Defaults to `None`.
+
+        Returns:
+            A float32 tensor of shape `[batch, heads, length, keys]`.
+        """
         return ops.softmax(scores if attention_bias is None else scores + ops.cast(attention_bias, "float32"))
 
-    def attend(self, scores, value, attention_bias=None, training=None):
-        """Returns the values weighted by the softmax of the biased scores, as rows `[batch * length, heads * dim]`."""
+    def attend(self, scores: Any, value: Any, attention_bias: Any = None, training: bool | None = None) -> Any:
+        """Computes the mean of the values, weighted by the softmax of the scores.
+
+        Args:
+            scores: Tensor of shape `[batch, heads, length, keys]`.
+            value: Tensor of shape `[batch, heads, keys, head_dim]`.
+            attention_bias: Tensor that is added to the scores. Defaults to `None`.
+            training: Boolean. Whether to apply dropout to the weights. Defaults to `None`.
+
+        Returns:
+            A tensor of shape `[batch * length, heads * head_dim]`.
+        """
         weights = ops.cast(self.attention_weights(scores, attention_bias), self.compute_dtype)
         weights = self.dropout(weights, training=training)
         outputs = ops.transpose(ops.matmul(weights, value), (0, 2, 1, 3))
@@ -250,13 +284,28 @@ class MultiHeadAttention(keras.layers.Layer):
             num_keys = length if cache is None else ops.shape(cache[0])[2]
         return mask_bias(padding_mask, attention_mask, self.causal, self.window, length, num_keys, cache_index)
 
-    def empty_cache(self, batch_size, length):
-        """Returns an empty cache with room for `length` tokens."""
+    def empty_cache(self, batch_size: int, length: int) -> tuple:
+        """Returns an empty cache for `length` tokens.
+
+        Args:
+            batch_size: Integer. Number of rows.
+            length: Integer. Largest number of tokens in a row.
+
+        Returns:
+            A tuple of keys and values, tensors of zeros of shape `[batch, key_value_heads, length, head_dim]`.
+        """
         shape = (batch_size, self.num_key_value_heads, length, self.head_dim)
         return ops.zeros(shape, self.compute_dtype), ops.zeros(shape, self.compute_dtype)
 
-    def context_cache(self, context):
-        """Returns keys and values of a context `[batch, context_length, context_dim]`, for all steps of a decoder."""
+    def context_cache(self, context: Any) -> tuple:
+        """Computes the keys and values of a context once for all steps of a decoder.
+
+        Args:
+            context: Tensor of shape `[batch, context_length, context_dim]`.
+
+        Returns:
+            A tuple of keys and values, each of shape `[batch, key_value_heads, context_length, head_dim]`.
+        """
         heads = (self.num_key_value_heads, self.num_key_value_heads)
         context = ops.cast(ops.convert_to_tensor(context), self.compute_dtype)
         return tuple(self._split_heads(self.key_value, context, batch_and_length(context), heads))

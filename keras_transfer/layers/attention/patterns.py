@@ -1,5 +1,8 @@
 """Attention masks of the language models that one encoder can be (UniLM)."""
 
+from typing import Any
+
+import numpy as np
 from keras import ops
 
 from keras_transfer.names import check_one_of
@@ -7,7 +10,7 @@ from keras_transfer.names import check_one_of
 PATTERNS = ("bidirectional", "left_to_right", "right_to_left", "sequence_to_sequence")
 
 
-def attention_pattern(pattern, padding_mask, segment_ids=None):
+def attention_pattern(pattern: str, padding_mask: np.ndarray, segment_ids: np.ndarray | None = None) -> Any:
     """Returns which tokens see which others, for the input `attention_mask` of an encoder (UniLM, Dong et al. 2019).
 
     One encoder with `further_inputs=["attention_mask"]` is several language models, one for each pattern:

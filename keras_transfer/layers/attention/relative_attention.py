@@ -1,5 +1,7 @@
 """Attention whose scores depend on the query and the distance, as in Transformer-XL and XLNet."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -21,13 +23,18 @@ class RelativeAttention(MultiHeadAttention):
 
     Args:
         num_heads: Integer. Number of heads.
-        dropout, kernel_initializer: See `MultiHeadAttention`.
+        dropout: Float between 0 and 1. Dropout rate of the attention weights. Defaults to `0.0`.
+        kernel_initializer: Initializer of all kernels. Defaults to `"glorot_uniform"`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: Tensor of shape `[batch, length, dim]`.
-        relative_positions: Tuple from `RelativePositions`. For the two streams of `TwoStreams`, with the distances that
-            this layer returns as the third element.
-        padding_mask, attention_mask, attention_bias: See `MultiHeadAttention`.
+        - `inputs`: Tensor of shape `[batch, length, dim]`.
+        - `relative_positions`: Tuple from `RelativePositions`. For the two streams of `TwoStreams`, with the distances
+          that this layer returns as the third element.
+        - `padding_mask`: Tensor of shape `[batch, length]`. 1 for a real token, 0 for padding. Defaults to `None`.
+        - `attention_mask`: Tensor of shape `[batch, length, length]`. 1 where a token sees another. Defaults to `None`.
+        - `attention_bias`: Tensor of shape `[batch, 1, 1 or length, length]`, in place of the masks. Defaults to
+          `None`.
 
     Returns:
         A tensor of shape `[batch, length, dim]`.
@@ -42,7 +49,14 @@ class RelativeAttention(MultiHeadAttention):
     Source: https://arxiv.org/abs/1906.08237, section 2
     """
 
-    def __init__(self, num_heads, *, dropout=0.0, kernel_initializer="glorot_uniform", **kwargs):
+    def __init__(
+        self,
+        num_heads: int,
+        *,
+        dropout: float = 0.0,
+        kernel_initializer: keras.initializers.Initializer | str = "glorot_uniform",
+        **kwargs: Any,
+    ):
         super().__init__(num_heads, use_bias=False, dropout=dropout, kernel_initializer=kernel_initializer, **kwargs)
 
     def build(self, inputs_shape, context_shape=None):
@@ -58,7 +72,7 @@ class RelativeAttention(MultiHeadAttention):
             name="segment_embedding", shape=(2, *shape), initializer=self.kernel_initializer.clone()
         )
 
-    def scores(self, query, key, relative_positions=None):
+    def scores(self, query: Any, key: Any, relative_positions: Any = None) -> Any:
         encodings, differs, *of_queries = relative_positions
         heads, dim = self.num_heads, self.head_dim
 

@@ -1,6 +1,7 @@
 """Values that depend on the distance between two tokens, computed once for all blocks of an encoder."""
 
 import math
+from typing import Any
 
 import keras
 import numpy as np
@@ -42,12 +43,13 @@ class RelativePositionBias(keras.layers.Layer):
         initializer: Initializer of the table. Defaults to `"glorot_uniform"`.
         bidirectional: Boolean. Whether half of the buckets are for keys after the query. Otherwise, these share the
             bucket of the query itself, since causal attention does not see them. Defaults to `True`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: Tensor of shape `[batch, length, dim]`. Only its length is read.
-        start: Integer or integer tensor. Position of the first query when decoding with a cache. Defaults to `None`,
-            for queries and keys of the same tokens.
-        num_keys: Integer. Number of keys in the cache. Required with `start`.
+        - `inputs`: Tensor of shape `[batch, length, dim]`. Only its length is read.
+        - `start`: Integer or integer tensor. Position of the first query when decoding with a cache. Defaults to
+          `None`, for queries and keys of the same tokens.
+        - `num_keys`: Integer. Number of keys in the cache. Required with `start`.
 
     Returns:
         A dict with the key `relative_positions`, the keyword argument of `MultiHeadAttention`: a tensor of shape
@@ -68,13 +70,13 @@ class RelativePositionBias(keras.layers.Layer):
 
     def __init__(
         self,
-        num_heads,
+        num_heads: int,
         *,
-        num_buckets=32,
-        max_distance=128,
-        initializer="glorot_uniform",
-        bidirectional=True,
-        **kwargs,
+        num_buckets: int = 32,
+        max_distance: int = 128,
+        initializer: keras.initializers.Initializer | str = "glorot_uniform",
+        bidirectional: bool = True,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         if num_buckets < 4 or num_buckets % 4:
@@ -137,10 +139,11 @@ class RelativePositions(keras.layers.Layer):
 
     Args:
         dropout: Float between 0 and 1. Dropout rate of the encodings. Defaults to `0.0`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: Tensor of shape `[batch, length, dim]`. Only its shape is read.
-        segment_ids: Tensor of shape `[batch, length]`, or of another length for the segments of `TwoStreams`.
+        - `inputs`: Tensor of shape `[batch, length, dim]`. Only its shape is read.
+        - `segment_ids`: Tensor of shape `[batch, length]`, or of another length for the segments of `TwoStreams`.
 
     Returns:
         A dict with the key `relative_positions`, the keyword argument of `RelativeAttention`: a tuple of the encodings
@@ -158,7 +161,7 @@ class RelativePositions(keras.layers.Layer):
     Source: https://arxiv.org/abs/1901.02860, https://arxiv.org/abs/1906.08237
     """
 
-    def __init__(self, *, dropout=0.0, **kwargs):
+    def __init__(self, *, dropout: float = 0.0, **kwargs: Any):
         super().__init__(**kwargs)
         self.dropout_rate = dropout
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")

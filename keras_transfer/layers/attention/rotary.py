@@ -1,5 +1,7 @@
 """Rotary position embeddings (Su et al. 2021)."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -14,10 +16,11 @@ class RotaryPositions(keras.layers.Layer):
     Args:
         head_dim: Integer, even. Number of elements of each head that are rotated.
         base: Float. Base of the wavelengths. Defaults to `10000.0`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: Tensor of shape `[batch, length, width]`. Only its length is read.
-        start: Integer. Position of the first token. Defaults to `0`.
+        - `inputs`: Tensor of shape `[batch, length, width]`. Only its length is read.
+        - `start`: Integer. Position of the first token. Defaults to `0`.
 
     Returns:
         A dict with the key `rotary`, the keyword argument of `MultiHeadAttention`: a tuple of cosines and sines, each
@@ -36,7 +39,7 @@ class RotaryPositions(keras.layers.Layer):
     Source: https://arxiv.org/abs/2104.09864
     """
 
-    def __init__(self, head_dim, *, base=10000.0, **kwargs):
+    def __init__(self, head_dim: int, *, base: float = 10000.0, **kwargs: Any):
         super().__init__(**kwargs)
         if head_dim < 2 or head_dim % 2:
             raise ValueError(f"`head_dim` must be a positive even number. Received: head_dim={head_dim}")

@@ -1,5 +1,7 @@
 """The two streams of XLNet: what a position holds, and what the other tokens say about it."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -18,16 +20,17 @@ class TwoStreams(keras.layers.Layer):
         query_stream: Boolean. Whether there is a query stream. If `False`, the layer only holds the vector, which does
             not train, and computes the mask. Defaults to `True`.
         initializer: Initializer of the vector. Defaults to `"zeros"`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: Tensor of shape `[batch, length, dim]`.
-        padding_mask: Tensor of shape `[batch, length]`. 1 for a real token, 0 for padding.
-        segment_ids: Integer tensor of shape `[batch, length]`. Like the following ones, only for a query stream.
-        factorization_order: Integer tensor of shape `[batch, length]`. In the content stream, a position sees those
-            with the same or a lower number, and in the query stream those with a lower one. At each place of the query
-            stream, there must be at least one.
-        mask_positions: Integer tensor of shape `[batch, places]`. The positions of the query stream, negative at unused
-            places.
+        - `inputs`: Tensor of shape `[batch, length, dim]`.
+        - `padding_mask`: Tensor of shape `[batch, length]`. 1 for a real token, 0 for padding.
+        - `segment_ids`: Integer tensor of shape `[batch, length]`. Like the following ones, only for a query stream.
+        - `factorization_order`: Integer tensor of shape `[batch, length]`. In the content stream, a position sees those
+          with the same or a lower number, and in the query stream those with a lower one. At each place of the query
+          stream, there must be at least one.
+        - `mask_positions`: Integer tensor of shape `[batch, places]`. The positions of the query stream, negative at
+          unused places.
 
     Returns:
         A tuple of four tensors, in which `both` is `length + places`:
@@ -54,7 +57,9 @@ class TwoStreams(keras.layers.Layer):
     Source: https://arxiv.org/abs/1906.08237, section 2.3
     """
 
-    def __init__(self, *, query_stream=True, initializer="zeros", **kwargs):
+    def __init__(
+        self, *, query_stream: bool = True, initializer: keras.initializers.Initializer | str = "zeros", **kwargs: Any
+    ):
         super().__init__(**kwargs)
         self.query_stream = query_stream
         self.initializer = keras.initializers.get(initializer)
@@ -110,8 +115,8 @@ class TakeQueryStream(keras.layers.Layer):
     """Takes the query stream, the last places of two streams.
 
     Call arguments:
-        inputs: Tensor of shape `[batch, length + places, dim]`, two streams of `TwoStreams`.
-        mask_positions: Integer tensor of shape `[batch, places]`.
+        - `inputs`: Tensor of shape `[batch, length + places, dim]`, two streams of `TwoStreams`.
+        - `mask_positions`: Integer tensor of shape `[batch, places]`.
 
     Returns:
         A tensor of shape `[batch, places, dim]`.

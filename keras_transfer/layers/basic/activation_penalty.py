@@ -2,6 +2,7 @@
 
 import math
 import numbers
+from typing import Any
 
 import keras
 from keras import ops
@@ -21,12 +22,13 @@ class ActivationPenalty(keras.layers.Layer):
     Args:
         activation: Float, at least 0. Factor of AR. Defaults to `2.0`.
         temporal: Float, at least 0. Factor of TAR. Defaults to `1.0`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: Tensor of shape `[batch, length, dim]`. The outputs of the layer.
-        dropped: Tensor of the same shape. The outputs after their dropout. Defaults to `None`, without dropout.
-        padding_mask: Tensor of shape `[batch, length]`. 1 for a real step, 0 for padding. Defaults to `None`.
-        training: Boolean. Whether to add the penalties. Defaults to `False`.
+        - `inputs`: Tensor of shape `[batch, length, dim]`. The outputs of the layer.
+        - `dropped`: Tensor of the same shape. The outputs after their dropout. Defaults to `None`, without dropout.
+        - `padding_mask`: Tensor of shape `[batch, length]`. 1 for a real step, 0 for padding. Defaults to `None`.
+        - `training`: Boolean. Whether to add the penalties. Defaults to `False`.
 
     Returns:
         `dropped`, unchanged.
@@ -44,7 +46,7 @@ class ActivationPenalty(keras.layers.Layer):
     Source: https://arxiv.org/abs/1708.01009
     """
 
-    def __init__(self, activation=2.0, temporal=1.0, **kwargs):
+    def __init__(self, activation: float = 2.0, temporal: float = 1.0, **kwargs: Any):
         super().__init__(**kwargs)
         for name, value in (("activation", activation), ("temporal", temporal)):
             if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= value < math.inf:

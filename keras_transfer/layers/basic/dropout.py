@@ -18,11 +18,14 @@ class Dropout(keras.layers.Dropout):
 
     Args:
         rate: Float between 0 and 1. Fraction of the elements that are set to 0 in training.
-        noise_shape, seed: See `keras.layers.Dropout`.
+        noise_shape: Tuple of integers, the shape of the random mask, which is broadcast to the inputs. Defaults to
+            `None`, the shape of the inputs.
+        seed: Integer. Seed of the random numbers. Defaults to `None`, a random seed.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: Tensor of any shape.
-        training: Boolean. Whether to apply dropout. Defaults to `False`.
+        - `inputs`: Tensor of any shape, such as `[batch, length, dim]`.
+        - `training`: Boolean. Whether to apply dropout. Defaults to `False`.
 
     Returns:
         A tensor of the same shape.

@@ -12,12 +12,14 @@ class LayerNormalization(keras.layers.LayerNormalization):
     The other backends fuse the operations of Keras's layer, so this layer uses them there.
 
     Args:
-        axis, epsilon, **options: See `keras.layers.LayerNormalization`.
+        axis: Integer, or list of integers. Axes that are normalized. Defaults to `-1`.
+        epsilon: Float. Added to the variance. Defaults to `1e-3`.
+        **kwargs: Arguments of `keras.layers.LayerNormalization`, such as `center` and `scale`.
 
     Call arguments:
-        inputs: Tensor of shape `[..., dim]`.
-        training: Boolean. Whether a gradient will be computed. It changes the outputs only by rounding. Defaults
-            to `None`, `False`.
+        - `inputs`: Tensor of shape `[..., dim]`.
+        - `training`: Boolean. Whether a gradient will be computed. It changes the outputs only by rounding. Defaults to
+          `None`, `False`.
 
     Returns:
         A tensor of the same shape.

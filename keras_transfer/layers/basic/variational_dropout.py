@@ -1,5 +1,7 @@
 """Dropout with one mask for all steps of a text, as in recurrent language models."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -16,10 +18,11 @@ class VariationalDropout(Dropout):
     Args:
         rate: Float between 0 and 1. Fraction of the elements that are set to 0 in training.
         seed: Integer. Seed of the random numbers. Defaults to `None`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: Tensor of shape `[batch, length, dim]`.
-        training: Boolean. Whether to apply dropout. Defaults to `False`.
+        - `inputs`: Tensor of shape `[batch, length, dim]`.
+        - `training`: Boolean. Whether to apply dropout. Defaults to `False`.
 
     Returns:
         A tensor of the same shape.
@@ -35,7 +38,7 @@ class VariationalDropout(Dropout):
     Source: https://arxiv.org/abs/1512.05287
     """
 
-    def __init__(self, rate, seed=None, **kwargs):
+    def __init__(self, rate: float, seed: int | None = None, **kwargs: Any):
         super().__init__(rate, seed=seed, **kwargs)
         self.input_spec = keras.layers.InputSpec(ndim=3)
 

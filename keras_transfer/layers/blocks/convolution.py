@@ -1,5 +1,8 @@
 """A Transformer block with a parallel convolution."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -12,15 +15,22 @@ class ConvolutionBlock(TransformerBlock):
     """A Transformer block that adds a convolution of its inputs to its output and normalizes the sum (DeBERTa v2).
 
     Args:
-        attention, feed_forward: Layers, as in `TransformerBlock`.
-        kernel_size: Integer, odd. Number of tokens that the convolution reads. Defaults to `3`.
+        attention: Layer, a `DisentangledAttention` or another `MultiHeadAttention`. Its name is part of the paths of
+            its weights.
+        feed_forward: Layer from `[rows, dim]` to the same shape, such as `FeedForward`.
+        kernel_size: Odd integer. Number of tokens under the convolution's kernel. Defaults to `3`.
         conv_activation: String or callable. Activation of the convolution. Defaults to `"tanh"`.
-        **kwargs: See `TransformerBlock`.
+        **kwargs: Arguments of `TransformerBlock`, such as `dropout`, `layer_norm_epsilon` and `name`.
 
     Call arguments:
-        attention_bias: Tensor of shape `[batch, 1, 1, length]`, from `AttentionBias`. The convolution reads zeros in
-            place of hidden tokens.
-        **kwargs: As in `TransformerBlock`.
+        - `inputs`: Tensor of shape `[batch, length, dim]`.
+        - `attention_bias`: Tensor of shape `[batch, 1, 1, length]`, from `AttentionBias`. The convolution sees zeros in
+          place of hidden tokens. Defaults to `None`.
+        - `record`: Function that receives the attention weights. Defaults to `None`.
+        - `**kwargs`: Call arguments of `TransformerBlock`, such as `relative_positions`.
+
+    Returns:
+        A tensor of shape `[batch, length, dim]`.
 
     Example:
     ```python
@@ -33,7 +43,15 @@ class ConvolutionBlock(TransformerBlock):
     ```
     """
 
-    def __init__(self, attention, feed_forward, *, kernel_size=3, conv_activation="tanh", **kwargs):
+    def __init__(
+        self,
+        attention: keras.layers.Layer,
+        feed_forward: keras.layers.Layer,
+        *,
+        kernel_size: int = 3,
+        conv_activation: str | Callable = "tanh",
+        **kwargs: Any,
+    ):
         super().__init__(attention, feed_forward, **kwargs)
         self.kernel_size = kernel_size
         self.conv_activation = conv_activation

@@ -1,5 +1,8 @@
 """The feed-forward networks of a Transformer block."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 
 from keras_transfer.layers.basic import (
@@ -22,9 +25,10 @@ class FeedForward(NamedActivation, keras.layers.Layer):
         use_bias: Boolean. Whether the dense layers have a bias. Defaults to `True`.
         kernel_initializer: Initializer of all kernels. Defaults to `"glorot_uniform"`.
         dropout: Float between 0 and 1. Dropout rate between the two layers. Defaults to `0.0`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: Tensor of shape `[..., dim]`.
+        - `inputs`: Tensor of shape `[..., dim]`.
 
     Returns:
         A tensor of the same shape.
@@ -37,13 +41,13 @@ class FeedForward(NamedActivation, keras.layers.Layer):
 
     def __init__(
         self,
-        intermediate_dim,
-        activation="gelu",
+        intermediate_dim: int,
+        activation: str | Callable = "gelu",
         *,
-        use_bias=True,
-        kernel_initializer="glorot_uniform",
-        dropout=0.0,
-        **kwargs,
+        use_bias: bool = True,
+        kernel_initializer: keras.initializers.Initializer | str = "glorot_uniform",
+        dropout: float = 0.0,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.intermediate_dim = intermediate_dim
@@ -82,8 +86,18 @@ class GatedFeedForward(FeedForward):
     With `activation="silu"` it is SwiGLU (Llama), with `"gelu_tanh"` GEGLU (T5 1.1, Gemma).
 
     Args:
-        intermediate_dim, activation, use_bias, kernel_initializer, dropout: See `FeedForward`. The activation is
-            applied to the gate.
+        intermediate_dim: Integer. Width of the inner layer and of the gate.
+        activation: String or callable. Activation of the gate. Defaults to `"gelu"`.
+        use_bias: Boolean. Whether the projections have a bias. Defaults to `True`.
+        kernel_initializer: Initializer of the kernels. Defaults to `"glorot_uniform"`.
+        dropout: Float between 0 and 1. Dropout rate of the inner activations. Defaults to `0.0`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
+
+    Call arguments:
+        - `inputs`: Tensor of shape `[..., dim]`.
+
+    Returns:
+        A tensor of shape `[..., dim]`.
 
     Example:
     ```python

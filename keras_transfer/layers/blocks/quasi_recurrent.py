@@ -1,6 +1,7 @@
 """The quasi-recurrent network, whose gates do not depend on the state."""
 
 import numbers
+from typing import Any
 
 import keras
 from keras import ops
@@ -33,14 +34,15 @@ class QRNN(keras.layers.Layer):
             steps and texts of a call, as in AWD-QRNN. Rounded as in `Dropout`. Defaults to `0.0`.
         reverse: Boolean. Whether to read the text backward. Defaults to `False`.
         seed: Integer. Seed of the random numbers. Defaults to `None`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: Tensor of shape `[batch, length, dim]`.
-        padding_mask: Tensor of shape `[batch, length]`. 1 for a real step, 0 for padding. Defaults to `None`.
-        initial_state: List of the input before the first one, `[batch, (window - 1) * dim]`, and c `[batch, units]`.
-            Defaults to `None`, zeros.
-        return_state: Boolean. Whether to return the last state too. Defaults to `False`.
-        training: Boolean. Whether to apply `zoneout` and `weight_dropout`. Defaults to `False`.
+        - `inputs`: Tensor of shape `[batch, length, dim]`.
+        - `padding_mask`: Tensor of shape `[batch, length]`. 1 for a real step, 0 for padding. Defaults to `None`.
+        - `initial_state`: List of the input before the first one, `[batch, (window - 1) * dim]`, and c `[batch,
+          units]`. Defaults to `None`, zeros.
+        - `return_state`: Boolean. Whether to return the last state too. Defaults to `False`.
+        - `training`: Boolean. Whether to apply `zoneout` and `weight_dropout`. Defaults to `False`.
 
     Returns:
         A tensor of shape `[batch, length, units]`, or with `return_state` a tuple of it and both parts of the state.
@@ -58,7 +60,17 @@ class QRNN(keras.layers.Layer):
     Source: https://arxiv.org/abs/1611.01576; with weight drop, https://arxiv.org/abs/1803.08240.
     """
 
-    def __init__(self, units, *, window=2, zoneout=0.0, weight_dropout=0.0, reverse=False, seed=None, **kwargs):
+    def __init__(
+        self,
+        units: int,
+        *,
+        window: int = 2,
+        zoneout: float = 0.0,
+        weight_dropout: float = 0.0,
+        reverse: bool = False,
+        seed: int | None = None,
+        **kwargs: Any,
+    ):
         super().__init__(**kwargs)
         units = check_integer("units", units, 1)
         window = check_integer("window", window)
@@ -79,7 +91,7 @@ class QRNN(keras.layers.Layer):
         self.bias = self.add_weight((3 * self.units,), "zeros", name="bias")
 
     @property
-    def state_size(self):
+    def state_size(self) -> list[int]:
         """List of two integers, the widths of the state. Known when the layer is built."""
         return [self.kernel.shape[0] // self.window * (self.window - 1), self.units]
 

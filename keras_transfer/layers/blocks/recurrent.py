@@ -1,6 +1,7 @@
 """LSTM with a projection and clipping, as in ELMo and language models of its time."""
 
 import numbers
+from typing import Any
 
 import keras
 from keras import ops
@@ -43,14 +44,16 @@ class ProjectedLSTM(keras.layers.Layer):
         seed: Integer. Seed of the random numbers of `weight_dropout`. Defaults to `None`.
         gradient_length: Integer. Number of the steps of each text, those read last, through which gradients flow.
             Defaults to `None`, all.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: Tensor of shape `[batch, length, dim]`.
-        padding_mask: Tensor of shape `[batch, length]`. 1 for a real step, 0 for padding. Defaults to `None`.
-        initial_state: List of h `[batch, projection_dim or units]` and c `[batch, units]`. Defaults to `None`, zeros.
-        return_state: Boolean. Whether to return the last state too. Defaults to `False`.
-        training: Boolean. Whether to apply `weight_dropout`, and to use gradients that TensorFlow computes in half the
-            time, with the same outputs. Defaults to `False`.
+        - `inputs`: Tensor of shape `[batch, length, dim]`.
+        - `padding_mask`: Tensor of shape `[batch, length]`. 1 for a real step, 0 for padding. Defaults to `None`.
+        - `initial_state`: List of h `[batch, projection_dim or units]` and c `[batch, units]`. Defaults to `None`,
+          zeros.
+        - `return_state`: Boolean. Whether to return the last state too. Defaults to `False`.
+        - `training`: Boolean. Whether to apply `weight_dropout`, and to use gradients that TensorFlow computes in half
+          the time, with the same outputs. Defaults to `False`.
 
     Returns:
         A tensor of shape `[batch, length, projection_dim or units]`, or with `return_state` a tuple of it, h and c.
@@ -71,17 +74,17 @@ class ProjectedLSTM(keras.layers.Layer):
 
     def __init__(
         self,
-        units,
+        units: int,
         *,
-        projection_dim=None,
-        cell_clip=None,
-        projection_clip=None,
-        forget_bias=1.0,
-        reverse=False,
-        weight_dropout=0.0,
-        seed=None,
-        gradient_length=None,
-        **kwargs,
+        projection_dim: int | None = None,
+        cell_clip: float | None = None,
+        projection_clip: float | None = None,
+        forget_bias: float = 1.0,
+        reverse: bool = False,
+        weight_dropout: float = 0.0,
+        seed: int | None = None,
+        gradient_length: int | None = None,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         if not 0 <= weight_dropout <= 1:
@@ -100,7 +103,7 @@ class ProjectedLSTM(keras.layers.Layer):
         self.cell.build((*inputs_shape[:-1], 4 * units))
 
     @property
-    def state_size(self):
+    def state_size(self) -> list[int]:
         """List of two integers, the widths of h and c."""
         return self.cell.state_size
 

@@ -1,6 +1,8 @@
 """The Transformer block, written once for every architecture."""
 
 import functools
+from collections.abc import Mapping
+from typing import Any
 
 import keras
 from keras import ops
@@ -25,11 +27,11 @@ class Residual(keras.layers.Layer):
     """The end of a sub-layer: adds its outputs to the residual. Adapters that follow a sub-layer stand in for it.
 
     Call arguments:
-        outputs: Tensor. Outputs of the sub-layer.
-        residual: Tensor to add.
-        inputs: Tensor. Inputs of the sub-layer, which only adapters read.
-        norm: Layer, applied to the sum. Defaults to `None`.
-        beside: Tensor to add to the outputs. Defaults to `None`.
+        - `outputs`: Tensor. Outputs of the sub-layer.
+        - `residual`: Tensor to add.
+        - `inputs`: Tensor. Inputs of the sub-layer, which only adapters read.
+        - `norm`: Layer, applied to the sum. Defaults to `None`.
+        - `beside`: Tensor to add to the outputs. Defaults to `None`.
     """
 
     def call(self, outputs, residual, inputs, norm=None, beside=None):
@@ -56,20 +58,24 @@ class TransformerBlock(keras.layers.Layer):
             `feed_forward` with `context`. Defaults to `None`.
         dropout: Float between 0 and 1. Dropout rate of the outputs that are added to the residual. Defaults to `0.0`.
         layer_norm_epsilon: Float. Epsilon of the normalizations. Defaults to `1e-12`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: Tensor of shape `[batch, length, dim]`.
-        context: Tensor of shape `[batch, context_length, context_dim]`, for cross-attention.
-        context_mask: Tensor of shape `[batch, context_length]`. Padding mask of the context.
-        context_bias: Tensor of shape `[batch, 1, 1, context_length]`, in place of `context_mask`.
-        with_context: Boolean. Whether to run cross-attention and its norm, if there is one. Defaults to `True`.
-        padding_mask, attention_bias, cache_index: As in `MultiHeadAttention`.
-        cache: Dict of the caches of `attention` and, if there is one, `cross_attention`, from `empty_cache`.
-        first_only: Boolean. Whether to return the output of the first token alone, which attends to all tokens. Blocks
-            with a prompt or with PALs save no work. Defaults to `False`.
-        record, record_cross: Functions that receive the weights of `attention` and of `cross_attention`. Default to
-            `None`.
-        **kwargs: Tensors that only `attention` receives (`attention_mask`, `relative_positions`, `rotary`, ...).
+        - `inputs`: Tensor of shape `[batch, length, dim]`.
+        - `context`: Tensor of shape `[batch, context_length, context_dim]`, for cross-attention.
+        - `context_mask`: Tensor of shape `[batch, context_length]`. Padding mask of the context.
+        - `context_bias`: Tensor of shape `[batch, 1, 1, context_length]`, in place of `context_mask`.
+        - `with_context`: Boolean. Whether to run cross-attention and its norm, if there is one. Defaults to `True`.
+        - `padding_mask`: Tensor of shape `[batch, keys]`. 1 for a real key, 0 for padding. Defaults to `None`.
+        - `attention_bias`: Tensor of shape `[batch, 1 or heads, 1 or length, keys]`, added to the scores in place of
+          all masks. Defaults to `None`.
+        - `cache`: Dict of the caches of `attention` and, if there is one, `cross_attention`, from `empty_cache`.
+        - `cache_index`: Integer. Position of the first token of `inputs` in the cache. Defaults to `0`.
+        - `first_only`: Boolean. Whether to return the output of the first token alone, which attends to all tokens.
+          Blocks with a prompt or with PALs save no work. Defaults to `False`.
+        - `record`: Function that receives the weights of `attention`. Defaults to `None`.
+        - `record_cross`: Function that receives the weights of `cross_attention`. Defaults to `None`.
+        - `**kwargs`: Tensors that only `attention` receives (`attention_mask`, `relative_positions`, `rotary`, ...).
 
     Returns:
         A tensor of shape `[batch, length, dim]`, or a tuple of it and the updated cache if `cache` was passed.
@@ -92,15 +98,15 @@ class TransformerBlock(keras.layers.Layer):
 
     def __init__(
         self,
-        attention,
-        feed_forward,
+        attention: keras.layers.Layer,
+        feed_forward: keras.layers.Layer,
         *,
-        norm="post",
-        normalization="layer",
-        cross_attention=None,
-        dropout=0.0,
-        layer_norm_epsilon=1e-12,
-        **kwargs,
+        norm: str = "post",
+        normalization: str = "layer",
+        cross_attention: keras.layers.Layer | None = None,
+        dropout: float = 0.0,
+        layer_norm_epsilon: float = 1e-12,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         check_one_of("norm", norm, NORMS)
@@ -174,15 +180,32 @@ class TransformerBlock(keras.layers.Layer):
             compute = rematerialized(self, compute)
         return compute(own, others, inputs, attention_bias)
 
-    def run(self, own, others, inputs, attention_bias, cache, first_only, training, beside=None):
-        """Computes what `call` returns, without what runs around the block.
+    def run(
+        self,
+        own: Mapping,
+        others: Mapping | None,
+        inputs: Any,
+        attention_bias: Any,
+        cache: Mapping,
+        first_only: bool,
+        training: bool,
+        beside: Any = None,
+    ) -> Any:
+        """Computes what `call` returns, without preparing the arguments.
 
         Args:
-            own, others: Dicts of further arguments of attention and of cross-attention. `others` is None if
-                cross-attention is left out.
-            inputs, attention_bias, cache, first_only, training: The arguments of the call.
+            own: Dict of further arguments of `attention`.
+            others: Dict of further arguments of `cross_attention`, or `None` to skip it.
+            inputs: Tensor of shape `[batch, length, dim]`.
+            attention_bias: Tensor of shape `[batch, 1 or heads, 1 or length, keys]`, or `None`.
+            cache: Dict of the caches of `attention` and `cross_attention`. Empty without a cache.
+            first_only: Boolean. Whether only the first token is computed.
+            training: Boolean. Whether the model trains.
             beside: Tensor of shape `[batch, length, dim]`, added to the outputs of the feed-forward network. Defaults
                 to `None`.
+
+        Returns:
+            A tensor of shape `[batch, length, dim]`, or a tuple of it and the updated cache.
         """
         updated = {}
         mask = own["padding_mask"] if attention_bias is None else attention_bias
@@ -228,8 +251,18 @@ class TransformerBlock(keras.layers.Layer):
             x, inputs = x[:, :1], inputs[:, :1]
         return residual(h, x, inputs, norm=norm if self.norm == "post" else None, beside=beside)
 
-    def empty_cache(self, batch_size, length, context=None):
-        """Returns an empty cache with room for `length` tokens, and with the keys of `context`, if any."""
+    def empty_cache(self, batch_size: int, length: int, context: Any = None) -> dict:
+        """Returns an empty cache for `length` tokens.
+
+        Args:
+            batch_size: Integer. Number of rows.
+            length: Integer. Largest number of tokens in a row.
+            context: Tensor of shape `[batch, context_length, context_dim]`, whose keys and values are added to the
+                cache. Defaults to `None`.
+
+        Returns:
+            A dict from names of layers to tuples of keys and values.
+        """
         cache = {"attention": self.attention.empty_cache(batch_size, length)}
         if context is not None:
             cache["cross_attention"] = self.cross_attention.context_cache(context)

@@ -1,5 +1,8 @@
 """Embeddings of a large vocabulary, with fewer dimensions for rare tokens."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -20,9 +23,10 @@ class AdaptiveEmbedding(keras.layers.Layer):
         div_value: Float, at least 1. The vectors of cluster i, from 0, have `output_dim / div_value ** i` dimensions
             before their projection. Defaults to `4.0`.
         embeddings_initializer: Initializer of the tables. Defaults to `"uniform"`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: Integer tensor of shape `[...]`, from 0 to `input_dim - 1`.
+        - `inputs`: Integer tensor of shape `[...]`, from 0 to `input_dim - 1`.
 
     Returns:
         A tensor of shape `[..., output_dim]`. It is NaN for a token that does not exist.
@@ -40,7 +44,16 @@ class AdaptiveEmbedding(keras.layers.Layer):
     Source: https://arxiv.org/abs/1809.10853
     """
 
-    def __init__(self, input_dim, output_dim, cutoffs, *, div_value=4.0, embeddings_initializer="uniform", **kwargs):
+    def __init__(
+        self,
+        input_dim: int,
+        output_dim: int,
+        cutoffs: Sequence[int],
+        *,
+        div_value: float = 4.0,
+        embeddings_initializer: keras.initializers.Initializer | str = "uniform",
+        **kwargs: Any,
+    ):
         super().__init__(**kwargs)
         self.input_dim = check_integer("input_dim", input_dim, 1)
         self.output_dim = check_integer("output_dim", output_dim, 1)

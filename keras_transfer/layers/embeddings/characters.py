@@ -1,5 +1,8 @@
 """Word vectors from characters: ELMo's convolutions, highway layers and projection."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -21,6 +24,7 @@ class CharacterCNN(keras.layers.Layer):
             projection.
         num_highways: Integer. Number of highway layers. Defaults to `2`.
         activation: String or callable. Activation of the convolutions. Defaults to `"relu"`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Inputs: Tensor of shape `[batch, length, characters]`, int32.
 
@@ -40,7 +44,15 @@ class CharacterCNN(keras.layers.Layer):
     """
 
     def __init__(
-        self, vocabulary_size, *, embedding_dim, filters, output_dim=None, num_highways=2, activation="relu", **kwargs
+        self,
+        vocabulary_size: int,
+        *,
+        embedding_dim: int,
+        filters: Sequence,
+        output_dim: int | None = None,
+        num_highways: int = 2,
+        activation: str | Callable = "relu",
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.vocabulary_size, self.embedding_dim = vocabulary_size, embedding_dim

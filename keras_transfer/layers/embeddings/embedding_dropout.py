@@ -1,5 +1,7 @@
 """Dropout of whole rows of an embedding table."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -19,11 +21,12 @@ class EmbeddingDropout(keras.layers.Layer):
         input_dim: Integer. Number of tokens, the rows of the table.
         rate: Float between 0 and 1. Fraction of the tokens that are dropped in training.
         seed: Integer. Seed of the random numbers. Defaults to `None`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: Tensor of shape `[..., dim]`, the embeddings of `token_ids`.
-        token_ids: Integer tensor of shape `[...]`, from 0 to `input_dim - 1`.
-        training: Boolean. Whether to apply dropout. Defaults to `False`.
+        - `inputs`: Tensor of shape `[..., dim]`, the embeddings of `token_ids`.
+        - `token_ids`: Integer tensor of shape `[...]`, from 0 to `input_dim - 1`.
+        - `training`: Boolean. Whether to apply dropout. Defaults to `False`.
 
     Returns:
         A tensor of the shape of the inputs.
@@ -41,7 +44,7 @@ class EmbeddingDropout(keras.layers.Layer):
     Source: https://arxiv.org/abs/1512.05287; https://arxiv.org/abs/1708.02182, section 4.3.
     """
 
-    def __init__(self, input_dim, rate, *, seed=None, **kwargs):
+    def __init__(self, input_dim: int, rate: float, *, seed: int | None = None, **kwargs: Any):
         super().__init__(**kwargs)
         self.input_dim = check_integer("input_dim", input_dim, 1)
         self.rows = Dropout(rate, seed=seed, dtype=self.dtype_policy, name="rows")

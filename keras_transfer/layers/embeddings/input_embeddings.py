@@ -1,5 +1,7 @@
 """Embeddings that are more than a table look-up."""
 
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
@@ -14,14 +16,15 @@ class PositionEmbedding(keras.layers.Layer):
         initializer: Initializer of the table. Defaults to `"glorot_uniform"`.
         offset: Integer. Number of rows before that of the first token, which no token uses (2 in RoBERTa and BART).
             Defaults to `0`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: Tensor of shape `[batch, length, dim]`, the token embeddings. Only its shape is read.
-        start: Integer, or integer tensor of shape `[]` or `[batch]`. Position of the first token when decoding with a
-            cache. In a tensor of shape `[batch]` it may be negative: positions below 0 are padding on the left and use
-            the first row of the table. Defaults to `0`.
-        positions: Integer tensor of shape `[batch, length]`. The position of each token, in place of `start`. Defaults
-            to `None`.
+        - `inputs`: Tensor of shape `[batch, length, dim]`, the token embeddings. Only its shape is read.
+        - `start`: Integer, or integer tensor of shape `[]` or `[batch]`. Position of the first token when decoding with
+          a cache. In a tensor of shape `[batch]` it may be negative: positions below 0 are padding on the left and use
+          the first row of the table. Defaults to `0`.
+        - `positions`: Integer tensor of shape `[batch, length]`. The position of each token, in place of `start`.
+          Defaults to `None`.
 
     Returns:
         A tensor of shape `[1 or batch, length, dim]`, to be added to the token embeddings.
@@ -36,7 +39,14 @@ class PositionEmbedding(keras.layers.Layer):
     ```
     """
 
-    def __init__(self, max_sequence_length, *, initializer="glorot_uniform", offset=0, **kwargs):
+    def __init__(
+        self,
+        max_sequence_length: int,
+        *,
+        initializer: keras.initializers.Initializer | str = "glorot_uniform",
+        offset: int = 0,
+        **kwargs: Any,
+    ):
         super().__init__(**kwargs)
         self.max_sequence_length = max_sequence_length
         self.offset = offset
@@ -65,8 +75,13 @@ class PositionEmbedding(keras.layers.Layer):
             positions = ops.slice(ops.convert_to_tensor(self.embeddings), (row, 0), (length, inputs.shape[-1]))
         return ops.expand_dims(ops.cast(positions, self.compute_dtype), 0)
 
-    def check_length(self, length, start=0):
-        """Raises a `ValueError` if the table has no row for a position of sequences of `length` after `start`."""
+    def check_length(self, length: int, start: int = 0) -> None:
+        """Raises a `ValueError` if the table has too few rows for a sequence.
+
+        Args:
+            length: Integer. Length of the sequence.
+            start: Integer. Position of its first token. Defaults to `0`.
+        """
         _check_length(length, start, self.max_sequence_length)
 
     def compute_output_spec(self, inputs, start=0, positions=None):
@@ -89,9 +104,13 @@ class SinusoidalPositions(keras.layers.Layer):
 
     Args:
         max_sequence_length: Integer. Number of positions, which is the length of the longest sequence.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs, start, positions: See `PositionEmbedding`. Positions below 0 are padding.
+        - `inputs`: Tensor of shape `[batch, length, dim]`.
+        - `start`: Integer. Position of the first token. Defaults to `0`.
+        - `positions`: Integer tensor of shape `[batch, length]`. Position of each token, in place of `start`. Positions
+          below 0 are padding. Defaults to `None`.
 
     Returns:
         A tensor of shape `[1 or batch, length, dim]`, to be added to the token embeddings.
@@ -108,7 +127,7 @@ class SinusoidalPositions(keras.layers.Layer):
     Source: https://arxiv.org/abs/1706.03762, section 3.5
     """
 
-    def __init__(self, max_sequence_length, **kwargs):
+    def __init__(self, max_sequence_length: int, **kwargs: Any):
         super().__init__(**kwargs)
         self.max_sequence_length = max_sequence_length
 
@@ -152,10 +171,10 @@ class SegmentEmbedding(keras.layers.Embedding):
     Args:
         input_dim: Integer. Number of segments.
         output_dim: Integer. Width of the table.
-        **kwargs: See `keras.layers.Embedding`.
+        **kwargs: Arguments of `keras.layers.Embedding`, such as `embeddings_initializer`.
 
     Call arguments:
-        inputs: Integer tensor of shape `[batch, length]`, the segment of each token.
+        - `inputs`: Integer tensor of shape `[batch, length]`, the segment of each token.
 
     Returns:
         A tensor of shape `[batch, length, output_dim]`. On JAX, it is NaN for a segment that does not exist, as with

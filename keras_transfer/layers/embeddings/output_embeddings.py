@@ -1,5 +1,7 @@
 """The head of language models that use their token embeddings as output embeddings."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -14,9 +16,10 @@ class OutputEmbeddings(keras.layers.Layer):
         token_embedding: `keras.layers.Embedding`. The layer from token ids to vectors.
         use_bias: Boolean. Whether each token has a bias of its own. Defaults to `False`.
         scale: Float. Factor of the vectors (T5). Defaults to `None`, for no factor.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: Tensor of shape `[..., dim]`.
+        - `inputs`: Tensor of shape `[..., dim]`.
 
     Returns:
         A float32 tensor of shape `[..., vocabulary_size]`, the logits.
@@ -31,7 +34,14 @@ class OutputEmbeddings(keras.layers.Layer):
     Source: https://arxiv.org/abs/1608.05859
     """
 
-    def __init__(self, token_embedding, *, use_bias=False, scale=None, **kwargs):
+    def __init__(
+        self,
+        token_embedding: keras.layers.Embedding,
+        *,
+        use_bias: bool = False,
+        scale: float | None = None,
+        **kwargs: Any,
+    ):
         super().__init__(**kwargs)
         self.scale = scale
         object.__setattr__(self, "token_embedding", token_embedding)  # Keras must not track its weights here.

@@ -1,5 +1,8 @@
 """Token embeddings to which the embedding of the speaker is added."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -15,12 +18,13 @@ class SpeakerEmbedding(keras.layers.Embedding):
     Args:
         input_dim: Integer. Number of tokens.
         output_dim: Integer. Width of the embeddings.
-        embeddings_initializer: As in Keras. Defaults to `"uniform"`.
+        embeddings_initializer: Initializer of the table. Defaults to `"uniform"`.
         speakers: List of three integers: the ids of the token that begins a text, and of the delimiters of the partner
             and of the speaker who replies, as `text.dialogue_inputs` uses them.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: Integer tensor of shape `[batch, length]`.
+        - `inputs`: Integer tensor of shape `[batch, length]`.
 
     Returns:
         A tensor of shape `[batch, length, output_dim]`.
@@ -37,7 +41,15 @@ class SpeakerEmbedding(keras.layers.Embedding):
     Source: https://arxiv.org/abs/1901.08149, section 4.
     """
 
-    def __init__(self, input_dim, output_dim, embeddings_initializer="uniform", *, speakers=None, **kwargs):
+    def __init__(
+        self,
+        input_dim: int,
+        output_dim: int,
+        embeddings_initializer: keras.initializers.Initializer | str = "uniform",
+        *,
+        speakers: Sequence[int] | None = None,
+        **kwargs: Any,
+    ):
         super().__init__(input_dim, output_dim, embeddings_initializer, **kwargs)
         ids = set(speakers) if isinstance(speakers, (list, tuple)) else set()
         if len(ids) != 3 or len(speakers) != 3 or not ids <= set(range(input_dim)):
@@ -50,8 +62,15 @@ class SpeakerEmbedding(keras.layers.Embedding):
         inputs = ops.cast(inputs, "int32")
         return super().call(inputs) + super().call(self.segments(inputs))
 
-    def segments(self, inputs):
-        """Returns the ids of the speakers' delimiters [batch, length]."""
+    def segments(self, inputs: Any) -> Any:
+        """Finds the speaker of each token.
+
+        Args:
+            inputs: Integer tensor of shape `[batch, length]`. Token ids.
+
+        Returns:
+            An integer tensor of shape `[batch, length]`, the ids of the speakers' delimiters.
+        """
         begin, partner, own = self.speakers
         is_delimiter = (inputs == begin) | (inputs == partner) | (inputs == own)
         places = ops.arange(ops.shape(inputs)[1], dtype="int32")

@@ -1,5 +1,8 @@
 """Output layers for large vocabularies: frequent tokens in full width, and fewer dimensions for rare ones."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -20,10 +23,11 @@ class AdaptiveSoftmax(keras.layers.Layer):
         div_value: Float, at least 1. Factor by which each cluster is narrower than the one before. Defaults to `4.0`.
         use_bias: Boolean. Whether the head has biases. Defaults to `False`.
         kernel_initializer: Initializer of the kernels. Defaults to `"glorot_uniform"`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: Tensor of shape `[..., dim]`.
-        targets: Integer tensor of shape `[...]`, from 0 to `vocabulary_size - 1`. Defaults to `None`.
+        - `inputs`: Tensor of shape `[..., dim]`.
+        - `targets`: Integer tensor of shape `[...]`, from 0 to `vocabulary_size - 1`. Defaults to `None`.
 
     Returns:
         Float32 log-probabilities: those of all tokens `[..., vocabulary_size]`, which cross-entropies also take as
@@ -44,7 +48,14 @@ class AdaptiveSoftmax(keras.layers.Layer):
     """
 
     def __init__(
-        self, vocabulary_size, cutoffs, *, div_value=4.0, use_bias=False, kernel_initializer="glorot_uniform", **kwargs
+        self,
+        vocabulary_size: int,
+        cutoffs: Sequence[int],
+        *,
+        div_value: float = 4.0,
+        use_bias: bool = False,
+        kernel_initializer: keras.initializers.Initializer | str = "glorot_uniform",
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.vocabulary_size = check_integer("vocabulary_size", vocabulary_size, 1)

@@ -9,7 +9,7 @@ class PairFeatures(keras.layers.Layer):
     """Joins the vectors `u` and `v` of two texts into `[u, v, |u - v|, u * v]`.
 
     Call arguments:
-        inputs: Tensor of shape `[2 * pairs, dim]`, the vectors of a pair one after the other.
+        - `inputs`: Tensor of shape `[2 * pairs, dim]`, the vectors of a pair one after the other.
 
     Returns:
         A tensor of shape `[pairs, 4 * dim]`.

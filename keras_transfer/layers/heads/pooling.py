@@ -1,5 +1,7 @@
 """Pooling of a sequence of vectors into one, over real tokens only."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -25,11 +27,12 @@ class SequencePooling(keras.layers.Layer):
 
     Args:
         pooling: String, one of the names above. Defaults to `"mean"`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: Tensor of shape `[batch, length, dim]`.
-        padding_mask: Tensor of shape `[batch, length]`. 1 for a real token, 0 for padding. Defaults to `None`, all
-            real.
+        - `inputs`: Tensor of shape `[batch, length, dim]`.
+        - `padding_mask`: Tensor of shape `[batch, length]`. 1 for a real token, 0 for padding. Defaults to `None`, all
+          real.
 
     Returns:
         A tensor of shape `[batch, dim]`, or `[batch, 3 * dim]` for `"concat"` and `"concat_first"`. Zeros for a
@@ -45,7 +48,7 @@ class SequencePooling(keras.layers.Layer):
     ```
     """
 
-    def __init__(self, pooling="mean", **kwargs):
+    def __init__(self, pooling: str = "mean", **kwargs: Any):
         super().__init__(**kwargs)
         check_one_of("pooling", pooling, POOLINGS)
         self.pooling = pooling

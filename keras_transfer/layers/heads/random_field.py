@@ -1,5 +1,8 @@
 """A linear-chain conditional random field: scores of whole sequences of labels instead of single ones."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
@@ -29,9 +32,10 @@ class ConditionalRandomField(keras.layers.Layer):
         allowed: List of lists of booleans [labels + 1, labels + 1]. Whether a label may follow another, with the
             boundary last, as in `transitions`. `decode` and `marginals` obey it. The likelihood does not, because data
             may violate it. Defaults to `None`, for all.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: Tensor of shape `[batch, length, labels]`, the emissions: scores of each label at each position.
+        - `inputs`: Tensor of shape `[batch, length, labels]`, the emissions: scores of each label at each position.
 
     Returns:
         The inputs.
@@ -51,7 +55,7 @@ class ConditionalRandomField(keras.layers.Layer):
     https://arxiv.org/abs/1603.01360, section 2.2.
     """
 
-    def __init__(self, *, allowed=None, **kwargs):
+    def __init__(self, *, allowed: Sequence | None = None, **kwargs: Any):
         super().__init__(**kwargs)
         self.allowed = None if allowed is None else np.asarray(allowed, bool).tolist()
         self.supports_masking = True
@@ -68,7 +72,7 @@ class ConditionalRandomField(keras.layers.Layer):
     def call(self, inputs):
         return inputs
 
-    def log_likelihood(self, emissions, labels, mask=None):
+    def log_likelihood(self, emissions: Any, labels: Any, mask: Any = None) -> Any:
         """Returns log p(labels | emissions) of each row.
 
         Args:
@@ -94,14 +98,15 @@ class ConditionalRandomField(keras.layers.Layer):
         score = ops.sum(chosen * emissions, axis=(1, 2)) + ops.sum(steps * self._scores(), axis=(1, 2))
         return score - self.log_partition(emissions, mask)
 
-    def log_partition(self, emissions, mask=None):
+    def log_partition(self, emissions: Any, mask: Any = None) -> Any:
         """Returns the logarithm of the sum of the exponential scores of all sequences of labels, for each row.
 
         Its gradient is the expected number of each label and of each transition, which the forward-backward algorithm
         computes. No backend has to differentiate a loop. There is no second derivative.
 
         Args:
-            emissions, mask: As for `log_likelihood`.
+            emissions: Float tensor of shape `[batch, length, labels]`. Scores of the labels of each word.
+            mask: Integer tensor of shape `[batch, length]`. 1 for a word, 0 for padding. Defaults to `None`, all words.
 
         Returns:
             A float32 tensor of shape `[batch]`, 0 for a row without words.
@@ -113,11 +118,12 @@ class ConditionalRandomField(keras.layers.Layer):
         expected = ops.sum(labels * emissions, axis=(1, 2)) + ops.sum(steps * scores, axis=(1, 2))
         return expected + ops.stop_gradient(value - expected)
 
-    def marginals(self, emissions, mask=None):
+    def marginals(self, emissions: Any, mask: Any = None) -> Any:
         """Returns the probability of each label of each word, given the whole row.
 
         Args:
-            emissions, mask: As for `log_likelihood`.
+            emissions: Float tensor of shape `[batch, length, labels]`. Scores of the labels of each word.
+            mask: Integer tensor of shape `[batch, length]`. 1 for a word, 0 for padding. Defaults to `None`, all words.
 
         Returns:
             A float32 tensor of shape `[batch, length, labels]`, 0 at positions without a word.
@@ -125,11 +131,12 @@ class ConditionalRandomField(keras.layers.Layer):
         emissions, real = _prepare(emissions, mask)
         return _forward_backward(emissions, real, self._scores(constrained=True))[1]
 
-    def decode(self, emissions, mask=None):
+    def decode(self, emissions: Any, mask: Any = None) -> Any:
         """Returns the most probable sequence of labels of each row, by the Viterbi algorithm.
 
         Args:
-            emissions, mask: As for `log_likelihood`.
+            emissions: Float tensor of shape `[batch, length, labels]`. Scores of the labels of each word.
+            mask: Integer tensor of shape `[batch, length]`. 1 for a word, 0 for padding. Defaults to `None`, all words.
 
         Returns:
             An int32 tensor of shape `[batch, length]`, -1 at positions without a word.

@@ -1,6 +1,7 @@
 """The loss of a softmax over a large vocabulary, estimated from some of its tokens."""
 
 import math
+from typing import Any
 
 import keras
 import numpy as np
@@ -25,13 +26,14 @@ class SampledSoftmax(keras.layers.Layer):
         num_sampled: Integer. Number of tokens that are drawn for a batch.
         kernel_initializer: Initializer of the vectors of the tokens. Defaults to `"glorot_uniform"`.
         seed: Integer. Seed of the draws. Defaults to `None`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: Tensor of shape `[..., dim]`.
-        targets: Integer tensor of shape `[...]`, from 0 to `vocabulary_size - 1`. The loss of a token that does not
-            exist is NaN. Defaults to `None`, for the logits of all tokens.
-        sampled: Integer tensor of shape `[num_sampled]`. Tokens to use instead of drawn ones. Defaults to `None`.
-        training: Boolean. Whether to compute the loss from a sample. Defaults to `False`.
+        - `inputs`: Tensor of shape `[..., dim]`.
+        - `targets`: Integer tensor of shape `[...]`, from 0 to `vocabulary_size - 1`. The loss of a token that does not
+          exist is NaN. Defaults to `None`, for the logits of all tokens.
+        - `sampled`: Integer tensor of shape `[num_sampled]`. Tokens to use instead of drawn ones. Defaults to `None`.
+        - `training`: Boolean. Whether to compute the loss from a sample. Defaults to `False`.
 
     Returns:
         Float32 losses of shape `[...]`, minus the logarithm of the probability of each target, or logits
@@ -52,7 +54,15 @@ class SampledSoftmax(keras.layers.Layer):
     Source: https://arxiv.org/abs/1412.2007
     """
 
-    def __init__(self, vocabulary_size, num_sampled, *, kernel_initializer="glorot_uniform", seed=None, **kwargs):
+    def __init__(
+        self,
+        vocabulary_size: int,
+        num_sampled: int,
+        *,
+        kernel_initializer: keras.initializers.Initializer | str = "glorot_uniform",
+        seed: int | None = None,
+        **kwargs: Any,
+    ):
         super().__init__(**kwargs)
         vocabulary_size = check_integer("vocabulary_size", vocabulary_size, 1)
         num_sampled = check_integer("num_sampled", num_sampled)
@@ -103,8 +113,12 @@ class SampledSoftmax(keras.layers.Layer):
         others = ops.where(targets[..., None] == sampled, -1e30, others)
         return ops.logsumexp(ops.concatenate([right[..., None], others], axis=-1), axis=-1) - right
 
-    def draw(self):
-        """Returns tokens drawn from the log-uniform distribution, an int32 tensor of shape `[num_sampled]`."""
+    def draw(self) -> Any:
+        """Draws tokens from the log-uniform distribution.
+
+        Returns:
+            An int32 tensor of shape `[num_sampled]`.
+        """
         pieces = keras.random.randint((self.num_sampled,), 0, PIECES, seed=self.random)
         number = keras.random.uniform((self.num_sampled,), seed=self.random, dtype="float32")
         return log_uniform_tokens(self.vocabulary_size, pieces, number)

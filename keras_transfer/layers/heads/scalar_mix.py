@@ -1,6 +1,10 @@
 """A weighted mean of all layers of an encoder, with weights that the task learns."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
+import numpy as np
 from keras import ops
 
 from keras_transfer.plots import BLACK, BLUE, new_axes
@@ -8,7 +12,7 @@ from keras_transfer.plots import BLACK, BLUE, new_axes
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class ScalarMix(keras.layers.Layer):
-    """Mixes an encoder's layers with weights and a scale that are learnt with the task (Peters et al. 2018).
+    """Mixes an encoder's layers with weights and a scale that are learned with the task (Peters et al. 2018).
 
     The output is gamma * sum_k softmax(w)_k * h_k over the `hidden_states` of any encoder. After training, `mix` and
     `plot()` show which layers the task uses.
@@ -17,12 +21,15 @@ class ScalarMix(keras.layers.Layer):
         dropout: Float in [0, 1). Probability that a layer is left out of the mean during training. Defaults to `0.0`.
         layer_norm: Boolean. Whether to normalize each vector to mean 0 and variance 1 before mixing. (The original
             code uses the statistics of a whole batch.) Defaults to `False`.
-        seed: Integer. Seed of the dropout. Defaults to `None`.
+        seed: Integer. Seed of the dropout. Defaults to `None`, a random seed.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
-    Inputs: List of tensors of the same shape, such as `encode(encoder, hidden_states=True).hidden_states`.
+    Call arguments:
+        - `inputs`: List of tensors of shape `[batch, length, dim]`, such as `encode(encoder,
+          hidden_states=True).hidden_states`.
 
     Returns:
-        A tensor of that shape.
+        A tensor of shape `[batch, length, dim]`.
 
     Raises:
         ValueError: If `dropout` is out of range, if the inputs are not a list or differ in width, or if their number
@@ -38,7 +45,7 @@ class ScalarMix(keras.layers.Layer):
     Source: https://arxiv.org/abs/1802.05365, equation 1; the dropout, https://arxiv.org/abs/1904.02099.
     """
 
-    def __init__(self, *, dropout=0.0, layer_norm=False, seed=None, **kwargs):
+    def __init__(self, *, dropout: float = 0.0, layer_norm: bool = False, seed: int | None = None, **kwargs: Any):
         super().__init__(**kwargs)
         if not 0 <= dropout < 1:
             raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={dropout!r}")
@@ -56,7 +63,7 @@ class ScalarMix(keras.layers.Layer):
         self.gamma = self.add_weight((), "ones", name="gamma")
 
     @property
-    def mix(self):
+    def mix(self) -> np.ndarray:
         """Float array of shape `[layers]`: the fraction that each layer contributes."""
         return ops.convert_to_numpy(ops.softmax(ops.cast(self.logits, "float32")))
 
@@ -77,7 +84,7 @@ class ScalarMix(keras.layers.Layer):
     def compute_output_shape(self, inputs_shape):
         return inputs_shape[0]
 
-    def plot(self, names=None):
+    def plot(self, names: Sequence | None = None) -> Any:
         """Plots the fraction that each layer contributes.
 
         Args:

@@ -1,5 +1,7 @@
 """Layers that read the vectors at some positions of sequences, or put other tokens there."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -11,9 +13,9 @@ class TakePositions(keras.layers.Layer):
     """Takes the vectors at some positions of each sequence, so that a head computes only these.
 
     Call arguments:
-        inputs: Tensor of shape `[batch, length, dim]`.
-        positions: Integer tensor of shape `[batch, places]`. A negative position, which fills an unused place, takes
-            the first vector.
+        - `inputs`: Tensor of shape `[batch, length, dim]`.
+        - `positions`: Integer tensor of shape `[batch, places]`. A negative position, which fills an unused place,
+          takes the first vector.
 
     Returns:
         A tensor of shape `[batch, places, dim]`.
@@ -39,9 +41,10 @@ class PositionLogits(keras.layers.Layer):
     """Turns scores of positions into logits over those positions that are not masked out.
 
     Call arguments:
-        inputs: Tensor of shape `[batch, length, kinds]`. One score of each kind for each position, such as for the
-            start and the end of an answer.
-        position_mask: Integer tensor of shape `[batch, length]`. 1 for a position that counts, 0 for one that does not.
+        - `inputs`: Tensor of shape `[batch, length, kinds]`. One score of each kind for each position, such as for the
+          start and the end of an answer.
+        - `position_mask`: Integer tensor of shape `[batch, length]`. 1 for a position that counts, 0 for one that does
+          not.
 
     Returns:
         A tensor of shape `[batch, kinds, length]`, -30,000 at positions that do not count, so that a softmax is 0
@@ -71,11 +74,12 @@ class SampleTokens(keras.layers.Layer):
 
     Args:
         seed: Integer. Seed of the random numbers. Defaults to `None`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        token_ids: Integer tensor of shape `[batch, length]`.
-        positions: Integer tensor of shape `[batch, places]`, different in each row, negative at unused places.
-        logits: Tensor of shape `[batch, places, vocabulary_size]`.
+        - `token_ids`: Integer tensor of shape `[batch, length]`.
+        - `positions`: Integer tensor of shape `[batch, places]`, different in each row, negative at unused places.
+        - `logits`: Tensor of shape `[batch, places, vocabulary_size]`.
 
     Returns:
         An int32 tensor of shape `[batch, length]`.
@@ -89,7 +93,7 @@ class SampleTokens(keras.layers.Layer):
     Source: https://arxiv.org/abs/2003.10555
     """
 
-    def __init__(self, *, seed=None, **kwargs):
+    def __init__(self, *, seed: int | None = None, **kwargs: Any):
         super().__init__(**kwargs)
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed)

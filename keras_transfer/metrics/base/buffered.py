@@ -1,6 +1,7 @@
 """The base class of metrics that need all rows at once and keep them in a buffer of fixed size."""
 
 import warnings
+from typing import Any
 
 import keras
 from keras import ops
@@ -31,20 +32,54 @@ class BufferedMetric(keras.metrics.Metric):
         self._warned = False
         self.seen, self.lost = (self.add_variable((), "zeros", dtype="float32", name=name) for name in ("seen", "lost"))
 
-    def count_columns(self, true_shape, shape):
-        """Returns the number of columns of labels, and of outputs. Raises a `ValueError` if shapes do not match."""
+    def count_columns(self, true_shape: tuple[int, ...], shape: tuple[int, ...]) -> int:
+        """Returns the number of columns of labels, and of outputs.
+
+        Args:
+            true_shape: Tuple of integers. Shape of the labels.
+            shape: Tuple of integers. Shape of the outputs.
+
+        Returns:
+            An integer.
+
+        Raises:
+            ValueError: If the shapes do not match.
+        """
         raise NotImplementedError(f"{type(self).__name__} must implement `count_columns`.")
 
-    def columns(self, y_true, y_pred, sample_weight):
-        """Returns float32 labels and outputs [rows, columns], and weights [rows]."""
+    def columns(self, y_true: Any, y_pred: Any, sample_weight: Any) -> tuple:
+        """Converts what `update_state` receives to columns.
+
+        Args:
+            y_true: Tensor of labels.
+            y_pred: Tensor of outputs.
+            sample_weight: Tensor of weights `[rows]`, or `None`.
+
+        Returns:
+            A tuple of float32 labels and outputs, both of shape `[rows, columns]`, and weights of shape `[rows]`.
+        """
         raise NotImplementedError(f"{type(self).__name__} must implement `columns`.")
 
-    def score(self, true, given, weights):
-        """Returns the metric of one column. Labels, outputs and weights are [rows]; unused rows have weight 0."""
+    def score(self, true: Any, given: Any, weights: Any) -> Any:
+        """Computes the metric of one column.
+
+        Args:
+            true: Float32 tensor of labels `[rows]`.
+            given: Float32 tensor of outputs `[rows]`.
+            weights: Float32 tensor of weights `[rows]`, 0 for unused rows.
+
+        Returns:
+            A float32 scalar.
+        """
         raise NotImplementedError(f"{type(self).__name__} must implement `score`.")
 
-    def build_for(self, true_shape, shape):
-        """Creates the buffer for labels and outputs of these shapes, at the first call. `update_state` calls this."""
+    def build_for(self, true_shape: tuple[int, ...], shape: tuple[int, ...]) -> None:
+        """Creates the buffer at the first call. `update_state` calls this.
+
+        Args:
+            true_shape: Tuple of integers. Shape of the labels.
+            shape: Tuple of integers. Shape of the outputs.
+        """
         if self.rows is not None:
             return
         columns = self.count_columns(tuple(true_shape), tuple(shape))
@@ -99,7 +134,7 @@ class BufferedMetric(keras.metrics.Metric):
 
 
 def midranks(values, weights):
-    """Returns the weight of the lower values plus half of that of the equal ones, for each value [rows]."""
+    """Returns the weight of the lower values plus half of that of the equal ones, for each value `[rows]`."""
     values = ops.copy(values)  # A column of a matrix is not contiguous, and torch warns that it must copy it.
     order = ops.argsort(values)
     values_in_order = ops.take(values, order)

@@ -35,10 +35,10 @@ def class_rows(y_true, y_pred, sample_weight):
     """Returns labels, logits and weights of single rows, whatever axes are before that of the classes.
 
     Args:
-        y_true: Integers [batch, ...], or ones and zeros [batch, ..., classes]. Rows with a negative integer do not
+        y_true: Integers `[batch, ...]`, or ones and zeros `[batch, ..., classes]`. Rows with a negative integer do not
             count.
-        y_pred: Logits [batch, ..., classes]. For two classes, also [batch] or [batch, 1], the logit of class 1.
-        sample_weight: Weights [batch] or [batch, ...], or None.
+        y_pred: Logits `[batch, ..., classes]`. For two classes, also `[batch]` or `[batch, 1]`, the logit of class 1.
+        sample_weight: Weights `[batch]` or `[batch, ...]`, or None.
 
     Returns:
         `(true, logits, weights)`: int32 [rows] or float32 [rows, classes], float32 [rows, classes], float32 [rows]. The
@@ -59,7 +59,7 @@ def class_rows(y_true, y_pred, sample_weight):
 
 
 def row_weights(sample_weight, shape):
-    """Returns float32 weights of the given shape, 1 if there are none. Weights [batch] apply to the whole row."""
+    """Returns float32 weights of the given shape, 1 if there are none. Weights `[batch]` apply to the whole row."""
     if sample_weight is None:
         return ops.ones(shape, "float32")
     weights = ops.cast(sample_weight, "float32")

@@ -37,7 +37,7 @@ METRICS = {
 }
 
 
-def glue_metrics(task):
+def glue_metrics(task: str) -> list:
     """Returns the official metrics of a task of GLUE or SuperGLUE, newly created for `compile`.
 
     These are accuracy, Matthews correlation (CoLA, AX-b), F1 of class 1 (MRPC, QQP, MultiRC), macro F1 (CB), and

@@ -4,6 +4,8 @@ import math
 import re
 import string
 from collections import Counter
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 
@@ -13,7 +15,7 @@ ARTICLES = re.compile(r"\b(a|an|the)\b")
 WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
-def squad_scores(y_true, y_pred, *, no_answer_scores=None):
+def squad_scores(y_true: Any, y_pred: Any, *, no_answer_scores: Sequence[float] | None = None) -> dict:
     """Returns exact match and F1 of predicted answers in percent, as the official script of SQuAD 2.0 does.
 
     Both ignore case, punctuation, articles and white space. A prediction is compared with each of the right answers,
@@ -71,8 +73,9 @@ class Squad(TextMetric):
         name: String. Name of the metric. The results are named `"exact_match"` and `"f1"`. Defaults to `"squad"`.
 
     Call arguments:
-        See `TextMetric`. An empty list of references stands for a question without an answer, to which the right text
-        is `""`.
+        - `y_true`: List `[rows]` with the answer to each question, a string, or with a list of several answers. An
+          empty list stands for a question without an answer, to which the right text is `""`.
+        - `y_pred`: List of strings `[rows]`. The generated answers.
 
     Raises:
         ValueError: If the texts are invalid.
@@ -87,13 +90,13 @@ class Squad(TextMetric):
     Source: See `squad_scores`.
     """
 
-    result_names = ("exact_match", "f1")
+    result_names = ("exact_match", "f1")  # type: ignore[assignment]
     needs_references = False
 
-    def __init__(self, *, name="squad"):
+    def __init__(self, *, name: str = "squad"):
         super().__init__(name)
 
-    def score(self, y_true, y_pred):
+    def score(self, y_true: Any, y_pred: Any) -> Any:
         scores = squad_scores(y_true, y_pred)
         return {each: scores[each] for each in self.result_names}
 

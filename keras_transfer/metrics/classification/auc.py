@@ -1,5 +1,7 @@
 """The exact area under the ROC curve."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -22,11 +24,11 @@ class AUC(BufferedMetric):
         dtype: Dtype of the result. Defaults to `None`.
 
     Call arguments:
-        y_true: Integers [batch], or ones and zeros [batch, classes] if a row may have several labels. The result is
-            then the mean over classes. Rows with a negative integer do not count. The result is NaN after a label that
-            is not below the number of classes (torch raises an error), or a logit that is NaN.
-        y_pred: Logits [batch, classes]. For two classes, also [batch] or [batch, 1], the logit of class 1.
-        sample_weight: Weights [batch]. Defaults to `None`, 1 for all.
+        - `y_true`: Integers `[batch]`, or ones and zeros `[batch, classes]` if a row may have several labels. The
+          result is then the mean over classes. Rows with a negative integer do not count. The result is NaN after a
+          label that is not below the number of classes (torch raises an error), or a logit that is NaN.
+        - `y_pred`: Logits `[batch, classes]`. For two classes, also `[batch]` or `[batch, 1]`, the logit of class 1.
+        - `sample_weight`: Weights `[batch]`. Defaults to `None`, 1 for all.
 
     Raises:
         ValueError: If `capacity` is not a positive integer, or if the shapes do not match.
@@ -39,14 +41,14 @@ class AUC(BufferedMetric):
     ```
     """
 
-    def __init__(self, capacity=32_768, *, name="auc", dtype=None):
+    def __init__(self, capacity: int = 32_768, *, name: str = "auc", dtype: Any = None):
         super().__init__(capacity, name, dtype)
 
-    def count_columns(self, true_shape, shape):
+    def count_columns(self, true_shape: tuple[int, ...], shape: tuple[int, ...]) -> int:
         classes, several = count_classes(true_shape, shape)
         return classes if several or classes > 2 else 1
 
-    def columns(self, y_true, y_pred, sample_weight):
+    def columns(self, y_true: Any, y_pred: Any, sample_weight: Any) -> tuple:
         true, logits, weights = class_rows(y_true, y_pred, sample_weight)
         if len(true.shape) == 2:
             return true, logits, weights
@@ -55,7 +57,7 @@ class AUC(BufferedMetric):
             return ops.cast(true, "float32")[:, None], logits[:, 1:] - logits[:, :1], weights
         return ops.one_hot(true, classes, dtype="float32"), _log_odds(logits), weights
 
-    def score(self, true, given, weights):
+    def score(self, true: Any, given: Any, weights: Any) -> Any:
         positive, negative = weights * true, weights * (1 - true)
         higher = midranks(given, negative) / ops.sum(negative)
         return ops.sum(positive * higher) / ops.sum(positive)

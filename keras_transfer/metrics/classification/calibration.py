@@ -1,5 +1,7 @@
 """The expected calibration error: how much probabilities differ from the fraction of predictions that are right."""
 
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
@@ -21,11 +23,11 @@ class ExpectedCalibrationError(keras.metrics.Metric):
         dtype: Dtype of the result. Defaults to `None`.
 
     Call arguments:
-        y_true: Integers [batch] or [batch, length]. Rows with a negative integer do not count. The result is NaN after
-            a label that is not below the number of classes, or a logit that is NaN.
-        y_pred: Logits [batch, classes] or [batch, length, classes]. For two classes, also [batch] or [batch, 1], the
-            logit of class 1.
-        sample_weight: Weights [batch] or [batch, length]. Defaults to `None`, 1 for all.
+        - `y_true`: Integers `[batch]` or `[batch, length]`. Rows with a negative integer do not count. The result is
+          NaN after a label that is not below the number of classes, or a logit that is NaN.
+        - `y_pred`: Logits `[batch, classes]` or `[batch, length, classes]`. For two classes, also `[batch]` or `[batch,
+          1]`, the logit of class 1.
+        - `sample_weight`: Weights `[batch]` or `[batch, length]`. Defaults to `None`, 1 for all.
 
     Raises:
         ValueError: If `num_bins` is not a positive integer, if the shapes do not match, or if a row has several labels.
@@ -40,7 +42,7 @@ class ExpectedCalibrationError(keras.metrics.Metric):
     Source: Guo et al., "On Calibration of Modern Neural Networks", 2017.
     """
 
-    def __init__(self, num_bins=15, *, name="expected_calibration_error", dtype=None):
+    def __init__(self, num_bins: int = 15, *, name: str = "expected_calibration_error", dtype: Any = None):
         super().__init__(name=name, dtype=dtype)
         self.num_bins = _checked_bins(num_bins)
         # For each bin: the weight of its rows, their probabilities, and how many are right.
@@ -71,14 +73,14 @@ class ExpectedCalibrationError(keras.metrics.Metric):
         return {"num_bins": self.num_bins, **super().get_config()}
 
 
-def expected_calibration_error(y_true, y_pred, *, num_bins=15, sample_weight=None):
+def expected_calibration_error(y_true: Any, y_pred: Any, *, num_bins: int = 15, sample_weight: Any = None) -> float:
     """Returns the expected calibration error of probabilities.
 
     Args:
-        y_true: Integers [rows]. Rows with a negative integer do not count.
-        y_pred: Floats [rows, classes]. For two classes, also [rows] or [rows, 1], the probability of class 1.
+        y_true: Integers `[rows]`. Rows with a negative integer do not count.
+        y_pred: Floats `[rows, classes]`. For two classes, also `[rows]` or `[rows, 1]`, the probability of class 1.
         num_bins: Integer. Number of intervals of equal width between 0 and 1. Defaults to `15`.
-        sample_weight: Weights [rows]. Defaults to `None`, 1 for all.
+        sample_weight: Weights `[rows]`. Defaults to `None`, 1 for all.
 
     Returns:
         A float, 0 without rows.
@@ -100,15 +102,15 @@ def expected_calibration_error(y_true, y_pred, *, num_bins=15, sample_weight=Non
     return float(gaps.sum() / total) if total else 0.0
 
 
-def calibration_bins(y_true, y_pred, *, num_bins=15, sample_weight=None):
+def calibration_bins(y_true: Any, y_pred: Any, *, num_bins: int = 15, sample_weight: Any = None) -> dict:
     """Returns the points of a reliability diagram: the mean probability and accuracy in intervals of equal width.
 
     Args:
-        y_true: Integers [rows]. Rows with a negative integer do not count.
-        y_pred: Floats [rows, classes]. For two classes, also [rows] or [rows, 1], the probability of class 1.
+        y_true: Integers `[rows]`. Rows with a negative integer do not count.
+        y_pred: Floats `[rows, classes]`. For two classes, also `[rows]` or `[rows, 1]`, the probability of class 1.
         num_bins: Integer. Number of intervals of equal width between 0 and 1. Each includes its upper end. Defaults to
             `15`.
-        sample_weight: Weights [rows]. Defaults to `None`, 1 for all.
+        sample_weight: Weights `[rows]`. Defaults to `None`, 1 for all.
 
     Returns:
         A dict of float64 arrays [num_bins]: `weight` of the rows whose most likely class has a probability in the
@@ -132,7 +134,7 @@ def calibration_bins(y_true, y_pred, *, num_bins=15, sample_weight=None):
             "`y_true` and `sample_weight` must have the shape [rows], and `y_pred` [rows, classes] or [rows]. "
             f"Received: {y_true.shape}, {weights.shape} and {y_pred.shape}"
         )
-    wrong = np.argwhere(~((y_pred >= 0) & (y_pred <= 1)))
+    wrong: Any = np.argwhere(~((y_pred >= 0) & (y_pred <= 1)))
     if len(wrong):
         place = tuple(wrong[0].tolist())
         raise ValueError(

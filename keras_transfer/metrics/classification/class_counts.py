@@ -1,5 +1,8 @@
 """Metrics from three counts per class: its correct predictions, its labels, and its predictions."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
@@ -31,8 +34,13 @@ class ClassCounts(keras.metrics.Metric):
         self._thresholds = values.astype("float32")
         self.counts = self.several = None
 
-    def build_for(self, true_shape, shape):
-        """Creates the counts for labels and logits of these shapes, at the first call. `update_state` calls this."""
+    def build_for(self, true_shape: tuple[int, ...], shape: tuple[int, ...]) -> None:
+        """Creates the counts at the first call. `update_state` calls this.
+
+        Args:
+            true_shape: Tuple of integers. Shape of the labels.
+            shape: Tuple of integers. Shape of the logits.
+        """
         if self.counts is not None:
             return
         classes, several = count_classes(true_shape, shape)
@@ -50,8 +58,13 @@ class ClassCounts(keras.metrics.Metric):
         self.several = several
         self.counts = self.add_variable((3, classes), "zeros", dtype="float32", name="counts")
 
-    def check_classes(self, classes, several):
-        """Raises a `ValueError` if the metric does not exist for this number of classes."""
+    def check_classes(self, classes: int, several: bool) -> None:
+        """Raises a `ValueError` if the metric does not exist for this number of classes.
+
+        Args:
+            classes: Integer. Number of classes.
+            several: Boolean. Whether a row can have several labels.
+        """
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         true, logits, weights = class_rows(y_true, y_pred, sample_weight)
@@ -78,8 +91,17 @@ class ClassCounts(keras.metrics.Metric):
         score = self.score(counts[0], counts[1], counts[2])
         return ops.cast(ops.where(ops.any(ops.isnan(counts)), float("nan"), score), self.dtype)
 
-    def score(self, right, true, given):
-        """Returns the metric, given counts [classes] of the correct, labelled and predicted rows of each class."""
+    def score(self, right: Any, true: Any, given: Any) -> Any:
+        """Computes the metric.
+
+        Args:
+            right: Float32 tensor `[classes]`. Number of correctly predicted rows.
+            true: Float32 tensor `[classes]`. Number of rows with the label.
+            given: Float32 tensor `[classes]`. Number of rows for which the class is predicted.
+
+        Returns:
+            A float32 scalar, or a tensor of shape `[classes]`.
+        """
         raise NotImplementedError(f"{type(self).__name__} must implement `score`.")
 
 
@@ -97,12 +119,12 @@ class AveragedCounts(ClassCounts):
         self.average = average
         self.class_id = class_id
 
-    def check_classes(self, classes, several):
+    def check_classes(self, classes: int, several: bool) -> None:
         if self.average == "binary" and (classes > 2 or several):
             kind = f"several labels per row of {classes} classes" if several else f"{classes} classes"
             raise ValueError(f"`average='binary'` requires two classes and one label per row. Received: {kind}")
 
-    def score(self, right, true, given):
+    def score(self, right: Any, true: Any, given: Any) -> Any:
         if self.average == "micro":
             return self.ratio(ops.sum(right), ops.sum(true), ops.sum(given))
         scores = self.ratio(right, true, given)
@@ -117,8 +139,17 @@ class AveragedCounts(ClassCounts):
         occurs = ops.ones_like(true) if self.several else ops.cast(true + given > 0, "float32")
         return ops.divide_no_nan(ops.sum(scores * occurs), ops.sum(occurs))
 
-    def ratio(self, right, true, given):
-        """Returns the metric of each class, 0 if it is not defined."""
+    def ratio(self, right: Any, true: Any, given: Any) -> Any:
+        """Computes the metric of each class.
+
+        Args:
+            right: Float32 tensor `[classes]`. Number of correctly predicted rows.
+            true: Float32 tensor `[classes]`. Number of rows with the label.
+            given: Float32 tensor `[classes]`. Number of rows for which the class is predicted.
+
+        Returns:
+            A float32 tensor of shape `[classes]`, 0 where the metric is not defined.
+        """
         raise NotImplementedError(f"{type(self).__name__} must implement `ratio`.")
 
     def get_config(self):
@@ -134,11 +165,17 @@ class Precision(AveragedCounts):
     `F1Score`.
 
     Args:
-        average: String or None, as for `F1Score`. Defaults to `"macro"`.
-        threshold: Float or list of floats, as for `F1Score`. Defaults to `None`, one half.
-        class_id: Integer, as for `F1Score`. Defaults to `None`, class 1.
+        average: String. `"macro"`, `"micro"`, `"weighted"` or `"binary"`, or `None` for one value per class. Defaults
+            to `"macro"`.
+        threshold: Float from 0 to 1, or list of floats, one for each class. Probability from which a class is
+            predicted. Defaults to `None`, one half.
+        class_id: Integer. The class of `average="binary"`. Defaults to `None`, class 1.
         name: String. Name of the metric. Defaults to `"precision"`.
         dtype: Dtype of the result. Defaults to `None`.
+
+    Call arguments:
+        - `y_true`: Integer labels `[batch]`, or 0 and 1 `[batch, classes]` for several labels per row.
+        - `y_pred`: Logits `[batch, classes]`, or `[batch]` for two classes.
 
     Raises:
         ValueError: If an argument or a shape is invalid, as for `F1Score`.
@@ -151,10 +188,18 @@ class Precision(AveragedCounts):
     ```
     """
 
-    def __init__(self, average="macro", *, threshold=None, class_id=None, name="precision", dtype=None):
+    def __init__(
+        self,
+        average: str | None = "macro",
+        *,
+        threshold: float | Sequence[float] | None = None,
+        class_id: int | None = None,
+        name: str = "precision",
+        dtype: Any = None,
+    ):
         super().__init__(average, threshold=threshold, class_id=class_id, name=name, dtype=dtype)
 
-    def ratio(self, right, true, given):
+    def ratio(self, right: Any, true: Any, given: Any) -> Any:
         return ops.divide_no_nan(right, given)
 
 
@@ -165,11 +210,17 @@ class Recall(AveragedCounts):
     Equals `sklearn.metrics.recall_score` with `zero_division=0`. The arguments and shapes are the same as in `F1Score`.
 
     Args:
-        average: String or None, as for `F1Score`. Defaults to `"macro"`.
-        threshold: Float or list of floats, as for `F1Score`. Defaults to `None`, one half.
-        class_id: Integer, as for `F1Score`. Defaults to `None`, class 1.
+        average: String. `"macro"`, `"micro"`, `"weighted"` or `"binary"`, or `None` for one value per class. Defaults
+            to `"macro"`.
+        threshold: Float from 0 to 1, or list of floats, one for each class. Probability from which a class is
+            predicted. Defaults to `None`, one half.
+        class_id: Integer. The class of `average="binary"`. Defaults to `None`, class 1.
         name: String. Name of the metric. Defaults to `"recall"`.
         dtype: Dtype of the result. Defaults to `None`.
+
+    Call arguments:
+        - `y_true`: Integer labels `[batch]`, or 0 and 1 `[batch, classes]` for several labels per row.
+        - `y_pred`: Logits `[batch, classes]`, or `[batch]` for two classes.
 
     Raises:
         ValueError: If an argument or a shape is invalid, as for `F1Score`.
@@ -182,10 +233,18 @@ class Recall(AveragedCounts):
     ```
     """
 
-    def __init__(self, average="macro", *, threshold=None, class_id=None, name="recall", dtype=None):
+    def __init__(
+        self,
+        average: str | None = "macro",
+        *,
+        threshold: float | Sequence[float] | None = None,
+        class_id: int | None = None,
+        name: str = "recall",
+        dtype: Any = None,
+    ):
         super().__init__(average, threshold=threshold, class_id=class_id, name=name, dtype=dtype)
 
-    def ratio(self, right, true, given):
+    def ratio(self, right: Any, true: Any, given: Any) -> Any:
         return ops.divide_no_nan(right, true)
 
 
@@ -198,7 +257,7 @@ class F1Score(AveragedCounts):
     Args:
         average: String or None. `"macro"` (the mean over the classes that occur in labels or predictions), `"weighted"`
             (weighted by the number of rows that have the class), `"micro"` (of the sums over classes), `"binary"` (of
-            `class_id` alone), or None for a result [classes]. Defaults to `"macro"`.
+            `class_id` alone), or None for a result `[classes]`. Defaults to `"macro"`.
         threshold: Float from 0 to 1, or a list of one for each class of a model with several labels per row. A label is
             predicted for a row if its probability, the sigmoid of the logit, is at least this, as in `TextClassifier`.
             With two classes, the threshold applies to class 1. Defaults to `None`: one half for several labels per row,
@@ -208,13 +267,13 @@ class F1Score(AveragedCounts):
         dtype: Dtype of the result. Counts are float32 and exact up to 16 million. Defaults to `None`.
 
     Call arguments:
-        y_true: Integers [batch] or [batch, length], or, if a row may have several labels, ones and zeros
-            [batch, classes]. Rows with a negative integer do not count. The result is NaN after a label that is not
-            below the number of classes (torch raises an error), or a logit that is NaN. One-hot labels are read as
-            several labels per row: for a softmax loss, use integers.
-        y_pred: Logits [batch, classes] or [batch, length, classes]. For two classes, also [batch] or [batch, 1], the
-            logit of class 1.
-        sample_weight: Weights [batch] or [batch, length]. Defaults to `None`, 1 for all.
+        - `y_true`: Integers `[batch]` or `[batch, length]`, or, if a row may have several labels, ones and zeros
+          `[batch, classes]`. Rows with a negative integer do not count. The result is NaN after a label that is not
+          below the number of classes (torch raises an error), or a logit that is NaN. One-hot labels are read as
+          several labels per row: for a softmax loss, use integers.
+        - `y_pred`: Logits `[batch, classes]` or `[batch, length, classes]`. For two classes, also `[batch]` or `[batch,
+          1]`, the logit of class 1.
+        - `sample_weight`: Weights `[batch]` or `[batch, length]`. Defaults to `None`, 1 for all.
 
     Raises:
         ValueError: If an argument is invalid, if the shapes do not match, if `average="binary"` and there are more than
@@ -233,10 +292,18 @@ class F1Score(AveragedCounts):
     ```
     """
 
-    def __init__(self, average="macro", *, threshold=None, class_id=None, name="f1", dtype=None):
+    def __init__(
+        self,
+        average: str = "macro",
+        *,
+        threshold: float | Sequence[float] | None = None,
+        class_id: int | None = None,
+        name: str = "f1",
+        dtype: Any = None,
+    ):
         super().__init__(average, threshold=threshold, class_id=class_id, name=name, dtype=dtype)
 
-    def ratio(self, right, true, given):
+    def ratio(self, right: Any, true: Any, given: Any) -> Any:
         return ops.divide_no_nan(2 * right, true + given)
 
 
@@ -251,9 +318,9 @@ class MatthewsCorrelation(ClassCounts):
         dtype: Dtype of the result. Defaults to `None`.
 
     Call arguments:
-        y_true: Integers [batch] or [batch, length]. Rows with a negative integer do not count.
-        y_pred: Logits as in `F1Score`.
-        sample_weight: Weights [batch] or [batch, length]. Defaults to `None`, 1 for all.
+        - `y_true`: Integers `[batch]` or `[batch, length]`. Rows with a negative integer do not count.
+        - `y_pred`: Logits as in `F1Score`.
+        - `sample_weight`: Weights `[batch]` or `[batch, length]`. Defaults to `None`, 1 for all.
 
     Raises:
         ValueError: If the shapes do not match, or if a row has several labels.
@@ -268,17 +335,17 @@ class MatthewsCorrelation(ClassCounts):
     Source: Gorodkin, "Comparing two K-category assignments by a K-category correlation coefficient", 2004.
     """
 
-    def __init__(self, *, name="matthews_correlation", dtype=None):
+    def __init__(self, *, name: str = "matthews_correlation", dtype: Any = None):
         super().__init__(None, name, dtype)
 
-    def check_classes(self, classes, several):
+    def check_classes(self, classes: int, several: bool) -> None:
         if several:
             raise ValueError(
                 "The Matthews correlation requires one integer label per row. Received: labels of shape "
                 f"[batch, {classes}]"
             )
 
-    def score(self, right, true, given):
+    def score(self, right: Any, true: Any, given: Any) -> Any:
         # These are sums over classes of products whose terms do not cancel if one class is rare.
         total = ops.sum(true)
         others = total - true - given + right

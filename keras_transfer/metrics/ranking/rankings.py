@@ -1,5 +1,7 @@
 """Ranking metrics: how high the scores rank the right candidates."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -37,8 +39,18 @@ class RankingMetric(keras.metrics.Mean):
         other_ties = _count(same & (real & ~relevant)[:, None, :])
         super().update_state(self.score(grades, higher, relevant_ties, other_ties), weights)
 
-    def score(self, grades, higher, relevant_ties, other_ties):
-        """Returns the metric of each row. All arguments are float32 [batch, candidates], 0 for padding."""
+    def score(self, grades: Any, higher: Any, relevant_ties: Any, other_ties: Any) -> Any:
+        """Computes the metric of each row.
+
+        Args:
+            grades: Float32 tensor `[batch, candidates]`, 0 for padding.
+            higher: Float32 tensor `[batch, candidates]`. Number of candidates with a higher score.
+            relevant_ties: Float32 tensor `[batch, candidates]`. Number of relevant candidates with the same score.
+            other_ties: Float32 tensor `[batch, candidates]`. Number of other candidates with the same score.
+
+        Returns:
+            A float32 tensor of shape `[batch]`.
+        """
         raise NotImplementedError(f"{type(self).__name__} must implement `score`.")
 
     def get_config(self):
@@ -46,7 +58,7 @@ class RankingMetric(keras.metrics.Mean):
 
 
 def _candidates(y_true, y_pred, sample_weight):
-    """Returns float32 grades [batch, candidates], negative for padding, scores of the same shape, and weights [batch].
+    """Returns float32 grades and scores `[batch, candidates]`, negative grades for padding, and weights `[batch]`.
 
     Raises:
         ValueError: If the shapes do not match.
@@ -81,7 +93,7 @@ def _count(pairs):
 
 
 def _first(grades, higher, other_ties):
-    """Returns the rank [batch] of the first relevant candidate, from 1, or infinity if there is none."""
+    """Returns the rank `[batch]` of the first relevant candidate, from 1, or infinity if there is none."""
     return ops.min(ops.where(grades > 0, higher + other_ties + 1, float("inf")), axis=1)
 
 
@@ -98,11 +110,11 @@ class MeanReciprocalRank(RankingMetric):
         dtype: Dtype of the result. Defaults to `None`.
 
     Call arguments:
-        y_true: Integers [batch], the position of the right candidate, or grades of relevance [batch, candidates]. A
-            candidate is relevant if its grade is above 0, and padding if it is negative. Rows with a negative position
-            or only padding do not count.
-        y_pred: Scores [batch, candidates].
-        sample_weight: Weights [batch]. Defaults to `None`, 1 for all.
+        - `y_true`: Integers `[batch]`, the position of the right candidate, or grades of relevance `[batch,
+          candidates]`. A candidate is relevant if its grade is above 0, and padding if it is negative. Rows with a
+          negative position or only padding do not count.
+        - `y_pred`: Scores `[batch, candidates]`.
+        - `sample_weight`: Weights `[batch]`. Defaults to `None`, 1 for all.
 
     Raises:
         ValueError: If `k` is not a positive integer, or if the shapes do not match.
@@ -117,10 +129,10 @@ class MeanReciprocalRank(RankingMetric):
 
     needs_k = False
 
-    def __init__(self, k=None, *, name="mean_reciprocal_rank", dtype=None):
+    def __init__(self, k: int | None = None, *, name: str = "mean_reciprocal_rank", dtype: Any = None):
         super().__init__(k, name, dtype)
 
-    def score(self, grades, higher, relevant_ties, other_ties):
+    def score(self, grades: Any, higher: Any, relevant_ties: Any, other_ties: Any) -> Any:
         rank = _first(grades, higher, other_ties)
         return ops.where(rank <= (float("inf") if self.k is None else self.k), 1 / rank, 0.0)
 
@@ -137,7 +149,9 @@ class HitsAtK(RankingMetric):
         dtype: Dtype of the result. Defaults to `None`.
 
     Call arguments:
-        See `MeanReciprocalRank`.
+        - `y_true`: Integers `[batch]`, the positions of the relevant candidates, or grades `[batch, candidates]`, 0 for
+          a candidate that is not relevant and below 0 for padding.
+        - `y_pred`: Scores `[batch, candidates]`.
 
     Raises:
         ValueError: If `k` is not a positive integer, or if the shapes do not match.
@@ -150,10 +164,10 @@ class HitsAtK(RankingMetric):
     ```
     """
 
-    def __init__(self, k, *, name=None, dtype=None):
+    def __init__(self, k: int, *, name: str | None = None, dtype: Any = None):
         super().__init__(k, name or f"hits_at_{k}", dtype)
 
-    def score(self, grades, higher, relevant_ties, other_ties):
+    def score(self, grades: Any, higher: Any, relevant_ties: Any, other_ties: Any) -> Any:
         return ops.cast(_first(grades, higher, other_ties) <= self.k, "float32")
 
 
@@ -169,7 +183,9 @@ class RecallAtK(RankingMetric):
         dtype: Dtype of the result. Defaults to `None`.
 
     Call arguments:
-        See `MeanReciprocalRank`.
+        - `y_true`: Integers `[batch]`, the positions of the relevant candidates, or grades `[batch, candidates]`, 0 for
+          a candidate that is not relevant and below 0 for padding.
+        - `y_pred`: Scores `[batch, candidates]`.
 
     Raises:
         ValueError: If `k` is not a positive integer, or if the shapes do not match.
@@ -182,10 +198,10 @@ class RecallAtK(RankingMetric):
     ```
     """
 
-    def __init__(self, k, *, name=None, dtype=None):
+    def __init__(self, k: int, *, name: str | None = None, dtype: Any = None):
         super().__init__(k, name or f"recall_at_{k}", dtype)
 
-    def score(self, grades, higher, relevant_ties, other_ties):
+    def score(self, grades: Any, higher: Any, relevant_ties: Any, other_ties: Any) -> Any:
         relevant = ops.cast(grades > 0, "float32")
         found = ops.clip(ops.divide_no_nan(self.k - higher - other_ties, relevant_ties), 0.0, 1.0)
         return ops.divide_no_nan(ops.sum(relevant * found, axis=1), ops.sum(relevant, axis=1))
@@ -205,7 +221,9 @@ class NDCG(RankingMetric):
         dtype: Dtype of the result. Defaults to `None`.
 
     Call arguments:
-        See `MeanReciprocalRank`.
+        - `y_true`: Integers `[batch]`, the positions of the relevant candidates, or grades `[batch, candidates]`, 0 for
+          a candidate that is not relevant and below 0 for padding.
+        - `y_pred`: Scores `[batch, candidates]`.
 
     Raises:
         ValueError: If `k` is not a positive integer, or if the shapes do not match.
@@ -222,10 +240,10 @@ class NDCG(RankingMetric):
 
     needs_k = False
 
-    def __init__(self, k=None, *, name=None, dtype=None):
+    def __init__(self, k: int | None = None, *, name: str | None = None, dtype: Any = None):
         super().__init__(k, name or ("ndcg" if k is None else f"ndcg_at_{k}"), dtype)
 
-    def score(self, grades, higher, relevant_ties, other_ties):
+    def score(self, grades: Any, higher: Any, relevant_ties: Any, other_ties: Any) -> Any:
         ranks = ops.cast(ops.arange(ops.shape(grades)[1], dtype="int32") + 1, "float32")
         discounts = 1 / ops.log2(ranks + 1)
         if self.k is not None:

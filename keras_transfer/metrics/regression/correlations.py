@@ -1,5 +1,7 @@
 """Correlations between regression outputs and their targets."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -7,9 +9,9 @@ from keras_transfer.metrics.base import BufferedMetric, midranks, row_weights
 
 
 class Correlation(BufferedMetric):
-    """Base class of the correlations between targets and outputs, both [batch], [batch, 1] or [batch, targets]."""
+    """Base class of the correlations between targets and outputs, both `[batch]`, [batch, 1] or `[batch, targets]`."""
 
-    def count_columns(self, true_shape, shape):
+    def count_columns(self, true_shape: tuple[int, ...], shape: tuple[int, ...]) -> int:
         targets = [other[1] if len(other) == 2 else 1 for other in (true_shape, shape)]
         if not 1 <= len(true_shape) <= 2 or not 1 <= len(shape) <= 2 or targets[0] != targets[1] or None in targets:
             raise ValueError(
@@ -18,7 +20,7 @@ class Correlation(BufferedMetric):
             )
         return targets[0]
 
-    def columns(self, y_true, y_pred, sample_weight):
+    def columns(self, y_true: Any, y_pred: Any, sample_weight: Any) -> tuple:
         columns = self.rows.shape[1] // 2
         true, given = (ops.reshape(ops.cast(values, "float32"), (-1, columns)) for values in (y_true, y_pred))
         return true, given, row_weights(sample_weight, ops.shape(given)[:1])
@@ -38,9 +40,9 @@ class PearsonCorrelation(Correlation):
         dtype: Dtype of the result. Defaults to `None`.
 
     Call arguments:
-        y_true: Floats [batch], [batch, 1] or [batch, targets].
-        y_pred: Floats [batch], [batch, 1] or [batch, targets].
-        sample_weight: Weights [batch]. A row of weight 2 counts as two rows. Defaults to `None`, 1 for all.
+        - `y_true`: Floats `[batch]`, [batch, 1] or `[batch, targets]`.
+        - `y_pred`: Floats `[batch]`, [batch, 1] or `[batch, targets]`.
+        - `sample_weight`: Weights `[batch]`. A row of weight 2 counts as two rows. Defaults to `None`, 1 for all.
 
     Raises:
         ValueError: If `capacity` is not a positive integer, or if the shapes do not match.
@@ -53,10 +55,10 @@ class PearsonCorrelation(Correlation):
     ```
     """
 
-    def __init__(self, capacity=32_768, *, name="pearson_correlation", dtype=None):
+    def __init__(self, capacity: int = 32_768, *, name: str = "pearson_correlation", dtype: Any = None):
         super().__init__(capacity, name, dtype)
 
-    def score(self, true, given, weights):
+    def score(self, true: Any, given: Any, weights: Any) -> Any:
         return _correlation(true, given, weights)
 
 
@@ -75,9 +77,9 @@ class SpearmanCorrelation(Correlation):
         dtype: Dtype of the result. Defaults to `None`.
 
     Call arguments:
-        y_true: Floats [batch], [batch, 1] or [batch, targets].
-        y_pred: Floats [batch], [batch, 1] or [batch, targets].
-        sample_weight: Weights [batch]. A row of weight 2 counts as two rows. Defaults to `None`, 1 for all.
+        - `y_true`: Floats `[batch]`, [batch, 1] or `[batch, targets]`.
+        - `y_pred`: Floats `[batch]`, [batch, 1] or `[batch, targets]`.
+        - `sample_weight`: Weights `[batch]`. A row of weight 2 counts as two rows. Defaults to `None`, 1 for all.
 
     Raises:
         ValueError: If `capacity` is not a positive integer, or if the shapes do not match.
@@ -90,10 +92,10 @@ class SpearmanCorrelation(Correlation):
     ```
     """
 
-    def __init__(self, capacity=32_768, *, name="spearman_correlation", dtype=None):
+    def __init__(self, capacity: int = 32_768, *, name: str = "spearman_correlation", dtype: Any = None):
         super().__init__(capacity, name, dtype)
 
-    def score(self, true, given, weights):
+    def score(self, true: Any, given: Any, weights: Any) -> Any:
         return _correlation(midranks(true, weights), midranks(given, weights), weights)
 
 

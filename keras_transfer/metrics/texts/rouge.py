@@ -3,6 +3,8 @@
 import logging
 import math
 import re
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 
@@ -31,7 +33,8 @@ class Rouge(TextMetric):
         name: String. Name of the metric. The results have the names of their types. Defaults to `"rouge"`.
 
     Call arguments:
-        See `TextMetric`.
+        - `y_true`: List `[rows]` with the reference of each row, a string, or with a list of several references.
+        - `y_pred`: List of strings `[rows]`. The generated text of each row.
 
     Raises:
         ImportError: If the package `rouge-score` is not installed.
@@ -46,7 +49,7 @@ class Rouge(TextMetric):
     Source: https://aclanthology.org/W04-1013
     """
 
-    def __init__(self, rouge_types=TYPES, *, use_stemmer=False, name="rouge"):
+    def __init__(self, rouge_types: Sequence[str] = TYPES, *, use_stemmer: bool = False, name: str = "rouge"):
         super().__init__(name)
         given = [rouge_types] if isinstance(rouge_types, str) else list(rouge_types)
         known = [*(f"rouge{order}" for order in range(1, 10)), "rougeL", "rougeLsum"]
@@ -62,10 +65,10 @@ class Rouge(TextMetric):
         self._warned = False
 
     @property
-    def result_names(self):
+    def result_names(self) -> list[str]:
         return list(self.rouge_types)
 
-    def score(self, y_true, y_pred):
+    def score(self, y_true: Any, y_pred: Any) -> Any:
         self._warn_of_scripts(y_true)
         rows = [self._scorer.score_multi(references, text) for references, text in zip(y_true, y_pred)]
         return {each: math.fsum(row[each].fmeasure for row in rows) / len(rows) for each in self.rouge_types}

@@ -1,6 +1,8 @@
 """The base class of metrics that compare generated texts with references, and the checks of these texts."""
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -23,8 +25,8 @@ class TextMetric(keras.metrics.Metric):
             monitor a result. A class attribute.
 
     Call arguments:
-        y_true: List with the reference of each row, a string, or with a list of several references.
-        y_pred: List of strings. The generated text of each row.
+        - `y_true`: List `[rows]` with the reference of each row, a string, or with a list of several references.
+        - `y_pred`: List of strings `[rows]`. The generated text of each row.
 
     Raises:
         ValueError: If `y_true` and `y_pred` differ in length, if one of them has an invalid type, or if there are
@@ -44,20 +46,24 @@ class TextMetric(keras.metrics.Metric):
     needs_references = True  # Whether each text must have one.
     monitor_mode = "max"
 
-    def __init__(self, name=None):
+    def __init__(self, name: str | None = None):
         super().__init__(name=name)
         self.reset_state()
 
     @property
-    def result_names(self):
+    def result_names(self) -> list[str]:
+        """List of strings. The names of the results."""
         return [self.name]
 
-    def score(self, y_true, y_pred):
-        """Returns the result for all texts, at least one: a float, or a dict of floats by `result_names`.
+    def score(self, y_true: Any, y_pred: Any) -> Any:
+        """Computes the result for all texts, of which there is at least one.
 
         Args:
             y_true: List of lists of strings. The references of each row.
             y_pred: List of strings.
+
+        Returns:
+            A float, or a dict from `result_names` to floats.
         """
         raise NotImplementedError(f"{type(self).__name__} must implement `score`.")
 
@@ -78,12 +84,15 @@ class TextMetric(keras.metrics.Metric):
         self._references_seen += references
         self._texts += texts
 
-    def references(self, rows, argument):
-        """Returns references as a list of lists of strings.
+    def references(self, rows: Sequence, argument: str) -> list[list[str]]:
+        """Checks references and converts them to lists.
 
         Args:
             rows: List with a string or a list of strings for each text.
             argument: String. Name of the argument, for errors.
+
+        Returns:
+            A list of lists of strings.
 
         Raises:
             ValueError: If there is something else in a row.

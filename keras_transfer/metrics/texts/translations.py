@@ -1,6 +1,7 @@
 """BLEU, chrF and TER, the metrics of translations, by the package sacrebleu."""
 
 import itertools
+from typing import Any
 
 import keras
 
@@ -33,12 +34,12 @@ class SacreBleuMetric(TextMetric):
         }
         self._scorer = cls(**self._settings)
 
-    def score(self, y_true, y_pred):
+    def score(self, y_true: Any, y_pred: Any) -> Any:
         # sacrebleu has one list for each number of a reference, with None where a text has fewer.
         return float(self._scorer.corpus_score(y_pred, list(map(list, itertools.zip_longest(*y_true)))).score)
 
     @property
-    def signature(self):
+    def signature(self) -> str:
         """String. The settings and the version of sacrebleu, which belong beside a published score.
 
         Raises:
@@ -65,7 +66,7 @@ class Bleu(SacreBleuMetric):
 
     Args:
         tokenize: String. sacrebleu's tokenizer: `"13a"`, `"intl"`, `"zh"`, `"char"`, `"none"` or others that require
-            further packages. Defaults to `"13a"`, that of WMT.
+            further packages. Defaults to `"13a"`, which WMT uses.
         lowercase: Boolean. Whether to ignore case. Defaults to `False`.
         smooth_method: String. What replaces a precision of 0: `"exp"`, `"floor"`, `"add-k"` or `"none"`. Defaults to
             `"exp"`.
@@ -75,7 +76,8 @@ class Bleu(SacreBleuMetric):
         name: String. Name of the metric. Defaults to `"bleu"`.
 
     Call arguments:
-        See `TextMetric`.
+        - `y_true`: List `[rows]` with the reference of each row, a string, or with a list of several references.
+        - `y_pred`: List of strings `[rows]`. The generated text of each row.
 
     Raises:
         ImportError: If the package `sacrebleu` is not installed.
@@ -97,13 +99,13 @@ class Bleu(SacreBleuMetric):
     def __init__(
         self,
         *,
-        tokenize="13a",
-        lowercase=False,
-        smooth_method="exp",
-        smooth_value=None,
-        max_ngram_order=4,
-        effective_order=False,
-        name="bleu",
+        tokenize: str = "13a",
+        lowercase: bool = False,
+        smooth_method: str = "exp",
+        smooth_value: float | None = None,
+        max_ngram_order: int = 4,
+        effective_order: bool = False,
+        name: str = "bleu",
     ):
         _check_order(max_ngram_order, "max_ngram_order", 1)
         super().__init__(
@@ -132,7 +134,8 @@ class Chrf(SacreBleuMetric):
         name: String. Name of the metric. Defaults to `"chrf"`.
 
     Call arguments:
-        See `TextMetric`.
+        - `y_true`: List `[rows]` with the reference of each row, a string, or with a list of several references.
+        - `y_pred`: List of strings `[rows]`. The generated text of each row.
 
     Raises:
         ImportError: If the package `sacrebleu` is not installed.
@@ -148,7 +151,16 @@ class Chrf(SacreBleuMetric):
 
     of_package = "CHRF"
 
-    def __init__(self, *, char_order=6, word_order=0, beta=2, lowercase=False, whitespace=False, name="chrf"):
+    def __init__(
+        self,
+        *,
+        char_order: int = 6,
+        word_order: int = 0,
+        beta: int = 2,
+        lowercase: bool = False,
+        whitespace: bool = False,
+        name: str = "chrf",
+    ):
         _check_order(char_order, "char_order", 1)
         _check_order(word_order, "word_order", 0)
         _check_order(beta, "beta", 1)
@@ -178,7 +190,8 @@ class Ter(SacreBleuMetric):
         name: String. Name of the metric. Defaults to `"ter"`.
 
     Call arguments:
-        See `TextMetric`.
+        - `y_true`: List `[rows]` with the reference of each row, a string, or with a list of several references.
+        - `y_pred`: List of strings `[rows]`. The generated text of each row.
 
     Raises:
         ImportError: If the package `sacrebleu` is not installed.
@@ -195,7 +208,15 @@ class Ter(SacreBleuMetric):
     of_package = "TER"
     monitor_mode = "min"
 
-    def __init__(self, *, normalized=False, no_punct=False, asian_support=False, case_sensitive=False, name="ter"):
+    def __init__(
+        self,
+        *,
+        normalized: bool = False,
+        no_punct: bool = False,
+        asian_support: bool = False,
+        case_sensitive: bool = False,
+        name: str = "ter",
+    ):
         super().__init__(
             name,
             normalized=normalized,

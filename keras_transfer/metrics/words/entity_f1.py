@@ -1,5 +1,8 @@
 """F1 of entities as a Keras metric, computed in the graph without a loop over words."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
@@ -23,10 +26,10 @@ class EntityF1(keras.metrics.Metric):
         dtype: Dtype of the result. Counts are float32 and exact up to 16 million. Defaults to `None`.
 
     Call arguments:
-        y_true: Integers [batch, length]. The label of each word, negative if the position has none.
-        y_pred: Logits or probabilities [batch, length, classes].
-        sample_weight: Weights [batch] or [batch, length]. A position with weight 0 counts as a position without a word.
-            The weight of an entity is that of its first word.
+        - `y_true`: Integers `[batch, length]`. The label of each word, negative if the position has none.
+        - `y_pred`: Logits or probabilities `[batch, length, classes]`.
+        - `sample_weight`: Weights `[batch]` or `[batch, length]`. A position with weight 0 counts as a position without
+          a word. The weight of an entity is that of its first word.
 
     Raises:
         ValueError: If a label has an invalid form or is duplicated, if all labels are `O`, or if the shapes do not
@@ -42,7 +45,7 @@ class EntityF1(keras.metrics.Metric):
     Source: See `entities`.
     """
 
-    def __init__(self, label_names, *, name="entity_f1", dtype=None):
+    def __init__(self, label_names: Sequence[str], *, name: str = "entity_f1", dtype: Any = None):
         super().__init__(name=name, dtype=dtype)
         labels = read_labels(label_names)
         self.label_names = [str(label) for label in label_names]
@@ -97,12 +100,12 @@ class EntityF1(keras.metrics.Metric):
         return ops.cast(ops.divide_no_nan(2 * self.right, self.true + self.predicted), self.dtype)
 
     @property
-    def precision(self):
+    def precision(self) -> float:
         """Float. The fraction of predicted entities that are correct, or 0 if there are none."""
         return _fraction(self.right, self.predicted)
 
     @property
-    def recall(self):
+    def recall(self) -> float:
         """Float. The fraction of true entities that are found, or 0 if there are none."""
         return _fraction(self.right, self.true)
 

@@ -1,5 +1,7 @@
 """The perplexity of language models."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -15,9 +17,9 @@ class Perplexity(keras.metrics.Mean):
         dtype: Dtype of the result. Defaults to `None`.
 
     Call arguments:
-        y_true: Integers [batch, length]. The token to predict at each position.
-        y_pred: Logits [batch, length, vocabulary].
-        sample_weight: Weights of tokens [batch, length] or of rows [batch]. Defaults to `None`, 1 for all.
+        - `y_true`: Integers `[batch, length]`. The token to predict at each position.
+        - `y_pred`: Logits `[batch, length, vocabulary]`.
+        - `sample_weight`: Weights of tokens `[batch, length]` or of rows `[batch]`. Defaults to `None`, 1 for all.
 
     Example:
     ```python
@@ -27,7 +29,7 @@ class Perplexity(keras.metrics.Mean):
     ```
     """
 
-    def __init__(self, *, name="perplexity", dtype=None):
+    def __init__(self, *, name: str = "perplexity", dtype: Any = None):
         super().__init__(name=name, dtype=dtype)
 
     def update_state(self, y_true, y_pred, sample_weight=None):

@@ -1,13 +1,15 @@
 """Entities as spans of words: reading them from labels, and scoring them."""
 
+from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 OUTSIDE = ("O", "")
 
 
-def entities(labels):
+def entities(labels: Sequence[str]) -> list:
     """Returns the entities of one sentence, with the rules of conlleval and of seqeval's default mode.
 
     Every label except `O` belongs to an entity, even if the sequence is not well-formed: `I-` after `O` and a change of
@@ -38,14 +40,14 @@ def entities(labels):
     return found
 
 
-def entity_report(y_true, y_pred):
+def entity_report(y_true: Any, y_pred: Any) -> dict:
     """Returns precision, recall and F1 for each type of entity and on average.
 
     A predicted entity is correct if its type, start and end are correct.
 
     Args:
         y_true: List of sentences, each a list of labels as in `entities`.
-        y_pred: The same as `y_true`.
+        y_pred: List of sentences, each a list of predicted labels.
 
     Returns:
         A dict with the types in alphabetical order, `"micro"` (over all entities) and `"macro"` (the mean over types).

@@ -1,5 +1,7 @@
 """Accuracy over words, for rows in which some positions have no label."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -16,10 +18,10 @@ class WordAccuracy(keras.metrics.Mean):
         dtype: Dtype of the result. Defaults to `None`.
 
     Call arguments:
-        y_true: Integers [batch, length]. The label of each word, negative if the position has none (padding, special
-            tokens, all pieces of a word after the first).
-        y_pred: Logits or probabilities [batch, length, classes].
-        sample_weight: Weights [batch] or [batch, length].
+        - `y_true`: Integers `[batch, length]`. The label of each word, negative if the position has none (padding,
+          special tokens, all pieces of a word after the first).
+        - `y_pred`: Logits or probabilities `[batch, length, classes]`.
+        - `sample_weight`: Weights `[batch]` or `[batch, length]`.
 
     Raises:
         ValueError: If the shapes do not match.
@@ -32,7 +34,7 @@ class WordAccuracy(keras.metrics.Mean):
     ```
     """
 
-    def __init__(self, *, name="accuracy", dtype=None):
+    def __init__(self, *, name: str = "accuracy", dtype: Any = None):
         super().__init__(name=name, dtype=dtype)
 
     def update_state(self, y_true, y_pred, sample_weight=None):
@@ -44,7 +46,7 @@ def words(y_true, y_pred, sample_weight):
     """Returns int32 true and predicted labels, and float32 weights that are 0 at positions without a word.
 
     Raises:
-        ValueError: If the shapes are not [batch, length] and [batch, length, classes].
+        ValueError: If the shapes are not `[batch, length]` and `[batch, length, classes]`.
     """
     y_true, y_pred = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)
     true_shape, shape = tuple(y_true.shape), tuple(y_pred.shape)

@@ -1,6 +1,7 @@
 """The objective of XLNet: tokens are predicted one after the other in a random order."""
 
 import numbers
+from typing import Any
 
 import keras
 import numpy as np
@@ -41,11 +42,12 @@ class PermutationLanguageModel:
             targets. Defaults to `None`, which follows `keras.utils.set_random_seed`.
 
     Call arguments:
-        inputs: Dict of integer arrays of shape `[batch, length]`: `token_ids`, `padding_mask` (1 for a real token) and
-            possibly others.
-        random: `np.random.Generator`.
-        special_ids: List of integers. Ids that are not predicted.
-        word_starts: Boolean array [vocabulary_size]. With which tokens a span may begin. Defaults to `None`, with all.
+        - `inputs`: Dict of integer arrays of shape `[batch, length]`: `token_ids`, `padding_mask` (1 for a real token)
+          and possibly others.
+        - `random`: `np.random.Generator`.
+        - `special_ids`: List of integers. Ids that are not predicted.
+        - `word_starts`: Boolean array [vocabulary_size]. With which tokens a span may begin. Defaults to `None`, with
+          all.
 
     Returns:
         A tuple of the inputs and the targets. The inputs have two more arrays, int32:
@@ -73,13 +75,13 @@ class PermutationLanguageModel:
 
     def __init__(
         self,
-        mask_selection_rate=1 / 6,
+        mask_selection_rate: float = 1 / 6,
         *,
-        max_span_length=5,
-        starts="words",
-        reuse_length=None,
-        permutation_size=None,
-        seed=None,
+        max_span_length: int = 5,
+        starts: str = "words",
+        reuse_length: int | None = None,
+        permutation_size: int | None = None,
+        seed: int | None = None,
     ):
         check_inner_rate(mask_selection_rate=mask_selection_rate)
         check_one_of("starts", starts, STARTS)
@@ -121,12 +123,15 @@ class PermutationLanguageModel:
         made = {"factorization_order": order.astype("int32"), "mask_positions": positions}
         return {**inputs, **made}, targets
 
-    def draw_lengths(self, shape, random):
-        """Returns numbers of tokens of spans, an integer array of a shape.
+    def draw_lengths(self, shape: tuple[int, ...], random: np.random.Generator) -> np.ndarray:
+        """Draws the lengths of spans.
 
         Args:
-            shape: Tuple of integers.
+            shape: Tuple of integers. Shape of the result.
             random: `np.random.Generator`.
+
+        Returns:
+            An integer array of numbers of tokens.
         """
         limits = np.cumsum(ngram_probabilities(self.max_span_length))[:-1]
         return np.searchsorted(limits, random.random(shape), side="right") + 1
@@ -143,11 +148,14 @@ class PermutationLanguageModel:
         chosen = [choose_spans(*row, rate, count) for *row, count in rows]
         return np.array(chosen, bool).reshape(allowed.shape)
 
-    def tokens(self, preprocessor):
-        """Returns what a call needs to know about a vocabulary, a dict of its further arguments.
+    def tokens(self, preprocessor: Any) -> dict:
+        """Returns the arguments of a call that depend on the vocabulary.
 
         Args:
-            preprocessor: `text.TokenPreprocessor`.
+            preprocessor: `text.TokenPreprocessor` whose vocabulary the ids come from.
+
+        Returns:
+            A dict of keyword arguments.
 
         Raises:
             ValueError: If spans begin with words, but the tokens do not say where words begin.

@@ -1,6 +1,7 @@
 """The objective of masked language models: some tokens are hidden and predicted from all others."""
 
 import numbers
+from typing import Any
 
 import keras
 import numpy as np
@@ -61,14 +62,14 @@ class TokenMasking:
             tokens. Defaults to `None`, which follows `keras.utils.set_random_seed`.
 
     Call arguments:
-        inputs: Dict of integer arrays of shape `[batch, length]`: `token_ids`, `padding_mask` (1 for a real token) and
-            possibly others.
-        random: `np.random.Generator`.
-        mask_id: Integer. Id of the mask token.
-        special_ids: List of integers. Ids that are neither chosen nor drawn.
-        vocabulary_size: Integer. Number of ids.
-        word_starts: Boolean array [vocabulary_size]. Which tokens begin a word. A token after a special one always
-            does. Defaults to `None`, if all do.
+        - `inputs`: Dict of integer arrays of shape `[batch, length]`: `token_ids`, `padding_mask` (1 for a real token)
+          and possibly others.
+        - `random`: `np.random.Generator`.
+        - `mask_id`: Integer. Id of the mask token.
+        - `special_ids`: List of integers. Ids that are neither chosen nor drawn.
+        - `vocabulary_size`: Integer. Number of ids.
+        - `word_starts`: Boolean array [vocabulary_size]. Which tokens begin a word. A token after a special one always
+          does. Defaults to `None`, if all do.
 
     Returns:
         A tuple of the inputs and the targets. The inputs have changed `token_ids`, and `mask_positions`, the positions
@@ -94,13 +95,13 @@ class TokenMasking:
 
     def __init__(
         self,
-        mask_selection_rate=0.15,
+        mask_selection_rate: float = 0.15,
         *,
-        mask_token_rate=0.8,
-        random_token_rate=0.1,
-        units="tokens",
-        max_words=None,
-        seed=None,
+        mask_token_rate: float = 0.8,
+        random_token_rate: float = 0.1,
+        units: str = "tokens",
+        max_words: int | None = None,
+        seed: int | None = None,
     ):
         check_inner_rate(mask_selection_rate=mask_selection_rate)
         check_kinds(mask_token_rate, random_token_rate)
@@ -148,12 +149,15 @@ class TokenMasking:
         inputs = {**inputs, "token_ids": ids.astype("int32"), "mask_positions": positions.astype("int32")}
         return inputs, targets.astype("int32")
 
-    def draw_lengths(self, shape, random):
-        """Returns numbers of words of n-grams or spans, an integer array of a shape.
+    def draw_lengths(self, shape: tuple[int, ...], random: np.random.Generator) -> np.ndarray:
+        """Draws the lengths of n-grams or spans.
 
         Args:
-            shape: Tuple of integers.
+            shape: Tuple of integers. Shape of the result.
             random: `np.random.Generator`.
+
+        Returns:
+            An integer array of numbers of words.
         """
         most = self.max_words or _MAX_WORDS[self.units]
         probabilities = (span_probabilities if self.units == "spans" else ngram_probabilities)(most)
@@ -179,11 +183,14 @@ class TokenMasking:
             numbers[row, : len(chosen)] = found[found >= 0] + row * length
         return positions, numbers if joins else None
 
-    def tokens(self, preprocessor):
-        """Returns what a call needs to know about a vocabulary, a dict of its further arguments.
+    def tokens(self, preprocessor: Any) -> dict:
+        """Returns the arguments of a call that depend on the vocabulary.
 
         Args:
-            preprocessor: `text.TokenPreprocessor`.
+            preprocessor: `text.TokenPreprocessor` whose vocabulary the ids come from.
+
+        Returns:
+            A dict of keyword arguments.
 
         Raises:
             ValueError: If the vocabulary has no mask token, or if its tokens do not say where words begin.

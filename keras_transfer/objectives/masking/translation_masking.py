@@ -1,5 +1,7 @@
 """The objective of XLM for translations: tokens of two texts that mean the same are hidden and predicted from both."""
 
+from collections.abc import Sequence
+
 import keras
 import numpy as np
 
@@ -25,13 +27,14 @@ class TranslationMasking:
             do not change. Defaults to `0.1`.
 
     Call arguments:
-        rows: List of integer arrays [tokens], the texts with their special tokens.
-        translations: List of integer arrays [tokens], as many.
-        random: `np.random.Generator`.
-        mask_id: Integer. Id of the mask token.
-        vocabulary_size: Integer. Number of ids.
-        special_ids: List of integers. Ids that are neither hidden nor drawn. Defaults to `()`.
-        language_ids: Tuple of two integers. The languages of the texts and of the translations. Defaults to `(0, 1)`.
+        - `rows`: List of integer arrays [tokens], the texts with their special tokens.
+        - `translations`: List of integer arrays [tokens], as many.
+        - `random`: `np.random.Generator`.
+        - `mask_id`: Integer. Id of the mask token.
+        - `vocabulary_size`: Integer. Number of ids.
+        - `special_ids`: List of integers. Ids that are neither hidden nor drawn. Defaults to `()`.
+        - `language_ids`: Tuple of two integers. The languages of the texts and of the translations. Defaults to `(0,
+          1)`.
 
     Returns:
         A tuple of the inputs and the targets. The inputs are a dict of lists of integer arrays: `token_ids`,
@@ -53,20 +56,25 @@ class TranslationMasking:
     Source: https://arxiv.org/abs/1901.07291
     """
 
-    def __init__(self, mask_selection_rate=0.15, *, mask_token_rate=0.8, random_token_rate=0.1):
+    def __init__(
+        self, mask_selection_rate: float = 0.15, *, mask_token_rate: float = 0.8, random_token_rate: float = 0.1
+    ):
         check_inner_rate(mask_selection_rate=mask_selection_rate)
         check_kinds(mask_token_rate, random_token_rate)
         self.mask_selection_rate = mask_selection_rate
         self.mask_token_rate = mask_token_rate
         self.random_token_rate = random_token_rate
 
-    def draw(self, row, random, special_ids=()):
-        """Returns the places of the hidden tokens of joined texts, an integer array in ascending order.
+    def draw(self, row: np.ndarray, random: np.random.Generator, special_ids: Sequence[int] = ()) -> np.ndarray:
+        """Draws the tokens of joined texts that are hidden.
 
         Args:
             row: Integer array [tokens].
             random: `np.random.Generator`.
             special_ids: List of integers. Ids that are not hidden. Defaults to `()`.
+
+        Returns:
+            An integer array of positions in ascending order.
         """
         allowed = (np.arange(len(row)) > 0) & ~np.isin(row, np.asarray(special_ids, int))
         return np.flatnonzero((random.random(len(row)) < self.mask_selection_rate) & allowed)

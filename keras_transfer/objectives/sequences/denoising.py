@@ -1,6 +1,7 @@
 """The objective of BART: a text with noise of several kinds is the source, and the text itself the target."""
 
 import math
+from typing import Any
 
 import keras
 import numpy as np
@@ -58,13 +59,14 @@ class Denoising(SequenceObjective):
             Defaults to `None`, which follows `keras.utils.set_random_seed`.
 
     Call arguments:
-        rows: List of integer arrays [tokens], without special tokens.
-        random: `np.random.Generator`.
-        mask_id: Integer. Id of the mask token.
-        vocabulary_size: Integer. Number of ids.
-        special_ids: List of integers. Ids that are never drawn as random tokens. Defaults to `()`.
-        stop_ids: List of integers. Ids of the tokens that end a sentence. Defaults to `()`, if texts are one sentence.
-        word_starts: Boolean array [vocabulary_size]. Which tokens begin a word. Defaults to `None`, if all do.
+        - `rows`: List of integer arrays [tokens], without special tokens.
+        - `random`: `np.random.Generator`.
+        - `mask_id`: Integer. Id of the mask token.
+        - `vocabulary_size`: Integer. Number of ids.
+        - `special_ids`: List of integers. Ids that are never drawn as random tokens. Defaults to `()`.
+        - `stop_ids`: List of integers. Ids of the tokens that end a sentence. Defaults to `()`, if texts are one
+          sentence.
+        - `word_starts`: Boolean array [vocabulary_size]. Which tokens begin a word. Defaults to `None`, if all do.
 
     Returns:
         A tuple of the sources and the targets, lists of integer arrays. The targets are the rows.
@@ -84,17 +86,17 @@ class Denoising(SequenceObjective):
 
     def __init__(
         self,
-        mask_rate=0.3,
+        mask_rate: float = 0.3,
         *,
-        poisson_mean=3.5,
-        replace_length=1,
-        whole_words=True,
-        random_token_rate=0.1,
-        insertion_rate=0.0,
-        rotation_rate=0.0,
-        permutation_rate=1.0,
-        stop_tokens=(".",),
-        seed=None,
+        poisson_mean: float = 3.5,
+        replace_length: int = 1,
+        whole_words: bool = True,
+        random_token_rate: float = 0.1,
+        insertion_rate: float = 0.0,
+        rotation_rate: float = 0.0,
+        permutation_rate: float = 1.0,
+        stop_tokens: tuple[str, ...] = (".",),
+        seed: int | None = None,
     ):
         check_rates(
             mask_rate=mask_rate,
@@ -167,12 +169,15 @@ class Denoising(SequenceObjective):
             row = self._insert(row, random, ids, mask_id, insertions / (len(row) + _SPECIAL))
         return row
 
-    def draw_lengths(self, budget, random):
-        """Returns the lengths of spans of `budget` words in all, and the number of spans of length 0 among them.
+    def draw_lengths(self, budget: int, random: np.random.Generator) -> tuple:
+        """Draws the lengths of the spans of a text.
 
         Args:
-            budget: Integer, at least 1.
+            budget: Integer, at least 1. Number of words in all spans.
             random: `np.random.Generator`.
+
+        Returns:
+            A tuple of an integer array, the lengths of the spans, and an integer, the number of spans of length 0.
         """
         if self._probabilities is None:
             return np.ones(budget, int), 0
@@ -189,7 +194,7 @@ class Denoising(SequenceObjective):
         values[:drawn] = ids(drawn)
         return insert_tokens(row, random.permutation(len(row) + count)[:count], values)
 
-    def tokens(self, preprocessor):
+    def tokens(self, preprocessor: Any) -> dict:
         found = mask_tokens(preprocessor)
         if self.permutation_rate > 0:
             found["stop_ids"] = [preprocessor.token_to_id(token) for token in self.stop_tokens]
@@ -202,7 +207,7 @@ class Denoising(SequenceObjective):
             found["word_starts"] = word_starts_of(preprocessor)
         return found
 
-    def max_lengths(self, length):
+    def max_lengths(self, length: int) -> tuple[int, int]:
         insertions = count_insertions(length + _SPECIAL, self.insertion_rate)
         if self.mask_rate > 0 and self._probabilities is not None:
             # Spans of length 0 are hardly ever more than twice their mean number, and a few more in short texts.

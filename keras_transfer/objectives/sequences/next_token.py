@@ -11,9 +11,9 @@ class NextToken:
     The last token of a text predicts nothing, and neither does padding. Their weight is 0.
 
     Call arguments:
-        inputs: Dict of integer arrays of shape `[batch, length]`: `token_ids`, `padding_mask` (1 for a real token) and
-            possibly others. Padding is on the right.
-        weights: Array of shape `[batch]`. Weights of the texts. Defaults to `None`, 1 for all.
+        - `inputs`: Dict of integer arrays of shape `[batch, length]`: `token_ids`, `padding_mask` (1 for a real token)
+          and possibly others. Padding is on the right.
+        - `weights`: Array of shape `[batch]`. Weights of the texts. Defaults to `None`, 1 for all.
 
     Returns:
         A tuple of `inputs`, unchanged, the targets (int32) and their weights (float32), both of shape

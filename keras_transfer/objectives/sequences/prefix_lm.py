@@ -20,8 +20,8 @@ class PrefixLM(SequenceObjective):
             Defaults to `None`, which follows `keras.utils.set_random_seed`.
 
     Call arguments:
-        rows: List of integer arrays [tokens], without special tokens.
-        random: `np.random.Generator`.
+        - `rows`: List of integer arrays [tokens], without special tokens.
+        - `random`: `np.random.Generator`.
 
     Returns:
         A tuple of the sources and the targets, lists of integer arrays with at least one token. Only a text of a single
@@ -39,7 +39,7 @@ class PrefixLM(SequenceObjective):
     Source: https://arxiv.org/abs/1910.10683
     """
 
-    def __init__(self, noise_density=0.5, *, seed=None):
+    def __init__(self, noise_density: float = 0.5, *, seed: int | None = None):
         if not 0 < noise_density <= 0.5:
             raise ValueError(
                 f"`noise_density` must be above 0 and at most 0.5. Received: noise_density={noise_density!r}"
@@ -48,11 +48,14 @@ class PrefixLM(SequenceObjective):
         self.noise_density = noise_density
         self.seed = seed
 
-    def bounds(self, length):
+    def bounds(self, length: int) -> tuple:
         """Returns the smallest and the largest number of tokens that the source of a text may have.
 
         Args:
             length: Integer. Number of tokens of the text.
+
+        Returns:
+            A tuple of two integers.
         """
         most = max(length - 1, 0)
         # T5 computes with 32-bit floats, and rounds halves to even numbers.
@@ -64,7 +67,7 @@ class PrefixLM(SequenceObjective):
         cuts = [random.integers(*self.bounds(len(row)), endpoint=True) for row in rows]
         return [row[:cut] for row, cut in zip(rows, cuts)], [row[cut:] for row, cut in zip(rows, cuts)]
 
-    def max_lengths(self, length):
+    def max_lengths(self, length: int) -> tuple[int, int]:
         targets = (length - self.bounds(length)[0] for length in range(length + 1))
         return max(length - 1, 0), max(targets)
 

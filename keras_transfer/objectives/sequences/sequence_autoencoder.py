@@ -8,14 +8,18 @@ from keras_transfer.objectives.sequences.sequence_objective import SequenceObjec
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class SequenceAutoencoder(SequenceObjective):
-    """Lets the decoder write the text that the encoder has read (Dai and Le 2015).
+    """Trains the decoder to write the text that the encoder has read (Dai and Le 2015).
 
     `tasks.Seq2SeqLM(encoder, preprocessor, objective=...)` pretrains with it. A decoder that attends to all vectors of
     the encoder can copy them: what a model learns of language depends on how little of the text passes to the decoder.
 
+    Args:
+        seed: Integer. Seed of the objective, which draws nothing: the argument is there for symmetry with other
+            objectives. Defaults to `None`.
+
     Call arguments:
-        rows: List of integer arrays [tokens], without special tokens.
-        random: `np.random.Generator`. Not used.
+        - `rows`: List of integer arrays [tokens], without special tokens.
+        - `random`: `np.random.Generator`. Not used.
 
     Returns:
         A tuple of the sources and the targets, which are both the rows.
@@ -29,7 +33,7 @@ class SequenceAutoencoder(SequenceObjective):
     Source: https://arxiv.org/abs/1511.01432
     """
 
-    def __init__(self, *, seed=None):
+    def __init__(self, *, seed: int | None = None):
         check_seed(seed)
         self.seed = seed
 
@@ -37,7 +41,7 @@ class SequenceAutoencoder(SequenceObjective):
         rows = as_rows(rows)
         return rows, rows
 
-    def max_lengths(self, length):
+    def max_lengths(self, length: int) -> tuple[int, int]:
         return length, length
 
     def get_config(self):

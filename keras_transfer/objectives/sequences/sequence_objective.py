@@ -1,5 +1,7 @@
 """What the objectives of encoder-decoders have in common: they turn a text into a source and a target."""
 
+from typing import Any
+
 
 class SequenceObjective:
     """Base class of the objectives that `tasks.Seq2SeqLM` pretrains with, such as `SpanCorruption`.
@@ -31,28 +33,34 @@ class SequenceObjective:
     ```
     """
 
-    seed = None
+    seed: int | None = None
     with_positions = False
 
     def __call__(self, rows, random, **tokens):
         raise NotImplementedError(f"{type(self).__name__} must implement `__call__`.")
 
-    def tokens(self, preprocessor):
-        """Returns what a call needs to know about a vocabulary, a dict of its further arguments.
+    def tokens(self, preprocessor: Any) -> dict:
+        """Returns the arguments of a call that depend on the vocabulary.
 
         Args:
-            preprocessor: `text.TokenPreprocessor`.
+            preprocessor: `text.TokenPreprocessor` whose vocabulary the ids come from.
+
+        Returns:
+            A dict of keyword arguments.
 
         Raises:
             ValueError: If the vocabulary lacks a token that the objective needs.
         """
         return {}
 
-    def max_lengths(self, length):
-        """Returns the lengths that sources and targets are padded or truncated to, a tuple of two integers.
+    def max_lengths(self, length: int) -> tuple[int, int]:
+        """Returns the lengths to which sources and targets are padded or truncated.
 
         Args:
             length: Integer. Length of the longest row.
+
+        Returns:
+            A tuple of two integers.
         """
         raise NotImplementedError(f"{type(self).__name__} must implement `max_lengths`.")
 

@@ -1,5 +1,7 @@
 """The objective of T5: spans of tokens are replaced by sentinels, and predicted."""
 
+from typing import Any
+
 import keras
 import numpy as np
 
@@ -25,9 +27,9 @@ class SpanCorruption(SequenceObjective):
             Defaults to `None`, which follows `keras.utils.set_random_seed`.
 
     Call arguments:
-        rows: List of integer arrays [tokens], without special tokens.
-        random: `np.random.Generator`.
-        sentinel_ids: List of integers. The sentinels in the order in which they are used.
+        - `rows`: List of integer arrays [tokens], without special tokens.
+        - `random`: `np.random.Generator`.
+        - `sentinel_ids`: List of integers. The sentinels in the order in which they are used.
 
     Returns:
         A tuple of the sources and the targets, lists of integer arrays.
@@ -46,7 +48,7 @@ class SpanCorruption(SequenceObjective):
     Source: https://arxiv.org/abs/1910.10683
     """
 
-    def __init__(self, noise_density=0.15, *, mean_span_length=3.0, seed=None):
+    def __init__(self, noise_density: float = 0.15, *, mean_span_length: float = 3.0, seed: int | None = None):
         check_inner_rate(noise_density=noise_density)
         if not mean_span_length >= 1:
             raise ValueError(f"`mean_span_length` must be at least 1. Received: mean_span_length={mean_span_length!r}")
@@ -55,13 +57,16 @@ class SpanCorruption(SequenceObjective):
         self.mean_span_length = mean_span_length
         self.seed = seed
 
-    def counts(self, length):
-        """Returns how many tokens of a text are noise, and how many spans of noise it has.
+    def counts(self, length: int | np.ndarray) -> tuple:
+        """Computes how many tokens of a text are noise, and how many spans of noise it has.
 
         The numbers are those for two tokens if `length` is less than 2.
 
         Args:
             length: Integer, or array of integers. Number of tokens.
+
+        Returns:
+            A tuple of two integers, or of two arrays.
         """
         length = np.maximum(length, 2)
         # T5 computes with 32-bit floats, and rounds halves to even numbers.
@@ -70,12 +75,15 @@ class SpanCorruption(SequenceObjective):
         spans = np.round(np.float32(tokens) / np.float32(self.mean_span_length)).astype(int)
         return tokens, np.minimum(np.maximum(spans, 1), length - tokens)
 
-    def draw(self, length, random):
-        """Returns which tokens of a text are noise, a boolean array [length].
+    def draw(self, length: int, random: np.random.Generator) -> np.ndarray:
+        """Draws which tokens of a text are noise.
 
         Args:
             length: Integer. Number of tokens.
             random: `np.random.Generator`.
+
+        Returns:
+            A boolean array `[length]`.
         """
         tokens, spans = self.counts(length)
         noise, others = (_segments(total, spans, random) for total in (tokens, max(length, 2) - tokens))
@@ -85,7 +93,7 @@ class SpanCorruption(SequenceObjective):
         pairs = [corrupt_spans(row, self.draw(len(row), random), sentinel_ids) for row in as_rows(rows)]
         return [source for source, _ in pairs], [target for _, target in pairs]
 
-    def tokens(self, preprocessor):
+    def tokens(self, preprocessor: Any) -> dict:
         sentinel_ids = preprocessor.tokenizer.sentinel_ids
         if not sentinel_ids:
             raise ValueError(
@@ -94,7 +102,7 @@ class SpanCorruption(SequenceObjective):
             )
         return {"sentinel_ids": sentinel_ids}
 
-    def max_lengths(self, length):
+    def max_lengths(self, length: int) -> tuple[int, int]:
         tokens, spans = self.counts(np.arange(length + 1))
         return int((np.arange(length + 1) - tokens + spans).max()), int((tokens + spans).max())
 

@@ -1,5 +1,7 @@
 """The objective of MASS: a span of a text is hidden from the encoder, and the decoder writes it."""
 
+from typing import Any
+
 import keras
 import numpy as np
 
@@ -30,11 +32,11 @@ class SpanPrediction(SequenceObjective):
             Defaults to `None`, which follows `keras.utils.set_random_seed`.
 
     Call arguments:
-        rows: List of integer arrays [tokens].
-        random: `np.random.Generator`.
-        mask_id: Integer. Id of the mask token.
-        vocabulary_size: Integer. Number of ids.
-        special_ids: List of integers. Ids that are never drawn as random tokens. Defaults to `()`.
+        - `rows`: List of integer arrays [tokens].
+        - `random`: `np.random.Generator`.
+        - `mask_id`: Integer. Id of the mask token.
+        - `vocabulary_size`: Integer. Number of ids.
+        - `special_ids`: List of integers. Ids that are never drawn as random tokens. Defaults to `()`.
 
     Returns:
         A tuple of four lists of integer arrays: the sources; what the decoder reads; the targets; and the positions of
@@ -56,7 +58,15 @@ class SpanPrediction(SequenceObjective):
 
     with_positions = True
 
-    def __init__(self, mask_rate=0.5, *, block_length=None, mask_token_rate=0.8, random_token_rate=0.1, seed=None):
+    def __init__(
+        self,
+        mask_rate: float = 0.5,
+        *,
+        block_length: int | None = None,
+        mask_token_rate: float = 0.8,
+        random_token_rate: float = 0.1,
+        seed: int | None = None,
+    ):
         if not 0 < mask_rate <= 1:
             raise ValueError(f"`mask_rate` must be above 0 and at most 1. Received: mask_rate={mask_rate!r}")
         if block_length is not None and (not isinstance(block_length, int) or block_length < 1):
@@ -71,12 +81,15 @@ class SpanPrediction(SequenceObjective):
         self.random_token_rate = random_token_rate
         self.seed = seed
 
-    def draw(self, length, random):
-        """Returns the positions of the hidden tokens of a text, an integer array in ascending order.
+    def draw(self, length: int, random: np.random.Generator) -> np.ndarray:
+        """Draws the tokens of a text that are hidden.
 
         Args:
             length: Integer. Number of tokens.
             random: `np.random.Generator`.
+
+        Returns:
+            An integer array of positions in ascending order.
         """
         found = [np.zeros(0, int)]
         for first, size, count in self._blocks(length):
@@ -89,10 +102,10 @@ class SpanPrediction(SequenceObjective):
         sizes = [(first, min(block, length - first)) for first in range(1, length, block)]
         return [(first, size, int(size * self.mask_rate)) for first, size in sizes]
 
-    def tokens(self, preprocessor):
+    def tokens(self, preprocessor: Any) -> dict:
         return mask_tokens(preprocessor)
 
-    def max_lengths(self, length):
+    def max_lengths(self, length: int) -> tuple[int, int]:
         return length, sum(count for *_, count in self._blocks(length))
 
     def __call__(self, rows, random, mask_id, vocabulary_size, special_ids=()):

@@ -33,9 +33,9 @@ class ElmoPreprocessor(WholeWordPreprocessor):
         name: String. Name of the layer.
 
     Call arguments:
-        texts: A string, or a list, array, table column or tensor of strings.
-        sequence_length: Integer. Overrides the constructor's. `"longest"` pads to the longest text of the batch, and
-            still truncates to the constructor's length. Defaults to `None`.
+        - `texts`: A string, or a list, array, table column or tensor of strings.
+        - `sequence_length`: Integer. Overrides the constructor's. `"longest"` pads to the longest text of the batch,
+          and still truncates to the constructor's length. Defaults to `None`.
 
     Returns:
         Dict of `character_ids` [batch, sequence_length, max_characters] and `padding_mask` [batch, sequence_length] (1

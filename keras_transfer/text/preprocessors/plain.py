@@ -13,7 +13,7 @@ class PlainText(Preprocessor):
         name: String. Name of the layer.
 
     Call arguments:
-        texts: A string, or a list, array, table column or tensor of strings.
+        - `texts`: A string, or a list, array, table column or tensor of strings.
 
     Returns:
         Dict of `text`, a TensorFlow string tensor [batch].

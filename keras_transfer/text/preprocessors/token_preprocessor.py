@@ -30,9 +30,9 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
         name: String. Name of the layer.
 
     Call arguments:
-        texts: A string, or a list, array, table column or tensor of strings; for pairs, a tuple of two.
-        sequence_length: Integer. Overrides the constructor's. `"longest"` pads to the longest text of the batch, and
-            still truncates to the constructor's length. Defaults to `None`.
+        - `texts`: A string, or a list, array, table column or tensor of strings; for pairs, a tuple of two.
+        - `sequence_length`: Integer. Overrides the constructor's. `"longest"` pads to the longest text of the batch,
+          and still truncates to the constructor's length. Defaults to `None`.
 
     Returns:
         Dict of `token_ids`, `segment_ids` (if the packing has segments) and `padding_mask` (1 is a real token),

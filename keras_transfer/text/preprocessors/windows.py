@@ -23,8 +23,8 @@ class WindowPreprocessor(HasTokenizer, Preprocessor):
         name: String. Name of the layer.
 
     Call arguments:
-        texts: A string, or a list, array, table column or tensor of strings. Pairs are not supported.
-        sequence_length: `None` or `"longest"`. Both pad rows to the longest row of the batch.
+        - `texts`: A string, or a list, array, table column or tensor of strings. Pairs are not supported.
+        - `sequence_length`: `None` or `"longest"`. Both pad rows to the longest row of the batch.
 
     Returns:
         Dict of the inputs that `preprocessor` returns, int32 tensors [batch, windows * sequence_length], or

@@ -81,9 +81,9 @@ class WordPreprocessor(HasTokenizer, WholeWordPreprocessor):
         name: String. Name of the layer.
 
     Call arguments:
-        texts: A string, or a list, array, table column or tensor of strings.
-        sequence_length: Integer. Overrides the constructor's. `"longest"` pads to the longest text of the batch, and
-            still truncates to the constructor's length. Defaults to `None`.
+        - `texts`: A string, or a list, array, table column or tensor of strings.
+        - `sequence_length`: Integer. Overrides the constructor's. `"longest"` pads to the longest text of the batch,
+          and still truncates to the constructor's length. Defaults to `None`.
 
     Returns:
         Dict of `token_ids` and `padding_mask` (1 is a real word), TensorFlow int32 tensors [batch, sequence_length].
