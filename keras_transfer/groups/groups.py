@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import math
 import re
+from typing import Any
 
 import keras
 
@@ -33,18 +34,18 @@ class LayerGroup:
     layers: list
 
     @property
-    def parameters(self):
+    def parameters(self) -> int:
         """Integer. Number of parameters."""
         return sum(math.prod(variable.shape) for variable in self.variables)
 
     @property
-    def trainable_parameters(self):
+    def trainable_parameters(self) -> int:
         """Integer. Number of trainable parameters."""
         return sum(math.prod(variable.shape) for variable in self.variables if variable.trainable)
 
 
 class LayerGroups(list):
-    """The list that `layer_groups` returns. It prints as a table."""
+    """The list of `LayerGroup`s that `layer_groups` returns. It prints as a table."""
 
     def __repr__(self):
         rows = [("depth", "group", "kind", "pretrained", "parameters", "trainable")]
@@ -63,21 +64,21 @@ class LayerGroups(list):
         return "\n".join(line.rstrip() for line in [lines[0], rule, *lines[1:-1], rule, lines[-1]])
 
 
-def layer_groups(model, groups=None):
+def layer_groups(model: Any, groups: Any = None) -> LayerGroups:
     """Returns a model's weights as an ordered partition, from the input through each block to the head.
 
     The encoders of this library and `hub.HubLayer` define their own groups. The groups of a KerasHub backbone follow
     its `transformer_layers`. An encoder inside another model (a task, a functional or nested model) keeps its groups,
     and everything else in that model is its head, which is not pretrained except in a `Seq2SeqLM`. In a model without
     an encoder, each layer with weights is a group, in topological order, and the last one is the head. A weight that
-    two groups use belongs to the lower one. The adapters of a group are a group above it, such as `"block_0_adapters"`,
-    which is not pretrained.
+    two groups share belongs to the lower one. The adapters of a group form a group above it, such as
+    `"block_0_adapters"`, which is not pretrained.
 
     Args:
         model: Built `keras.Model` or `keras.layers.Layer`.
         groups: List of `(name, regex)`, in order from the input, that groups the weights by `path`. A path starts with
             the layer's name. A weight belongs to the first group whose expression is found in its path. Weights that no
-            expression matches keep their default groups, which are above the given ones. Defaults to `None`, the
+            expression matches keep their default groups, which come above the given ones. Defaults to `None`, the
             default groups.
 
     Returns:
@@ -105,7 +106,7 @@ def layer_groups(model, groups=None):
     for name, kind, parts, pretrained in _raw_groups(model):
         weights, owners = [], []
         for part in parts:
-            # A task may not use its encoder's pooler, and an earlier layer may already hold a tied weight.
+            # A task may not use its encoder's pooler, and a tied weight may already be in an earlier group.
             is_layer = isinstance(part, keras.layers.Layer)
             candidates = part.weights if is_layer else [part]
             taken = [remaining.pop(id(weight)) for weight in candidates if id(weight) in remaining]
@@ -117,12 +118,10 @@ def layer_groups(model, groups=None):
             name = _unused(name, {group.name for group in found})
             found.append(LayerGroup(name, kind, own, len(found), pretrained, owners))
         if added:
-            taken = {group.name for group in found}
+            name = _unused(f"{name}_adapters", {group.name for group in found})
             weights = [weight for _, weights in added for weight in weights]
-            found.append(
-                LayerGroup(_unused(f"{name}_adapters", taken), "adapters", weights, len(found), False, adapters)
-            )
-    if remaining:  # A subclassed model can hold weights outside its layers.
+            found.append(LayerGroup(name, "adapters", weights, len(found), False, adapters))
+    if remaining:  # A subclassed model can have weights outside its layers.
         name = _unused("other", {group.name for group in found})
         pretrained = found[-1].pretrained if found else True
         found.append(LayerGroup(name, "other", list(remaining.values()), len(found), pretrained, []))
@@ -130,7 +129,7 @@ def layer_groups(model, groups=None):
 
 
 def _split(weights, layers):
-    """Returns the weights without those of adapters, and `(adapter, weights)` for each adapter in the layers."""
+    """Returns the weights that do not belong to adapters, and `(adapter, weights)` for each adapter in the layers."""
     remaining, added = {id(weight): weight for weight in weights}, []
     for owner in layers:
         for layer in [layer for layer, _ in layers_within(owner) if isinstance(layer, Adapter)]:
@@ -204,8 +203,8 @@ def _raw_groups(model):
 def _parts(model):
     """Yields the parts of a model in topological order: the list of groups of an encoder, or a single layer.
 
-    Nested models are expanded. A task only refers to its encoder but tracks the encoder's layers. The encoder therefore
-    comes first. Its layers occur again later, when their weights are already taken.
+    Nested models are expanded. A task tracks the layers of its encoder, but only refers to the encoder itself. The
+    encoder therefore comes first. Its layers occur again later, when their weights are already assigned.
     """
     if own := _encoder_groups(model):
         yield own
@@ -221,11 +220,11 @@ def _parts(model):
             yield from _parts(layer)
         else:
             yield layer
-    yield from getattr(model, "further_heads", ())  # The graph of a task does not contain these layers.
+    yield from getattr(model, "further_heads", ())  # These layers are not in the graph of a task.
 
 
 def _encoder_groups(model):
-    """Returns the groups of an encoder as `Encoder.layer_groups` does, or None for other models."""
+    """Returns the groups of an encoder in the form of `Encoder.layer_groups`, or `None` for other models."""
     if hasattr(model, "layer_groups"):
         return model.layer_groups()
     return backbone_groups(model) if is_backbone(model) else None

@@ -1,8 +1,10 @@
 """Selecting layer groups by name, depth, regular expression or origin."""
 
 import re
+from collections.abc import Sequence
+from typing import Any
 
-from keras_transfer.groups.groups import layer_groups
+from keras_transfer.groups.groups import LayerGroup, layer_groups
 from keras_transfer.names import did_you_mean
 
 NORM = re.compile(
@@ -13,11 +15,18 @@ BIAS = re.compile(r"(?i)(^|/)([^/]*bias|b|beta)(:\d+)?$")
 
 
 def selection_for_config(selection):
-    """Returns a selection of layer groups in the form for a config, with sets and tuples converted to lists."""
+    """Returns a selection of layer groups in the form for a config, with sets and tuples converted to lists.
+
+    Args:
+        selection: Selection of layer groups, in any form that `select_groups` accepts.
+
+    Returns:
+        The selection.
+    """
     return list(selection) if isinstance(selection, (set, tuple)) else selection
 
 
-def select_groups(groups, selection):
+def select_groups(groups: Sequence[LayerGroup], selection: Any) -> list[LayerGroup]:
     """Returns the layer groups that match a selection, from the lowest up.
 
     Args:
@@ -74,19 +83,33 @@ def _no_match(groups, part):
     )
 
 
-def depth_of(model, group):
-    """Returns the depth of the only layer group that a selection matches."""
+def depth_of(model: Any, group: Any) -> int:
+    """Returns the depth of the single layer group that a selection matches.
+
+    Args:
+        model: Built model or layer.
+        group: Selection of one layer group, such as its name or depth.
+
+    Returns:
+        Integer.
+
+    Raises:
+        ValueError: If the selection matches no group, or several groups.
+    """
     found = select_groups(layer_groups(model), group)
     if len(found) != 1:
         raise ValueError(f"Expected a single layer group. Received: {group!r}, which matches {[g.name for g in found]}")
     return found[0].depth
 
 
-def is_norm(weight):
+def is_norm(weight: Any) -> bool:
     """Returns whether the path of a weight shows that it belongs to a normalization layer.
 
     Args:
         weight: `keras.Variable`.
+
+    Returns:
+        Boolean.
 
     Example:
     ```python
@@ -97,11 +120,14 @@ def is_norm(weight):
     return bool(NORM.search(weight.path))
 
 
-def is_norm_or_bias(weight):
+def is_norm_or_bias(weight: Any) -> bool:
     """Returns whether a weight is usually excluded from weight decay: a scale, a shift or a bias.
 
     Args:
         weight: `keras.Variable`.
+
+    Returns:
+        Boolean.
 
     Example:
     ```python

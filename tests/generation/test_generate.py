@@ -143,7 +143,7 @@ test_bad_input_is_an_error = pytest.mark.core(
         (([[9], []], {}), "Each prompt must have at least one token. Received: an empty prompt at position 1"),
         (
             ([list(range(33)) * 1], {}),
-            "at most 32 tokens, the encoder's number of positions. Received: 33 tokens at pos",
+            "at most 32 tokens, the encoder's number of positions. Shorten it. Received: 33 tokens at pos",
         ),
         (
             ([[9, 9, 9]], {"max_length": 2}),
@@ -156,7 +156,7 @@ test_bad_input_is_an_error = pytest.mark.core(
         (([[9]], {"sampler": "best"}), "Invalid value for argument `sampler`"),
         (
             ([[9]], {"max_new_tokens": 32}),
-            "must fit in 32 places ... max_new_tokens=32 and a prompt of 1 tokens at pos",
+            "must fit into 32 tokens ... max_new_tokens=32 and a prompt of 1 tokens at pos",
         ),
         (
             ([[9]], {"max_new_tokens": -1}),
@@ -164,7 +164,7 @@ test_bad_input_is_an_error = pytest.mark.core(
         ),
         (
             ([[9]], {"max_new_tokens": 3, "max_length": 4}),
-            "Only one of `max_length` ... and `max_new_tokens` can be passed",
+            "Pass either `max_length` ... or `max_new_tokens`. Received",
         ),
         (
             ([[9, 9]], {"min_new_tokens": 31}),

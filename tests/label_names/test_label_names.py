@@ -172,7 +172,7 @@ def test_losses_by_name_train(model, loss):
         ValueError, match=r"integers from 0 to 1, one for each text. Received: float64 of shape \(2, 2\)"
     ):
         model.fit(["good", "bad"], np.eye(2), verbose=0)
-    with pytest.raises(ValueError, match="`loss` takes integer labels, but the metric takes one-hot labels"):
+    with pytest.raises(ValueError, match="`loss` expects integer labels, but the metric expects one-hot labels"):
         model.compile("sgd", loss=loss, metrics=[keras.metrics.CategoricalAccuracy()])
 
 

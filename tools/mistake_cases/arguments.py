@@ -31,7 +31,7 @@ MISTAKES = [
     Mistake(
         "max_new_tokens with max_length",
         lambda m: m.causal().generate(["a"], max_new_tokens=3, max_length=8),
-        "Only one of `max_length`",
+        "Pass either `max_length`",
     ),
     Mistake("min_length of generate", lambda m: m.causal().generate(["a"], min_length=3), "min_new_tokens"),
     Mistake("a forced token that is unknown", lambda m: m.causal().generate(["a"], forced_first="de_DE"), "de_DE"),

@@ -219,7 +219,7 @@ MISTAKES = [
         lambda m: kt.tasks.Seq2SeqLM(m.writer().encoder.encoder, m.tokens()),
         "EncoderDecoder",
     ),
-    Mistake("a loss of vectors for tokens", lambda m: m.writer().compile(loss="mse"), "must take integers"),
+    Mistake("a loss of vectors for tokens", lambda m: m.writer().compile(loss="mse"), "must accept integers"),
     Mistake("a single label to choose from", lambda m: m.writer().classify(["a"], ["b"]), "label_names"),
     Mistake("generate of an encoder", lambda m: m.writer().encoder.generate(["a"]), "Seq2SeqLM"),
     Mistake(

@@ -1,4 +1,4 @@
-"""Checks of a task: whether the preprocessor matches the encoder, and whether it is compiled as it should be."""
+"""Checks of a task: whether its preprocessor matches its encoder, and whether it is compiled."""
 
 import logging
 
@@ -38,34 +38,34 @@ def check_preprocessor(encoder, reader):
 
 
 def check_sizes(preprocessor, positions, rows, name="preprocessor"):
-    """Returns the number of tokens of a preprocessor's vocabulary, or None.
+    """Returns the vocabulary size of a preprocessor, or `None`.
 
     Args:
-        preprocessor: Preprocessor, or None.
-        positions: Integer. Number of positions of the encoder, or None.
-        rows: Integer. Number of rows of the encoder's embedding, or None.
-        name: String. The argument that the preprocessor is. Defaults to `"preprocessor"`.
+        preprocessor: Preprocessor, or `None`.
+        positions: Integer. Number of positions of the encoder, or `None`.
+        rows: Integer. Number of rows of the encoder's embedding, or `None`.
+        name: String. Name of the argument for error messages. Defaults to `"preprocessor"`.
 
     Raises:
-        ValueError: If the preprocessor makes longer texts or has more tokens.
+        ValueError: If the preprocessor returns longer sequences, or has more tokens, than the encoder supports.
     """
     tokens = getattr(preprocessor, "sequence_length", getattr(preprocessor, "window_length", None))
     if tokens is not None and positions is not None and tokens > positions:
         raise ValueError(
             f"The `sequence_length` of `{name}` must be at most {positions}, the encoder's number of positions. "
-            f"Received: sequence_length={tokens}"
+            f"Create it with `sequence_length={positions}`. Received: sequence_length={tokens}"
         )
     words = _vocabulary_size(preprocessor)
     if words is not None and rows is not None and words > rows:
         raise ValueError(
-            f"The vocabulary of `{name}` must not be larger than the encoder's embedding, which has {rows} rows. "
-            f"Received: a vocabulary of {words} tokens"
+            f"The vocabulary of `{name}` must not be larger than the encoder's embedding, which has {rows} rows. Use "
+            f"the preprocessor of the encoder's checkpoint. Received: a vocabulary of {words} tokens"
         )
     return words
 
 
 def warn_of_half_weights(model):
-    """Logs a warning if weights to train have so few digits that small updates do not change them."""
+    """Logs a warning if the trainable weights have too little precision for small updates."""
     half = [weight.dtype for weight in model.trainable_weights if weight.dtype in ("bfloat16", "float16")]
     if half:
         log.warning(
@@ -78,7 +78,7 @@ def warn_of_half_weights(model):
 
 
 def require_compiled(task, method):
-    """Raises a `ValueError` if a task is not compiled, before its data are read."""
+    """Raises a `ValueError` if a task is not compiled, before its data is processed."""
     if task.compiled:
         return
     if task.head_adapters.compile_again:

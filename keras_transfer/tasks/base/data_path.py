@@ -1,4 +1,4 @@
-"""How the user's data become what Keras gets: checks, labels, batches or streams, and targets."""
+"""How the user's data is turned into the form that Keras expects: checks, labels, batches or streams, and targets."""
 
 import keras
 
@@ -46,8 +46,11 @@ def batches_or_stream(task, columns, x, y, sample_weight, batch_size, shuffle):
     Args:
         task: `Task`.
         columns: What `columns_of` returns for `x`.
-        x, sample_weight, batch_size, shuffle: As for `Task.dataset`.
-        y: Encoded labels, or None.
+        x: Data, as for `Task.dataset`.
+        y: Encoded labels, or `None`.
+        sample_weight: Weights, as for `Task.dataset`.
+        batch_size: Integer or `None`, as for `Task.dataset`.
+        shuffle: Boolean, as for `Task.dataset`.
     """
     if columns is None:
         if y is not None or sample_weight is not None:
@@ -67,7 +70,7 @@ def batches_or_stream(task, columns, x, y, sample_weight, batch_size, shuffle):
 
 
 def stream_of(task, x, method):
-    """Returns a loader as a stream of the items that Keras reads in a method, and anything else unchanged.
+    """Returns a loader as a stream of the items that a method of Keras expects, and anything else unchanged.
 
     Args:
         task: `Task`.
@@ -80,8 +83,8 @@ def stream_of(task, x, method):
     def item(x, y, sample_weight):
         if method == "predict" and (not task.reader.takes_either or task.reader.takes_windows):
             raise ValueError(
-                f"`predict` of a `{type(task).__name__}` takes raw data in memory, or prepared inputs. "
-                "Received: a loader of raw data"
+                f"`predict` of a `{type(task).__name__}` requires raw data in memory, or prepared inputs. Pass all "
+                "rows at once, or call the method for each batch. Received: a loader of raw data"
             )
         y, sample_weight = (None, None) if method == "predict" else (y, sample_weight)
         columns = _checked_columns(task, method, x, y, sample_weight)
@@ -99,8 +102,8 @@ def stream_of(task, x, method):
 
 
 def _checked_columns(task, method, x, y, sample_weight):
-    """Returns what `columns_of` returns for `x`, after the checks of what was passed."""
-    # Labels that are a dict are complete targets.
+    """Checks what was passed, and returns what `columns_of` returns for `x`."""
+    # A dict of labels has all targets, so the task makes no inputs of its own for them.
     check_inputs(task, x, () if isinstance(y, dict) or method == "predict" else task.labels.made_inputs)
     check_columns(x, y, sample_weight)
     return columns_of(task, x)
@@ -111,7 +114,7 @@ def ready_data(task, method, x, y=None, sample_weight=None, batch_size=None, shu
     task.reader.check(x, method)
     task.head_adapters.check()
     check_distribution(task)
-    is_checked = is_loader(x) and not task.labels.targets_of_streams  # Each batch is checked as data in memory are.
+    is_checked = is_loader(x) and not task.labels.targets_of_streams  # Each batch is checked like data in memory.
     x = stream_of(task, x, method)
     if is_stream(x):
         check_stream(task, method)
@@ -154,11 +157,11 @@ def ready_data(task, method, x, y=None, sample_weight=None, batch_size=None, shu
 
 
 def _check_made_inputs(task, data):
-    """Raises a `ValueError` if a stream for `predict` lacks inputs of the model that only `fit` and `evaluate` make."""
+    """Raises a `ValueError` if a stream for `predict` lacks model inputs that only `fit` and `evaluate` make."""
     names = input_names_of(data) if is_stream(data) else None
     if names is not None and not set(task.labels.made_inputs) & set(input_names(task)) <= set(names):
         raise ValueError(
-            f"`predict` takes prepared inputs{task.reader.advice()}. Received: a `tf.data.Dataset` with the inputs "
+            f"`predict` requires prepared inputs{task.reader.advice()}. Received: a `tf.data.Dataset` with the inputs "
             f"{names}"
         )
 
@@ -177,12 +180,12 @@ def ready_for_fit(
     validation_batch_size,
     callbacks,
 ):
-    """Returns the data of `fit`, its validation data or None, and `class_weight` as Keras takes it.
+    """Returns the training data, the validation data or `None`, and `class_weight` in the form that Keras expects.
 
     Args:
         task: `Task`. Its attribute `fitted_on` is set.
         x, y, sample_weight, batch_size, shuffle, class_weight, validation_split, validation_data,
-            validation_batch_size, callbacks: As for `Task.fit`.
+            validation_batch_size, callbacks: The arguments of `Task.fit`.
 
     Raises:
         ValueError: If the data is invalid.
@@ -216,7 +219,7 @@ def ready_for_fit(
 
 
 def ready_batch(task, method, x, y, sample_weight):
-    """Returns `(x, y, sample_weight)` with prepared inputs, for a method that takes one batch."""
+    """Returns `(x, y, sample_weight)` with prepared inputs, for a method that accepts one batch."""
     task.head_adapters.check()
     require_compiled(task, method)
     check_columns(x, y, sample_weight)
@@ -244,9 +247,10 @@ def ready_batch(task, method, x, y, sample_weight):
 
 
 def _prepare_metrics(task, data):
-    """Creates the metrics that were given to `compile` by name, given batches or a stream with labels.
+    """Creates the metrics that `compile` received by name, given batches or a stream with labels.
 
-    A run that is resumed within an epoch restores them before it sees a batch, also those of targets that are made.
+    A run that is resumed within an epoch restores the metrics before it sees a batch, including the metrics of targets
+    that the task makes.
     """
     labels = None
     if isinstance(data, Batches):
@@ -254,6 +258,6 @@ def _prepare_metrics(task, data):
     elif is_stream(data) and isinstance(data.element_spec, tuple) and len(data.element_spec) > 1:
         labels = data.element_spec[1]
     parts = keras.tree.flatten(labels)
-    # A shape of unknown rank is False.
+    # A shape of unknown rank is falsy.
     if labels is not None and all(getattr(part, "shape", None) for part in parts):
         build_metrics(task, labels)

@@ -1,22 +1,22 @@
-"""The adapters that the head of a task belongs to, which its encoder may share with other tasks."""
+"""The adapters that a task's head belongs to. Other tasks may share them with its encoder."""
 
 import contextlib
 
 
 class HeadAdapters:
-    """Compares the adapters of the encoder with those that a task was last given: its attribute `head_adapters`.
+    """Compares the encoder's adapters with the adapters that the task last knew. A task has it as `head_adapters`.
 
-    Tasks over one encoder share its adapters, but each has its own head. After another task has changed the adapters,
-    the head of this task and what Keras has traced do not belong to them.
+    Tasks on one encoder share its adapters, but each has its own head. After another task has changed the adapters, the
+    head of this task and the functions that Keras has traced no longer match them.
 
     Args:
         task: `Task`.
 
     Attributes:
-        heads: Dict from inactive choices of adapters (`"first+second"`) to the values of their head.
+        heads: Dict from inactive choices of adapters (`"first+second"`) to the weights of their head.
         given: Tuple of the names of the adapters that the head belongs to, in order.
-        known: Dict from the names of all adapters of the encoder to their kinds, when the task was last given some.
-            Adapters that replace others under the same name have another list of kinds.
+        known: Dict from the names of all adapters of the encoder to their kinds, at the time when the task last changed
+            its adapters. Adapters that replace others under the same name have a different list of kinds.
         compile_again: Boolean. Whether the adapters have changed since `compile`.
     """
 
@@ -25,7 +25,7 @@ class HeadAdapters:
         self.remember()
 
     def remember(self, given=None, known=None):
-        """Sets `given` and `known`, by default to the adapters that the encoder has now."""
+        """Sets `given` and `known`, by default to the current adapters of the encoder."""
         encoder = self._task.encoder
         self.given = tuple(getattr(encoder, "active_adapters", ()) if given is None else given)
         self.known = dict(getattr(encoder, "adapters", {}) if known is None else known)
@@ -43,7 +43,7 @@ class HeadAdapters:
             self.remember(before, self.known)
 
     def replaced(self):
-        """Returns the set of names of adapters that another task has removed, and perhaps added anew."""
+        """Returns the set of names of adapters that another task has removed, and perhaps added again."""
         now = getattr(self._task.encoder, "adapters", {})
         return {name for name, kinds in self.known.items() if now.get(name) is not kinds}
 
@@ -51,10 +51,10 @@ class HeadAdapters:
         """Forgets the heads of adapters that no longer exist."""
         replaced = self.replaced()
         for choice in [choice for choice in self.heads if replaced & set(choice.split("+"))]:
-            self.heads.pop(choice, None)  # Another thread may have been faster.
+            self.heads.pop(choice, None)  # Another thread may already have removed it.
 
     def check(self):
-        """Raises a `ValueError` if the encoder does not apply the adapters that the task was last given."""
+        """Raises a `ValueError` if the encoder's active adapters are not the ones that the head belongs to."""
         encoder = self._task.encoder
         active = tuple(getattr(encoder, "active_adapters", ()))
         replaced = [name for name in self.given if name in self.replaced()]
@@ -73,5 +73,5 @@ class HeadAdapters:
 
 
 def _argument(names):
-    """Returns names as the argument of `set_active_adapter`."""
+    """Returns adapter names in the form that `set_active_adapter` expects."""
     return repr(None if not names else names[0] if len(names) == 1 else list(names))

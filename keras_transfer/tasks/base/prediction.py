@@ -1,4 +1,4 @@
-"""How a task predicts batches: all together as Keras does, or one after the other if their outputs differ in length."""
+"""How a task predicts batches: all together as Keras does, or separately if their outputs differ in length."""
 
 import keras
 import numpy as np
@@ -8,10 +8,10 @@ from keras_transfer.distribute import replicas_of
 
 
 def check_numbers(outputs):
-    """Returns the outputs [rows, ...] of a model, an array or a list of arrays.
+    """Returns the outputs `[rows, ...]` of a model, an array or a list of arrays, unchanged.
 
     Raises:
-        ValueError: If an output is not a finite number. The highest of several such numbers would be an arbitrary one.
+        ValueError: If an output is not a finite number, because the highest of several such numbers would be arbitrary.
     """
     if isinstance(outputs, np.ndarray):
         wrong = np.flatnonzero(~np.isfinite(outputs.reshape(len(outputs), -1)).all(axis=1)) if len(outputs) else []
@@ -27,22 +27,22 @@ def check_numbers(outputs):
 
 
 def by_length(data):
-    """Yields the same `Batches`, padded to few lengths, as one dataset for each length."""
+    """Yields the same `Batches`, padded to a few lengths, as one dataset for each length."""
     data = data.few_lengths()
     for length in sorted({length for length, _ in data.planned()}):
         yield data.pinned([batch for batch in data.planned() if batch[0] == length])
 
 
 class Prediction:
-    """`predict` of a task with given options, for `Reader.restore`.
+    """`predict` of a task with fixed options, for `Reader.restore`.
 
     A call with batches returns their outputs. Keras joins these, so they must have the same length.
 
     Args:
         task: `Task`.
         predict: Function that returns the outputs of a dataset, with the options of Keras's `predict`.
-        verbose: As in Keras. Defaults to `0`.
-        callbacks: As in Keras. Defaults to `None`.
+        verbose: Verbosity, as in `keras.Model.predict`. Defaults to `0`.
+        callbacks: List of Keras callbacks. Defaults to `None`.
     """
 
     def __init__(self, task, predict, verbose=0, callbacks=None):
@@ -55,10 +55,10 @@ class Prediction:
         return outputs
 
     def parts(self, data):
-        """Yields parts of `Batches`, each of one length, and their outputs.
+        """Yields parts of `Batches`, each of one length, with their outputs.
 
-        Where a step is compiled for each length, Keras predicts all batches of a length together. Elsewhere each part
-        is one batch, as long as its longest text. Replicas get their batches from Keras too, because its
+        If a step is compiled for each length, Keras predicts all batches of a length together. Otherwise each part is
+        one batch, as long as its longest text. Replicas always get their batches from Keras, because its
         `predict_on_batch` would pass the whole batch to each of them.
         """
         if len(data) == 1:

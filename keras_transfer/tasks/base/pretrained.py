@@ -1,8 +1,9 @@
-"""Tasks from checkpoints, with the checkpoint's own head or a new one, and as checkpoints."""
+"""Loading tasks from checkpoints, with the checkpoint's head or a new one, and writing them as checkpoints."""
 
 import inspect
 import pathlib
 import tempfile
+from typing import Any, Self
 
 from keras_transfer.checkpoints.cards import ModelCard, check_repo_id, push_to_hub
 from keras_transfer.checkpoints.sources import check_length, open_checkpoint, save
@@ -15,31 +16,45 @@ from keras_transfer.tasks.base.card_facts import facts_of
 _OWN_ARGUMENTS = ("sequence_length", "encoder", "head", "preprocessor", "labels")  # of `from_pretrained`
 
 
-class Pretrained:
-    """A mixin for `Task`, with what reads and writes checkpoints."""
+_Task: Any = object  # To type checkers, the mixin has all attributes of the task that it is a part of.
+
+
+class Pretrained(_Task):
+    """A mixin for `Task` that loads and writes checkpoints."""
 
     @classmethod
     def from_pretrained(
-        cls, source, *, sequence_length=None, encoder=None, head=None, preprocessor="auto", labels=None, **arguments
-    ):
-        """Builds the task over a pretrained encoder, with the encoder's preprocessor and the head of the checkpoint.
+        cls,
+        source: Any,
+        *,
+        sequence_length: int | None = None,
+        encoder: dict[str, Any] | None = None,
+        head: str | None = None,
+        preprocessor: Any = "auto",
+        labels: Any = None,
+        **arguments: Any,
+    ) -> Self:
+        """Builds the task on a pretrained encoder, with the encoder's preprocessor and the checkpoint's head.
 
-        If the checkpoint has a head for this task, such as one that Transformers has fine-tuned, it is loaded with the
-        names of its labels. Arguments that contradict it raise an error. If the checkpoint has none, arguments that
-        determine the size of a head (`num_classes`, `label_names`, `labels` or `num_targets`) create a new one. A
-        `TextRegressor` has one target by default. A task without such arguments requires `head="new"`.
+        If the checkpoint has a head for this task, such as one that Transformers has fine-tuned, it is loaded with its
+        label names. Arguments that contradict it raise an error. If the checkpoint has none, arguments that determine
+        the size of a head (`num_classes`, `label_names`, `labels` or `num_targets`) create a new one. A `TextRegressor`
+        has one target by default. A task without such arguments requires `head="new"`.
 
         Args:
-            source: See `Encoder.from_pretrained`.
-            sequence_length: Integer. Number of tokens to which texts are truncated. Defaults to the value of the
-                checkpoint.
-            encoder: Dict of arguments of the encoder that differ from the checkpoint's (`{"dropout": 0.0}`).
+            source: String or path. A checkpoint folder, the name of a downloaded Hugging Face model, a KerasHub preset,
+                or `"minilm-l6"`. `Encoder.from_pretrained` describes all forms.
+            sequence_length: Integer. Number of tokens to which texts are truncated. Defaults to `None`, the value of
+                the checkpoint.
+            encoder: Dict of encoder arguments that differ from the checkpoint's, such as `{"dropout": 0.0}`. Defaults
+                to `None`, for no differences.
             head: String. `"new"` for a new head, even if the checkpoint has one. Defaults to `None`.
-            preprocessor: As for the constructor. Defaults to `"auto"`, the preprocessor of the checkpoint.
+            preprocessor: Callable from texts to the encoder's inputs, or `None` for prepared ids. Defaults to `"auto"`,
+                the preprocessor of the checkpoint.
             labels: List, array or table column of labels. A new head gets all names that occur in it, in sorted order.
                 A head from a checkpoint must have all these names. Only for tasks with `label_names`. Defaults to
                 `None`.
-            **arguments: Arguments of the task.
+            **arguments: Arguments of the task's constructor.
 
         Returns:
             The task, not compiled.
@@ -60,7 +75,7 @@ class Pretrained:
             given = [name for name in wanted.sizes if arguments.get(name) is not None]
             if "label_names" not in wanted.sizes or given:
                 raise ValueError(
-                    f"`labels` cannot be used with {' and '.join(given) or f'a {cls.__name__}'}. "
+                    f"`labels` cannot be used with {' and '.join(given) or f'a {cls.__name__}'}. Leave it out. "
                     f"Received: labels={labels!r:.100}"
                 )
             arguments["labels"] = names_in(labels)
@@ -80,43 +95,53 @@ class Pretrained:
         load_head(task)
         return task
 
-    def save_pretrained(self, folder, *, overwrite=False, card=None):
-        """Writes the encoder, the preprocessor and the head as a checkpoint; see `Encoder.save_pretrained`.
+    def save_pretrained(self, folder: Any, *, overwrite: bool = False, card: ModelCard | None = None) -> None:
+        """Writes the encoder, the preprocessor and the head as a checkpoint folder.
 
-        Transformers loads it with the class for the task, such as `AutoModelForSequenceClassification`, and the names
-        of the labels. If no checkpoint can contain the head, the task is written without it.
+        Transformers loads the folder with the class for the task, such as `AutoModelForSequenceClassification`, and the
+        label names. If no checkpoint format can contain the head, the folder is written without it.
 
         The folder also gets a model card, `README.md`. With `overwrite=True`, a `README.md` that you have written or
-        edited is kept, and a warning says so.
+        edited is kept, with a warning.
 
         Args:
             folder: String or path. Folder to write. It is written completely or not at all.
-            overwrite: Boolean. Whether to replace a folder that exists. Defaults to `False`.
+            overwrite: Boolean. Whether to replace an existing folder. Defaults to `False`.
             card: `checkpoints.ModelCard`. What you know about the model, such as its language and scores. Defaults to
                 `None`, a card with what the task itself knows.
 
         Raises:
             FileExistsError: If the folder exists and `overwrite=False`.
-            CheckpointError: If no format supports the encoder or the preprocessor, or if the head differs from that of
-                Transformers, such as in its pooling.
+            CheckpointError: If no format supports the encoder or the preprocessor, or if Transformers has no equivalent
+                of the head, for example because of its pooling.
             ValueError: If `card` is not a `ModelCard`.
         """
         name = pathlib.Path(folder).name
         self._write_checkpoint(folder, overwrite, card, name, name)
 
-    def push_to_hub(self, repo_id, *, card=None, private=None, token=None, commit_message=None, revision=None):
+    def push_to_hub(
+        self,
+        repo_id: str,
+        *,
+        card: ModelCard | None = None,
+        private: bool | None = None,
+        token: str | None = None,
+        commit_message: str | None = None,
+        revision: str | None = None,
+    ) -> str:
         """Uploads the checkpoint that `save_pretrained` writes, with its model card, to the Hugging Face hub.
 
-        Requires `huggingface-hub`. See `checkpoints.push_to_hub` for how it was tested, and to upload other folders.
+        Requires `huggingface-hub`. To upload other folders, use `checkpoints.push_to_hub`.
 
         Args:
             repo_id: String. Name of the repository, `"name"` or `"organization/name"`. It is created if it does not
                 exist.
-            card: `checkpoints.ModelCard`. As for `save_pretrained`. Defaults to `None`.
+            card: `checkpoints.ModelCard`. What you know about the model. Defaults to `None`, a card with what the task
+                itself knows.
             private: Boolean. Whether a new repository is private. Defaults to `None`, the default of the organization.
             token: String. Access token with the permission to write. Defaults to `None`, the token of `hf auth login`
                 or of the environment variable `HF_TOKEN`.
-            commit_message: String. Defaults to `None`, a message with the version of this library.
+            commit_message: String. Message of the commit. Defaults to `None`, a message with the library version.
             revision: String. Name of a branch, which is created if it does not exist. Defaults to `None`, the main
                 branch.
 

@@ -1,4 +1,4 @@
-"""What a task keeps in a `.keras` file besides its weights: its settings, and the heads of inactive adapters."""
+"""What a task stores in a `.keras` file besides its weights: its settings, and the heads of inactive adapters."""
 
 import keras
 import numpy as np
@@ -11,7 +11,7 @@ _ACTIVE = "active adapters "
 
 
 def store_heads(adapters, store):
-    """Adds the heads of adapters that are not active to what `save_own_variables` writes.
+    """Adds the heads of inactive adapters to what `save_own_variables` writes.
 
     Args:
         adapters: `HeadAdapters`.
@@ -25,7 +25,7 @@ def store_heads(adapters, store):
 
 
 def take_heads(adapters, store):
-    """Returns a store without what `store_heads` adds, and the dict of heads in it.
+    """Returns a store without what `store_heads` added, and the dict of heads in it.
 
     Raises:
         ValueError: If the head in the file belongs to other adapters than the model's head.
@@ -83,6 +83,6 @@ def from_config(cls, config, custom_objects):
             config[name] = keras.saving.deserialize_keras_object(value, custom_objects=custom_objects)
     task = cls(**config)
     task.fitted_on = kind
-    quantize_again(task, quantization)  # before its weights are read
+    quantize_again(task, quantization)  # The loaded weights must find the quantized variables.
     frozen = {id(weight) for name, weight in by_path(task.weights).items() if name in frozen}
     return set_trainable(task, [weight for weight in could_train(task) if id(weight) not in frozen])

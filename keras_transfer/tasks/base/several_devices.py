@@ -1,4 +1,6 @@
-"""What several devices and processes need of Keras's methods of a task."""
+"""Overrides of Keras's methods that let a task run on several devices and in several processes."""
+
+from typing import Any
 
 import keras
 
@@ -12,23 +14,50 @@ from keras_transfer.distribute import (
     write_together,
 )
 
+_Task: Any = object  # To type checkers, the mixin has all attributes of the task that it is a part of.
 
-class SeveralDevices(StringInputs):
-    """A mixin for `Task`, of which each process returns the same."""
+
+class SeveralDevices(StringInputs, _Task):
+    """A mixin for `Task` with which each process returns the same results."""
 
     def train_step(self, *args):
-        """Runs a training step as `keras.Model` does, on JAX without the rows that were added for several devices."""
+        """Runs a training step as `keras.Model` does, on JAX without the rows that were added for several devices.
+
+        Args:
+            *args: The batch, after the state of the model on JAX.
+
+        Returns:
+            Dict from the names of the loss and metrics to their values, on JAX together with the new state.
+        """
         *state, data = args
         return super().train_step(*state, cut_off(data))
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """Computes the loss as `keras.Model` does. On replicas of TensorFlow, each head is weighted by its labels."""
+        """Computes the loss as `keras.Model` does. On replicas of TensorFlow, each head is weighted by its labels.
+
+        Args:
+            x: Inputs of the batch. Defaults to `None`.
+            y: Labels of the batch. Defaults to `None`.
+            y_pred: Outputs of the model. Defaults to `None`.
+            sample_weight: Weights of the rows. Defaults to `None`.
+            training: Boolean. Whether the loss is computed in training. Defaults to `True`.
+
+        Returns:
+            Scalar tensor, the loss.
+        """
         if keras.backend.backend() == "tensorflow" and y is not None and replicas_of(self)[0] > 1:
             sample_weight = self.labels.weights_on_replicas(x, y, sample_weight)
         return super().compute_loss(x, y, y_pred, sample_weight, training)
 
     def test_step(self, *args):
-        """Runs an evaluation step as `keras.Model` does. On TensorFlow, the loss of replicas is that of one device."""
+        """Runs an evaluation step as `keras.Model` does. On TensorFlow, several replicas report the loss of one device.
+
+        Args:
+            *args: The batch, after the state of the model on JAX.
+
+        Returns:
+            Dict from the names of the loss and metrics to their values, on JAX together with the new state.
+        """
         if keras.backend.backend() != "tensorflow" or replicas_of(self)[0] == 1:
             *state, data = args
             return super().test_step(*state, cut_off(data))
@@ -39,19 +68,38 @@ class SeveralDevices(StringInputs):
         return reducible(self, self.compute_metrics(x, y, outputs, sample_weight=sample_weight))
 
     def predict_step(self, *args):
-        """Runs a prediction step as `keras.Model` does. On JAX, each process gets the outputs of all of them."""
+        """Runs a prediction step as `keras.Model` does. On JAX, each process gets the outputs of all processes.
+
+        Args:
+            *args: The batch, after the state of the model on JAX.
+
+        Returns:
+            The outputs of the batch, on JAX together with the new state.
+        """
         found = super().predict_step(*args)
         if keras.backend.backend() != "jax":
             return found
         outputs, state = found
         return whole_on_each_device(outputs), state
 
-    def save(self, filepath, *args, **kwargs):
-        """Saves the task as `keras.Model.save` does. Of several processes, the first one writes the file."""
+    def save(self, filepath: Any, *args: Any, **kwargs: Any) -> None:
+        """Saves the task as `keras.Model.save` does. If there are several processes, the first one writes the file.
+
+        Args:
+            filepath: String or path. File to write, which ends in `.keras`.
+            *args: Other positional arguments of `keras.Model.save`.
+            **kwargs: Other arguments of `keras.Model.save`, such as `overwrite`.
+        """
         write = super().save
         write_together(lambda path: write(path, *args, **kwargs), filepath, self)
 
-    def save_weights(self, filepath, *args, **kwargs):
-        """Saves the weights as `keras.Model.save_weights` does. Of several processes, the first one writes the file."""
+    def save_weights(self, filepath: Any, *args: Any, **kwargs: Any) -> None:
+        """Saves the weights as `keras.Model.save_weights` does. If there are several processes, the first one writes.
+
+        Args:
+            filepath: String or path. File to write, which ends in `.weights.h5`.
+            *args: Other positional arguments of `keras.Model.save_weights`.
+            **kwargs: Other arguments of `keras.Model.save_weights`, such as `overwrite`.
+        """
         write = super().save_weights
         write_together(lambda path: write(path, *args, **kwargs), filepath, self)

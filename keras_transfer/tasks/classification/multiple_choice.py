@@ -1,4 +1,7 @@
-"""The choice of one text among several, given a context."""
+"""Multiple choice: a context and several texts, of which the model chooses one."""
+
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import numpy as np
@@ -16,7 +19,7 @@ from keras_transfer.text.base import is_text
 
 
 class ChoiceReader(Reader):
-    """Reads a tuple `(contexts, choices)`: a column of texts, and a list of lists of texts."""
+    """Accepts a tuple `(contexts, choices)`: a column of texts, and a list of lists of texts."""
 
     in_memory = "Contexts and choices must be in memory, as a tuple `(contexts, choices)`."
 
@@ -76,26 +79,36 @@ class ChoicePositions(Labels):
 class MultipleChoice(PooledTask):
     """A model that chooses one of several texts, such as the right ending of a story or the answer to a question.
 
-    Each choice is packed with its context as a pair of texts. The encoder reads each pair on its own, and a dense layer
-    turns its pooled vector into a logit. A softmax over the choices of a row compares them.
+    Each choice is packed with its context as a pair of texts. The encoder processes each pair separately, and a dense
+    layer turns the pooled vector into a logit. A softmax over the choices of a row compares them.
 
-    `fit`, `evaluate` and `predict` take a tuple `(contexts, choices)`: a column of texts, and a list of lists of texts.
-    All rows have the same number of choices. Labels are the positions of the right choices.
+    `fit`, `evaluate` and `predict` accept a tuple `(contexts, choices)`: a column of texts, and a list of lists of
+    texts. All rows have the same number of choices. Labels are the positions of the right choices.
 
     `from_pretrained` loads the head of a checkpoint that was fine-tuned for multiple choice. For any other checkpoint,
     pass `head="new"`.
 
     Args:
         encoder: Encoder of this library (`hub.HubEncoder` for a TF Hub module), or a KerasHub backbone.
-        preprocessor: Callable from pairs of texts to the encoder's inputs, or None for prepared ids. Defaults to
+        preprocessor: Callable from pairs of texts to the encoder's inputs, or `None` for prepared ids. Defaults to
             `None`.
-        pooling, dropout, hidden_activation, hidden_norm, scalar_mix, name: See `TextClassifier`.
+        pooling: String. `"pooled"` (the encoder's own pooled output) or a pooling of `layers.SequencePooling`, such as
+            `"first"`, `"mean"` or `"max"`. Defaults to `None`: the pooling of the encoder's checkpoint, otherwise
+            `"pooled"` if the encoder has that output, otherwise `"mean"`.
+        dropout: Float between 0 and 1. Dropout rate before the dense layer. Defaults to `0.1`.
+        hidden_activation: String or callable. Activation of an additional dense layer between the pooling and the
+            dropout, as in RoBERTa heads. Defaults to `None`, for no such layer.
+        hidden_norm: Boolean. Whether a layer norm follows that dense layer, as in ModernBERT heads. If so, neither has
+            a bias. Defaults to `False`.
+        scalar_mix: Boolean or `layers.ScalarMix`. Whether to pool a learned weighted mean of all encoder layers instead
+            of the last layer. `model.scalar_mix` is the layer. Defaults to `False`.
+        name: String. Name of the model. Defaults to `None`.
 
     Call arguments:
-        inputs: Dict of the encoder's inputs [batch, choices, length].
+        inputs: Dict of the encoder's inputs `[batch, choices, length]`.
 
     Outputs:
-        Logits [batch, choices], float32. For inputs [batch, length], the logit of each pair, [batch, 1].
+        Logits `[batch, choices]`, float32. For inputs `[batch, length]`, the logit of each pair, `[batch, 1]`.
 
     Raises:
         ValueError: If `pooling` is unknown or not possible with the encoder, if `preprocessor` does not match the
@@ -119,16 +132,16 @@ class MultipleChoice(PooledTask):
 
     def __init__(
         self,
-        encoder,
-        preprocessor=None,
+        encoder: keras.Model,
+        preprocessor: Callable[..., Any] | None = None,
         *,
-        pooling=None,
-        dropout=0.1,
-        hidden_activation=None,
-        hidden_norm=False,
-        scalar_mix=False,
-        name=None,
-    ):
+        pooling: str | None = None,
+        dropout: float = 0.1,
+        hidden_activation: str | Callable[..., Any] | None = None,
+        hidden_norm: bool = False,
+        scalar_mix: bool | keras.layers.Layer = False,
+        name: str | None = None,
+    ) -> None:
         super().__init__(
             encoder,
             1,
@@ -147,16 +160,18 @@ class MultipleChoice(PooledTask):
         logits = super().call(inputs, training=training, mask=mask)
         return logits if choices is None else ops.reshape(logits, (-1, choices))
 
-    def predict_choices(self, x, *, batch_size=None, verbose=0):
+    def predict_choices(
+        self, x: tuple[Any, Any], *, batch_size: int | None = None, verbose: str | int = 0
+    ) -> list[str]:
         """Returns the most likely choice of each row.
 
         Args:
             x: Tuple `(contexts, choices)`, as for `fit`.
-            batch_size: Integer. Number of rows per batch. Defaults to `32`.
-            verbose: See `predict`. Defaults to `0`.
+            batch_size: Integer. Number of rows per batch. Defaults to `None`, for 32.
+            verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `0`.
 
         Returns:
-            List of strings.
+            List of strings, one choice for each context.
 
         Raises:
             ValueError: If `x` is anything else, if the task has no preprocessor, or if an output of the model is not a
@@ -174,18 +189,18 @@ class MultipleChoice(PooledTask):
 
     # === Export ===
 
-    def signatures(self, pairs=False):
+    def signatures(self, pairs: bool = False) -> dict[str, Signature]:
         """Returns the signatures of an exported model.
 
         Args:
-            pairs: Must be `False`, because each choice is paired with its context anyway. Defaults to `False`.
+            pairs: Boolean. Must be `False`, because each choice is paired with its context anyway. Defaults to `False`.
 
         Returns:
             Dict of `Signature`s:
-            - `"serving_default"`: from `context` [batch] and `choices` [batch, choices] to `choice`, the string,
+            - `"serving_default"`: from `context` `[batch]` and `choices` `[batch, choices]` to `choice`, the string,
               `choice_id` and `probabilities`
-            - `"tokens"`: from the encoder's inputs [batch, length] to `logits` [batch, 1], one for each pair, unless
-              the encoder takes text
+            - `"tokens"`: from the encoder's inputs `[batch, length]` to `logits` `[batch, 1]`, one for each pair,
+              unless the encoder accepts text
 
         Raises:
             ValueError: If `pairs=True`.

@@ -1,7 +1,7 @@
-"""Predictions of a classifier as probabilities and names, and their adjustment on validation data after training."""
+"""A classifier's predictions as probabilities and names, and how validation data adjusts them after training."""
 
 import logging
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from keras import ops
@@ -31,20 +31,25 @@ class Calibration(NamedTuple):
     error_after: float
 
 
-class Probabilities:
+_Task: Any = object  # To type checkers, the mixin has all attributes of the task that it is a part of.
+
+
+class Probabilities(_Task):
     """A mixin for classifiers, with one label or several labels for each text."""
 
-    def predict_proba(self, x, *, batch_size=None, verbose=0):
+    thresholds: Any
+
+    def predict_proba(self, x: Any, *, batch_size: int | None = None, verbose: str | int = 0) -> np.ndarray:
         """Returns the probabilities of the classes.
 
         Args:
             x: Data as for `dataset`, or a single text.
-            batch_size: Integer. Number of rows per batch. Defaults to `32`.
-            verbose: See `predict`. Defaults to `0`.
+            batch_size: Integer. Number of rows per batch. Defaults to `None`, for 32.
+            verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `0`.
 
         Returns:
-            Float32 array [texts, classes]. With one label per text, each row sums to 1 (softmax). With
-            `multi_label=True`, each class has a probability of its own (sigmoid).
+            Float32 array `[texts, classes]`. With one label per text, each row sums to 1 (softmax). With
+            `multi_label=True`, each class has an independent probability (sigmoid).
 
         Raises:
             ValueError: If `dataset` rejects the data, or if a probability is not a finite number.
@@ -57,17 +62,19 @@ class Probabilities:
         """
         return check_numbers(self._probabilities(self.predict(_as_list(x), batch_size=batch_size, verbose=verbose)))
 
-    def predict_labels(self, x, *, batch_size=None, verbose=0):
+    def predict_labels(
+        self, x: Any, *, batch_size: int | None = None, verbose: str | int = 0
+    ) -> list[str] | list[list[str]]:
         """Returns the name of the most likely class of each text.
 
         Args:
             x: Data as for `dataset`, or a single text.
-            batch_size: Integer. Number of rows per batch. Defaults to `32`.
-            verbose: See `predict`. Defaults to `0`.
+            batch_size: Integer. Number of rows per batch. Defaults to `None`, for 32.
+            verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `0`.
 
         Returns:
-            List of strings. With `multi_label=True`, a list of lists: the names of all classes whose probability is at
-            least their threshold.
+            List of strings. With `multi_label=True`, a list of lists: the names of all classes whose probability
+            reaches their threshold.
 
         Raises:
             ValueError: If `dataset` rejects the data, or if a probability is not a finite number.
@@ -80,12 +87,19 @@ class Probabilities:
         """
         return self.labels_of(self.predict_proba(x, batch_size=batch_size, verbose=verbose))
 
-    def labels_of(self, probabilities):
-        """Returns the result of `predict_labels` for the array [texts, classes] that `predict_proba` returns."""
+    def labels_of(self, probabilities: np.ndarray) -> list[str] | list[list[str]]:
+        """Returns the label names for probabilities, as `predict_labels` does for texts.
+
+        Args:
+            probabilities: Float array `[texts, classes]`, as `predict_proba` returns it.
+
+        Returns:
+            List of strings, or with `multi_label=True` a list of lists of strings.
+        """
         return self.labels.names_of(probabilities)
 
-    def tune_thresholds(self, x, y):
-        """Sets the threshold of each class to the one with the highest F1 on validation data.
+    def tune_thresholds(self, x: Any, y: Any) -> list[float]:
+        """Sets the threshold of each class to the value with the highest F1 on validation data.
 
         Use data on which the model was not trained. A class without positive texts keeps its threshold.
 
@@ -94,7 +108,7 @@ class Probabilities:
             y: Labels, as for `fit`.
 
         Returns:
-            List of floats, the thresholds, which are also `model.thresholds`. Saved and exported models keep them.
+            List of floats, the new thresholds, which are also `model.thresholds`. Saved and exported models keep them.
 
         Raises:
             ValueError: If the classifier was not created with `multi_label=True`, if there are no texts, or if the
@@ -109,7 +123,10 @@ class Probabilities:
         ```
         """
         if not self.multi_label:
-            raise ValueError("Only a classifier with `multi_label=True` has thresholds. Received: multi_label=False")
+            raise ValueError(
+                "Only a classifier with `multi_label=True` has thresholds. Create it with that argument to predict "
+                "several labels for a text. Received: multi_label=False"
+            )
         labels, logits = self._labels_and_logits(x, y)
         probabilities = self._probabilities(logits)
         self.thresholds = [
@@ -118,13 +135,13 @@ class Probabilities:
         ]
         return self.thresholds
 
-    def calibrate(self, x, y):
+    def calibrate(self, x: Any, y: Any) -> Calibration:
         """Divides the logits by a temperature, so that the probabilities match the observed accuracy.
 
-        The temperature maximizes the likelihood of validation data, on which the model must not have been trained. The
-        weights of the dense layer are divided by it, so that saved and exported models are calibrated, too. If the
-        encoder has several adapters, only the head of the active ones is calibrated. The results of `predict_labels` do
-        not change, because the thresholds are converted.
+        The temperature maximizes the likelihood of the data. Use validation data, on which the model was not trained.
+        The weights of the dense layer are divided by the temperature, so saved and exported models are calibrated, too.
+        If the encoder has several adapters, only the head of the active ones is calibrated. The results of
+        `predict_labels` do not change, because the thresholds are converted.
 
         Args:
             x: Texts, as for `fit`.
@@ -149,13 +166,14 @@ class Probabilities:
         layer = self.get_layer("logits")
         if getattr(layer, "quantization_mode", None) or getattr(layer, "lora_enabled", False):
             raise ValueError(
-                "A quantized layer, or one with Keras's own LoRA, cannot be calibrated. "
+                "A quantized layer, or one with Keras's own LoRA, cannot be calibrated. Calibrate the model before you "
+                "quantize it. "
                 f"Received: quantization_mode={layer.quantization_mode}, lora_enabled={layer.lora_enabled}"
             )
         labels, logits = self._labels_and_logits(x, y)
         temperature = 1 / _best_factor(logits.astype("float64"), labels, self.multi_label)
         rows = [self._probabilities(logits), self._probabilities(logits / temperature)]
-        if self.multi_label:  # Each class of each text is a row of two classes.
+        if self.multi_label:  # The error is computed over all classes of all texts, each a binary decision.
             labels, rows = labels.reshape(-1).round().astype(int), [part.reshape(-1) for part in rows]
         errors = [expected_calibration_error(labels, part) for part in rows]
         for weight in (layer.kernel, layer.bias):
@@ -165,7 +183,7 @@ class Probabilities:
         return Calibration(temperature, *errors)
 
     def _labels_and_logits(self, x, y):
-        """Returns labels as the loss takes them, and the logits of the texts, or raises a `ValueError`."""
+        """Returns labels in the form that the loss expects, and the logits of the texts, or raises a `ValueError`."""
         check_columns(x, y)
         labels = self.labels.encode(y)
         self.labels.check(labels, self.loss)
@@ -193,7 +211,7 @@ def _as_list(x):
 
 
 def _best_threshold(labels, probabilities, default):
-    """Returns the threshold between two probabilities that has the highest F1."""
+    """Returns the threshold with the highest F1, halfway between two probabilities."""
     if not labels.any():
         return default
     order = np.argsort(-probabilities, kind="stable")
@@ -206,7 +224,7 @@ def _best_threshold(labels, probabilities, default):
 
 
 def _divide_logit(probability, temperature):
-    """Returns the probability whose logit is that of another one divided by the temperature."""
+    """Returns the probability after its logit is divided by the temperature."""
     if probability in (0.0, 1.0):
         return probability
     odds = (probability / (1 - probability)) ** (1 / temperature)
@@ -214,7 +232,9 @@ def _divide_logit(probability, temperature):
 
 
 def _best_factor(logits, labels, multi_label):
-    """Returns the factor of the logits with the highest likelihood. Its slope has one root, found by bisection."""
+    """Returns the factor of the logits with the highest likelihood. The slope of the loss has one root, found by
+    bisection.
+    """
 
     def slope(factor):
         scaled = factor * logits
@@ -225,7 +245,7 @@ def _best_factor(logits, labels, multi_label):
         return ((likely * logits).sum(axis=1) - logits[np.arange(len(labels)), labels]).mean()
 
     low, high = 1 / _TEMPERATURES[1], 1 / _TEMPERATURES[0]
-    # If all labels are right with a margin, the slope rounds to 0 at high factors, although it is negative.
+    # If all labels are predicted with a margin, the slope rounds to 0 at high factors, although it is negative.
     if slope(low) > 0 or slope(high) <= _NO_SLOPE:
         log.warning(
             "No temperature from %s to %s has the highest likelihood, so the closest of these is used. "

@@ -1,10 +1,10 @@
-"""What every task that writes has: it continues prompts, scores texts, and answers with the likeliest continuation."""
+"""The common methods of tasks that write text: continuing prompts, scoring texts, and choosing the likeliest label."""
 
 from keras_transfer.tasks.continuations.generates import Generates
 from keras_transfer.tasks.continuations.id_rows import check_rows, is_texts, prepared_rows, rows_of, token_rows
 from keras_transfer.tasks.continuations.in_context import InContext, written_labels
 from keras_transfer.tasks.continuations.lengths import lengths_of, max_length_of
-from keras_transfer.tasks.continuations.likelihood import Likelihood, scorer
+from keras_transfer.tasks.continuations.likelihood import Likelihood, Scores, scorer
 from keras_transfer.tasks.continuations.options import GenerationOptions
 from keras_transfer.tasks.continuations.tokens import named_token_id, text_pieces, token_preprocessor
 
@@ -13,6 +13,7 @@ __all__ = [
     "GenerationOptions",
     "InContext",
     "Likelihood",
+    "Scores",
     "check_rows",
     "is_texts",
     "lengths_of",

@@ -1,8 +1,10 @@
-"""How a language model continues prompts: strings or ids in, strings or ids out."""
+"""Generation: how a language model continues prompts, given and returned as strings or ids."""
 
 import collections
 import functools
 import json
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import keras
 
@@ -21,44 +23,52 @@ from keras_transfer.tasks.continuations.lengths import lengths_of
 from keras_transfer.tasks.continuations.options import GenerationOptions
 from keras_transfer.tasks.continuations.tokens import end_ids, text_pieces
 
-_COMPILED = 8  # Number of generators that are kept.
+_COMPILED = 8  # Number of compiled generators to keep.
 
 
-class Generates:
-    """A mixin for language models: continuations of prompts.
+_Task: Any = object  # To type checkers, the mixin has all attributes of the task that it is a part of.
+
+
+class Generates(_Task):
+    """A mixin for language models that continues prompts.
 
     A subclass calls `prepare_generation` in its constructor, and has the attributes `sampler` and `max_length`.
     """
 
     def prepare_generation(self, output_embeddings):
-        """Keeps the layer of the logits, and a dict for compiled loops."""
+        """Stores the layer that returns logits, and a dict for compiled loops.
+
+        Args:
+            output_embeddings: Layer from the encoder's vectors `[batch, length, dim]` to logits `[batch, length,
+                vocabulary]`.
+        """
         # Keras has the layer already.
         object.__setattr__(self, "output_embeddings", output_embeddings)
-        # Not a dict, because Keras would save the weights of an encoder at their places in the loops.
+        # A plain dict would be tracked by Keras, which would then save the encoder's weights as part of the loops.
         object.__setattr__(self, "compiled_generators", collections.UserDict())
 
     def generate(
         self,
-        prompts,
+        prompts: Any,
         *,
-        max_length=None,
-        max_new_tokens=None,
-        min_new_tokens=None,
-        num_beams=None,
-        sampler=None,
-        num_sequences=1,
-        end_token="auto",
-        repetition_penalty=None,
-        no_repeat_ngram=None,
-        bad_words=None,
-        forced_first=None,
-        forced_last=None,
-        stop=(),
-        seed=None,
-        on_token=None,
-        batch_size=8,
-        **unknown,
-    ):
+        max_length: int | None = None,
+        max_new_tokens: int | None = None,
+        min_new_tokens: int | None = None,
+        num_beams: int | None = None,
+        sampler: Any = None,
+        num_sequences: int = 1,
+        end_token: Any = "auto",
+        repetition_penalty: float | None = None,
+        no_repeat_ngram: int | None = None,
+        bad_words: Sequence[Any] | None = None,
+        forced_first: str | int | None = None,
+        forced_last: Any = None,
+        stop: str | Sequence[str] = (),
+        seed: int | None = None,
+        on_token: Callable[[int, Any], Any] | None = None,
+        batch_size: int = 8,
+        **unknown: Any,
+    ) -> Any:
         """Continues prompts, with a cache of keys and values or, for a recurrent encoder, with its state.
 
         A sequence ends with its end token, with a stop string, or at its maximum length. The loop is compiled once for
@@ -68,45 +78,45 @@ class Generates:
         Defaults come from the `generation_config.json` of the encoder's checkpoint, or else from its `config.json`:
         `eos_token_id`, `max_length`, `max_new_tokens`, `min_length`, `min_new_tokens`, `repetition_penalty`,
         `no_repeat_ngram_size`, `bad_words_ids`, `suppress_tokens`, `forced_bos_token_id` and `forced_eos_token_id`, and
-        for `num_beams` also `length_penalty` and `early_stopping`, each with the meaning that it has in Transformers.
-        Other settings, such as `do_sample`, are not read, and the first call logs a warning that names them.
+        for `num_beams` also `length_penalty` and `early_stopping`, each with the same meaning as in Transformers. Other
+        settings, such as `do_sample`, are ignored, and the first call logs a warning that names them.
 
         Args:
             prompts: A string or a list of strings, or prepared ids: a list of lists of integers, or a dict of
-                `token_ids` and `padding_mask` [batch, length].
-            max_length: Integer. Number of tokens at which a sequence ends, including the prompt. Defaults to the
-                `max_length` of the task, or else of the checkpoint, or else the encoder's number of positions, or else
-                256.
-            max_new_tokens: Integer. Number of new tokens at which a sequence ends, in place of `max_length`. Defaults
-                to `None`: that of the checkpoint, unless there is a `max_length` of the call or the task.
+                `token_ids` and `padding_mask` `[batch, length]`.
+            max_length: Integer. Number of tokens at which a sequence ends, including the prompt. Defaults to `None`:
+                the `max_length` of the task, or else of the checkpoint, or else the encoder's number of positions, or
+                else 256.
+            max_new_tokens: Integer. Number of new tokens at which a sequence ends, instead of `max_length`. Defaults to
+                `None`: the checkpoint's value, unless the call or the task has a `max_length`.
             min_new_tokens: Integer. Number of new tokens before which no sequence ends with an end token. Defaults to
-                `None`: that of the checkpoint, or else `0`.
+                `None`: the checkpoint's value, or else `0`.
             num_beams: Integer. Number of beams of a `BeamSearch` with the `length_penalty` and `early_stopping` of the
-                checkpoint, in place of `sampler`. `1` is greedy. Defaults to `None`.
-            sampler: `generation.Sampler` or its name, such as `"top_p"`. Defaults to the sampler of the task.
+                checkpoint, instead of `sampler`. `1` is greedy. Defaults to `None`, which uses `sampler`.
+            sampler: `generation.Sampler` or its name, such as `"top_p"`. Defaults to `None`, the sampler of the task.
             num_sequences: Integer. Number of sequences for each prompt, with a random sampler or `BeamSearch`. Defaults
                 to `1`.
-            end_token: String or integer, or a list of them, or None. The tokens that end a sequence. Defaults to
-                `"auto"`: those of the checkpoint, or else the `eos_token` of the tokenizer, or else the last token that
+            end_token: String or integer, or a list of them, or `None`. The tokens that end a sequence. Defaults to
+                `"auto"`: the checkpoint's tokens, or else the `eos_token` of the tokenizer, or else the last token that
                 the preprocessor puts after texts, or else none.
             repetition_penalty: Float. Factor that makes tokens that occurred before less likely. `1.0` for no penalty.
-                Defaults to `None`: that of the checkpoint, or else `1.0`.
+                Defaults to `None`: the checkpoint's value, or else `1.0`.
             no_repeat_ngram: Integer. No sequence of this many tokens occurs twice. `0` for no restriction. Defaults to
-                `None`: that of the checkpoint, or else `0`.
-            bad_words: List of strings, or of lists of ids, that must not occur. A string is excluded as its tokens with
-                and without a space before it. Defaults to `None`: those of the checkpoint, or else none.
+                `None`: the checkpoint's value, or else `0`.
+            bad_words: List of strings, or of lists of ids, that must not occur. A string is excluded both with and
+                without a space before it. Defaults to `None`: the checkpoint's words, or else none.
             forced_first: String or integer. The token after the first one of a sequence, prompt included, so it only
-                concerns prompts of one token. Defaults to `None`: that of the checkpoint, or else none.
-            forced_last: String or integer, or a list of them. Tokens of which one is the last at the maximum length.
-                Defaults to `None`: those of the checkpoint, or else none.
+                affects prompts of one token. Defaults to `None`: the checkpoint's token, or else none.
+            forced_last: String or integer, or a list of them. Tokens, one of which comes last at the maximum length.
+                Defaults to `None`: the checkpoint's tokens, or else none.
             stop: String or list of strings. The text ends before the first stop string, even if that begins or ends
-                inside a token. Defaults to none.
+                inside a token. Defaults to `()`, for none.
             seed: Integer. Seed of random samplers. Defaults to `None`, which follows `keras.utils.set_random_seed`.
             on_token: Callable `(index, piece)`, called for each new piece of a sequence as soon as it is certain.
                 `index` is the position of the sequence among all sequences. A piece is a string for texts, and a token
                 id for ids. Defaults to `None`.
             batch_size: Integer. Number of prompts in a batch. Defaults to `8`.
-            **unknown: Must be empty. Names of Transformers' arguments raise an error that says what to pass instead.
+            **unknown: Must be empty. A Transformers argument raises an error that names the argument to pass instead.
 
         Returns:
             The continuations without their prompts: a list of strings for a list of strings, and a string for a string.
@@ -114,7 +124,7 @@ class Generates:
             of these for each prompt.
 
         Raises:
-            TypeError: If there is no argument of a name in `unknown`.
+            TypeError: If `unknown` contains an argument.
             ValueError: If a prompt is empty, or longer than the encoder's positions or than `max_length`; if an
                 argument is out of range, or two exclude each other; or if strings are used without a preprocessor.
 
@@ -132,7 +142,7 @@ class Generates:
         found = self.continue_rows(rows, lengths_of(self, rows, options), options, raw)
         return found[0] if single else found
 
-    def continue_rows(self, rows, lengths, options, raw, context_rows=None):
+    def continue_rows(self, rows: Any, lengths: Any, options: Any, raw: Any, context_rows: Any = None) -> list[Any]:
         """Returns the continuations of rows of ids, as `generate` does.
 
         Args:
@@ -141,7 +151,10 @@ class Generates:
             options: `GenerationOptions`.
             raw: Boolean. Whether to return strings.
             context_rows: List of integer arrays, one for each prompt, that an encoder-decoder encodes. Defaults to
-                `None`.
+                `None`, for a decoder alone.
+
+        Returns:
+            List of strings or of lists of ids, one for each prompt, or a list of these if there are several sequences.
         """
         defaults = generation_defaults(self.encoder)
         self._log_unused(defaults, options.sampler is not None or options.num_beams is not None)
@@ -169,24 +182,54 @@ class Generates:
             found = [cut(text_of(ids, pieces), stops, begins) for ids in found]
         return found if count == 1 else [found[i : i + count] for i in range(0, len(found), count)]
 
-    def default_new_tokens(self):
-        """Returns the `max_new_tokens` of the encoder's checkpoint, or None."""
+    def default_new_tokens(self) -> int | None:
+        """Returns the `max_new_tokens` of the encoder's checkpoint.
+
+        Returns:
+            Integer, or `None` if the checkpoint does not specify it.
+        """
         return generation_defaults(self.encoder).max_new_tokens
 
-    def default_constraints(self):
-        """Returns the `Constraints` of the encoder's checkpoint."""
+    def default_constraints(self) -> Any:
+        """Returns the constraints that the encoder's checkpoint puts on generated tokens.
+
+        Returns:
+            `Constraints`.
+        """
         return generation_defaults(self.encoder).constraints
 
     def _log_unused(self, defaults, has_sampler):
-        """Logs the settings of the checkpoint that are not read, each once for each task."""
+        """Logs a warning for the checkpoint settings that are ignored, each once for each task."""
         logged = getattr(self, "logged_defaults", frozenset())
         ignored = logged | (OF_SAMPLERS if has_sampler else frozenset())
         unused = {name: value for name, value in defaults.unused.items() if name not in ignored}
         log_unused(unused)
         object.__setattr__(self, "logged_defaults", logged | set(unused))
 
-    def generator(self, sampler, steps, num_sequences, end, constraints, shapes, returns_state=False):
-        """Returns the compiled loop of a sampler for inputs of given shapes."""
+    def generator(
+        self,
+        sampler: Any,
+        steps: int,
+        num_sequences: int,
+        end: tuple[int, ...],
+        constraints: Any,
+        shapes: Any,
+        returns_state: bool = False,
+    ) -> Generator:
+        """Returns the compiled loop of a sampler for inputs of given shapes, which is kept for later calls.
+
+        Args:
+            sampler: `generation.Sampler`.
+            steps: Integer. Number of tokens that the loop writes at most.
+            num_sequences: Integer. Number of sequences for each prompt.
+            end: Tuple of the ids of end tokens.
+            constraints: `Constraints` on the tokens.
+            shapes: Tuple of the shapes of the inputs.
+            returns_state: Boolean. Whether the loop also returns its last state. Defaults to `False`.
+
+        Returns:
+            `Generator`.
+        """
         config = json.dumps(keras.saving.serialize_keras_object(sampler), sort_keys=True)
         key = (config, steps, num_sequences, end, constraints, shapes, returns_state)
         self.head_adapters.check()
@@ -204,8 +247,15 @@ class Generates:
             )
         return kept[key]
 
-    def exported_loop(self, steps, jit_compile=False):
-        """Returns the `ExportedLoop` of an exported model, which writes up to `steps` tokens.
+    def exported_loop(self, steps: int, jit_compile: bool = False) -> ExportedLoop:
+        """Returns the generation loop of an exported model.
+
+        Args:
+            steps: Integer. Number of tokens that the loop writes at most.
+            jit_compile: Boolean. Whether XLA compiles the loop. Defaults to `False`.
+
+        Returns:
+            `ExportedLoop`.
 
         Raises:
             ValueError: If the sampler is random.

@@ -1,4 +1,4 @@
-"""Texts as rows of token ids without padding, for the methods of language models that need no batches."""
+"""Texts as rows of token ids without padding, for the methods of language models that do not use batches."""
 
 import numpy as np
 
@@ -7,12 +7,12 @@ from keras_transfer.text.base import is_text, to_list
 
 
 def token_rows(task, texts, end=False):
-    """Returns the ids of texts as a list of integer arrays, with the tokens that the preprocessor puts before them.
+    """Returns the ids of texts as a list of integer arrays, including the tokens that the preprocessor puts in front.
 
     Args:
         task: `Task` or its reader.
         texts: List of strings.
-        end: Boolean. Whether to add the tokens that the preprocessor puts after them. Defaults to `False`.
+        end: Boolean. Whether to add the tokens that the preprocessor puts after texts. Defaults to `False`.
 
     Raises:
         ValueError: If the task has no `TokenPreprocessor`.
@@ -33,7 +33,7 @@ def prepared_rows(ids):
             `padding_mask`, all ids are real tokens.
 
     Raises:
-        ValueError: If they are anything else.
+        ValueError: If `ids` has any other form.
     """
     if isinstance(ids, dict):
         if "token_ids" not in ids:
@@ -60,15 +60,15 @@ def rows_of(task, x, tokenize, what):
 
     Args:
         task: `CausalLM` or `Seq2SeqLM`.
-        x: String, list of strings, or what `prepared_rows` takes.
+        x: String, list of strings, or what `prepared_rows` accepts.
         tokenize: Function from a list of strings to a list of integer arrays.
-        what: String. What error messages call a row, such as `"prompt"`.
+        what: String. Noun for a row in error messages, such as `"prompt"`.
 
     Returns:
-        List of integer arrays, whether `x` is texts, and whether it is a single one.
+        List of integer arrays, whether `x` is texts, and whether it is a single text.
 
     Raises:
-        ValueError: If `x` is anything else, or as `check_rows`.
+        ValueError: If `x` has any other form, or if `check_rows` rejects it.
     """
     single = isinstance(x, (str, bytes))
     x = [x] if single else x
@@ -84,16 +84,16 @@ def check_rows(task, rows, what):
     Args:
         task: `CausalLM` or `Seq2SeqLM`.
         rows: List of integer arrays.
-        what: String. What error messages call a row, such as `"prompt"`.
+        what: String. Noun for a row in error messages, such as `"prompt"`.
     """
     positions = getattr(task.encoder, "max_sequence_length", None)
-    count = task.encoder.token_embedding.input_dim  # which may differ from what a decoder writes
+    count = task.encoder.token_embedding.input_dim  # A decoder may have a different vocabulary.
     for index, row in enumerate(rows):
         if not len(row):
             raise ValueError(f"Each {what} must have at least one token. Received: an empty {what} at position {index}")
         if positions is not None and len(row) > positions:
             raise ValueError(
-                f"Each {what} must have at most {positions} tokens, the encoder's number of positions. "
+                f"Each {what} must have at most {positions} tokens, the encoder's number of positions. Shorten it. "
                 f"Received: {len(row)} tokens at position {index}"
             )
         if row.min() < 0 or row.max() >= count:
@@ -101,7 +101,7 @@ def check_rows(task, rows, what):
 
 
 def is_texts(x):
-    """Returns whether `x` is a list of texts, not of ids; an empty list is not.
+    """Returns whether `x` is a list of texts rather than ids. An empty list is not.
 
     Raises:
         ValueError: If `x` has no length.

@@ -1,52 +1,57 @@
-"""Classification with a language model that is not trained for it, by the likelihood of the labels in a template."""
+"""Classification without training: a language model compares the likelihood of each label in a template."""
 
 import re
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from keras_transfer.tasks.base import check_numbers
 from keras_transfer.text.base import to_list
 
-CONTENT_FREE = ("N/A", "[MASK]", "")  # These are the texts of Zhao et al. 2021.
+CONTENT_FREE = ("N/A", "[MASK]", "")  # The content-free inputs of Zhao et al. 2021.
 
 
-class InContext:
-    """A mixin for language models: labels by likelihood, without training.
+_Task: Any = object  # To type checkers, the mixin has all attributes of the task that it is a part of.
+
+
+class InContext(_Task):
+    """A mixin for language models that chooses labels by likelihood, without training.
 
     A subclass implements `_score_labels(prompts, words, batch_size)`, which returns the log-likelihoods of words
-    (strings) in prompts, an array [prompts, words]. A prompt is a tuple of the texts before and after the label.
+    (strings) in prompts, an array `[prompts, words]`. A prompt is a tuple of the texts before and after the label.
     """
 
-    reads_ahead = False  # Whether the model reads the text after the label.
+    reads_ahead = False  # Whether the model sees the text after the label.
 
     def classify(
         self,
-        texts,
-        label_names,
+        texts: Any,
+        label_names: Sequence[str] | dict[Any, str],
         *,
-        examples=(),
-        template="{text}\n{label}",
-        separator="\n\n",
-        calibrate=False,
-        batch_size=8,
-    ):
+        examples: Sequence[tuple[str, Any]] = (),
+        template: str = "{text}\n{label}",
+        separator: str = "\n\n",
+        calibrate: bool = False,
+        batch_size: int = 8,
+    ) -> list[Any]:
         """Returns the most likely label of each text by zero-, one- or few-shot classification.
 
-        The model reads the examples and then the text, each formatted with the template, and scores each label at
-        `{label}`. A `CausalLM` reads only the text before it (Brown et al. 2020). A `MaskedLM` has a mask token there
-        and reads the text on both sides (PET, Schick & Schütze 2021). Each of its labels must be written as
-        a single token.
+        The model receives the examples and then the text, each formatted with the template, and scores each label at
+        `{label}`. A `CausalLM` sees only the text before the label (Brown et al. 2020). A `MaskedLM` has a mask token
+        there and sees the text on both sides (PET, Schick & Schütze 2021). Each of its labels must be written as a
+        single token.
 
         Args:
             texts: List of strings.
             label_names: List of strings that replace `{label}`, or a dict from labels to these strings (PET's
                 verbalizer).
-            examples: List of tuples `(text, label)`, which the model reads before each text. Defaults to none.
+            examples: List of tuples `(text, label)`, which precede each text. Defaults to `()`, for none.
             template: String with one `{text}` and one `{label}`. For a `CausalLM`, `{label}` must be after `{text}`.
                 Defaults to `"{text}\\n{label}"`.
-            separator: String between examples. Defaults to an empty line.
-            calibrate: Boolean. Whether the likelihoods are divided by those for texts without content ("N/A", "[MASK]"
-                and ""), which removes the preference for certain labels (Zhao et al. 2021). Defaults to `False`.
+            separator: String between examples. Defaults to `"\\n\\n"`, an empty line.
+            calibrate: Boolean. Whether to divide the likelihoods by the likelihoods for content-free inputs ("N/A",
+                "[MASK]" and ""), which corrects a bias toward certain labels (Zhao et al. 2021). Defaults to `False`.
             batch_size: Integer. Number of texts in a batch. For a `CausalLM`, each text counts once for each label.
                 Defaults to `8`.
 
@@ -70,7 +75,12 @@ class InContext:
 
         Source: https://arxiv.org/abs/2005.14165, https://arxiv.org/abs/2001.07676, https://arxiv.org/abs/2102.09690
         """
-        options = {"examples": examples, "template": template, "separator": separator, "batch_size": batch_size}
+        options: dict[str, Any] = {
+            "examples": examples,
+            "template": template,
+            "separator": separator,
+            "batch_size": batch_size,
+        }
         scores = self.label_log_likelihoods(texts, label_names, **options)
         if calibrate:
             free = _log_softmax(self.label_log_likelihoods(self._texts_without_content(), label_names, **options))
@@ -80,16 +90,31 @@ class InContext:
         return [names[best] for best in scores.argmax(axis=1)]
 
     def label_log_likelihoods(
-        self, texts, label_names, *, examples=(), template="{text}\n{label}", separator="\n\n", batch_size=8
-    ):
-        """Returns the log-likelihood of each label for each text, a float64 array [texts, labels].
+        self,
+        texts: Any,
+        label_names: Sequence[str] | dict[Any, str],
+        *,
+        examples: Sequence[tuple[str, Any]] = (),
+        template: str = "{text}\n{label}",
+        separator: str = "\n\n",
+        batch_size: int = 8,
+    ) -> np.ndarray:
+        """Returns the log-likelihood of each label for each text.
 
         For a `CausalLM`, it is the sum over the tokens of the label. If a label changes how the end of the text before
         it is split into tokens, these tokens are included for all labels. For a `MaskedLM`, it is the log-likelihood of
         the label's token at the mask.
 
         Args:
-            texts, label_names, examples, template, separator, batch_size: See `classify`.
+            texts: List of strings.
+            label_names: List of strings that replace `{label}`, or a dict from labels to these strings.
+            examples: List of tuples `(text, label)`, which precede each text. Defaults to `()`, for none.
+            template: String with one `{text}` and one `{label}`. Defaults to `"{text}\\n{label}"`.
+            separator: String between examples. Defaults to `"\\n\\n"`, an empty line.
+            batch_size: Integer. Number of texts in a batch. Defaults to `8`.
+
+        Returns:
+            Float64 array `[texts, labels]`.
 
         Raises:
             ValueError: If an argument is invalid, as for `classify`.
@@ -120,14 +145,14 @@ class InContext:
 
 
 def written_labels(label_names):
-    """Returns a dict from labels to the texts that a model reads or writes for them.
+    """Returns a dict from labels to the texts that represent them in prompts or targets.
 
     Args:
         label_names: List of strings, or such a dict.
 
     Raises:
-        ValueError: If there are not at least two different labels, if one is there twice, or if a text is empty or no
-            string.
+        ValueError: If there are fewer than two different labels, if a label occurs twice, or if a text is empty or not
+            a string.
     """
     if isinstance(label_names, str) or len(set(label_names)) < len(label_names):
         raise ValueError(
@@ -135,7 +160,9 @@ def written_labels(label_names):
         )
     written = dict(label_names) if isinstance(label_names, dict) else {name: name for name in label_names}
     if len(written) < 2 or not all(isinstance(text, str) and text for text in written.values()):
-        raise ValueError(f"`label_names` must be at least two different strings. Received: label_names={label_names!r}")
+        raise ValueError(
+            f"`label_names` must contain at least two different strings. Received: label_names={label_names!r}"
+        )
     return written
 
 

@@ -1,14 +1,14 @@
-"""How long continuations become: what the user, the task and the checkpoint say, and what fits the encoder."""
+"""The maximum length of each continuation, from the arguments, the task, the checkpoint and the encoder's positions."""
 
 import numpy as np
 
 from keras_transfer.generation.decoding import generation_defaults
 
-_DEFAULT_LENGTH = 256  # Number of tokens at which texts end if nothing else says it, as for recurrent encoders.
+_DEFAULT_LENGTH = 256  # Number of tokens at which texts end if nothing else limits them, as for recurrent encoders.
 
 
 def lengths_of(task, rows, options):
-    """Returns the number of tokens at which each row ends, of which its prompt is a part.
+    """Returns the number of tokens at which each row ends, including its prompt.
 
     Args:
         task: Task that `Generates`.
@@ -33,7 +33,7 @@ def _lengths_of(task, rows, options):
         return [max_length_of(task, max_length, rows)] * len(rows)
     if max_length is not None:
         raise ValueError(
-            "Only one of `max_length`, which counts the tokens of the prompt, and `max_new_tokens` can be passed. "
+            "Pass either `max_length`, which includes the tokens of the prompt, or `max_new_tokens`. "
             f"Received: max_length={max_length!r} and max_new_tokens={max_new_tokens!r}"
         )
     count = default if max_new_tokens is None else max_new_tokens
@@ -46,14 +46,14 @@ def _lengths_of(task, rows, options):
     for index, row in enumerate(rows):
         if positions is not None and len(row) + max_new_tokens > positions:
             raise ValueError(
-                f"A prompt and its new tokens must fit in {positions} places, the encoder's number of positions. "
+                f"A prompt and its new tokens must fit into {positions} tokens, the encoder's number of positions. "
                 f"Received: max_new_tokens={max_new_tokens} and a prompt of {len(row)} tokens at position {index}"
             )
     return [len(row) + int(max_new_tokens) for row in rows]
 
 
 def max_length_of(task, max_length=None, rows=()):
-    """Returns `max_length`, or its default, if it fits the prompts and the encoder."""
+    """Returns `max_length` or its default, or raises a `ValueError` if it does not fit the prompts and the encoder."""
     positions = getattr(task.encoder, "max_sequence_length", None)
     default = task.max_length or generation_defaults(task.encoder).max_length or positions or _DEFAULT_LENGTH
     default = default if task.max_length or positions is None else min(default, positions)

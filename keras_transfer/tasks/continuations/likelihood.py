@@ -1,7 +1,9 @@
-"""How likely texts are, token by token."""
+"""The likelihood of texts, token by token."""
 
 import dataclasses
 import functools
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -15,17 +17,17 @@ from keras_transfer.tasks.continuations.id_rows import rows_of, token_rows
 class Scores:
     """The likelihoods of texts under a language model.
 
-    The first token of a text is not scored, since nothing predicts it. If the preprocessor puts a token before each
-    text, that token is the first one, and all tokens of the text are scored. A token that it puts at the end is scored,
-    too.
+    The first token of a text is not scored, since nothing predicts it. If the preprocessor puts a token in front of
+    each text, that token is the first one, and all tokens of the text are scored. A token that it puts at the end is
+    scored, too.
 
     Attributes:
-        token_log_likelihoods: List of arrays [scored tokens], the natural logarithm of each token's probability given
+        token_log_likelihoods: List of arrays `[scored tokens]`, the natural logarithm of each token's probability given
             the tokens before it.
-        log_likelihoods: Array [texts], the sum for each text.
+        log_likelihoods: Array `[texts]`, the sum for each text.
         perplexity_per_token: Float. `exp(-sum / tokens)`, over the scored tokens of all texts.
-        perplexity_per_word: Float. `exp(-sum / words)`, over the words of all texts, split at white space. It can be
-            compared between models with different tokenizers. None for prepared ids.
+        perplexity_per_word: Float. `exp(-sum / words)`, over the words of all texts, split at white space. Use it to
+            compare models with different tokenizers. `None` for prepared ids.
     """
 
     token_log_likelihoods: list
@@ -34,19 +36,21 @@ class Scores:
     perplexity_per_word: float | None
 
 
-class Likelihood:
-    """A mixin for language models: the likelihood of texts."""
+_Task: Any = object  # To type checkers, the mixin has all attributes of the task that it is a part of.
 
-    def score(self, texts, *, batch_size=8):
+
+class Likelihood(_Task):
+    """A mixin for language models that returns the likelihood of texts."""
+
+    def score(self, texts: Any, *, batch_size: int = 8) -> Scores:
         """Returns the likelihood of texts, which are not truncated.
 
         Args:
-            texts: List of strings, or prepared ids as lists of integers.
+            texts: A string or a list of strings, or prepared ids as lists of integers.
             batch_size: Integer. Number of texts in a batch. Defaults to `8`.
 
         Returns:
-            `Scores`, with `token_log_likelihoods`, `log_likelihoods`, `perplexity_per_token` and
-            `perplexity_per_word`.
+            `Scores`, with `token_log_likelihoods`, `log_likelihoods`, `perplexity_per_token` and `perplexity_per_word`.
 
         Raises:
             ValueError: If a text has no tokens, or more tokens than the encoder has positions.
@@ -74,14 +78,18 @@ class Likelihood:
             None if words is None else float(np.exp(-sums.sum() / words)),
         )
 
-    def token_log_likelihoods(self, rows, *, batch_size=8):
-        """Returns the log-likelihood of each token but the first of rows of ids, as a list of float32 arrays.
+    def token_log_likelihoods(self, rows: Sequence[np.ndarray], *, batch_size: int = 8) -> list[np.ndarray]:
+        """Returns the log-likelihood of each token in rows of ids, except for the first token of a row.
 
         Args:
             rows: List of integer arrays.
             batch_size: Integer. Number of rows in a batch. Defaults to `8`.
+
+        Returns:
+            List of float32 arrays, one for each row.
         """
-        model, found = scorer(self), [None] * len(rows)
+        model = scorer(self)
+        found: list[Any] = [None] * len(rows)
         order = sorted(range(len(rows)), key=lambda index: len(rows[index]))
         positions = getattr(self.encoder, "max_sequence_length", None)
         for start in range(0, len(rows), batch_size):

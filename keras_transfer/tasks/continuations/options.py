@@ -1,4 +1,4 @@
-"""The arguments of `generate` as one object, and what they mean for a task and the checkpoint of its encoder."""
+"""The arguments of `generate` as one object, resolved for a task and the checkpoint of its encoder."""
 
 import dataclasses
 
@@ -9,7 +9,7 @@ from keras_transfer.tasks.continuations.tokens import end_ids, named_token_id, t
 
 @dataclasses.dataclass(frozen=True)
 class GenerationOptions:
-    """What `generate` of a task received, except for the prompts. See `Generates.generate`."""
+    """The arguments that `generate` of a task received, except for the prompts. `Generates.generate` describes them."""
 
     max_new_tokens: int | None
     min_new_tokens: int | None
@@ -26,7 +26,7 @@ class GenerationOptions:
     seed: int | None
     on_token: object
     batch_size: int
-    max_length: int | None = None  # An encoder-decoder takes none, because its targets have no prompts.
+    max_length: int | None = None  # An encoder-decoder has none, because its targets have no prompts.
 
     def __post_init__(self):
         least, most, count = self.min_new_tokens, self.max_new_tokens, self.num_sequences
@@ -43,9 +43,9 @@ class GenerationOptions:
         """Returns the options, given `locals()` at the start of `generate`.
 
         Args:
-            arguments: Dict of the arguments, of which `unknown` is a dict of those that do not exist.
-            hints: Dict from names that do not exist to what to pass instead, in addition to the common ones. Defaults
-                to `None`.
+            arguments: Dict of the arguments. Its entry `unknown` is a dict of arguments that do not exist.
+            hints: Dict from names that do not exist to advice on what to pass instead, in addition to the common ones.
+                Defaults to `None`.
 
         Raises:
             TypeError: If `unknown` is not empty.
@@ -62,7 +62,7 @@ class GenerationOptions:
         return [self.stop] if isinstance(self.stop, str) else list(self.stop)
 
     def sampler_of(self, task, beams):
-        """Returns the sampler for a task, given the arguments of `BeamSearch` of its checkpoint."""
+        """Returns the sampler for a task, given the `BeamSearch` arguments of its checkpoint."""
         if self.num_beams is None:
             found = task.sampler if self.sampler is None else get_sampler(self.sampler)
         elif self.sampler is not None:
@@ -74,7 +74,8 @@ class GenerationOptions:
             found = get_sampler("greedy") if self.num_beams == 1 else BeamSearch(self.num_beams, **beams)
         if self.on_token is not None and not found.streams:
             raise ValueError(
-                f"`on_token` requires a sampler that decides token by token. Received: {type(found).__name__}"
+                "`on_token` requires a sampler that decides token by token, such as `sampler='greedy'` or 'top_p'. "
+                f"Received: {type(found).__name__}"
             )
         return found
 
@@ -85,7 +86,7 @@ class GenerationOptions:
         return () if self.end_token is None else _token_ids(task, self.end_token, "end_token")
 
     def constraints_of(self, task):
-        """Returns the `Constraints` of a task, and in their place those of the options."""
+        """Returns the `Constraints` of a task, with those of the options in their place where given."""
         penalty, bad, first, last = self.repetition_penalty, self.bad_words, self.forced_first, self.forced_last
         given = {
             "repetition_penalty": None if penalty is None else float(penalty),
@@ -101,7 +102,7 @@ class GenerationOptions:
 
 
 def _token_ids(task, tokens, argument):
-    """Returns the ids of a token, or of a list of tokens, that the user named, as a tuple."""
+    """Returns the ids of a token, or of a list of tokens, that the user passed, as a tuple."""
     tokens, count = tokens if isinstance(tokens, (list, tuple)) else [tokens], task.output.shape[-1]
     found = tuple(named_token_id(target_preprocessor(task), token, argument) for token in tokens)
     if wrong := [token for token in found if not 0 <= token < count]:

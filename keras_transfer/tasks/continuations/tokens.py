@@ -1,4 +1,4 @@
-"""The tokens of a task that writes texts: those that end them, those that the user names, and what each one adds."""
+"""The tokens of a task that writes text: end tokens, tokens that the user names, and the bytes that each token adds."""
 
 import operator
 
@@ -10,12 +10,12 @@ def named_token_id(preprocessor, token, argument):
     """Returns the id of a token that the user passed as a string or as its id.
 
     Args:
-        preprocessor: The preprocessor of the task, or None.
+        preprocessor: The preprocessor of the task, or `None`.
         token: String or integer.
         argument: String. Name of the argument, for the error.
 
     Raises:
-        ValueError: If a string is no token of the vocabulary, or if it is neither a string nor an integer.
+        ValueError: If a string is not in the vocabulary, or if `token` is neither a string nor an integer.
     """
     if not isinstance(token, str):
         try:
@@ -39,20 +39,20 @@ def token_preprocessor(task):
     getattr(task, "reader", task).require()
     if not isinstance(task.preprocessor, TokenPreprocessor):
         raise ValueError(
-            "This method needs a `text.TokenPreprocessor`, which has a tokenizer. "
-            f"Received: {type(task.preprocessor).__name__}"
+            "This method requires a `text.TokenPreprocessor`, which has a tokenizer. Create the task with one, or pass "
+            f"token ids. Received: {type(task.preprocessor).__name__}"
         )
     return task.preprocessor
 
 
 def target_preprocessor(task):
-    """Returns the preprocessor of the texts that a task writes, which may be another one than that of what it reads."""
+    """Returns the preprocessor of the texts that a task writes, which may differ from that of its inputs."""
     own = getattr(task, "target_preprocessor", None)
     return task.preprocessor if own is None else own
 
 
 def end_ids(task):
-    """Returns the ids of the tokens that end texts, a tuple: the checkpoint's, or one of the preprocessor, or none."""
+    """Returns the ids of end tokens as a tuple: the checkpoint's, or else one of the preprocessor, or else none."""
     found = generation_defaults(task.encoder).end_ids
     if found is not None:
         return found
@@ -66,7 +66,7 @@ def end_ids(task):
 
 
 def text_pieces(task):
-    """Returns what each token adds to a text, as a list of bytes; special tokens add nothing."""
+    """Returns the bytes that each token adds to a text, as a list. Special tokens add nothing."""
     token_preprocessor(task)
     preprocessor = target_preprocessor(task)
     pieces = preprocessor.tokenizer.token_bytes()

@@ -1,4 +1,4 @@
-"""Batches for a `DialogueModel` from dialogues in memory, each with the right reply among wrong ones."""
+"""Batches for a `DialogueModel` from dialogues in memory, each with the right reply and several wrong ones."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ def checked_example(example, index):
     """Returns the persona, the history, the reply and the candidates of an example.
 
     Raises:
-        ValueError: If an example is not made of strings and lists of strings.
+        ValueError: If an example does not consist of strings and lists of strings.
     """
     found = dict(zip(_FIELDS, (*example, ())[:4] if isinstance(example, tuple) and len(example) in (3, 4) else ()))
     for name in _FIELDS:
@@ -34,10 +34,10 @@ def checked_example(example, index):
 
 
 def with_candidates(examples, count):
-    """Returns examples with `count` candidates each. The last one is the reply, and the others are wrong.
+    """Returns examples with `count` candidates each. The last candidate is the reply, and the others are wrong.
 
     The wrong candidates are the first of an example's own candidates. If there are too few, others are drawn from the
-    replies and the candidates of all examples. Each call draws the same ones.
+    replies and the candidates of all examples. Each call draws the same candidates.
 
     Raises:
         ValueError: If there are not enough different replies.
@@ -49,7 +49,8 @@ def with_candidates(examples, count):
         wrong = [text for text in dict.fromkeys(candidates) if text != reply][: count - 1]
         if len(replies) < count:
             raise ValueError(
-                f"A reply must have {count - 1} wrong ones, its own candidates or the replies of other examples. "
+                f"Each reply needs {count - 1} wrong candidates: its own, or the replies of other examples. Add "
+                "examples with different replies, or use a smaller `num_candidates`. "
                 f"Received: {len(replies) - 1} for {reply!r:.100}"
             )
         while len(wrong) < count - 1:
@@ -63,13 +64,13 @@ def dialogue_rows(examples, ids_of, special, length):
     """Returns the rows of examples, and the number of examples that were cut to fit.
 
     A row is a list of pairs of lists, the ids and the targets of each candidate. All candidates of an example follow
-    the same persona and history, which are cut to fit before the longest candidate.
+    the same persona and history, which are cut so that the longest candidate fits.
 
     Args:
         examples: List of `(persona, history, candidates)`. A candidate may be `None`.
         ids_of: Dict from texts to lists of ids.
         special: Dict of the ids `bos` and `eos`, and of the tuple `speakers`.
-        length: Integer. The largest number of tokens.
+        length: Integer. Maximum number of tokens.
     """
     rows, cut = [], 0
     for example in examples:
@@ -85,31 +86,31 @@ def _fit(persona, history, replies, length):
     """Returns the parts of a dialogue, cut so that it has at most `length` tokens.
 
     The oldest utterances are cut first, but never the last one. Next are the last sentences of the persona, as long as
-    the persona takes up more than half of the room, and then the start of the last utterance. Replies lose their end
-    only if they would leave less than half of `length` for the dialogue before them.
+    the persona takes up more than half of the available tokens, and then the start of the last utterance. Replies lose
+    their end only if they would leave less than half of `length` for the dialogue before them.
     """
 
     def size(sentences, utterances):
         return sum(map(len, sentences)) + sum(len(ids) + 1 for ids in utterances)
 
-    free = length - (2 if None in replies else 3)  # without bos, the delimiter of the reply and eos
+    free = length - (2 if None in replies else 3)  # bos, the delimiter of the reply and eos are always there.
     longest = max(0 if ids is None else len(ids) for ids in replies)
-    room = max(free - longest, min(size(persona, history), free // 2), 0)
-    while len(history) > 1 and size(persona, history) > room:
+    available = max(free - longest, min(size(persona, history), free // 2), 0)
+    while len(history) > 1 and size(persona, history) > available:
         history = history[1:]
-    while persona and size(persona, history) > room and size(persona, []) > room // 2:
+    while persona and size(persona, history) > available and size(persona, []) > available // 2:
         persona = persona[:-1]
-    excess = max(size(persona, history) - room, 0)
+    excess = max(size(persona, history) - available, 0)
     history = [ids[excess:] for ids in history]
     limit = max(free - size(persona, history), 0)
     return persona, history, [None if ids is None else ids[:limit] for ids in replies]
 
 
 def dialogue_batches(rows, preprocessor, batch_size, shuffle):
-    """Returns what `dialogue_rows` returns as `Batches`.
+    """Returns the rows of `dialogue_rows` as `Batches`.
 
-    Each item is `(inputs, targets, weights)`. The inputs are [batch, candidates, length], and the last candidate is the
-    reply. Targets and weights are those of the reply, [batch, length].
+    Each item is `(inputs, targets, weights)`. The inputs are `[batch, candidates, length]`, and the last candidate is
+    the reply. Targets and weights belong to the reply, `[batch, length]`.
     """
     check_batch_size(preprocessor, batch_size, len(rows), False)
     longest = max(len(words) for row in rows for words, _ in row)

@@ -1,4 +1,7 @@
-"""A language model that takes part in a dialogue, with a persona of its own."""
+"""A language model that takes part in a dialogue and has a persona."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -14,6 +17,7 @@ from keras_transfer.tasks.base import Task, of_part
 from keras_transfer.tasks.continuations import (
     Generates,
     Likelihood,
+    Scores,
     is_texts,
     max_length_of,
     text_pieces,
@@ -27,12 +31,12 @@ from keras_transfer.tasks.language import NextTokens, causal_head, check_causal,
 
 
 def check_speakers(encoder):
-    """Raises a `ValueError` if an encoder is not a causal one with embeddings of speakers."""
+    """Raises a `ValueError` if an encoder is not causal or has no speaker embeddings."""
     check_causal(encoder)
     if getattr(encoder, "speakers", None) is None:
         raise ValueError(
-            "`encoder` must have `speakers`, the ids of the tokens that separate the utterances. "
-            f"Received: a {type(encoder).__name__} with speakers=None"
+            "`encoder` must have `speakers`, the ids of the tokens that separate the utterances. Create it with "
+            f"`speakers=[...]`. Received: a {type(encoder).__name__} with speakers=None"
         )
 
 
@@ -52,10 +56,10 @@ class DialogueModel(Generates, Likelihood, Task):
 
     Its input is a sequence of a persona, the utterances so far and a reply, with a delimiter before each utterance. The
     embedding of the speaker is added to the embedding of each token (`layers.SpeakerEmbedding`). The language-model
-    head learns the tokens of the reply. The next-utterance head reads the last token and distinguishes the reply from
-    wrong ones. The loss is the sum of both cross-entropies.
+    head learns the tokens of the reply. The next-utterance head scores candidate replies from the vector of their last
+    token. The loss is the sum of both cross-entropies.
 
-    `fit` and `evaluate` take a list of examples without labels: tuples `(persona, history, reply, candidates)` of a
+    `fit` and `evaluate` accept a list of examples without labels: tuples `(persona, history, reply, candidates)` of a
     list of sentences, a list of utterances, a string, and a list of replies to choose from, which may be left out.
     Missing candidates are drawn from the other replies. The metrics are the perplexity of the replies, and `hits_at_1`,
     the fraction of examples in which the right reply has the highest score. Pass `model.dataset(examples)` as
@@ -64,24 +68,28 @@ class DialogueModel(Generates, Likelihood, Task):
     Args:
         encoder: `TransformerStack` with causal blocks and `speakers`, the ids of `bos` and of both delimiters, such as
             `TransformerEncoder(..., causal=True, speakers=[2, 4, 5])`.
-        preprocessor: `text.TokenPreprocessor` whose vocabulary contains the special tokens, or None for prepared ids.
+        preprocessor: `text.TokenPreprocessor` whose vocabulary contains the special tokens, or `None` for prepared ids.
             Defaults to `None`.
-        name, sampler, max_length: See `CausalLM`.
+        sampler: `generation.Sampler` or its name. How `reply` and `generate` choose tokens. Defaults to `"greedy"`.
+        max_length: Integer. Number of tokens at which a reply ends, including the dialogue before it. Defaults to
+            `None`, the encoder's number of positions.
         num_candidates: Integer, at least 2. Number of replies that the next-utterance head compares. Defaults to `2`.
         next_utterance_weight: Float. Factor of the loss of the next-utterance head. Defaults to `1.0`.
-        special_tokens: List of strings, the tokens that begin and end a sequence, and the delimiters of the partner and
-            of the replying speaker. Defaults to `("<bos>", "<eos>", "<speaker1>", "<speaker2>")`.
+        special_tokens: List of four strings: the tokens that begin and end a sequence, and the delimiters of the
+            partner and of the replying speaker. Defaults to `("<bos>", "<eos>", "<speaker1>", "<speaker2>")`.
+        name: String. Name of the model. Defaults to `None`.
 
     Call arguments:
-        inputs: Dict of `token_ids` and `padding_mask` [batch, candidates, length], where the last candidate is the
-            reply, or [batch, length].
+        inputs: Dict of `token_ids` and `padding_mask` `[batch, candidates, length]`, where the last candidate is the
+            reply, or `[batch, length]`.
 
     Outputs:
-        Dict of `logits` [batch, length, vocabulary] of the reply, and `next_utterance` [batch, candidates], float32.
-        For inputs [batch, length], only the logits.
+        Dict of `logits` `[batch, length, vocabulary]` of the reply, and `next_utterance` `[batch, candidates]`,
+        float32. For inputs `[batch, length]`, only the logits.
 
     Raises:
-        ValueError: If the encoder has no `speakers`, if an argument is out of range, or if `CausalLM` raises an error.
+        ValueError: If the encoder is not causal or has no `speakers`, if `preprocessor` does not match it, or if an
+            argument is out of range.
 
     Example:
     ```python
@@ -109,16 +117,16 @@ class DialogueModel(Generates, Likelihood, Task):
 
     def __init__(
         self,
-        encoder,
-        preprocessor=None,
+        encoder: keras.Model,
+        preprocessor: Callable[..., Any] | None = None,
         *,
-        sampler="greedy",
-        max_length=None,
-        num_candidates=2,
-        next_utterance_weight=1.0,
-        special_tokens=("<bos>", "<eos>", "<speaker1>", "<speaker2>"),
-        name=None,
-    ):
+        sampler: Any = "greedy",
+        max_length: int | None = None,
+        num_candidates: int = 2,
+        next_utterance_weight: float = 1.0,
+        special_tokens: Sequence[str] = ("<bos>", "<eos>", "<speaker1>", "<speaker2>"),
+        name: str | None = None,
+    ) -> None:
         # === Layers ===
         check_speakers(encoder)
         if not isinstance(num_candidates, int) or num_candidates < 2:
@@ -169,7 +177,7 @@ class DialogueModel(Generates, Likelihood, Task):
         return {"logits": self.output_embeddings(replies), "next_utterance": scores}
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """Returns the mean cross-entropy of the tokens of replies plus the cross-entropy of the right candidates."""
+        """Returns the mean cross-entropy of reply tokens plus the cross-entropy of the right candidates."""
         if not isinstance(y_pred, dict):
             raise ValueError(
                 "A `DialogueModel` trains on examples of dialogues, or on inputs [batch, candidates, length]. "
@@ -197,45 +205,77 @@ class DialogueModel(Generates, Likelihood, Task):
 
     # === Prediction ===
 
-    def generate(self, prompts, **kwargs):
-        """Continues prepared ids as `CausalLM.generate` does. For strings, use `reply`, which adds the delimiters."""
+    def generate(self, prompts: Any, **kwargs: Any) -> Any:
+        """Continues prepared ids as `CausalLM.generate` does. For strings, use `reply`, which adds the delimiters.
+
+        Args:
+            prompts: A list of lists of integers, or a dict of `token_ids` and `padding_mask` `[batch, length]`.
+            **kwargs: Other arguments of `CausalLM.generate`, such as `max_new_tokens` or `sampler`.
+
+        Returns:
+            A list of lists of ids, without the prompts. If `num_sequences` is greater than 1, a list of these for each
+            prompt.
+
+        Raises:
+            ValueError: If `prompts` contains strings, or if `CausalLM.generate` rejects an argument.
+        """
         _check_ids(prompts, "generate", "reply")
         return super().generate(prompts, **kwargs)
 
-    def score(self, texts, *, batch_size=8):
-        """Returns the likelihood of prepared ids as `CausalLM.score` does. For strings, use `rank`."""
+    def score(self, texts: Any, *, batch_size: int = 8) -> Scores:
+        """Returns the likelihood of prepared ids as `CausalLM.score` does. For strings, use `rank`.
+
+        Args:
+            texts: Prepared ids as lists of integers.
+            batch_size: Integer. Number of texts in a batch. Defaults to `8`.
+
+        Returns:
+            `Scores`, with `token_log_likelihoods`, `log_likelihoods` and `perplexity_per_token`.
+
+        Raises:
+            ValueError: If `texts` contains strings, or if a text has no tokens, or more tokens than the encoder has
+                positions.
+        """
         _check_ids(texts, "score", "rank")
         return super().score(texts, batch_size=batch_size)
 
     def reply(
         self,
-        history,
+        history: Sequence[str],
         *,
-        persona=(),
-        max_length=None,
-        sampler=None,
-        repetition_penalty=None,
-        no_repeat_ngram=None,
-        bad_words=(),
-        stop=(),
-        seed=None,
-    ):
+        persona: Sequence[str] = (),
+        max_length: int | None = None,
+        sampler: Any = None,
+        repetition_penalty: float | None = None,
+        no_repeat_ngram: int | None = None,
+        bad_words: Sequence[Any] = (),
+        stop: str | Sequence[str] = (),
+        seed: int | None = None,
+    ) -> str:
         """Returns a reply to a dialogue.
 
         The oldest utterances are ignored if they would leave less than a quarter of `max_length` for the reply.
 
         Args:
             history: List of strings. The utterances so far, oldest first. The last one is the partner's.
-            persona: List of strings. Sentences about the replying speaker. Defaults to none.
+            persona: List of strings. Sentences about the replying speaker. Defaults to `()`, for none.
             max_length: Integer. Number of tokens at which the reply ends, including the tokens of the dialogue.
-                Defaults to the `max_length` of the task.
-            sampler, repetition_penalty, no_repeat_ngram, bad_words, stop, seed: See `CausalLM.generate`.
+                Defaults to `None`, the `max_length` of the task.
+            sampler: `generation.Sampler` or its name, such as `"top_p"`. Defaults to `None`, the sampler of the task.
+            repetition_penalty: Float. Factor that makes tokens that occurred before less likely. Defaults to `None`:
+                the checkpoint's value, or else `1.0`.
+            no_repeat_ngram: Integer. No sequence of this many tokens occurs twice. Defaults to `None`: the checkpoint's
+                value, or else `0`, for no restriction.
+            bad_words: List of strings, or of lists of ids, that must not occur. Defaults to `()`, for none.
+            stop: String or list of strings. The reply ends before the first stop string. Defaults to `()`, for none.
+            seed: Integer. Seed of random samplers. Defaults to `None`, which follows `keras.utils.set_random_seed`.
 
         Returns:
             String.
 
         Raises:
-            ValueError: If `history` or `persona` are not lists of strings, or if `generate` raises an error.
+            ValueError: If `history` or `persona` is not a list of strings, if the task has no preprocessor, or if an
+                argument is out of range.
         """
         checked_example((persona, history, ""), 0)
         length = min(max_length_of(self, max_length) * 3 // 4, token_preprocessor(self).sequence_length)
@@ -255,15 +295,16 @@ class DialogueModel(Generates, Likelihood, Task):
         text = text_of([token for token in found if token not in special], text_pieces(self))
         return cut(text, [stop] if isinstance(stop, str) else stop).strip()
 
-    def rank(self, history, candidates, *, persona=()):
-        """Returns the scores of the next-utterance head for replies to a dialogue.
+    def rank(self, history: Sequence[str], candidates: Sequence[str], *, persona: Sequence[str] = ()) -> np.ndarray:
+        """Returns the scores of the next-utterance head for candidate replies to a dialogue.
 
         Args:
-            history, persona: See `reply`.
-            candidates: List of strings.
+            history: List of strings. The utterances so far, oldest first. The last one is the partner's.
+            candidates: List of strings. Replies to compare.
+            persona: List of strings. Sentences about the replying speaker. Defaults to `()`, for none.
 
         Returns:
-            Float32 array [candidates], the logits.
+            Float32 array `[candidates]`, the logits. The most likely reply has the highest one.
 
         Raises:
             ValueError: If an argument is not a list of strings, or if there are no candidates.
@@ -278,6 +319,6 @@ class DialogueModel(Generates, Likelihood, Task):
 def _check_ids(prompts, method, other):
     if isinstance(prompts, (str, bytes)) or is_texts(prompts):
         raise ValueError(
-            f"`{method}` takes prepared ids, with the delimiters of the speakers. Use `{other}` for strings. "
+            f"`{method}` requires prepared ids, with the delimiters of the speakers. Use `{other}` for strings. "
             f"Received: {prompts!r:.100}"
         )

@@ -1,4 +1,4 @@
-"""What a `DialogueModel` reads: examples of dialogues, each with the right reply among wrong ones."""
+"""The data of a `DialogueModel`: examples of dialogues, each with the right reply and several wrong ones."""
 
 from keras_transfer.tasks.continuations import token_preprocessor
 from keras_transfer.tasks.dialogue.dialogue_data import (
@@ -13,13 +13,13 @@ from keras_transfer.text.preprocessors import warn_of_truncation
 
 
 class DialogueReader(NextTokenReader):
-    """Reads a list of tuples `(persona, history, reply)` or `(persona, history, reply, candidates)`.
+    """Accepts a list of tuples `(persona, history, reply)` or `(persona, history, reply, candidates)`.
 
     Args:
-        preprocessor: See `Reader`.
-        speakers: List of the ids of the tokens that begin a sequence and delimit utterances, as the encoder has them.
+        preprocessor: Preprocessor, as for `Reader`.
+        speakers: List of the ids of the tokens that begin a sequence and delimit utterances, as in the encoder.
         num_candidates: Integer. Number of replies in each example.
-        special_tokens: List of strings. See `DialogueModel`.
+        special_tokens: List of strings, as for `DialogueModel`.
     """
 
     def __init__(self, preprocessor, speakers, num_candidates, special_tokens):
@@ -31,13 +31,15 @@ class DialogueReader(NextTokenReader):
 
     def check(self, x, method):
         if method.startswith("predict") and self.accepts(x):
-            raise ValueError(f"`{method}` takes prepared inputs. Use `reply` or `rank`. Received: {x!r:.100}")
+            raise ValueError(
+                f"`{method}` requires prepared inputs. Use `reply` or `rank` for texts. Received: {x!r:.100}"
+            )
 
     def columns(self, x):
         if not is_examples(x):
             raise ValueError(
-                "A `DialogueModel` takes a list of examples, tuples `(persona, history, reply)` or `(persona, history, "
-                f"reply, candidates)`. Received: {type(x).__name__} {x!r:.100}"
+                "A `DialogueModel` expects a list of examples, tuples `(persona, history, reply)` or `(persona, "
+                f"history, reply, candidates)`. Received: {type(x).__name__} {x!r:.100}"
             )
         return [checked_example(example, index) for index, example in enumerate(x)]
 
@@ -46,14 +48,17 @@ class DialogueReader(NextTokenReader):
 
     def batches(self, columns, y, sample_weight, batch_size, shuffle):
         if y is not None or sample_weight is not None:
-            raise ValueError("A `DialogueModel` takes no labels and no sample weights. Received: y or sample_weight")
+            raise ValueError(
+                "A `DialogueModel` makes its targets from the examples. Leave `y` and `sample_weight` out. "
+                "Received: y or sample_weight"
+            )
         return self.candidates(with_candidates(columns, self.num_candidates), batch_size, shuffle)
 
     def inputs(self, x):
         return self.in_one_batch(x)
 
     def restore(self, data, predict):
-        """Returns a dict of outputs for inputs [batch, candidates, length], and otherwise the logits of each text."""
+        """Returns a dict of outputs for inputs `[batch, candidates, length]`, or otherwise the logits of each text."""
         if data.inputs["padding_mask"].ndim == 3:
             restore = data.restorer()
             return restore(predict(data))

@@ -1,4 +1,4 @@
-"""What a `TextEmbedder` reads: single texts, or rows of several texts that belong together."""
+"""The data of a `TextEmbedder`: single texts, or rows of several texts that belong together."""
 
 import numpy as np
 
@@ -9,12 +9,13 @@ from keras_transfer.text.base import is_text, to_columns
 
 
 class EmbedderReader(Reader):
-    """Reads texts, or a tuple of columns of texts, whose rows are read separately, each with a prompt in front.
+    """Accepts texts, or a tuple of columns of texts. The encoder processes the texts of a row separately, each after a
+    prompt.
 
     Args:
-        preprocessor: See `Reader`.
+        preprocessor: Preprocessor, as for `Reader`.
         prompts: Dict from names to prompts.
-        default_prompt_name: String, or None. Name of the prompt in front of every text.
+        default_prompt_name: String, or `None`. Name of the prompt in front of every text.
     """
 
     def __init__(self, preprocessor, prompts, default_prompt_name):
@@ -34,7 +35,7 @@ class EmbedderReader(Reader):
     def check(self, x, method):
         if method in ("fit", "evaluate") and self.accepts(x) and not isinstance(x, tuple):
             raise ValueError(
-                f"`{method}` takes rows of several texts: a tuple of columns, such as `(texts, similar_texts)`. "
+                f"`{method}` expects rows of several texts: a tuple of columns, such as `(texts, similar_texts)`. "
                 f"Received: {type(x).__name__} of one text per row"
             )
 

@@ -12,7 +12,7 @@ def checked_prompts(prompts, default_name):
     """Returns prompts as a dict from names to texts.
 
     Raises:
-        ValueError: If they are not a dict of strings, or if none has the default name.
+        ValueError: If `prompts` is not a dict of strings, or if it lacks the default name.
     """
     prompts = {} if prompts is None else prompts
     if not isinstance(prompts, dict) or not all(isinstance(part, str) for pair in prompts.items() for part in pair):
@@ -25,10 +25,10 @@ def checked_prompts(prompts, default_name):
 
 
 def prompt_of(prompts, name, argument="prompt_name"):
-    """Returns the prompt of a name, "" for None.
+    """Returns the prompt with a name, or `""` for `None`.
 
     Raises:
-        ValueError: If there is no such prompt. `argument` is the name of the argument in the error.
+        ValueError: If there is no such prompt. `argument` is the name of the argument in the message.
     """
     if name is None:
         return ""

@@ -1,4 +1,4 @@
-"""Labels of rows of several texts, which some losses of a `TextEmbedder` take and others do without."""
+"""Labels of rows of several texts, which some losses of a `TextEmbedder` require and others do not accept."""
 
 import keras
 
@@ -10,11 +10,11 @@ from keras_transfer.tasks.labels import Labels
 
 
 class SimilarityLabels(Labels):
-    """Numbers, one for each row, if the loss takes labels. The loss compares the vectors of a row."""
+    """Numbers, one for each row, if the loss requires labels. The loss compares the vectors of a row."""
 
     one_of = False
     compares_rows = True
-    optional = True  # This applies if the loss takes no labels.
+    optional = True  # Some losses use no labels.
 
     def loss(self):
         return MultipleNegativesRankingLoss()
@@ -31,7 +31,7 @@ class SimilarityLabels(Labels):
 
     def check(self, labels, loss=None, inputs=None):
         if loss is not None and not getattr(loss, "takes_labels", True):
-            raise ValueError(f"`{type(loss).__name__}` takes no labels. Leave out `y`. Received: labels")
+            raise ValueError(f"`{type(loss).__name__}` uses no labels. Leave out `y`. Received: labels")
         values = to_array(labels)
         values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
         if values.ndim != 1 or values.dtype.kind not in "biuf":

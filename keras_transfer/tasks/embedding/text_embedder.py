@@ -1,4 +1,7 @@
-"""One vector for a text: embeddings, search, and training on texts that belong together."""
+"""Text embeddings: vectors of texts, search, and training on texts that belong together."""
+
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import numpy as np
@@ -36,32 +39,33 @@ class TextEmbedder(Task):
 
     `from_pretrained` computes vectors as a sentence-transformers folder specifies, and `save_pretrained` writes a
     folder that sentence-transformers loads with the same embeddings. A folder with modules that a `TextEmbedder` does
-    not have is an error.
+    not support raises an error.
 
-    `fit` and `evaluate` take a tuple of columns of texts as `x`: two texts that belong together, possibly with a third
-    that does not (`losses.MultipleNegativesRankingLoss`, `losses.TripletLoss`), or two texts with a label
-    (`losses.ContrastiveLoss`, `losses.CosineSimilarityLoss`). The encoder reads each text on its own, and the loss
+    `fit` and `evaluate` accept a tuple of columns of texts as `x`: two texts that belong together, possibly with a
+    third that does not (`losses.MultipleNegativesRankingLoss`, `losses.TripletLoss`), or two texts with a label
+    (`losses.ContrastiveLoss`, `losses.CosineSimilarityLoss`). The encoder processes each text separately, and the loss
     compares the vectors.
 
     Args:
         encoder: Encoder of this library (`hub.HubEncoder` for a TF Hub module), or a KerasHub backbone.
-        preprocessor: Callable from texts to the encoder's inputs, or None for prepared ids. Defaults to `None`.
-        pooling: String. As for `TextClassifier`. Defaults to the pooling of the encoder's checkpoint, otherwise to
-            `"mean"` if the encoder returns vectors of tokens, otherwise to `"pooled"`.
-        normalize: Boolean. Whether vectors are scaled to length 1. Defaults to `None`, as in the encoder's checkpoint,
-            otherwise `False`.
-        name: String. Name of the model. Defaults to `None`.
-        dense: List of dicts of `units`, `activation` and `use_bias`, as `keras.layers.Dense` takes them: dense layers
-            between the pooling and the normalization. Defaults to `None`, for no layers.
-        truncate_dim: Integer. Number of the first values that are kept of each vector, after the normalization, as for
-            a model that was trained with `losses.MatryoshkaLoss`. Defaults to `None`, for all of them.
-        prompts: Dict from names to texts that are put in front of a text, such as
-            `{"query": "query: ", "document": "passage: "}`; see `embed` and `search`. Defaults to `None`, for none.
+        preprocessor: Callable from texts to the encoder's inputs, or `None` for prepared ids. Defaults to `None`.
+        pooling: String. `"pooled"` (the encoder's own pooled output) or a pooling of `layers.SequencePooling`, such as
+            `"first"`, `"mean"` or `"max"`. Defaults to `None`: the pooling of the encoder's checkpoint, otherwise
+            `"mean"` if the encoder returns token vectors, otherwise `"pooled"`.
+        normalize: Boolean. Whether vectors are scaled to length 1. Defaults to `None`: the setting of the encoder's
+            checkpoint, otherwise `False`.
+        dense: List of dicts of `units`, `activation` and `use_bias`, the arguments of `keras.layers.Dense`: dense
+            layers between the pooling and the normalization. Defaults to `None`, for no layers.
+        truncate_dim: Integer. Number of leading values to keep of each vector, after the normalization. Use it for a
+            model that was trained with `losses.MatryoshkaLoss`. Defaults to `None`, for all of them.
+        prompts: Dict from names to texts that are put in front of a text, such as `{"query": "query: ", "document":
+            "passage: "}`. `embed` and `search` use them. Defaults to `None`, for none.
         default_prompt_name: String. Name of the prompt in front of every text without another prompt, also in `fit`,
             `predict` and exports. Defaults to `None`, for none.
+        name: String. Name of the model. Defaults to `None`.
 
     Outputs:
-        Vectors [batch, dim], float32. [batch, parts, dim] for rows of several texts.
+        Vectors `[batch, dim]`, float32. `[batch, parts, dim]` for rows of several texts.
 
     Raises:
         ValueError: If `pooling` is unknown or not possible with the encoder, if `preprocessor` does not match the
@@ -90,17 +94,17 @@ class TextEmbedder(Task):
 
     def __init__(
         self,
-        encoder,
-        preprocessor=None,
+        encoder: keras.Model,
+        preprocessor: Callable[..., Any] | None = None,
         *,
-        pooling=None,
-        normalize=None,
-        dense=None,
-        truncate_dim=None,
-        prompts=None,
-        default_prompt_name=None,
-        name=None,
-    ):
+        pooling: str | None = None,
+        normalize: bool | None = None,
+        dense: list[dict[str, Any]] | None = None,
+        truncate_dim: int | None = None,
+        prompts: dict[str, str] | None = None,
+        default_prompt_name: str | None = None,
+        name: str | None = None,
+    ) -> None:
         # === Layers ===
         check_encoder(encoder)
         dense, prompts = checked_dense(dense), checked_prompts(prompts, default_prompt_name)
@@ -127,26 +131,29 @@ class TextEmbedder(Task):
 
     @property
     def reads(self):
-        """Tuple of strings. The output of the encoder that the head reads."""
+        """Tuple of strings. The encoder output that the head uses."""
         return read_by(self.pooling)
 
     # === Vectors ===
 
-    def embed(self, texts, *, batch_size=None, verbose=0, prompt_name=None):
+    def embed(
+        self, texts: Any, *, batch_size: int | None = None, verbose: str | int = 0, prompt_name: str | None = None
+    ) -> np.ndarray:
         """Returns the vector of each text, in the order of the texts.
 
         Args:
             texts: List, array or column of strings, or one string.
-            batch_size: Integer. Number of texts per batch. Defaults to 32.
-            verbose: See `predict`. Defaults to `0`, without a progress bar.
+            batch_size: Integer. Number of texts per batch. Defaults to `None`, for 32.
+            verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `0`.
             prompt_name: String. Name of the prompt that is put in front of each text. Defaults to `None`, for the
                 default prompt, if there is one.
 
         Returns:
-            Float32 array [texts, dim].
+            Float32 array `[texts, dim]`.
 
         Raises:
-            ValueError: If `texts` are not strings, or a tuple of columns, or if there is no such prompt.
+            ValueError: If `texts` is a tuple of columns or contains anything but strings, or if there is no such
+                prompt.
 
         Example:
         ```python
@@ -164,16 +171,16 @@ class TextEmbedder(Task):
             batch_size = None
         return np.asarray(self.predict(data, batch_size=batch_size, verbose=verbose), "float32")
 
-    def similarity(self, first, second, *, verbose=0):
+    def similarity(self, first: Any, second: Any, *, verbose: str | int = 0) -> np.ndarray:
         """Returns the cosine similarity of each text or vector in `first` to each one in `second`.
 
         Args:
-            first: Texts as for `embed`, or an array [texts, dim] of their vectors.
-            second: The same as `first`.
-            verbose: See `embed`. Defaults to `0`.
+            first: Texts as for `embed`, or an array `[first, dim]` of vectors.
+            second: Texts as for `embed`, or an array `[second, dim]` of vectors.
+            verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `0`.
 
         Returns:
-            Float32 array [first, second].
+            Float32 array `[first, second]`.
 
         Raises:
             ValueError: If vectors are not finite or differ in size.
@@ -189,24 +196,26 @@ class TextEmbedder(Task):
         first, second = (self._directions(*values, verbose) for values in ((first, "first"), (second, "second")))
         return first @ second.T
 
-    def search(self, queries, corpus, *, k=10, verbose=0):
+    def search(
+        self, queries: Any, corpus: Any, *, k: int = 10, verbose: str | int = 0
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Returns the texts of a corpus that are most similar to each query, by the cosine of their vectors.
 
-        The search is exact. It compares blocks of queries and of the corpus, so that the memory for scores is limited.
-        Embed a corpus once and pass its vectors if you search it several times.
+        The search is exact. It compares blocks of queries with blocks of the corpus, which limits the memory for
+        scores. If you search a corpus several times, embed it once and pass its vectors.
 
-        If the embedder has prompts, that of the name `"query"` is put in front of queries, and the first one of
-        `"document"`, `"passage"` and `"corpus"` in front of the texts of the corpus.
+        If the embedder has prompts, the prompt `"query"` is put in front of queries, and the first one of `"document"`,
+        `"passage"` and `"corpus"` in front of the texts of the corpus.
 
         Args:
-            queries: Texts as for `embed`, or an array [queries, dim] of their vectors.
-            corpus: Texts as for `embed`, or an array [corpus, dim] of their vectors.
+            queries: Texts as for `embed`, or an array `[queries, dim]` of their vectors.
+            corpus: Texts as for `embed`, or an array `[corpus, dim]` of their vectors.
             k: Integer. Number of texts to return for each query. Defaults to `10`.
-            verbose: See `embed`. Defaults to `0`.
+            verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `0`.
 
         Returns:
-            Tuple of a float32 array [queries, k] of cosines, highest first, and an int64 array [queries, k] of indices
-            into the corpus. If cosines are equal, the lower index comes first.
+            Tuple of a float32 array `[queries, k]` of cosines, highest first, and an int64 array `[queries, k]` of
+            indices into the corpus. If cosines are equal, the lower index comes first.
 
         Raises:
             ValueError: If `k` is not between 1 and the size of the corpus, or if vectors are not finite or differ in
@@ -225,7 +234,7 @@ class TextEmbedder(Task):
         if len(corpus) == 0:
             raise ValueError("`corpus` must have at least one text. Received: no texts")
         if k > len(corpus):
-            raise ValueError(f"`k` must be at most the number of texts, {len(corpus)}. Received: k={k}")
+            raise ValueError(f"`k` must be at most {len(corpus)}, the number of texts in the corpus. Received: k={k}")
         self._check_same_size({"queries": queries, "corpus": corpus})
         queries = self._directions(queries, "queries", verbose, QUERY_PROMPTS)
         corpus = self._vectors(corpus, verbose, DOCUMENT_PROMPTS)
@@ -253,7 +262,7 @@ class TextEmbedder(Task):
 
     # === Export and config ===
 
-    def signatures(self, pairs=False):
+    def signatures(self, pairs: bool = False) -> dict[str, Signature]:
         """Returns the signatures of an exported model.
 
         Args:
@@ -261,7 +270,7 @@ class TextEmbedder(Task):
 
         Returns:
             Dict of `Signature`s: `"serving_default"`, from `text` to `embedding`; `"embed_NAME"`, the same with the
-            prompt of that name; and `"tokens"`, from the encoder's inputs to `embedding`, unless the encoder takes
+            prompt of that name; and `"tokens"`, from the encoder's inputs to `embedding`, unless the encoder accepts
             text.
 
         Raises:

@@ -2,14 +2,12 @@
 
 import numpy as np
 
-QUERIES, CORPUS = 256, 16_384  # Vectors in a block.
-WIDTH = 64  # Scores in a group. Only groups with a high maximum are looked into.
+QUERIES, CORPUS = 256, 16_384  # Numbers of vectors in a block, whose scores fit into the cache.
+WIDTH = 64  # Number of scores in a group. Only groups with a high maximum are searched.
 
 
 def top_k(queries, corpus, k, lengths=None):
-    """Returns the `k` highest dot products of each query with a corpus, highest first, and where they are.
-
-    If scores are equal, the lower index comes first.
+    """Returns the `k` highest dot products of each query with a corpus, highest first, and their indices.
 
     Args:
         queries: Float32 array [queries, dim].
@@ -34,7 +32,7 @@ def top_k(queries, corpus, k, lengths=None):
                 table[:, : len(part)] /= lengths[first : first + CORPUS]
             table[:, len(part) :] = -np.inf
             column, score = _highest(table, min(k, len(part)))
-            # Those found before have lower indices, so a stable sort keeps equal scores in the order of their indices.
+            # Earlier scores have lower indices, so a stable sort keeps equal scores in the order of their indices.
             score = np.concatenate([scores[rows], score], axis=1)
             order = np.argsort(-score, axis=1, kind="stable")[:, :k]
             index = np.concatenate([indices[rows], column + first], axis=1)
@@ -43,10 +41,10 @@ def top_k(queries, corpus, k, lengths=None):
 
 
 def _highest(table, k):
-    """Returns columns [rows, k] and values of the `k` highest of each row. Equal values keep the order of the columns.
+    """Returns columns `[rows, k]` and values of the `k` highest scores of each row. Equal values keep the column order.
 
     The `k`-th highest maximum of the groups of a row is at most the `k`-th highest value of the row. Only groups whose
-    maximum is not lower can contain one of the `k` highest values. All other groups are read just once.
+    maximum is not lower can contain one of the `k` highest values. All other groups are scanned just once.
     """
     rows, groups = len(table), table.shape[1] // WIDTH
     if k > groups:
@@ -71,7 +69,7 @@ def _highest_of_all(table, k):
     rows, size = table.shape
     lowest = np.partition(table, size - k, axis=1)[:, size - k, None]
     higher, equal = table > lowest, table == lowest
-    room = k - higher.sum(axis=1, keepdims=True)
-    kept = higher | (equal & (np.cumsum(equal, axis=1, dtype="int32") <= room))
+    needed = k - higher.sum(axis=1, keepdims=True)
+    kept = higher | (equal & (np.cumsum(equal, axis=1, dtype="int32") <= needed))
     column = np.nonzero(kept)[1].reshape(rows, k)
     return column, np.take_along_axis(table, column, axis=1)

@@ -1,4 +1,4 @@
-"""From the outputs of an encoder to the vectors that a head takes."""
+"""Layers between the outputs of an encoder and the logits of a task."""
 
 from keras_transfer.tasks.heads.hidden import hidden_vectors
 from keras_transfer.tasks.heads.mixed import check_encoder, encode_mixed

@@ -15,14 +15,16 @@ def hidden_vectors(vectors, encoder, activation, norm, units=None):
         vectors: Symbolic tensor of shape `[..., dim]`.
         encoder: Encoder of the task.
         activation: String or callable. Activation of the layer. `None` for no layer.
-        norm: Boolean. Whether a layer norm follows the layer. If it does, neither of them has a bias.
-        units: Integer. Width of the layer. Defaults to `None`, that of the vectors.
+        norm: Boolean. Whether a layer norm follows the layer. If so, neither has a bias.
+        units: Integer. Width of the layer. Defaults to `None`, the width of the vectors.
 
     Raises:
-        ValueError: If there is a norm, but no layer.
+        ValueError: If `norm=True` and there is no layer.
     """
     if activation is None and norm:
-        raise ValueError("`hidden_norm=True` requires `hidden_activation`. Received: hidden_activation=None")
+        raise ValueError(
+            "`hidden_norm=True` requires `hidden_activation`, such as 'gelu'. Received: hidden_activation=None"
+        )
     if activation is None:
         return vectors
     dense = dense_on(encoder, units or vectors.shape[-1], activation, use_bias=not norm, name="hidden")

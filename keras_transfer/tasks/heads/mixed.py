@@ -1,4 +1,4 @@
-"""What a head reads from an encoder: its last layer, or a learned weighted mean of all layers."""
+"""The sequence of vectors that a head uses: the encoder's last layer, or a learned weighted mean of all layers."""
 
 import dataclasses
 
@@ -25,7 +25,7 @@ def encode_mixed(encoder, scalar_mix):
         scalar_mix: Boolean or `layers.ScalarMix`. `True` creates one.
 
     Returns:
-        An `Encoded` and the `ScalarMix` or None. With a `ScalarMix` the sequence is the mix, and there is no pooled
+        An `Encoded`, and the `ScalarMix` or `None`. With a `ScalarMix`, the sequence is the mix, and there is no pooled
         output.
 
     Raises:
@@ -39,7 +39,8 @@ def encode_mixed(encoder, scalar_mix):
         scalar_mix = ScalarMix(dtype=encoder.dtype_policy, name="scalar_mix")
     if any(kind.lengthens for kinds in getattr(encoder, "adapters", {}).values() for kind in kinds):
         raise ValueError(
-            "`scalar_mix` cannot be combined with adapters of the kind `Prompt`. Received: an encoder with a prompt"
+            "`scalar_mix` cannot be combined with adapters of the kind `Prompt`. Create the task before you add the "
+            "prompt, or use another kind. Received: an encoder with a prompt"
         )
     if not isinstance(scalar_mix, ScalarMix):
         raise ValueError(f"`scalar_mix` must be a boolean or a `layers.ScalarMix`. Received: scalar_mix={scalar_mix!r}")

@@ -7,17 +7,18 @@ from keras_transfer.tasks.inputs import encode_texts
 
 
 def merge_parts(inputs, wanted):
-    """Returns inputs [batch, parts, ...] of several texts per row as [batch * parts, ...], as the encoder takes them.
+    """Returns inputs `[batch, parts, ...]` of several texts per row as `[batch * parts, ...]`, as the encoder expects
+    them.
 
     The parts of a row stay together, so that devices that share a batch have whole rows.
 
     Args:
-        inputs: Dict or other structure of tensors, the same as that of `wanted`.
+        inputs: Dict or other structure of tensors, the same structure as `wanted`.
         wanted: The symbolic inputs of the model.
 
     Returns:
         The inputs, and the number of parts, which is a tensor if it is not static. If the inputs have one text per row,
-        they are returned unchanged, and the number is None.
+        they are returned unchanged, and the number is `None`.
     """
     first, symbol = keras.tree.flatten(inputs)[0], keras.tree.flatten(wanted)[0]
     if len(first.shape) != len(symbol.shape) + 1:
@@ -32,7 +33,7 @@ def split_parts(outputs, parts):
 
 
 def encode_parts(task, *texts):
-    """Returns the inputs [batch, parts, length] of several texts per row, padded to the longest of all if possible.
+    """Returns the inputs `[batch, parts, length]` of several texts per row, all padded to the same length.
 
     Args:
         task: Task with a preprocessor, on the TensorFlow backend.

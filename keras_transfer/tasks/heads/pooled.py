@@ -1,4 +1,4 @@
-"""One vector for a text: the pooling of an encoder's outputs, and the normalization of its checkpoint."""
+"""One vector for each text: the pooling of an encoder's outputs, and the normalization of its checkpoint."""
 
 import keras
 import numpy as np
@@ -7,18 +7,19 @@ from keras_transfer.encoders.base import TransformerStack, encode
 from keras_transfer.layers.heads import POOLINGS, SequencePooling
 from keras_transfer.names import check_one_of
 
-_FORWARD = {"concat": "concat_first", "last": "first"}  # poolings of the last state, and those of the first
+# The poolings that use the last vector, and the ones for an encoder that reads backward.
+_FORWARD = {"concat": "concat_first", "last": "first"}
 
 
 def pooled_vectors(encoder, encoded, pooling=None, default="pooled"):
-    """Returns the name of a pooling, and the pooled vectors [batch, dim].
+    """Returns the name of a pooling, and the pooled vectors `[batch, dim]`.
 
     Args:
         encoder: Encoder.
         encoded: Its symbolic outputs, an `Encoded`.
         pooling: String, `"pooled"` (the encoder's own pooled output) or a pooling of `layers.SequencePooling`. Defaults
             to `None`, the pooling of the encoder's checkpoint.
-        default: String. The pooling to use, if possible, if the checkpoint has none. Defaults to `"pooled"`.
+        default: String. Pooling to use, if possible, if the checkpoint specifies none. Defaults to `"pooled"`.
 
     Raises:
         ValueError: If `pooling` is unknown or not possible with the encoder.
@@ -34,7 +35,7 @@ def pooled_vectors(encoder, encoded, pooling=None, default="pooled"):
         raise ValueError(f"The encoder has only a pooled output. Use `pooling='pooled'`. Received: pooling={pooling!r}")
     if getattr(encoder, "reverse", False) and pooling in _FORWARD:
         raise ValueError(
-            "The encoder reads backward, so that its last vector has seen one token only. Use "
+            "The encoder processes texts backward, so its last vector has seen only one token. Use "
             f"`pooling={_FORWARD[pooling]!r}`. Received: pooling={pooling!r}"
         )
     if pooling == "pooled":
@@ -44,17 +45,20 @@ def pooled_vectors(encoder, encoded, pooling=None, default="pooled"):
 
 
 def read_by(pooling):
-    """Returns the output of an encoder that a pooling reads, as `Task.reads`."""
+    """Returns the encoder output that a pooling uses, in the form of `Task.reads`."""
     return ("pooled_output" if pooling == "pooled" else "sequence_output",)
 
 
 def text_vectors(encoder, pooling=None, normalize=None, default="mean", layers=()):
-    """Returns symbolic float32 vectors [batch, dim] for an encoder's inputs, and how they are computed.
+    """Returns symbolic float32 vectors `[batch, dim]` for an encoder's inputs, and how they are computed.
 
     Args:
-        encoder, pooling, default: See `pooled_vectors`.
-        normalize: Boolean. Whether vectors are scaled to length 1. Defaults to `None`, as in the encoder's checkpoint.
-        layers: List of layers between the pooling and the normalization. Defaults to none.
+        encoder: Encoder.
+        pooling: String, as for `pooled_vectors`. Defaults to `None`.
+        normalize: Boolean. Whether vectors are scaled to length 1. Defaults to `None`, the setting of the encoder's
+            checkpoint.
+        default: String, as for `pooled_vectors`. Defaults to `"mean"`.
+        layers: List of layers between the pooling and the normalization. Defaults to `()`, for none.
 
     Returns:
         The vectors, the name of the pooling, and whether the vectors are normalized.
@@ -71,7 +75,7 @@ def checked_dense(dense):
     """Returns the settings of dense layers as a list of dicts with all keys.
 
     Raises:
-        ValueError: If they are malformed.
+        ValueError: If the settings are malformed.
     """
     found = []
     for settings in [] if dense is None else dense:

@@ -1,4 +1,4 @@
-"""The base of tasks with one output for a text: an encoder, a pooling over the real tokens, and a dense layer."""
+"""Base class of tasks with one output for each text: an encoder, a pooling over the real tokens, and a dense layer."""
 
 import keras
 
@@ -18,7 +18,7 @@ from keras_transfer.text.preprocessors import WindowPreprocessor
 
 
 class SiameseReader(Reader):
-    """Reads pairs of texts that the encoder reads separately."""
+    """Accepts pairs of texts that the encoder processes separately."""
 
     in_memory = "With `siamese=True`, pairs of texts must be in memory, as a tuple of two columns."
 
@@ -31,23 +31,23 @@ class SiameseReader(Reader):
 
 
 class WindowReader(TextReader):
-    """Reads texts or pairs of texts. Long texts may become several windows."""
+    """Accepts texts or pairs of texts. Long texts may be cut into several windows."""
 
     takes_windows = True
 
 
 class PooledTask(Task):
-    """Base class of tasks that pool the tokens of a text into one vector, which a dense layer reads.
+    """Base class of tasks that pool the tokens of a text into one vector, followed by a dense layer.
 
     Args:
-        encoder: See `TextClassifier`.
+        encoder: Encoder, as for `TextClassifier`.
         units: Integer. Number of outputs for each text.
-        reader, labels, settings: See `Task`.
-        pooling, dropout, name, scalar_mix, hidden_activation, hidden_norm, windows, siamese: See `TextClassifier`.
-        hidden_dim, hidden_dropout, batch_norm: See `TextClassifier`.
+        reader, labels, settings: Arguments of `Task`.
+        pooling, dropout, name, scalar_mix, hidden_activation, hidden_norm, windows, siamese, hidden_dim,
+            hidden_dropout, batch_norm: Arguments of `TextClassifier`.
 
     Outputs:
-        Float32 [batch, units].
+        Float32 `[batch, units]`.
     """
 
     windows, siamese = None, False
@@ -107,7 +107,7 @@ class PooledTask(Task):
 
     @property
     def reads(self):
-        """Tuple of strings. The output of the encoder that the head reads."""
+        """Tuple of strings. The encoder output that the head uses."""
         return read_by(self.pooling)
 
     def call(self, inputs, training=None, mask=None):
@@ -129,27 +129,30 @@ class PooledTask(Task):
 
     # === Export ===
 
-    def signatures(self, pairs=False):
+    def signatures(self, pairs: bool = False) -> dict[str, Signature]:
         """Returns the signatures of an exported model.
 
         Args:
-            pairs: Boolean. Whether `"serving_default"` takes pairs of texts. Defaults to `False`.
+            pairs: Boolean. Whether `"serving_default"` accepts pairs of texts. Defaults to `False`.
 
         Returns:
             Dict of `Signature`s:
             - `"serving_default"`: from `text` (and `text_pair`) to the answer of the task
-            - `"embed"`: from `text` to `embedding`, pooled (and normalized) as in the encoder's checkpoint, or else as
-              in the task; not with `windows`
-            - `"tokens"`: from the encoder's inputs to `logits`, unless the encoder takes text; not with `siamese=True`
+            - `"embed"`: from `text` to `embedding`, with the pooling (and normalization) of the encoder's checkpoint,
+              or else of the task; not with `windows`
+            - `"tokens"`: from the encoder's inputs to `logits`, unless the encoder accepts text; not with
+              `siamese=True`
 
         Raises:
             ValueError: If `pairs=True` and the task has `windows`, if `pairs=False` and `siamese=True`, or if the task
                 was trained on pairs and `pairs=False`, or on single texts and `pairs=True`.
         """
         if pairs and self.windows is not None:
-            raise ValueError("`windows` cannot be used with pairs of texts. Received: pairs=True")
+            raise ValueError("`windows` cannot be used with pairs of texts. Use `pairs=False`. Received: pairs=True")
         if self.siamese and not pairs:
-            raise ValueError("A task with `siamese=True` takes pairs of texts. Use `pairs=True`. Received: pairs=False")
+            raise ValueError(
+                "A task with `siamese=True` expects pairs of texts. Use `pairs=True`. Received: pairs=False"
+            )
         check_export(self, pairs)
         embedder, encode = self._embedder(), encode_parts if self.siamese else encode_texts
 

@@ -1,4 +1,4 @@
-"""Rows of several windows, each of which the encoder reads separately, and one output from those of all windows."""
+"""Rows of several windows: the encoder processes each window separately, and their outputs are combined."""
 
 from keras import ops
 
@@ -6,9 +6,9 @@ WINDOWS = ("mean", "max")
 
 
 def cut_windows(inputs, length):
-    """Returns inputs [batch, windows * length] as [batch * windows, length].
+    """Returns inputs `[batch, windows * length]` as `[batch * windows, length]`.
 
-    Rows that are not longer than a window are one window. Others are padded to full windows.
+    Rows that are not longer than a window become one window. Others are padded to full windows.
 
     Args:
         inputs: Dict of tensors.

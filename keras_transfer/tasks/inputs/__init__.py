@@ -1,4 +1,4 @@
-"""What users pass to a task as inputs: its readers, columns and streams, and the checks of them."""
+"""What users pass to a task as inputs: readers, columns and streams, and their checks."""
 
 from keras_transfer.tasks.inputs.batch_checks import check_no_pairs, check_no_windows, checked_batches
 from keras_transfer.tasks.inputs.column_checks import check_columns, validation_parts

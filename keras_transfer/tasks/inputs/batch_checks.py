@@ -1,4 +1,4 @@
-"""Checks of labels, weights and prepared inputs in a generator or a `tf.data.Dataset`, as each batch is read."""
+"""Checks of labels, weights and prepared inputs of a generator or a `tf.data.Dataset`, batch by batch."""
 
 import types
 
@@ -11,7 +11,7 @@ from keras_transfer.text.base import is_text
 
 
 def check_no_pairs(data, task_name):
-    """Raises a `ValueError` if batches have labels of pairs of segments, for a task that makes its own targets."""
+    """Raises a `ValueError` if batches have labels of segment pairs, for a task that makes its own targets."""
     contents = data.contents if isinstance(data, Batches) and data.has_labels else None
     if contents is not None and contents.kind == "pairs" and contents.prepare is None:
         raise ValueError(
@@ -24,8 +24,8 @@ def check_no_windows(data, task):
     """Raises a `ValueError` if batches are windows of long texts, for a task that carries no state between them."""
     if hasattr(data, "num_streams") and not (hasattr(task, "streams") and hasattr(task.encoder, "empty_state")):
         raise ValueError(
-            f"A `{type(task).__name__}` over a `{type(task.encoder).__name__}` reads rows of text, and only recurrent "
-            "language models read windows that continue each other. Pass `corpus.blocks(...)`. "
+            f"A `{type(task).__name__}` with a `{type(task.encoder).__name__}` expects independent rows of text. Only "
+            "recurrent language models accept windows that continue each other. Pass `corpus.blocks(...)`. "
             f"Received: windows of {data.num_streams} streams"
         )
 
@@ -33,7 +33,7 @@ def check_no_windows(data, task):
 def checked_batches(task, data, method):
     """Makes a generator or `tf.data.Dataset` check the labels, prepared inputs and sample weights of each batch.
 
-    Other data do not change.
+    Other data is returned unchanged.
 
     Args:
         task: `Task`.
@@ -90,16 +90,16 @@ def _checked_generator(generator, check, check_weight):
 
 
 def _with_checked_labels(dataset, check, check_weights, with_inputs):
-    """Returns a `tf.data.Dataset` with the same batches, which first calls functions on the labels and weights of each.
+    """Returns a `tf.data.Dataset` with the same batches that first calls functions on their labels and weights.
 
     This works on every backend, even if the labels are used in a compiled step, which cannot raise errors.
 
     Args:
         dataset: `tf.data.Dataset` of `(inputs, labels)` or `(inputs, labels, sample_weights)`. Any other dataset, or
             one whose labels are not dense tensors, is returned unchanged.
-        check: Function that takes labels, a NumPy array or a dict of arrays, and a dict of inputs or None, and raises
-            an error if they are wrong.
-        check_weights: The same for sample weights alone. Weights that are not dense tensors are not checked.
+        check: Function that receives labels, a NumPy array or a dict of arrays, and a dict of inputs or `None`, and
+            raises an error if they are invalid.
+        check_weights: The same for sample weights. Weights that are not dense tensors are not checked.
         with_inputs: Boolean. Whether `check` needs the inputs.
     """
     import tensorflow as tf

@@ -9,12 +9,12 @@ log = logging.getLogger("keras_transfer")
 
 
 def check_columns(x, y, sample_weight=None):
-    """Checks that texts, labels and sample weights in memory belong together. Logs a warning if their indices differ.
+    """Checks that texts, labels and sample weights in memory match. Logs a warning if their indices differ.
 
     Args:
         x: Texts or other inputs, as for `Task.dataset`.
-        y: Labels, or None.
-        sample_weight: Sample weights, or None.
+        y: Labels, or `None`.
+        sample_weight: Sample weights, or `None`.
 
     Raises:
         ValueError: If labels or weights have no order, or if the labels are the texts.
@@ -37,7 +37,7 @@ def check_columns(x, y, sample_weight=None):
     for name, index in others:
         if len(index) == len(first[1]) and not index.equals(first[1]):
             log.warning(
-                "The indices of %s and %s differ. Rows are matched by their place, not by their index. Sort both in "
+                "The indices of %s and %s differ. Rows are matched by their position, not by their index. Sort both in "
                 "the same way, or pass columns of one table.",
                 first[0],
                 name,
@@ -45,7 +45,7 @@ def check_columns(x, y, sample_weight=None):
 
 
 def _is_same_column(x, y):
-    """Returns whether labels are the column of the texts: the same object, or the same column of a table."""
+    """Returns whether labels are the texts: the same object, or the same column of a table."""
     if x is y:
         return not isinstance(x, (str, bytes))
     named = getattr(x, "name", None) is not None and getattr(x, "name", None) == getattr(y, "name", None)
@@ -61,10 +61,10 @@ def _index_of(values):
 def validation_parts(task, data):
     """Returns `validation_data` as a tuple `(x,)`, `(x, y)` or `(x, y, sample_weight)`.
 
-    Tasks that make their targets also take raw data alone: texts, or a tuple of columns of texts.
+    Tasks that make their targets also accept raw data without labels: texts, or a tuple of columns of texts.
 
     Raises:
-        ValueError: If `data` are raw data without labels, and the task needs labels.
+        ValueError: If `data` is raw data without labels, and the task needs labels.
     """
     if task.labels.optional and task.reader.accepts(data) and not isinstance(data, tuple):
         return (data,)

@@ -12,7 +12,7 @@ from keras_transfer.text.base import check_rows_of_batches
 
 
 def columns_of(task, x):
-    """Returns data in memory as columns that can be sliced, or None if `x` is a dataset.
+    """Returns data in memory as columns that can be sliced, or `None` if `x` is a dataset.
 
     Args:
         task: `Task`.
@@ -55,22 +55,23 @@ def split_last(columns, y, sample_weight, fraction):
 
     Args:
         columns: What `columns_of` returns.
-        y: Labels, or None.
-        sample_weight: Sample weights, or None.
+        y: Labels, or `None`.
+        sample_weight: Sample weights, or `None`.
         fraction: Float between 0 and 1. Fraction of the rows to split off.
 
     Returns:
-        Two tuples `(columns, y, sample_weight)`: the first rows, and the others.
+        Two tuples `(columns, y, sample_weight)`: the first rows, and the remaining ones.
 
     Raises:
-        ValueError: If one part would be empty, or if there are not as many labels as rows.
+        ValueError: If one of the two would be empty, or if labels and rows differ in number.
     """
     count = count_rows(columns)
     at = int(count * (1 - fraction))
     labels = count if y is None else len(next(iter(y.values())) if isinstance(y, dict) else y)
     if not 0 < at < count or labels != count:
         raise ValueError(
-            "`validation_split` must leave at least one row for each part, and each row must have a label. "
+            "`validation_split` must leave at least one row for training and one for validation, and each row must "
+            "have a label. "
             f"Received: {count} rows, {labels} labels, validation_split={fraction}"
         )
 
@@ -80,7 +81,7 @@ def split_last(columns, y, sample_weight, fraction):
 
 
 def take_rows(values, rows):
-    """Returns some rows of columns, of labels or of weights.
+    """Returns some rows of columns, labels or weights.
 
     Args:
         values: What `columns_of` returns, a column, a dict of columns, or None.
@@ -96,7 +97,7 @@ def take_rows(values, rows):
 
 
 def rows_of(columns):
-    """Returns a dict from the names of the arrays in a dict, which may be nested, to their numbers of rows or None."""
+    """Returns a dict from the names of the arrays in a (nested) dict to their numbers of rows or `None`."""
     shapes = {
         ".".join(map(str, path)): array.shape
         for path, array in keras.tree.flatten_with_path(columns)
@@ -116,20 +117,20 @@ def check_rows(rows):
 
 
 def batch_arrays(columns, y, sample_weight, batch_size, shuffle):
-    """Returns prepared arrays as `Batches` and keeps their length.
+    """Returns prepared arrays as `Batches` with their own length.
 
     Args:
-        columns: Dict of arrays [rows, ...].
-        y: Array of labels [rows, ...], or None.
-        sample_weight: Array of sample weights [rows, ...], or None.
+        columns: Dict of arrays `[rows, ...]`.
+        y: Array of labels `[rows, ...]`, or `None`.
+        sample_weight: Array of sample weights `[rows, ...]`, or `None`.
         batch_size: Integer. Number of rows per batch.
-        shuffle: Boolean. Whether the rows are shuffled in every epoch.
+        shuffle: Boolean. Whether to shuffle the rows in every epoch.
 
     Raises:
         ValueError: If the arrays differ in their number of rows, if a sample weight is not finite, or if `batch_size`
             is not positive.
     """
-    if isinstance(y, dict):  # of several heads
+    if isinstance(y, dict):  # A task with several heads has a dict of labels.
         y = {name: to_numpy(part) for name, part in y.items()}
     elif y is not None:
         y = to_numpy(y)

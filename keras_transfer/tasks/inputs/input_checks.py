@@ -1,4 +1,4 @@
-"""Checks of `x`: raw data of a task, arrays of its inputs, or a dataset of these, and not what looks like them."""
+"""Checks of `x`, which must be raw data of a task, arrays of its inputs, or a dataset of these."""
 
 import numbers
 import os
@@ -14,7 +14,7 @@ from keras_transfer.tasks.inputs.streams import is_stream, texts_of_stream
 
 
 def check_inputs(task, x, made=()):
-    """Raises a `ValueError` if `x` is a dict without the encoder's inputs, an iterator, or a stream of wrong shapes.
+    """Raises a `ValueError` if `x` is a dict without the encoder's inputs, an iterator, or a stream of invalid shapes.
 
     Args:
         task: `Task`.
@@ -47,7 +47,7 @@ def _check_texts(task, x, names):
     Args:
         task: `Task`.
         x: What was passed as `x`. Dicts are not checked.
-        names: List of strings. The inputs that prepared data must have.
+        names: List of strings. The required inputs of prepared data.
     """
     x = whole_column(x)
     if isinstance(x, os.PathLike):
@@ -84,9 +84,9 @@ def _check_values(values, names):
 
 
 def _check_stream(dataset, names):
-    """Raises a `ValueError` if a `tf.data.Dataset` has dicts of other columns than the encoder's inputs.
+    """Raises a `ValueError` if a `tf.data.Dataset` has dicts of columns other than the encoder's inputs.
 
-    Or if columns, labels or weights differ in their numbers of rows, as far as these are known.
+    It also raises the error if columns, labels or weights differ in their numbers of rows, as far as these are known.
     """
     spec = dataset.element_spec
     parts = dict(zip(("x", "y", "sample_weight"), spec if isinstance(spec, tuple) else (spec,)))

@@ -1,4 +1,4 @@
-"""Where a loader is whose state can be stored, so that a run resumes at the same batch."""
+"""The position in a loader with a state that can be stored, so that a run resumes at the same batch."""
 
 import copy
 import threading
@@ -7,12 +7,13 @@ import keras
 
 
 def position_of(loader, iterator, has_length, num_batches):
-    """Returns the `LoaderPosition` of a loader, or None if neither it nor its iterators have a state.
+    """Returns the `LoaderPosition` of a loader, or `None` if neither it nor its iterators have a state.
 
     Args:
         loader: Iterable of batches.
         iterator: One of its iterators.
-        has_length, num_batches: See `LoaderPosition`.
+        has_length: Boolean, as for `LoaderPosition`.
+        num_batches: Integer or `None`, as for `LoaderPosition`.
     """
     with_iterator = all(callable(getattr(iterator, name, None)) for name in ("get_state", "set_state"))
     with_loader = all(callable(getattr(loader, name, None)) for name in ("state_dict", "load_state_dict"))
@@ -34,18 +35,20 @@ def check_apart(position, other):
 
 
 class LoaderPosition:
-    """Where a loader is: after which batch of which state. Batches are read ahead, so that states are kept until then.
+    """The position in a loader: the number of batches that were trained on, and the state after them.
+
+    Batches are prefetched, so the states of all batches since then are kept.
 
     Args:
-        loader: Iterable of batches. Either its iterators have `get_state` and `set_state`, as Grain's, or it has
-            `state_dict` and `load_state_dict`, as torchdata's `StatefulDataLoader`.
-        by_iterator: Boolean. Which of the two.
+        loader: Iterable of batches. Either its iterators have `get_state` and `set_state`, as in Grain, or it has
+            `state_dict` and `load_state_dict`, as torchdata's `StatefulDataLoader` does.
+        by_iterator: Boolean. Whether the iterators have the state.
         has_length: Boolean. Whether Keras knows the length of an epoch. Otherwise, a run cannot resume within one,
-            because Keras would take the rest of this epoch for a whole one.
-        num_batches: Integer. The length of the loader, or None if it is endless or unknown.
+            because Keras would treat the rest of this epoch as a whole one.
+        num_batches: Integer. The length of the loader, or `None` if it is endless or unknown.
 
     Attributes:
-        began: Integer. The number of batches before the first one of the reading that began last.
+        began: Integer. The number of batches before the first one of the latest iteration.
     """
 
     def __init__(self, loader, by_iterator, has_length, num_batches):
@@ -55,7 +58,7 @@ class LoaderPosition:
         self._over, self._end, self._loaded, self._states = True, None, None, {}
 
     def read(self):
-        """Yields batches from the loaded position on, or from where a loader without end is, or from the beginning."""
+        """Yields batches from the loaded position, the current position of an endless loader, or the start."""
         if self._loaded is not None:
             (number, state), self._loaded = self._loaded, None
         elif self._done and not self._over:
@@ -65,7 +68,7 @@ class LoaderPosition:
         states = {number: state}
         with self._lock:
             if state is not None and not self.by_iterator:
-                self.loader.load_state_dict(copy.deepcopy(state))  # It may change what it was given.
+                self.loader.load_state_dict(copy.deepcopy(state))  # The loader may modify its argument.
             iterator = iter(self.loader)
             if state is not None and self.by_iterator:
                 iterator.set_state(copy.deepcopy(state))
@@ -73,7 +76,7 @@ class LoaderPosition:
             self._over, self._states = False, states
         while True:
             with self._lock:
-                if self._states is not states:  # Another reading has begun, and nobody waits for this one.
+                if self._states is not states:  # A newer iteration has begun, so nobody uses this one any more.
                     return
                 if (batch := next(iterator, self)) is self:
                     self._end = None if self.by_iterator else copy.deepcopy(self.loader.state_dict())
@@ -81,30 +84,30 @@ class LoaderPosition:
                     return
                 number += 1
                 found = iterator.get_state() if self.by_iterator else self.loader.state_dict()
-                states[number] = copy.deepcopy(found)  # It may be what the loader changes with the next batch.
+                states[number] = copy.deepcopy(found)  # The loader may modify this object with the next batch.
             yield batch
 
     def trained(self, batch):
-        """Takes note that `batch` of this epoch, counted from 0, was trained on."""
+        """Records that `batch` of this epoch, counted from 0, was trained on."""
         self._done = self._base + batch + 1
         states = self._states
         for number in [number for number in [*states] if number < self._done]:
             del states[number]
 
     def end_epoch(self):
-        """Takes note that an epoch has ended, which the loader may outlast."""
+        """Records that an epoch has ended, which may happen before the loader ends."""
         self._base = self._done
 
     def restart(self):
-        """Begins a run, which reads from the beginning unless a position was loaded."""
+        """Begins a run, which starts at the first batch unless a position was loaded."""
         self._base = self._done = 0
         self._over, self._states = True, {}
 
     def state_dict(self):
-        """Returns the position of what was trained on, as a dict. Without `"batch"`, it is that between two epochs."""
+        """Returns the position after the last trained batch, as a dict. Between two epochs, it has no `"batch"`."""
         if self._loaded is not None:
             number, state = self._loaded
-        elif self._over and self._done == max(self._states, default=0):  # The loader was read to its end.
+        elif self._over and self._done == max(self._states, default=0):  # The loader has ended.
             number, state = 0, self._end
         else:
             number, state = self._done, self._states[self._done]
@@ -121,7 +124,7 @@ class LoaderPosition:
 
 
 class CountBatches(keras.callbacks.Callback):
-    """Tells a `LoaderPosition` what was trained on."""
+    """Reports each trained batch to a `LoaderPosition`."""
 
     def __init__(self, position):
         super().__init__()

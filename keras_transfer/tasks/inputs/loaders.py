@@ -1,4 +1,4 @@
-"""Loaders as the data of a task, such as torch's and Grain's: iterables of batches, each of which is read by itself."""
+"""Loaders as the data of a task, such as those of torch and Grain: iterables of batches."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
@@ -12,29 +12,30 @@ from keras_transfer.tasks.inputs.loader_position import position_of
 from keras_transfer.tasks.inputs.streams import begins_at, is_stream, read_when_asked
 from keras_transfer.text.base import is_text, to_list
 
-_ENDLESS = 2**40  # Grain's endless datasets say that they have about 2**63 batches.
+_ENDLESS = 2**40  # Grain's endless datasets report a length of about 2**63 batches.
 
 
 def is_loader(x):
     """Returns whether `x` is an iterable of batches, but not a dataset of Keras or TensorFlow, nor data in memory."""
-    others = (Iterator, Collection, keras.utils.PyDataset)  # A loader does not tell what it contains.
+    others = (Iterator, Collection, keras.utils.PyDataset)  # Unlike a `Collection`, a loader has no `__contains__`.
     if is_stream(x) or not isinstance(x, Iterable) or isinstance(x, others):
         return False
-    is_column = hasattr(x, "shape") or hasattr(x, "to_pylist") or is_lazy(x)  # of Arrow or of Hugging Face
+    # Columns of Arrow have `to_pylist`, and columns of Hugging Face datasets are lazy.
+    is_column = hasattr(x, "shape") or hasattr(x, "to_pylist") or is_lazy(x)
     return not is_column and not is_text(x)
 
 
 def stream_of_loader(task, x, prepare):
     """Returns a loader of batches as a stream, and anything else unchanged.
 
-    A batch of a task that makes its targets is a column of texts, a pair of columns, or a dict of arrays, alone or in a
-    tuple with labels. A batch of any other task is a tuple of what `fit` takes in memory. A loader of dicts of arrays,
-    for such a task, is returned unchanged.
+    For a task that makes its targets, a batch is a column of texts, a pair of columns, or a dict of arrays, alone or in
+    a tuple with labels. For any other task, a batch is a tuple of what `fit` accepts in memory, and a loader of dicts
+    of arrays is returned unchanged.
 
     Args:
         task: `Task`. It keeps the error if a batch is invalid.
         x: What was passed as `x`.
-        prepare: Function that returns an item, given `(x, y, sample_weight)` of a batch as `fit` takes them.
+        prepare: Function that returns an item, given `(x, y, sample_weight)` of a batch in the form that `fit` accepts.
 
     Raises:
         ValueError: If the loader has no batch, or yields anything else.
@@ -67,7 +68,7 @@ def stream_of_loader(task, x, prepare):
     def generate():
         try:
             yield from _checked(x, position, count, arrays_of, first, form)
-        except GeneratorExit:  # TensorFlow reads no further.
+        except GeneratorExit:  # TensorFlow stops the iteration early.
             raise
         except BaseException as error:
             task.kept_error = error  # TensorFlow reports it without its type.
@@ -76,17 +77,17 @@ def stream_of_loader(task, x, prepare):
     dataset = tf.data.Dataset.from_generator(generate, output_signature=spec)
     if count is not None and position is None:
         dataset = dataset.apply(tf.data.experimental.assert_cardinality(count))
-    elif length is not None:  # A resumed epoch has fewer batches.
+    elif length is not None:  # A resumed epoch has fewer batches, so the cardinality is only an upper bound.
         dataset = of_at_most(dataset, length)
-    # Of a task that makes its targets, the first batch is read to find their form, before the run reads it.
+    # A task that makes its targets inspects the first batch before the run, which must not advance the loader further.
     return begins_at(read_when_asked(dataset) if task.labels.targets_of_streams else dataset, position)
 
 
 def _length_of(x):
-    """Returns the number of batches that a loader says it has, or None."""
+    """Returns the number of batches that a loader reports, or `None`."""
     try:
         return len(x)
-    except TypeError:  # A loader of torch's `IterableDataset` has a length that it cannot tell.
+    except TypeError:  # torch's `DataLoader` of an `IterableDataset` has `__len__`, but raises this error.
         return None
 
 
@@ -111,19 +112,19 @@ def _checked(x, position, count, arrays_of, first, form):
                 f"All batches of a loader must have the same form. Received: {batch!r:.100}, after {first!r:.100}"
             )
         number += 1
-        if number == count and next(rest, rest) is not rest:  # Keras reads no further than the length.
+        if number == count and next(rest, rest) is not rest:  # Keras would silently ignore further batches.
             raise _too_many(count)
         yield found
     if count not in (None, number):
-        raise ValueError(f"A loader must have as many batches as its length says, {count}. Received: {number}")
+        raise ValueError(f"A loader must have as many batches as its `len()` returns, {count}. Received: {number}")
 
 
 def _too_many(count):
-    return ValueError(f"A loader must have as many batches as its length says, {count}. Received: more")
+    return ValueError(f"A loader must have as many batches as its `len()` returns, {count}. Received: more")
 
 
 def _arrays_of(batch):
-    """Returns a batch of a loader as arrays of equally many rows, as `_columns_of` does."""
+    """Returns a batch of a loader as arrays with the same number of rows, in the form of `_columns_of`."""
     found = _columns_of(batch)
     parts = found if isinstance(found, tuple) else (found,)
     check_rows(rows_of(dict(zip(("x", "y", "sample_weight"), parts))))
@@ -145,7 +146,7 @@ def _columns_of(batch):
 
 
 def _inputs_of(batch):
-    """Returns texts, a pair of columns of texts, or a dict as arrays, or None for anything else."""
+    """Returns texts, a pair of columns of texts, or a dict as arrays, or `None` for anything else."""
     if isinstance(batch, Mapping):
         found = {name: to_array(values) for name, values in batch.items()}
         return found if found and all(array.ndim and array.dtype.kind in "iufb" for array in found.values()) else None
@@ -173,12 +174,12 @@ def _are_prepared(batch):
 
 
 def _parts_of(task, batch):
-    """Returns `(x, y, sample_weight)` of a batch, as `fit` takes them in memory."""
+    """Returns `(x, y, sample_weight)` of a batch in the form that `fit` accepts in memory."""
     parts = batch if isinstance(batch, (list, tuple)) and not _is_column(batch) else (batch,)
     parts = task.reader.batch_of(tuple(parts))
     if not 1 <= len(parts) <= 3 or not task.reader.accepts(parts[0]):
         raise ValueError(
-            "A loader must yield what `fit` takes in memory, as tuples `(x, y)` or `(x, y, sample_weight)`: texts "
+            "A loader must yield what `fit` accepts in memory, as tuples `(x, y)` or `(x, y, sample_weight)`: texts "
             f"and their labels for a `TextClassifier`. Received: {batch!r:.200}"
         )
     x, *others = parts

@@ -1,4 +1,4 @@
-"""Data without rows, which no model can read."""
+"""Data without rows, which is never passed to a model."""
 
 import keras
 
@@ -6,8 +6,7 @@ import keras
 class NoRows(keras.utils.PyDataset):
     """The dataset for data without rows.
 
-    Keras fails on it, and kernels fail on empty batches. `predict` therefore returns a result without running the
-    model.
+    Keras and its kernels fail on empty batches, so `predict` returns a result without running the model.
 
     Args:
         columns: Columns without rows, as `columns_of` returns them.

@@ -1,4 +1,4 @@
-"""What data a task reads: texts, pairs of texts, or whatever a subclass accepts."""
+"""Readers: which raw data a task accepts, and how it becomes batches."""
 
 import keras
 import numpy as np
@@ -12,21 +12,21 @@ ALL_ROWS = 2**31  # With this batch size, all rows are one batch.
 
 
 class Reader:
-    """Reads texts, or pairs of texts as a tuple of two columns.
+    """Accepts texts, or pairs of texts as a tuple of two columns.
 
-    A reader is the part of a `Task` that decides which raw data it accepts, how they become batches, and how the
-    outputs of these batches become one output for each row. A subclass reads other data.
+    A reader is the component of a `Task` that decides which raw data it accepts, how this data becomes batches, and how
+    the outputs of these batches become one output for each row. Subclasses accept other data.
 
     Args:
-        preprocessor: Callable from texts to the encoder's inputs, or None if only prepared data are used.
+        preprocessor: Callable from texts to the encoder's inputs, or `None` if only prepared data is used.
 
     Attributes:
         takes_either: Boolean. Whether single texts and pairs of texts are both valid, and mean something different.
         takes_pairs: Boolean. Whether a row may be a pair of texts.
         takes_windows: Boolean. Whether the task splits the rows of a `text.WindowPreprocessor`.
-        makes: Tuple of strings. Inputs of the encoder that the reader makes, and not the preprocessor.
-        in_memory: String. What an error says about a `tf.data.Dataset` of texts, if those must be in memory, or None.
-        fitted_on: String. Which of them the task was trained on, `"texts"` or `"pairs"`, or None if it is unknown.
+        makes: Tuple of strings. Inputs of the encoder that the reader makes instead of the preprocessor.
+        in_memory: String. The error message for a `tf.data.Dataset` of texts, if texts must be in memory, or `None`.
+        fitted_on: String. Whether the task was trained on `"texts"` or `"pairs"`, or `None` if it is unknown.
     """
 
     takes_either = False
@@ -40,7 +40,7 @@ class Reader:
         self.preprocessor = preprocessor
 
     def require(self):
-        """Raises a `ValueError` if raw data cannot be read, because there is no preprocessor."""
+        """Raises a `ValueError` if raw data cannot be prepared, because there is no preprocessor."""
         if self.preprocessor is None:
             raise ValueError(
                 "Raw text requires a preprocessor. Create the task with `preprocessor=...`, or pass token ids. "
@@ -48,10 +48,10 @@ class Reader:
             )
 
     def require_whole(self, action):
-        """Raises a `ValueError` if the task is a part of another one, which cannot be `action`, such as `"saved"`."""
+        """Raises a `ValueError` if the task is a component of another one, and cannot be `"saved"` (`action`)."""
 
     def accepts(self, x):
-        """Returns whether `x` is raw data in memory, which this reader prepares."""
+        """Returns whether `x` is raw data in memory that this reader can prepare."""
         return is_text(x)
 
     def check(self, x, method):
@@ -62,9 +62,9 @@ class Reader:
         return to_columns(x)
 
     def batch_of(self, parts):
-        """Returns `(x, y, sample_weight)` or less of it as data in memory, given the parts of a batch of a loader.
+        """Returns `(x, y, sample_weight)`, or the first of these, as data in memory, for a batch of a loader.
 
-        Columns of torch are tuples, and several of them are a list, of which `fit` takes a tuple.
+        torch collates columns into tuples and several columns into a list, while `fit` expects a tuple of columns.
         """
         x, *others = (list(part) if isinstance(part, tuple) else part for part in parts)
         if isinstance(x, list) and x and all(isinstance(column, (list, tuple)) for column in x):
@@ -77,7 +77,7 @@ class Reader:
         return batches(columns, y, preprocessor=self.preprocessor, **options)
 
     def stream(self, dataset):
-        """Returns a `tf.data.Dataset` of raw data as one of prepared batches, and any other one unchanged."""
+        """Returns a `tf.data.Dataset` of raw data as a dataset of prepared batches, and any other dataset unchanged."""
         if texts_of_stream(dataset):
             if self.in_memory is not None:
                 raise ValueError(f"{self.in_memory} Received: a `tf.data.Dataset` of {dataset.element_spec}")
@@ -85,7 +85,7 @@ class Reader:
         return preprocess_stream(self.preprocessor, dataset)
 
     def inputs(self, x):
-        """Returns the encoder's inputs of one batch of raw data, padded to the longest if the preprocessor can."""
+        """Returns the encoder's inputs of one batch of raw data, padded to the longest text if the preprocessor can."""
         self.require()
         columns = x if isinstance(x, tuple) else (x,)
         columns = [[part] if isinstance(part, (str, bytes)) else part for part in columns]
@@ -112,13 +112,13 @@ class Reader:
 
 
 class TextReader(Reader):
-    """Reads texts or pairs of texts, which are packed into one sequence. A task was trained on one of the two."""
+    """Accepts texts or pairs of texts, which are packed into one sequence. A task is trained on one of the two."""
 
     takes_either = True
 
 
 def encode_texts(task, *texts):
-    """Returns the inputs of texts [batch], or of pairs of texts, padded only to the longest if the preprocessor can.
+    """Returns the inputs of texts `[batch]`, or of pairs of texts, padded only to the longest if the preprocessor can.
 
     Args:
         task: `Task` or `Reader`.
@@ -130,5 +130,5 @@ def encode_texts(task, *texts):
 
 
 def for_backend(inputs):
-    """Converts the inputs from a preprocessor, which are TensorFlow tensors, to a type that the backend can read."""
+    """Converts a preprocessor's outputs, which are TensorFlow tensors, to a type that the backend accepts."""
     return inputs if keras.backend.backend() == "tensorflow" else {k: np.asarray(v) for k, v in inputs.items()}

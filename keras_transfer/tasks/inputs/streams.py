@@ -1,4 +1,4 @@
-"""A `tf.data.Dataset` as the data of a task: what it contains, its texts as prepared inputs, and their targets."""
+"""A `tf.data.Dataset` as the data of a task: its contents, its texts as prepared inputs, and their targets."""
 
 import weakref
 from collections.abc import Mapping
@@ -11,8 +11,8 @@ from keras_transfer.distribute import agree, replicas_of
 from keras_transfer.tasks.inputs.loader_position import CountBatches
 from keras_transfer.text.base import preprocess
 
-_positions = weakref.WeakKeyDictionary()  # from streams to the `LoaderPosition`s of their loaders
-_drawing = weakref.WeakKeyDictionary()  # from streams with targets to what they draw from
+_positions = weakref.WeakKeyDictionary()  # Maps streams to the `LoaderPosition`s of their loaders.
+_drawing = weakref.WeakKeyDictionary()  # Maps streams with targets to the state of their random draws.
 
 
 def is_stream(x):
@@ -21,12 +21,12 @@ def is_stream(x):
 
 
 def lacks_labels(x):
-    """Returns whether `x` is a `tf.data.Dataset` of inputs alone."""
+    """Returns whether `x` is a `tf.data.Dataset` of inputs without labels."""
     return is_stream(x) and not (isinstance(x.element_spec, tuple) and len(x.element_spec) > 1)
 
 
 def stream_without_float64(dataset):
-    """Returns a `tf.data.Dataset` with float64 labels and weights as float32 ones, and any other unchanged."""
+    """Returns a `tf.data.Dataset` with float64 labels and weights converted to float32, and any other unchanged."""
     spec = dataset.element_spec
     parts = keras.tree.flatten(spec[1:]) if isinstance(spec, tuple) else []
     is_wide = any(getattr(part, "dtype", None) == "float64" for part in parts)
@@ -41,7 +41,7 @@ def stream_without_float64(dataset):
 
 
 def texts_of_stream(dataset):
-    """Returns a tuple of the specs of a stream's texts, one or two, or an empty tuple if it contains something else."""
+    """Returns a tuple of the specs of a stream's texts, one or two, or an empty tuple if it contains anything else."""
     spec = dataset.element_spec
     inputs = spec[0] if isinstance(spec, tuple) and len(spec) in (2, 3) else spec
     texts = inputs[0] if isinstance(inputs, tuple) and len(inputs) == 1 else inputs
@@ -50,10 +50,9 @@ def texts_of_stream(dataset):
 
 
 def read_when_asked(dataset):
-    """Returns a stream that reads a batch only when it is asked for it, also with functions mapped over it.
+    """Returns a stream that requests a batch from its source only when it is asked for one, without prefetching.
 
-    What reads ahead in a thread goes on with it for a while after a first batch was taken. A loader would then be
-    somewhere else.
+    A thread that prefetches would continue for a while after the first batch was taken, and advance the loader.
     """
     import tensorflow as tf
 
@@ -84,14 +83,14 @@ def preprocess_stream(preprocessor, dataset):
         x = preprocess(preprocessor, x)
         return (x, *rest) if rest else x
 
-    ahead = dataset.options().autotune.enabled is not False  # See `read_when_asked`.
+    ahead = dataset.options().autotune.enabled is not False  # `read_when_asked` turns it off.
     return dataset.map(prepare, num_parallel_calls=-1).prefetch(-1) if ahead else dataset.map(prepare)
 
 
 def lacks_targets(data, made=()):
-    """Returns whether batches or a stream have inputs alone, without those whose names are in `made`.
+    """Returns whether batches or a stream have inputs without labels, and none of the inputs whose names are in `made`.
 
-    Anything else, such as a generator, is said to have targets.
+    Anything else, such as a generator, counts as having targets.
     """
     if isinstance(data, Batches):
         return not data.has_labels and not set(made) & set(data.inputs)
@@ -99,7 +98,7 @@ def lacks_targets(data, made=()):
 
 
 def input_names_of(data):
-    """Returns the names of the inputs of batches or of a stream, or None if they have none, or are anything else."""
+    """Returns the names of the inputs of batches or of a stream, or `None` if there are no names."""
     if isinstance(data, Batches):
         return None if data.contents.prepare else list(data.inputs)
     if not is_stream(data):
@@ -110,16 +109,16 @@ def input_names_of(data):
 
 
 def with_targets(data, make, seed=None, task=None):
-    """Returns the same rows with the targets of an objective, other ones in each epoch.
+    """Returns the same rows with the targets of an objective, different ones in each epoch.
 
-    The seed, the epoch and the number of a batch determine what the objective draws. The epoch of a stream is that of
-    `fit`, and otherwise how often it was read before.
+    The seed, the epoch and the number of a batch determine the random draws of the objective. The epoch of a stream is
+    the epoch of `fit`, or otherwise the number of earlier iterations.
 
     Args:
         data: `Batches`, or a `tf.data.Dataset` of dicts of the encoder's inputs, perhaps with labels.
         make: Function that returns an item, given the inputs of a batch, a `np.random.Generator` and the labels, if
             there are any.
-        seed: Integer. Defaults to `None`, that of the batches, or a new one.
+        seed: Integer. Defaults to `None`, the seed of the batches, or a new one.
         task: `Task`. It keeps the error if a batch of a stream is invalid. Defaults to `None`.
 
     Raises:
@@ -160,27 +159,27 @@ def _stream_with_targets(dataset, make, seed, task):
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     found, count = tf.data.Dataset.from_generator(generate, output_signature=spec), dataset.cardinality()
     if count >= 0:
-        found = of_at_most(found, count)  # The rest of an epoch has fewer.
+        found = of_at_most(found, count)  # A resumed epoch has fewer batches.
     found = found.prefetch(2).with_options(options)
     _drawing[found] = state
     return found
 
 
 def fix_targets(dataset):
-    """Makes a stream that `with_targets` returned draw the same targets each time. Anything else is left unchanged."""
+    """Makes a stream from `with_targets` draw the same targets each time. Anything else is left unchanged."""
     if is_stream(dataset) and dataset in _drawing:
         _drawing[dataset]["fixed"] = True
 
 
 def draws_like(found, dataset):
-    """Returns a stream that reads `dataset`, one that `with_targets` returned or any other, and has its epochs."""
+    """Returns a stream that iterates over `dataset`, after giving it the same random draws and epochs."""
     if found is not dataset and is_stream(dataset) and dataset in _drawing:
         _drawing[found] = _drawing[dataset]
     return found
 
 
 def begins_at(found, position):
-    """Returns a stream that reads a loader, whose `LoaderPosition` or None is known from then on."""
+    """Returns a stream that iterates over a loader, after registering its `LoaderPosition`, or `None`."""
     if is_stream(found) and position is not None:
         _positions[found] = position
         if found in _drawing:
@@ -189,12 +188,12 @@ def begins_at(found, position):
 
 
 def position_of_stream(dataset):
-    """Returns what `begins_at` was given for a stream, and None for anything else."""
+    """Returns the position that `begins_at` registered for a stream, and `None` for anything else."""
     return _positions.get(dataset) if is_stream(dataset) else None
 
 
 def epochs_of_stream(dataset):
-    """Returns a list of the callbacks that tell a stream where `fit` is, for those that need to know."""
+    """Returns a list of the callbacks that report the progress of `fit` to a stream, for streams that need it."""
     position, drawing = position_of_stream(dataset), is_stream(dataset) and dataset in _drawing
     return [
         *([_Epochs(_drawing[dataset])] if drawing else []),
@@ -203,7 +202,7 @@ def epochs_of_stream(dataset):
 
 
 class _Epochs(keras.callbacks.Callback):
-    """Makes a stream draw what belongs to the epoch of `fit`, also in a run that is resumed in a later one."""
+    """Makes a stream draw the targets of the current epoch of `fit`, also in a run that is resumed in a later one."""
 
     def __init__(self, state):
         super().__init__()
@@ -219,7 +218,7 @@ class _Epochs(keras.callbacks.Callback):
 def check_stream_shares(task, dataset, method):
     """Raises a `ValueError` if the replicas must share each batch of a stream of texts evenly but cannot."""
     texts = texts_of_stream(dataset)
-    if not texts:  # prepared inputs, which Keras shards
+    if not texts:  # Keras shards prepared inputs.
         return
     (replicas, evenly), size = replicas_of(task), texts[0].shape[0]
     if (method == "fit" or evenly) and (size or 1) % replicas:

@@ -1,4 +1,4 @@
-"""What a task was trained on, single texts or pairs of texts, because it answers the other kind without an error."""
+"""Whether a task was trained on single texts or on pairs. It would answer the other kind without an error."""
 
 from keras_transfer.batches import Batches
 from keras_transfer.tasks.inputs.streams import is_stream, texts_of_stream
@@ -11,7 +11,7 @@ _ADVICE = {
 
 
 def kind_of(task, x):
-    """Returns the kind of the texts in `x`: `"texts"`, `"pairs"`, or None if it is unknown or makes no difference.
+    """Returns the kind of the texts in `x`: `"texts"`, `"pairs"`, or `None` if it is unknown or makes no difference.
 
     Args:
         task: `Task`.
@@ -29,12 +29,12 @@ def kind_of(task, x):
 
 
 def check_kind(task, x, expected):
-    """Raises a `ValueError` if `x` has texts of the other kind than a task was trained on.
+    """Raises a `ValueError` if `x` has single texts and the task was trained on pairs, or vice versa.
 
     Args:
         task: `Task`.
         x: Anything that `Task.dataset` accepts.
-        expected: String, the kind that the task was trained on, or None if it is unknown.
+        expected: String, the kind that the task was trained on, or `None` if it is unknown.
     """
     kind = None if expected is None else kind_of(task, x)
     if kind not in (None, expected):
@@ -45,7 +45,7 @@ def check_kind(task, x, expected):
 
 
 def check_export(task, pairs):
-    """Raises a `ValueError` if a task would be exported for the other kind of texts than it was trained on."""
+    """Raises a `ValueError` if a task trained on single texts would be exported for pairs, or vice versa."""
     if task.reader.takes_either and task.fitted_on is not None and pairs != (task.fitted_on == "pairs"):
         raise ValueError(
             f"The model is trained on {_NAMES[task.fitted_on]}. Use `pairs={not pairs}`, or set "

@@ -1,4 +1,4 @@
-"""What users pass to a task as labels: their kinds, with the losses and metrics that fit, and their checks."""
+"""What users pass to a task as labels: each kind with its losses and metrics, and its checks."""
 
 from keras_transfer.tasks.labels.class_labels import ClassNames, MultiHot, most_likely
 from keras_transfer.tasks.labels.flat import flat_labels, with_flat_labels

@@ -41,7 +41,7 @@ class ClassNames(Labels):
     """One class for each text: its name, or its position in the list of names.
 
     Args:
-        names: List of strings, at least 2. Names of the classes, in the order of the logits.
+        names: List of strings, at least 2. Class names, in the order of the logits.
     """
 
     def __init__(self, names):
@@ -67,8 +67,9 @@ class ClassNames(Labels):
         return flat_labels(positions_of_numbers(labels, self.names))
 
     def of_any_rows(self, labels):
-        labels = in_order_of_names(labels, self.names)  # An array has no names of columns.
-        return labels if has_names(labels) else names_of_numbers(labels, self.names)  # Only all rows tell which.
+        labels = in_order_of_names(labels, self.names)  # Columns of a table are lost once it becomes an array.
+        # Whether numbers are names or positions depends on all rows, so it is decided before rows are left out.
+        return labels if has_names(labels) else names_of_numbers(labels, self.names)
 
     def check(self, labels, loss=None, inputs=None):
         check_class_labels(labels, len(self.names), takes_vectors(loss), _SEVERAL)
@@ -100,14 +101,14 @@ class ClassNames(Labels):
         return with_flat_labels(data)
 
     def probabilities(self, logits):
-        """Returns the probabilities of the classes, a tensor or array as `logits` is."""
+        """Returns the probabilities of the classes, a tensor or array like `logits`."""
         return ops.softmax(logits)
 
     def response(self, outputs):
         return most_likely(outputs)
 
     def decode(self, outputs):
-        """Returns what `predict` returns as a list of names."""
+        """Returns the results of `predict` as a list of names."""
         return self.names_of(outputs)  # The highest logit has the highest probability.
 
     def names_of(self, probabilities):
@@ -119,7 +120,7 @@ class MultiHot(Labels):
     """Any number of classes for each text: a list of their names, or an array of zeros and ones.
 
     Args:
-        names: List of strings, at least 2. Names of the classes, in the order of the logits.
+        names: List of strings, at least 2. Class names, in the order of the logits.
         thresholds: List of floats, the lowest probability at which each class is predicted. Defaults to `None`, for
             0.5.
     """
@@ -166,7 +167,7 @@ class MultiHot(Labels):
         )
 
     def probabilities(self, logits):
-        """Returns the probability of each class, a tensor or array as `logits` is."""
+        """Returns the probability of each class, a tensor or array like `logits`."""
         return ops.sigmoid(logits)
 
     def response(self, outputs):
@@ -175,7 +176,7 @@ class MultiHot(Labels):
         return {"chosen": ops.cast(chosen, "int32"), "probabilities": probabilities}
 
     def decode(self, outputs):
-        """Returns what `predict` returns as a list of lists of names."""
+        """Returns the results of `predict` as a list of lists of names."""
         return self.names_of(ops.convert_to_numpy(self.probabilities(outputs)))
 
     def names_of(self, probabilities):
@@ -185,6 +186,6 @@ class MultiHot(Labels):
 
 
 def most_likely(logits):
-    """Returns probabilities [..., classes] and the most likely class [...] as the response of an exported model."""
+    """Returns probabilities `[..., classes]` and the most likely class `[...]` as the response of an exported model."""
     probabilities = ops.softmax(logits)
     return {"label_id": ops.cast(ops.argmax(probabilities, axis=-1), "int32"), "probabilities": probabilities}

@@ -1,4 +1,4 @@
-"""Labels with an axis of size 1, such as a column of a table, without it."""
+"""Labels with an axis of size 1, such as a column of a table, and how to remove this axis."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from keras_transfer.tasks.inputs import is_stream
 
 
 def flat_labels(labels):
-    """Returns labels [rows, 1] as [rows], and any others unchanged.
+    """Returns labels `[rows, 1]` as `[rows]`, and any others unchanged.
 
     Keras on TensorFlow otherwise fails if a model is trained with labels of both shapes, because the rank of the labels
     of a compiled step is then unknown.
@@ -17,7 +17,7 @@ def flat_labels(labels):
     shape = getattr(labels, "shape", None)
     try:
         shape = np.shape(labels) if shape is None else shape
-    except ValueError:  # rows of different lengths, which the check of labels reports
+    except ValueError:  # Rows differ in length, which the check of labels reports.
         return labels
     if len(shape) != 2 or shape[1] != 1:
         return labels

@@ -1,7 +1,7 @@
-"""Which losses and metrics of Keras fit the logits of a task, its labels, and each other.
+"""Which losses and metrics of Keras match the logits of a task, its labels, and each other.
 
-`Labels.compiled` asks for all three at once. `losses` and `metrics` have only what Keras lacks, and neither knows the
-other, so that what fits together is known where labels are.
+`Labels.compiled` checks all three together. `losses` and `metrics` contain only what Keras lacks, and neither knows the
+other, so the rules for combining them are here.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from keras_transfer.metrics.classification import AUC, ClassCounts
 from keras_transfer.metrics.words import WordAccuracy
 from keras_transfer.names import did_you_mean
 
-_SHORT_NAMES = ("accuracy", "acc", "crossentropy", "ce")  # which only `compile` of Keras knows
+_SHORT_NAMES = ("accuracy", "acc", "crossentropy", "ce")  # Only `compile` of Keras knows these.
 
 # Classes and functions of Keras, by what they expect.
 _INTEGERS = {
@@ -44,7 +44,8 @@ _ACCURACIES = {
     keras.metrics.sparse_top_k_categorical_accuracy,
 }
 _ANY_LABELS = {keras.losses.CTC, keras.losses.ctc, keras.losses.Circle, keras.losses.circle}
-_ANY_LABELS |= {keras.metrics.IoU, keras.metrics.MeanIoU, keras.metrics.BinaryIoU}  # Their arguments determine which.
+# The arguments of these metrics determine which labels they expect.
+_ANY_LABELS |= {keras.metrics.IoU, keras.metrics.MeanIoU, keras.metrics.BinaryIoU}
 _CLASSES_APART = {keras.losses.BinaryCrossentropy, keras.losses.binary_crossentropy}
 _CLASSES_APART |= {keras.losses.BinaryFocalCrossentropy, keras.losses.binary_focal_crossentropy}
 _CONFUSION = {keras.metrics.Precision, keras.metrics.Recall, keras.metrics.TruePositives, keras.metrics.TrueNegatives}
@@ -62,7 +63,8 @@ _PROBABILITIES = {
     keras.metrics.SensitivityAtSpecificity,
     keras.metrics.SpecificityAtSensitivity,
 }
-_LOSSES_OF_PROBABILITIES = {  # without `from_logits`, or of their logarithms, which logits may not have
+# These losses have no `from_logits`, or take logarithms, which negative logits do not have.
+_LOSSES_OF_PROBABILITIES = {
     keras.losses.CategoricalGeneralizedCrossEntropy,
     keras.losses.categorical_generalized_cross_entropy,
     keras.losses.Dice,
@@ -87,14 +89,14 @@ _OF_KERAS -= _BASES
 
 
 def default_metrics(metrics, loss):
-    """Returns the metrics of a task, or the accuracy if these take integer labels and the loss does not."""
+    """Returns the metrics of a task, or the accuracy if these expect integer labels and the loss does not."""
     kinds = [_kind(keras.metrics.get(metric)) for metric in keras.tree.flatten(metrics)]
     integers = any(kind in _INTEGERS for kind in kinds)
     return ["accuracy"] if integers and takes_vectors(loss) else metrics
 
 
 def from_name(name, named, get, what):
-    """Returns the loss or metric of a name among those of the task, or the name if Keras knows it."""
+    """Returns the task's loss or metric with a name, or the name if Keras knows it."""
     make = named.get(name.lower())
     if make is not None:
         return make()
@@ -124,7 +126,7 @@ def check_loss(losses):
 
 
 def check_metrics(metrics, loss):
-    """Raises a `ValueError` if a metric of Keras expects probabilities, or other labels than the loss.
+    """Raises a `ValueError` if a metric of Keras expects probabilities, or different labels from the loss.
 
     Args:
         metrics: Metrics as in `compile`.
@@ -132,7 +134,7 @@ def check_metrics(metrics, loss):
     """
     vectors = takes_vectors(loss)
     for metric in keras.tree.flatten(metrics):
-        if metric is None or metric in ("accuracy", "acc"):  # Keras chooses the one that fits the labels.
+        if metric is None or metric in ("accuracy", "acc"):  # Keras chooses the variant for the labels.
             continue
         if metric in ("crossentropy", "ce"):
             raise ValueError(
@@ -142,7 +144,7 @@ def check_metrics(metrics, loss):
         found = keras.metrics.get(metric)
         if isinstance(found, (ClassCounts, AUC)) and vectors and not trains_classes_apart(loss):
             raise ValueError(
-                "`loss` takes one-hot labels, but the metric reads labels [texts, classes] as several labels per text. "
+                "`loss` expects one-hot labels, but the metric treats labels [texts, classes] as several per text. "
                 "Use integer labels with `loss='auto'`, or `BinaryCrossentropy(from_logits=True)` for several labels. "
                 f"Received: metric={metric!r}"
             )
@@ -159,13 +161,13 @@ def check_metrics(metrics, loss):
             continue
         ours, others = ("integer labels", "one-hot labels [texts, classes]")[:: -1 if vectors else 1]
         raise ValueError(
-            f"`loss` takes {ours}, but the metric takes {others}. Use `metrics=['accuracy']`, or a loss and metrics "
-            f"that take the same labels. Received: metric={metric!r}"
+            f"`loss` expects {ours}, but the metric expects {others}. Use `metrics=['accuracy']`, or a loss and "
+            f"metrics for the same labels. Received: metric={metric!r}"
         )
 
 
 def takes_vectors(losses):
-    """Returns whether a loss takes labels [..., classes] (True) or integers [...] (False); None if it is not known."""
+    """Returns whether a loss expects labels `[..., classes]` or integers `[...]`, or `None` if it is unknown."""
     for loss in keras.tree.flatten(losses):
         found = keras.losses.get(loss)
         if getattr(found, "takes_integers", False):
@@ -177,23 +179,23 @@ def takes_vectors(losses):
 
 
 def is_accuracy(metric):
-    """Returns whether a metric compares classes. A user's own one may define what is accurate for numbers."""
+    """Returns whether a metric compares classes. A user's metric may define what is accurate for numbers."""
     if isinstance(metric, str):
         if metric in _SHORT_NAMES:
             return metric in ("accuracy", "acc")
-        with contextlib.suppress(ValueError):  # not a name of Keras
+        with contextlib.suppress(ValueError):  # The task may have its own metric with this name.
             metric = keras.metrics.get(metric)
     kinds = _classes(metric) if not isinstance(metric, type) else [metric]
     return kinds[0] in _ACCURACIES
 
 
 def trains_classes_apart(losses):
-    """Returns whether a loss trains each class on its own, so that a text may have several labels."""
+    """Returns whether a loss trains each class independently, so that a text may have several labels."""
     return any(_kind(keras.losses.get(loss)) in _CLASSES_APART for loss in keras.tree.flatten(losses))
 
 
 def _kind(function):
-    """Returns the class of a Keras loss or metric, or the first base class from Keras, or the function, or None."""
+    """Returns the class of a Keras loss or metric, or the first base class from Keras, or the function, or `None`."""
     return next((found for found in _classes(function) if found in _OF_KERAS), None)
 
 

@@ -1,4 +1,4 @@
-"""Checks of labels that are classes, and of the weights of classes."""
+"""Checks of labels that are classes, and of class weights."""
 
 import math
 import numbers
@@ -13,10 +13,11 @@ def check_class_labels(labels, count, vectors=None, hint=""):
     """Raises a `ValueError` if labels are not valid for a classifier.
 
     Args:
-        labels: List or array of labels. Floats with whole values count as integers.
+        labels: List or array of labels. Floats with integer values count as integers.
         count: Integer. Number of classes.
-        vectors: Boolean. Whether the loss takes labels [texts, classes]. Defaults to `None`, which allows both.
-        hint: String. What to do about rows with several labels, as a sentence of the error message. Defaults to `""`.
+        vectors: Boolean. Whether the loss expects labels `[texts, classes]`. Defaults to `None`, which allows both
+            forms.
+        hint: String. Advice about rows with several labels, as a sentence of the error message. Defaults to `""`.
     """
     expected = f"Labels must be integers from 0 to {count - 1}"
     values = _as_numbers(labels, f"{expected}, one for each text", hint)
@@ -25,7 +26,7 @@ def check_class_labels(labels, count, vectors=None, hint=""):
         return  # The number of labels is checked together with the number of texts.
     if vectors:
         raise ValueError(
-            f"The loss takes labels of shape [texts, {count}], such as those of `keras.utils.to_categorical`. For "
+            f"The loss expects labels of shape [texts, {count}], as `keras.utils.to_categorical` returns. For "
             f"integers, use `loss='auto'`. Received: {shape}"
         )
     values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
@@ -39,7 +40,7 @@ def check_class_labels(labels, count, vectors=None, hint=""):
 
 
 def check_multi_hot(labels, count):
-    """Raises a `ValueError` if labels are not an array [texts, count] of numbers from 0 to 1."""
+    """Raises a `ValueError` if labels are not an array `[texts, count]` of numbers from 0 to 1."""
     expected = (
         f"Labels of a classifier with `multi_label=True` must be lists of names, or numbers of shape [texts, {count}]"
     )
@@ -82,7 +83,7 @@ def check_weights_of_classes(weights, count):
     if not known:
         raise ValueError(
             f"`class_weight` must be a dict from classes, integers from 0 to {count - 1}, to finite weights of at "
-            "least 0. A `TextClassifier` also takes names in `label_names`, and 'balanced'. "
+            "least 0. A `TextClassifier` also accepts names in `label_names`, and 'balanced'. "
             f"Received: class_weight={weights!r}"
         )
 

@@ -1,4 +1,4 @@
-"""What the labels of a task are: how users write them, which loss and metrics fit, and answers in their terms."""
+"""The labels of a task: how users write them, which loss and metrics match them, and answers in the same form."""
 
 import keras
 
@@ -13,26 +13,26 @@ from keras_transfer.tasks.labels.keras_losses import (
 
 
 class Labels:
-    """Base class of the labels of a task: arrays that the loss takes as they are.
+    """Base class of the labels of a task. It passes arrays to the loss unchanged.
 
-    Labels are the part of a `Task` that turns what users pass as `y` into arrays, and that knows what follows from
-    their kind: the default loss and metrics, `class_weight`, and the answers in users' terms. This class itself has no
+    Labels are the component of a `Task` that turns what users pass as `y` into arrays. They also define what depends on
+    the kind of labels: the default loss and metrics, `class_weight`, and the answers in users' terms. This class has no
     default loss and checks nothing.
 
     Attributes:
-        names: List of strings. Names of the classes, in the order of the logits. `None` without classes.
+        names: List of strings. Class names, in the order of the logits. `None` without classes.
         one_of: Boolean. Whether the outputs are logits whose softmax is the likelihood of labels.
         compares_rows: Boolean. Whether the loss compares the rows of a batch, so that `check_batch` needs one.
-        are_ids: Boolean. Whether labels are the ids of tokens, which `targets` makes of data without labels. The loss
-            must then take integers.
-        of_places: Boolean. Whether labels are integers of places, of which the negative ones are unused.
-        optional: Boolean. Whether raw data need no labels, because `targets` makes them.
+        are_ids: Boolean. Whether labels are token ids, which `targets` makes for data without labels. The loss must
+            then accept integers.
+        of_places: Boolean. Whether labels are integers at places, where negative ones are unused.
+        optional: Boolean. Whether raw data needs no labels, because `targets` makes them.
         targets_of_streams: Boolean. Whether `targets` makes the targets of a stream. The batches of a loader, such as
-            torch's, are then such a stream. Otherwise, each of them becomes an item as data in memory do.
+            torch's, are then such a stream. Otherwise, each of them becomes an item in the same way as data in memory.
         made_inputs: Tuple of strings. Names of the model's inputs that `targets` makes.
-        made_targets: `KerasTensor` like the targets that `targets` makes, or a dict of them. `None` if Keras's metrics
-            do not read them.
-        problem_type: String. What a checkpoint calls the problem in `config.json`, or `None`.
+        made_targets: `KerasTensor` with the shape and dtype of the targets that `targets` makes, or a dict of them.
+            `None` if Keras's metrics do not use them.
+        problem_type: String. Name of the problem in `config.json` of a checkpoint, or `None`.
     """
 
     names = None
@@ -48,25 +48,25 @@ class Labels:
 
     def loss(self):
         """Returns the loss that `compile(loss="auto")` uses."""
-        raise ValueError("The task has no loss of its own. Pass `loss` to `compile`. Received: loss='auto'")
+        raise ValueError("The task has no default loss. Pass `loss` to `compile`. Received: loss='auto'")
 
     def metrics(self):
         """Returns the metrics that `compile(metrics="auto")` uses."""
         return []
 
     def named_losses(self):
-        """Returns a dict from further names that `compile(loss=...)` takes to functions that return the losses."""
+        """Returns a dict from additional names that `compile(loss=...)` accepts to functions that return the losses."""
         return {}
 
     def named_metrics(self):
-        """Returns a dict from further names that `compile(metrics=...)` takes to functions that return the metrics."""
+        """Returns a dict from additional names that `compile(metrics=...)` accepts to functions that return metrics."""
         return {}
 
     def compiled(self, loss, metrics, weighted_metrics):
-        """Returns the loss, the metrics and the weighted metrics of `compile` as Keras takes them.
+        """Returns the loss, the metrics and the weighted metrics of `compile` in the form that Keras expects.
 
         Raises:
-            ValueError: If the name of a loss or metric is unknown, or if it does not fit the outputs or the labels.
+            ValueError: If the name of a loss or metric is unknown, or if it does not match the outputs or the labels.
         """
         if isinstance(loss, str):
             named = {"auto": self.loss, **self.named_losses()}
@@ -76,7 +76,7 @@ class Labels:
         check_loss(loss)
         if self.are_ids and takes_vectors(loss):
             raise ValueError(
-                "Targets are ids of tokens, so `loss` must take integers. Use `SparseCategoricalCrossentropy("
+                "Targets are token ids, so `loss` must accept integers. Use `SparseCategoricalCrossentropy("
                 f"from_logits=True)`, or one of {['auto', *self.named_losses()]}. Received: loss={loss!r:.100}"
             )
         check_metrics([metrics, weighted_metrics], loss)
@@ -93,36 +93,36 @@ class Labels:
     # === The user's labels ===
 
     def encode(self, labels):
-        """Returns labels in memory as the loss takes them. Labels that need no change are returned as they are."""
+        """Returns labels in memory in the form that the loss expects. If they need no change, they are not copied."""
         return whole_labels(labels, self.names)
 
     def of_any_rows(self, labels):
-        """Returns labels in memory in a form that `encode` reads in the same way if some rows are left out."""
+        """Returns labels in memory in a form that `encode` interprets in the same way if some rows are left out."""
         return whole_labels(labels, self.names)
 
     def check(self, labels, loss=None, inputs=None):
         """Raises a `ValueError` if encoded labels in memory cannot be labels of this task.
 
         Args:
-            labels: Labels as the loss takes them.
-            loss: The compiled loss, or None.
+            labels: Labels in the form that the loss expects.
+            loss: The compiled loss. Defaults to `None`.
             inputs: Dict of the inputs of the same rows, if they are prepared. Defaults to `None`.
         """
 
     def check_inputs(self, inputs, labels=None):
-        """Raises a `ValueError` if prepared inputs that `targets` otherwise makes cannot be inputs of this task.
+        """Raises a `ValueError` if prepared inputs that `targets` would otherwise make are invalid for this task.
 
         Args:
             inputs: Dict of arrays, or of the columns of raw data.
-            labels: Encoded labels of the same rows. Defaults to `None`, for none.
+            labels: Encoded labels of the same rows. Defaults to `None`, for no labels.
         """
 
     def class_weight(self, weights, labels=None):
-        """Returns `class_weight` as Keras takes it.
+        """Returns `class_weight` in the form that Keras expects.
 
         Args:
-            weights: What the user passed, not None.
-            labels: All labels in memory, encoded. `None` if they are in a dataset.
+            weights: What the user passed, not `None`.
+            labels: All labels in memory, encoded. Defaults to `None`, for labels in a dataset.
         """
         raise ValueError(
             "`class_weight` requires labels that are classes. Use `sample_weight` to weight rows. "
@@ -148,12 +148,14 @@ class Labels:
         """
 
     def weight_of(self, x, y, sample_weight):
-        """Returns the number of what the loss of a batch is a mean over: its rows, or the places that are used.
+        """Returns the number of values in the mean that is the loss of a batch: its rows, or the places that are used.
 
-        Replicas of TensorFlow, each of which has a part of the rows, are weighted by it.
+        Replicas of TensorFlow, each of which has some of the rows, are weighted by it.
 
         Args:
-            x, y, sample_weight: Inputs, labels and sample weights of a batch, as tensors.
+            x: Inputs of a batch, as tensors.
+            y: Labels of the batch.
+            sample_weight: Sample weights of the batch, or `None`.
         """
         if self.of_places:
             return keras.ops.sum(keras.ops.cast(keras.ops.convert_to_tensor(y) >= 0, "float32"))
@@ -163,41 +165,43 @@ class Labels:
         """Returns the sample weights of the loss on replicas of TensorFlow. Several heads weight each of their losses.
 
         Args:
-            x, y, sample_weight: As for `weight_of`.
+            x: Inputs of a batch, as tensors.
+            y: Labels of the batch.
+            sample_weight: Sample weights of the batch, or `None`.
         """
         return sample_weight
 
     # === Answers ===
 
     def decode(self, outputs):
-        """Returns the answers in the terms in which users write labels, one for each row.
+        """Returns the answers in the form in which users write labels, one for each row.
 
         Args:
             outputs: What `predict` returns.
 
         Raises:
-            NotImplementedError: If answers need more than the outputs, such as the texts of the rows. Then a method of
-                the task returns them.
+            NotImplementedError: If answers need more than the outputs, such as the texts of the rows. A method of the
+                task returns them instead.
         """
         raise NotImplementedError(
             f"{type(self).__name__} does not implement `decode`. Use the method of the task that answers."
         )
 
     def response(self, outputs):
-        """Returns what an exported model answers, a dict of tensors, given the outputs of the model."""
+        """Returns the answer of an exported model, a dict of tensors, given the outputs of the model."""
         raise NotImplementedError(f"{type(self).__name__} must implement `response`.")
 
     # === Rows and words ===
 
     def placeholders(self, columns):
-        """Returns arbitrary valid labels for raw data whose batches cannot be read without labels, or None."""
+        """Returns arbitrary valid labels for raw data that cannot be batched without labels, or `None`."""
         return None
 
     def mask(self, labels, sample_weight):
         """Returns labels of a batch without placeholders, and sample weights that are 0 where placeholders were.
 
         Args:
-            labels: Array of labels, or None.
-            sample_weight: Array of sample weights, or None.
+            labels: Array of labels, or `None`.
+            sample_weight: Array of sample weights, or `None`.
         """
         return labels, sample_weight

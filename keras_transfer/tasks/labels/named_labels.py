@@ -1,4 +1,4 @@
-"""Labels of several heads: a dict of the labels of each."""
+"""Labels of several heads, as a dict with the labels of each head."""
 
 import keras
 import numpy as np
@@ -9,10 +9,10 @@ from keras_transfer.tasks.labels.labels import Labels
 
 
 class NamedLabels(Labels):
-    """Several labels for each row, one for each head of a task, as a dict from the names of the heads.
+    """Several labels for each row, one for each head of a task, as a dict with the names of the heads.
 
-    The outputs of the task are a dict with the same names. A loss or metrics in `compile` are dicts, too. A head that a
-    dict of losses leaves out has its default loss; `None` turns its training off.
+    The outputs of the task are a dict with the same names. Losses and metrics in `compile` are dicts, too. A head that
+    is missing in a dict of losses has its default loss; `None` turns its training off.
 
     Args:
         **labels: `Labels` of each head.
@@ -40,7 +40,7 @@ class NamedLabels(Labels):
                 )
         parts = {}
         for name in self.labels:
-            # A head that a dict of losses leaves out has its own loss.
+            # A head that is missing in a dict of losses has its default loss.
             own = [
                 values.get(name, default) if isinstance(values, dict) else values
                 for values, default in zip(given, ("auto", None, None))
@@ -53,7 +53,7 @@ class NamedLabels(Labels):
 
     def encode(self, labels):
         found = self._each(labels, lambda each, values: each.encode(values))
-        # Keras would take lists for structures.
+        # Keras would treat lists as structures of several labels.
         return {
             name: np.asarray(values) if isinstance(values, (list, tuple)) else values for name, values in found.items()
         }
@@ -67,10 +67,10 @@ class NamedLabels(Labels):
             self._of(name, lambda each, values, name=name: each.check(values, losses.get(name), inputs), values)
 
     def weight_of(self, x, y, sample_weight):
-        return 1  # The loss of each head is a mean over something else, by which `weights_on_replicas` weights it.
+        return 1  # `weights_on_replicas` weights the loss of each head separately.
 
     def weights_on_replicas(self, x, y, sample_weight):
-        """Returns the sample weights of each head, multiplied such that its losses are means over all replicas."""
+        """Returns the sample weights of each head, scaled so that its loss is a mean over all replicas."""
         names = [name for name in self.labels if name in y]
         weights = sample_weight if isinstance(sample_weight, dict) else dict.fromkeys(names, sample_weight)
         factors = factors_of_means(*(self.labels[name].weight_of(x, y[name], weights.get(name)) for name in names))

@@ -1,7 +1,9 @@
-"""ELMo's pretraining: a forward and a backward language model over one character network and one softmax."""
+"""ELMo's pretraining: a forward and a backward language model that share a character network and a softmax."""
 
 import dataclasses
 import numbers
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import numpy as np
@@ -35,10 +37,10 @@ class BidirectionalScores:
     """The likelihood of sentences under a `BidirectionalLM`.
 
     Attributes:
-        word_log_likelihoods: List of arrays [words + 1, 2]. At place i, the natural logarithm of the probability of
-            word i given those before it (the last one is `</S>`), and that of word i - 1 given those after it (the
-            first one is `<S>`). A word that the vocabulary lacks counts as `<UNK>`.
-        log_likelihoods: Array [texts, 2], the sums of both directions.
+        word_log_likelihoods: List of arrays `[words + 1, 2]`. At place i, the natural logarithms of two probabilities:
+            of word i given the words before it (the last one is `</S>`), and of word i - 1 given the words after it
+            (the first one is `<S>`). A word outside the vocabulary counts as `<UNK>`.
+        log_likelihoods: Array `[texts, 2]`, the sums for both directions.
         perplexity: Float. `exp(-mean)`, over all places of both directions.
     """
 
@@ -48,10 +50,11 @@ class BidirectionalScores:
 
 
 def check_elmo(encoder):
-    """Raises a `ValueError` if an encoder is no `ElmoEncoder`."""
+    """Raises a `ValueError` if an encoder is not an `ElmoEncoder`."""
     if not isinstance(encoder, ElmoEncoder):
         raise ValueError(
-            f"`encoder` must be an `ElmoEncoder`, whose directions are read apart. Received: {type(encoder).__name__}"
+            "`encoder` must be an `ElmoEncoder`, which has separate outputs for both directions. "
+            f"Received: {type(encoder).__name__}"
         )
 
 
@@ -59,49 +62,49 @@ def check_elmo(encoder):
 class BidirectionalLM(Task):
     """ELMo's pretraining: the encoder's forward half predicts the next word, its backward half the previous one.
 
-    Both halves share the network that reads the characters of words, and the softmax over the words of a vocabulary.
-    `fit` and `evaluate` take raw texts without labels, each a sentence. The loss is the mean of the losses of both
+    Both halves share the network that encodes the characters of words, and the softmax over the words of a vocabulary.
+    `fit` and `evaluate` accept raw texts without labels, each a sentence. The loss is the mean of the losses of both
     directions. `perplexity` is the exponential of the mean over all words of both directions. `score` returns the
     likelihood of sentences.
 
-    A sentence that is longer than the `sequence_length` of the preprocessor is truncated, and counts as one that ends
-    there: after the last word that is left, the model is trained and scored with `</S>`. Choose a length that truncates
+    A sentence that is longer than the `sequence_length` of the preprocessor is truncated and treated as if it ended
+    there: after the last remaining word, the model is trained and scored with `</S>`. Choose a length that truncates
     few sentences.
 
     With `num_sampled`, the loss of a training step compares each word with a sample of the vocabulary, as in the
-    original; evaluation, `score` and exports always use all words. For this, the vocabulary must be sorted by count, as
+    original. Evaluation, `score` and exports always use all words. Sampling requires a vocabulary sorted by count, as
     `text.word_vocabulary` returns it. `perplexity` is then lower in training than in evaluation.
 
-    To pretrain as the original does, pass `streams` and train on `text.word_streams(...)`: sentences without padding in
-    windows of 20 words. The published code compiles Adagrad with a rate of 0.2, accumulators that begin at 1 and
+    To pretrain as in the paper, pass `streams` and train on `text.word_streams(...)`: sentences without padding in
+    windows of 20 words. The published code uses Adagrad with a learning rate of 0.2, accumulators that begin at 1 and
     gradients clipped to a norm of 10.
 
-    `save_pretrained` writes the folder of the original's files, and the softmax beside the encoder's weights as
-    `softmax/W` and `softmax/b`. `from_pretrained` reads them. For a folder without softmax, such as a published one,
-    `head="new"` creates it, which must be trained.
+    `save_pretrained` writes a folder in the original format, with the softmax next to the encoder's weights as
+    `softmax/W` and `softmax/b`. `from_pretrained` loads them. For a folder without a softmax, such as a published one,
+    `head="new"` creates it, and you must train it.
 
     Args:
         encoder: `ElmoEncoder`.
-        preprocessor: `text.ElmoPreprocessor` with a vocabulary, or None for prepared ids. Defaults to `None`.
+        preprocessor: `text.ElmoPreprocessor` with a vocabulary, or `None` for prepared ids. Defaults to `None`.
         vocabulary_size: Integer. Number of words of prepared `word_ids`, of which 0 is `<S>` and 1 is `</S>`. Defaults
             to `None`, the number of words of the preprocessor.
-        num_sampled: Integer. Number of words that a training step compares with. The original has 8,192. Defaults to
+        num_sampled: Integer. Number of words that a training step compares with. The original uses 8,192. Defaults to
             `None`, the whole vocabulary.
         dropout: Float between 0 and 1. Dropout rate of the vectors before the softmax. Defaults to `None`, the rate of
             the encoder.
         streams: Integer. Number of texts of `text.word_streams`, if the model trains on them window by window. Each
-            window then begins in the states after the ones before it, through which no gradient flows. Training and
-            evaluation have states of their own, and forget them when an epoch begins. Other data do not use them.
-            Defaults to `None`.
+            window then begins in the states after the previous windows, through which no gradient flows. Training and
+            evaluation have separate states, which are reset when an epoch begins. Other data does not use them.
+            Defaults to `None`, for no states.
         name: String. Name of the model. Defaults to `None`.
 
     Outputs:
-        Logits [batch, length + 1, 2, vocabulary_size], float32, forward and backward. A sentence of n words has n + 1
-        places: place i predicts word i from those before it, and word i - 1 from those after it.
+        Logits `[batch, length + 1, 2, vocabulary_size]`, float32, forward and backward. A sentence of n words has n + 1
+        places: place i predicts word i from the words before it, and word i - 1 from the words after it.
 
     Raises:
-        ValueError: If `encoder` is no `ElmoEncoder`, if `preprocessor` is no `ElmoPreprocessor` or has no vocabulary
-            while `vocabulary_size` is None, or if an argument is out of range.
+        ValueError: If `encoder` is not an `ElmoEncoder`, if `preprocessor` is not an `ElmoPreprocessor` or has no
+            vocabulary while `vocabulary_size` is `None`, or if an argument is out of range.
 
     Example:
     ```python
@@ -122,15 +125,15 @@ class BidirectionalLM(Task):
 
     def __init__(
         self,
-        encoder,
-        preprocessor=None,
+        encoder: ElmoEncoder,
+        preprocessor: Callable[..., Any] | None = None,
         *,
-        vocabulary_size=None,
-        num_sampled=None,
-        dropout=None,
-        streams=None,
-        name=None,
-    ):
+        vocabulary_size: int | None = None,
+        num_sampled: int | None = None,
+        dropout: float | None = None,
+        streams: int | None = None,
+        name: str | None = None,
+    ) -> None:
         # === Layers ===
         check_elmo(encoder)
         vocabulary_size = check_words(preprocessor, vocabulary_size)
@@ -138,7 +141,7 @@ class BidirectionalLM(Task):
         num_sampled = None if num_sampled is None else check_integer("num_sampled", num_sampled)
         streams = None if streams is None else check_integer("streams", streams, 1)
         dropout = encoder.dropout if dropout is None else dropout
-        if not isinstance(dropout, numbers.Real) or not 0 <= dropout <= 1:
+        if not isinstance(dropout, numbers.Real) or not 0 <= float(dropout) <= 1:
             raise ValueError(f"`dropout` must be between 0 and 1. Received: dropout={dropout!r}")
         options = {"dtype": encoder.dtype_policy}
         drop = Dropout(dropout, **options, name="output_dropout")
@@ -162,8 +165,12 @@ class BidirectionalLM(Task):
         self.carried_state = None if streams is None else BothStates(encoder, streams, name="carried_state")
         self.perplexity = LossPerplexity()
 
-    def sentence_ends(self):
-        """Returns the ids of `<S>` and `</S>`."""
+    def sentence_ends(self) -> tuple[int, int]:
+        """Returns the ids of the tokens that begin and end a sentence.
+
+        Returns:
+            Tuple of two integers, the ids of `<S>` and `</S>`.
+        """
         return sentence_ends(self.preprocessor)
 
     # === Training ===
@@ -201,8 +208,8 @@ class BidirectionalLM(Task):
 
     # === Prediction ===
 
-    def score(self, texts, *, batch_size=32):
-        """Returns the likelihood of sentences, each truncated to the `sequence_length` of the preprocessor and ended.
+    def score(self, texts: Any, *, batch_size: int = 32) -> BidirectionalScores:
+        """Returns the likelihood of sentences, each truncated to the `sequence_length` of the preprocessor.
 
         Args:
             texts: A string, or a list, array or table column of strings.
@@ -212,8 +219,8 @@ class BidirectionalLM(Task):
             `BidirectionalScores`, with `word_log_likelihoods`, `log_likelihoods` and `perplexity`.
 
         Raises:
-            ValueError: If `texts` are not text, if the task has no preprocessor with a vocabulary, or if `batch_size`
-                is not a positive integer.
+            ValueError: If `texts` contains anything but strings, if the task has no preprocessor with a vocabulary, or
+                if `batch_size` is not a positive integer.
         """
         self.reader.require_words()
         check_rows_of_batches(batch_size)
@@ -231,16 +238,16 @@ class BidirectionalLM(Task):
         places = max(sum(map(len, found)), 1)
         return BidirectionalScores(found, sums, float(np.exp(-sums.sum() / (2 * places))))
 
-    def signatures(self, pairs=False):
+    def signatures(self, pairs: bool = False) -> dict[str, Signature]:
         """Returns the signatures of an exported model.
 
         Args:
-            pairs: Must be `False`, because a `BidirectionalLM` does not support pairs.
+            pairs: Boolean. Must be `False`, because a `BidirectionalLM` does not support pairs. Defaults to `False`.
 
         Returns:
             Dict of `Signature`s:
-            - `"serving_default"`: from `text` to `log_likelihood` [batch, 2], the sums of both directions
-            - `"tokens"`: from the encoder's inputs to `logits` [batch, length + 1, 2, words]
+            - `"serving_default"`: from `text` to `log_likelihood` `[batch, 2]`, the sums of both directions
+            - `"tokens"`: from the encoder's inputs to `logits` `[batch, length + 1, 2, words]`
 
         Raises:
             ValueError: If `pairs=True`.

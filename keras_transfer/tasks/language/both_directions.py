@@ -1,4 +1,4 @@
-"""Sentences and the words on both sides of each place: what a bidirectional language model reads and predicts."""
+"""The data of a bidirectional language model: sentences, and the words on both sides of each place."""
 
 import keras
 import numpy as np
@@ -17,14 +17,16 @@ TASK = "BidirectionalLM"
 
 
 def target_words(word_ids, padding_mask, begin, end, backend=np):
-    """Returns the next and the previous word of each place of sentences, integers [batch, length + 1, 2].
+    """Returns the next and the previous word of each place of sentences, integers `[batch, length + 1, 2]`.
 
-    A sentence of n words has n + 1 places: after `<S>` and after each word, where the forward model predicts the next
-    one or `</S>`, and before each word and before `</S>`, where the backward model predicts the previous one or `<S>`.
+    A sentence of n words has n + 1 places. After `<S>` and after each word, the forward model predicts the next word or
+    `</S>`. Before each word and before `</S>`, the backward model predicts the previous word or `<S>`.
 
     Args:
-        word_ids, padding_mask: Integers [batch, length].
-        begin, end: Integers. The ids of `<S>` and `</S>`.
+        word_ids: Integers `[batch, length]`.
+        padding_mask: Integers `[batch, length]`, 1 for words and 0 for padding.
+        begin: Integer. The id of `<S>`.
+        end: Integer. The id of `</S>`.
         backend: `numpy`, or `keras.ops`. Defaults to `numpy`.
     """
     xp = backend
@@ -37,10 +39,10 @@ def target_words(word_ids, padding_mask, begin, end, backend=np):
 
 
 class SentenceReader(NextTokenReader):
-    """Reads sentences, of which a bidirectional language model predicts the words.
+    """Accepts sentences whose words a bidirectional language model predicts.
 
     Args:
-        preprocessor: `text.ElmoPreprocessor`, or None.
+        preprocessor: `text.ElmoPreprocessor`, or `None`.
     """
 
     takes_pairs = False
@@ -57,15 +59,15 @@ class SentenceReader(NextTokenReader):
 
     def columns(self, x):
         if isinstance(x, tuple):
-            raise ValueError(f"A `{TASK}` reads single texts, no pairs. Received: {x!r:.100}")
+            raise ValueError(f"A `{TASK}` accepts single texts, not pairs. Received: {x!r:.100}")
         return super().columns(x)
 
     def stream(self, dataset):
         texts, spec = texts_of_stream(dataset), dataset.element_spec
         if len(texts) > 1 or (texts and not lacks_labels(dataset) and getattr(spec[1], "dtype", None) == "string"):
             raise ValueError(
-                f"A `{TASK}` reads single texts, no pairs. A `tf.data.Dataset` or a loader must have batches of "
-                f"sentences alone. Received: batches of {spec}"
+                f"A `{TASK}` accepts single texts, not pairs. A `tf.data.Dataset` or a loader must have batches of "
+                f"sentences without labels. Received: batches of {spec}"
             )
         return super().stream(dataset)
 
@@ -79,7 +81,7 @@ class SentenceReader(NextTokenReader):
 
 
 class WordsOnBothSides(OwnLoss, Labels):
-    """The next and the previous words, in the place of labels.
+    """The next and the previous words, which replace labels.
 
     Args:
         count: Integer. Number of words that the model predicts.
@@ -110,7 +112,7 @@ class WordsOnBothSides(OwnLoss, Labels):
             names = input_names_of(data)
             if names is not None and "targets" not in names:
                 raise ValueError(
-                    f"A `{TASK}` makes its targets from texts, so that its data have no labels. "
+                    f"A `{TASK}` makes its targets from texts. Remove the labels from the data. "
                     f"Received: labels, and the inputs {names}"
                 )
             return data
@@ -119,7 +121,7 @@ class WordsOnBothSides(OwnLoss, Labels):
             if task.preprocessor is not None:
                 task.reader.require_words()
             raise ValueError(
-                "Prepared data must have `word_ids`, the places of the words in the vocabulary, which an "
+                "Prepared data must have `word_ids`, the positions of the words in the vocabulary, which an "
                 f"`ElmoPreprocessor` with a vocabulary returns. Received: inputs {names}"
             )
         begin, end = task.sentence_ends()
@@ -144,7 +146,7 @@ class WordsOnBothSides(OwnLoss, Labels):
 
 
 class LossPerplexity(Perplexity):
-    """The exponential of the mean of losses that are already computed."""
+    """The exponential of the mean of losses that the model has already computed."""
 
     def update_state(self, losses, sample_weight=None):
         keras.metrics.Mean.update_state(self, losses, sample_weight)
@@ -152,13 +154,13 @@ class LossPerplexity(Perplexity):
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class BothPlaces(keras.layers.Layer):
-    """Puts the vectors that predict the next word beside those that predict the previous one.
+    """Stacks the vectors that predict the next word and the vectors that predict the previous one.
 
     Call arguments:
         forward, backward: Tensors of shape `[batch, length + 2, dim]`, of the words with `<S>` and `</S>`.
 
     Returns:
-        A tensor of shape `[batch, length + 1, 2, dim]`, without the forward vector of the last place, and the backward
+        A tensor of shape `[batch, length + 1, 2, dim]`, without the forward vector of the last place and the backward
         vector of the first one, which predict nothing.
     """
 
@@ -171,7 +173,7 @@ class BothPlaces(keras.layers.Layer):
 
 
 class BothStates(CarriedState):
-    """Keeps the states of both directions of an `ElmoEncoder` after a window of each of some texts."""
+    """Keeps the states of both directions of an `ElmoEncoder` after each window of several texts."""
 
     def step(self, inputs, state):
         both, state = self.encoder.step_windows(inputs["character_ids"], inputs["backward_ids"], state)
@@ -182,8 +184,8 @@ def check_words(preprocessor, vocabulary_size):
     """Returns the number of words that a model predicts, or raises a `ValueError` if it is unknown or contradictory.
 
     Args:
-        preprocessor: `text.ElmoPreprocessor` or None. A `.keras` file restores its vocabulary after the model.
-        vocabulary_size: Integer, or None for that of the preprocessor.
+        preprocessor: `text.ElmoPreprocessor` or `None`. A `.keras` file restores its vocabulary after the model.
+        vocabulary_size: Integer, or `None` for the number of words of the preprocessor.
     """
     if preprocessor is not None and not isinstance(preprocessor, ElmoPreprocessor):
         raise ValueError(
@@ -199,7 +201,8 @@ def check_words(preprocessor, vocabulary_size):
         )
     if None not in (found, vocabulary_size) and found != vocabulary_size:
         raise ValueError(
-            f"`vocabulary_size` must be that of the preprocessor, {found}. Received: vocabulary_size={vocabulary_size}"
+            f"`vocabulary_size` must be {found}, the number of words of the preprocessor. Leave it out. "
+            f"Received: vocabulary_size={vocabulary_size}"
         )
     return vocabulary_size if found is None else found
 

@@ -6,9 +6,9 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class CarriedState(keras.layers.Layer):
-    """Keeps the state of an encoder after a window of some texts, in which it reads their next window.
+    """Keeps the state of an encoder after a window of several texts, with which it processes their next window.
 
-    Training and evaluation have states of their own. Training checkpoints contain them, but files of the model do not.
+    Training and evaluation have separate states. Training checkpoints contain them, but model files do not.
 
     Args:
         encoder: Encoder with `empty_state` and `step`.
@@ -39,7 +39,7 @@ class CarriedState(keras.layers.Layer):
 
     @property
     def weights(self):
-        """An empty list: the states are among the `variables`, as those of random seeds, but no weights to export."""
+        """An empty list: the states are `variables`, like those of random seeds, but are not exported."""
         return []
 
     def call(self, inputs, training=False):
@@ -59,23 +59,23 @@ class CarriedState(keras.layers.Layer):
         return self.encoder.step(inputs["token_ids"], state, padding_mask=inputs["padding_mask"])
 
     def save_own_variables(self, store):
-        """Stores nothing, because the state belongs to a place in the texts of a run."""
+        """Stores nothing, because the state belongs to a position in the texts of a run."""
 
     def load_own_variables(self, store):
-        """Reads nothing."""
+        """Loads nothing."""
 
 
 def check_streams(batch_size, num_streams, task_name="CausalLM"):
-    """Raises a `ValueError` if batches have another number of texts than the state of a task.
+    """Raises a `ValueError` if batches have a different number of texts from the state of a task.
 
     Args:
         batch_size: Integer, or a tensor if it is unknown.
-        num_streams: Integer. The `streams` of the task, or None.
-        task_name: String. Name of the class of the task. Defaults to `"CausalLM"`.
+        num_streams: Integer. The `streams` of the task, or `None`.
+        task_name: String. Class name of the task. Defaults to `"CausalLM"`.
     """
     if num_streams is None:
         raise ValueError(
-            "A task that reads streams carries their state. Create it with `streams`, their number, as in "
+            "A task that trains on streams carries their state. Create it with the number of streams, as in "
             f"`{task_name}(encoder, streams={batch_size})`. Received: streams=None"
         )
     if isinstance(batch_size, int) and batch_size != num_streams:

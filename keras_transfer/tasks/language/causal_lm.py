@@ -1,4 +1,7 @@
-"""A language model that reads from left to right, predicts the next token, and generates text."""
+"""A language model that processes text from left to right, predicts the next token, and generates text."""
+
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import numpy as np
@@ -26,10 +29,10 @@ from keras_transfer.text.strings import align_ragged_right, take_pieces
 
 
 def check_causal(encoder):
-    """Raises a `ValueError` if an encoder's tokens see later ones, or if it cannot continue a text step by step."""
+    """Raises a `ValueError` if tokens of an encoder see later ones, or if it cannot continue a text step by step."""
     if getattr(encoder, "reverse", False):
         raise ValueError(
-            "`encoder` must read forward. A backward language model is a forward one on reversed ids, such as "
+            "`encoder` must process text forward. For a backward language model, train a forward one on reversed ids: "
             f"`Corpus.streams(reverse=True)`. Received: a {type(encoder).__name__} with reverse=True"
         )
     steps = decodes_with_cache(encoder) or carries_state(encoder)
@@ -42,7 +45,7 @@ def check_causal(encoder):
 
 
 def causal_head(encoder, advice="", use_bias=False):
-    """Returns the layer that turns an encoder's outputs into logits, its token embeddings.
+    """Returns the layer that turns an encoder's outputs into logits with its token embeddings.
 
     Args:
         encoder: Encoder.
@@ -55,7 +58,7 @@ def causal_head(encoder, advice="", use_bias=False):
     width, outputs = encoder.token_embedding.output_dim, encode(encoder).sequence.shape[-1]
     if outputs != width:
         raise ValueError(
-            "The token embeddings must have the width of the encoder's outputs, because they are the head. "
+            "The token embeddings must be as wide as the encoder's outputs, because they are the head. "
             f"{advice}Received: widths {width} and {outputs}"
         )
     return OutputEmbeddings(encoder.token_embedding, use_bias=use_bias, dtype=encoder.dtype_policy, name="logits")
@@ -72,32 +75,34 @@ def checked_max_length(encoder, max_length):
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class CausalLM(Generates, InContext, Likelihood, Task):
-    """A causal language model: an encoder whose tokens see only earlier ones, and a head, its token embeddings.
+    """A causal language model: an encoder whose tokens see only earlier ones, and its token embeddings as the head.
 
-    `fit` and `evaluate` take raw texts without labels: at each position, the target is the next token. A long text is
+    `fit` and `evaluate` accept raw texts without labels: at each position, the target is the next token. A long text is
     truncated to the `sequence_length` of the preprocessor. The loss is the mean over the tokens of a batch.
     `metrics.Perplexity` is computed over all tokens. Both ignore padding. `score` returns the likelihood of texts,
     `generate` continues them, and `classify` labels them by likelihood.
 
     Args:
         encoder: Encoder whose tokens see only earlier ones, such as `GPT2Encoder`, `TransformerEncoder(causal=True)` or
-            `AWDLSTMEncoder`: a `TransformerStack`, or a recurrent encoder with `is_causal`, `empty_state` and `step`.
-        preprocessor: `text.TokenPreprocessor`, or None for prepared ids. Defaults to `None`.
-        name: String. Name of the model. Defaults to `None`.
+            `AWDLSTMEncoder`. It must be a `TransformerStack`, or a recurrent encoder with `is_causal`, `empty_state`
+            and `step`.
+        preprocessor: `text.TokenPreprocessor`, or `None` for prepared ids. Defaults to `None`.
         sampler: `generation.Sampler` or its name. How `generate` and exported models choose tokens. Defaults to
             `"greedy"`.
         max_length: Integer. Number of tokens at which `generate` and exported models stop, including the prompt.
-            Defaults to the encoder's number of positions, or to 256 for an encoder without such a limit.
+            Defaults to `None`: the encoder's number of positions, or 256 for an encoder without such a limit.
         streams: Integer. Number of texts of `Corpus.streams`, if a recurrent encoder trains on them window by window.
-            Each window then begins in the state after the one before it, through which no gradient flows (truncated
-            back-propagation). Training and evaluation have states of their own, and forget them when an epoch begins.
-            Other data, `generate` and exports do not use them. Defaults to `None`.
-        tied: Boolean. Whether the head is the token embeddings. Otherwise, it is a dense layer with weights of its own,
-            as in textgenrnn. Defaults to `True`.
-        use_bias: Boolean. Whether the head has a bias for each token. Defaults to `None`: only if `tied=False`.
+            Each window then begins in the state after the previous one, through which no gradient flows (truncated
+            back-propagation). Training and evaluation have separate states, which are reset when an epoch begins. Other
+            data, `generate` and exports do not use them. Defaults to `None`, for no states.
+        tied: Boolean. Whether the head shares the token embeddings. Otherwise, it is a dense layer with separate
+            weights, as in textgenrnn. Defaults to `True`.
+        use_bias: Boolean. Whether the head has a bias for each token. Defaults to `None`, for a bias only if
+            `tied=False`.
+        name: String. Name of the model. Defaults to `None`.
 
     Outputs:
-        Logits [batch, length, vocabulary], float32. The logits at a position predict the next token.
+        Logits `[batch, length, vocabulary]`, float32. The logits at a position predict the next token.
 
     Raises:
         ValueError: If the tokens of `encoder` see later ones, or if its token embeddings differ in width from its
@@ -123,16 +128,16 @@ class CausalLM(Generates, InContext, Likelihood, Task):
 
     def __init__(
         self,
-        encoder,
-        preprocessor=None,
+        encoder: keras.Model,
+        preprocessor: Callable[..., Any] | None = None,
         *,
-        sampler="greedy",
-        max_length=None,
-        streams=None,
-        tied=True,
-        use_bias=None,
-        name=None,
-    ):
+        sampler: Any = "greedy",
+        max_length: int | None = None,
+        streams: int | None = None,
+        tied: bool = True,
+        use_bias: bool | None = None,
+        name: str | None = None,
+    ) -> None:
         # === Layers ===
         check_causal(encoder)
         if streams is not None and not (type(streams) is int and streams > 0 and carries_state(encoder)):
@@ -143,7 +148,7 @@ class CausalLM(Generates, InContext, Likelihood, Task):
         count = encoder.token_embedding.input_dim
         use_bias = not tied if use_bias is None else bool(use_bias)
         if tied:
-            logits = causal_head(encoder, "Pass `tied=False` for a head with weights of its own. ", use_bias)
+            logits = causal_head(encoder, "Pass `tied=False` for a head with separate weights. ", use_bias)
         else:
             logits = keras.layers.Dense(count, use_bias=use_bias, dtype="float32", name="logits")
 
@@ -151,7 +156,7 @@ class CausalLM(Generates, InContext, Likelihood, Task):
         labels = NextTokens(count)
         settings = {"sampler": get_sampler(sampler), "max_length": checked_max_length(encoder, max_length)}
         settings |= {"streams": streams, "tied": bool(tied), "use_bias": use_bias}
-        options = {"settings": settings, "name": name}
+        options: dict[str, Any] = {"settings": settings, "name": name}
         super().__init__(encoder, logits(encode(encoder).sequence), NextTokenReader(preprocessor), labels, **options)
         self.prepare_generation(logits)
         self.carried_state = None if streams is None else CarriedState(encoder, streams, name="carried_state")
@@ -165,17 +170,18 @@ class CausalLM(Generates, InContext, Likelihood, Task):
 
     # === Export ===
 
-    def signatures(self, pairs=False, jit_compile=False):
+    def signatures(self, pairs: bool = False, jit_compile: bool = False) -> dict[str, Signature]:
         """Returns the signatures of an exported model.
 
         Args:
-            pairs: Must be `False`, because a `CausalLM` does not support pairs.
+            pairs: Boolean. Must be `False`, because a `CausalLM` does not support pairs. Defaults to `False`.
             jit_compile: Boolean. Whether XLA compiles the loop of `"serving_default"`. Defaults to `False`.
 
         Returns:
             Dict of `Signature`s:
-            - `"serving_default"`: from `text` to its `continuation`, with the task's `sampler` and `max_length`. If a
-              prompt is too long, only its last tokens are read. The continuation of a prompt without tokens is "".
+            - `"serving_default"`: from `text` to its `continuation`, with the task's `sampler` and `max_length`. A
+              prompt that is too long is truncated to its last tokens. The continuation of a prompt without tokens is
+              "".
             - `"tokens"`: from the encoder's inputs to `logits`
 
         Raises:

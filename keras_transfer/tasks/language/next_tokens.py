@@ -1,4 +1,4 @@
-"""Texts and their next tokens: what causal language models read, and the targets that they make of it."""
+"""The data of causal language models: texts, and the next tokens as their targets."""
 
 import keras
 import numpy as np
@@ -13,16 +13,16 @@ from keras_transfer.tasks.language.carried_state import check_streams
 
 
 class NextTokenReader(Reader):
-    """Reads texts for a language model. Outputs are trimmed to the places of each text.
+    """Accepts texts for a language model. Outputs are trimmed to the positions of each text.
 
     Attributes:
-        further_places: Integer. Number of places at which a text has outputs, besides one for each of its tokens.
+        further_places: Integer. Number of positions with outputs that a text has in addition to its tokens.
     """
 
     further_places = 0
 
     def restore(self, data, predict):
-        """Returns a list of arrays [places, ..., vocabulary], the logits of each text."""
+        """Returns a list of arrays `[places, ..., vocabulary]`, the logits of each text."""
         lengths = data.inputs["padding_mask"].sum(axis=1) + self.further_places
         logits = [None] * len(lengths)
         for part, outputs in predict.parts(data):
@@ -35,7 +35,7 @@ class NextTokenReader(Reader):
 
 
 class NextTokens(Labels):
-    """The next token at each position, in the place of labels.
+    """The next token at each position, which replaces labels.
 
     Args:
         count: Integer. Number of tokens that the model predicts.
@@ -65,7 +65,7 @@ class NextTokens(Labels):
         return {"perplexity": Perplexity}
 
     def compiled(self, loss, metrics, weighted_metrics):
-        """Returns the loss and weighted metrics. All metrics are weighted, so that padding does not count."""
+        """Returns the loss and weighted metrics. All metrics are weighted, so padding does not count."""
         metrics = self.metrics() if isinstance(metrics, str) and metrics == "auto" else metrics
         weighted = [*keras.tree.flatten(metrics or []), *keras.tree.flatten(weighted_metrics or [])]
         return super().compiled(loss, None, weighted)
@@ -96,7 +96,8 @@ class NextTokens(Labels):
             check_no_pairs(data, type(task).__name__)
             _check_targets(data)
             return data
-        if isinstance(data, Batches) and (data.real < 2).all():  # The mask of a corpus would be as large as the corpus.
+        # `data.real` has the lengths: the padding mask of a corpus would be as large as the corpus itself.
+        if isinstance(data, Batches) and (data.real < 2).all():
             raise ValueError(
                 "A causal language model learns to predict the next token, so at least one text must have two tokens. "
                 f"Received: {len(data.real)} texts of one token"
@@ -105,11 +106,11 @@ class NextTokens(Labels):
 
 
 def _check_targets(data):
-    """Raises a `ValueError` if a stream has labels of texts in the place of targets."""
+    """Raises a `ValueError` if a stream has labels of texts instead of targets."""
     spec = getattr(data, "element_spec", None)
     shape = getattr(spec[1], "shape", None) if isinstance(spec, tuple) and len(spec) > 1 else None
-    if shape and len(shape) != 2:  # A shape of unknown rank is False.
+    if shape and len(shape) != 2:  # A shape of unknown rank is falsy.
         raise ValueError(
-            "A language model makes its targets from texts, so that its data have no labels. Targets of prepared data "
+            "A language model makes its targets from texts. Remove the labels from the data. Targets of prepared data "
             f"must be integers [batch, length]. Received: {spec}"
         )

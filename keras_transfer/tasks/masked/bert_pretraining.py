@@ -1,4 +1,7 @@
-"""BERT's pretraining: hidden tokens, and whether two segments of a text belong together, over one encoder."""
+"""BERT's pretraining: predicting hidden tokens, and whether two segments of a text belong together."""
+
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import numpy as np
@@ -69,8 +72,8 @@ class PretrainingLabels(NamedLabels):
         names = input_names_of(data)
         if isinstance(data, Batches) and not data.has_labels and data.contents.kind == "texts":
             raise ValueError(
-                "A `BertPretraining` takes pairs of segments with labels. Pass `corpus.pairs(...)`. "
-                "Received: single texts, as of `corpus.blocks(...)`"
+                "A `BertPretraining` expects pairs of segments with labels. Pass `corpus.pairs(...)`. "
+                "Received: single texts, as from `corpus.blocks(...)`"
             )
         if names is None or lacks_targets(data):
             return data
@@ -78,8 +81,8 @@ class PretrainingLabels(NamedLabels):
         is_complete = isinstance(labels, dict)
         if is_complete != ("mask_positions" in names):
             raise ValueError(
-                "Prepared pairs have `mask_positions` and a dict of targets, or neither, since the objective makes "
-                f"them. Received: inputs {names}, and labels of type {type(labels).__name__}"
+                "Prepared pairs must have both `mask_positions` and a dict of targets, or neither. Then the objective "
+                f"makes them. Received: inputs {names}, and labels of type {type(labels).__name__}"
             )
         if is_complete:
             return data
@@ -98,14 +101,13 @@ class PretrainingLabels(NamedLabels):
 class BertPretraining(HiddenTokenTask):
     """BERT's pretraining: the model predicts hidden tokens, and whether two segments belong together.
 
-    It has the head of a `MaskedLM`, and a dense layer on the pooled output. `fit` and `evaluate` take
-    `Corpus.pairs(...)`, of next sentences (BERT) or of the order of sentences (ALBERT), or a tuple of two columns of
-    texts with labels: 0 for texts that follow each other, 1 for others. A `tf.data.Dataset` or a loader has batches
-    `((texts, text_pairs), labels)`. Different tokens are hidden in each epoch.
-    Logits of tokens are computed only for hidden ones.
+    It has the head of a `MaskedLM`, and a dense layer on the pooled output. `fit` and `evaluate` accept
+    `Corpus.pairs(...)`, with next sentences (BERT) or sentence order (ALBERT), or a tuple of two columns of texts with
+    labels: 0 for texts that follow each other, 1 for others. A `tf.data.Dataset` or a loader has batches `((texts,
+    text_pairs), labels)`. Different tokens are hidden in each epoch. Token logits are computed only for hidden tokens.
 
-    The loss is the sum of the two losses. Weight them with `compile(loss_weights={"masked_tokens": 1.0,
-    "segment_pair": 0.5})`.
+    The loss is the sum of the two losses. Weight them with `compile(loss_weights={"masked_tokens": 1.0, "segment_pair":
+    0.5})`.
 
     `from_pretrained` loads both heads of a checkpoint, such as `BertForPreTraining` or `AlbertForPreTraining`, and
     `save_pretrained` writes them back. RoBERTa and most later models are pretrained without pairs: use a `MaskedLM` if
@@ -113,23 +115,24 @@ class BertPretraining(HiddenTokenTask):
 
     Args:
         encoder: Encoder of this library with a `token_embedding` and a pooled output, such as `BertEncoder`.
-        preprocessor: `text.TokenPreprocessor` whose vocabulary has a mask token, or None for prepared ids. Defaults to
-            `None`.
-        objective: `objectives.TokenMasking`. Defaults to `None`, which hides 15 % of the tokens.
-        dropout: Float between 0 and 1. Dropout rate of the pooled output. Defaults to `0.0`, BERT's. (ALBERT's is 0.1.)
+        preprocessor: `text.TokenPreprocessor` whose vocabulary has a mask token, or `None` for prepared ids. Defaults
+            to `None`.
+        objective: `objectives.TokenMasking`. Defaults to `None`, which hides 15% of the tokens.
+        dropout: Float between 0 and 1. Dropout rate of the pooled output, which is 0.1 in ALBERT. Defaults to `0.0`, as
+            in BERT.
         activation: String or callable. Activation of the dense layer for tokens. Defaults to `None`, the activation of
             the encoder.
-        layer_norm_epsilon: Float. Epsilon of the norm. Defaults to `None`, the value of the encoder.
+        layer_norm_epsilon: Float. Epsilon of the layer norm. Defaults to `None`, the value of the encoder.
         name: String. Name of the model. Defaults to `None`.
 
-    Inputs: The inputs of the encoder, and `mask_positions`, integers [batch, places], negative at unused places.
+    Inputs: The inputs of the encoder, and `mask_positions`, integers `[batch, places]`, negative at unused places.
 
     Outputs:
-        Dict of float32 logits: `masked_tokens` [batch, places, vocabulary_size] and `segment_pair` [batch, 2].
+        Dict of float32 logits: `masked_tokens` `[batch, places, vocabulary_size]` and `segment_pair` `[batch, 2]`.
 
     Raises:
         ValueError: If the encoder has no token embeddings, no vector for each token or no pooled output, if its tokens
-            see only earlier ones, if `preprocessor` does not match the encoder, or if `objective` is that of another
+            see only earlier ones, if `preprocessor` does not match the encoder, or if `objective` belongs to another
             task.
 
     Example:
@@ -152,15 +155,15 @@ class BertPretraining(HiddenTokenTask):
 
     def __init__(
         self,
-        encoder,
-        preprocessor=None,
+        encoder: keras.Model,
+        preprocessor: Callable[..., Any] | None = None,
         *,
-        objective=None,
-        dropout=0.0,
-        activation=None,
-        layer_norm_epsilon=None,
-        name=None,
-    ):
+        objective: Any = None,
+        dropout: float = 0.0,
+        activation: str | Callable[..., Any] | None = None,
+        layer_norm_epsilon: float | None = None,
+        name: str | None = None,
+    ) -> None:
         # === Layers ===
         check_reads_ahead(encoder)
         table, sequence = tokens_of(encoder)
@@ -194,19 +197,19 @@ class BertPretraining(HiddenTokenTask):
 
     # === Prediction ===
 
-    def score_pairs(self, pairs, *, batch_size=32):
-        """Returns the probability of each pair of texts that the second one follows the first.
+    def score_pairs(self, pairs: tuple[Any, Any], *, batch_size: int = 32) -> list[float]:
+        """Returns the probability that the second text of each pair follows the first.
 
         Args:
             pairs: Tuple of two columns of texts, as for `fit`.
             batch_size: Integer. Number of pairs in a batch. Defaults to `32`.
 
         Returns:
-            A list of floats.
+            List of floats, one for each pair.
 
         Raises:
-            ValueError: If `pairs` are not pairs of texts, if the task has no preprocessor, or if `batch_size` is not a
-                positive integer.
+            ValueError: If `pairs` does not contain pairs of texts, if the task has no preprocessor, or if `batch_size`
+                is not a positive integer.
         """
         self.reader.require()
         check_rows_of_batches(batch_size)
@@ -222,21 +225,21 @@ class BertPretraining(HiddenTokenTask):
 
     # === Export ===
 
-    def signatures(self, pairs=False):
+    def signatures(self, pairs: bool = False) -> dict[str, Signature]:
         """Returns the signatures of an exported model.
 
         Args:
-            pairs: Must be `True`, because a `BertPretraining` takes pairs.
+            pairs: Boolean. Must be `True`, because a `BertPretraining` expects pairs. Defaults to `False`.
 
         Returns:
-            Dict of one `Signature`, `"serving_default"`: from `text` and `text_pair` to `probability` [batch], that the
-            second text follows the first.
+            Dict with one `Signature`, `"serving_default"`: from `text` and `text_pair` to `probability` `[batch]`, that
+            the second text follows the first.
 
         Raises:
             ValueError: If `pairs=False`.
         """
         if not pairs:
-            raise ValueError("A `BertPretraining` takes pairs of texts. Use `pairs=True`. Received: pairs=False")
+            raise ValueError("A `BertPretraining` expects pairs of texts. Use `pairs=True`. Received: pairs=False")
 
         def score(text, text_pair):
             outputs = self(self.reader.inputs((text, text_pair)), training=False)

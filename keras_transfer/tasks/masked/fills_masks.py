@@ -1,4 +1,6 @@
-"""Filling in masks: what a task can answer whose model predicts the tokens at `mask_positions`."""
+"""Filling in masks, for tasks whose model predicts the tokens at `mask_positions`."""
+
+from typing import Any
 
 import keras
 import numpy as np
@@ -8,29 +10,29 @@ from keras_transfer.tasks.base import Signature
 from keras_transfer.tasks.continuations import InContext
 from keras_transfer.text.base import check_rows_of_batches, to_list
 
-_EXPORTED = 5  # Number of tokens that an exported model returns for each masked one.
+_EXPORTED = 5  # Number of candidate tokens that an exported model returns for each mask.
 
 
 class FillsMasks(InContext):
-    """A mixin for tasks whose reader finds the mask tokens in texts, with all that they predict there."""
+    """A mixin for tasks whose reader finds the mask tokens in texts. It predicts the tokens at their positions."""
 
     reads_ahead = True
 
     # === Prediction ===
 
-    def fill_mask(self, texts, *, k=5, batch_size=32):
-        """Returns the most likely tokens for the masked ones in texts.
+    def fill_mask(self, texts: Any, *, k: int = 5, batch_size: int = 32) -> list[list[list[tuple[str, float]]]]:
+        """Returns the most likely tokens for the mask tokens in texts.
 
         The mask token, such as "[MASK]" or "<mask>", is the only special token that these texts may contain. Everything
-        else is read as plain text, as always.
+        else is plain text.
 
         Args:
             texts: A string, or a list, array or table column of strings, each with at least one mask token.
-            k: Integer. Number of tokens for each masked one. Defaults to `5`.
+            k: Integer. Number of tokens to return for each mask token. Defaults to `5`.
             batch_size: Integer. Number of texts in a batch. Defaults to `32`.
 
         Returns:
-            For each text, a list with one list of `(token, probability)` for each masked token, the most likely first.
+            For each text, a list with one list of `(token, probability)` for each mask token, the most likely first.
 
         Raises:
             ValueError: If a text has no mask token, if a mask token is truncated, or if `k` is out of range.
@@ -45,7 +47,7 @@ class FillsMasks(InContext):
         """
         self.reader.require()
         check_rows_of_batches(batch_size)
-        size = self.preprocessor.vocabulary_size  # The table may have more rows.
+        size = self.preprocessor.vocabulary_size  # The embedding may have more rows.
         if not 1 <= k <= size:
             raise ValueError(f"`k` must be from 1 to {size}, the vocabulary's size. Received: k={k!r}")
         if not self.reader.accepts(texts) or isinstance(texts, tuple):
@@ -62,7 +64,7 @@ class FillsMasks(InContext):
                 if count != found:
                     raise ValueError(
                         f"{mask!r} must be within the first {self.preprocessor.sequence_length} tokens of a text. "
-                        f"Received: {count - found} behind them, in the text at position {at}"
+                        f"Shorten the text. Received: {count - found} behind them, in the text at position {at}"
                     )
             found = self._best(super().predict_on_batch(inputs), k)
             tokens, values = (np.asarray(part) for part in found)
@@ -110,7 +112,8 @@ class FillsMasks(InContext):
             if len(row) != len(start) or row[:-1] != start[:-1] or row[-1] == unknown:
                 own = [self.preprocessor.vocabulary[index] for index in row[len(start) - 1 :]]
                 raise ValueError(
-                    "The template has one mask token for '{label}', so each label must be written as a single token. "
+                    "The template has one mask token for '{label}', so each label must be a single token. Pass a dict "
+                    "from labels to words that are tokens. "
                     f"Received: {word!r}, which becomes {own}"
                 )
         tokens = [row[-1] for row in rows]
@@ -131,16 +134,16 @@ class FillsMasks(InContext):
 
     # === Export ===
 
-    def signatures(self, pairs=False):
+    def signatures(self, pairs: bool = False) -> dict[str, Signature]:
         """Returns the signatures of an exported model.
 
         Args:
-            pairs: Must be `False`, because the task does not support pairs.
+            pairs: Boolean. Must be `False`, because the task does not support pairs. Defaults to `False`.
 
         Returns:
-            Dict of one `Signature`, `"serving_default"`: from `text`, in which the mask token marks hidden tokens, to
-            `token` strings, `token_id` and `probability`, each [batch, places, 5], the most likely first. Unused places
-            have "", -1 and 0.
+            Dict with one `Signature`, `"serving_default"`: from `text`, in which the mask token marks hidden tokens, to
+            `token` strings, `token_id` and `probability`, each `[batch, places, 5]`, the most likely first. Unused
+            places have "", -1 and 0.
 
         Raises:
             ValueError: If `pairs=True`.

@@ -1,4 +1,6 @@
-"""Hidden tokens: the targets that an objective makes of texts, and what the tasks that predict them have in common."""
+"""Hidden tokens: the targets that an objective makes from texts, and the base class of the tasks that predict them."""
+
+from typing import Any
 
 import keras
 import numpy as np
@@ -17,17 +19,17 @@ _OBJECTIVES = (TokenMasking, PermutationLanguageModel, SequenceObjective)
 
 
 class HiddenTokens(Labels):
-    """The tokens that an objective hides, in the place of labels.
+    """The tokens that an objective hides, which replace labels.
 
     Args:
         objective: `objectives.TokenMasking`, or any object with its methods.
         count: Integer. Number of tokens that the model predicts.
 
     Attributes:
-        objective_class: Class of the objectives that the task reads.
+        objective_class: Class of the objectives that the task accepts.
 
     Raises:
-        ValueError: If `objective` is anything else, such as an objective of another task.
+        ValueError: If `objective` has another type, such as an objective of another task.
     """
 
     objective_class: type = TokenMasking
@@ -114,7 +116,7 @@ class HiddenTokens(Labels):
             )
 
     def _check_complete(self, data, task_name):
-        """Raises a `ValueError` if data have some of the inputs and targets that the objective makes, but not all."""
+        """Raises a `ValueError` if data has some of the inputs and targets that the objective makes, but not all."""
         names, has_labels = input_names_of(data), not lacks_targets(data)
         if names is None:
             return
@@ -122,17 +124,24 @@ class HiddenTokens(Labels):
         if 0 < len(found) <= len(self.made_inputs):
             raise ValueError(
                 f"A `{task_name}` makes `{'`, `'.join(self.made_inputs)}` and their targets of data that has none of "
-                f"these. Pass all of them, or none. Received: {' and '.join(found)} alone"
+                f"these. Pass all of them, or none. Received: only {' and '.join(found)}"
             )
 
 
 class HiddenTokenTask(Task):
-    """Base class of the tasks whose objective hides tokens. One batch of raw text is read as in a call of the model."""
+    """Base class of the tasks whose objective hides tokens."""
 
     objective = of_part("labels", "objective", "The objective, such as `objectives.TokenMasking`.")
 
-    def predict_on_batch(self, x):
-        """Returns the outputs for one batch of prepared data, or of raw text as in a call of the model."""
+    def predict_on_batch(self, x: Any) -> Any:
+        """Returns the outputs for one batch. Raw text is prepared as in a call of the model.
+
+        Args:
+            x: Raw text in memory or a dict of prepared inputs: one batch.
+
+        Returns:
+            Float array of logits, or a dict of such arrays.
+        """
         return super().predict_on_batch(self.reader.inputs(x) if self.reader.accepts(x) else x)
 
 
@@ -141,16 +150,16 @@ def check_reads_ahead(encoder):
     backward = getattr(encoder, "reverse", False)
     if getattr(encoder, "is_causal", False) or backward:
         raise ValueError(
-            "A hidden token is predicted from the tokens on both sides of it, but the tokens of this encoder see only "
+            "A hidden token is predicted from the tokens on both sides, but the tokens of this encoder see only "
             f"{'later' if backward else 'earlier'} ones. Use a `CausalLM`. Received: {type(encoder).__name__}"
         )
 
 
 def tokens_of(encoder):
-    """Returns the layer of an encoder's token embeddings, and its symbolic vectors of the tokens.
+    """Returns an encoder's token embedding layer, and its symbolic token vectors.
 
     Raises:
-        ValueError: If the encoder lacks one of them.
+        ValueError: If the encoder lacks either of them.
     """
     table = getattr(encoder, "token_embedding", None)
     sequence = None if table is None else encode(encoder).sequence

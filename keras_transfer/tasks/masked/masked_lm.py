@@ -1,5 +1,8 @@
 """Masked language models, which predict the hidden tokens of a text."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 
 from keras_transfer.checkpoints.base import TaskHead
@@ -14,34 +17,34 @@ from keras_transfer.tasks.masked.token_head import TokenHead, check_masks
 class MaskedLM(FillsMasks, HiddenTokenTask):
     """A masked language model: an encoder, a dense layer with a norm, and the token embeddings as output embeddings.
 
-    `fit` and `evaluate` take raw text without labels. The objective hides some tokens: different ones in each epoch of
-    `fit`, and the same ones in each evaluation. Logits are computed only for these tokens, which makes a step cheaper.
-    The loss is the mean over these tokens, and `accuracy` is the fraction that the model predicts correctly.
+    `fit` and `evaluate` accept raw text without labels. The objective hides some tokens: different ones in each epoch
+    of `fit`, and the same ones in each evaluation. Logits are computed only for these tokens, which makes a step
+    cheaper. The loss is the mean over these tokens, and `accuracy` is the fraction that the model predicts correctly.
 
-    `from_pretrained` loads the head of the checkpoint's pretraining, so that `fit` continues the pretraining. A
-    checkpoint without this head requires `head="new"`. `save_pretrained` writes the head back.
+    `from_pretrained` loads the pretraining head of the checkpoint, so `fit` continues the pretraining. A checkpoint
+    without this head requires `head="new"`. `save_pretrained` writes the head back.
 
     Args:
         encoder: Encoder of this library with a `token_embedding`, or a KerasHub backbone.
-        preprocessor: `text.TokenPreprocessor` whose vocabulary has a mask token, or None for prepared ids. Defaults to
-            `None`.
-        objective: `objectives.TokenMasking`. Defaults to `None`, which hides 15 % of the tokens.
+        preprocessor: `text.TokenPreprocessor` whose vocabulary has a mask token, or `None` for prepared ids. Defaults
+            to `None`.
+        objective: `objectives.TokenMasking`. Defaults to `None`, which hides 15% of the tokens.
         activation: String or callable. Activation of the dense layer. Defaults to `None`, the activation of the
             encoder.
-        layer_norm_epsilon: Float. Epsilon of the norm. Defaults to `None`, the value of the encoder.
+        layer_norm_epsilon: Float. Epsilon of the layer norm. Defaults to `None`, the value of the encoder.
         use_bias: Boolean. Whether the dense layer and the norm have a bias. (The output embeddings always have one.)
             Defaults to `True`.
         name: String. Name of the model. Defaults to `None`.
 
-    Inputs: The inputs of the encoder, and `mask_positions`, integers [batch, places], negative at unused places.
+    Inputs: The inputs of the encoder, and `mask_positions`, integers `[batch, places]`, negative at unused places.
 
     Outputs:
-        Logits [batch, places, vocabulary_size], float32.
+        Logits `[batch, places, vocabulary_size]`, float32.
 
     Raises:
         ValueError: If the encoder has no token embeddings or returns no vector for each token, if its tokens see only
-            earlier ones, if `preprocessor` does not match the encoder, or if `objective` is that of another task. A
-            vocabulary without a mask token is an error when the model is trained or fills masks.
+            earlier ones, if `preprocessor` does not match the encoder, or if `objective` belongs to another task. If
+            the vocabulary has no mask token, training and filling masks raise the error.
 
     Example:
     ```python
@@ -62,15 +65,15 @@ class MaskedLM(FillsMasks, HiddenTokenTask):
 
     def __init__(
         self,
-        encoder,
-        preprocessor=None,
+        encoder: keras.Model,
+        preprocessor: Callable[..., Any] | None = None,
         *,
-        objective=None,
-        activation=None,
-        layer_norm_epsilon=None,
-        use_bias=True,
-        name=None,
-    ):
+        objective: Any = None,
+        activation: str | Callable[..., Any] | None = None,
+        layer_norm_epsilon: float | None = None,
+        use_bias: bool = True,
+        name: str | None = None,
+    ) -> None:
         # === Layers ===
         check_reads_ahead(encoder)
         table, sequence = tokens_of(encoder)

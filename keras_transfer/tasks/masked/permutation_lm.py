@@ -1,4 +1,7 @@
-"""XLNet's pretraining: tokens are predicted one after the other, in a random order."""
+"""XLNet's pretraining: predicting tokens in a random order."""
+
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import numpy as np
@@ -17,7 +20,7 @@ _INPUTS = ("factorization_order", "mask_positions")
 
 
 class PredictedTokens(HiddenTokens):
-    """The tokens that an objective chooses to be predicted in an order, in the place of labels."""
+    """The tokens that an objective chooses to be predicted in an order, which replace labels."""
 
     objective_class = PermutationLanguageModel
     made_inputs = _INPUTS
@@ -41,8 +44,8 @@ class PredictedTokens(HiddenTokens):
         if len(blind):
             row, place = blind[0].tolist()
             raise ValueError(
-                "Each predicted token must see another one: a token with a lower number in `factorization_order` that "
-                f"is no padding. Received: number {own[row, place]} at position {positions[row, place]} of row {row}, "
+                "Each predicted token must see another one: a real token with a lower number in `factorization_order`. "
+                f"Received: number {own[row, place]} at position {positions[row, place]} of row {row}, "
                 f"in which the lowest number is {lowest[row]}"
             )
 
@@ -61,31 +64,32 @@ def check_two_streams(encoder):
 class PermutationLM(FillsMasks, HiddenTokenTask):
     """A permutation language model: XLNet's encoder with its query stream, and the token embeddings as the head.
 
-    `fit` and `evaluate` take raw text without labels. The objective chooses the tokens that are predicted, and draws
-    an order: different ones in each epoch of `fit`, and the same ones in each evaluation. Each is predicted from all
+    `fit` and `evaluate` accept raw text without labels. The objective chooses the tokens to predict, and draws an
+    order: different ones in each epoch of `fit`, and the same ones in each evaluation. Each token is predicted from all
     tokens before it in this order, on both sides of it. Unlike in a `MaskedLM`, the text has no mask tokens, and the
     model learns how the predicted tokens depend on each other. The query stream is computed for these tokens only. The
-    loss is their mean, and `accuracy` is the fraction that the model predicts correctly.
+    loss is the mean over them, and `accuracy` is the fraction that the model predicts correctly.
 
-    `from_pretrained` loads the bias of the head and the start of the query stream, and `save_pretrained` writes them,
-    as `XLNetLMHeadModel` in Transformers has them. Other tasks can use the encoder at once, or load the folder.
+    `from_pretrained` loads the bias of the head and the initial vector of the query stream, and `save_pretrained`
+    writes them, as in `XLNetLMHeadModel` of Transformers. Other tasks can use the encoder directly, or load the folder.
 
     Args:
         encoder: `XLNetEncoder` with `two_streams=True`.
-        preprocessor: `text.TokenPreprocessor`, or None for prepared ids. Defaults to `None`.
+        preprocessor: `text.TokenPreprocessor`, or `None` for prepared ids. Defaults to `None`.
         objective: `objectives.PermutationLanguageModel`. Defaults to `None`, which predicts a sixth of the tokens.
         name: String. Name of the model. Defaults to `None`.
 
-    Inputs: The inputs of the encoder, and `factorization_order`, integers [batch, length], and `mask_positions`,
-        integers [batch, places], negative at unused places, as the objective makes them. Each predicted token must see
+    Inputs: The inputs of the encoder, and `factorization_order`, integers `[batch, length]`, and `mask_positions`,
+        integers `[batch, places]`, negative at unused places, as the objective makes them. Each predicted token must
+            see
         at least one token, with a lower number in the order.
 
     Outputs:
-        Logits [batch, places, vocabulary_size], float32.
+        Logits `[batch, places, vocabulary_size]`, float32.
 
     Raises:
         ValueError: If the encoder has no query stream, if `preprocessor` does not match it, or if `objective` makes
-            other inputs.
+            different inputs.
 
     Example:
     ```python
@@ -110,7 +114,14 @@ class PermutationLM(FillsMasks, HiddenTokenTask):
         encoder_arguments={"two_streams": True},
     )
 
-    def __init__(self, encoder, preprocessor=None, *, objective=None, name=None):
+    def __init__(
+        self,
+        encoder: keras.Model,
+        preprocessor: Callable[..., Any] | None = None,
+        *,
+        objective: Any = None,
+        name: str | None = None,
+    ) -> None:
         # === Layers ===
         check_two_streams(encoder)
         table, _ = tokens_of(encoder)

@@ -1,4 +1,4 @@
-"""What tasks that predict hidden tokens read: texts without labels."""
+"""The data of tasks that predict hidden tokens: texts without labels."""
 
 import numpy as np
 from keras import ops
@@ -8,12 +8,12 @@ from keras_transfer.tasks.inputs import Reader, encode_texts, for_backend, texts
 
 
 class HiddenTokenReader(Reader):
-    """Reads texts for a task whose objective hides some of their tokens.
+    """Accepts texts for a task whose objective hides some of their tokens.
 
     Args:
-        preprocessor: See `Reader`.
-        task_name: String. Name of the class of the task, for errors.
-        method: String. The method that reads texts, since `predict` does not.
+        preprocessor: Preprocessor, as for `Reader`.
+        task_name: String. Class name of the task, for errors.
+        method: String. The method that accepts texts, since `predict` does not.
     """
 
     def __init__(self, preprocessor, task_name, method):
@@ -22,10 +22,10 @@ class HiddenTokenReader(Reader):
 
     def check(self, x, method):
         if method == "predict" and self.accepts(x):
-            raise ValueError(f"`predict` takes prepared inputs{self.advice()}. Received: {x!r:.100}")
+            raise ValueError(f"`predict` requires prepared inputs{self.advice()}. Received: {x!r:.100}")
 
     def advice(self):
-        """Returns the rest of a sentence that says how to predict texts."""
+        """Returns the end of a sentence that says how to predict texts."""
         return f". Use `{self.method}(texts)` for texts"
 
     def batches(self, columns, y, sample_weight, batch_size, shuffle):
@@ -38,7 +38,7 @@ class HiddenTokenReader(Reader):
 
 
 class MaskReader(HiddenTokenReader):
-    """Reads texts for a task that predicts the tokens at mask tokens, which one batch of texts contains."""
+    """Accepts texts for a task that predicts the tokens at mask tokens, which a batch of texts contains."""
 
     def advice(self):
         mask = getattr(getattr(self.preprocessor, "tokenizer", None), "mask_token", None)
@@ -50,7 +50,7 @@ class MaskReader(HiddenTokenReader):
 
 
 class OrderedMaskReader(MaskReader):
-    """Reads texts for a task that predicts tokens in a factorization order: all that are masked after all others."""
+    """Accepts texts for a task that predicts tokens in a factorization order: the masked tokens after all others."""
 
     def advice(self):
         return f", with `factorization_order` and{super().advice().removeprefix(', with')}"
@@ -58,23 +58,20 @@ class OrderedMaskReader(MaskReader):
     def inputs(self, x):
         inputs = super().inputs(x)
         hidden = inputs["token_ids"] == self.preprocessor.mask_id
-        # Keras does not call a model with arrays and tensors at once.
+        # Keras cannot call a model with a mixture of arrays and tensors.
         order = hidden.astype("int32") if isinstance(hidden, np.ndarray) else ops.cast(hidden, "int32")
         return {**inputs, "factorization_order": order}
 
 
 class SegmentPairReader(HiddenTokenReader):
-    """Reads pairs of texts with labels that say whether they belong together. An objective hides some of their tokens.
+    """Accepts pairs of texts with labels that say whether they belong together, some of whose tokens are hidden."""
 
-    A model that is called with texts hides none.
-    """
-
-    takes_either = True  # so that a task that was trained on pairs is exported for pairs
+    takes_either = True  # A task that was trained on pairs is exported for pairs.
 
     def stream(self, dataset):
         if len(texts_of_stream(dataset)) == 1:
             raise ValueError(
-                f"A `{self.task_name}` takes pairs of texts: `((text, text_pair), labels)`. "
+                f"A `{self.task_name}` expects pairs of texts: `((text, text_pair), labels)`. "
                 f"Received: a `tf.data.Dataset` of {dataset.element_spec}"
             )
         return super().stream(dataset)
@@ -83,7 +80,7 @@ class SegmentPairReader(HiddenTokenReader):
         found = super().columns(x)
         if not isinstance(found, tuple):
             raise ValueError(
-                f"A `{self.task_name}` takes pairs of texts: a tuple of two columns, or `corpus.pairs(...)`. "
+                f"A `{self.task_name}` expects pairs of texts: a tuple of two columns, or `corpus.pairs(...)`. "
                 f"Received: {type(x).__name__}"
             )
         return found

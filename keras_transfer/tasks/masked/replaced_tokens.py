@@ -1,5 +1,8 @@
 """Replaced token detection: finding the tokens of a text that a small language model has replaced."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
@@ -30,13 +33,13 @@ class ReplacedTokens(OwnLoss, HiddenTokens):
 class ReplacedTokenDetection(HiddenTokenTask):
     """ELECTRA's pretraining: a generator replaces some tokens, and the encoder learns to detect them.
 
-    `fit` and `evaluate` take raw text without labels. The objective hides some tokens. The generator, a `MaskedLM`,
+    `fit` and `evaluate` accept raw text without labels. The objective hides some tokens. The generator, a `MaskedLM`,
     predicts them, and they are replaced by tokens drawn from its distribution. The encoder then predicts for each real
     token whether it was replaced. A drawn token that equals the original one counts as not replaced. The loss is the
     loss of the generator plus `discriminator_weight` times the loss of the encoder.
 
-    With `share_embeddings=True`, the embeddings of the encoder are those of the generator too, and both losses train
-    them, as in the original. These are the tokens, positions and segments, and the norm after their sum. The generator
+    With `share_embeddings=True`, the generator uses the embeddings of the encoder, and both losses train them, as in
+    the original. These are the token, position and segment embeddings, and the norm after their sum. The generator
     needs the same `embedding_dim`, from which an `ElectraEncoder` projects to its own width.
 
     `from_pretrained` loads the head of a discriminator, and `save_pretrained` writes it back. Save the generator with
@@ -44,28 +47,28 @@ class ReplacedTokenDetection(HiddenTokenTask):
 
     Args:
         encoder: Encoder of this library, the discriminator.
-        preprocessor: `text.TokenPreprocessor` whose vocabulary has a mask token, or None for prepared ids. Defaults to
-            `None`.
+        preprocessor: `text.TokenPreprocessor` whose vocabulary has a mask token, or `None` for prepared ids. Defaults
+            to `None`.
         generator: `MaskedLM` with the same vocabulary, usually smaller than `encoder`. Defaults to `None`, for a model
             that only detects.
-        share_embeddings: Boolean. Whether the generator has the embeddings of the encoder. `model.generator` is then
-            another `MaskedLM`, with the blocks of the given one and a copy of its head. Use `model.generator`
-            afterwards. Defaults to `False`.
-        objective: `objectives.TokenMasking`. Defaults to `None`, which hides 15 % of the tokens. 85 % of these become
-            the mask token, and none become a random token.
+        share_embeddings: Boolean. Whether the generator shares the embeddings of the encoder. `model.generator` is then
+            a new `MaskedLM` with the blocks of the given one and a copy of its head. Use `model.generator` from then
+            on. Defaults to `False`.
+        objective: `objectives.TokenMasking`. Defaults to `None`, which hides 15% of the tokens: 85% of these become the
+            mask token, and none become a random token.
         discriminator_weight: Float. Factor of the loss of the encoder. Defaults to `50.0`.
         activation: String or callable. Activation of the head's dense layer. Defaults to `None`, the activation of the
             encoder.
         name: String. Name of the model. Defaults to `None`.
 
     Outputs:
-        Logits [batch, length], float32, positive for a token that was probably replaced. For inputs with
+        Logits `[batch, length]`, float32, positive for a token that was probably replaced. For inputs with
         `mask_positions`, a dict with these logits and the results of the generator.
 
     Raises:
-        ValueError: If the encoder returns no vector for each token, if `generator` is not a `MaskedLM` or has another
-            vocabulary, if `share_embeddings` is not a boolean, if it cannot share the embeddings, if `preprocessor` has
-            no mask token or does not match the encoder, or if `objective` is that of another task.
+        ValueError: If the encoder returns no vector for each token, if `generator` is not a `MaskedLM` or has a
+            different vocabulary, if `share_embeddings` is not a boolean, if it cannot share the embeddings, if
+            `preprocessor` has no mask token or does not match the encoder, or if `objective` belongs to another task.
 
     Example:
     ```python
@@ -95,16 +98,16 @@ class ReplacedTokenDetection(HiddenTokenTask):
 
     def __init__(
         self,
-        encoder,
-        preprocessor=None,
+        encoder: keras.Model,
+        preprocessor: Callable[..., Any] | None = None,
         *,
-        generator=None,
-        share_embeddings=False,
-        objective=None,
-        discriminator_weight=50.0,
-        activation=None,
-        name=None,
-    ):
+        generator: MaskedLM | None = None,
+        share_embeddings: bool = False,
+        objective: Any = None,
+        discriminator_weight: float = 50.0,
+        activation: str | Callable[..., Any] | None = None,
+        name: str | None = None,
+    ) -> None:
         # === Layers ===
         check_reads_ahead(encoder)
         table, sequence = tokens_of(encoder)
@@ -147,7 +150,10 @@ class ReplacedTokenDetection(HiddenTokenTask):
         if not isinstance(inputs, dict) or "mask_positions" not in inputs:
             return super().call(inputs, training=training, mask=mask)
         if self.generator is None:
-            raise ValueError("Training requires a `generator`, a `MaskedLM`. Received: generator=None")
+            raise ValueError(
+                "Training requires a generator. Create the task with `generator=...`, a `MaskedLM`. "
+                "Received: generator=None"
+            )
         predicted = self.generator(inputs, training=training)
         token_ids = self.sample_tokens(inputs["token_ids"], inputs["mask_positions"], predicted)
         logits = super().call({**inputs, "token_ids": token_ids}, training=training, mask=mask)
@@ -166,7 +172,7 @@ class ReplacedTokenDetection(HiddenTokenTask):
         )
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        """Returns the metrics: both losses, and the fraction of real tokens that the discriminator gets right."""
+        """Returns the metrics: both losses, and the fraction of real tokens that are classified correctly."""
         for metric, value in zip(self.parts, self._parts_of(x, y, y_pred)):
             metric.update_state(value)
         return self.get_metrics_result()
@@ -188,7 +194,7 @@ class ReplacedTokenDetection(HiddenTokenTask):
 
     # === Prediction ===
 
-    def detect(self, texts, *, batch_size=32):
+    def detect(self, texts: Any, *, batch_size: int = 32) -> list[list[tuple[str, float]]]:
         """Returns the tokens of texts, each with the probability that it was replaced.
 
         Args:
@@ -199,8 +205,8 @@ class ReplacedTokenDetection(HiddenTokenTask):
             For each text, a list of `(token, probability)`, without special tokens.
 
         Raises:
-            ValueError: If `texts` are not text, if the task has no preprocessor, or if `batch_size` is not a positive
-                integer.
+            ValueError: If `texts` contains anything but strings, if the task has no preprocessor, or if `batch_size` is
+                not a positive integer.
         """
         self.reader.require()
         check_rows_of_batches(batch_size)
@@ -217,16 +223,16 @@ class ReplacedTokenDetection(HiddenTokenTask):
                 answers.append(list(zip(words[row, keep].tolist(), values[row, keep].tolist())))
         return answers
 
-    def signatures(self, pairs=False):
+    def signatures(self, pairs: bool = False) -> dict[str, Signature]:
         """Returns the signatures of an exported model.
 
         Args:
-            pairs: Must be `False`, because this task does not support pairs.
+            pairs: Boolean. Must be `False`, because this task does not support pairs. Defaults to `False`.
 
         Returns:
             Dict of `Signature`s: `"serving_default"`, from `text` to `token` strings and the `probability` that each
-            was replaced, both [batch, length], with "" and 0 for padding, and `"tokens"`, from the encoder's inputs to
-            `logits`.
+            was replaced, both `[batch, length]`, with "" and 0 for padding, and `"tokens"`, from the encoder's inputs
+            to `logits`.
 
         Raises:
             ValueError: If `pairs=True`.
@@ -245,7 +251,7 @@ class ReplacedTokenDetection(HiddenTokenTask):
 
 
 def _with_embeddings_of(generator, encoder):
-    """Returns a `MaskedLM` with the embeddings of an encoder, and with the blocks and a copy of the head of another."""
+    """Returns a `MaskedLM` with an encoder's embeddings, the same blocks as `generator`, and a copy of its head."""
     if generator is None:
         raise ValueError("`share_embeddings=True` requires a `generator`, a `MaskedLM`. Received: generator=None")
     names = ("objective", "activation", "layer_norm_epsilon", "use_bias", "name")

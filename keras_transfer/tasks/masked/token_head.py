@@ -8,17 +8,18 @@ from keras_transfer.layers.heads import TakePositions
 
 
 class TokenHead:
-    """The layers from the vectors of tokens to logits at some positions.
+    """The layers from token vectors to logits at some positions.
 
     Args:
         encoder: Encoder.
-        table: Layer of its token embeddings.
-        activation, layer_norm_epsilon: See `MaskedLM`. None for the values of the encoder.
+        table: Its token embedding layer.
+        activation: Activation of the dense layer. Defaults to `None`, the encoder's.
+        layer_norm_epsilon: Float. Epsilon of the layer norm. Defaults to `None`, the encoder's.
         use_bias: Boolean. Whether the dense layer and the norm have a bias. Defaults to `True`.
 
     Call arguments:
-        sequence: Symbolic vectors [batch, length, dim].
-        positions: Symbolic integers [batch, places].
+        sequence: Symbolic vectors `[batch, length, dim]`.
+        positions: Symbolic integers `[batch, places]`.
     """
 
     def __init__(self, encoder, table, activation=None, layer_norm_epsilon=None, use_bias=True):
@@ -40,7 +41,7 @@ class TokenHead:
 
 
 def check_masks(preprocessor):
-    """Raises a `ValueError` if a preprocessor, or None, cannot mask tokens."""
+    """Raises a `ValueError` if a preprocessor (unless it is `None`) cannot mask tokens."""
     if preprocessor is not None and not hasattr(preprocessor, "encode_masked"):
         raise ValueError(
             "`preprocessor` must be a `text.TokenPreprocessor` with a mask token. "

@@ -1,4 +1,4 @@
-"""Answers that are a part of a text."""
+"""Extractive question answering: answers that are parts of a text."""
 
 from keras_transfer.tasks.questions.span_extractor import SpanExtractor
 

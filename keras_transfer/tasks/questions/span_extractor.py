@@ -1,6 +1,8 @@
-"""The part of a context that answers a question."""
+"""Extractive question answering: finding the part of a context that answers a question."""
 
 import numbers
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import numpy as np
@@ -24,7 +26,7 @@ from keras_transfer.tasks.questions.span_reader import SpanReader
 from keras_transfer.tasks.questions.span_search import best_spans, take_characters
 from keras_transfer.tasks.questions.spans import Spans
 
-_SEARCHED = 64  # Number of questions whose answers are searched at once.
+_SEARCHED = 64  # Number of questions whose answers are found at once.
 _COLUMNS = ("score", "start", "end", "found")
 
 
@@ -32,42 +34,47 @@ _COLUMNS = ("score", "start", "end", "found")
 class SpanExtractor(Task):
     """Extractive question answering: an encoder, and a dense layer that scores where an answer begins and ends.
 
-    `fit` and `evaluate` take a tuple of two lists, the questions and the context of each, and a list of answers:
-    `(text, start)`, or None if the context has no answer. `answer` returns the parts of contexts that answer questions,
-    with their positions in the original text, regardless of how the tokenizer normalizes it. A context that is too long
-    is cut into windows that overlap.
+    `fit` and `evaluate` accept a tuple of two lists, the questions and the context of each, and a list of answers:
+    `(text, start)`, or `None` if the context has no answer. `answer` returns the parts of contexts that answer
+    questions, with their positions in the original text, regardless of how the tokenizer normalizes it. A context that
+    is too long is cut into overlapping windows.
 
     Answers begin and end at tokens of the context. The first token of a row, such as `[CLS]`, stands for no answer, and
-    is the target of windows without the answer. The loss is the mean of the two cross-entropies of the first and of the
-    last token, and `accuracy` is the fraction of these tokens that the model predicts correctly.
+    is the target of windows without the answer. The loss is the mean of two cross-entropies, one for the first and one
+    for the last token. `accuracy` is the fraction of these tokens that the model predicts correctly.
 
     `from_pretrained` loads the head of a fine-tuned checkpoint. Any other checkpoint requires `head="new"`.
 
     Args:
         encoder: Encoder of this library, or a KerasHub backbone.
-        preprocessor: `text.BertPreprocessor`, or a `text.TokenPreprocessor` whose tokenizer knows the characters of its
-            tokens (WordPiece, and byte-level BPE as in RoBERTa), or None for prepared ids. Defaults to `None`.
+        preprocessor: `text.BertPreprocessor`, or a `text.TokenPreprocessor` whose tokenizer returns the characters of
+            its tokens (WordPiece, and byte-level BPE as in RoBERTa), or `None` for prepared ids. Defaults to `None`.
         doc_stride: Integer. Number of tokens from the start of a window to the start of the next, as in BERT's
-            `run_squad.py`. It is at most half of the tokens that fit beside the question, so windows always overlap.
-            Defaults to `None`, for `128` unless `overlap` is given.
+            `run_squad.py`. It is limited to half of the tokens that fit next to the question, so windows always
+            overlap. Defaults to `None`, for `128` unless `overlap` is given.
+        overlap: Integer. Number of tokens that adjacent windows have in common. It gives the windows of Transformers,
+            whose tokenizers call it `stride` and whose pipeline calls it `doc_stride`. If at most this many tokens fit
+            next to the question, it is half of them. Defaults to `None`, for windows `doc_stride` tokens apart.
         max_answer_length: Integer. Number of tokens of the longest answer that `answer` returns. Defaults to `30`.
         no_answer_threshold: Float. `answer` returns no answer if the score of no answer exceeds the score of the best
-            answer by more than this. Scores are sums of two logits. Defaults to `None`, for questions that always have
-            an answer (SQuAD 1.1). For others (SQuAD 2.0), start with `0.0`. It may be changed at any time.
+            answer by more than this. Scores are sums of two logits. You can change it at any time. For questions
+            without answers (SQuAD 2.0), start with `0.0`. Defaults to `None`, for questions that always have an answer
+            (SQuAD 1.1).
         dropout: Float between 0 and 1. Dropout rate before the dense layer. Defaults to `0.0`, as in BERT.
+        hidden_activation: String or callable. Activation of an additional dense layer that is applied to each token
+            before the dropout. Defaults to `None`, for no such layer.
+        hidden_norm: Boolean. Whether a layer norm follows that dense layer. If so, neither has a bias. Defaults to
+            `False`.
         name: String. Name of the model. Defaults to `None`.
-        hidden_activation, hidden_norm: See `TextClassifier`. The dense layer is applied to each token.
-        overlap: Integer. Number of tokens that a window has in common with the next, for the windows of Transformers,
-            whose tokenizers call it `stride` and whose pipeline calls it `doc_stride`. If at most this many tokens fit
-            beside the question, it is half of them. Defaults to `None`, for windows `doc_stride` tokens apart.
 
-    Inputs: The inputs of the encoder, and `answer_mask`, integers [batch, length], 1 where an answer may begin or end.
+    Inputs: The inputs of the encoder, and `answer_mask`, integers `[batch, length]`, 1 where an answer may begin or
+    end.
 
     Outputs:
-        Logits [batch, 2, length], float32, of the first and of the last token of the answer.
+        Logits `[batch, 2, length]`, float32, of the first and of the last token of the answer.
 
     Raises:
-        ValueError: If the encoder returns no vector for each token, if `preprocessor` does not know the characters of
+        ValueError: If the encoder returns no vector for each token, if `preprocessor` does not return the characters of
             its tokens or does not match the encoder, if a number is out of range, or if both `doc_stride` and `overlap`
             are given.
 
@@ -90,23 +97,23 @@ class SpanExtractor(Task):
 
     def __init__(
         self,
-        encoder,
-        preprocessor=None,
+        encoder: keras.Model,
+        preprocessor: Callable[..., Any] | None = None,
         *,
-        doc_stride=None,
-        overlap=None,
-        max_answer_length=30,
-        no_answer_threshold=None,
-        dropout=0.0,
-        hidden_activation=None,
-        hidden_norm=False,
-        name=None,
-    ):
+        doc_stride: int | None = None,
+        overlap: int | None = None,
+        max_answer_length: int = 30,
+        no_answer_threshold: float | None = None,
+        dropout: float = 0.0,
+        hidden_activation: str | Callable[..., Any] | None = None,
+        hidden_norm: bool = False,
+        name: str | None = None,
+    ) -> None:
         # === Layers ===
         encoded, _ = encode_mixed(encoder, scalar_mix=False)
         if encoded.sequence is None or not isinstance(encoder.input, dict):
             raise ValueError(
-                "`encoder` must take a dict of inputs and return a vector for each token. "
+                "`encoder` must accept a dict of inputs and return a vector for each token. "
                 f"Received: encoder={encoder!r}"
             )
         if preprocessor is not None:
@@ -149,14 +156,16 @@ class SpanExtractor(Task):
         super().__init__(encoder, outputs, reader, Spans(), inputs=inputs, settings=settings, name=name)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """Computes the loss as Keras does. Weights [batch] apply to both positions."""
-        if sample_weight is not None and len(sample_weight.shape) == 1:  # Only prepared data have these.
+        """Computes the loss as Keras does. Weights `[batch]` apply to both positions."""
+        if sample_weight is not None and len(sample_weight.shape) == 1:  # Only prepared data has weights of rows.
             sample_weight = ops.repeat(ops.convert_to_tensor(sample_weight)[:, None], 2, axis=1)
         return super().compute_loss(x, y, y_pred, sample_weight, training)
 
     # === Prediction ===
 
-    def answer(self, questions, contexts, *, k=None, batch_size=32, verbose=0):
+    def answer(
+        self, questions: Any, contexts: Any, *, k: int | None = None, batch_size: int = 32, verbose: str | int = 0
+    ) -> Any:
         """Returns the parts of contexts that answer questions.
 
         Args:
@@ -164,18 +173,21 @@ class SpanExtractor(Task):
             contexts: A string, or one string for each question.
             k: Integer. Number of answers to each question. Defaults to `None`, for the best answer only.
             batch_size: Integer. Number of windows in a batch. Defaults to `32`.
-            verbose: See `predict`. Defaults to `0`.
+            verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `0`.
 
         Returns:
-            A dict for each question: `text`, the answer as it occurs in the context; `score`, its probability among all
-            possible answers in the context; `start` and `end`, its first character in the context, and the position
-            after its last character; and `no_answer_score`, the score of no answer minus that of the best answer, which
-            is compared with `no_answer_threshold`. If there is no answer, `text` is "", and `start` and `end` are -1.
-            The result is a list of dicts, or one dict if `questions` is a string. With `k`, there is a list
-            instead of each dict, the best answer first. The list is shorter if a context has fewer answers.
+            A list of dicts, one for each question, or one dict if `questions` is a string. With `k`, there is a list
+            instead of each dict, the best answer first, which is shorter than `k` if a context has fewer answers. The
+            keys of a dict are:
+            - `text`: the answer as it occurs in the context, `""` for no answer
+            - `score`: its probability among all possible answers in the context
+            - `start` and `end`: its first character in the context, and the position after its last character, both -1
+              for no answer
+            - `no_answer_score`: the score of no answer minus the score of the best answer, which is compared with
+              `no_answer_threshold`
 
         Raises:
-            ValueError: If a question leaves no room for its context, if questions and contexts differ in number, if
+            ValueError: If a question is so long that no context fits, if questions and contexts differ in number, if
                 they are not strings, if the task has no preprocessor, or if an output of the model is not a finite
                 number.
 
@@ -224,14 +236,15 @@ class SpanExtractor(Task):
 
     # === Export ===
 
-    def signatures(self, pairs=False):
+    def signatures(self, pairs: bool = False) -> dict[str, Signature]:
         """Returns the signatures of an exported model.
 
         Args:
-            pairs: Must be `False`: a request always consists of questions and contexts.
+            pairs: Boolean. Must be `False`, because a request always consists of questions and contexts. Defaults to
+                `False`.
 
         Returns:
-            Dict of one `Signature`, `"serving_default"`: from `question` and `context` to `answer` strings, their
+            Dict with one `Signature`, `"serving_default"`: from `question` and `context` to `answer` strings, and their
             `score`, `start` and `end`, as `answer` returns them.
 
         Raises:
@@ -239,7 +252,7 @@ class SpanExtractor(Task):
         """
         if pairs:
             raise ValueError(
-                f"A `{type(self).__name__}` always takes a question and a context, without `pairs`. "
+                f"A `{type(self).__name__}` always expects a question and a context. Leave `pairs` out. "
                 "Received: pairs=True"
             )
 
@@ -255,7 +268,7 @@ class SpanExtractor(Task):
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
-        if "stride" in config:  # the name of `doc_stride` in files of earlier versions
+        if "stride" in config:  # Earlier versions called `doc_stride` so.
             config = {**config, "doc_stride": config["stride"]}
             del config["stride"]
         return super().from_config(config, custom_objects)

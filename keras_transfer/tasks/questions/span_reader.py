@@ -1,4 +1,4 @@
-"""What a `SpanExtractor` reads: questions and their contexts, which become overlapping windows."""
+"""The data of a `SpanExtractor`: questions and their contexts, which become overlapping windows."""
 
 import numpy as np
 
@@ -8,11 +8,12 @@ from keras_transfer.tasks.inputs import Reader
 
 
 class SpanReader(Reader):
-    """Reads a tuple of questions and contexts for training. `SpanExtractor.answer` predicts them.
+    """Accepts a tuple of questions and contexts for training. `SpanExtractor.answer` predicts their answers.
 
     Args:
-        preprocessor: See `Reader`.
-        doc_stride, overlap: See `SpanExtractor`.
+        preprocessor: Preprocessor, as for `Reader`.
+        doc_stride: Integer, as for `SpanExtractor`.
+        overlap: Integer, as for `SpanExtractor`.
     """
 
     in_memory = (
@@ -27,7 +28,7 @@ class SpanReader(Reader):
     def check(self, x, method):
         if method.startswith("predict") and self.accepts(x):
             raise ValueError(
-                "`predict` takes prepared inputs, with `answer_mask`. Use `answer(questions, contexts)` for texts. "
+                "`predict` requires prepared inputs, with `answer_mask`. Use `answer(questions, contexts)` for texts. "
                 f"Received: {x!r:.100}"
             )
 
@@ -53,7 +54,7 @@ class SpanReader(Reader):
         )
 
     def restore(self, data, predict):
-        # The batches of each length have outputs of another length.
+        # Batches of different lengths have outputs of different lengths.
         logits = np.full((len(data.inputs["answer_mask"]), 2, data.inputs["answer_mask"].shape[1]), HIDDEN, "float32")
         for part, found in predict.parts(data):
             logits[part.order, :, : found.shape[2]] = found

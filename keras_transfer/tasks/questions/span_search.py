@@ -1,26 +1,26 @@
-"""Finds the best answers of a model that scores where answers begin and end, in the graph."""
+"""The search for the best answers, given scores of where answers begin and end, in a TensorFlow graph."""
 
 
 def best_spans(logits, windows, count, max_length, no_answer_threshold=None):
     """Returns the most likely answers to each question.
 
     An answer is a span of at most `max_length` tokens of a context that some window contains. Its score is the sum of
-    the logits of its first and of its last token, the highest of all windows that contain it. If a question may have no
-    answer, the score of no answer is the lowest sum of the two logits of the first position in all windows, minus the
+    the logits of its first and its last token, the highest in all windows that contain it. If a question may have no
+    answer, the score of no answer is the lowest sum of the two logits at the first position of all windows, minus the
     threshold. A softmax over all these scores returns their probabilities.
 
     Args:
-        logits: Float tensor [windows, 2, length], of starts and of ends.
+        logits: Float tensor `[windows, 2, length]`, of starts and of ends.
         windows: `ContextWindows`.
         count: Integer. Number of answers for each question.
         max_length: Integer. Number of tokens of the longest answer.
         no_answer_threshold: Float. The threshold. Defaults to `None`, for questions that always have an answer.
 
     Returns:
-        A dict of tensors [examples, count], the most likely first: `score`, the probability; `start` and `end`, the
-        first character in the context and the position after the last one, both -1 if there is no answer; and `found`,
-        False at places after the last answer. `no_answer_score` [examples] is the score of no answer minus that of the
-        best span.
+        A dict of tensors `[examples, count]`, the most likely answer first: `score`, the probability; `start` and
+        `end`, the first character in the context and the position after the last one, both -1 if there is no answer;
+        and `found`, False at places after the last answer. `no_answer_score` `[examples]` is the score of no answer
+        minus the score of the best span.
 
     Source: Devlin et al. 2019, "BERT", section 4.3; https://github.com/google-research/bert (`run_squad.py`).
     """
@@ -30,24 +30,24 @@ def best_spans(logits, windows, count, max_length, no_answer_threshold=None):
     logits, example, starts, ends = map(tf.convert_to_tensor, (logits, windows.example, windows.starts, windows.ends))
     length = tf.shape(starts)[1]
 
-    # The scores of the spans that begin at each position of a window, by their length. Tokens that do not stand for any
-    # characters cannot be an answer.
+    # Score the spans that begin at each position of a window, by their length. Tokens without characters, such as
+    # special tokens, cannot be part of an answer.
     last = tf.range(length)[:, None] + tf.range(max_length)
     inside, last = last < length, tf.minimum(last, length - 1)
     possible = inside & (starts >= 0)[:, :, None] & (tf.gather(ends, last, axis=1) > starts[:, :, None])
     spans = tf.where(possible, logits[:, 0, :, None] + tf.gather(logits[:, 1], last, axis=1), -infinity)
 
-    # The tokens of all contexts one after the other, and the best score of each span, which may be in several windows.
+    # Number the tokens of all contexts consecutively, and find the best score of each span over all its windows.
     token = (windows.first - windows.position)[:, None] + tf.range(length)
     sizes = tf.math.segment_max(tf.reduce_max(tf.where(starts >= 0, token + 1, 0), axis=1), example)
     before, tokens = tf.cumsum(sizes, exclusive=True), tf.reduce_sum(sizes)
-    token = tf.where(starts >= 0, tf.gather(before, example)[:, None] + token, -1)  # Negative ones are left out.
+    token = tf.where(starts >= 0, tf.gather(before, example)[:, None] + token, -1)  # Segment ids of -1 are dropped.
 
     def by_token(values):
         return tf.math.unsorted_segment_max(values, token, tokens)
 
     starts, ends, spans = by_token(starts), by_token(ends), by_token(spans)
-    spans = tf.where(spans > spans.dtype.min, spans, -infinity)  # a token without any span
+    spans = tf.where(spans > spans.dtype.min, spans, -infinity)  # An empty segment has the lowest value of its type.
     total = tf.reduce_logsumexp(spans, axis=1)
     score, place = tf.math.top_k(tf.pad(spans, [[0, 0], [0, count]], constant_values=-infinity), count)
     end = tf.gather(ends, tf.minimum(tf.range(tokens)[:, None] + place, tokens - 1))
@@ -84,7 +84,7 @@ def best_spans(logits, windows, count, max_length, no_answer_threshold=None):
 
 
 def take_characters(texts, starts, ends):
-    """Returns parts of texts [batch] from one character to another, "" where the start is negative."""
+    """Returns parts of texts `[batch]` from one character to another, `""` where the start is negative."""
     import tensorflow as tf
 
     real = starts >= 0

@@ -1,4 +1,4 @@
-"""Answers as labels: their texts and places in contexts, or the positions of their tokens in prepared data."""
+"""Answers as labels: their texts and positions in contexts, or the positions of their tokens in prepared data."""
 
 import keras
 import numpy as np
@@ -10,7 +10,7 @@ from keras_transfer.tasks.labels import Labels
 
 
 class Spans(Labels):
-    """`(text, start)` or None for each question. Labels of prepared data are positions of tokens [rows, 2]."""
+    """`(text, start)` or `None` for each question. Labels of prepared data are token positions `[rows, 2]`."""
 
     def loss(self):
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -48,7 +48,7 @@ def _check_positions(labels, answer_mask=None):
     """Raises a `ValueError` if labels of prepared data are not positions [rows, 2], or not where `answer_mask` is 1."""
     try:
         labels = to_array(labels)
-    except ValueError:  # answers, some of which are None
+    except ValueError:  # Answers cannot become an array if some of them are None.
         labels = np.array(labels, object)
     if labels.ndim != 2 or labels.shape[1] != 2 or labels.dtype.kind not in "iu" or (labels < 0).any():
         raise ValueError(

@@ -1,21 +1,29 @@
-"""Classification as text: which of several labels a model would write."""
+"""Classification as text generation: the most likely one of several labels as the target."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from keras_transfer.tasks.base import check_numbers
 from keras_transfer.tasks.continuations import written_labels
 from keras_transfer.text.base import to_list
 
+_Task: Any = object  # To type checkers, the mixin has all attributes of the task that it is a part of.
 
-class LabelsAsTargets:
-    """A mixin for `Seq2SeqLM`: the most likely one of given targets."""
 
-    def classify(self, texts, label_names, *, batch_size=8):
-        """Returns the label that the model would most likely write for each text, and never anything else.
+class LabelsAsTargets(_Task):
+    """A mixin for `Seq2SeqLM` that chooses the most likely one of given targets."""
 
-        This is "rank classification" (Sanh et al. 2022). The likelihood of a label is the product over its tokens, so
-        that long labels have lower ones in a model that was not trained with these labels.
+    def classify(self, texts: Any, label_names: Sequence[str] | dict[Any, str], *, batch_size: int = 8) -> list[Any]:
+        """Returns the label that the model would most likely write for each text.
+
+        This is "rank classification" (Sanh et al. 2022): the answer is always one of the labels. The likelihood of a
+        label is the product over its tokens, so long labels are less likely in a model that was not trained with these
+        labels.
 
         Args:
-            texts: A string or a list of strings, the sources, which the model reads with its prefix.
+            texts: A string or a list of strings, the sources. The model adds its prefix.
             label_names: List of strings, or a dict from labels to the strings that the model writes for them.
             batch_size: Integer. Number of rows in a batch. Each text is a row for each label. Defaults to `8`.
 
@@ -23,7 +31,7 @@ class LabelsAsTargets:
             List of labels, one for each text.
 
         Raises:
-            ValueError: If there are not at least two different labels, or if the task has no preprocessor.
+            ValueError: If there are fewer than two different labels, or if the task has no preprocessor.
 
         Example:
         ```python
@@ -40,14 +48,21 @@ class LabelsAsTargets:
         scores = check_numbers(self.label_log_likelihoods(texts, label_names, batch_size=batch_size))
         return [names[best] for best in scores.argmax(axis=1)]
 
-    def label_log_likelihoods(self, texts, label_names, *, batch_size=8):
-        """Returns the log-likelihood of each label as the target of each text, a float64 array [texts, labels].
+    def label_log_likelihoods(
+        self, texts: Any, label_names: Sequence[str] | dict[Any, str], *, batch_size: int = 8
+    ) -> np.ndarray:
+        """Returns the log-likelihood of each label as the target of each text.
 
         Args:
-            texts, label_names, batch_size: See `classify`.
+            texts: A string or a list of strings, the sources. The model adds its prefix.
+            label_names: List of strings, or a dict from labels to the strings that the model writes for them.
+            batch_size: Integer. Number of rows in a batch. Each text is a row for each label. Defaults to `8`.
+
+        Returns:
+            Float64 array `[texts, labels]`.
 
         Raises:
-            ValueError: As for `classify`.
+            ValueError: If there are fewer than two different labels, or if the task has no preprocessor.
         """
         texts, words = to_list(texts), [*written_labels(label_names).values()]
         sources = [text for text in texts for _ in words]

@@ -1,4 +1,4 @@
-"""The losses of the language models that an encoder-decoder was made from, which fine-tuning keeps."""
+"""The losses of the pretrained language models in an encoder-decoder, which keep their knowledge in fine-tuning."""
 
 import keras
 from keras import ops
@@ -11,8 +11,8 @@ from keras_transfer.layers.embeddings import table_of
 class LanguageModelLoss(keras.layers.Layer):
     """The mean loss of the decoder as a language model, and of the encoder if it is one (Ramachandran et al. 2017).
 
-    The decoder runs once more without cross-attention, and the encoder predicts the next token of the source. The layer
-    owns no weights. It is a layer so that those that it calls know whether the model is in training.
+    The decoder runs once more without cross-attention, and the encoder predicts the next token of the source. This is a
+    layer without weights, so that the layers that it calls know whether the model is in training.
 
     Args:
         encoder: `EncoderDecoder`.
@@ -29,14 +29,14 @@ class LanguageModelLoss(keras.layers.Layer):
 
     def __init__(self, encoder, logits, **kwargs):
         super().__init__(**kwargs)
-        # The model has these layers already.
+        # Keras must not track these layers, which the model already has.
         object.__setattr__(self, "both", encoder)
         object.__setattr__(self, "logits", logits)
         self.built = True
 
     @property
     def reads_source(self):
-        """Boolean. Whether the encoder is a language model, too, whose tokens see only earlier ones."""
+        """Boolean. Whether the encoder is also a language model, whose tokens see only earlier ones."""
         encoder = self.both.encoder
         width = encoder.output["sequence_output"].shape[-1]
         return encoder.is_causal and encoder.token_embedding.output_dim == width

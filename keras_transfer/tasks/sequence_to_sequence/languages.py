@@ -7,12 +7,13 @@ from keras_transfer.text.base import is_language_code
 
 
 def load_both(checkpoint, sequence_length, source_language, target_language):
-    """Returns the preprocessors of the sources and of the targets of a checkpoint, None if it is that of the sources.
+    """Returns a checkpoint's preprocessors of sources and targets. The second is `None` if both are the same.
 
     Args:
         checkpoint: `OpenedCheckpoint`.
-        sequence_length: Integer, or None for that of the checkpoint.
-        source_language, target_language: Strings, or None for those of the checkpoint.
+        sequence_length: Integer, or `None` for the checkpoint's value.
+        source_language: String, or `None` for the checkpoint's language.
+        target_language: String, or `None` for the checkpoint's language.
 
     Raises:
         ValueError: If the tokenizer has no such language.
@@ -22,7 +23,7 @@ def load_both(checkpoint, sequence_length, source_language, target_language):
     tokenizer = getattr(sources, "tokenizer", None)
     codes, is_pair = getattr(tokenizer, "language_codes", []), getattr(tokenizer, "has_own_targets", False)
     for name, language in (("source_language", source_language), ("target_language", target_language)):
-        known = [] if is_pair and name == "source_language" else codes  # It names the language of the translation.
+        known = [] if is_pair and name == "source_language" else codes  # Marian's codes name the target language.
         if language is not None and language not in known:
             expected = f"must be one of {listed(known)}" if known else "cannot be chosen, because there are no codes"
             raise ValueError(f"`{name}` {expected} for {checkpoint.source}. Received: {name}={language!r}")
@@ -40,15 +41,15 @@ def load_both(checkpoint, sequence_length, source_language, target_language):
 
 
 def in_language_of_checkpoint(encoder, preprocessor):
-    """Returns the preprocessor of targets in the language that the checkpoint's generation begins with, or None.
+    """Returns the preprocessor of targets in the language with which the checkpoint's generation begins, or `None`.
 
     Args:
         encoder: `EncoderDecoder`.
-        preprocessor: That of the sources, or None.
+        preprocessor: Preprocessor of the sources, or `None`.
     """
     if getattr(preprocessor, "language", None) is None or preprocessor.tokenizer.has_own_targets:
         return None
-    if not preprocessor.tokenizer.is_loaded:  # A `.keras` file has the preprocessor of targets.
+    if not preprocessor.tokenizer.is_loaded:  # A `.keras` file contains the preprocessor of targets separately.
         return None
     found = generation_defaults(encoder)
     for index in (found.constraints.forced_first, found.start_id):

@@ -1,4 +1,4 @@
-"""Texts whose sources and targets an objective makes, other ones in each epoch."""
+"""Texts from which an objective makes sources and targets, different ones in each epoch."""
 
 import numpy as np
 
@@ -29,7 +29,7 @@ def with_noise(data, objective, task):
         )
     if objective.with_positions and not reader.with_positions:
         raise ValueError(
-            f"`{type(objective).__name__}` gives positions to the decoder. Create an encoder with absolute positions, "
+            f"`{type(objective).__name__}` passes positions to the decoder. Create an encoder with absolute positions, "
             'such as `Bart`, with `further_inputs=["decoder_positions"]`. Received: an encoder without this input'
         )
     _check_targets(reader, objective)
@@ -46,7 +46,7 @@ def with_noise(data, objective, task):
         begin, end = preprocessor.num_start_tokens, special - preprocessor.num_start_tokens
         rows = [row[begin : count - end] for row, count in zip(ids, real)]
         sources, *decoded = objective(rows, random, **tokens)
-        # A batch has the length that its longest text may need, so that few lengths of texts remain few shapes.
+        # A batch is as long as its longest text may require, not as drawn: few text lengths stay few shapes.
         source_length, target_length = objective.max_lengths(ids.shape[1] - special)
 
         def pack(rows, length):
@@ -62,20 +62,20 @@ def with_noise(data, objective, task):
 
 
 def _check_real(real, special):
-    """Raises a `ValueError` if a text has nothing but special tokens."""
+    """Raises a `ValueError` if a text has only special tokens."""
     if len(empty := np.flatnonzero(real <= special)):
         raise ValueError(f"Each text must have at least one token. Received: a text without any at position {empty[0]}")
 
 
 def _check_targets(reader, objective):
-    """Raises a `ValueError` unless a model reads a text as its source as it writes it as its target."""
+    """Raises a `ValueError` unless the model tokenizes a text as a source and as a target in the same way."""
     preprocessor, own, name = reader.preprocessor, reader.target_preprocessor, type(objective).__name__
     tokenizer = preprocessor.tokenizer
     if tokenizer.has_own_targets or (own is not None and not _same(tokenizer, own.tokenizer)):
         raise ValueError(
             "An objective makes sources and targets of the same tokens, so both must have one tokenizer. Train this "
             "model with pairs of texts: `fit(sources, targets)`. "
-            f"Received: objective={name} for a model whose targets are tokenized in another way than its sources"
+            f"Received: objective={name} for a model whose targets are tokenized differently from its sources"
         )
     reader.check_tokenizer()
     if own is not None and own.packing != preprocessor.packing:
@@ -87,7 +87,7 @@ def _check_targets(reader, objective):
 
 
 def _same(tokenizer, other):
-    """Returns whether two tokenizers give the same ids."""
+    """Returns whether two tokenizers return the same ids."""
     if tokenizer is other:
         return True
     same = type(tokenizer) is type(other) and tokenizer.get_config() == other.get_config()
@@ -95,20 +95,20 @@ def _same(tokenizer, other):
 
 
 def _with_positions(inputs, previous, targets, positions, begin, length):
-    """Returns an item whose decoder reads given tokens at given positions, without the special tokens of a text."""
+    """Returns an item whose decoder receives given tokens at given positions, without the special tokens of a text."""
     length = max(length, 1)
     read, learned, places = (np.zeros((len(targets), length), "int32") for _ in range(3))
     used = np.zeros((len(targets), length), "int32")
     for i, row in enumerate(targets):
         used[i, : len(row)], learned[i, : len(row)] = 1, row
-        # A position is that of the token before a target in a whole text, which begins with the start token.
+        # Positions count the tokens of the whole text, whose first token is the start token.
         read[i, : len(row)], places[i, : len(row)] = previous[i], positions[i] + begin
     given = {"decoder_token_ids": read, "decoder_padding_mask": used, "decoder_positions": places}
     return {**inputs, **given}, learned, used.astype("float32")
 
 
 def _pack(rows, ids, real, begin, end, length, pad_id):
-    """Returns rows with the special tokens of their texts, padded or truncated, and which of their tokens are real."""
+    """Returns rows with the special tokens of their texts, padded or truncated, and a mask of their real tokens."""
     packed, mask = np.full((len(rows), length), pad_id, "int32"), np.zeros((len(rows), length), "int32")
     for i, (row, count) in enumerate(zip(rows, real)):
         row = np.concatenate([ids[i, :begin], row[: length - begin - end], ids[i, count - end : count]])

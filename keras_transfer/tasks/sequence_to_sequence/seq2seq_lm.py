@@ -1,6 +1,8 @@
-"""A language model that reads one text and writes another."""
+"""A language model that writes a target text for a source text."""
 
 import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, Self
 
 import keras
 import numpy as np
@@ -34,7 +36,7 @@ from keras_transfer.text.preprocessors import TokenPreprocessor
 from keras_transfer.text.strings import take_pieces, without_first_space
 
 _HINTS = {"max_length": "Pass `max_new_tokens=...`, since a target has no prompt."}
-_NEW_TOKENS = 64  # if neither the user nor the checkpoint says how many
+_NEW_TOKENS = 64  # Maximum length of a target if neither the user nor the checkpoint specifies one.
 
 
 def _check_encoder(encoder):
@@ -48,48 +50,49 @@ def _check_encoder(encoder):
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class Seq2SeqLM(Generates, LabelsAsTargets, Task):
-    """A model that reads a source text and writes a target text, for summaries, translations and text-to-text tasks.
+    """An encoder-decoder that writes a target text for a source text: summaries, translations and text-to-text tasks.
 
-    `fit(sources, targets)` and `evaluate` take two columns of raw texts, which are truncated to the `sequence_length`
-    of the preprocessor. The decoder reads the target, moved to the right by a start token, and predicts its next token
-    at each place. The loss is the mean over the tokens of a batch, without padding. `compile(loss="label_smoothing")`
-    smooths the targets. `generate` writes the texts, and `score` returns the likelihood of given ones.
+    `fit(sources, targets)` and `evaluate` accept two columns of raw texts, which are truncated to the `sequence_length`
+    of the preprocessor. The decoder receives the target, shifted to the right by a start token, and predicts the next
+    token at each position. The loss is the mean over the tokens of a batch, without padding.
+    `compile(loss="label_smoothing")` smooths the targets. `generate` writes the texts, and `score` returns the
+    likelihood of given ones.
 
-    With an `objective`, the model is pretrained: `fit` takes raw texts without targets, `Corpus.blocks(...)`, a dict of
-    `token_ids` and `padding_mask`, and a `tf.data.Dataset` or a loader with batches of texts or of such dicts. The
-    objective makes a source and a target from each text, other ones in each epoch of `fit`, and the same ones in each
-    evaluation.
+    With an `objective`, the model is pretrained: `fit` accepts raw texts without targets, `Corpus.blocks(...)`, a dict
+    of `token_ids` and `padding_mask`, and a `tf.data.Dataset` or a loader with batches of texts or of such dicts. The
+    objective makes a source and a target from each text: different ones in each epoch of `fit`, and the same ones in
+    each evaluation.
 
     Args:
         encoder: `EncoderDecoder`, such as `T5` or `Bart`.
-        preprocessor: `text.TokenPreprocessor` of sources and targets, or None for prepared ids. Defaults to `None`.
-        target_preprocessor: `text.TokenPreprocessor` of targets that are tokenized in another way than sources, such as
-            those of Marian, or that are in another language, such as those of mBART. Defaults to `None`: that of the
-            sources, in the language that the checkpoint's generation begins with, if it begins with one.
-        prefix: String. What is in front of each source, such as `"summarize: "`. Defaults to `""`.
-        tied: Boolean. Whether the head is the token embeddings. Otherwise it has a table of its own, as in T5 1.1.
+        preprocessor: `text.TokenPreprocessor` of sources and targets, or `None` for prepared ids. Defaults to `None`.
+        target_preprocessor: `text.TokenPreprocessor` of targets that are tokenized differently from sources, as in
+            Marian, or that are in another language, as in mBART. Defaults to `None`: the preprocessor of the sources,
+            in the language with which the checkpoint's generation begins, if there is one.
+        prefix: String. Text in front of each source, such as `"summarize: "`. Defaults to `""`.
+        tied: Boolean. Whether the head shares the token embeddings. Otherwise it has a separate table, as in T5 1.1.
             Defaults to `True`.
-        start_token: Integer or string. The token that the decoder begins with. Defaults to the language that targets
-            end with, as in mBART, or else to that of the checkpoint, or else to the padding token. If the halves are
-            two encoders, the last of these is the first token that the preprocessor puts before a text, such as
-            `"[CLS]"`.
+        start_token: Integer or string. The token with which the decoder begins. Defaults to `None`: the language with
+            which targets end, as in mBART, or else the checkpoint's start token, or else the padding token. If the
+            halves are two encoders, the last choice is the first token that the preprocessor puts in front of a text,
+            such as `"[CLS]"`.
         sampler: `generation.Sampler` or its name. How `generate` and exported models choose tokens. Defaults to
             `"greedy"`.
-        max_new_tokens: Integer. Number of tokens at which `generate` and exported models stop. Defaults to that of the
-            checkpoint, or else to `64`.
+        max_new_tokens: Integer. Number of tokens at which `generate` and exported models stop. Defaults to `None`, the
+            checkpoint's value, or else 64.
         objective: `objectives.SpanCorruption`, `objectives.Denoising`, `objectives.PrefixLM`,
             `objectives.SpanPrediction` or another `objectives.SequenceObjective` that makes targets from texts.
             Defaults to `None`, which requires targets.
-        language_model_weight: Float. Weight of the losses of the decoder, without cross-attention, and of a causal
-            encoder as language models, which are added to the loss of the targets. It keeps what pretrained language
-            models know (Ramachandran et al. 2017, with `1.0`). Defaults to `0.0`, without these losses.
+        language_model_weight: Float. Weight of the language-model losses of the decoder, without cross-attention, and
+            of a causal encoder, which are added to the loss of the targets. It preserves what pretrained language
+            models have learned (Ramachandran et al. 2017 use `1.0`). Defaults to `0.0`, without these losses.
         name: String. Name of the model. Defaults to `None`.
 
     Inputs:
         Dict of `token_ids`, `padding_mask`, `decoder_token_ids` and `decoder_padding_mask`.
 
     Outputs:
-        Logits [batch, decoder_length, vocabulary], float32. The logits at a position predict the next token.
+        Logits `[batch, decoder_length, vocabulary]`, float32. The logits at a position predict the next token.
 
     Raises:
         ValueError: If `encoder` is not an `EncoderDecoder`; if a preprocessor does not match it; if `start_token` is
@@ -118,19 +121,19 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
 
     def __init__(
         self,
-        encoder,
-        preprocessor=None,
+        encoder: keras.Model,
+        preprocessor: Callable[..., Any] | None = None,
         *,
-        target_preprocessor=None,
-        prefix="",
-        tied=True,
-        start_token=None,
-        sampler="greedy",
-        max_new_tokens=None,
-        objective=None,
-        language_model_weight=0.0,
-        name=None,
-    ):
+        target_preprocessor: Callable[..., Any] | None = None,
+        prefix: str = "",
+        tied: bool = True,
+        start_token: str | int | None = None,
+        sampler: Any = "greedy",
+        max_new_tokens: int | None = None,
+        objective: Any = None,
+        language_model_weight: float = 0.0,
+        name: str | None = None,
+    ) -> None:
         # === Checks ===
         _check_encoder(encoder)
         if not isinstance(prefix, str):
@@ -155,7 +158,7 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
             logits = OutputEmbeddings(table, use_bias=encoder.output_bias, scale=encoder.output_scale, **options)
         elif encoder.output_scale is not None:
             raise ValueError(
-                "A head with a table of its own takes unscaled vectors. Create the encoder with `scale_outputs=False`. "
+                "A separate head expects unscaled vectors. Create the encoder with `scale_outputs=False`. "
                 "Received: tied=False and scale_outputs=True"
             )
         else:
@@ -181,11 +184,11 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
         self.prepare_generation(logits)
         if encoder.initial_output_bias is not None:
             logits.bias.assign(encoder.initial_output_bias)
-        # Keras has the layers of this one already.
+        # Keras must not track this layer, whose inner layers the model already has.
         object.__setattr__(self, "_language_models", LanguageModelLoss(encoder, logits, dtype="float32"))
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """Returns the loss of the targets, plus those of the language models if `language_model_weight` is not 0."""
+        """Returns the loss of the targets, plus the language-model losses if `language_model_weight` is not 0."""
         loss = super().compute_loss(x, y, y_pred, sample_weight, training)
         (factor,) = factors_of_means(self.labels.num_tokens(x, y, sample_weight))
         loss = factor * loss
@@ -195,45 +198,66 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
 
     # === Answers ===
 
-    def generate(
+    def generate(  # type: ignore[override]
         self,
-        sources,
+        sources: Any,
         *,
-        max_new_tokens=None,
-        min_new_tokens=None,
-        num_beams=None,
-        sampler=None,
-        num_sequences=1,
-        end_token="auto",
-        repetition_penalty=None,
-        no_repeat_ngram=None,
-        bad_words=None,
-        forced_first=None,
-        forced_last=None,
-        stop=(),
-        seed=None,
-        on_token=None,
-        batch_size=8,
-        **unknown,
-    ):
-        """Writes a target for each source. The encoder reads a source once, for all tokens and beams of its target.
+        max_new_tokens: int | None = None,
+        min_new_tokens: int | None = None,
+        num_beams: int | None = None,
+        sampler: Any = None,
+        num_sequences: int = 1,
+        end_token: Any = "auto",
+        repetition_penalty: float | None = None,
+        no_repeat_ngram: int | None = None,
+        bad_words: Sequence[Any] | None = None,
+        forced_first: str | int | None = None,
+        forced_last: Any = None,
+        stop: str | Sequence[str] = (),
+        seed: int | None = None,
+        on_token: Callable[[int, Any], Any] | None = None,
+        batch_size: int = 8,
+        **unknown: Any,
+    ) -> Any:
+        """Writes a target for each source. A source is encoded once, for all tokens and beams of its target.
 
         Args:
-            sources: A string or a list of strings, which are truncated as in `fit`, or prepared ids: a list of lists
-                of integers, or a dict of `token_ids` and `padding_mask` [batch, length].
-            max_new_tokens: Integer. Number of tokens at which a target ends. Defaults to that of the task, or else to
-                that of the checkpoint, or else to `64`.
-            min_new_tokens, num_beams, sampler, num_sequences, end_token, repetition_penalty, no_repeat_ngram,
-                bad_words, forced_first, forced_last, stop, seed, on_token, batch_size: See `CausalLM.generate`. They
-                apply to the target, whose start token counts as the prompt.
-            **unknown: Must be empty. Names of Transformers' arguments raise an error that says what to pass instead.
+            sources: A string or a list of strings, which are truncated as in `fit`, or prepared ids: a list of lists of
+                integers, or a dict of `token_ids` and `padding_mask` `[batch, length]`.
+            max_new_tokens: Integer. Number of tokens at which a target ends. Defaults to `None`: the task's value, or
+                else the checkpoint's, or else 64.
+            min_new_tokens: Integer. Number of tokens before which no target ends with an end token. Defaults to `None`:
+                the checkpoint's value, or else `0`.
+            num_beams: Integer. Number of beams of a `BeamSearch` with the `length_penalty` and `early_stopping` of the
+                checkpoint, instead of `sampler`. `1` is greedy. Defaults to `None`, which uses `sampler`.
+            sampler: `generation.Sampler` or its name, such as `"top_p"`. Defaults to `None`, the sampler of the task.
+            num_sequences: Integer. Number of targets for each source, with a random sampler or `BeamSearch`. Defaults
+                to `1`.
+            end_token: String or integer, or a list of them, or `None`. The tokens that end a target. Defaults to
+                `"auto"`: the checkpoint's tokens, or else the end token of the tokenizer or preprocessor, or else none.
+            repetition_penalty: Float. Factor that makes tokens that occurred before less likely. `1.0` for no penalty.
+                Defaults to `None`: the checkpoint's value, or else `1.0`.
+            no_repeat_ngram: Integer. No sequence of this many tokens occurs twice. `0` for no restriction. Defaults to
+                `None`: the checkpoint's value, or else `0`.
+            bad_words: List of strings, or of lists of ids, that must not occur. Defaults to `None`: the checkpoint's
+                words, or else none.
+            forced_first: String or integer. The first token after the start token. Defaults to `None`: the language of
+                the targets or the checkpoint's token, or else none.
+            forced_last: String or integer, or a list of them. Tokens, one of which comes last at the maximum length.
+                Defaults to `None`: the checkpoint's tokens, or else none.
+            stop: String or list of strings. The text ends before the first stop string. Defaults to `()`, for none.
+            seed: Integer. Seed of random samplers. Defaults to `None`, which follows `keras.utils.set_random_seed`.
+            on_token: Callable `(index, piece)`, called for each new piece of a target as soon as it is certain. A piece
+                is a string for texts, and a token id for ids. Defaults to `None`.
+            batch_size: Integer. Number of sources in a batch. Defaults to `8`.
+            **unknown: Must be empty. A Transformers argument raises an error that names the argument to pass instead.
 
         Returns:
             The targets: a list of strings for a list of strings, and a string for a string. For ids, a list of lists of
             ids, which include the end token. If `num_sequences` is greater than 1, a list of these for each source.
 
         Raises:
-            TypeError: If there is no argument of a name in `unknown`.
+            TypeError: If `unknown` contains an argument.
             ValueError: If prepared ids of a source are empty or longer than the encoder's positions; if an argument is
                 out of range; or if strings are used without a preprocessor.
 
@@ -250,33 +274,44 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
         return found[0] if single else found
 
     def _source_rows(self, sources):
-        """Returns the ids of sources as `fit` reads them, truncated in the same way."""
+        """Returns the ids of sources, truncated as in `fit`."""
         self.reader.require()
         return prepared_rows(self.reader.sources(self.reader.columns(sources)))
 
-    def default_constraints(self):
-        """Returns the `Constraints` of the checkpoint. Targets that begin with a language code begin with their own."""
+    def default_constraints(self) -> Any:
+        """Returns the constraints that the checkpoint and the language of the targets put on generated tokens.
+
+        Returns:
+            `Constraints`. Targets that begin with a language code begin with the code of their own language.
+        """
         found, own = super().default_constraints(), language_id(self.target_preprocessor)
         return found if own is None else dataclasses.replace(found, forced_first=own)
 
-    def default_new_tokens(self):
-        """Returns the `max_new_tokens` of the task, or else of the checkpoint, or else 64, if they fit the decoder."""
+    def default_new_tokens(self) -> int:
+        """Returns the maximum number of new tokens: the task's, or else the checkpoint's, or else 64.
+
+        Returns:
+            Integer, limited by the decoder's number of positions.
+        """
         found = generation_defaults(self.encoder)
         of_checkpoint = found.max_new_tokens or (found.max_length and found.max_length - 1)
         positions = getattr(self.encoder, "max_sequence_length", None)
         count = self.max_new_tokens or of_checkpoint or _NEW_TOKENS
         return count if positions is None else min(count, positions - 1)
 
-    def score(self, sources, targets, *, batch_size=8):
-        """Returns the log-likelihood of each target given its source, as a float array [rows].
+    def score(self, sources: Any, targets: Any, *, batch_size: int = 8) -> np.ndarray:
+        """Returns the log-likelihood of each target given its source.
 
         Args:
             sources: A string or a list of strings.
             targets: A string or a list of strings, one for each source.
             batch_size: Integer. Number of rows in a batch. Defaults to `8`.
 
+        Returns:
+            Float array `[rows]`, the sums over the tokens of each target.
+
         Raises:
-            ValueError: If the task has no preprocessor, or if there are not as many targets as sources.
+            ValueError: If the task has no preprocessor, or if sources and targets differ in number.
 
         Example:
         ```python
@@ -302,11 +337,11 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
 
     # === Export and config ===
 
-    def signatures(self, pairs=False, jit_compile=False):
+    def signatures(self, pairs: bool = False, jit_compile: bool = False) -> dict[str, Signature]:
         """Returns the signatures of an exported model.
 
         Args:
-            pairs: Must be `False`, because a `Seq2SeqLM` does not support pairs.
+            pairs: Boolean. Must be `False`, because a `Seq2SeqLM` does not support pairs. Defaults to `False`.
             jit_compile: Boolean. Whether XLA compiles the loop of `"serving_default"`. Defaults to `False`.
 
         Returns:
@@ -316,7 +351,7 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
         Raises:
             ValueError: If `pairs=True`, or if the sampler is random.
         """
-        # The length of a target, which is that of the outputs, differs from that of its source.
+        # Outputs are as long as the target, whose length differs from the length of the source.
         signatures = {
             name: dataclasses.replace(signature, shared_axes=1, input_axes=1)
             for name, signature in super().signatures(pairs).items()
@@ -343,34 +378,40 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
     @classmethod
     def from_pretrained(
         cls,
-        source,
+        source: Any,
         *,
-        source_language=None,
-        target_language=None,
-        sequence_length=None,
-        preprocessor="auto",
-        **arguments,
-    ):
-        """Builds the task over a pretrained encoder-decoder, with its preprocessors and the head of the checkpoint.
+        source_language: str | None = None,
+        target_language: str | None = None,
+        sequence_length: int | None = None,
+        preprocessor: Any = "auto",
+        **arguments: Any,
+    ) -> Self:
+        """Builds the task on a pretrained encoder-decoder, with its preprocessors and the head of the checkpoint.
 
-        The targets of a Marian model have a tokenizer of their own, and those of mBART have their own language.
+        The targets of a Marian model have a separate tokenizer, and the targets of mBART have their own language.
 
         Args:
-            source: See `Encoder.from_pretrained`.
-            source_language: String. Language code of the sources, such as `"en_XX"` for mBART. Defaults to that of the
-                checkpoint.
+            source: String or path. A checkpoint folder, the name of a downloaded Hugging Face model, or another form
+                that `Encoder.from_pretrained` describes.
+            source_language: String. Language code of the sources, such as `"en_XX"` for mBART. Defaults to `None`, the
+                language of the checkpoint.
             target_language: String. Language code of the targets, such as `"de_DE"` for mBART and `">>deu<<"` for a
-                multilingual Marian model. Defaults to that of the checkpoint, if it has one.
-            sequence_length, preprocessor: See `Task.from_pretrained`.
-            **arguments: Arguments of the task, and those of `Task.from_pretrained`.
+                multilingual Marian model. Defaults to `None`, the language of the checkpoint, if it has one.
+            sequence_length: Integer. Number of tokens to which texts are truncated. Defaults to `None`, the value of
+                the checkpoint.
+            preprocessor: `text.TokenPreprocessor` of the sources, or `None` for prepared ids. Defaults to `"auto"`, the
+                preprocessors of the checkpoint.
+            **arguments: Arguments of the task's constructor, and `encoder` and `head` of `Task.from_pretrained`.
 
         Returns:
             The task, not compiled.
 
         Raises:
-            ValueError: If the tokenizer has no such language; if a language is passed together with a preprocessor; or
-                as `Task.from_pretrained`.
-            TypeError, CheckpointError: As `Task.from_pretrained`.
+            ValueError: If the tokenizer has no such language, if a language or `sequence_length` is passed together
+                with a preprocessor, or if an argument is invalid.
+            TypeError: If the task has no argument of a name in `arguments`.
+            CheckpointError: If the checkpoint cannot be read, does not match, has no preprocessor for the task, or has
+                no head while `arguments` do not ask for a new one.
         """
         checkpoint, length = open_checkpoint(source), sequence_length
         if isinstance(preprocessor, str) and preprocessor == "auto":
@@ -384,7 +425,11 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
             )
         return super().from_pretrained(checkpoint, sequence_length=length, preprocessor=preprocessor, **arguments)
 
-    def generation_settings(self):
-        """Returns the settings of generation that `save_pretrained` writes in the place of the checkpoint's."""
+    def generation_settings(self) -> dict[str, Any]:
+        """Returns the generation settings that `save_pretrained` writes instead of the checkpoint's.
+
+        Returns:
+            Dict of settings of `generation_config.json`.
+        """
         settings, language = {"decoder_start_token_id": self.start_token}, language_id(self.target_preprocessor)
         return settings if language is None else {**settings, "forced_bos_token_id": language}

@@ -1,4 +1,4 @@
-"""What a `Seq2SeqLM` reads: source texts, and target texts as what the decoder reads and predicts."""
+"""The data of a `Seq2SeqLM`: source texts, and target texts as the inputs and the targets of the decoder."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ from keras_transfer.text.preprocessors import TokenPreprocessor
 
 
 def check_target_preprocessor(encoder, preprocessor, target_preprocessor):
-    """Raises a `ValueError` unless targets are tokenized as the decoder reads them."""
+    """Raises a `ValueError` unless targets are tokenized as the decoder expects."""
     rows = [half.token_embedding.input_dim for half in (encoder.encoder, encoder.decoder)]
     if target_preprocessor is not None:
         if not isinstance(target_preprocessor, TokenPreprocessor):
@@ -26,8 +26,9 @@ def check_target_preprocessor(encoder, preprocessor, target_preprocessor):
         check_sizes(target_preprocessor, positions, rows[1], "target_preprocessor")
     elif preprocessor is not None and rows[0] != rows[1]:
         raise ValueError(
-            "The two halves have other vocabularies. Pass the preprocessor of the decoder as `target_preprocessor`. "
-            f"Received: target_preprocessor=None, for {rows[0]} tokens of the encoder and {rows[1]} of the decoder"
+            "The two halves have different vocabularies. Pass the preprocessor of the decoder as "
+            "`target_preprocessor`. Received: target_preprocessor=None, for "
+            f"{rows[0]} tokens of the encoder and {rows[1]} of the decoder"
         )
 
 
@@ -39,15 +40,15 @@ def check_real(inputs):
 
 
 class SequenceReader(Reader):
-    """Reads source texts, each with a prefix in front. With target texts, they become inputs of both halves.
+    """Accepts source texts and adds a prefix to each. With target texts, they become inputs of both halves.
 
     Args:
-        preprocessor: `text.TokenPreprocessor`, or None.
-        prefix: String. What is in front of each source.
-        start_id: Integer. The token that the decoder begins with.
-        target_preprocessor: `text.TokenPreprocessor` of the targets, or None for that of the sources. Defaults to
-            `None`.
-        with_positions: Boolean. Whether the decoder reads positions. Defaults to `False`.
+        preprocessor: `text.TokenPreprocessor`, or `None`.
+        prefix: String. Text in front of each source.
+        start_id: Integer. The first input token of the decoder.
+        target_preprocessor: `text.TokenPreprocessor` of the targets. Defaults to `None`, the preprocessor of the
+            sources.
+        with_positions: Boolean. Whether the decoder has positions as an input. Defaults to `False`.
         labels: `TargetTexts`, which may have an objective that makes sources and targets. Defaults to `None`.
     """
 
@@ -69,8 +70,8 @@ class SequenceReader(Reader):
         if self.pretrains:
             return None
         return (
-            "A `Seq2SeqLM` takes texts in memory: `fit(sources, targets)`. A `tf.data.Dataset` must contain `(inputs, "
-            "targets, weights)`."
+            "Texts for a `Seq2SeqLM` must be in memory: `fit(sources, targets)`. A `tf.data.Dataset` must contain "
+            "`(inputs, targets, weights)`."
         )
 
     def stream(self, dataset):
@@ -85,14 +86,14 @@ class SequenceReader(Reader):
     def check(self, x, method):
         if method.startswith("predict") and self.accepts(x):
             raise ValueError(
-                f"`{method}` takes prepared inputs, with `decoder_token_ids`. Use `generate(sources)` for texts, or "
+                f"`{method}` requires prepared inputs, with `decoder_token_ids`. Use `generate(sources)` for texts, or "
                 f"`score(sources, targets)`. Received: {x!r:.100}"
             )
         if method.startswith("predict") and isinstance(x, Mapping):
             check_real(x)
 
     def advice(self):
-        """Returns the rest of a sentence that says how to predict texts."""
+        """Returns the end of a sentence that says how to predict texts."""
         return ", with `decoder_token_ids`. Use `generate(sources)` for texts"
 
     def columns(self, x):
@@ -138,18 +139,18 @@ class SequenceReader(Reader):
         return Batches.of(inputs, ids, sample_weight, contents, batch_size=batch_size, shuffle=shuffle)
 
     def sources(self, texts):
-        """Returns the inputs of the encoder for source texts, arrays [rows, length], with the prefix."""
+        """Returns the inputs of the encoder for source texts with the prefix, arrays `[rows, length]`."""
         texts = np.array([self.prefix + text for text in texts], object) if self.prefix else texts
         return preprocess_texts(texts, self.preprocessor)
 
     def check_tokenizer(self):
-        """Raises a `ValueError` if targets would be tokenized as sources, although the model reads them differently."""
+        """Raises a `ValueError` if targets would be tokenized as sources although the model expects something else."""
         tokenizer = getattr(self.preprocessor, "tokenizer", None)
         if self.target_preprocessor is not None or tokenizer is None:
             return
         if getattr(tokenizer, "has_own_targets", False):
             raise ValueError(
-                "The targets of this model are tokenized in another way than its sources. Create the task with "
+                "The targets of this model are tokenized differently from its sources. Create the task with "
                 "`target_preprocessor=TokenPreprocessor.load(folder, target=True)`, or with `from_pretrained`, which "
                 "loads it. Received: target_preprocessor=None"
             )
@@ -161,7 +162,7 @@ class SequenceReader(Reader):
             )
 
     def _targets(self, texts):
-        """Returns the ids of target texts `[rows, length]`, -1 where they are shorter, and their lengths."""
+        """Returns the ids of target texts `[rows, length]`, padded with -1, and their lengths."""
         own = self.target_preprocessor
         found = preprocess_texts(texts, self.preprocessor if own is None else own)
         real = real_lengths(found)
@@ -180,9 +181,9 @@ class SequenceReader(Reader):
 
         Args:
             inputs: Dict of arrays, the inputs of the encoder.
-            ids: Integer array [rows, length]. The targets.
-            used: Array [rows, length], true or 1 at tokens of a target.
-            weights: Float array [rows]. Weights of the rows. Defaults to `None`.
+            ids: Integer array `[rows, length]`. The targets.
+            used: Array `[rows, length]`, true or 1 at tokens of a target.
+            weights: Float array `[rows]`. Weights of the rows. Defaults to `None`.
         """
         targets = np.where(used, ids, 0)
         start = np.full((len(ids), 1), self.start_id, "int32")

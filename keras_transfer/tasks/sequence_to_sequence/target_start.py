@@ -1,4 +1,4 @@
-"""What a target begins with: the token that the decoder reads first, and the code of the target's language."""
+"""The start of a target: the decoder's first input token, and the code of the target's language."""
 
 from keras_transfer.generation.decoding import generation_defaults
 from keras_transfer.tasks.continuations import named_token_id
@@ -6,7 +6,7 @@ from keras_transfer.text.preprocessors import TokenPreprocessor
 
 
 def language_id(preprocessor):
-    """Returns the id of the language code that targets begin with, given their preprocessor, or None."""
+    """Returns the id of the language code that targets begin with, given their preprocessor, or `None`."""
     if not isinstance(preprocessor, TokenPreprocessor) or preprocessor.language not in preprocessor.packing.start:
         return None
     return preprocessor.token_to_id(preprocessor.language)
@@ -30,8 +30,8 @@ def start_id(encoder, preprocessor, token):
         return found
     if encoder.checkpoints_have_start and {"config.json", "generation_config.json"} & {*encoder.checkpoint_settings}:
         raise ValueError(
-            "The checkpoint lacks `decoder_start_token_id`, with which its decoder begins. Pass `start_token`, such as "
-            "the id of '</s>' for BART. Received: start_token=None"
+            "The checkpoint lacks `decoder_start_token_id`, the first input of its decoder. Pass `start_token`, such "
+            "as the id of '</s>' for BART. Received: start_token=None"
         )
     if not isinstance(preprocessor, TokenPreprocessor):
         return 0

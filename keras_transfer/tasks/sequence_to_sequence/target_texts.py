@@ -1,4 +1,4 @@
-"""What a `Seq2SeqLM` learns to write: target texts in the place of labels, or those that an objective makes."""
+"""The targets of a `Seq2SeqLM`: texts that replace labels, or texts that an objective makes."""
 
 from collections.abc import Mapping
 
@@ -16,11 +16,11 @@ _DECODER = ("decoder_token_ids", "decoder_padding_mask")
 
 
 class TargetTexts(NextTokens):
-    """The texts that the model learns to write, in the place of labels, or those that an objective makes.
+    """The texts that the model learns to write, which replace labels, or the ones that an objective makes.
 
     Args:
         count: Integer. Number of tokens that the model predicts.
-        objective: `objectives.SequenceObjective`, or None. Defaults to `None`.
+        objective: `objectives.SequenceObjective`, or `None`. Defaults to `None`.
     """
 
     def __init__(self, count, objective=None):
@@ -61,7 +61,7 @@ class TargetTexts(NextTokens):
         return 1  # The task weights its losses, which are means over tokens of targets or of sources.
 
     def num_tokens(self, x, y, sample_weight):
-        """Returns the number of what the loss of the targets is a mean over, as `weight_of` does for other labels."""
+        """Returns the number of tokens in the mean that is the loss, as `weight_of` does for other labels."""
         return super().weight_of(x, y, sample_weight)
 
     def encode(self, labels):
@@ -117,7 +117,7 @@ class TargetTexts(NextTokens):
         return data
 
     def _check_complete(self, data):
-        """Raises a `ValueError` if data have inputs of the decoder or targets, but not both."""
+        """Raises a `ValueError` if data has decoder inputs or targets, but not both."""
         names = input_names_of(data)
         found = [name for name in _DECODER if name in (names or ())]
         if names is not None and (len(found) < len(_DECODER) or lacks_targets(data)):
@@ -129,7 +129,7 @@ class TargetTexts(NextTokens):
 
 
 def _check_prepared(inputs, targets):
-    """Raises a `ValueError` if a row has only padding, or if the targets are not as long as what the decoder reads."""
+    """Raises a `ValueError` if a row has only padding, or if targets and decoder inputs differ in length."""
     check_real(inputs)
     length = inputs["decoder_token_ids"].shape[1]
     if targets.shape[1] != length:

@@ -1,4 +1,4 @@
-"""One label for each word."""
+"""Tagging: one label for each word."""
 
 from keras_transfer.tasks.tagging.token_classifier import TokenClassifier
 

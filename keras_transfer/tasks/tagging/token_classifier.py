@@ -1,4 +1,7 @@
-"""One label for each word of a sentence."""
+"""Tagging: one label for each word of a sentence."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import keras
 from keras import ops
@@ -26,42 +29,45 @@ from keras_transfer.text.preprocessors import check_word_level
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class TokenClassifier(Task):
-    """A tagger of words: an encoder, dropout, and a dense layer of logits for each token.
+    """A word tagger: an encoder, dropout, and a dense layer of logits for each token.
 
-    `fit`, `evaluate` and `predict` take sentences as lists of words. Labels are lists of the same lengths, of names or
-    numbers. The model reads a word's label at its first sub-word, or at the word itself if the encoder takes words. A
-    sentence that is too long becomes several overlapping rows, so that no word is lost.
+    `fit`, `evaluate` and `predict` accept sentences as lists of words. Labels are lists of the same lengths, of names
+    or numbers. A word's label is predicted at its first sub-word, or at the word itself if the encoder accepts words. A
+    sentence that is too long becomes several overlapping rows, so no word is lost.
 
-    Labels of prepared data have the shape [batch, length]. The loss and `metrics.WordAccuracy` ignore negative labels.
-    The loss is the mean over the words of a batch. Each replica computes the mean over its own words. `fit` takes no
-    `class_weight`, which Keras would apply to positions. Pass it to `text.word_batches`. With `crf=True`, the weight of
-    a row is the mean weight of its words.
+    Labels of prepared data have the shape `[batch, length]`. The loss and `metrics.WordAccuracy` ignore negative
+    labels. The loss is the mean over the words of a batch. Each replica computes the mean over its own words. `fit`
+    does not support `class_weight`, which Keras would apply to positions. Pass it to `text.word_batches`. With
+    `crf=True`, the weight of a row is the mean weight of its words.
 
-    `from_pretrained` loads the head of a fine-tuned checkpoint, with the names of its labels. For any other checkpoint,
-    or with `head="new"`, `label_names` create a new head.
+    `from_pretrained` loads the head of a fine-tuned checkpoint with its label names. For any other checkpoint, or with
+    `head="new"`, `label_names` create a new head.
 
     Args:
         encoder: Encoder of this library (`hub.HubEncoder` for a TF Hub module), or a KerasHub backbone.
-        preprocessor: Preprocessor that takes words (`text.BertPreprocessor`, `text.ElmoPreprocessor` or
-            `text.WordPreprocessor`), or None for prepared ids. Defaults to `None`.
+        preprocessor: Preprocessor that accepts words (`text.BertPreprocessor`, `text.ElmoPreprocessor` or
+            `text.WordPreprocessor`), or `None` for prepared ids. Defaults to `None`.
         label_names: List of strings, at least 2. Names of the labels, in the order of the logits.
         dropout: Float between 0 and 1. Dropout rate before the dense layer. Defaults to `0.1`.
-        name: String. Name of the model. Defaults to `None`.
-        scalar_mix: Boolean or `layers.ScalarMix`. Whether to label a learned weighted mean of all layers of the encoder
+        hidden_activation: String or callable. Activation of an additional dense layer that is applied to each token
+            before the dropout. Defaults to `None`, for no such layer.
+        hidden_norm: Boolean. Whether a layer norm follows that dense layer. If so, neither has a bias. Defaults to
+            `False`.
+        scalar_mix: Boolean or `layers.ScalarMix`. Whether to label a learned weighted mean of all encoder layers
             instead of the last layer. `model.scalar_mix` is the layer. Defaults to `False`.
-        hidden_activation, hidden_norm: See `TextClassifier`. The dense layer is applied to each token.
         crf: Boolean. Whether a `layers.ConditionalRandomField` scores whole sequences of labels. The loss is then its
             negative log-likelihood, and `predict_words`, the metrics and exports find the most likely sequence.
             Sequences of entity labels (`B-`, `I-`, `E-`, `S-`) are well-formed: an `I-` never follows an `O`.
             `model.random_field` is the layer. Defaults to `False`.
+        name: String. Name of the model. Defaults to `None`.
 
     Outputs:
-        Logits [batch, length, labels], float32. With `crf=True`, these are the emissions of the field.
+        Logits `[batch, length, labels]`, float32. With `crf=True`, these are the emissions of the field.
 
     Raises:
         ValueError: If `label_names` has fewer than 2 names or contains duplicates; if the encoder returns no vector for
-            each token, or no hidden states for `scalar_mix`; or if `preprocessor` does not take words or does not fit
-            the encoder.
+            each token, or no hidden states for `scalar_mix`; or if `preprocessor` does not accept words or does not
+            match the encoder.
 
     Example:
     ```python
@@ -79,22 +85,25 @@ class TokenClassifier(Task):
 
     def __init__(
         self,
-        encoder,
-        preprocessor=None,
+        encoder: keras.Model,
+        preprocessor: Callable[..., Any] | None = None,
         *,
-        label_names,
-        dropout=0.1,
-        hidden_activation=None,
-        hidden_norm=False,
-        scalar_mix=False,
-        crf=False,
-        name=None,
-    ):
+        label_names: Sequence[str],
+        dropout: float = 0.1,
+        hidden_activation: str | Callable[..., Any] | None = None,
+        hidden_norm: bool = False,
+        scalar_mix: bool | keras.layers.Layer = False,
+        crf: bool = False,
+        name: str | None = None,
+    ) -> None:
         # === Layers ===
         label_names = checked_names(label_names)
         encoded, scalar_mix = encode_mixed(encoder, scalar_mix)
         if encoded.sequence is None:
-            raise ValueError(f"`encoder` must return a vector for each token. Received: encoder={encoder!r}")
+            raise ValueError(
+                "`encoder` must return a vector for each token. Use a `TextClassifier` for an encoder with pooled "
+                f"outputs only. Received: encoder={encoder!r}"
+            )
         if preprocessor is not None:
             check_word_level(preprocessor)
         initializer = initializer_on(encoder)
@@ -121,26 +130,31 @@ class TokenClassifier(Task):
 
     @property
     def random_field(self):
-        """The `layers.ConditionalRandomField`, or None without `crf=True`."""
+        """The `layers.ConditionalRandomField`, or `None` without `crf=True`."""
         return self.get_layer("crf") if self.crf else None
 
     # === Loss and metrics ===
 
-    def compile_from_config(self, config):
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        """Compiles a loaded model as it was before, and connects the loss with its random field.
+
+        Args:
+            config: Dict. What `get_compile_config` returned when the model was saved.
+        """
         super().compile_from_config(config)
         if self.crf:
             self.loss.field = self.random_field
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """Computes the loss as Keras does. All negative labels are ignored. Weights [batch] apply to whole rows.
+        """Computes the loss as Keras does. All negative labels are ignored. Weights `[batch]` apply to whole rows.
 
-        With `crf=True`, it also updates the metrics, which decode sequences with the weights of the field: on JAX, a
-        step has the weights of the model only while it computes the loss.
+        With `crf=True`, it also updates the metrics, which decode sequences with the weights of the field. On JAX, a
+        step has access to the weights of the model only while it computes the loss.
         """
         y = ops.convert_to_tensor(y)  # On torch, batches of `train_on_batch` are arrays.
         if sample_weight is not None:
             sample_weight = ops.convert_to_tensor(sample_weight)
-            if len(sample_weight.shape) == 1:  # Only prepared data have these.
+            if len(sample_weight.shape) == 1:  # Only prepared data has weights of rows.
                 sample_weight = sample_weight[:, None] * ops.ones_like(y, dtype=sample_weight.dtype)
         if self.crf:
             labels = self.random_field.decode(ops.stop_gradient(y_pred), y >= 0)
@@ -151,26 +165,28 @@ class TokenClassifier(Task):
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         """Updates and returns the metrics as Keras does. With `crf=True`, `compute_loss` has updated them."""
-        if self.crf and has_metrics(self):  # Keras creates them by this method.
+        if self.crf and has_metrics(self):  # The first call creates the metrics.
             return self.get_metrics_result()
         return super().compute_metrics(x, y, y_pred, sample_weight)
 
     # === Prediction ===
 
-    def predict_words(self, x, *, batch_size=None, verbose=0):
+    def predict_words(
+        self, x: Any, *, batch_size: int | None = None, verbose: str | int = 0
+    ) -> list[list[tuple[str, str]]]:
         """Returns each word with its most likely label, or with its label in the most likely sequence of a sentence.
 
         Args:
             x: Sentences as lists of words, or texts, which the preprocessor splits into words.
-            batch_size: Integer. Number of rows per batch. Defaults to `32`.
-            verbose: See `predict`. Defaults to `0`.
+            batch_size: Integer. Number of rows per batch. Defaults to `None`, for 32.
+            verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `0`.
 
         Returns:
             List of lists of `(word, label name)`, one list for each sentence.
 
         Raises:
-            ValueError: If `x` is not sentences or texts, if the task has no preprocessor, or if an output of the model
-                is not a finite number.
+            ValueError: If `x` contains neither sentences nor texts, if the task has no preprocessor, or if an output of
+                the model is not a finite number.
 
         Example:
         ```python
@@ -191,11 +207,11 @@ class TokenClassifier(Task):
 
     # === Export ===
 
-    def signatures(self, pairs=False):
+    def signatures(self, pairs: bool = False) -> dict[str, Signature]:
         """Returns the signatures of an exported model.
 
         Args:
-            pairs: Must be `False`, because a `TokenClassifier` does not support pairs.
+            pairs: Boolean. Must be `False`, because a `TokenClassifier` does not support pairs. Defaults to `False`.
 
         Returns:
             Dict of `Signature`s:
@@ -211,7 +227,7 @@ class TokenClassifier(Task):
 
         def tag(words):
             rows = self.preprocessor.encode_words(words, sequence_length="longest")
-            # The model runs on whole rows: every sentence has one, even if no sentence has a word.
+            # The model processes rows, not words: even a sentence without words has a row.
             logits = self({name: rows.inputs[name] for name in self.input}, training=False)
             at = rows.row * ops.shape(logits)[1] + rows.position
             logits = words.with_values(ops.take(ops.reshape(logits, (-1, len(self.label_names))), at, axis=0))

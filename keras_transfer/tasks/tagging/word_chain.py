@@ -14,7 +14,7 @@ _STEP = 16  # Sentences are padded to a multiple of this, because JAX compiles e
 
 
 def allowed_transitions(label_names):
-    """Returns which label may follow another in well-formed entity labels, or None for other labels.
+    """Returns which label may follow which in well-formed entity labels, or `None` for other labels.
 
     If a type has a label `B-`, its `I-` and `E-` must follow `B-` or `I-`. If it has a label `E-`, its `B-` and `I-`
     must be followed by `I-` or `E-`.
@@ -23,7 +23,8 @@ def allowed_transitions(label_names):
         label_names: List of strings.
 
     Returns:
-        List of lists of booleans [labels + 1, labels + 1]. The last row and column are the boundary of a sentence.
+        List of lists of booleans `[labels + 1, labels + 1]`. The last row and column stand for the boundary of a
+        sentence.
     """
     try:
         labels = read_labels(label_names)
@@ -72,17 +73,17 @@ class ChainLoss(keras.losses.Loss):
     """The negative log-likelihood of the labels of rows under a conditional random field, per word.
 
     The sum over rows is divided by the number of words in the batch, so the loss has the scale of a cross-entropy. If
-    all transitions of the field are 0, the loss is the cross-entropy.
+    all transitions of the field are 0, the loss equals the cross-entropy.
 
     Args:
         field: `layers.ConditionalRandomField`. Files do not contain the field, so the task sets it. Defaults to `None`.
-        reduction: As in Keras. Defaults to `"sum_over_batch_size"`.
+        reduction: String. Reduction of the losses of rows, as in Keras. Defaults to `"sum_over_batch_size"`.
         name: String. Defaults to `"chain_loss"`.
 
     Call arguments:
-        y_true: Integers [batch, length], negative if a position has no word.
-        y_pred: Emissions [batch, length, labels].
-        sample_weight: Weights of rows [batch].
+        y_true: Integers `[batch, length]`, negative if a position has no word.
+        y_pred: Emissions `[batch, length, labels]`.
+        sample_weight: Weights of rows `[batch]`.
     """
 
     def __init__(self, field=None, reduction="sum_over_batch_size", name="chain_loss"):
@@ -97,7 +98,7 @@ class ChainLoss(keras.losses.Loss):
 
 
 def weights_of_rows(weights, real):
-    """Returns weights of positions [batch, length] as weights of rows: the mean over the words of a row."""
+    """Returns weights of positions `[batch, length]` as weights of rows, the mean over the words of each row."""
     real = ops.cast(real, weights.dtype)
     return ops.sum(weights * real, axis=1) / ops.maximum(ops.sum(real, axis=1), 1.0)
 
@@ -125,7 +126,7 @@ def decode_sentences(field, logits, batch_size=256):
 
 
 def decode_ragged(field, logits):
-    """Returns the labels and their probabilities for ragged logits [sentences, None, labels] as outputs of a signature.
+    """Returns labels and probabilities for ragged logits `[sentences, None, labels]`, as outputs of a signature.
 
     Args:
         field: `layers.ConditionalRandomField`.

@@ -1,4 +1,4 @@
-"""What a `TokenClassifier` reads: sentences as lists of words, or texts, which the preprocessor splits into words."""
+"""The data of a `TokenClassifier`: sentences as lists of words, or texts, which the preprocessor splits into words."""
 
 import logging
 
@@ -13,11 +13,11 @@ log = logging.getLogger("keras_transfer")
 
 
 class WordReader(Reader):
-    """Reads sentences. A sentence that is too long becomes several rows, and `restore` joins the outputs of its words.
+    """Accepts sentences. A sentence that is too long becomes several rows, and `restore` joins their outputs.
 
     Args:
-        preprocessor: See `Reader`.
-        labels: `WordTags`, whose names are those of the labels of words.
+        preprocessor: Preprocessor, as for `Reader`.
+        labels: `WordTags`, with the names of the word labels.
     """
 
     in_memory = (
@@ -46,7 +46,8 @@ class WordReader(Reader):
         return sentences
 
     def batch_of(self, parts):
-        return tuple(list(part) if isinstance(part, tuple) else part for part in parts)  # Lists of lists are sentences.
+        # Sentences must be lists, because a tuple is a pair of columns.
+        return tuple(list(part) if isinstance(part, tuple) else part for part in parts)
 
     def batches(self, columns, y, sample_weight, batch_size, shuffle):
         options = {"shuffle": shuffle, "sample_weight": sample_weight, "label_names": self.labels.names}
@@ -78,8 +79,8 @@ def _warn_of_words(sentences):
     """Logs a warning if there are several texts of one word each, which are probably the words of one sentence."""
     if len(sentences) > 1 and all(len(words) == 1 for words in sentences):
         log.warning(
-            "Each of the %d texts is a single word, and is read as a sentence of its own. If they are the words of one "
-            "sentence, pass `[words]`. The first are %.100s.",
+            "Each of the %d texts is a single word, and is treated as a separate sentence. If they are the words of "
+            "one sentence, pass `[words]`. The first are %.100s.",
             len(sentences),
             [words[0] for words in sentences[:3]],
         )

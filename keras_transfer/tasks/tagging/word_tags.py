@@ -15,11 +15,11 @@ log = logging.getLogger("keras_transfer")
 
 
 class WordTags(Labels):
-    """Lists of names or numbers, one for each word. Prepared labels are [batch, length], negative without a word.
+    """Lists of names or numbers, one for each word. Prepared labels are `[batch, length]`, negative without a word.
 
     Args:
         names: List of strings. Names of the labels, in the order of the logits.
-        field: `layers.ConditionalRandomField`, or None. Defaults to `None`.
+        field: `layers.ConditionalRandomField`, or `None`. Defaults to `None`.
     """
 
     of_places = True
@@ -92,8 +92,8 @@ class WordTags(Labels):
             )
         if self.field is not None:
             raise ValueError(
-                "The labels of a `TokenClassifier` with `crf=True` have no likelihoods of their own, only rows have. "
-                "Received: crf=True"
+                "A `TokenClassifier` with `crf=True` has a likelihood for each row, not for each label. Use "
+                "`crf=False`. Received: crf=True"
             )
         weights = labels >= 0
         if sample_weight is not None:
@@ -102,10 +102,10 @@ class WordTags(Labels):
 
 
 def _check_loss(loss):
-    """Raises a `ValueError` if a loss does not take integer labels, or would count positions without a word."""
+    """Raises a `ValueError` if a loss does not accept integer labels, or would count positions without a word."""
     if loss != "auto" and takes_vectors(loss):
         raise ValueError(
-            "`loss` must take integer labels [batch, length]. Use `loss='auto'`, or a "
+            "`loss` must accept integer labels [batch, length]. Use `loss='auto'`, or a "
             f"`SparseCategoricalCrossentropy` of logits with `ignore_class=-1`. Received: loss={loss!r}"
         )
     for function in map(_get_loss, keras.tree.flatten(loss)):

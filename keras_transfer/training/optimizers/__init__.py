@@ -1,4 +1,4 @@
-"""Optimizers: rates for each layer, penalties toward the start, schedules, fused updates."""
+"""Optimizers: layer-wise rates, penalties toward the start, schedules, and fused updates."""
 
 from keras_transfer.training.optimizers.building import build_optimizer, restart_optimizer
 from keras_transfer.training.optimizers.fused_adamw import FusedAdamW

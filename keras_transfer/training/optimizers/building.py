@@ -1,4 +1,4 @@
-"""The optimizer of a model: building it before `fit` does, and giving it a fresh state."""
+"""The optimizer of a model: building it before `fit` does, and resetting its state."""
 
 import contextlib
 
@@ -51,5 +51,5 @@ def _scope(model):
 
 
 def _build(optimizer, weights):
-    with keras.name_scope(optimizer.name, caller=optimizer):  # as Keras does
+    with keras.name_scope(optimizer.name, caller=optimizer):  # The paths must be the same as if Keras built it.
         optimizer.build(weights)

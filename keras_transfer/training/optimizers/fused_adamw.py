@@ -1,6 +1,7 @@
-"""AdamW whose update of a weight is one operation on TensorFlow."""
+"""AdamW that updates each weight with one operation on TensorFlow."""
 
 import contextlib
+from collections.abc import Iterator
 
 import keras
 from keras import ops
@@ -16,9 +17,9 @@ _AdamW = type(keras.optimizers.AdamW.__new__(keras.optimizers.AdamW))
 class FusedAdamW(_AdamW):  # type: ignore[misc, valid-type]
     """Keras's AdamW, which updates each weight with one operation of TensorFlow instead of about 40.
 
-    The updates are those of `keras.optimizers.AdamW`, up to rounding. A training step is faster, because each number is
-    read and written once, and so is the first step, whose graph is half as large. If a token occurs several times in a
-    batch, the gradients of its row in an embedding are added up before they are clipped and squared, as on other
+    The updates equal those of `keras.optimizers.AdamW`, up to rounding. A training step is faster, because each value
+    is read and written once, and so is the first step, whose graph is half as large. If a token occurs several times in
+    a batch, the gradients of its row in an embedding are summed before they are clipped and squared, as on other
     backends. `compile()` and `compile("adamw")` of a task use this optimizer.
 
     With `amsgrad=True`, under a strategy of `tf.distribute`, and on JAX and torch, Keras updates the weights.
@@ -30,11 +31,18 @@ class FusedAdamW(_AdamW):  # type: ignore[misc, valid-type]
         beta_2: Float. Decay rate of the mean of the squared gradients. Defaults to `0.999`.
         epsilon: Float. Added to the root of the mean of the squared gradients. Defaults to `1e-7`.
         amsgrad: Boolean. Whether to use AMSGrad. Defaults to `False`.
-        clipnorm, clipvalue, global_clipnorm: Floats. As in `keras.optimizers.AdamW`. Default to `None`.
-        use_ema, ema_momentum, ema_overwrite_frequency: As in `keras.optimizers.AdamW`. Default to `False`, `0.99` and
-            `None`.
-        loss_scale_factor, gradient_accumulation_steps: As in `keras.optimizers.AdamW`. Default to `None`.
-        name: String. Defaults to `None`, a name made from the class.
+        clipnorm: Float. Maximum norm of the gradient of each weight. Defaults to `None`, without clipping.
+        clipvalue: Float. Maximum absolute value of gradients. Defaults to `None`, without clipping.
+        global_clipnorm: Float. Maximum norm of all gradients together. Defaults to `None`, without clipping.
+        use_ema: Boolean. Whether to keep an exponential moving average of the weights. Defaults to `False`.
+        ema_momentum: Float. Momentum of the moving average. Defaults to `0.99`.
+        ema_overwrite_frequency: Integer. Number of steps after which the weights become their moving average. Defaults
+            to `None`, for only at the end of `fit`.
+        loss_scale_factor: Float. Factor by which the loss is multiplied and the gradients are divided. Defaults to
+            `None`, without scaling.
+        gradient_accumulation_steps: Integer. Number of batches whose gradients are averaged for one update. Defaults to
+            `None`, for one batch.
+        name: String. Defaults to `None`, a name derived from the class.
 
     Raises:
         ValueError: If `weight_decay` is `None`, or if several ways of clipping are combined.
@@ -56,8 +64,12 @@ class FusedAdamW(_AdamW):  # type: ignore[misc, valid-type]
             super().apply(add_up_rows(grads), trainable_variables)
 
     @contextlib.contextmanager
-    def one_step(self):
-        """A context in which all weights share the scalars of a step on TensorFlow, such as a schedule's rate."""
+    def one_step(self) -> Iterator[None]:
+        """Returns a context in which all weights share the scalars of a step on TensorFlow, such as a schedule's rate.
+
+        Returns:
+            A context manager.
+        """
         object.__setattr__(self, "_shared", {} if self._is_fused() else None)  # Keras would track a dict.
         try:
             yield
@@ -66,7 +78,8 @@ class FusedAdamW(_AdamW):  # type: ignore[misc, valid-type]
 
     @property
     def learning_rate(self):
-        return self._once("rate", lambda: _AdamW.learning_rate.fget(self))  # Keras's weight decay reads it each time.
+        """The current learning rate, which a schedule computes once for each step."""
+        return self._once("rate", lambda: _AdamW.learning_rate.fget(self))  # Keras's weight decay uses it each time.
 
     @learning_rate.setter
     def learning_rate(self, rate):
@@ -96,7 +109,7 @@ class FusedAdamW(_AdamW):  # type: ignore[misc, valid-type]
         return not tf.distribute.has_strategy()
 
     def _scalars(self, rate, dtype):
-        """Returns the scalars that the operation takes."""
+        """Returns the scalar arguments of the operation."""
 
         def compute():
             step = ops.cast(self.iterations + 1, dtype)
@@ -108,7 +121,7 @@ class FusedAdamW(_AdamW):  # type: ignore[misc, valid-type]
                 "beta1_power": ops.power(beta_1, step),
                 "beta2_power": ops.power(beta_2, step),
                 "epsilon": ops.cast(self.epsilon, dtype),
-            }, rate  # The id belongs to the rate only as long as it exists.
+            }, rate  # Keeping the rate alive keeps its id unique.
 
         return self._once((id(rate), dtype), compute)[0]
 

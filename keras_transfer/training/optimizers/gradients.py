@@ -1,4 +1,4 @@
-"""Gradients on TensorFlow: of the weights that train, and added up for a token that occurs several times in a batch."""
+"""Gradients on TensorFlow: only for trainable weights, and summed if a token occurs several times in a batch."""
 
 import warnings
 
@@ -8,13 +8,13 @@ from keras_transfer.distribute import track_loss
 
 
 def add_up_rows(gradients):
-    """Returns a list of gradients without the sparse ones of TensorFlow's embeddings, whose rows are added up.
+    """Returns a list of gradients in which the sparse gradients of TensorFlow's embeddings are dense.
 
     A sparse gradient has a row for each token of a batch. If a token occurs several times, Keras's optimizers would
     clip and square each of its rows instead of their sum.
 
     Args:
-        gradients: Iterable of tensors, `tf.IndexedSlices` and None.
+        gradients: Iterable of tensors, `tf.IndexedSlices` and `None`.
     """
     if keras.backend.backend() != "tensorflow":
         return gradients
@@ -26,16 +26,16 @@ def add_up_rows(gradients):
 
 
 def train_step(model, data, weight_of):
-    """Runs a training step on TensorFlow as `keras.Model.train_step` does, with the sums of the gradients of a token.
+    """Runs a training step on TensorFlow as `keras.Model.train_step` does, with the summed gradients of each token.
 
-    It watches only the weights that train. Keras's step would trace the gradients of frozen weights too, and TensorFlow
+    It watches only the trainable weights. Keras's step would also trace the gradients of frozen weights, and TensorFlow
     would drop most of them again when it optimizes the graph.
 
     Args:
         model: Compiled Keras model.
         data: Tuple of inputs and, possibly, labels and sample weights.
-        weight_of: Function that returns the number of what the loss of a batch is a mean over, given inputs, labels and
-            sample weights.
+        weight_of: Function that returns the number of values in the mean that is the loss of a batch, given inputs,
+            labels and sample weights.
 
     Returns:
         Dict from the names of the loss and the metrics to their values.

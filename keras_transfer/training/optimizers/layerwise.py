@@ -1,4 +1,4 @@
-"""An optimizer that wraps any other: rates, weight decay, penalties and step counts per layer group."""
+"""An optimizer that wraps another one: learning rates, weight decay, penalties and step counts per layer group."""
 
 import collections
 import contextlib
@@ -6,6 +6,7 @@ import dataclasses
 import logging
 import re
 import urllib.parse
+from typing import Any
 
 import keras
 from keras import ops
@@ -28,7 +29,7 @@ from keras_transfer.training.optimizers.rates import (
 
 log = logging.getLogger("keras_transfer")
 
-# The arguments that the wrapper applies itself, once for all groups.
+# The wrapper applies these arguments itself, once for all groups.
 SHARED = (
     "learning_rate",
     "weight_decay",
@@ -65,7 +66,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
     """Wraps a Keras optimizer to give each layer group its own learning rate.
 
     Each layer group has its own clone of the optimizer, with its own moments and step count. A group that begins to
-    train late, for example under `GradualUnfreezing`, therefore starts at step 0. With a single step count for all
+    train late, for example with `GradualUnfreezing`, therefore starts at step 0. With a single step count for all
     groups, Adam would make its first hundred steps 3 to 6 times too large. Schedules and `LearningRateScheduler` set
     the rate of the top group from the steps of the run. The rates of the other groups are multiples of it.
 
@@ -75,26 +76,27 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
     Args:
         optimizer: Unbuilt Keras optimizer, or its name. It is cloned and does not change. `FusedAdamW` is the fastest
             one on TensorFlow. Ftrl, Muon and Nadam are not supported.
-        model: Built model to train.
-        decay: Float in (0, 1]. Rate of each layer group divided by that of the next higher group. The top group has
-            the optimizer's rate. ULMFiT uses `1 / 2.6`. A common value for Transformers is `0.95`. Defaults to `None`,
-            one rate for all groups. Adafactor limits each rate to `1 / sqrt(step)`: groups above this limit have equal
-            rates.
-        rates: Dict from selections of layer groups, in any form that `select_groups` takes, to multiples of the
-            optimizer's rate. They override `decay`. Defaults to `None`.
+        model: Built model to train. It is required, except for `from_config`. Defaults to `None`.
+        decay: Float in (0, 1]. Ratio between the learning rates of adjacent layer groups. The top group has the
+            optimizer's rate, and each lower group has `decay` times the rate of the group above. ULMFiT uses `1 / 2.6`.
+            A common value for Transformers is `0.95`. Adafactor limits each rate to `1 / sqrt(step)`: groups above this
+            limit have equal rates. Defaults to `None`, one rate for all groups.
+        rates: Dict from selections of layer groups, in any form that `select_groups` accepts, to multiples of the
+            optimizer's rate. They override `decay`. Defaults to `None`, for no overrides.
         penalty: `L2SP` or `EWC`. Penalty on the distance of the weights from their current values. The callback
-            `PenaltyLogger` logs its value. Defaults to `None`.
+            `PenaltyLogger` logs its value. Defaults to `None`, for no penalty.
         decay_norms_and_biases: Boolean. Whether weight decay includes biases and normalization weights. Defaults to
             `False`.
-        groups: List of `(name, regex)` as in `layer_groups`, to group the weights differently. Defaults to `None`.
+        groups: List of `(name, regex)`, as for `layer_groups`, to group the weights differently. Defaults to `None`,
+            the default groups.
         name: String. Defaults to `"layerwise"`.
-        built_for: List of the paths of the weights that the optimizer was built for, or, if some have the same path,
-            would be built for. Only `from_config` sets it.
+        built_for: List of weight paths. Only `from_config` sets it: the weights that the optimizer was built for or, if
+            some paths are not unique, would be built for. Defaults to `None`.
 
     Raises:
         ValueError: If a rate is negative; if a layer group does not exist, or the penalty applies to none; or if the
-            optimizer is built already, wraps another one, or is not supported. When it is built, if the weights belong
-            to another model.
+            optimizer is already built, wraps another one, or is not supported. When it is built, if the weights belong
+            to a different model.
 
     Example:
     ```python
@@ -109,17 +111,17 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
 
     def __init__(
         self,
-        optimizer,
-        model=None,
+        optimizer: Any,
+        model: keras.layers.Layer | None = None,
         *,
-        decay=None,
-        rates=None,
-        penalty=None,
-        decay_norms_and_biases=False,
-        groups=None,
-        name="layerwise",
-        built_for=None,
-    ):
+        decay: float | None = None,
+        rates: dict[Any, float] | None = None,
+        penalty: Penalty | None = None,
+        decay_norms_and_biases: bool = False,
+        groups: Any = None,
+        name: str = "layerwise",
+        built_for: list[str] | None = None,
+    ) -> None:
         optimizer = keras.optimizers.get(optimizer) if isinstance(optimizer, (str, dict)) else optimizer
         check_pattern(optimizer)
         if penalty is not None and not isinstance(penalty, Penalty):
@@ -158,36 +160,58 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         self._set_untracked(_rates_now={})
 
     @property
-    def rates(self):
+    def rates(self) -> dict[str, float]:
         """Dict from names of layer groups, lowest first, to multiples of the learning rate."""
         return {group.name: group.rate for group in self.groups}
 
     def exclude_from_weight_decay(self, *arguments, **options):
+        """Is not supported. Pass `decay_norms_and_biases` to the constructor instead.
+
+        Args:
+            *arguments: Arguments of Keras's method.
+            **options: Arguments of Keras's method.
+
+        Raises:
+            ValueError: If it is called.
+        """
         raise ValueError(
             "`exclude_from_weight_decay` is not supported. Pass `decay_norms_and_biases` to the constructor. "
             f"Received: {arguments} {options}"
         )
 
-    def group_optimizers(self):
-        """Returns the list of optimizers that update the trainable layer groups, which is empty before `build`.
+    def group_optimizers(self) -> list[keras.optimizers.Optimizer]:
+        """Returns the optimizers that update the trainable layer groups.
 
         This is not an attribute, because Keras would then save the optimizers a second time.
+
+        Returns:
+            List of Keras optimizers, which is empty before `build`.
         """
         return list({id(record.optimizer): record.optimizer for record in self._records}.values())
 
-    def penalty_value(self):
-        """Returns the current value of the penalty as a float, over all weights for which the optimizer was built.
+    def penalty_value(self) -> float:
+        """Returns the current value of the penalty, over all weights for which the optimizer was built.
+
+        Returns:
+            Float.
 
         Raises:
             ValueError: If the optimizer has no penalty or is not built.
         """
         if self.penalty is None or not self.built:
-            raise ValueError(f"The optimizer must be built and have a penalty. Received: penalty={self.penalty!r}")
+            raise ValueError(
+                "The optimizer must have a penalty and be built, for example by `fit`. "
+                f"Received: penalty={self.penalty!r}, built={self.built}"
+            )
         pairs = zip(optimizers.built_for(self), self._records)
         return self.penalty.value([(w, r.start, r.importance) for w, r in pairs if r.penalized])
 
-    def kept_variables(self):
-        """Returns the list of variables that a restart of the optimizer keeps: the variables of its penalty."""
+    def kept_variables(self) -> list[keras.Variable]:
+        """Returns the variables that a restart of the optimizer keeps, which belong to its penalty.
+
+        Returns:
+            List of `keras.Variable`s.
+        """
         return [variable for r in self._records for variable in (r.start, r.importance) if variable is not None]
 
     # === The interface of Keras's optimizer ===
@@ -219,7 +243,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         pulled = [pair for pair in zip(variables, self._records) if pair[1].penalized and pair[1].has_start]
         self.penalty.check([variable for variable, _ in pulled])
         for variable, record in pulled:
-            start = self._starts.pop(record.path, variable)  # A loaded optimizer reads its starts from the file later.
+            start = self._starts.pop(record.path, variable)  # A loaded optimizer gets its start values from the file.
             record.start = self._slot(variable, record.path, "start", start)
             importance = self.penalty.importance(variable)
             if importance is not None:
@@ -237,6 +261,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
 
     @property
     def variables(self):
+        """List of the variables of the wrapper and of the optimizers of all layer groups."""
         return super().variables + [variable for part in self.group_optimizers() for variable in part.variables]
 
     def apply(self, grads, trainable_variables=None):
@@ -298,13 +323,18 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
     # === Saving, by the paths of the weights ===
 
     def set_weights(self, weights):
+        """Sets the values of all variables.
+
+        Args:
+            weights: List of arrays, one for each of `variables`.
+        """
         for variable, value in zip(self.variables, weights, strict=True):  # Keras sets only the wrapper's variables.
             variable.assign(value)
 
     def save_own_variables(self, store):
         for key, variable in self._named_variables():
             store[key] = ops.convert_to_numpy(variable)
-        for path, start in self._starts.items():  # These weights do not train, or not yet.
+        for path, start in self._starts.items():  # These weights are frozen, at least until now.
             store[_key(path, "start")] = start
             importance = self.penalty.importance(self._weights[path])
             if importance is not None:
@@ -324,7 +354,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         for key in saved & set(here):
             here[key].assign(store[key])
         if missing and int(ops.convert_to_numpy(self.iterations)):
-            log.warning("The file contains no state for these optimizer slots, which start anew: %s", missing)
+            log.warning("The file contains no state for these optimizer slots, which keep their values: %s", missing)
         if self.penalty is not None:
             self.penalty.complete()
 
@@ -332,13 +362,16 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         paths = {record.path for record in self._records}
         if len(self._saved_for) == len(paths) and self._saved_for != paths:
             raise ValueError(
-                "The trainable weights must have the same paths as in the file. Give each layer a name, so that its "
-                "paths do not change. "
+                "The trainable weights must have the same paths as in the file. Name each layer, so that its paths do "
+                "not change. "
                 f"Expected: {sorted(self._saved_for)}. Received: {sorted(paths)}"
             )
         lost = [key for key in missing if key.endswith((":start", ":importance"))]
         if lost:
-            raise ValueError(f"The file must contain the state of the penalty. Received: a file that lacks {lost}")
+            raise ValueError(
+                "The file must contain the state of the penalty. Save the model again with this optimizer. "
+                f"Received: a file that lacks {lost}"
+            )
 
     def _named_variables(self):
         """Yields `(key, variable)`. A key contains group, weight and slot, as model or file may lack frozen weights."""
@@ -353,7 +386,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
 
     def get_config(self):
         built_for = self._built_for
-        if built_for is None and have_same_paths(self.groups):  # Only the order of the trainable weights tells which.
+        if built_for is None and have_same_paths(self.groups):  # Only their order distinguishes weights of equal paths.
             built_for = [path for path, weight in self._weights.items() if weight.trainable]
         return {
             "optimizer": keras.saving.serialize_keras_object(self._pattern()),
@@ -371,7 +404,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
     @classmethod
     def from_config(cls, config, custom_objects=None):
         config = dict(config)
-        config.pop("sparse_embeddings", None)  # an option of version 0.1
+        config.pop("sparse_embeddings", None)  # Version 0.1 had this option.
         for part in ("optimizer", "penalty"):
             config[part] = keras.saving.deserialize_keras_object(config[part], custom_objects=custom_objects)
         config["groups"] = [RateGroup(**group) for group in config["groups"]]
@@ -386,7 +419,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
 def _starts(model, weights, groups, penalty):
     """Returns a dict from the paths of weights to the arrays from which a penalty measures their distance.
 
-    Also adds the paths of weights of adapters to their groups in which not all weights have a start.
+    If not all weights of a group have a start, it also adds the paths of its adapter weights to the group.
     """
     of_adapters = {}
     if penalty.penalizes_new_weights:

@@ -2,6 +2,8 @@
 
 import logging
 import numbers
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -16,53 +18,96 @@ log = logging.getLogger("keras_transfer")
 class Penalty:
     """Base class of the penalties on the distance of weights from their initial values.
 
-    A penalty is not part of the loss, so `loss` and `val_loss` remain those of the task. Its gradient is added once per
+    A penalty is not part of the loss, so `loss` and `val_loss` remain the task's. Its gradient is added once per
     update, after the gradients are clipped, and enters the optimizer's moments like the gradient of a loss.
     """
 
     needs_distance = False
-    penalizes_new_weights = False  # Whether it pulls weights without a start to 0.
+    penalizes_new_weights = False  # Whether it pulls weights without a start toward 0.
 
-    def select(self, groups):
-        """Returns the layer groups whose weights are penalized for their distance from their start."""
+    def select(self, groups: Any) -> list[Any]:
+        """Returns the layer groups whose weights are penalized for their distance from their start.
+
+        Args:
+            groups: `LayerGroups` of the model.
+
+        Returns:
+            List of `LayerGroup`s.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define `select`.")
 
-    def includes(self, weight):
-        """Returns whether the penalty has a term for a weight."""
+    def includes(self, weight: keras.Variable) -> bool:
+        """Returns whether the penalty has a term for a weight.
+
+        Args:
+            weight: `keras.Variable`.
+
+        Returns:
+            Boolean.
+        """
         return True
 
-    def check(self, weights):
-        """Raises a `ValueError` if the penalty applies to none of these weights, which have a start and train."""
+    def check(self, weights: Sequence[keras.Variable]) -> None:
+        """Raises a `ValueError` if the penalty applies to none of these weights.
 
-    def check_complete(self):
+        Args:
+            weights: List of `keras.Variable`s that have a start and are trainable.
+        """
+
+    def check_complete(self) -> None:
         """Raises a `ValueError` if data that the penalty needs has not been loaded."""
-        return None  # TensorFlow's AutoGraph cannot read a function without a statement.
+        return None  # TensorFlow's AutoGraph cannot convert a function without a statement.
 
-    def complete(self):
-        """Called when the optimizer has loaded its variables from a file."""
+    def complete(self) -> None:
+        """Marks the penalty as complete after the optimizer has loaded its variables from a file."""
 
-    def importance(self, weight):
-        """Returns an array that the optimizer stores with the start of a weight, or None."""
+    def importance(self, weight: keras.Variable) -> Any:
+        """Returns the array that the optimizer stores with the start of a weight.
+
+        Args:
+            weight: `keras.Variable`.
+
+        Returns:
+            NumPy array of the shape of the weight, or `None`.
+        """
         return None
 
-    def gradient(self, weight, start, importance, distance):
+    def gradient(self, weight: Any, start: Any, importance: Any, distance: Any) -> Any:
         """Returns the gradient of the penalty.
 
         Args:
             weight: Tensor. Current value of the weight.
-            start: Tensor. Value at the start, or None for a weight that is not in a selected layer group.
-            importance: Tensor. What `importance` returned.
-            distance: Scalar tensor. Norm of the distance over all trainable weights with a start, or None if
+            start: Tensor. Value at the start, or `None` for a weight outside of the selected layer groups.
+            importance: Tensor. What `importance` returned, or `None`.
+            distance: Scalar tensor. Norm of the distance over all trainable weights with a start, or `None` if
                 `needs_distance` is False.
+
+        Returns:
+            Tensor of the shape of the weight.
         """
         raise NotImplementedError(f"{type(self).__name__} must define `gradient`.")
 
-    def value(self, weights):
-        """Returns the value of the penalty, a float, for a list of `(weight, start, importance)` as in `gradient`."""
+    def value(self, weights: Sequence[Any]) -> float:
+        """Returns the value of the penalty.
+
+        Args:
+            weights: List of tuples `(weight, start, importance)`, as for `gradient`.
+
+        Returns:
+            Float.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define `value`.")
 
     @classmethod
     def from_config(cls, config):
+        """Returns a penalty from its config.
+
+        Args:
+            config: Dict that `get_config` returned.
+
+        Returns:
+            The penalty.
+        """
         return cls(**config)
 
 
@@ -71,7 +116,7 @@ class L2SP(Penalty):
     """Penalizes the distance of pretrained weights from their initial values, and of new ones from 0 (Li et al. 2018).
 
     The penalty is `strength / 2 * |w - w_start|^2 + new_strength / 2 * |w_new|^2`. With `squared=False` its first term
-    is `strength * |w - w_start|`, the norm over all pretrained weights that train (Wiese et al. 2017). It cannot be
+    is `strength * |w - w_start|`, the norm over all trainable pretrained weights (Wiese et al. 2017). It cannot be
     combined with weight decay.
 
     Args:
@@ -79,10 +124,10 @@ class L2SP(Penalty):
         new_strength: Float. Strength for new weights (the paper's beta). Defaults to `0.01`.
         squared: Boolean. Whether the distance is squared. Defaults to `True`.
         groups: String, integer or list. The layer groups that count as pretrained, in any form that `select_groups`
-            takes. All others count as new. With `"all"`, a head that was trained before is also penalized for its
-            distance from its start. Some weights of adapters change nothing at another value than 0: copies of norms
-            and biases (`Houlsby`, `BitFit`), scales (`IA3`) and magnitudes (DoRA). They count as pretrained, and their
-            start is their value when they were added. Defaults to `"pretrained"`.
+            accepts. All others count as new. With `"all"`, a previously trained head is also penalized for its distance
+            from its start. Some adapter weights have no effect at a value other than 0: copies of norms and biases
+            (`Houlsby`, `BitFit`), scales (`IA3`) and magnitudes (DoRA). They count as pretrained, and their start is
+            their value when they were added. Defaults to `"pretrained"`.
         norms_and_biases: Boolean. Whether the penalty includes biases and normalization weights, as in the paper's
             equation. The authors' code excludes them by default, like weight decay. Defaults to `True`.
 
@@ -101,7 +146,15 @@ class L2SP(Penalty):
 
     penalizes_new_weights = True
 
-    def __init__(self, strength=0.01, *, new_strength=0.01, squared=True, groups="pretrained", norms_and_biases=True):
+    def __init__(
+        self,
+        strength: float = 0.01,
+        *,
+        new_strength: float = 0.01,
+        squared: bool = True,
+        groups: Any = "pretrained",
+        norms_and_biases: bool = True,
+    ) -> None:
         self.strength = _not_negative("strength", strength)
         self.new_strength = _not_negative("new_strength", new_strength)
         for name, value in {"squared": squared, "norms_and_biases": norms_and_biases}.items():
@@ -112,6 +165,7 @@ class L2SP(Penalty):
 
     @property
     def needs_distance(self):
+        """Boolean. Whether `gradient` needs the norm of the distance."""
         return not self.squared
 
     def select(self, groups):
@@ -133,6 +187,11 @@ class L2SP(Penalty):
         return self.strength * (old / 2 if self.squared else old**0.5) + self.new_strength / 2 * new
 
     def get_config(self):
+        """Returns the arguments of the penalty.
+
+        Returns:
+            Dict of plain values.
+        """
         return {
             "strength": self.strength,
             "new_strength": self.new_strength,
@@ -150,12 +209,12 @@ class EWC(Penalty):
     it in `.keras` files.
 
     Args:
-        fisher: Dict from paths of weights to arrays of the same shapes, as `estimate_fisher` returns it. Weights that
-            are not in it have no penalty. Pass `None` only if a file provides the values.
+        fisher: Dict from weight paths to arrays of the same shapes, as `estimate_fisher` returns it. Weights that it
+            does not contain have no penalty. Pass `None` only if a file provides the values.
         strength: Float. The paper's lambda. Defaults to `1.0`.
-        groups: String, integer or list. The layer groups that are protected, in any form that `select_groups` takes.
-            With a new head for another task, pass `"pretrained"`. Defaults to `None`, which protects everything that
-            `fisher` contains, including the head, for tasks that share one output layer.
+        groups: String, integer or list. The layer groups to protect, in any form that `select_groups` accepts. With a
+            new head for another task, pass `"pretrained"`. Defaults to `None`, which protects everything that `fisher`
+            contains, including the head, for tasks that share one output layer.
 
     Raises:
         ValueError: If `strength` is negative, or if `fisher` has negative or non-finite values. In
@@ -173,7 +232,7 @@ class EWC(Penalty):
     Source: https://arxiv.org/abs/1612.00796, equation 3.
     """
 
-    def __init__(self, fisher, strength=1.0, *, groups=None):
+    def __init__(self, fisher: dict[str, Any] | None, strength: float = 1.0, *, groups: Any = None) -> None:
         self.strength = _not_negative("strength", strength)
         self.fisher = fisher
         if not isinstance(fisher or {}, dict):
@@ -181,7 +240,8 @@ class EWC(Penalty):
         for path, values in (fisher or {}).items():
             if not np.all(np.isfinite(values)) or np.min(values, initial=0.0) < 0:
                 raise ValueError(
-                    f"The values of `fisher` must be finite and at least 0. Received: invalid values for {path!r}"
+                    "The values of `fisher` must be finite and at least 0. Estimate them again with `estimate_fisher`. "
+                    f"Received: invalid values for {path!r}"
                 )
         self.groups = selection_for_config(groups)
         self._complete = fisher is not None
@@ -242,6 +302,11 @@ class EWC(Penalty):
         return self.strength / 2 * sum(_squares(change * ops.sqrt(importance)) for change, importance in pulled)
 
     def get_config(self):
+        """Returns the arguments of the penalty, without the Fisher information, which the optimizer saves.
+
+        Returns:
+            Dict of plain values.
+        """
         return {"fisher": None, "strength": self.strength, "groups": self.groups}
 
 

@@ -10,14 +10,14 @@ class PenaltyLogger(keras.callbacks.Callback):
     """Logs the value of the penalty of a `LayerwiseOptimizer` at the end of each epoch.
 
     The penalty is not part of the loss. This callback adds its value to the logs of the epoch, and so to the `History`
-    that `fit()` returns. Callbacks after it in the list, such as `CSVLogger` or `TensorBoard`, see the value too. The
+    that `fit()` returns. Callbacks after it in the list, such as `CSVLogger` or `TensorBoard`, see the value, too. The
     value includes frozen weights if the optimizer was built for them.
 
     Args:
         name: String. Name of the value in the logs. Defaults to `"penalty"`.
 
     Raises:
-        ValueError: In `fit()`, if the model's optimizer has no penalty.
+        ValueError: If the model's optimizer has no penalty, in `fit()`.
 
     Example:
     ```python
@@ -31,7 +31,7 @@ class PenaltyLogger(keras.callbacks.Callback):
     ```
     """
 
-    def __init__(self, *, name="penalty"):
+    def __init__(self, *, name: str = "penalty") -> None:
         super().__init__()
         self.name = name
 
@@ -39,8 +39,8 @@ class PenaltyLogger(keras.callbacks.Callback):
         optimizer = _unwrapped(self.model.optimizer)
         if not isinstance(optimizer, LayerwiseOptimizer) or optimizer.penalty is None:
             raise ValueError(
-                "`PenaltyLogger` requires a `LayerwiseOptimizer` with a `penalty`. "
-                f"Received: {type(optimizer).__name__} without one"
+                "`PenaltyLogger` requires a `LayerwiseOptimizer` with a `penalty`. Remove the callback, or pass such "
+                f"an optimizer to `compile`. Received: {type(optimizer).__name__} without one"
             )
 
     def on_epoch_end(self, epoch, logs=None):

@@ -18,8 +18,8 @@ UNSUPPORTED = (keras.optimizers.Ftrl, keras.optimizers.Muon, keras.optimizers.Na
 class RateGroup:
     """A layer group with its rate, which refers to its weights by path.
 
-    Further weights of the same path, such as those of a generator beside its encoder, have a number behind it. If
-    `has_start` is False, only the weights in `starts` are penalized for their distance from their start.
+    If several weights have the same path, such as those of a generator and its encoder, all but the first have a number
+    appended. If `has_start` is False, only the weights in `starts` are penalized for their distance from their start.
     """
 
     name: str
@@ -34,11 +34,12 @@ class RateGroup:
 
 
 def rate_groups(groups, decay=None, rates=None, with_start=()):
-    """Returns a `RateGroup` for each layer group. `LayerwiseOptimizer` describes the arguments.
+    """Returns a `RateGroup` for each layer group.
 
     Args:
         groups: The `LayerGroups` of a model.
-        decay, rates: As in `LayerwiseOptimizer`.
+        decay: Float or `None`, as for `LayerwiseOptimizer`.
+        rates: Dict or `None`, as for `LayerwiseOptimizer`.
         with_start: List of the layer groups that `Penalty.select` returns. Defaults to `()`.
     """
     if decay is not None and not (is_number(decay) and 0 < decay <= 1):
@@ -53,7 +54,7 @@ def rate_groups(groups, decay=None, rates=None, with_start=()):
         for group in select_groups(groups, selection):
             if group.name in selections:
                 raise ValueError(
-                    f"`rates` must give each layer group only one rate. Received: {group.name!r}, which matches both "
+                    f"`rates` must select each layer group only once. Received: {group.name!r}, which matches both "
                     f"{selections[group.name]!r} and {selection!r}"
                 )
             selections[group.name] = selection
@@ -72,14 +73,14 @@ def check_paths(groups):
         for path in (variable.path for variable in group.variables):
             if path in owners:
                 raise ValueError(
-                    "With a `penalty`, each weight must have a unique path. Give the layers unique names. Received: "
+                    "With a `penalty`, each weight must have a unique path. Use unique layer names. Received: "
                     f"{path!r} in {owners[path]!r} and in {group.name!r}"
                 )
             owners[path] = group.name
 
 
 def _numbering():
-    """Returns a function that returns a path as it is the first time, and later with a number behind it."""
+    """Returns a function that returns a path unchanged the first time, and later with a number appended."""
     counts = collections.Counter()
 
     def numbered(path):
@@ -100,12 +101,13 @@ def groups_of(groups, weights, built_for, model_weights):
     Args:
         groups: List of `RateGroup`s.
         weights: List of `keras.Variable`s.
-        built_for: List of the paths that a saved optimizer was built for, or would have been built for if it was not
-            built and weights have the same paths. Otherwise None.
-        model_weights: Dict from paths, as in the groups, to weights of their model. Empty if they come from a config.
+        built_for: List of the paths that a saved optimizer was built for or, if it was not built and some paths are not
+            unique, would have been built for. Otherwise `None`.
+        model_weights: Dict from paths, as in the groups, to weights of their model. Empty if the groups come from a
+            config.
 
     Raises:
-        ValueError: If the groups belong to another model, or if weights of the same path cannot be told apart.
+        ValueError: If the groups belong to a different model, or if weights with the same path cannot be distinguished.
     """
     groups_by_path = {path: group for group in groups for path in group.paths}
     if model_weights:
@@ -114,13 +116,13 @@ def groups_of(groups, weights, built_for, model_weights):
     else:
         numbered = _numbering()
         found = [find_path(groups_by_path, numbered(weight.path)) for weight in weights]
-    # With frozen weights, the first trainable one of a path may be another than the first one of all.
+    # If weights are frozen, the first trainable weight with a path may not be the first weight with that path.
     ambiguous = not model_weights and have_same_paths(groups)
     if (None in found or ambiguous) and built_for is not None and len(built_for) == len(weights):
         found, ambiguous = list(built_for), False
     if None in found:
         unknown = [weight.path for weight, path in zip(weights, found) if path is None]
-        hint = "" if model_weights else " Give each layer a name, because Keras renames unnamed layers on loading."
+        hint = "" if model_weights else " Name each layer, because Keras renames unnamed layers on loading."
         raise ValueError(
             f"The optimizer was created for a model with the weights {list(groups_by_path)}.{hint} Received: {unknown}"
         )
@@ -134,15 +136,15 @@ def groups_of(groups, weights, built_for, model_weights):
 
 
 def have_same_paths(groups):
-    """Returns whether weights of `RateGroup`s have the same path, so that some have a number behind it."""
+    """Returns whether some weights of `RateGroup`s have the same path, so that some paths have a number appended."""
     paths = {path for group in groups for path in group.paths}
     return any(path.rpartition("#")[0] in paths for path in paths)
 
 
 def find_path(known, path):
-    """Returns the known path that equals `path` or differs only by a name in front, or None if it is not unique.
+    """Returns the known path that equals `path` or differs only by a prefix, or `None` if it is not unique.
 
-    A `Sequential` may or may not put its own name in front, depending on how it was built.
+    A `Sequential` may or may not add its own name as a prefix, depending on how it was built.
     """
     if path in known:
         return path
@@ -158,8 +160,8 @@ def check_pattern(optimizer):
     kind = type(optimizer)
     if issubclass(kind, UNSUPPORTED) or kind.apply not in (base.apply, FusedAdamW.apply):
         raise ValueError(
-            "`optimizer` must update each weight on its own, at any rate. Ftrl, Muon and Nadam are not supported, and "
-            "neither are optimizers that wrap another one: wrap the `LayerwiseOptimizer` instead, for example "
+            "`optimizer` must update each weight independently, at any rate. Ftrl, Muon and Nadam are not supported, "
+            "and neither are optimizers that wrap another one: wrap the `LayerwiseOptimizer` instead, for example "
             f"`LossScaleOptimizer(LayerwiseOptimizer(FusedAdamW()))`. Received: {kind.__name__}"
         )
     if optimizer.built:

@@ -1,7 +1,9 @@
-"""Learning rate schedules: slanted triangular, warm-up and decay, inverse square root, one cycle, by window length."""
+"""Learning rate schedules: slanted triangular, warmup and decay, inverse square root, one cycle, by window length."""
 
 import math
 import numbers
+from collections.abc import Sequence
+from typing import Any, Self
 
 import keras
 import numpy as np
@@ -15,18 +17,18 @@ class _Schedule(keras.optimizers.schedules.LearningRateSchedule):
     """Base class of the schedules, which adds a method that plots them.
 
     Attributes:
-        total_steps: Integer. Length of the schedule, or None if it never ends.
+        total_steps: Integer. Length of the schedule, or `None` if it never ends.
     """
 
-    total_steps = None
-    _summit = 0.0  # The step of the highest rate, not always an integer.
+    total_steps: Any = None
+    _summit: Any = 0.0  # The step of the highest rate, not always an integer.
 
-    def plot(self, steps=None):
+    def plot(self, steps: int | None = None) -> Any:
         """Plots the learning rate over the steps.
 
         Args:
-            steps: Integer. Number of steps. Defaults to `None`, which uses `total_steps`, or five times the warm-up if
-                the schedule never ends.
+            steps: Integer. Number of steps. Defaults to `None`, for `total_steps`, or five times the warmup if the
+                schedule never ends.
 
         Returns:
             A `matplotlib.figure.Figure`. A notebook displays it. To save it, call `figure.savefig("rates.png")`.
@@ -57,14 +59,14 @@ class _UpAndDown(_Schedule):
     """A schedule that rises to a peak, falls to its end, and is constant from then on.
 
     A subclass defines the rates `_first`, `_peak` and `_last`, the steps `_summit` and `_end`, and the shapes `_rise`
-    and `_fall`: the height of the rate, as a function of the distance from the foot of the slope. Both are between 0
-    and 1.
+    and `_fall`: the height of the rate as a function of the distance from the foot of the slope. Both are between 0 and
+    1.
     """
 
     _first = _last = 0.0
 
     def __call__(self, step):
-        step = ops.cast(step, "float32")  # A product of two steps would not fit into an int32.
+        step = ops.cast(step, "float32")  # A product of two steps could overflow an int32.
         rising, falling = (foot + (self._peak - foot) * self._height(step) for foot in (self._first, self._last))
         return ops.where(step < self._summit, rising, falling)
 
@@ -94,7 +96,7 @@ class SlantedTriangular(_UpAndDown):
 
     The rate begins at `peak / ratio`, reaches the peak at step `cut`, and is `peak / ratio` again from step T on, the
     first step after the run. This is the paper's formula if `T * cut_fraction` is an integer. Otherwise the paper's
-    rate becomes negative, because its fall takes only `cut / cut_fraction` steps, fewer than T. `cut` is at least 1. In
+    rate becomes negative, because its fall lasts only `cut / cut_fraction` steps, fewer than T. `cut` is at least 1. In
     a run of a single step, the rate is the peak.
 
     Args:
@@ -116,7 +118,7 @@ class SlantedTriangular(_UpAndDown):
     Source: https://arxiv.org/abs/1801.06146, equation 3.
     """
 
-    def __init__(self, peak, total_steps, *, cut_fraction=0.1, ratio=32):
+    def __init__(self, peak: float, total_steps: int, *, cut_fraction: float = 0.1, ratio: float = 32) -> None:
         self.peak = self._peak = _rate("peak", peak)
         self.total_steps = self._end = check_integer("total_steps", total_steps, 1)
         self.cut_fraction = _number("cut_fraction", cut_fraction, "in (0, 1)", lambda value: 0 < value < 1)
@@ -136,7 +138,14 @@ class SlantedTriangular(_UpAndDown):
 class _Warmup(_UpAndDown):
     """A schedule that rises linearly from 0, and falls in a shape that a subclass defines."""
 
-    def __init__(self, peak, total_steps, warmup_steps=None, warmup_fraction=0.1, end=0.0):
+    def __init__(
+        self,
+        peak: float,
+        total_steps: int,
+        warmup_steps: int | None = None,
+        warmup_fraction: float = 0.1,
+        end: float = 0.0,
+    ) -> None:
         self.peak = self._peak = _rate("peak", peak)
         self.total_steps = self._end = check_integer("total_steps", total_steps, 1)
         self.warmup_steps = None if warmup_steps is None else check_integer("warmup_steps", warmup_steps, 0)
@@ -163,27 +172,27 @@ class _Warmup(_UpAndDown):
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class LinearWarmupDecay(_Warmup):
-    """A linear rise from 0 and a linear fall, as BERT is fine-tuned (Devlin et al. 2019).
+    """A linear rise from 0 and a linear fall, the schedule of BERT's fine-tuning (Devlin et al. 2019).
 
-    At step t of T, with a warm-up of W steps:
+    At step t of T, with a warmup of W steps:
 
         rate = peak * t / W                                if t < W
                end + (peak - end) * (T - t) / (T - W)      else
 
     This is Transformers' `get_linear_schedule_with_warmup`. Google's code uses `peak * (T - t) / T` for the fall: it
-    never reaches the peak, and drops by `peak * W / T` at the end of the warm-up. From then on, its rates are those of
-    this schedule times (T - W) / T, which is 90 % in BERT's fine-tuning.
+    never reaches the peak, and drops by `peak * W / T` at the end of the warmup. From then on, its rates equal this
+    schedule's times (T - W) / T, which is 90% in BERT's fine-tuning.
 
     Args:
         peak: Float. Highest learning rate, at step W.
         total_steps: Integer. T, the number of batches in the run, even if gradients are accumulated over several
             batches.
-        warmup_steps: Integer. W, the number of steps of the warm-up. Defaults to `None`, for `warmup_fraction`.
+        warmup_steps: Integer. W, the number of steps of the warmup. Defaults to `None`, for `warmup_fraction`.
         warmup_fraction: Float in [0, 1]. W as a fraction of the run, rounded down to whole steps. Defaults to `0.1`.
         end: Float. Learning rate from step T on, the first after the run. Defaults to `0.0`.
 
     Raises:
-        ValueError: If an argument is out of range, or if the warm-up is longer than the run.
+        ValueError: If an argument is out of range, or if the warmup is longer than the run.
 
     Example:
     ```python
@@ -199,24 +208,23 @@ class LinearWarmupDecay(_Warmup):
 class WarmupCosine(_Warmup):
     """A linear rise from 0 and a fall of half a cosine wave (Loshchilov and Hutter 2017, without restarts).
 
-    At step t of T, with a warm-up of W steps:
+    At step t of T, with a warmup of W steps:
 
         rate = peak * t / W                                                       if t < W
                end + (peak - end) * (1 + cos(pi * (t - W) / (T - W))) / 2         else
 
-    With `end=0` this is Transformers' `get_cosine_schedule_with_warmup`, except that the latter rises again after step
-    T.
+    With `end=0` this is Transformers' `get_cosine_schedule_with_warmup`, which, however, rises again after step T.
 
     Args:
         peak: Float. Highest learning rate, at step W.
         total_steps: Integer. T, the number of batches in the run, even if gradients are accumulated over several
             batches.
-        warmup_steps: Integer. W, the number of steps of the warm-up. Defaults to `None`, for `warmup_fraction`.
+        warmup_steps: Integer. W, the number of steps of the warmup. Defaults to `None`, for `warmup_fraction`.
         warmup_fraction: Float in [0, 1]. W as a fraction of the run, rounded down to whole steps. Defaults to `0.1`.
         end: Float. Learning rate from step T on, the first after the run. Defaults to `0.0`.
 
     Raises:
-        ValueError: If an argument is out of range, or if the warm-up is longer than the run.
+        ValueError: If an argument is out of range, or if the warmup is longer than the run.
 
     Example:
     ```python
@@ -235,7 +243,7 @@ class WarmupCosine(_Warmup):
 class InverseSquareRoot(_Schedule):
     """A linear rise, and an endless fall with the inverse square root of the step (Vaswani et al. 2017).
 
-    With s = t + 1, because the paper's steps begin at 1 and Keras's at 0, and a warm-up of W steps:
+    With s = t + 1, because the paper's steps begin at 1 and Keras's at 0, and a warmup of W steps:
 
         rate = peak * min(s / W, sqrt(W / s))
 
@@ -243,7 +251,7 @@ class InverseSquareRoot(_Schedule):
 
     Args:
         peak: Float. Highest learning rate.
-        warmup_steps: Integer, at least 1. W, the number of steps of the warm-up.
+        warmup_steps: Integer, at least 1. W, the number of steps of the warmup.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -257,18 +265,18 @@ class InverseSquareRoot(_Schedule):
     Source: https://arxiv.org/abs/1706.03762, equation 3.
     """
 
-    def __init__(self, peak, warmup_steps):
+    def __init__(self, peak: float, warmup_steps: int) -> None:
         self.peak = _rate("peak", peak)
         self.warmup_steps = check_integer("warmup_steps", warmup_steps, 1)
         self._summit = self.warmup_steps - 1
 
     @classmethod
-    def of_model(cls, hidden_dim, warmup_steps):
+    def of_model(cls, hidden_dim: int, warmup_steps: int) -> Self:
         """Returns the schedule of the paper, `hidden_dim ** -0.5 * min(s ** -0.5, s * warmup_steps ** -1.5)`.
 
         Args:
             hidden_dim: Integer. Hidden size of the model.
-            warmup_steps: Integer. Number of steps of the warm-up.
+            warmup_steps: Integer. Number of steps of the warmup.
 
         Returns:
             An `InverseSquareRoot` whose peak is `(hidden_dim * warmup_steps) ** -0.5`.
@@ -317,7 +325,15 @@ class OneCycle(_UpAndDown):
     Source: https://arxiv.org/abs/1708.07120. The two phases and the cosines follow fastai and torch.
     """
 
-    def __init__(self, peak, total_steps, *, warmup_fraction=0.3, start_factor=1 / 25, end_factor=1 / 1e4):
+    def __init__(
+        self,
+        peak: float,
+        total_steps: int,
+        *,
+        warmup_fraction: float = 0.3,
+        start_factor: float = 1 / 25,
+        end_factor: float = 1 / 1e4,
+    ) -> None:
         self.peak = self._peak = _rate("peak", peak)
         self.total_steps = check_integer("total_steps", total_steps, 1)
         self.warmup_fraction = _number("warmup_fraction", warmup_fraction, "in [0, 1)", lambda value: 0 <= value < 1)
@@ -351,8 +367,8 @@ class WindowRate(_Schedule):
         rate = learning_rate(t) * lengths[t] / window
 
     The loss of a window is the mean over its tokens. With one rate for all windows, the tokens of short windows would
-    therefore count more than those of long ones. From the step after the last of `lengths` on, the rate is that of a
-    window of the length `window`.
+    therefore count more than those of long ones. After the last of `lengths`, the rate is that of a window of the
+    length `window`.
 
     Args:
         learning_rate: Float or schedule. Learning rate of a window of the length `window`.
@@ -371,7 +387,7 @@ class WindowRate(_Schedule):
     Source: https://arxiv.org/abs/1708.02182, section 5.
     """
 
-    def __init__(self, learning_rate, lengths, window):
+    def __init__(self, learning_rate: Any, lengths: Sequence[int], window: int) -> None:
         is_schedule = isinstance(learning_rate, keras.optimizers.schedules.LearningRateSchedule)
         self.learning_rate = learning_rate if is_schedule else _rate("learning_rate", learning_rate)
         self.lengths = [check_integer(f"lengths[{i}]", length, 1) for i, length in enumerate(lengths)]

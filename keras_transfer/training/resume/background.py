@@ -1,4 +1,4 @@
-"""A thread that writes while training goes on."""
+"""A thread that writes files while training continues."""
 
 import concurrent.futures
 import logging
@@ -7,13 +7,13 @@ log = logging.getLogger("keras_transfer")
 
 
 class Background:
-    """Calls one function at a time in a thread, which the process awaits before it exits."""
+    """Calls one function at a time in a thread, and the process waits for it before it exits."""
 
     def __init__(self):
         self._call = None
 
     def submit(self, function):
-        """Calls a function without arguments in a thread, and logs an error at once. Call `wait` before."""
+        """Calls a function without arguments in a thread, and logs its errors. Call `wait` first."""
 
         def call():
             try:

@@ -1,6 +1,6 @@
-"""Files of training checkpoints, which are written completely or not at all and read only if they are intact.
+"""Files of training checkpoints, which are written completely or not at all and loaded only if they are intact.
 
-The files are in the safetensors format, so other programs can open them. The metadata contain a JSON object, and the
+The files are in the safetensors format, so other programs can open them. The metadata contains a JSON object, and the
 last tensor is the SHA-256 of all bytes before it.
 """
 
@@ -59,7 +59,7 @@ class Stored:
 
 
 def path_of(folder, epoch, batch):
-    """Returns the path of the training checkpoint with which a run continues in an epoch with a batch."""
+    """Returns the path of the training checkpoint from which a run continues at an epoch and a batch."""
     return pathlib.Path(folder) / f"epoch-{epoch:04d}-batch-{batch:06d}.safetensors"
 
 
@@ -68,8 +68,8 @@ def write(folder, epoch, batch, state, variables):
 
     Args:
         folder: Path of an existing folder.
-        epoch: Integer. The epoch in which the run continues, counted from 0.
-        batch: Integer. The batch with which the run continues, counted from 0.
+        epoch: Integer. The epoch at which the run continues, counted from 0.
+        batch: Integer. The batch at which the run continues, counted from 0.
         state: Dict of JSON values.
         variables: Dict from names to Keras variables or arrays.
 
@@ -102,7 +102,7 @@ def _parts(header, variables):
     text += b" " * (-len(text) % 8)
     yield len(text).to_bytes(8, "little") + text
     for name, variable in variables.items():
-        # The values of a variable may have another dtype: JAX has no 64-bit dtypes, and torch uses int64 for uint32.
+        # The values may differ in dtype from the variable: JAX has no 64-bit dtypes, and torch uses int64 for uint32.
         dtype = _numpy_dtype(DTYPES[header[name]["dtype"]])
         value = keras.ops.convert_to_numpy(variable).astype(dtype, copy=False)
         yield np.ascontiguousarray(value).reshape(-1).view("uint8").data
@@ -115,11 +115,11 @@ def _numpy_dtype(name):
 
 
 def read(path):
-    """Returns a training checkpoint as `Stored`, without reading the tensors.
+    """Returns a training checkpoint as `Stored`, without loading the tensors.
 
     Raises:
         Damaged: If the file is not intact.
-        ValueError: If another version of this library wrote it in another format.
+        ValueError: If a different version of this library wrote it in another format.
     """
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -137,8 +137,9 @@ def read(path):
     metadata = header.pop("__metadata__", {})
     if metadata.get("format") != FORMAT:
         raise ValueError(
-            f"The training checkpoint {path} was written by another version of keras_transfer. Expected the format "
-            f"{FORMAT!r}. Received: {metadata.get('format')!r}"
+            f"The training checkpoint {path} was written by a different version of keras_transfer. Continue the run "
+            f"with that version, or use another folder. Expected the format {FORMAT!r}. "
+            f"Received: {metadata.get('format')!r}"
         )
     del header[_DIGEST]
     tensors = {
@@ -149,7 +150,7 @@ def read(path):
 
 
 def newest(folder):
-    """Returns the newest intact training checkpoint of a folder, or None, and the list of paths of newer damaged ones.
+    """Returns the newest intact training checkpoint of a folder, or `None`, and the paths of newer damaged ones.
 
     Raises:
         ValueError: If all training checkpoints in the folder are damaged.
@@ -201,7 +202,7 @@ def prepare(folder):
 
 
 def prune(folder, keep, damaged):
-    """Deletes damaged files, and all others except the newest `keep`."""
+    """Deletes damaged files, and all others except for the newest `keep`."""
     for path in [*damaged, *[path for path in _newest_first(folder) if path not in damaged][keep:]]:
         path.unlink(missing_ok=True)
 

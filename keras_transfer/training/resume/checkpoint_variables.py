@@ -1,4 +1,4 @@
-"""The variables of a training checkpoint, and the heads of adapters that are not active."""
+"""The variables of a training checkpoint, and the heads of inactive adapters."""
 
 import logging
 
@@ -14,13 +14,13 @@ def variables_of(model):
 
 
 def restore_variables(model, stored, metrics):
-    """Restores what `variables_of` returned, the metrics only if `metrics` is True."""
+    """Restores what `variables_of` returned. The metrics are restored only if `metrics` is True."""
     ours, theirs = (_by_kind(names) for names in (variables_of(model), stored.tensors))
     shapes = [tuple(variable.shape) for variable in ours["metrics"].values()]
     if metrics and shapes != [shape for _, shape, _ in theirs["metrics"].values()]:
         log.warning(
-            "The metrics are not built yet, or differ from those of the training checkpoint. In this epoch, they cover "
-            "only the remaining batches."
+            "The metrics are not built yet, or differ from the metrics of the training checkpoint. In this epoch, they "
+            "cover only the remaining batches."
         )
         metrics = False
     for kind in ("model", "optimizer", "metrics") if metrics else ("model", "optimizer"):

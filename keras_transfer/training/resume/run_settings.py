@@ -1,4 +1,4 @@
-"""The settings of a run that a training checkpoint contains, and how they differ from those of the run that resumes."""
+"""The settings of a run that a training checkpoint contains, and how they differ from those of the resuming run."""
 
 import hashlib
 import re
@@ -9,8 +9,8 @@ import numpy as np
 from keras_transfer.keras_internals import layers_within
 from keras_transfer.training.optimizers import build_optimizer
 
-# Keras numbers names in each process; dtypes, what trains and the variables of the optimizer are compared separately;
-# states of seeds are restored.
+# Keras numbers names in each process. Dtypes, `trainable` flags and the optimizer's variables are compared separately,
+# and the states of seeds are restored.
 _NOT_COMPARED = {"name", "built_for", "dtype", "trainable", "frozen", "seed", "build_config", "inbound_nodes"}
 _NOT_COMPARED |= {"checkpoint_settings"}
 _LARGE = 200  # Longer lists and strings, such as vocabularies, are compared by their hashes.
@@ -27,7 +27,7 @@ def must_agree(model):
 
 
 def rates_of(optimizer):
-    """Returns the list of learning rates in the config of an optimizer that are numbers, which callbacks may change."""
+    """Returns the learning rates in an optimizer's config that are numbers, which callbacks may change, as a list."""
     return [value for name, value in _flat(_config_of(optimizer)) if _is_rate(name, value)]
 
 
@@ -36,10 +36,10 @@ def may_differ(model, batches, settings, callbacks, schedule):
 
     Args:
         model: Compiled model.
-        batches: Integer or None. Number of batches per epoch.
-        settings: Dict of further settings of `fit`.
+        batches: Integer or `None`. Number of batches per epoch.
+        settings: Dict of other settings of `fit`.
         callbacks: List of strings. Names of the callbacks whose state is stored.
-        schedule: List of pairs: which layer groups train from which step on.
+        schedule: List of pairs: a step, and the layer groups that train from this step on.
     """
     return {
         "batches": batches,
@@ -75,12 +75,12 @@ def _loss(loss):
 def _config_of(thing):
     try:
         return _plain(thing.get_config())
-    except (NotImplementedError, ValueError, TypeError):  # a part that cannot be saved
+    except (NotImplementedError, ValueError, TypeError):  # It has no config, so it cannot be compared.
         return {}
 
 
 def _plain(value):
-    """Returns a config as JSON values without what is compared elsewhere. Large parts become hashes."""
+    """Returns a config as JSON values, without what is compared separately. Large values become hashes."""
     if isinstance(value, (dict, list, tuple, str)) and len(value) > _LARGE:
         parts = value.values() if isinstance(value, dict) else value
         if isinstance(value, str) or not any(isinstance(part, (dict, list, tuple)) for part in parts):

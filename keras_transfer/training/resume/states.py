@@ -1,4 +1,4 @@
-"""States of objects as JSON values and arrays, in both directions."""
+"""Conversion of the states of objects to JSON values and arrays, and back."""
 
 import random
 import sys
@@ -22,13 +22,13 @@ def state_in_epoch(data, beginning, batch):
     Args:
         data: Object with a state, and perhaps a method `state_in_epoch`.
         beginning: Dict. Its state at the beginning of the epoch.
-        batch: Integer. Number of batches that have been read.
+        batch: Integer. Number of batches that have been consumed.
     """
     return data.state_in_epoch() if hasattr(data, "state_in_epoch") else {**beginning, "batch": batch}
 
 
 def split(value, name, arrays):
-    """Returns a state as a JSON value, and adds its arrays to a dict, by names that begin with `name`.
+    """Returns a state as a JSON value, and adds its arrays to a dict, with names that begin with `name`.
 
     Raises:
         ValueError: If the state does not consist of numbers, strings, lists, dicts with strings as keys, and arrays.
@@ -40,7 +40,7 @@ def split(value, name, arrays):
     if isinstance(value, bytes):
         arrays[name] = np.frombuffer(value, "uint8")
         return {_BYTES: name}
-    if str(getattr(value, "dtype", None)) == "torch.uint8":  # the state of a generator
+    if str(getattr(value, "dtype", None)) == "torch.uint8":  # States of torch generators have this dtype.
         arrays[name] = value.numpy()
         return {_TORCH: name}
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
@@ -57,11 +57,11 @@ def split(value, name, arrays):
 
 
 def join(value, read):
-    """Returns the state that `split` was given, except that tuples are lists.
+    """Returns the original state of a value from `split`, except that tuples are lists.
 
     Args:
         value: JSON value.
-        read: Function that returns the array of a name.
+        read: Function that returns the array with a name.
     """
     if isinstance(value, dict) and _BYTES in value:
         return read(value[_BYTES]).tobytes()
@@ -78,12 +78,12 @@ def join(value, read):
 
 
 def states_of(callbacks):
-    """Returns a dict from unique names to the states of those callbacks that have one."""
+    """Returns a dict from unique names to the states of the callbacks that have one."""
     return {name: _state_of(callback) for name, callback in stateful(callbacks).items()}
 
 
 def stateful(callbacks):
-    """Returns a dict from unique names to those callbacks that have a state: ours, the user's, and some of Keras's."""
+    """Returns a dict from unique names to the callbacks that have a state: ours, the user's, and some of Keras's."""
     found = {}
     for callback in callbacks:
         if has_state(callback) or keras_callbacks.callback_attributes(callback):
@@ -111,10 +111,10 @@ def load_states(callbacks, states):
 
 
 def random_states():
-    """Returns the states of the random numbers of Python, NumPy and torch, which order data and drop out."""
+    """Returns the states of the random numbers of Python, NumPy and torch, which affect the data order and dropout."""
     version, numbers, gauss = random.getstate()
     state = {"python": [version, list(numbers), gauss], "numpy": np.random.get_state(legacy=False)}
-    if "torch" in sys.modules:  # Its loaders draw from them, on every backend.
+    if "torch" in sys.modules:  # torch's loaders use its random numbers on every backend.
         import torch
 
         gpus = torch.cuda.get_rng_state_all() if keras.backend.backend() == "torch" else []

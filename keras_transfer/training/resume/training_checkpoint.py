@@ -1,4 +1,4 @@
-"""A callback that writes the state of a run, and continues the run from it after a crash."""
+"""A callback that saves the state of a run, and resumes the run from it after a crash."""
 
 import contextlib
 import copy
@@ -9,6 +9,8 @@ import re
 import signal
 import threading
 import warnings
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -34,55 +36,40 @@ from keras_transfer.training.runs import RunCallback, Stages, sync, warn_in_epoc
 
 log = logging.getLogger("keras_transfer")
 
-AGREE_EVERY = 8  # Batches after which several processes tell each other of signals, which waits for the devices.
+AGREE_EVERY = 8  # Number of batches between exchanges of signals among processes, each of which waits for the devices.
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class TrainingCheckpoint(RunCallback):
     """Writes training checkpoints, and resumes a run bit for bit when the same script runs again.
 
-    A training checkpoint contains all variables of the model (including the states of its seeds), of the optimizer and
-    of the metrics, the heads of a task's inactive adapters, the position in the run, the random numbers of Python,
-    NumPy and torch, and the states of the data and of the other callbacks: those with the methods `state_dict` and
-    `load_state_dict`, and Keras's `EarlyStopping`, `ModelCheckpoint`, `ReduceLROnPlateau` and `SwapEMAWeights`.
-
-    `fit()` of a task passes its data and callbacks on. For another model, pass `data` and `callbacks` here, put this
-    callback last, and pass `shuffle=False` to `fit()` with batches that shuffle themselves. If `fit()` may fail, use
-    `with checkpoint: model.fit(..., callbacks=[checkpoint])`, which gives signals their usual effect again.
-
-    A run resumes in the middle of an epoch if the state of the data has a `"batch"`, as that of `text.batches`, and
-    of a task's loaders with a state and a length: the rest of the epoch begins with this batch, which other callbacks
-    count as batch 0. With other data, training checkpoints are written only between epochs, a run that is interrupted
-    begins its epoch again, and a warning says so. On torch, only a signal writes a checkpoint within an epoch, and
-    dropout draws other numbers after it. This is exact if each epoch of the data is the same, or depends on the random
-    numbers above. With several replicas, the statistics of batch normalization are those of the first replica, as in
-    everything that Keras saves.
-
-    The newest intact checkpoint is used; damaged ones are skipped with a warning. A folder belongs to one run, and only
-    one process can use it at a time. If several processes train together, all of them must see the folder. The first
-    one writes, and they tell each other of signals after every eighth batch. Once all epochs are complete, or
-    `EarlyStopping` or the `patience` of the last stage has ended the run, `fit()` trains nothing. With more `epochs`,
-    or more `patience` of `EarlyStopping`, it continues. If the loss, dtype policy, a setting of the model that its
-    variables do not show (such as `num_heads`, a dropout rate or LoRA's `alpha`), the `shuffle` or `class_weight` of a
-    task, or the plan of which weights train differs, a warning is logged.
+    Like `keras.callbacks.BackupAndRestore`, but exact: a checkpoint contains the variables of the model, the optimizer
+    and the metrics, the random numbers, and the states of the data and of the other callbacks. `fit()` of a task passes
+    its data and callbacks on. For another model, pass `data` and `callbacks`, put this callback last, and pass
+    `shuffle=False` to `fit()` with batches that shuffle themselves. A run resumes within an epoch if the state of its
+    data has a `"batch"`, as in `text.batches`, and otherwise at the start of the epoch.
 
     Args:
-        folder: Path of the local folder for the run's checkpoints. It is created if necessary.
+        folder: String or path. Local folder for the run's checkpoints, which is created if necessary. A folder belongs
+            to one run, and only one process can use it at a time.
         save_every: `"epoch"` or integer. Number of batches between checkpoints. A checkpoint is always written at the
             end of the run. Defaults to `"epoch"`.
         keep: Integer. Number of checkpoints to keep. Defaults to `2`.
-        data: Object that decides the order of the batches, with `state_dict` and `load_state_dict`. Defaults to `None`,
-            the data of a task's `fit()`.
-        callbacks: List of the other callbacks of the run. Defaults to `None`, those of a task's `fit()`.
+        data: Object that determines the order of the batches, with `state_dict` and `load_state_dict`. Defaults to
+            `None`, the data of a task's `fit()`.
+        callbacks: List of the other callbacks of the run. Defaults to `None`, the callbacks of a task's `fit()`.
         signals: List of strings. Names of signals that end the run with a checkpoint, after the current step or
             validation. `fit()` then returns, and `stopped_by` is the signal's name. A second signal has its usual
             effect. Defaults to `("SIGTERM",)`.
-        background: Boolean. Whether training goes on while a checkpoint is written. It then stops only while the
-            variables are copied, which needs memory for the copy. If writing fails, the error comes when the next
+        background: Boolean. Whether training continues while a checkpoint is written. It then pauses only while the
+            variables are copied, which needs memory for the copy. If writing fails, the error is raised when the next
             checkpoint is due, or at the end of `fit()`. Defaults to `False`.
 
+    Attributes:
+        stopped_by: String. Name of the signal that ended the run, or `None`.
+
     Raises:
-        ValueError: If an argument is invalid. In `fit()`, if the checkpoint belongs to another model, optimizer or
+        ValueError: If an argument is invalid. In `fit()`, if the checkpoint belongs to a different model, optimizer or
             epoch length, if all checkpoints are damaged, or if `steps_per_epoch` is not the number of batches of the
             data.
         RuntimeError: If another process uses the folder.
@@ -99,21 +86,21 @@ class TrainingCheckpoint(RunCallback):
 
     def __init__(
         self,
-        folder,
+        folder: str | os.PathLike[str],
         *,
-        save_every="epoch",
-        keep=2,
-        data=None,
-        callbacks=None,
-        signals=("SIGTERM",),
-        background=False,
-    ):
+        save_every: str | int = "epoch",
+        keep: int = 2,
+        data: Any = None,
+        callbacks: Sequence[keras.callbacks.Callback] | None = None,
+        signals: str | Sequence[str] = ("SIGTERM",),
+        background: bool = False,
+    ) -> None:
         super().__init__()
         if not isinstance(folder, (str, os.PathLike)) or not str(folder):
             raise ValueError(f"`folder` must be the path of a folder. Received: folder={folder!r}")
         if re.match(r"\w[\w+.-]+:/", str(folder)):  # `pathlib` turns two slashes into one.
             raise ValueError(
-                "`folder` must be local. Write to a local folder and copy the training checkpoints. "
+                "`folder` must be local. Use a local folder, and copy the training checkpoints from there. "
                 f"Received: folder={str(folder)!r}"
             )
         if save_every != "epoch" and not _is_count(save_every):
@@ -123,7 +110,10 @@ class TrainingCheckpoint(RunCallback):
         known = set(signal.Signals.__members__) - {"SIGKILL", "SIGSTOP"}
         signals = [signals] if isinstance(signals, str) else list(signals)
         if unknown := [name for name in signals if name not in known]:
-            raise ValueError(f"`signals` must be names of signals that can be caught. Received: {unknown}")
+            raise ValueError(
+                "`signals` must be names of signals that can be caught, such as 'SIGTERM' or 'SIGINT'. "
+                f"Received: {unknown}"
+            )
         if data is not None and not has_state(data):
             raise ValueError(
                 "`data` must have the methods `state_dict` and `load_state_dict`, as `text.batches` has. "
@@ -142,7 +132,7 @@ class TrainingCheckpoint(RunCallback):
         self.close()  # An earlier `fit` may have failed.
         if not self.model.built:
             raise ValueError(
-                f"The model must be built. Build it before `fit()`, or give it an `Input`. Received: {self.model!r}"
+                f"The model must be built. Call `build` before `fit()`, or add an `Input`. Received: {self.model!r}"
             )
         self._fitted = self.model  # On JAX, `self.model` copies all weights out of a running `fit`.
         self._user_epoch = trainer.initial_epoch(self.model)
@@ -161,7 +151,7 @@ class TrainingCheckpoint(RunCallback):
         self._catch_signals()
 
     def _newest(self):
-        """Returns what `checkpoint_files.newest` does, of the training checkpoint that the first process has found."""
+        """Returns the result of `checkpoint_files.newest` for the checkpoint that the first process has found."""
         found = in_first_process(lambda: checkpoint_files.newest(self.folder), self.model)
         if self._processes == 1:
             return found
@@ -177,13 +167,13 @@ class TrainingCheckpoint(RunCallback):
         path = checkpoint_files.path_of(self.folder, epoch, batch)
         if not path.exists():
             raise FileNotFoundError(
-                "All processes of a run must see the folder of its training checkpoints. "
+                "All processes of a run must see the folder of its training checkpoints. Use a shared file system. "
                 f"Received: no {path}, which the first process has"
             )
         return checkpoint_files.read(path)
 
     def _look_at_run(self):
-        """Finds the data, the other callbacks, and what influences the result."""
+        """Finds the data, the other callbacks, and the settings that influence the result."""
         run, given = self.run, [] if self.callbacks is None else self.callbacks
         others = given if run is None else run.callbacks
         self._others = [callback for callback in others if callback is not self]
@@ -191,16 +181,17 @@ class TrainingCheckpoint(RunCallback):
         self._data = self._data if has_state(self._data) else None
         if self._data is None or (run is None and self.callbacks is None):
             log.warning(
-                "The state of %s is not stored. A run that is interrupted begins its epoch again. Pass `data` and "
-                "`callbacks` to `TrainingCheckpoint`, with the methods `state_dict` and `load_state_dict`.",
+                "The state of %s is not stored. An interrupted run will repeat its epoch from the start. Pass `data` "
+                "and `callbacks` to `TrainingCheckpoint`, with the methods `state_dict` and `load_state_dict`.",
                 "the data" if run is not None or self.callbacks is not None else "the data and other callbacks",
             )
         steps, length = self.params.get("steps"), getattr(self._data, "num_batches", None)
         if length is not None and steps not in (None, length):
             raise ValueError(
-                "A run with `steps_per_epoch` cannot be resumed at the same batches, because its epochs are not those "
-                "of the data. Leave out `steps_per_epoch`. To write training checkpoints more often, pass a number of "
-                f"batches as `save_every`. Received: steps_per_epoch={steps}, and data with {length} batches"
+                "A run with `steps_per_epoch` cannot be resumed at the same batches, because its epochs differ from "
+                "the epochs of the data. Leave out `steps_per_epoch`. To write training checkpoints more often, pass a "
+                "number of batches as `save_every`. "
+                f"Received: steps_per_epoch={steps}, and data with {length} batches"
             )
         schedule = [part for callback in self._others if isinstance(callback, Stages) for part in callback.schedule]
         kinds = [name for name, callback in stateful(self._others).items() if not isinstance(callback, Stages)]
@@ -227,7 +218,7 @@ class TrainingCheckpoint(RunCallback):
 
     def on_train_batch_begin(self, batch, logs=None):
         if self._before and self._before + batch >= (self.params.get("steps") or math.inf):
-            raise StopIteration  # It ends the epoch, as data that end do. (A step would change states of seeds.)
+            raise StopIteration  # Keras ends the epoch as if the data ended. An extra step would change seed states.
 
     def on_train_batch_end(self, batch, logs=None):
         done, self._seen = self._before + batch + 1 - self._seen, self._before + batch + 1
@@ -261,7 +252,7 @@ class TrainingCheckpoint(RunCallback):
             self.close()
 
     def close(self):
-        with contextlib.suppress(OSError):  # It is logged, and `fit` has failed before it could raise it.
+        with contextlib.suppress(OSError):  # The error was logged when it occurred.
             self._background.wait()
         if self._fitted is not None:
             trainer.set_initial_epoch(self._fitted, self._user_epoch)
@@ -284,7 +275,7 @@ class TrainingCheckpoint(RunCallback):
         model = self._fitted
         sync(model)
         data = None if self._data is None else self._data.state_dict()
-        if batch:  # Data may be read ahead.
+        if batch:  # Batches may be prefetched, so the state of the data itself may be ahead.
             data = state_in_epoch(self._data, self._beginning, batch)
         arrays, states = {}, {"data": data, "callbacks": states_of(self._others), "random": random_states()}
         state = {
@@ -298,7 +289,7 @@ class TrainingCheckpoint(RunCallback):
             "states": split(states, "states", arrays),
         }
         variables = variables_of(model) | arrays
-        if self._processes > 1:  # TensorFlow reads some variables from all processes.
+        if self._processes > 1:  # All processes must take part when TensorFlow reads some of the variables.
             variables = {name: keras.ops.convert_to_numpy(variable) for name, variable in variables.items()}
         damaged, self._damaged, self._due = self._damaged, [], False
 
@@ -318,7 +309,7 @@ class TrainingCheckpoint(RunCallback):
     # === Resuming ===
 
     def _resume_from(self, stored):
-        """Checks a training checkpoint against this run and restores it, or prepares to do so in its epoch."""
+        """Checks a training checkpoint against this run and restores it, or prepares to restore it in its epoch."""
         state, epochs = stored.state, self.params["epochs"]
         self._check(stored)
         epoch, batch, self._count = state["epoch"], state["batch"], state["count"]
@@ -343,7 +334,7 @@ class TrainingCheckpoint(RunCallback):
         state, run = stored.state, stored.state["run"]
         if problems := differences(self._made_for, state["made for"]):
             raise ValueError(
-                "To resume a run, use the same model and the same optimizer (numbers in names may differ). For another "
+                "To resume a run, use the same model and the same optimizer (numbers in names may differ). For a new "
                 "run, use another folder. "
                 f"Received: {'; '.join(problems)} ({stored.path})"
             )
@@ -399,7 +390,7 @@ class TrainingCheckpoint(RunCallback):
             signal.raise_signal(number)
 
     def _agree_on_signal(self, batches):
-        """Finds out whether the run ends by a signal. It may be that of another process, which they ask rarely."""
+        """Finds out whether a signal ends the run. Several processes exchange their signals after every few batches."""
         if self._processes == 1:
             self._caught = self._received
         elif self.signals and batches % AGREE_EVERY == 0:
@@ -432,7 +423,7 @@ def _is_count(value):
 
 
 def _ended(callbacks):
-    """Returns whether `EarlyStopping` or the last stage, with the state that was restored, has ended the run."""
+    """Returns whether `EarlyStopping` or the last stage, in its restored state, has ended the run."""
     early = [callback for callback in callbacks if isinstance(callback, keras.callbacks.EarlyStopping)]
     stopped = any(callback.stopped_epoch and callback.wait >= callback.patience for callback in early)
     return stopped or any(isinstance(callback, Stages) and callback.over for callback in callbacks)

@@ -1,4 +1,4 @@
-"""Runs: what trains when, from freezing before `fit` to stages inside it, and what is measured after each epoch."""
+"""Runs: which weights train when, from freezing before `fit` to stages inside it, and metrics after each epoch."""
 
 from keras_transfer.training.runs.averaging import NonMonotonicTrigger
 from keras_transfer.training.runs.epochs import accumulated_batches, epochs_of_steps

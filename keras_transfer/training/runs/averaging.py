@@ -1,4 +1,6 @@
-"""A callback that finds out from the validation when the weights of a run should be averaged."""
+"""A callback that decides from the validation results when the weights of a run should be averaged."""
+
+from typing import Any
 
 import keras
 
@@ -8,18 +10,18 @@ from keras_transfer.training.runs.run import sync
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class NonMonotonicTrigger(keras.callbacks.Callback):
-    """Begins the mean of `NTASGD` when the validation has not improved for some epochs (Merity et al. 2018).
+    """Begins the mean of `NTASGD` when the validation has not improved for several epochs (Merity et al. 2018).
 
-    That is after an epoch whose value is worse than the best one of those at least `patience` epochs before it. From
-    then on, the validation of `fit` evaluates the means.
+    It begins after an epoch whose value is worse than the best value of all epochs at least `patience` epochs earlier.
+    From then on, the validation of `fit` evaluates the means.
 
     Args:
         patience: Integer, at least 1. Number of epochs, the paper's n. Defaults to `5`.
         monitor: String. Name of a value in the logs that should fall. Defaults to `"val_loss"`.
 
     Raises:
-        ValueError: If `patience` is not a positive integer. In `fit()`, if the optimizer is no `NTASGD`, or if the logs
-            do not contain `monitor`.
+        ValueError: If `patience` is not a positive integer. In `fit()`, if the optimizer is not an `NTASGD`, or if the
+            logs do not contain `monitor`.
 
     Example:
     ```python
@@ -29,7 +31,7 @@ class NonMonotonicTrigger(keras.callbacks.Callback):
     Source: https://arxiv.org/abs/1708.02182, algorithm 1.
     """
 
-    def __init__(self, patience=5, monitor="val_loss"):
+    def __init__(self, patience: int = 5, monitor: str = "val_loss") -> None:
         super().__init__()
         if type(patience) is not int or patience < 1:
             raise ValueError(f"`patience` must be an integer of at least 1. Received: patience={patience!r}")
@@ -74,12 +76,20 @@ class NonMonotonicTrigger(keras.callbacks.Callback):
             optimizer.begin_averaging(self.model.trainable_variables)
         self.values.append(float(value))
 
-    def state_dict(self):
-        """Returns the values so far."""
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the values of `monitor` so far.
+
+        Returns:
+            Dict with a list of floats, `"values"`.
+        """
         return {"values": self.values}
 
-    def load_state_dict(self, state):
-        """Continues after the values of a `state_dict`."""
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restores a state.
+
+        Args:
+            state: Dict that `state_dict` returned.
+        """
         self.values = list(state["values"])
 
     def get_config(self):

@@ -1,4 +1,4 @@
-"""How many epochs a run has if its number of steps is given."""
+"""The number of epochs of a run with a given number of steps."""
 
 import math
 
@@ -6,29 +6,29 @@ from keras_transfer.batches import Batches
 
 
 def epochs_of_steps(data, length, steps, goes_on=False):
-    """Returns the number of epochs of a run and the number of batches in each, which are at least `steps` in all.
+    """Returns the number of epochs of a run and the number of batches in each, which are at least `steps` in total.
 
-    Epochs are shortened to an equal length if there is one, if each has another order, or if each goes on where the
-    last one ended. Otherwise they would all leave out the same batches at the end.
+    Epochs are shortened to an equal length if there is only one, if each has a different order, or if each continues
+    where the last one ended. Otherwise they would all leave out the same batches at the end.
 
     Args:
-        data: `Batches`, or anything else that `fit` takes as `x`, whose order is then taken to be fixed.
+        data: `Batches`, or anything else that `fit` accepts as `x`, whose order is then assumed to be fixed.
         length: Integer. Number of batches of the data.
         steps: Integer. Number of batches of the run.
-        goes_on: Boolean. Whether an epoch goes on where the last one ended, as with the `steps_per_epoch` of `fit`.
+        goes_on: Boolean. Whether an epoch continues where the last one ended, as with the `steps_per_epoch` of `fit`.
             Defaults to `False`.
     """
     epochs = math.ceil(steps / length)
-    # Streams with several lengths of windows draw these in each epoch, but read the texts in one order.
+    # Streams with several window lengths draw these in each epoch, but the order of the texts is fixed.
     reshuffled = isinstance(data, Batches) and data.options.shuffle and not hasattr(data, "num_streams")
     return epochs, math.ceil(steps / epochs) if epochs == 1 or reshuffled or goes_on else length
 
 
 def accumulated_batches(batches, total_steps):
-    """Returns the `gradient_accumulation_steps` of an optimizer for updates after so many batches, None for each.
+    """Returns the `gradient_accumulation_steps` of an optimizer, `None` for an update after each batch.
 
     Args:
-        batches: Integer or None. Number of batches of an update.
+        batches: Integer or `None`. Number of batches of an update.
         total_steps: Integer. Number of batches of the run.
 
     Raises:
@@ -36,7 +36,7 @@ def accumulated_batches(batches, total_steps):
     """
     if (batches or 1) > total_steps:
         raise ValueError(
-            "`gradient_accumulation_steps` must be at most the number of batches of the run, which would change no "
-            f"weight. Received: gradient_accumulation_steps={batches} and {total_steps} batches"
+            "`gradient_accumulation_steps` must be at most the number of batches of the run, or no weight would ever "
+            f"change. Received: gradient_accumulation_steps={batches} and {total_steps} batches"
         )
     return None if batches == 1 else batches

@@ -1,25 +1,29 @@
 """Freezing and unfreezing layer groups before training."""
 
 import re
+from typing import Any
 
 import keras
 
-from keras_transfer.groups import depth_of, is_norm, layer_groups, select_groups
+from keras_transfer.groups import LayerGroups, depth_of, is_norm, layer_groups, select_groups
 from keras_transfer.keras_internals import could_train, optimizers, remember_trainable, set_trainable, trainer
+from keras_transfer.names import did_you_mean, listed
 from keras_transfer.training.runs.run import sync
 
 
-def freeze(model, groups=None, *, below=None, paths=None, norms=True):
+def freeze(
+    model: Any, groups: Any = None, *, below: str | int | None = None, paths: str | None = None, norms: bool = True
+) -> Any:
     """Freezes layer groups and leaves all others unchanged.
 
     Args:
-        model: Built model or layer. Pass the compiled model, not a part of it.
-        groups: String, integer or list. The layer groups to freeze, in any form that `select_groups` takes. Defaults to
-            `None`, for all groups, or those that `below` selects.
+        model: Built model or layer. Pass the compiled model, not one of its layers.
+        groups: String, integer or list. The layer groups to freeze, in any form that `select_groups` accepts. Defaults
+            to `None`, for all groups, or the ones that `below` selects.
         below: String or integer. Name or depth of a group. All groups below it are frozen. Defaults to `None`.
-        paths: String. Regular expression, such as `"embedding"`. Of the weights in the groups, only those whose path
-            contains a match are frozen. Defaults to `None`.
-        norms: Boolean. Whether to freeze normalization layers too. Defaults to `True`.
+        paths: String. Regular expression, such as `"embedding"`. Within the groups, only weights whose path contains a
+            match are frozen. Defaults to `None`, for all weights of the groups.
+        norms: Boolean. Whether to freeze normalization layers, too. Defaults to `True`.
 
     Returns:
         The model. From its next step on, a compiled model trains only the remaining weights, even during `fit()`. Its
@@ -38,13 +42,13 @@ def freeze(model, groups=None, *, below=None, paths=None, norms=True):
     return _apply(model, [weight for weight in model.trainable_weights if id(weight) not in chosen])
 
 
-def freeze_to(model, below, *, norms=True):
+def freeze_to(model: Any, below: str | int, *, norms: bool = True) -> Any:
     """Unfreezes a layer group and all groups above it, and freezes all groups below it, like fastai's `freeze_to`.
 
     Args:
-        model: See `freeze`.
-        below: String or integer. Name or depth of the lowest layer group that trains. `-1` is the head.
-        norms: Boolean. Whether to freeze the normalization layers of the groups below too. Defaults to `True`.
+        model: Built model or layer. Pass the compiled model, not one of its layers.
+        below: String or integer. Name or depth of the lowest layer group to train. `-1` is the head.
+        norms: Boolean. Whether to freeze the normalization layers of the groups below, too. Defaults to `True`.
 
     Returns:
         The model.
@@ -65,14 +69,16 @@ def freeze_to(model, below, *, norms=True):
     return _apply(model, [weight for weight in could_train(model) if id(weight) in above | kept])
 
 
-def unfreeze(model, groups=None, *, paths=None, norms=True):
+def unfreeze(model: Any, groups: Any = None, *, paths: str | None = None, norms: bool = True) -> Any:
     """Unfreezes layer groups and leaves all others unchanged.
 
     Args:
-        model: See `freeze`.
-        groups: See `freeze`. Defaults to `None`, for all groups.
-        paths: See `freeze`. `"bias$"` unfreezes the weights that BitFit trains. Defaults to `None`.
-        norms: Boolean. Whether to unfreeze normalization layers too. Defaults to `True`.
+        model: Built model or layer. Pass the compiled model, not one of its layers.
+        groups: String, integer or list. The layer groups to unfreeze, in any form that `select_groups` accepts.
+            Defaults to `None`, for all groups.
+        paths: String. Regular expression. Within the groups, only weights whose path contains a match are unfrozen.
+            `"bias$"` unfreezes the weights that BitFit trains. Defaults to `None`, for all weights of the groups.
+        norms: Boolean. Whether to unfreeze normalization layers, too. Defaults to `True`.
 
     Returns:
         The model. Weights that are never trainable, such as batch normalization statistics, remain unchanged.
@@ -91,12 +97,13 @@ def unfreeze(model, groups=None, *, paths=None, norms=True):
     return _apply(model, [weight for weight in could_train(model) if id(weight) in chosen])
 
 
-def trainable_summary(model, groups=None):
+def trainable_summary(model: keras.layers.Layer, groups: Any = None) -> LayerGroups:
     """Prints the layer groups of a model with their numbers of parameters and trainable parameters.
 
     Args:
         model: Built model or layer.
-        groups: See `layer_groups`. Defaults to `None`.
+        groups: List of `(name, regex)` that groups the weights by path, as for `layer_groups`. Defaults to `None`, the
+            default groups.
 
     Returns:
         The printed `LayerGroups`.
@@ -118,10 +125,13 @@ def _weights(model, groups, below, paths, norms):
     all_groups = layer_groups(model)
     if below is not None:
         if groups is not None:
-            raise ValueError(f"Pass only one of `groups` and `below`. Received: groups={groups!r}, below={below!r}")
+            raise ValueError(f"Pass either `groups` or `below`. Received: groups={groups!r}, below={below!r}")
         depth = depth_of(model, below)
         if depth == 0:
-            raise ValueError(f"No layer group is below {all_groups[0].name!r}. Received: below={below!r}")
+            raise ValueError(
+                f"No layer group is below {all_groups[0].name!r}. The groups above it are "
+                f"{[group.name for group in all_groups[1:]]}. Received: below={below!r}"
+            )
         chosen = all_groups[:depth]
     else:
         chosen = select_groups(all_groups, "all" if groups is None else groups)
@@ -132,9 +142,10 @@ def _weights(model, groups, below, paths, norms):
         except (re.error, TypeError):
             found = []
         if not found:
+            known = [weight.path for weight in weights]
             raise ValueError(
-                "`paths` must be a regular expression that matches a part of a weight's path. The paths are "
-                f"{[weight.path for weight in weights]}. Received: paths={paths!r}"
+                "`paths` must be a regular expression that matches a part of a weight's path."
+                f"{did_you_mean(paths, known)} The paths are {listed(known)}. Received: paths={paths!r}"
             )
         weights = found
     return {id(weight) for weight in weights}
@@ -144,7 +155,7 @@ def _apply(model, trainable):
     """Makes exactly these weights trainable, even in a compiled model."""
     compiled = isinstance(model, keras.Model) and getattr(model, "optimizer", None) is not None
     if compiled:
-        sync(model)  # Keras on JAX splits its state by the old flags.
+        sync(model)  # Keras on JAX has divided its state by the old flags.
     before, restore = {id(weight) for weight in model.trainable_weights}, remember_trainable(model)
     set_trainable(model, trainable)
     if compiled and model.optimizer.built:
@@ -156,7 +167,7 @@ def _apply(model, trainable):
         optimizers.update(selected)
         optimizers.start_averages(model.optimizer, [w for w in model.trainable_variables if id(w) not in before])
     if compiled:
-        trainer.forget_jax_state(model)  # It is split by the old flags.
+        trainer.forget_jax_state(model)  # This state is divided by the old flags.
         model.test_function = model.predict_function = None
         if model.train_function is not None:
             model.make_train_function(force=True)

@@ -1,6 +1,8 @@
-"""A callback that writes texts at the end of each epoch, and logs how they compare with references."""
+"""A callback that generates texts at the end of each epoch, and logs metrics that compare them with references."""
 
 import inspect
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 
@@ -8,7 +10,7 @@ from keras_transfer.metrics.texts import TextMetric, check_counts, list_of_texts
 from keras_transfer.names import GENERATION_HINTS, check_arguments
 from keras_transfer.training.runs.run import RunCallback
 
-# Arguments of `generate` that the callback decides.
+# The callback sets these arguments of `generate` itself.
 _OWN = ("self", "prompts", "sources", "unknown", "num_sequences", "on_token")
 
 
@@ -16,22 +18,21 @@ _OWN = ("self", "prompts", "sources", "unknown", "num_sequences", "on_token")
 class GenerationMetrics(RunCallback):
     """Generates texts at the end of each epoch, and logs metrics that compare them with references.
 
-    The results join the logs of the epoch, and so the `History` that `fit()` returns. Callbacks after it in the list,
-    such as `EarlyStopping`, `ModelCheckpoint` and `CSVLogger`, see them. Those that monitor a result need their `mode`,
-    such as `EarlyStopping("val_rougeL", mode="max")`.
+    The results are added to the logs of the epoch, and so to the `History` that `fit()` returns. Callbacks after it in
+    the list, such as `EarlyStopping`, `ModelCheckpoint` and `CSVLogger`, see them. Callbacks that monitor a result need
+    their `mode`, such as `EarlyStopping("val_rougeL", mode="max")`.
 
-    A metric is computed from texts that the model continues by itself, which takes much longer than the loss. Use
-    `limit` for a fast estimate, and a greedy search for it. Training does not depend on this callback: generation draws
-    no random numbers from the run.
+    A metric is computed from generated texts, which takes much longer than the loss. For a fast estimate, use `limit`
+    and greedy search. Training does not depend on this callback: generation draws no random numbers from the run.
 
     Args:
-        sources: List of strings. What `generate` takes: the sources of a `Seq2SeqLM`, or the prompts of a `CausalLM`,
+        sources: List of strings. The input of `generate`: the sources of a `Seq2SeqLM`, or the prompts of a `CausalLM`,
             whose continuations are compared.
         targets: List with the reference of each source, a string, or with a list of several references.
         metrics: `metrics.TextMetric` or a list of them.
         batch_size: Integer. Number of sources in a batch of `generate`. Defaults to `8`.
-        limit: Integer. Number of rows to use, from the first one on. Defaults to `None`, all of them.
-        prefix: String. What is in front of the names of results in the logs. Defaults to `"val_"`.
+        limit: Integer. Number of rows to use, from the start. Defaults to `None`, for all of them.
+        prefix: String. Prefix of the names of results in the logs. Defaults to `"val_"`.
         seed: Integer. Seed of random samplers, the same in each epoch. Defaults to `0`.
         **generation: Arguments of the model's `generate`, such as `max_new_tokens`, `num_beams` and `sampler`.
 
@@ -39,10 +40,10 @@ class GenerationMetrics(RunCallback):
         texts: List of strings. The texts of the last epoch.
 
     Raises:
-        ValueError: If `sources` and `targets` differ in length or are no texts; if `metrics` are no `TextMetric`s or
-            have equal names; or if a number is not positive. In `fit()`, if the model has no `generate`; or if a
-            callback that monitors a result comes before this one or has no `mode`.
-        TypeError: In `fit()`, if `generate` has no argument of a name in `generation`.
+        ValueError: If `sources` and `targets` differ in length or contain anything but texts; if `metrics` contains
+            anything but `TextMetric`s or two with equal names; or if a number is not positive. In `fit()`, if the model
+            has no `generate`; or if a callback that monitors a result comes before this one or has no `mode`.
+        TypeError: If `generate` has no argument of a name in `generation`, in `fit()`.
 
     Example:
     ```python
@@ -58,7 +59,18 @@ class GenerationMetrics(RunCallback):
     ```
     """
 
-    def __init__(self, sources, targets, metrics, *, batch_size=8, limit=None, prefix="val_", seed=0, **generation):
+    def __init__(
+        self,
+        sources: Sequence[str],
+        targets: Sequence[Any],
+        metrics: Any,
+        *,
+        batch_size: int = 8,
+        limit: int | None = None,
+        prefix: str = "val_",
+        seed: int | None = 0,
+        **generation: Any,
+    ) -> None:
         super().__init__()
         for argument, value in (("batch_size", batch_size), ("limit", limit)):
             if not (value is None and argument == "limit") and (not isinstance(value, int) or value < 1):
@@ -92,7 +104,7 @@ class GenerationMetrics(RunCallback):
             )
         known = [name for name in known if name not in _OWN]
         check_arguments(f"{type(model).__name__}.generate", self.generation, known, GENERATION_HINTS)
-        model.generate([], **self._options())  # raises for invalid values
+        model.generate([], **self._options())  # Raises if a value is invalid, before the run begins.
         self._check_monitors()
 
     def _options(self):

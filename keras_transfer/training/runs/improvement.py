@@ -1,4 +1,4 @@
-"""Whether a stage still improves, and the weights of its best epoch."""
+"""The improvement of a metric in one stage, and the weights of its best epoch."""
 
 import logging
 import sys
@@ -14,11 +14,12 @@ class Improvement:
     """Keras's `EarlyStopping` for one stage of a run.
 
     Args:
-        model: The model that trains.
+        model: The model to train.
         monitor: String. Name of the metric.
-        patience: Integer or None. Number of epochs without improvement after which the stage is over.
+        patience: Integer or `None`. Number of epochs without improvement after which the stage is over.
         restore_best: Boolean. Whether `finish` restores the weights of the best epoch.
-        validates: Boolean. Whether the run validates, though perhaps not in each epoch. None if it is unknown.
+        validates: Boolean. Whether the run validates, though perhaps not in each epoch. Defaults to `None`, if it is
+            unknown.
     """
 
     def __init__(self, model, monitor, patience, restore_best, validates=None):
@@ -37,7 +38,8 @@ class Improvement:
         """
         monitor, stops = self._watch.monitor, self._model.stop_training
         validated = any(name.startswith("val_") for name in logs)
-        if monitor not in logs and not validated and self._validates is not False:  # perhaps by `validation_freq`
+        # `validation_freq` may skip the validation of an epoch.
+        if monitor not in logs and not validated and self._validates is not False:
             if self._validates is None:
                 log.warning("A stage waits for %r, but this epoch was not validated. Pass `validation_data`.", monitor)
             return False
@@ -47,7 +49,7 @@ class Improvement:
                 f"`validation_data` to `fit()`. Expected one of {sorted(logs)}. Received: monitor={monitor!r}"
             )
         try:
-            self._watch.on_epoch_end(1, logs)  # It never stops in epoch 0.
+            self._watch.on_epoch_end(1, logs)  # `EarlyStopping` never stops in epoch 0.
         except ValueError as error:
             raise ValueError(
                 "`monitor` must be a loss, or a metric for which Keras knows whether it should rise or fall. "

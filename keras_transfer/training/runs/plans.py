@@ -1,6 +1,7 @@
-"""Plans of a run: gradual unfreezing, chain-thaw, sequential unfreezing and stages of one's own."""
+"""Plans of a run: gradual unfreezing, chain-thaw, sequential unfreezing and custom stages."""
 
 import functools
+from collections.abc import Sequence
 
 import keras
 
@@ -49,29 +50,30 @@ def _new(groups):
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class StagedTraining(Stages):
-    """Trains only certain layer groups in each stage of a run.
+    """Trains only some layer groups in each stage of a run.
 
     The callback works in plain `fit()`, with any Keras optimizer and backend. Which weights train depends only on the
     step, so a resumed run trains the same weights as an uninterrupted run. (Stages with `patience` or `restore_best`
     also depend on the epochs that this `fit()` has seen.) Frozen layer groups below all trainable ones need no backward
     pass, and their statistics (batch normalization) do not change. The optimizer keeps the slots of frozen weights.
-    With `LayerwiseOptimizer`, a layer group that begins to train late also takes first steps of the right size. Weights
-    that were frozen before `fit()` remain frozen.
+    With `LayerwiseOptimizer`, the first steps of a layer group that begins to train late also have the right size.
+    Weights that were frozen before `fit()` remain frozen.
 
     A stage sets the `trainable` flags when it begins. At the end of each epoch, and after `fit()` of a task ends for
-    any reason, every flag has its value from before `fit()`. So files written between epochs contain these flags and
-    the whole optimizer. If `fit()` of another model may fail, use the callback as a context manager, which sets the
-    flags back: `with callback: model.fit(..., callbacks=[callback])`. Put the callback first in the list of callbacks.
+    any reason, every flag has its value from before `fit()`. Files that are written between epochs therefore contain
+    these flags and the whole optimizer. If `fit()` of another model may fail, use the callback as a context manager,
+    which restores the flags: `with callback: model.fit(..., callbacks=[callback])`. Put the callback first in the list
+    of callbacks.
 
     A stage can begin only with the first of `steps_per_execution` batches, and with the first of the batches that
     accumulate one gradient. Keras traces the step again in each new stage, which takes seconds.
 
     With `Stage(learning_rate=..., fresh_optimizer=True, patience=..., restore_best=True)`, a stage is like a separate
-    run. This makes it possible to use chain-thaw as in DeepMoji's code (Felbo et al. 2017), linear probing followed by
-    fine-tuning (LP-FT), and a schedule that begins again in each stage.
+    run. Use this for chain-thaw as in DeepMoji's code (Felbo et al. 2017), for linear probing followed by fine-tuning
+    (LP-FT), and for a schedule that begins again in each stage.
 
     Args:
-        stages: List of `Stage`s.
+        stages: List of `Stage`s, in order.
 
     Raises:
         ValueError: If `stages` is not a list of `Stage`s. In `fit()`, if a stage matches no layer group, trains nothing
@@ -90,7 +92,9 @@ class StagedTraining(Stages):
     Source: https://arxiv.org/abs/2202.10054 (LP-FT).
     """
 
-    def __init__(self, stages):
+    stages: list[Stage]
+
+    def __init__(self, stages: Sequence[Stage]) -> None:
         if not isinstance(stages, (list, tuple)) or not stages or not all(isinstance(part, Stage) for part in stages):
             raise ValueError(f"`stages` must be a non-empty list of `Stage`s. Received: {stages!r}")
         super().__init__(lambda groups: self.stages)
@@ -105,7 +109,7 @@ class StagedTraining(Stages):
 
 
 class _Planned(Stages):
-    """Base class of methods whose arguments are those of their plan, without defaults that are None."""
+    """Base class of callbacks with the arguments of their plan. Arguments that are `None` use the plan's defaults."""
 
     def __init__(self, plan, **arguments):
         given = {name: value for name, value in arguments.items() if value is not None}
@@ -118,21 +122,22 @@ class _Planned(Stages):
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class GradualUnfreezing(_Planned):
-    """Unfreezes the layer groups one by one from the head down (Howard and Ruder 2018, ULMFiT).
+    """Unfreezes the layer groups one at a time from the head down (Howard and Ruder 2018, ULMFiT).
 
-    The first stage trains the highest layer group and all new ones. Each further stage adds the next lower layer group.
-    `StagedTraining` describes what all methods have in common.
+    The first stage trains the highest layer group and all new ones. Each subsequent stage adds the next lower layer
+    group. `StagedTraining` describes what all these methods have in common.
 
     Args:
-        epochs: Integer. Number of epochs from one layer group to the next. Defaults to `None`.
-        steps: Integer. Number of batches from one layer group to the next. Defaults to `None`.
-        fraction: Float. Fraction of the run after which all layer groups train. Defaults to `0.5` if neither `epochs`
-            nor `steps` is set.
-        below: String or integer. Name or depth of the lowest layer group that ever trains. Defaults to `None` for
-            all.
+        epochs: Integer. Number of epochs between two layer groups. Defaults to `None`.
+        steps: Integer. Number of batches between two layer groups. Defaults to `None`.
+        fraction: Float. Fraction of the run after which all layer groups train. Defaults to `None`, for `0.5` if
+            neither `epochs` nor `steps` is set.
+        below: String or integer. Name or depth of the lowest layer group that ever trains. Defaults to `None`, for the
+            lowest group of the model.
 
     Raises:
-        ValueError: If a length is out of range, or more than one is set. In `fit()`, as for `StagedTraining`.
+        ValueError: If a length is out of range, or if more than one is set. In `fit()`, if a stage does not fit into
+            the run or trains nothing.
 
     Example:
     ```python
@@ -142,8 +147,15 @@ class GradualUnfreezing(_Planned):
     Source: https://arxiv.org/abs/1801.06146, section 3.3.
     """
 
-    def __init__(self, *, epochs=None, steps=None, fraction=None, below=None):
-        Stage("all", epochs=epochs, steps=steps, fraction=fraction)  # raises if these are invalid
+    def __init__(
+        self,
+        *,
+        epochs: int | None = None,
+        steps: int | None = None,
+        fraction: float | None = None,
+        below: str | int | None = None,
+    ) -> None:
+        Stage("all", epochs=epochs, steps=steps, fraction=fraction)  # Raises if the lengths are invalid.
         super().__init__(gradual, epochs=epochs, steps=steps, fraction=fraction, below=below)
 
 
@@ -151,16 +163,17 @@ class GradualUnfreezing(_Planned):
 class ChainThaw(_Planned):
     """Trains the new layer groups, then each one alone from the lowest up, then all (Felbo et al. 2017, DeepMoji).
 
-    `StagedTraining` describes what all methods have in common.
+    `StagedTraining` describes what all these methods have in common.
 
     Args:
-        epochs: Integer. Number of epochs of each stage except the last one. Defaults to `None`.
-        steps: Integer. Number of batches of each stage except the last one. Defaults to `None`.
-        fraction: Float. Fraction of the run before all layer groups train. Defaults to `0.75` if neither `epochs` nor
-            `steps` is set.
+        epochs: Integer. Number of epochs of each stage except for the last one. Defaults to `None`.
+        steps: Integer. Number of batches of each stage except for the last one. Defaults to `None`.
+        fraction: Float. Fraction of the run before all layer groups train. Defaults to `None`, for `0.75` if neither
+            `epochs` nor `steps` is set.
 
     Raises:
-        ValueError: If a length is out of range, or more than one is set. In `fit()`, as for `StagedTraining`.
+        ValueError: If a length is out of range, or if more than one is set. In `fit()`, if a stage does not fit into
+            the run or trains nothing.
 
     Example:
     ```python
@@ -170,8 +183,8 @@ class ChainThaw(_Planned):
     Source: https://arxiv.org/abs/1708.00524, section 3.3.
     """
 
-    def __init__(self, *, epochs=None, steps=None, fraction=None):
-        Stage("all", epochs=epochs, steps=steps, fraction=fraction)  # raises if these are invalid
+    def __init__(self, *, epochs: int | None = None, steps: int | None = None, fraction: float | None = None) -> None:
+        Stage("all", epochs=epochs, steps=steps, fraction=fraction)  # Raises if the lengths are invalid.
         super().__init__(chain_thaw, epochs=epochs, steps=steps, fraction=fraction)
 
 
@@ -179,14 +192,15 @@ class ChainThaw(_Planned):
 class SequentialUnfreezing(_Planned):
     """Trains the new layer groups first, then all but the embeddings, then all (Chronopoulou et al. 2019).
 
-    `StagedTraining` describes what all methods have in common.
+    `StagedTraining` describes what all these methods have in common.
 
     Args:
         new_epochs: Integer. Number of epochs in which only new weights train. Defaults to `1`.
-        body_epochs: Integer. Number of epochs after these in which all but the embeddings train. Defaults to `1`.
+        body_epochs: Integer. Number of epochs after that in which all but the embeddings train. Defaults to `1`.
 
     Raises:
-        ValueError: If a number of epochs is not a positive integer. In `fit()`, as for `StagedTraining`.
+        ValueError: If a number of epochs is not a positive integer. In `fit()`, if a stage does not fit into the run or
+            trains nothing.
 
     Example:
     ```python
@@ -196,7 +210,7 @@ class SequentialUnfreezing(_Planned):
     Source: https://arxiv.org/abs/1902.10547, section 3.
     """
 
-    def __init__(self, *, new_epochs=1, body_epochs=1):
+    def __init__(self, *, new_epochs: int = 1, body_epochs: int = 1) -> None:
         check_length("new_epochs", new_epochs)
         check_length("body_epochs", body_epochs)
         super().__init__(sequential, new_epochs=new_epochs, body_epochs=body_epochs)

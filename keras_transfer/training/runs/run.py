@@ -1,4 +1,4 @@
-"""What a run tells the callbacks of this library, and what it takes back when it ends, however it ends."""
+"""The context of a run: what Keras does not tell callbacks, and cleaning up when the run ends or fails."""
 
 import dataclasses
 
@@ -10,16 +10,16 @@ from keras_transfer.batches import all_class_weights, as_pipeline, counting_epoc
 class RunCallback(keras.callbacks.Callback):
     """Base class of callbacks that change a model, or hold a resource, until a run ends.
 
-    Keras does not tell callbacks when `fit` fails. `fit` of a task and `fine_tune` call `close()` then. For `fit` of
+    Keras does not notify callbacks when `fit` fails. `fit` of a task and `fine_tune` call `close()` then. For `fit` of
     another model, use the callback as a context manager: `with callback: model.fit(..., callbacks=[callback])`.
 
     Attributes:
-        run: The `Run` that began, or None in `fit` of a model that is not a task.
+        run: The current `Run`, or `None` in `fit` of a model that is not a task.
     """
 
     run = None
 
-    def close(self):
+    def close(self) -> None:
         """Restores what the callback has changed. Calling it again has no effect."""
 
     def __enter__(self):
@@ -31,10 +31,10 @@ class RunCallback(keras.callbacks.Callback):
 
 @dataclasses.dataclass
 class Run:
-    """A context for one call of `fit`, which knows what Keras does not tell callbacks.
+    """A context for one call of `fit`, with what Keras does not tell callbacks.
 
     Args:
-        data: The dataset from which the run reads its batches, or what has the state of it.
+        data: The dataset of the run, or the object that has its state.
         callbacks: List of all callbacks, in order.
         validates: Boolean. Whether the run validates, though perhaps not in each epoch.
         settings: Dict of the other settings of `fit` that influence the result.
@@ -60,15 +60,15 @@ class Run:
 
 
 def fit_in_run(fit, data, callbacks, options, *, settings=None, position=None):
-    """Calls `fit` in a `Run`, with batches in the form that Keras reads fastest.
+    """Calls `fit` in a `Run`, with batches in the fastest form for Keras.
 
     Args:
         fit: Method `fit` of a `keras.Model`.
-        data: `Batches`, or anything else that `fit` takes as `x`.
+        data: `Batches`, or anything else that `fit` accepts as `x`.
         callbacks: List of callbacks, or `keras.callbacks.CallbackList`.
         options: Dict of the other arguments of `fit`.
-        settings: See `Run`. Defaults to `None`, for none.
-        position: Object with the state of the data, if that is not `data`. Defaults to `None`.
+        settings: Dict for `Run`. Defaults to `None`, for no settings.
+        position: Object with the state of the data, if `data` does not have it. Defaults to `None`.
 
     Returns:
         Keras's `History`.
@@ -89,6 +89,6 @@ def fit_in_run(fit, data, callbacks, options, *, settings=None, position=None):
 
 
 def sync(model):
-    """Updates the variables during an epoch, in which Keras on JAX keeps their values elsewhere."""
+    """Updates the variables during an epoch, when Keras on JAX keeps their values elsewhere."""
     if hasattr(model, "jax_state_sync"):
         model.jax_state_sync()

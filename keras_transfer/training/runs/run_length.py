@@ -18,7 +18,7 @@ _restarting = weakref.WeakKeyDictionary()
 
 
 def warn_if_shorter(optimizer, total_steps):
-    """Warns once if the optimizer's learning rate schedule ends before the run.
+    """Logs a warning once if the optimizer's learning rate schedule ends before the run.
 
     A schedule counts batches from the optimizer's first one, even if gradients are accumulated over several. A schedule
     without `total_steps`, or a constant rate, has no end.
@@ -54,12 +54,12 @@ def warn_if_shorter(optimizer, total_steps):
 
 
 def expect_restarts(callback):
-    """Disables the warning about a schedule that ends in the run of a callback, because the schedule is restarted."""
+    """Disables the warning about a schedule that ends in the run of a callback, which restarts the schedule."""
     _restarting[callback.model.optimizer] = callback.params  # All callbacks of a `fit` share this dict.
 
 
 class ScheduleLength(keras.callbacks.Callback):
-    """Warns, when the first epoch begins, if the optimizer's schedule ends before the run."""
+    """Logs a warning when the first epoch begins if the optimizer's schedule ends before the run."""
 
     def on_epoch_begin(self, epoch, logs=None):
         warn_in_epoch(self, epoch)
@@ -73,7 +73,7 @@ def warn_in_epoch(callback, epoch):
 
 
 def find_schedules(optimizer):
-    """Returns the serialized configs of the schedules in an optimizer and in those that it wraps."""
+    """Returns the serialized configs of the schedules in an optimizer and in the optimizers that it wraps."""
     found = []
 
     def look(value):

@@ -1,7 +1,8 @@
-"""A stage: what it trains, how long it lasts, and what it does to the optimizer."""
+"""A stage of a run: its trainable layer groups, its length, and its effect on the optimizer."""
 
 import dataclasses
 import math
+from typing import Any, Self
 
 import keras
 
@@ -12,21 +13,22 @@ from keras_transfer.training.optimizers import is_number
 @keras.saving.register_keras_serializable(package="keras_transfer")
 @dataclasses.dataclass
 class Stage:
-    """A part of a run in which only certain layer groups train.
+    """A part of a run in which only some layer groups train.
 
     Args:
-        train: String, integer or list. The layer groups that train, in any form that `select_groups` takes.
+        train: String, integer or list. The layer groups to train, in any form that `select_groups` accepts.
         epochs: Integer. Length of the stage in epochs. Defaults to `None`.
         steps: Integer. Length of the stage in batches. Defaults to `None`.
-        fraction: Float. Length of the stage as a fraction of the run. Defaults to `None`. Stages without a length share
-            the rest of the run evenly. The last stage always lasts until the end of the run.
+        fraction: Float. Length of the stage as a fraction of the run. Stages without a length share the rest of the run
+            evenly. The last stage always lasts until the end of the run. Defaults to `None`.
         learning_rate: Float or `LearningRateSchedule`. Learning rate of the optimizer in this stage. Other callbacks
-            cannot set the rate then. A schedule counts the optimizer's steps, which `fresh_optimizer` restarts.
-            Defaults to `None`, the optimizer's own learning rate.
-        fresh_optimizer: Boolean. Whether the optimizer begins the stage in the state of a new one, without moments and
-            at step 0, so that its schedule starts again. The start values of a penalty remain. Defaults to `False`.
+            cannot change it. A schedule counts the optimizer's steps, which `fresh_optimizer` restarts. Defaults to
+            `None`, the optimizer's own learning rate.
+        fresh_optimizer: Boolean. Whether to reset the optimizer when the stage begins: without moments and at step 0,
+            so its schedule starts again. The start values of a penalty remain. Defaults to `False`.
         patience: Integer. Number of epochs without improvement of `monitor` after which the stage ends, as with
-            `EarlyStopping`. Then the next stage begins, or the run ends if this is the last stage. Defaults to `None`.
+            `EarlyStopping`. Then the next stage begins, or the run ends if this is the last stage. Defaults to `None`,
+            without such an end.
         restore_best: Boolean. Whether the stage ends with the weights of its best epoch. Defaults to `False`.
         monitor: String. Name of the metric for `patience` and `restore_best`. Defaults to `"val_loss"`.
 
@@ -55,7 +57,7 @@ class Stage:
         lengths = {"epochs": self.epochs, "steps": self.steps, "fraction": self.fraction}
         given = {name: length for name, length in lengths.items() if length is not None}
         if len(given) > 1:
-            raise ValueError(f"Only one of `epochs`, `steps` and `fraction` can be set. Received: {given}")
+            raise ValueError(f"Pass only one of `epochs`, `steps` and `fraction`. Received: {given}")
         for name, length in given.items():
             check_length(name, length)
         if self.patience is not None:
@@ -75,16 +77,29 @@ class Stage:
         self.train = selection_for_config(self.train)
 
     @property
-    def improves(self):
-        """Boolean. Whether the stage watches a metric."""
+    def improves(self) -> bool:
+        """Boolean. Whether the stage monitors a metric."""
         return self.patience is not None or self.restore_best
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the stage.
+
+        Returns:
+            Dict of plain values.
+        """
         config = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return {**config, "learning_rate": keras.saving.serialize_keras_object(self.learning_rate)}
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """Returns a stage from its config.
+
+        Args:
+            config: Dict that `get_config` returned.
+
+        Returns:
+            `Stage`.
+        """
         rate = keras.saving.deserialize_keras_object(config.get("learning_rate"))
         return cls(**{**config, "learning_rate": rate})
 
@@ -98,7 +113,7 @@ def check_length(name, length):
 
 
 def stage_lengths(stages, total, steps_per_epoch):
-    """Returns the length of each stage in steps, which is infinite if the stage lasts until nothing improves."""
+    """Returns the length of each stage in steps (infinity for stages that end by `patience`)."""
     lengths = []
     for stage in stages:
         if stage.epochs is not None:
@@ -110,7 +125,8 @@ def stage_lengths(stages, total, steps_per_epoch):
     known = sum(length for length in lengths if length is not None)
     if known == math.inf and None in lengths[:-1]:
         raise ValueError(
-            "Stages beside one that has `patience` and no length cannot divide what remains. Set their `epochs`. "
+            "If one stage has `patience` and no length, the other stages cannot share the rest of the run. Set their "
+            "`epochs`. "
             f"Received: {stages[lengths.index(None)]}"
         )
     rest = max(total - known, 0)

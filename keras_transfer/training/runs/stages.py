@@ -1,4 +1,4 @@
-"""Stages of a run: in each of them, some layer groups train and the others are frozen."""
+"""Stages of a run, in each of which some layer groups train and the others are frozen."""
 
 import bisect
 import copy
@@ -6,6 +6,7 @@ import itertools
 import logging
 import math
 import weakref
+from typing import Any
 
 import keras
 
@@ -26,17 +27,17 @@ _deciding = weakref.WeakKeyDictionary()
 
 
 class Stages(RunCallback):
-    """Trains certain layer groups in each stage of a run, as a plan says. `StagedTraining` describes it.
+    """Trains only some layer groups in each stage of a run, according to a plan. `StagedTraining` describes it.
 
-    Places in the run are numbers of steps, or of epochs if the number of steps is unknown.
+    Positions in the run are numbers of steps, or of epochs if the number of steps is unknown.
 
     Args:
         plan: Function that returns a list of `Stage`s, given the `LayerGroups` of the model.
 
     Attributes:
-        stage: Int. The number of the stage that trains, counted from 0. None outside `fit` and before the first step.
+        stage: Integer. The number of the current stage, counted from 0. `None` outside `fit` and before the first step.
         schedule: List of `(first step, names of the layer groups that train)`, set when `fit` begins. It contains first
-            epochs if the number of steps is unknown. A start is None until it is known.
+            epochs if the number of steps is unknown. A start is `None` until it is known.
         over: Boolean. Whether the last stage ended the run, because nothing improved.
     """
 
@@ -59,7 +60,7 @@ class Stages(RunCallback):
         self._ended, self._resumed, self._resumed_at, self._rebuilt = {}, None, (0, 0), False
         self._plan(self.model.optimizer)
         build_optimizer(self.model)
-        optimizers.selection(self.model.optimizer, self.model.trainable_variables)  # raises if slots are missing
+        optimizers.selection(self.model.optimizer, self.model.trainable_variables)  # Raises if slots are missing.
         self._flags, self._restore = _flags_of(self.model), remember_trainable(self.model)
         if any(stage.fresh_optimizer for stage in self._stages):
             expect_restarts(self)
@@ -84,7 +85,7 @@ class Stages(RunCallback):
 
     def on_train_batch_begin(self, batch, logs=None):
         if self._before and self._before + batch >= (self.params.get("steps") or math.inf):
-            return  # There is no such batch in an epoch that was resumed.
+            return  # A resumed epoch ends before this batch.
         place = self._place(self._epoch, self._before + batch)
         number = self._stage_at(place)
         if number != self.stage:
@@ -203,7 +204,7 @@ class Stages(RunCallback):
             self._resume_improvement()
 
     def _enter(self):
-        """Freezes what the stage does not train."""
+        """Freezes the weights that the stage does not train."""
         model, stage = self._fitted, self._stages[self.stage]
         optimizer, own = model.optimizer, {id(weight) for weight in self._weights[self.stage]}
         self._check_flags()
@@ -216,7 +217,7 @@ class Stages(RunCallback):
         self._undo.append(optimizers.set_learning_rate(optimizer, stage.learning_rate))
 
     def _leave(self):
-        """Sets back what `_enter` has changed."""
+        """Reverts the changes of `_enter`."""
         if self._undo:
             self._check_flags()
             sync(self._fitted)
@@ -230,13 +231,13 @@ class Stages(RunCallback):
         model = self._fitted
         if self._flags != _flags_of(model):
             for weight, trains in zip(model.weights, self._flags):
-                weight.trainable = trains  # as Keras on JAX has divided its state
+                weight.trainable = trains  # Keras on JAX has divided its state by these flags.
             sync(model)
             self._restore()
             self.close()
             raise ValueError(
-                f"`trainable` was changed during `fit()`, but {type(self).__name__} manages it. All weights have the "
-                "`trainable` flags from before `fit()` again."
+                f"`trainable` was changed during `fit()`, but {type(self).__name__} manages it. All `trainable` flags "
+                "from before `fit()` are restored. Change them between two calls of `fit()`."
             )
 
     def _finish_stage(self):
@@ -309,7 +310,7 @@ class Stages(RunCallback):
         return epoch if steps is None else epoch * steps + batch
 
     def _stage_at(self, place):
-        """Returns the stage of a step, or of the first step whose gradient is accumulated with that of this step."""
+        """Returns the stage of a step, or of the first step whose gradient is accumulated together with this one."""
         stage = bisect.bisect_right(self._starts, place) - 1
         model = self._fitted
         accumulated, together = accumulation_steps(model.optimizer), model.steps_per_execution
@@ -329,14 +330,22 @@ class Stages(RunCallback):
 
     # === Resuming ===
 
-    def state_dict(self):
-        """Returns the place in the run, where stages ended, and how the current stage improves, as plain values."""
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the position in the run, where stages ended, and the improvement of the current stage.
+
+        Returns:
+            Dict of plain values and arrays.
+        """
         improvement = None if self._improvement is None else [self.stage, self._improvement.state_dict()]
         place, ended = [self._epoch, self._done], [list(pair) for pair in self._ended.items()]
         return {"place": place, "ended": ended, "over": self.over, "improvement": improvement}
 
-    def load_state_dict(self, state):
-        """Restores what `state_dict` returned."""
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restores a state.
+
+        Args:
+            state: Dict that `state_dict` returned.
+        """
         for stage, epoch in state["ended"]:
             if stage < len(self._stages) - 1:
                 self._end(stage, epoch)

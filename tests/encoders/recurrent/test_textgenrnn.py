@@ -268,7 +268,7 @@ test_mistakes_are_clear_errors = check_errors(
     (lambda: make(units=0), "`units` must be an integer of at least 1. Received: units=0"),
     (lambda: make().step(IDS, None), "`state` must be what `empty_state(batch_size)` ... Received: state=None"),
     (lambda: make().step(IDS, make().empty_state(3)), "of shape (2, 4). Received: shape (3, 4)"),
-    (lambda: CausalLM(make()), "Pass `tied=False` for a head with weights of its own. Received: widths 3 and 11"),
+    (lambda: CausalLM(make()), "Pass `tied=False` for a head with separate weights. Received: widths 3 and 11"),
     (
         lambda tmp_path: load_configured(tmp_path, word_level=True),
         CheckpointError,

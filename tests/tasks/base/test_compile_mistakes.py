@@ -75,16 +75,16 @@ def test_each_loss_of_keras_for_probabilities_is_an_error_and_each_takes_the_lab
 @pytest.mark.parametrize(
     ("loss", "metric", "expected"),
     [
-        ("auto", metrics.F1Score(), r"takes integer labels, but the metric takes one-hot labels \[texts, classes\]"),
-        ("auto", metrics.AUC(from_logits=True), "takes integer labels, but the metric takes one-hot"),
-        ("auto", metrics.CategoricalAccuracy(), "takes integer labels, but the metric takes one-hot"),
-        ("auto", metrics.Precision(top_k=1), "takes integer labels, but the metric takes one-hot"),
+        ("auto", metrics.F1Score(), r"but the metric expects one-hot labels \[texts, classes\]"),
+        ("auto", metrics.AUC(from_logits=True), "expects integer labels, but the metric expects one-hot"),
+        ("auto", metrics.CategoricalAccuracy(), "expects integer labels, but the metric expects one-hot"),
+        ("auto", metrics.Precision(top_k=1), "expects integer labels, but the metric expects one-hot"),
         (
             ONE_HOT,
             metrics.SparseCategoricalAccuracy(),
-            r"takes one-hot labels \[texts, classes\], but the metric takes",
+            r"expects one-hot labels \[texts, classes\], but the metric expects",
         ),
-        ("mse", metrics.sparse_categorical_accuracy, "but the metric takes integer labels"),
+        ("mse", metrics.sparse_categorical_accuracy, "but the metric expects integer labels"),
     ],
     ids=name_of,
 )

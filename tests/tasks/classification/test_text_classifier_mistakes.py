@@ -133,10 +133,10 @@ def test_an_unbatched_dataset_of_texts_is_an_error(model):
 
 
 def test_a_preprocessor_that_does_not_fit_the_encoder_is_an_error():
-    with pytest.raises(ValueError, match="at most 32, the encoder's number of positions. Received: sequence_length=64"):
+    with pytest.raises(ValueError, match="at most 32, .* number of positions. .*Received: sequence_length=64"):
         TextClassifier(encoder(), num_classes=2, preprocessor=preprocessor(sequence_length=64))
     more = BertPreprocessor([*VOCABULARY, "more"], sequence_length=32)
-    with pytest.raises(ValueError, match="which has 17 rows. Received: a vocabulary of 18 tokens"):
+    with pytest.raises(ValueError, match="which has 17 rows. .* Received: a vocabulary of 18 tokens"):
         TextClassifier(encoder(), num_classes=2, preprocessor=more)
 
 
@@ -176,7 +176,7 @@ def test_unknown_poolings_and_too_few_classes_are_errors():
     with pytest.raises(ValueError, match="has no pooled output"):
         TextClassifier(encoder(pooler=False), num_classes=2, pooling="pooled")
     for classes in (1, None):
-        with pytest.raises(ValueError, match=f"at least 2. Received: num_classes={classes}"):
+        with pytest.raises(ValueError, match=f"at least 2. .* Received: num_classes={classes}"):
             TextClassifier(encoder(), num_classes=classes)
     with pytest.raises(ValueError, match="`hidden_norm=True` requires `hidden_activation`"):
         TextClassifier(encoder(), num_classes=2, hidden_norm=True)

@@ -142,7 +142,7 @@ def in_windows():
 
 
 test_mistakes_are_clear_errors = check_errors(
-    (lambda: CausalLM(encoder(reverse=True)), "must read forward ... Received: a AWDLSTMEncoder with reverse=True"),
+    (lambda: CausalLM(encoder(reverse=True)), "text forward ... Received: a AWDLSTMEncoder with reverse=True"),
     (lambda: MaskedLM(encoder(reverse=True)), "see only later ones"),
     (lambda: TextClassifier(encoder(reverse=True), num_classes=2, **HEAD), "Use `pooling='concat_first'`. Received: "),
     (lambda: in_windows(), "cannot be used with `windows`"),

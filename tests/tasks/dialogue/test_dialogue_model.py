@@ -217,11 +217,11 @@ def test_examples_of_personachat_are_taken_as_they_are(data_dir):
 @pytest.mark.parametrize(
     ("examples", "message"),
     [
-        (["hi"], "takes a list of examples, tuples"),
+        (["hi"], "expects a list of examples, tuples"),
         ([(["hi"], "hi", "hi")], "`history` must be a list of strings. Received: 'hi' at position 0"),
         ([(["hi"], ["hi"], ["hi"])], r"`reply` must be a string. Received: \['hi'\] at position 0"),
         ([(["hi"], ["hi"], "hi"), (["hi"], ["hi"])], "Received: None at position 1"),
-        ([(["hi"], ["hi"], "hi")], "must have 1 wrong ones.* Received: 0 for 'hi'"),
+        ([(["hi"], ["hi"], "hi")], "needs 1 wrong candidates.* Received: 0 for 'hi'"),
     ],
 )
 def test_examples_that_are_none_are_an_error(examples, message):
@@ -233,7 +233,7 @@ def test_examples_that_are_none_are_an_error(examples, message):
 
 def test_other_mistakes_are_errors():
     task = model()
-    with pytest.raises(ValueError, match="has its own loss and metrics"):
+    with pytest.raises(ValueError, match="computes its own loss and metrics"):
         task.compile(loss="mse")
     with pytest.raises(ValueError, match="Received: weighted_metrics="):
         task.compile(weighted_metrics=["accuracy"])
@@ -242,7 +242,7 @@ def test_other_mistakes_are_errors():
             method(EXAMPLES[:1])
     for method, other in ((task.generate, "reply"), (task.score, "rank")):
         for texts in ("hi", ["hi"]):
-            with pytest.raises(ValueError, match=f"takes prepared ids.* Use `{other}` for strings. Received: .*hi"):
+            with pytest.raises(ValueError, match=f"requires prepared ids.* Use `{other}` for strings. Received: .*hi"):
                 method(texts)
     assert not hasattr(task, "classify")  # `rank` compares replies.
     task.compile("sgd", run_eagerly=True)

@@ -112,7 +112,7 @@ def test_of_equal_texts_search_returns_the_first():
     [
         ((["a"], ["b"], 0), "`k` must be an integer of at least 1. Received: k=0"),
         ((["a"], ["b"], 1.0), "`k` must be an integer of at least 1. Received: k=1.0"),
-        ((["a"], ["b"], 2), "`k` must be at most the number of texts, 1. Received: k=2"),
+        ((["a"], ["b"], 2), "`k` must be at most 1, the number of texts in the corpus. Received: k=2"),
         ((["a"], [], 1), "`corpus` must have at least one text. Received: no texts"),
         ((np.ones((1, 3)), np.ones((2, 4)), 1), "must have the same size. Received: 3 and 4"),
         ((np.ones(3), np.ones((2, 3)), 1), "vectors of shape [texts, dim]. Received: shape (3,)"),
@@ -367,10 +367,10 @@ def test_an_embedder_survives_keras_files_with_its_loss():
 @pytest.mark.parametrize(
     ("loss", "data", "expected"),
     [
-        (None, (TEXTS,), "`fit` takes rows of several texts: a tuple of columns"),
-        (None, (TEXTS, [1, 0, 1, 0, 1]), "`fit` takes rows of several texts: a tuple of columns"),
+        (None, (TEXTS,), "`fit` expects rows of several texts: a tuple of columns"),
+        (None, (TEXTS, [1, 0, 1, 0, 1]), "`fit` expects rows of several texts: a tuple of columns"),
         (None, ((TEXTS,),), "at least two columns. Received: a tuple of 1"),
-        (None, ((TEXTS, OTHERS), [1, 0, 1, 0, 1]), "`MultipleNegativesRankingLoss` takes no labels. Leave out `y`."),
+        (None, ((TEXTS, OTHERS), [1, 0, 1, 0, 1]), "`MultipleNegativesRankingLoss` uses no labels. Leave out `y`."),
         (None, ((TEXTS, OTHERS[:4]),), "All columns must contain the same number of texts. Received: [5, 4] texts"),
         (TripletLoss(), ((TEXTS, OTHERS),), "`TripletLoss` takes rows of 3 texts."),
         (CosineSimilarityLoss(), ((TEXTS, OTHERS),), "`fit` requires labels. Received: y=None"),

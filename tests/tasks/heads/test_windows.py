@@ -116,7 +116,7 @@ def test_what_has_no_windows_is_one_clear_error():
     windows = WindowPreprocessor(preprocessor(sequence_length=LENGTH))
     with pytest.raises(ValueError, match="A `WindowPreprocessor` requires `windows`"):
         TextClassifier(encoder(), num_classes=2, preprocessor=windows)
-    with pytest.raises(ValueError, match="A `TextEmbedder` reads no windows"):
+    with pytest.raises(ValueError, match="A `TextEmbedder` does not accept a `WindowPreprocessor`"):
         TextEmbedder(encoder(), windows)
     model = classifier()
     with pytest.raises(ValueError, match="does not support pairs"):

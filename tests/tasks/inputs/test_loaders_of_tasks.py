@@ -158,7 +158,7 @@ test_a_mistake_is_one_clear_error = check_errors(
     (("classes", [TEXTS[:2]]), "at least one row, and labels. Received: no labels"),
     (("classes", [GOOD, (TEXTS[:2], ["yes", "maybe"])]), "'maybe' ... at position 1"),
     (("classes", [GOOD, (TEXTS[:3], ["yes", "no"])]), "Received: 2 labels, 3 texts"),
-    (("classes", [{"text": TEXTS, "label": [0] * 4}]), "A loader must yield what `fit` takes ... Received: {'text'"),
+    (("classes", [{"text": TEXTS, "label": [0] * 4}]), "A loader must yield what `fit` accepts ... Received: {'text'"),
     (
         ("choices", [((TEXTS[:2], [("a", "b"), ("c", "d")]), [0, 1])]),
         "pass your own `collate_fn`. Received: [('a', 'b')",
@@ -206,5 +206,5 @@ def test_the_error_of_an_objective_is_kept():
 
 @pytest.mark.parametrize("name", ["words", "choices", "answers", "targets", "siamese pairs"])
 def test_predict_of_other_tasks_takes_no_loader(name):
-    with pytest.raises(ValueError, match="`predict` of a .* takes raw data in memory"):
+    with pytest.raises(ValueError, match="`predict` of a .* requires raw data in memory"):
         compiled(name).predict(loader("loader", name))

@@ -229,7 +229,7 @@ def test_a_shuffling_loader_of_torch_without_a_state_begins_its_epoch_again(tmp_
     train(classifier, loader(), tmp_path / "run", Stop(True))
     with caplog.at_level(logging.WARNING, "keras_transfer"):
         resumed = train(classifier, loader(), tmp_path / "run")
-    assert "Resuming from epoch 2 of 2: " in caplog.text and "begins its epoch again" in caplog.text
+    assert "Resuming from epoch 2 of 2: " in caplog.text and "will repeat its epoch" in caplog.text
     for one, other in zip(whole, resumed, strict=True):
         np.testing.assert_array_equal(one, other)
 

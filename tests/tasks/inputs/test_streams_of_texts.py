@@ -142,7 +142,7 @@ def test_packed_rows_need_no_masks_but_prediction_does():
 
 
 def test_predict_takes_no_loader_of_texts():
-    with pytest.raises(ValueError, match="`predict` takes prepared inputs, with `mask_positions`.*the inputs"):
+    with pytest.raises(ValueError, match="`predict` requires prepared inputs, with `mask_positions`.*the inputs"):
         masked().predict(Loader())
 
 
@@ -169,13 +169,13 @@ test_a_mistake_is_one_clear_error = check_errors(
         tf.data.Dataset.from_tensor_slices(TEXTS).batch(2).take(0),
         "must have at least one batch. Received: a `tf.data.Dataset` without any",
     ),
-    (tf.data.Dataset.from_tensor_slices((TEXTS, [0, 1, 0, 1])).batch(2), "Pass all of them, or none ... labels alone"),
-    (HIDDEN, "Pass all of them, or none. Received: `mask_positions` alone"),
-    (tf.data.Dataset.from_tensors(HIDDEN), "Received: `mask_positions` alone"),
+    (tf.data.Dataset.from_tensor_slices((TEXTS, [0, 1, 0, 1])).batch(2), "Pass all of them, or none ... only labels"),
+    (HIDDEN, "Pass all of them, or none. Received: only `mask_positions`"),
+    (tf.data.Dataset.from_tensors(HIDDEN), "Received: only `mask_positions`"),
     (Loader([]), "must have at least one batch. Received: Loader without any"),
     (Loader(TEXTS), "A loader must yield batches: a list of texts ... Received: 'a b c'"),
     (Loader([np.zeros((2, 3))]), "A loader must yield batches ... Received: array("),
-    (Loader([(TEXTS, np.zeros(4, int))]), "Pass all of them, or none. Received: labels alone"),
+    (Loader([(TEXTS, np.zeros(4, int))]), "Pass all of them, or none. Received: only labels"),
     (Loader([TEXTS, ROWS]), "All batches of a loader must have the same form. Received: {'token_ids'"),
     (Loader([TEXTS, ["a", None]]), "Texts must be strings, but 1 of 2 are not"),
     (Loader([(TEXTS, TEXTS[:3])]), "must have the same number of rows. Received: {'x.0': 4, 'x.1': 3}"),
@@ -183,8 +183,8 @@ test_a_mistake_is_one_clear_error = check_errors(
     (Loader([(HIDDEN, np.array([[3]]))]), "'x.token_ids': 2, 'y': 1}"),
     (tf.data.Dataset.from_tensors((HIDDEN, [[3]])), "'x.token_ids': 2, 'y': 1}"),
     (tf.data.Dataset.from_tensors(((TEXTS, TEXTS[:3]),)), "Received: {'x.0': 4, 'x.1': 3}"),
-    (Loader(length=1), "A loader must have as many batches as its length says, 1. Received: more"),
-    (Loader([TEXTS[:2]] * 3, length=2), "A loader must have as many batches as its length says, 2. Received: more"),
-    (Loader(length=3), "A loader must have as many batches as its length says, 3. Received: 2"),
+    (Loader(length=1), "A loader must have as many batches as its `len()` returns, 1. Received: more"),
+    (Loader([TEXTS[:2]] * 3, length=2), "A loader must have as many batches as its `len()` returns, 2. Received: more"),
+    (Loader(length=3), "A loader must have as many batches as its `len()` returns, 3. Received: 2"),
     call=fit,
 )

@@ -201,11 +201,11 @@ test_mistakes_of_the_model = check_errors(
         (lambda corpus: corpus.streams(3, 8).shard(0, 2), "Use `Corpus.blocks`"),
         (
             lambda corpus: CausalLM(TransformerEncoder(15, **STACK)).dataset(corpus.streams(3, 8)),
-            r"`CausalLM` over a `TransformerEncoder` reads rows .* Pass `corpus.blocks\(...\)`",
+            r"`CausalLM` with a `TransformerEncoder` expects independent rows .* Pass `corpus.blocks\(...\)`",
         ),
         (
             lambda corpus: masked().fit(corpus.streams(3, 8)),
-            r"only recurrent language models .* Pass `corpus.blocks\(...\)`. Received: windows of 3 streams",
+            r"Only recurrent language models .* Pass `corpus.blocks\(...\)`. Received: windows of 3 streams",
         ),
     ],
 )

@@ -200,7 +200,7 @@ test_a_mistake_is_one_clear_error = check_errors(
     (lambda corpus: of_corpus(CausalLM, corpus), "A `CausalLM` has no head for pairs of segments"),
     (lambda corpus: of_corpus(MaskedLM, corpus), "has no head for pairs of segments. Use `tasks.BertPretraining`"),
     (without_pooler, "`encoder` must have a pooled output ... Received: BertEncoder"),
-    (lambda: compiled().fit(["a", "b"], [0, 1]), "takes pairs of texts ... Received: list"),
+    (lambda: compiled().fit(["a", "b"], [0, 1]), "expects pairs of texts ... Received: list"),
     (lambda: compiled().fit((["a"], ["b"])), "`fit` requires labels"),
     (lambda corpus: compiled().fit(corpus.blocks(16)), "Pass `corpus.pairs(...)`. Received: single texts"),
     (lambda: compiled().fit((["a"], ["b"]), [2]), "Received: "),
@@ -220,8 +220,8 @@ test_a_mistake_is_one_clear_error = check_errors(
     (lambda: compiled().predict((["a"], ["b"])), "Use `score_pairs(texts)`"),
     (
         lambda: compiled().predict(torch_loader(["a"], ["b"], [1])),
-        "`predict` takes prepared inputs. Use `score_pairs(texts)` for texts. Received: a `tf.data.Dataset` with",
+        "`predict` requires prepared inputs. Use `score_pairs(texts)` for texts. Received: a `tf.data.Dataset` with",
     ),
-    (lambda: pretraining().score_pairs(["a"]), "takes pairs of texts"),
+    (lambda: pretraining().score_pairs(["a"]), "expects pairs of texts"),
     (lambda: pretraining().signatures(), "Use `pairs=True`. Received: pairs=False"),
 )

@@ -149,7 +149,7 @@ test_prepared_data_that_do_not_fit_together_are_an_error = check_errors(
         ),
         "only padding is seen": (
             changed(fit, factorization_order=lambda order: np.where(np.arange(order.shape[1]) < 5, first_of(order), 0)),
-            "that is no padding. Received: number 1 at position 1 of row 0, in which the lowest number is 1",
+            "Received: number 1 at position 1 of row 0, in which the lowest number is 1",
         ),
         "the order of one batch": (
             changed(PermutationLM.train_on_batch, factorization_order=np.zeros_like),

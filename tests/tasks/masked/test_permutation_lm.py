@@ -181,5 +181,5 @@ test_a_mistake_is_one_clear_error = check_errors(
         lambda: fit({**rows(), "mask_positions": np.ones((4, 1), int)}),
         "Pass all of them, or none. ... `mask_positions`",
     ),
-    (lambda: fit(rows(), np.ones((4, 1), int)), "Pass all of them, or none. Received: labels alone"),
+    (lambda: fit(rows(), np.ones((4, 1), int)), "Pass all of them, or none. Received: only labels"),
 )

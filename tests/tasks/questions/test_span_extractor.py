@@ -123,7 +123,7 @@ def test_wrong_arguments_are_an_error():
     of_vectors = keras.Model(vectors, keras.layers.Dense(4)(vectors))
     for function, message in (
         (lambda: SpanExtractor("minilm-l6"), r"`encoder` must be a model. Use `from_pretrained\(...\)`"),
-        (lambda: SpanExtractor(of_vectors), "must take a dict of inputs and return a vector for each token"),
+        (lambda: SpanExtractor(of_vectors), "must accept a dict of inputs and return a vector for each token"),
         (lambda: SpanExtractor(encoder(), lambda texts: texts), "must be a `BertPreprocessor`.*Received: function"),
         (lambda: extractor(doc_stride=0), "at least 1. Received: doc_stride=0"),
         (lambda: extractor(doc_stride=4, overlap=2), "either `doc_stride`.*Received: doc_stride=4, overlap=2"),
@@ -186,7 +186,7 @@ def test_wrong_data_are_one_clear_error():
         (lambda: model.answer(["a"], ["b", "c"]), "Received: 1 and 2 texts"),
         (lambda: model.answer("a", "b", k=0), "at least 1, or None. Received: k=0"),
         (lambda: SpanExtractor(encoder()).answer("a", "b"), "requires a preprocessor"),
-        (lambda: model.signatures(pairs=True), "without `pairs`"),
+        (lambda: model.signatures(pairs=True), "Leave `pairs` out"),
     ):
         with pytest.raises(ValueError, match=message):
             function()

@@ -125,7 +125,7 @@ def test_the_halves_may_have_two_vocabularies(eagerly):
 test_mistakes_are_errors = check_errors(
     (
         lambda: of_two_vocabularies(target_preprocessor=None),
-        "The two halves have other vocabularies. Pass the preprocessor of the decoder as `target_preprocessor`.",
+        "The two halves have different vocabularies. Pass the preprocessor of the decoder as `target_preprocessor`.",
     ),
     (
         lambda: of_two_vocabularies(target_preprocessor=BertPreprocessor([*VOCABULARY, *"0123"], sequence_length=16)),

@@ -190,12 +190,12 @@ test_mistakes_are_errors = check_errors(
         lambda ready: ready.generate("a", min_new_tokens=5, max_new_tokens=4),
         "`min_new_tokens` must not be greater than",
     ),
-    (lambda: model(Bart).generate("a", max_new_tokens=16), "must fit in 16 places"),
+    (lambda: model(Bart).generate("a", max_new_tokens=16), "must fit into 16 tokens"),
     (lambda ready: ready.classify(["a"], ["b"]), "at least two different strings. Received: label_names=['b']"),
     (lambda ready: ready.classify(["a"], ["b", ""]), "at least two different strings"),
     (
         lambda ready: ready.compile(loss="mse"),
-        "must take integers ... one of ['auto', 'label_smoothing']. Received: loss='mse'",
+        "must accept integers ... one of ['auto', 'label_smoothing']. Received: loss='mse'",
     ),
     (
         lambda ready: ready.predict({**_prepared(ready)[0], "padding_mask": np.zeros((2, 5), int)}),
@@ -327,6 +327,6 @@ def test_targets_of_a_model_with_two_tokenizers_need_their_own(tmp_path, eagerly
     read = TokenPreprocessor(tokenizer, Packing([], [], ["[SEP]"], "<pad>"), sequence_length=16)
     found = Seq2SeqLM(Bart(len(pieces) + 1, **SIZES, max_sequence_length=16), read)
     found.compile("sgd")
-    with pytest.raises(ValueError, match=r"tokenized in another way than its sources.*target=True"):
+    with pytest.raises(ValueError, match=r"tokenized differently from its sources.*target=True"):
         found.fit(["Who?"], ["Where?"], verbose=0)
     assert len(found.generate(["Who?"], max_new_tokens=2)) == 1

@@ -129,7 +129,7 @@ def test_the_parts_of_prepared_data_that_an_objective_makes_are_given_together()
         fit(rows(), rows()["token_ids"])
     with pytest.raises(ValueError, match="requires a `text.TokenPreprocessor`. Received: preprocessor=None"):
         fit(rows(), preprocessor=None)
-    with pytest.raises(ValueError, match="`predict` takes prepared inputs, with `decoder_token_ids`. Use `generate"):
+    with pytest.raises(ValueError, match="`predict` requires prepared inputs, with `decoder_token_ids`. Use `generate"):
         spans().predict(Loader([TEXTS]))
     found = model(None)
     found.compile("sgd", run_eagerly=True)

@@ -162,7 +162,7 @@ def test_mistakes_are_errors():
     model, (words, tags) = tagger("vectors", crf=True), examples(4)
     with pytest.raises(ValueError, match="the loss must be `'auto'`, the loss of the CRF. Received: loss='mse'"):
         model.compile("sgd", loss="mse")
-    with pytest.raises(ValueError, match="no likelihoods of their own"):
+    with pytest.raises(ValueError, match="has a likelihood for each row"):
         estimate_fisher(model, words, tags, empirical=True)
     inputs, labels = word_batches(words, tags, preprocessor=model.preprocessor, label_names=NAMES)[0]
     model.compile("sgd", run_eagerly=True)

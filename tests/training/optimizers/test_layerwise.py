@@ -160,7 +160,7 @@ def test_a_rate_of_zero_keeps_every_weight_finite_and_in_place(kind):
 @pytest.mark.parametrize("kind", ["Ftrl", "Muon", "Nadam", "LossScaleOptimizer"])
 def test_an_optimizer_that_cannot_have_rates_by_group_is_an_error(kind):
     optimizer = getattr(optimizers, kind)(*([optimizers.SGD()] if kind == "LossScaleOptimizer" else []))
-    with pytest.raises(ValueError, match=f"must update each weight on its own.*wrap another one.*Received: {kind}"):
+    with pytest.raises(ValueError, match=f"must update each weight independently.*wrap another one.*Received: {kind}"):
         LayerwiseOptimizer(optimizer, net())
 
 

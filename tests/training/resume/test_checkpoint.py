@@ -190,7 +190,10 @@ test_wrong_arguments_are_errors = check_errors(
     (lambda: TrainingCheckpoint("a", save_every=0), "'epoch' or a positive integer. Received: save_every=0"),
     (lambda: TrainingCheckpoint("a", save_every="step"), "Received: save_every='step'"),
     (lambda: TrainingCheckpoint("a", keep=0), "`keep` must be a positive integer. Received: keep=0"),
-    (lambda: TrainingCheckpoint("a", signals=["SIGKILL"]), "can be caught. Received: ['SIGKILL']"),
+    (
+        lambda: TrainingCheckpoint("a", signals=["SIGKILL"]),
+        "can be caught, such as 'SIGTERM' or 'SIGINT'. Received: ['SIGKILL']",
+    ),
     (lambda: TrainingCheckpoint("a", signals="TERM"), "Received: ['TERM']"),
     (lambda: TrainingCheckpoint("a", data=[1]), "methods `state_dict` and `load_state_dict`", "Received: data=[1]"),
     (lambda: TrainingCheckpoint(None), "`folder` must be the path of a folder. Received: folder=None"),

@@ -164,7 +164,7 @@ def test_data_without_a_state_begin_the_epoch_again(data, tmp_path, caplog):
     with pytest.raises(KeyError), TrainingCheckpoint(tmp_path, save_every=3) as checkpoint:
         fit(crashed, checkpoint, Crash(18), data=source())
     assert names(tmp_path) == ["epoch-0001-batch-000000.safetensors"]
-    assert caplog.text.count("The state of the data is not stored. A run that is interrupted begins its epoch") == 1
+    assert caplog.text.count("The state of the data is not stored. An interrupted run will repeat its epoch") == 1
     random.seed(5), np.random.seed(5)
     fit(model, TrainingCheckpoint(tmp_path), data=source())
     assert_same(model, whole)

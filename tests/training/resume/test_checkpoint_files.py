@@ -173,7 +173,9 @@ def test_a_checkpoint_of_another_version_is_an_error_and_is_kept(tmp_path, monke
         patch.setattr(checkpoint_files, "FORMAT", "keras_transfer checkpoint 1")
         write(tmp_path, 2)
     before = bytes_of(tmp_path)
-    with pytest.raises(ValueError, match="another version of keras_transfer.*Received: 'keras_transfer checkpoint 1'"):
+    with pytest.raises(
+        ValueError, match="different version of keras_transfer.*Received: 'keras_transfer checkpoint 1'"
+    ):
         fit(build(), TrainingCheckpoint(tmp_path))
     assert bytes_of(tmp_path) == before
 

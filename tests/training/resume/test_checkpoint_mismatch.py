@@ -91,7 +91,7 @@ def test_another_initial_epoch_is_an_error(tmp_path):
 def test_an_unbuilt_model_is_an_error(tmp_path):
     model = keras.Sequential([keras.layers.Dense(3)])
     model.compile("sgd", "mse")
-    with pytest.raises(ValueError, match="Build it before"):
+    with pytest.raises(ValueError, match="Call `build` before"):
         fit(model, TrainingCheckpoint(tmp_path))
 
 

@@ -310,7 +310,7 @@ def test_a_metric_without_a_direction_is_an_error():
 
 def test_a_stage_without_a_length_beside_one_that_waits_is_an_error():
     plan = StagedTraining([Stage("head", patience=1), Stage("low"), Stage("all")])
-    with pytest.raises(ValueError, match="cannot divide what remains. Set their `epochs`. Received: Stage.train='low'"):
+    with pytest.raises(ValueError, match="share the rest of the run. Set their `epochs`. Received: Stage.train='low'"):
         fit(make(SGD(0.1)), plan)
 
 

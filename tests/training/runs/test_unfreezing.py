@@ -194,7 +194,7 @@ def test_by_default_gradual_unfreezing_takes_half_of_the_run_and_chain_thaw_thre
 
 
 test_a_mistake_in_the_arguments_is_one_error = check_errors(
-    (lambda: Stage("all", epochs=1, steps=2), "Only one of ", "can be set. Received: {'epochs': 1, 'steps': 2}"),
+    (lambda: Stage("all", epochs=1, steps=2), "Pass only one of ", "`fraction`. Received: {'epochs': 1, 'steps': 2}"),
     (lambda: Stage("all", epochs=1, fraction=0.5), "Received: {'epochs': 1, 'fraction': 0.5}"),
     (lambda: GradualUnfreezing(epochs=1, steps=2), "Received: {'epochs': 1, 'steps': 2}"),
     (lambda: GradualUnfreezing(steps=2, fraction=0.3), "Received: {'steps': 2, 'fraction': 0.3}"),

@@ -1,0 +1,336 @@
+"""Keras's methods that accept data, such as `fit`, for the raw text of a task."""
+
+import contextlib
+from typing import Any
+
+import keras
+
+from keras_transfer.batches import Batches, as_pipeline, batches_of
+from keras_transfer.distribute import check_scope
+from keras_transfer.keras_internals import keep_values, trace_predict
+from keras_transfer.tasks.base.checks import require_compiled
+from keras_transfer.tasks.base.data_path import batches_or_stream, ready_batch, ready_data, ready_for_fit, stream_of
+from keras_transfer.tasks.base.prediction import Prediction
+from keras_transfer.tasks.inputs import (
+    ALL_ROWS,
+    NoRows,
+    check_columns,
+    check_kind,
+    columns_of,
+    epochs_of_stream,
+    kind_of,
+    position_of_stream,
+)
+from keras_transfer.training.optimizers import build_optimizer
+from keras_transfer.training.resume import TrainingCheckpoint
+from keras_transfer.training.runs import ScheduleLength, fit_in_run
+
+_Task: Any = object  # To type checkers, the mixin has all attributes of the task that it is a part of.
+
+
+class DataMethods(_Task):
+    """A mixin for `Task` with the methods of `keras.Model` that accept data."""
+
+    def dataset(
+        self, x: Any, y: Any = None, sample_weight: Any = None, *, batch_size: int | None = None, shuffle: bool = False
+    ) -> Any:
+        """Returns the user's data as a dataset of batches for `keras.Model.fit`, `evaluate` and `predict`.
+
+        This method alone decides how data is interpreted. All methods of the task, and the functions that adapt it,
+        call it.
+
+        Args:
+            x: One of the following:
+                - Raw text in memory: a list, an array, a column of a table, or a tuple of two of these for pairs. A
+                  `TokenClassifier` also accepts sentences as lists of words.
+                - Prepared arrays: a dict of the encoder's inputs, or a list of them in the order of `model.input`.
+                - A `tf.data.Dataset` of batches of texts or of prepared inputs.
+                - A loader: an iterable of such batches, `(x, y)` or `(x, y, sample_weight)`, such as those of torch and
+                  Grain.
+                - Any other dataset that Keras accepts, such as `text.batches`. It is returned unchanged.
+            y: Labels of data in memory. Defaults to `None`, for prediction and for datasets, which contain labels.
+            sample_weight: Array of floats. Weights of the rows of data in memory. Defaults to `None`.
+            batch_size: Integer. Number of rows per batch, for data in memory. Defaults to `None`, for 32, rounded up to
+                a multiple of the number of replicas.
+            shuffle: Boolean. Whether to shuffle data in memory in every epoch. If `False`, the data keeps its order.
+                Defaults to `False`.
+
+        Returns:
+            `Batches` for data in memory, or an empty `keras.utils.PyDataset` if the data has no rows. A
+            `tf.data.Dataset` for a loader, which is iterated once to inspect its first batch; a loader of prepared
+            inputs is returned unchanged, unless the task makes its targets. Otherwise a dataset of the same type as
+            `x`.
+
+        Raises:
+            ValueError: If raw text is passed to a task without a preprocessor; if a text is not a string; if texts and
+                labels differ in number; or if a dataset is passed together with labels.
+
+        Example:
+        ```python
+        model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
+        train = model.dataset(["What a film!", "What a bore.", "Fine."], [1, 0, 1], batch_size=2, shuffle=True)
+        inputs, labels = train[0]
+        model.compile()
+        model.fit(train, epochs=2)
+        ```
+        """
+        check_columns(x, y, sample_weight)
+        y = None if y is None else self.labels.encode(y)
+        x = stream_of(self, x, "fit")
+        data = batches_or_stream(self, columns_of(self, x), x, y, sample_weight, batch_size, shuffle)
+        return self.labels.targets(data, self)
+
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        verbose: str | int = "auto",
+        callbacks: Any = None,
+        validation_split: float = 0.0,
+        validation_data: Any = None,
+        shuffle: bool = True,
+        class_weight: Any = None,
+        sample_weight: Any = None,
+        **kwargs: Any,
+    ) -> keras.callbacks.History:
+        """Trains the model as `keras.Model.fit` does, on raw text or prepared data.
+
+        Args:
+            x: Training data in any form that `dataset` accepts, such as a list of texts.
+            y: Labels of data in memory. Defaults to `None`, for datasets, which contain labels.
+            batch_size: Integer. Number of rows per batch, for data in memory. Defaults to `None`, for 32.
+            epochs: Integer. Number of the last epoch to train. Defaults to `1`.
+            verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line per epoch). Defaults to `"auto"`.
+            callbacks: List of Keras callbacks. Defaults to `None`.
+            validation_split: Float between 0 and 1. Fraction of the data in memory, taken from its end, to validate on.
+                Defaults to `0.0`.
+            validation_data: Tuple `(x, y)` or `(x, y, sample_weight)`, or a dataset, to evaluate after each epoch.
+                Defaults to `None`.
+            shuffle: Boolean. Whether to shuffle the rows in every epoch. Defaults to `True`.
+            class_weight: Dict from classes to weights in the loss. A `TextClassifier` also accepts names as classes,
+                and `"balanced"`, which gives all classes the same total weight. Defaults to `None`.
+            sample_weight: Array of floats `[rows]`. Weights of the rows in the loss. Defaults to `None`.
+            **kwargs: Other arguments of `keras.Model.fit`, such as `initial_epoch` or `steps_per_epoch`.
+
+        Returns:
+            A `keras.callbacks.History`, whose `history` has the loss and metrics of each epoch.
+
+        Raises:
+            ValueError: If the model is not compiled, if `dataset` rejects the data, if labels are missing, or if the
+                replicas cannot share the batches.
+        """
+        check_scope(self)
+        require_compiled(self, "fit")
+        data, validation_data, class_weight = ready_for_fit(
+            self,
+            x,
+            y,
+            sample_weight=sample_weight,
+            batch_size=batch_size,
+            shuffle=shuffle,
+            class_weight=class_weight,
+            validation_split=validation_split,
+            validation_data=validation_data,
+            validation_batch_size=kwargs.get("validation_batch_size"),
+            callbacks=callbacks,
+        )
+        if not isinstance(callbacks, keras.callbacks.CallbackList):  # It already knows its model and parameters.
+            callbacks = [*keras.tree.flatten(callbacks or []), ScheduleLength(), *epochs_of_stream(data)]
+            callbacks.sort(key=lambda callback: isinstance(callback, TrainingCheckpoint))  # They write what others did.
+        options = {
+            "validation_data": validation_data,
+            "class_weight": class_weight,
+            "epochs": epochs,
+            "verbose": verbose,
+            # `Batches` shuffle themselves with their own seed, and streams have an order.
+            "shuffle": bool(shuffle) and isinstance(data, keras.utils.PyDataset) and not isinstance(data, Batches),
+            **kwargs,
+        }
+        settings = {"shuffle": bool(shuffle), "class_weight": class_weight}
+        fit = mends_failures(self, "train_function")(super().fit)
+        return fit_in_run(fit, data, callbacks, options, settings=settings, position=position_of_stream(data))
+
+    def evaluate(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        verbose: str | int = "auto",
+        sample_weight: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Returns the loss and metrics as `keras.Model.evaluate` does.
+
+        Args:
+            x: Data in any form that `dataset` accepts, such as a list of texts.
+            y: Labels of data in memory. Defaults to `None`, for datasets, which contain labels.
+            batch_size: Integer. Number of rows per batch, for data in memory. Defaults to `None`, for 32.
+            verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `"auto"`.
+            sample_weight: Array of floats `[rows]`. Weights of the rows. Defaults to `None`.
+            **kwargs: Other arguments of `keras.Model.evaluate`, such as `return_dict`.
+
+        Returns:
+            Float, the loss, or a list of the loss and the metrics. With `return_dict=True`, a dict from their names to
+            floats.
+
+        Raises:
+            ValueError: If the model is not compiled, if `dataset` rejects the data, if labels are missing, or, on
+                replicas of TensorFlow, if there are fewer rows than replicas.
+        """
+        require_compiled(self, "evaluate")
+        check_kind(self, x, self.fitted_on)
+        # Keras's `fit` evaluates the validation data that it has prepared.
+        if batches_of(x) is x:
+            x = as_pipeline(ready_data(self, "evaluate", x, y, sample_weight, batch_size))
+        with mends_failures(self, "test_function"):
+            return super().evaluate(x, verbose=verbose, **kwargs)
+
+    def predict(
+        self,
+        x: Any,
+        batch_size: int | None = None,
+        verbose: str | int = "auto",
+        steps: int | None = None,
+        callbacks: Any = None,
+    ) -> Any:
+        """Returns the outputs as `keras.Model.predict` does, one row for each text, in order.
+
+        The outputs of a `TokenClassifier` and of a `CausalLM` are lists of arrays, one for each sentence or text. Some
+        tasks predict prepared data only, and have other methods for texts, such as `SpanExtractor.answer`. If `x` has
+        no rows, the result has none, and the model does not run.
+
+        Args:
+            x: Data in any form that `dataset` accepts, such as a list of texts.
+            batch_size: Integer. Number of rows per batch, for data in memory. Defaults to `None`, for 32.
+            verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `"auto"`.
+            steps: Integer. Number of batches of a dataset to predict. Defaults to `None`, for all of them.
+            callbacks: List of Keras callbacks. Defaults to `None`.
+
+        Returns:
+            Float array of logits, such as `[texts, classes]`. A dict or list of arrays if the model has several
+            outputs.
+
+        Raises:
+            ValueError: If `dataset` rejects the data, or if `steps` is used with data in memory.
+            RuntimeError: If a callback stops the prediction of data in memory.
+        """
+        check_kind(self, x, self.fitted_on)
+        data = ready_data(self, "predict", x, batch_size=batch_size)
+        if not isinstance(data, (Batches, NoRows)):
+            with mends_failures(self, "predict_function"):
+                return super().predict(data, verbose=verbose, steps=steps, callbacks=callbacks)
+        if steps is not None:
+            raise ValueError(
+                "`steps` cannot be used with data in memory, because `predict()` returns a result for each row. "
+                f"Leave it out, or pass fewer rows. Received: steps={steps}"
+            )
+        if isinstance(data, NoRows):
+            return self.reader.nothing(self, data.columns)
+        data = data.apart(labels=None, sample_weight=None, makes_labels=False)
+        trace_predict(self, data[0])
+        run = super().predict
+        predict = Prediction(self, lambda batches, **options: run(as_pipeline(batches), **options), verbose, callbacks)
+        with mends_failures(self, "predict_function"):
+            return self.reader.restore(data, predict)
+
+    # === One batch ===
+
+    def train_on_batch(
+        self, x: Any, y: Any = None, sample_weight: Any = None, class_weight: Any = None, return_dict: bool = False
+    ) -> Any:
+        """Trains on one batch as `keras.Model.train_on_batch` does.
+
+        Args:
+            x: Raw text in memory or prepared inputs: one batch.
+            y: Labels `[batch]` in any form that `fit` accepts. Defaults to `None`, for tasks that make their targets.
+            sample_weight: Array of floats `[batch]`. Weights of the rows. Defaults to `None`.
+            class_weight: Dict from classes to weights, as for `fit`. Defaults to `None`.
+            return_dict: Boolean. Whether to return a dict instead of a list. Defaults to `False`.
+
+        Returns:
+            Float, the loss, or a list or dict of the loss and the metrics.
+
+        Raises:
+            ValueError: If the model is not compiled, if the batch is invalid, or if labels are missing.
+        """
+        batch = ready_batch(self, "train_on_batch", x, y, sample_weight)
+        if class_weight is not None:
+            class_weight = self.labels.class_weight(class_weight, batch[1])
+        self.fitted_on = kind_of(self, x)
+        with mends_failures(self, "train_function"):
+            return super().train_on_batch(*batch, class_weight=class_weight, return_dict=return_dict)
+
+    def test_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None, return_dict: bool = False) -> Any:
+        """Evaluates one batch as `keras.Model.test_on_batch` does.
+
+        Args:
+            x: Raw text in memory or prepared inputs: one batch.
+            y: Labels `[batch]` in any form that `fit` accepts. Defaults to `None`, for tasks that make their targets.
+            sample_weight: Array of floats `[batch]`. Weights of the rows. Defaults to `None`.
+            return_dict: Boolean. Whether to return a dict instead of a list. Defaults to `False`.
+
+        Returns:
+            Float, the loss, or a list or dict of the loss and the metrics.
+
+        Raises:
+            ValueError: If the model is not compiled, if the batch is invalid, or if labels are missing.
+        """
+        check_kind(self, x, self.fitted_on)
+        batch = ready_batch(self, "test_on_batch", x, y, sample_weight)
+        with mends_failures(self, "test_function"):
+            return super().test_on_batch(*batch, return_dict=return_dict)
+
+    def predict_on_batch(self, x: Any) -> Any:
+        """Returns the outputs for one batch, in the form that `predict` returns.
+
+        Args:
+            x: Raw text in memory or prepared inputs: one batch.
+
+        Returns:
+            Float array of logits, or what else `predict` of the task returns.
+
+        Raises:
+            ValueError: If the batch is invalid.
+        """
+        self.head_adapters.check()
+        self.reader.check(x, "predict_on_batch")
+        if not self.reader.accepts(x):
+            return super().predict_on_batch(x)
+        check_kind(self, x, self.fitted_on)
+        data = self.dataset(x, batch_size=ALL_ROWS)
+        if isinstance(data, NoRows):
+            return self.reader.nothing(self, data.columns)
+        predict = super().predict_on_batch
+        return self.reader.restore(data, Prediction(self, lambda batches, **options: predict(batches[0][0])))
+
+
+@contextlib.contextmanager
+def mends_failures(task, function):
+    """Keeps the model usable if Keras's method in this context fails, and raises the error in `task.kept_error`.
+
+    TensorFlow creates variables only while it traces a function for the first time. If that fails, the function stays
+    unusable, so Keras must make it again. On JAX, the variables are restored to their previous values.
+
+    Args:
+        task: `Task`.
+        function: String. Name of the attribute with the function that the method runs, such as `"train_function"`.
+    """
+    trains = function == "train_function" and task.trainable_variables and getattr(task, "optimizer", None) is not None
+    if trains and keras.backend.backend() == "jax":
+        build_optimizer(task)  # Keras would build it after its values are kept.
+    outer, task.kept_error = task.kept_error, None
+    restore = keep_values(task)
+    try:
+        yield
+    except BaseException as error:
+        restore()
+        if keras.backend.backend() == "tensorflow":
+            setattr(task, function, None)
+        # An invalid label in a prefetched batch is not the cause of an error elsewhere.
+        if task.kept_error is None or not type(error).__module__.startswith("tensorflow"):
+            raise
+        raise task.kept_error from error
+    finally:
+        task.kept_error = outer
