@@ -1,4 +1,4 @@
-"""Every name of this library in the page for users of other libraries exists, with the arguments that it shows."""
+"""Every name of this library in the pages for users of other libraries exists, with the arguments that they show."""
 
 import ast
 import functools
@@ -8,19 +8,26 @@ import re
 
 import keras_transfer as kt
 
-PAGE = pathlib.Path(__file__).parents[1] / "docs" / "migration" / "names.md"
+PAGES = sorted((pathlib.Path(__file__).parents[1] / "docs" / "migration").glob("*.md"))
+
+
+def text():
+    """The pages without their code, as one text."""
+    whole = "\n".join(page.read_text("utf-8") for page in PAGES)
+    return re.sub(r"^```.*?^```$", "", whole, flags=re.MULTILINE | re.DOTALL)
 
 
 def rows():
-    """The cells of all tables in the page, without the heads."""
-    lines = [line for line in PAGE.read_text("utf-8").splitlines() if line.startswith("| ")]
+    """The cells of all tables of names, whose second column has the title "here", without the heads."""
+    tables = re.findall(r"^\| [^\n|]+ \| here \|.*?(?=\n\n|\Z)", text(), re.MULTILINE | re.DOTALL)
+    lines = [line for table in tables for line in table.splitlines() if line.startswith("| ")]
     rows = [[cell.strip() for cell in re.split(r" \|(?: |$)", line[2:])] for line in lines]
     return [row for row in rows if row[0] != "---" and row[1] != "here"]
 
 
 def names():
     """Snippets such as `kt.losses.MatryoshkaLoss(loss, dims=[384, 64])`."""
-    return re.findall(r"`(kt\.[^`]+)`", PAGE.read_text("utf-8"))
+    return re.findall(r"`(kt\.[^`]+)`", text())
 
 
 def test_every_name_exists_and_accepts_the_arguments():
