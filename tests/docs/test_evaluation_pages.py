@@ -2,14 +2,11 @@
 
 import pytest
 
-import keras_transfer as kt
-from tests.pages import replaced, run_page
+from tests.pages import few_questions, run_page
 
 
 def test_the_script_in_the_page_on_metrics_runs(monkeypatch, small_minilm, eagerly):
-    whole = kt.datasets.load_demo_questions()
-    test = type(whole.test)(whole.test.texts[:8], whole.test.labels[:8])
-    monkeypatch.setattr(kt.datasets, "load_demo_questions", lambda: replaced(whole, test=test))
+    few_questions(monkeypatch, 12)
     names = run_page("evaluation/metrics.md")
     assert set(names["scores"]) == {"loss", "accuracy", "f1", "matthews_correlation"}
     assert float(names["tags"].result()) == 1.0
@@ -20,3 +17,18 @@ def test_the_script_in_the_page_on_reports_runs(tmp_path, monkeypatch, small_min
     monkeypatch.chdir(tmp_path)
     names = run_page("evaluation/report.md")
     assert (tmp_path / "report.html").exists() and len(names["report"].labels) == 144
+
+
+@pytest.mark.slow
+def test_the_script_in_the_page_on_calibration_runs(monkeypatch, small_minilm, eagerly):
+    few_questions(monkeypatch, 8, "train")
+    names = run_page("evaluation/calibration.md")
+    assert (names["before"].predicted == names["after"].predicted).all() and names["found"].temperature > 0
+
+
+@pytest.mark.slow
+def test_the_script_in_the_page_on_attention_draws_a_picture(tmp_path, monkeypatch, small_minilm):
+    pytest.importorskip("matplotlib", reason="draws cross-attention: pip install 'keras_transfer[plots]'")
+    monkeypatch.chdir(tmp_path)
+    names = run_page("evaluation/attention.md")
+    assert names["history"].history["loss"][-1] < 0.1 and (tmp_path / "cross_attention.png").exists()

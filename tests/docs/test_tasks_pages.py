@@ -2,16 +2,13 @@
 
 import pytest
 
-from tests.pages import run_page
+from tests.pages import few_questions, run_page
 
 
 @pytest.mark.slow
-def test_the_script_in_the_guide_to_translation_learns_to_translate(tmp_path, monkeypatch):
-    pytest.importorskip("matplotlib", reason="draws cross-attention: pip install 'keras_transfer[plots]'")
+def test_the_script_in_the_guide_to_translation_learns_to_translate():
     pytest.importorskip("sacrebleu", reason="computes chrF: pip install sacrebleu")
-    monkeypatch.chdir(tmp_path)
-    names = run_page("tasks/translation.md")
-    assert names["right"] > 0.9 and (tmp_path / "cross_attention.png").exists()
+    assert run_page("tasks/translation.md")["right"] > 0.9
 
 
 @pytest.mark.slow
@@ -26,45 +23,90 @@ def test_the_script_in_the_guide_to_text_to_text_learns_both_tasks():
     assert names["scores"]["classify"]["exact_match"] > 40 and names["scores"]["question"]["exact_match"] > 90
 
 
-def test_the_script_in_the_page_on_classification_runs(small_minilm, eagerly):
+def test_the_script_in_the_page_on_classification_runs(monkeypatch, small_minilm, eagerly):
+    few_questions(monkeypatch, 8)
     names = run_page("tasks/classification.md")
-    assert names["tagged"].label_names == ["film", "fun"] and names["found"].temperature > 0
+    assert len(names["history"].history["val_accuracy"]) == 4 and len(names["stories"]) == 10
 
 
 @pytest.mark.slow
-def test_the_script_in_the_page_on_embeddings_runs(tmp_path, monkeypatch, two_blocks, eagerly):
+def test_the_script_in_the_page_on_several_labels_runs(monkeypatch, small_minilm, eagerly):
+    few_questions(monkeypatch, 8, "train")
+    names = run_page("tasks/multi_label.md")
+    assert names["model"].label_names == ["ABBR", "ENTY", "HUM", "LOC", "NAME", "NUM"]
+
+
+@pytest.mark.slow
+def test_the_script_in_the_page_on_regression_and_pairs_runs(monkeypatch, small_minilm, eagerly):
+    few_questions(monkeypatch, 8)
+    names = run_page("tasks/regression_and_pairs.md")
+    assert names["model"].fitted_on == "pairs" and names["found"].shape == (3,)
+
+
+@pytest.mark.slow
+def test_the_script_in_the_page_on_tagging_finds_names(tmp_path, monkeypatch, small_minilm, eagerly):
     monkeypatch.chdir(tmp_path)
+    names = run_page("tasks/tagging.md")
+    assert set(names["report"]) >= {"PER", "LOC", "micro"}
+    assert (tmp_path / "served" / "saved_model.pb").exists()
+
+
+@pytest.mark.slow
+def test_the_script_in_the_page_on_embeddings_runs(tmp_path, monkeypatch, small_minilm, eagerly):
+    monkeypatch.chdir(tmp_path)
+    few_questions(monkeypatch, 8)
     names = run_page("tasks/embeddings.md")
-    assert names["corpus"][0].startswith("A man") and names["vectors"].shape == (3, 384)
+    assert len(names["vectors"]) == len(names["corpus"]) == 72
     assert (tmp_path / "served" / "1" / "saved_model.pb").exists()
+
+
+@pytest.mark.slow
+def test_the_script_in_the_page_on_few_labels_runs(monkeypatch, small_minilm, eagerly):
+    few_questions(monkeypatch, 6, "test")
+    names = run_page("tasks/few_labels.md")
+    assert len(names["texts"]) == 48 and names["nearest"].shape == (24, 1)
 
 
 @pytest.mark.slow
 def test_the_script_in_the_page_on_questions_runs(tmp_path, monkeypatch, small_minilm, eagerly):
     monkeypatch.chdir(tmp_path)
-    run_page("tasks/questions.md")
+    names = run_page("tasks/questions.md")
+    assert names["scores"]["total"] == 100
     assert (tmp_path / "served" / "questions" / "saved_model.pb").exists()
 
 
 @pytest.mark.slow
-def test_the_script_in_the_page_on_tagging_runs(tmp_path, monkeypatch, two_blocks, eagerly):
+def test_the_script_in_the_page_on_multiple_choice_runs(tmp_path, monkeypatch, small_minilm, eagerly):
     monkeypatch.chdir(tmp_path)
-    names = run_page("tasks/tagging.md")
-    assert names["report"]["micro"]["f1"] == 1.0
-    assert (tmp_path / "served" / "saved_model.pb").exists()
+    few_questions(monkeypatch, 8)
+    names = run_page("tasks/multiple_choice.md")
+    assert [len(row) for row in names["train"][0][1]] == [4] * 36
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["tasks/multiple_choice", "tasks/dialogue", "scale/tpu", "scale/many_machines"])
-def test_the_script_in_the_page_on_a_task_runs(page, tmp_path, monkeypatch, small_minilm, eagerly):
+def test_the_script_in_the_page_on_dialogue_learns_to_find_replies():
+    names = run_page("tasks/dialogue.md")
+    assert names["model"].evaluate(names["test"], verbose=0, return_dict=True)["hits_at_1"] > 0.5
+
+
+@pytest.mark.slow
+def test_the_script_in_the_page_on_generation_runs(tmp_path, monkeypatch, eagerly):
+    monkeypatch.chdir(tmp_path)
+    few_questions(monkeypatch, 4)
+    names = run_page("tasks/generation.md")
+    assert names["scores"].perplexity_per_word > 1 and set(names["found"]) <= set(names["kinds"])
+    assert (tmp_path / "writer").is_dir()
+
+
+@pytest.mark.slow
+def test_the_script_in_the_page_on_encoder_decoders_runs(tmp_path, monkeypatch, small_minilm, eagerly):
+    monkeypatch.chdir(tmp_path)
+    names = run_page("tasks/sequence_to_sequence.md")
+    assert len(names["history"].history["val_exact_match"]) == 2 and (tmp_path / "best.weights.h5").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["scale/tpu", "scale/many_machines"])
+def test_the_script_in_the_page_on_several_devices_runs(page, tmp_path, monkeypatch, small_minilm, eagerly):
     monkeypatch.chdir(tmp_path)
     assert run_page(f"{page}.md")["model"].compiled
-
-
-@pytest.mark.slow
-def test_the_script_in_the_page_on_generation_runs(tmp_path, monkeypatch, capsys, eagerly):
-    monkeypatch.chdir(tmp_path)
-    names = run_page("tasks/generation.md")
-    assert names["scores"].perplexity_per_word > 1
-    assert set(capsys.readouterr().out.split()) <= set(names["words"])
-    assert len(names["history"].history["val_chrf"]) == 2 and (tmp_path / "best.weights.h5").is_file()
