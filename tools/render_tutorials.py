@@ -91,7 +91,7 @@ def broken(text):
 
 def render(path, folder, show=False):
     """Runs a tutorial in an empty working directory, and writes its page and pictures into a folder."""
-    parts, began, pictures = [], time.time(), 0
+    parts, began, pictures = [], (time.time(), time.process_time()), 0
     for old in folder.glob(f"{path.stem}_*.png"):
         old.unlink()
     with tempfile.TemporaryDirectory() as scratch, contextlib.chdir(scratch):
@@ -106,14 +106,15 @@ def render(path, folder, show=False):
                 name = f"{path.stem}_{pictures}.png"
                 value.savefig(folder / name, dpi=110)
                 value = None
-            printed = "\n".join(filter(None, [shown.printed, "" if value is None else str(value)]))
+            says = "" if value is None or re.search(r" at 0x[0-9a-f]+>$", repr(value)) else str(value)
+            printed = "\n".join(filter(None, [shown.printed, says]))
             if printed:
                 parts.append(f"```text\n{broken(printed)}\n```")
             if hasattr(shown.value, "savefig"):
                 parts.append(f"![{caption(shown.value)}]({name})")
             if show:
                 print(parts[-1], flush=True)
-    parts.append(how_made(path, time.time() - began))
+    parts.append(how_made(path, time.time() - began[0], time.process_time() - began[1]))
     (folder / f"{path.stem}.md").write_text("\n\n".join(parts) + "\n", "utf-8")
 
 
@@ -140,7 +141,7 @@ def caption(figure):
     return " by ".join(" ".join(text.split()) for text in shown if text) or "Picture"
 
 
-def how_made(path, seconds):
+def how_made(path, seconds, busy):
     """Returns the last lines of a page."""
     import keras
 
@@ -149,8 +150,8 @@ def how_made(path, seconds):
     return (
         "---\n\n"
         f"`python tools/render_tutorials.py {path.stem}` made this page from `examples/tutorials/{path.name}` in "
-        f"{seconds // 60:.0f} min {seconds % 60:.0f} s, on {len(os.sched_getaffinity(0))} CPU cores that other "
-        f"processes shared, with Keras {keras.__version__} on {backend} {version}."
+        f"{seconds // 60:.0f} min {seconds % 60:.0f} s ({busy:.0f} s of CPU time), on {len(os.sched_getaffinity(0))} "
+        f"CPU cores that other processes shared, with Keras {keras.__version__} on {backend} {version}."
     )
 
 

@@ -304,7 +304,8 @@ def section(dataset, args):
     shown = {} if args.no_costs else {"step": step, "memory": memory}
     missing = [name for name in METHODS if name not in names]
     left = f"\nNot run yet: {'; '.join(missing)}.\n" if missing else ""
-    return f"{DATASETS[dataset]}\n\n{table(found, shown)}{left}"
+    picture = f"![Differences of the methods from full fine-tuning]({dataset}.png)"  # of `tools/plot_results.py`
+    return f"{DATASETS[dataset]}\n\n{picture}\n\n{table(found, shown)}{left}"
 
 
 def costs(folder):

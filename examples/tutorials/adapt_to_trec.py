@@ -2,8 +2,8 @@
 # # Adapt a pretrained model to question classification
 #
 # The 2019 NAACL tutorial *Transfer Learning in Natural Language Processing* (Ruder, Peters, Swayamdipta and Wolf) came
-# with six hands-on exercises. The second took a pretrained language model, put a classification head on it, and
-# trained it to tell what kind of answer a question expects. This page retells it on today's Keras.
+# with six hands-on exercises. The second took a pretrained language model, put a classification head on it, and trained
+# it to tell what kind of answer a question expects. This page retells it on today's Keras.
 #
 # **You will learn** to load a pretrained encoder with a new head, to fine-tune it with one call and with plain
 # `compile` and `fit`, and to compare the result with the same model that starts from random weights.
@@ -54,8 +54,8 @@ print(f"test error before training: {100 * (1 - before['accuracy']):.1f}%")
 # %% [markdown]
 # ## Fine-tune it
 #
-# The recipe `"bert"` is what most papers call fine-tuning: all weights train, with AdamW, a short warm-up, and a
-# linear decay of the learning rate. A recipe is data. It prints, and you can change each field.
+# The recipe `"bert"` is what most papers call fine-tuning: all weights train, with AdamW, a short warm-up, and a linear
+# decay of the learning rate. A recipe is data. It prints, and you can change each field.
 
 # %%
 recipe = kt.adaptation.get_recipe("bert", learning_rate=1e-4, epochs=4, batch_size=32)
@@ -120,4 +120,4 @@ print(f"test error, random weights: {100 * (1 - random_weights['accuracy']):.1f}
 #
 # ## Next
 #
-# [Adapters](../adaptation/adapters.md) reach nearly the same error and store 2.6% of the weights.
+# [Adapters](adapters.md) reach nearly the same error and store 2.6% of the weights.

