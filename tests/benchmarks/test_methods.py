@@ -26,8 +26,8 @@ def test_the_table_has_errors_in_percent_and_costs_as_ratios():
     costs = {"step": {"full": 0.2, "BitFit": 0.1}, "memory": {"full": 1000.0, "BitFit": 500.0}}
     table = methods.table(Comparison(runs, "accuracy", "max", "full"), costs)
     full, biases = ([cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()[2:])
-    assert full == ["full", "100.00 %", "0.00", "10.00 ± 0.00", "19.00 ± 12.71", "", "", "0.1", "1.00", "1.00"]
-    assert biases[:2] == [r"BitFit \*", "50.50 %"] and biases[4] == "16.00 ± 12.71"
+    assert full == ["full", "100.00%", "0.00", "10.00 ± 0.00", "19.00 ± 12.71", "", "", "0.1", "1.00", "1.00"]
+    assert biases[:2] == [r"BitFit \*", "50.50%"] and biases[4] == "16.00 ± 12.71"
     assert biases[5] == "-3.00" and biases[7:] == ["0.3", "0.50", "0.50"]
 
 
@@ -108,7 +108,7 @@ def test_an_interrupted_series_goes_on_and_the_page_has_all_finished_methods(
     lines = [json.loads(text) for text in results.read_text().splitlines()[1:]]
     assert [(run["method"], run["seed"]) for run in lines] == [("full", 0), ("full", 1), ("BitFit", 0), ("BitFit", 1)]
     page = (tmp_path / "results.md").read_text()
-    assert page.startswith("# Which method to use") and "## TREC-6" in page
+    assert page.startswith("# Methods compared") and "## TREC-6" in page
     assert page.count("\n| full") == page.count("\n| BitFit") == 1 and page.endswith("\n| kept |\n")
     capfd.readouterr()
     methods.main([*line, "--methods", "full", "BitFit"])

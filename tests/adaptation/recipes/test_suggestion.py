@@ -28,18 +28,12 @@ def many(count):
     return (["a b c"] * count, [0, 1] * (count // 2))
 
 
-@pytest.mark.parametrize(
-    ("count", "name", "reason"),
-    [
-        (16, "feature_extraction", "fewer than 100 rows, or 10 labels for each class"),
-        (200, "linear_probe_then_finetune", "fewer than 1,000 rows"),
-        (1000, "bert", "at least 1,000 rows: enough to train all weights"),
-    ],
-)
-def test_more_rows_suggest_to_train_more(model, capsys, count, name, reason):
-    assert suggest(model, *many(count)) == get_recipe(name)
+@pytest.mark.parametrize(("count", "epochs"), [(16, 60), (200, 9), (1000, 4)])
+def test_few_rows_suggest_more_epochs_of_all_weights(model, capsys, count, epochs):
+    assert suggest(model, *many(count)) == get_recipe("bert", epochs=epochs)
     printed = capsys.readouterr().out
-    assert f"Suggested recipe: {name}\n" in printed and reason in printed
+    assert "Suggested recipe: bert\n" in printed
+    assert (f"- {epochs} epochs: fewer would make fewer than 60 steps" in printed) == (epochs > 4)
     assert f"- {count:,} rows of 5 tokens on average, at most 5; 2 classes" in printed
 
 
@@ -64,7 +58,7 @@ def test_the_estimates_are_those_of_the_documented_rule(model):
     assert estimate(model, steps, ends, 1e9)["minutes"] == pytest.approx(2 * full["minutes"])
 
 
-def test_a_tagger_counts_its_labels(capsys):
+def test_a_tagger_has_a_suggestion(capsys):
     words, tags = taggers.examples(16)
     model = taggers.tagger()
     assert isinstance(suggest(model, words, tags), Recipe) and isinstance(model, TokenClassifier)
