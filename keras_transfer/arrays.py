@@ -9,13 +9,13 @@ import numpy as np
 def whole_column(column):
     """Returns a column of a Hugging Face `Dataset` as the list or array of its format, and anything else unchanged.
 
-    The column itself reads each of its values alone, which is much slower.
+    Iterating over the column itself loads one value at a time, which is much slower.
     """
     return column[:] if is_lazy(column) else column
 
 
 def is_lazy(values):
-    """Returns whether values are a column of a Hugging Face `Dataset`, which reads them from files when it is asked."""
+    """Returns whether values are a column of a Hugging Face `Dataset`, which loads them from files when needed."""
     return hasattr(values, "column_name") and hasattr(values, "__len__")
 
 
@@ -25,7 +25,7 @@ def to_numpy(values):
 
 
 def to_array(values):
-    """Returns labels in memory, a list or anything with a shape, as a NumPy array with the dtype that NumPy chooses."""
+    """Returns labels (a list or anything with a shape) as a NumPy array with the dtype that NumPy chooses."""
     values = whole_column(values)
     return np.asarray(to_numpy(values) if hasattr(values, "shape") else values)
 
@@ -92,7 +92,7 @@ def check_weights(weights, name="sample_weight"):
     Training with such a weight would make all weights of the model NaN.
     """
     kind = getattr(weights.dtype, "kind", "V")
-    if kind == "O":  # a column that contains None or other objects
+    if kind == "O":  # A column with None or other objects.
         for place, value in np.ndenumerate(weights):
             if not isinstance(value, numbers.Real):
                 raise ValueError(

@@ -11,8 +11,8 @@ from keras_transfer.arrays import is_lazy
 from keras_transfer.arrow_files import SUFFIXES, column_names, record_batches
 from keras_transfer.lines import decode_lines, incomplete_gzip, json_objects
 
-_CHUNK = 1000  # texts of a column of a dataset that are read at once
-MAX_LINE = 2**22  # bytes; a longer line is no line of text, and tokenizing it would need gigabytes
+_CHUNK = 1000  # Number of texts of a dataset's column that are loaded at once.
+MAX_LINE = 2**22  # In bytes. A longer line is not text, and tokenizing it would need gigabytes.
 
 
 def read_documents(source, text_column, documents):
@@ -61,7 +61,7 @@ def _check_no_file_name(text):
 
 def _from_iterable(source):
     texts = source
-    if is_lazy(source):  # It reads each text alone otherwise.
+    if is_lazy(source):  # Otherwise, each text is loaded separately.
         texts = itertools.chain.from_iterable(source[i : i + _CHUNK] for i in range(0, len(source), _CHUNK))
     for number, text in enumerate(texts):
         if number == 0:
@@ -87,13 +87,13 @@ def _read_file(path, text_column, documents):
 
 
 def _read_lines(path):
-    """Yields the lines of a file as they are read."""
+    """Yields the lines of a file without loading all of it."""
     with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
         yield from decode_lines(_lines_of(file, path), path)
 
 
 def _lines_of(file, path):
-    """Yields lines as bytes. A line that is too long, or a gzip file that is cut, is an error that names the file."""
+    """Yields lines as bytes, or raises an error with the name of the file for a too long line or a cut gzip file."""
     for number in itertools.count(1):
         try:
             line = file.readline(MAX_LINE + 1)

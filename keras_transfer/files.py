@@ -39,7 +39,7 @@ def atomic_folder(folder, overwrite=False):
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:
         new, old = pathlib.Path(scratch) / "new", pathlib.Path(scratch) / "old"
-        new.mkdir()  # inside a temporary folder, so that it has default permissions
+        new.mkdir()  # It is inside the temporary folder so that it has default permissions.
         yield new
         _check_free(folder, overwrite)
         if os.path.lexists(folder):
@@ -120,7 +120,7 @@ def atomic_file(path):
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    if os.name == "posix":  # other systems cannot open a folder, and can lose the new name in a power cut
+    if os.name == "posix":  # Other systems cannot open a folder, and can lose the new name in a power cut.
         folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
@@ -152,7 +152,7 @@ def read_json(path, expected=dict):
 
 
 def write_json(path, value):
-    """Writes a JSON file, which exists whole or not at all."""
+    """Writes a JSON file atomically."""
     with atomic_file(path) as file:
         file.write((json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
 

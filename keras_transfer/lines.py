@@ -16,7 +16,7 @@ NUMBER = re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+
 
 
 def read_text(path):
-    """Returns the text of a file in UTF-8, or of a gzip file of one.
+    """Returns the text of a file in UTF-8, which may be compressed by gzip.
 
     Raises:
         ValueError: If the file is not in UTF-8, or if it ends too early.
@@ -68,7 +68,7 @@ def decode_lines(file, path):
 
 
 def read_whole_json(path):
-    """Returns the content of a JSON file, or of a gzip file of one.
+    """Returns the content of a JSON file, which may be compressed by gzip.
 
     Raises:
         ValueError: If the file is not complete JSON in UTF-8. The error names the line.
@@ -142,7 +142,7 @@ def split_rows(lines, path, columns=0):
         lines: Iterable of lines with their ends.
         path: Path of the file. Names that end with `.tsv` or `.tsv.gz` have tabs, and quotes that are a part of the
             text, as in GLUE. All others have commas and quotes.
-        columns: Integer. Number of columns of a file without a header. Defaults to `0`, that of the first row.
+        columns: Integer. Number of columns of a file without a header. Defaults to `0`, the number in the first row.
 
     Raises:
         ValueError: If a quote is not closed.
@@ -215,7 +215,7 @@ def _split_tabs(lines):
 
 
 def _split_csv(lines, path):
-    lines = (part for line in lines for part in io.StringIO(line, newline=""))  # "\r" alone also ends a row
+    lines = (part for line in lines for part in io.StringIO(line, newline=""))  # A single "\r" also ends a row.
     reader, begin = csv.reader(lines, strict=True), 1
     try:
         while (fields := _next_row(reader)) is not None:
@@ -229,7 +229,7 @@ def _split_csv(lines, path):
 
 
 def _next_row(reader):
-    limit = csv.field_size_limit(2**31 - 1)  # instead of 131,072 characters
+    limit = csv.field_size_limit(2**31 - 1)  # The default is 131,072 characters.
     try:
         return next(reader, None)
     finally:

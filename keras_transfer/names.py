@@ -1,4 +1,4 @@
-"""Looks up names that a user passes, and suggests the closest one, or what another library's name is called here."""
+"""Looks up names that a user passes, and suggests the closest one, or the equivalent of another library's name."""
 
 import difflib
 import inspect
@@ -6,7 +6,7 @@ import inspect
 _LENGTH = "Pass `sequence_length=...` to `from_pretrained` or to the preprocessor."
 _NAMES = "Pass `label_names=[...]`, the names in the order of the head."
 _SAMPLER = "Pass `sampler=...`, such as `generation.TopP(0.9, temperature=0.7)`, `TopK(50)` or `BeamSearch(4)`."
-# From names of Transformers, PEFT and sentence-transformers to what this library has instead.
+# From argument names of Transformers, PEFT and sentence-transformers to the equivalents of this library.
 _HINTS = {
     "num_labels": "Pass `num_classes=...`, or `label_names=[...]` for labels with names. A `TextRegressor` has "
     "`num_targets`.",
@@ -91,12 +91,12 @@ def listed(names, most=10):
 
 
 def check_one_of(argument, value, known, aliases=None):
-    """Raises a `ValueError` if the value of an argument is not one of those that are known.
+    """Raises a `ValueError` if the value of an argument is not one of the known values.
 
     Args:
         argument: String. Name of the argument.
         value: Its value.
-        known: Tuple of the values that are known.
+        known: Tuple of the known values.
         aliases: Dict from other names of values to names that resemble them, for the suggestion. Defaults to `None`.
     """
     known = tuple(known)
@@ -159,7 +159,7 @@ def check_arguments(what, given, known, hints=None):
 
 
 def check_foreign_arguments(cls, given):
-    """Raises the error of `check_arguments` for a name that is one of another library's. Python refuses all others."""
+    """Raises the error of `check_arguments` for an argument of another library. Python rejects all other names."""
     foreign = {name: value for name, value in given.items() if name in _HINTS}
     if foreign:
         check_arguments(cls.__name__, foreign, argument_names(cls))

@@ -1,6 +1,6 @@
 """The style of all plots, which is readable in grey and for color-blind readers, and the error without matplotlib."""
 
-# The colors of Okabe and Ito (2008), each with a line style and a marker, so that none is told apart by color alone.
+# The colors of Okabe and Ito (2008), each with a line style and a marker, so that color is not the only difference.
 BLUE, ORANGE, GREEN, RED, PURPLE, BLACK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#000000"
 GREY = "#767676"
 STYLES = (

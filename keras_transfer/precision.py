@@ -8,17 +8,17 @@ import re
 import keras
 
 PRECISIONS = ("auto", "float32", "mixed_bfloat16")
-_FLAGS = ("avx512_bf16", "amx_bf16")  # Instructions of x86 processors that multiply bfloat16.
+_FLAGS = ("avx512_bf16", "amx_bf16")  # The x86 instructions that multiply bfloat16.
 _CAPABILITY = 8.0  # From this compute capability on, GPUs of NVIDIA multiply bfloat16 in their matrix units.
 
 
 @dataclasses.dataclass(frozen=True)
 class Precision:
-    """What `recommended_precision` returns.
+    """A recommended dtype policy and the reason, returned by `recommended_precision`.
 
     Attributes:
-        policy: String, a dtype policy of Keras: `"float32"` or `"mixed_bfloat16"`.
-        reason: String. Why.
+        policy: String. A dtype policy of Keras: `"float32"` or `"mixed_bfloat16"`.
+        reason: String. Why this policy is recommended.
     """
 
     policy: str
@@ -28,13 +28,13 @@ class Precision:
         return f"{self.policy}: {self.reason}"
 
 
-def recommended_precision():
+def recommended_precision() -> Precision:
     """Returns the dtype policy in which models train and predict fast on this machine, and the reason.
 
     `"mixed_bfloat16"` computes in bfloat16, while weights, their updates, normalizations, softmax and losses remain in
     float32. It is recommended where the device multiplies bfloat16: on TPUs, on GPUs of NVIDIA from Ampere on, and on
-    x86 processors with `avx512_bf16` or `amx_bf16`. The backend counts too: JAX converts bfloat16 on processors, and
-    TensorFlow needs oneDNN.
+    x86 processors with `avx512_bf16` or `amx_bf16`. The backend also matters: JAX converts bfloat16 to float32
+    on processors, and TensorFlow needs oneDNN.
 
     Returns:
         `Precision`, with the attributes `policy` and `reason`.
@@ -120,7 +120,7 @@ def _device_of_jax():
 def _device_of_torch():
     import torch
 
-    device = keras.ops.zeros(()).device.type  # where Keras puts its tensors
+    device = keras.ops.zeros(()).device.type  # Keras puts its tensors on this device.
     if device != "cuda":
         return device, None
     return "gpu", float("{}.{}".format(*torch.cuda.get_device_capability()))

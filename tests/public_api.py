@@ -122,7 +122,10 @@ def fields(definition):
         node.target.id
         for owner in owners
         for node in owner.node.body
-        if isinstance(node, ast.AnnAssign) and "ClassVar" not in ast.dump(node.annotation) and not _no_argument(node)
+        if isinstance(node, ast.AnnAssign)
+        and node.target.id != "_"
+        and "ClassVar" not in ast.dump(node.annotation)
+        and not _no_argument(node)
     ]
     return list(dict.fromkeys(names)) if owners else None
 

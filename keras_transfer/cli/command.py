@@ -1,4 +1,4 @@
-"""The command `keras-transfer`, which checks its arguments before it imports anything slow."""
+"""The command `keras-transfer`, which checks its arguments before it imports slow packages."""
 
 import contextlib
 import importlib.util
@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import sys
+from collections.abc import Callable, Sequence
 
 from keras_transfer.cli import launch, processes
 from keras_transfer.cli.arguments import (
@@ -22,18 +23,18 @@ from keras_transfer.cli.files import ask, labelled_texts, own_files, run_folder
 from keras_transfer.version import __version__
 
 
-def main(arguments=None):
+def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command.
 
     Args:
-        arguments: List of strings. Defaults to the arguments of the command line.
+        arguments: List of strings. Defaults to `None`, the arguments of the command line.
 
     Returns:
         The exit status: 0, 1 after an error, 130 after Ctrl-C, or 128 and its number after another signal.
     """
     options = vars(make_parser(__version__).parse_args(arguments))
     command, traceback = options.pop("command"), options.pop("traceback")
-    commands = {
+    commands: dict[str, Callable[..., int | None]] = {
         "quickstart": _quickstart,
         "train": _train,
         "evaluate": _evaluate,
@@ -62,7 +63,7 @@ def main(arguments=None):
 
 
 def _message(error, options):
-    """Returns the message of an error, with the names of options in place of those of arguments."""
+    """Returns the message of an error, with the names of arguments replaced by the names of options."""
     message = str(error)
     if "new_head" in options:
         message = message.replace('`head="new"`', "`--new-head`")
@@ -86,7 +87,7 @@ def _train(task, data, validation_data, text_column, label_column, output, overw
     checks.check_training(**options)
     parts, label_names = labelled_texts.read_parts(data, validation_data, None, text_column, label_column, task)
     columns = {"text_column": text_column, "label_column": label_column}
-    if options["precision"] == "auto":  # A run continues with the precision in which it began, on any machine.
+    if options["precision"] == "auto":  # A resumed run keeps the precision that it started with.
         _import_package()
         from keras_transfer.precision import recommended_precision
 
@@ -205,7 +206,7 @@ def _info(source):
         print("\n".join(own))
         return
     checks.check_source(source)
-    # No weights are loaded, so any backend will do, and JAX is imported in a third of the time.
+    # No weights are loaded, so any backend works, and JAX is imported in a third of the time.
     if importlib.util.find_spec("jax") is not None:
         os.environ.setdefault("KERAS_BACKEND", "jax")
     _import_package()
@@ -215,7 +216,7 @@ def _info(source):
 
 
 def _find_model(model):
-    """Returns the path of a model, which may be exported, and what it predicts."""
+    """Returns the path of a model, exported or not, and what it predicts."""
     path = run_folder.find_model(model, exported=True)
     if not path.is_dir():
         return path, run_folder.read_kind(path)
@@ -226,7 +227,7 @@ def _find_model(model):
 
 
 def _import_package():
-    """Imports the package, and TensorFlow before it, so that the lines that it logs do not precede the output."""
+    """Imports TensorFlow without its log lines, which would precede the output, and then the package."""
     if os.environ.get("KERAS_BACKEND", "tensorflow") == "tensorflow":
         ask.import_tensorflow()
     package = sys.modules["keras_transfer"]

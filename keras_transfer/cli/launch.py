@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 
-PATIENCE = 15  # seconds that the others have to end
+PATIENCE = 15  # The others have this number of seconds to end.
 
 
 def run(script, arguments, workers):
@@ -46,7 +46,7 @@ def run(script, arguments, workers):
 
 
 def _free_ports(count):
-    """Returns numbers of ports that nothing uses now."""
+    """Returns the numbers of unused ports."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
@@ -81,7 +81,7 @@ def _wait(children):
 
 
 def _stop(child):
-    """Ends a process, and what it has started."""
+    """Ends a process and its children."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, number)
@@ -92,7 +92,7 @@ def _stop(child):
 
 @contextlib.contextmanager
 def _forwarded_signals(children):
-    """Passes Ctrl-C and SIGTERM on to the processes, which can then write training checkpoints."""
+    """Passes Ctrl-C and SIGTERM on to the processes, so that they can write training checkpoints."""
 
     def forward(number, frame):
         for child in children:
@@ -108,7 +108,7 @@ def _forwarded_signals(children):
 
 
 def check(script, workers):
-    """Raises an error if there is no such script, or fewer than one process.
+    """Raises an error if the script does not exist, or if the number of processes is not positive.
 
     Raises:
         FileNotFoundError, ValueError: If an argument is invalid.

@@ -10,8 +10,8 @@ import threading
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
-AHEAD = 2  # parts for each process that are read before their answers are needed
-_FAILED = []  # what `prepare` has raised in this process
+AHEAD = 2  # Number of parts to read ahead for each process.
+_FAILED = []  # The error that `prepare` raised in this process.
 
 
 @contextlib.contextmanager
@@ -23,12 +23,13 @@ def start(workers, prepare):
 
     Args:
         workers: Integer. Number of processes.
-        prepare: Function without arguments, which each process calls first. Its error is raised as that of a part.
+        prepare: Function without arguments, which each process calls first. If it raises an error, so does the first
+            part.
 
     Raises:
         ChildProcessError: If a process ends, for example because there is no memory left.
     """
-    context = multiprocessing.get_context("spawn")  # TensorFlow does not survive a fork.
+    context = multiprocessing.get_context("spawn")  # TensorFlow does not work after a fork.
     executor = ProcessPoolExecutor(workers, context, initializer=_begin, initargs=(prepare,))
 
     def map_in_order(function, parts):
@@ -53,18 +54,18 @@ def start(workers, prepare):
 
 
 def _begin(prepare):
-    """Leaves Ctrl-C to the first process, and ends when that has ended, however it did."""
+    """Lets only the first process handle Ctrl-C, and ends this process when the first one ends for any reason."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
     try:
         prepare()
-    except Exception as error:  # An initializer that raises gives a `BrokenProcessPool` without its message.
+    except Exception as error:  # A `BrokenProcessPool` would not contain this message.
         _FAILED.append(error)
 
 
 def _call(function, argument):
-    """Calls a function in a process that is prepared."""
+    """Calls a function, or raises the error of the preparation."""
     if _FAILED:
         raise _FAILED[0]
     return function(argument)

@@ -5,6 +5,8 @@ import hashlib
 import inspect
 import math
 import time
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -20,36 +22,36 @@ FALLING = ("loss", "error", "perplexity", "mse", "mae")
 
 
 def compare(
-    make_model,
-    data,
-    methods,
+    make_model: Callable[[], keras.Model],
+    data: dict[str, Any],
+    methods: Any,
     *,
-    seeds=5,
-    baseline=None,
-    metric="accuracy",
-    mode="auto",
-    results=None,
-    loss="auto",
-    metrics="auto",
-    verbose=1,
-):
+    seeds: int | Sequence[int] = 5,
+    baseline: str | None = None,
+    metric: str = "accuracy",
+    mode: str = "auto",
+    results: Any = None,
+    loss: Any = "auto",
+    metrics: Any = "auto",
+    verbose: int = 1,
+) -> Comparison:
     """Trains a model with each method and several seeds, and returns the scores with their uncertainty.
 
     A method may be a list of variants, such as a recipe with several learning rates. All variants are trained with the
-    first seed. The one with the best validation score is also trained with the other seeds. The test data are never
-    used to choose a variant.
+    first seed. The one with the best validation score is also trained with the other seeds. The test data is never used
+    to choose a variant.
 
     Each run begins with `keras.utils.set_random_seed(seed)`, so all methods start with the same weights. With
     `results`, each finished run is written as a line of a file. If the process is killed, the same call continues
     without repeating finished runs. Methods and seeds can be added later. The file identifies a callable only by its
-    name and its plain arguments, and the model by its class and its initial weights. Use another file after changing
-    the callable's code, or anything that the weights do not contain, such as dropout or the sequence length.
+    name and its plain arguments, and the model by its class and its initial weights. Use a new file after changing the
+    callable's code, or anything that the weights do not contain, such as dropout or the sequence length.
 
     Args:
         make_model: Function without arguments that returns a new built model. If a method is a recipe and `loss` is not
             given, the model must be a task.
-        data: Dict with `"train"`, `"validation"` and, if there are test data, `"test"`: tuples `(x, y)` or
-            `(x, y, sample_weight)` in memory, as `fit` takes them.
+        data: Dict with `"train"`, `"validation"` and, if there is test data, `"test"`: tuples `(x, y)` or `(x, y,
+            sample_weight)` in memory, as for `fit`.
         methods: List of methods, or dict from names to methods or to lists of variants. A method is one of:
             - the name of a recipe, or a `Recipe`
             - the name of adapters with their sizes, as for `add_adapters`. They are trained with the recipe `"bert"` at
@@ -63,17 +65,19 @@ def compare(
         metric: String. Name of the score in the results of `evaluate`. Defaults to `"accuracy"`.
         mode: `"max"` if a higher score is better, `"min"`, or `"auto"`, which infers it from the name. Defaults to
             `"auto"`.
-        results: Path of the results file. Defaults to `None`, for no file.
-        loss, metrics: As in `fine_tune`, for recipes. Default to `"auto"`.
-        verbose: 0 or 1. Whether to print a line after each run. Defaults to `1`.
+        results: String or path. Results file. Defaults to `None`, for no file.
+        loss: Loss, or its name, for recipes, as for `fine_tune`. Defaults to `"auto"`, the loss of the task.
+        metrics: List of metrics, or their names, for recipes, as for `fine_tune`. Defaults to `"auto"`, the metrics of
+            the task.
+        verbose: Integer. `1` prints a line after each run, `0` prints nothing. Defaults to `1`.
 
     Returns:
         A `Comparison`, which prints as a table.
 
     Raises:
-        ValueError: If there are no methods, or if one is unknown; if a part of `data` is missing or not in memory; if
-            `seeds`, `baseline` or `mode` is invalid; if `evaluate` does not return `metric`; or if the file contains
-            runs with other data, another model, metric, loss or backend.
+        ValueError: If there are no methods, or if one is unknown; if `"train"` or `"validation"` is missing or not in
+            memory; if `seeds`, `baseline` or `mode` is invalid; if `evaluate` does not return `metric`; or if the file
+            contains runs with different data, or a different model, metric, loss or backend.
 
     Example:
     ```python
@@ -98,7 +102,7 @@ def compare(
     ```
     """
     variants = named_variants(methods)
-    seeds = _seeds(seeds)
+    numbers = _seeds(seeds)
     baseline = next(iter(variants)) if baseline is None else baseline
     if baseline not in variants:
         raise ValueError(f"`baseline` must be one of {list(variants)}. Received: baseline={baseline!r}")
@@ -127,7 +131,7 @@ def compare(
         return done[name, definition, seed]
 
     chosen, better = {}, max if mode == "max" else min
-    for seed in seeds:
+    for seed in numbers:
         for name, definitions in variants.items():
             if name not in chosen:
                 first = [run(name, definition, seed) for definition in definitions]
@@ -162,7 +166,7 @@ def _run(make_model, method, seed, parts, metric, loss, metrics):
     start = time.perf_counter()
     train, validation = parts["train"], parts["validation"]
     if isinstance(method, Recipe):
-        # There is no validation after each epoch, because it would not be used to choose anything.
+        # Validation after each epoch would take time and not affect the result.
         x, y, sample_weight = (*train, None)[:3]
         options = {"recipe": method, "loss": loss, "metrics": metrics, "callbacks": [times]}
         answer = fine_tune(model, x, y, sample_weight=sample_weight, **options, verbose=0)
@@ -172,7 +176,10 @@ def _run(make_model, method, seed, parts, metric, loss, metrics):
     seconds = time.perf_counter() - start
     model = answer if isinstance(answer, keras.Model) else model
     if not model.compiled:
-        raise ValueError("A method must compile the model that it trains. Received: a model that is not compiled")
+        raise ValueError(
+            "A method must compile the model that it trains, or return one that is compiled. "
+            "Received: a model that is not compiled"
+        )
     scores = {name: _score(model, part, metric) for name, part in parts.items() if name != "train"}
     total = sum(math.prod(weight.shape) for weight in model.weights)
     trainable = sum(math.prod(weight.shape) for weight in model.trainable_weights)
@@ -213,7 +220,7 @@ def _parts(data):
     """Returns the parts of the data in order, each as a tuple."""
     if not isinstance(data, dict):
         raise ValueError(
-            "`data` must be a dict with 'train', 'validation' and perhaps 'test'. If there are no validation data, "
+            "`data` must be a dict with 'train', 'validation' and perhaps 'test'. If there is no validation data, "
             f"hold out some of the training data (`datasets.hold_out`). Received: a {type(data).__name__}"
         )
     if missing := [name for name in ("train", "validation") if data.get(name) is None]:

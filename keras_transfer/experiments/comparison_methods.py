@@ -1,4 +1,4 @@
-"""The methods of a comparison: their names, their variants, and what distinguishes one from another."""
+"""The methods of a comparison: their names, their variants, and strings that identify them."""
 
 import dataclasses
 import functools
@@ -8,7 +8,7 @@ from keras_transfer.adaptation.adapters.base import KINDS, get_adapters
 from keras_transfer.adaptation.recipes import RECIPES, Recipe, get_recipe
 from keras_transfer.names import did_you_mean
 
-# Settings that earlier results do not have, in which they were off.
+# Results of earlier versions lack these settings, which were off then.
 LATER = ("gradient_accumulation_steps", "rematerialize", "precision")
 PLAIN = (bool, int, float, str, type(None))
 
@@ -61,7 +61,7 @@ def _named(name):
     """Returns the recipe with a name, or a recipe that trains the adapters with that name."""
     word = str(name).partition(":")[0]
     if isinstance(name, str) and word in KINDS:
-        get_adapters(name)  # raises if a size is invalid
+        get_adapters(name)  # Raises if a size is invalid.
         return get_recipe("adapters", adapters=name)
     if isinstance(name, str) and name in RECIPES:
         return get_recipe(name)

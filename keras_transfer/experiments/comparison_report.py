@@ -1,6 +1,7 @@
 """The result of a comparison as text, as a pandas table, as Markdown, and as a plot."""
 
 import re
+from typing import Any
 
 import numpy as np
 
@@ -11,20 +12,26 @@ from keras_transfer.experiments.significance import mean_interval, paired_test
 class Comparison:
     """The scores of methods over several seeds, which `compare` returns.
 
+    Args:
+        runs: Dict from the name of each method to the results of its runs, a list with one result per seed.
+        metric: String. Name of the score.
+        mode: `"max"` if a higher score is better, or `"min"`.
+        baseline: String. Name of the method to which the others are compared.
+        tried: Dict from the name of each method to the definitions of its variants. Defaults to `None`.
+
     Attributes:
         best: String. Name of the method with the best mean score on the validation data.
-        rows: List of dicts, one for each method. `method` is its name, `variant` is what distinguishes the chosen
-            variant, and `seeds` is the number of seeds. `validation` and `test` are mean scores, and
-            `validation_interval` and `test_interval` are half the widths of their 95 % t intervals. `difference` is the
-            difference from the baseline's mean and `p` is the p value of the paired t test, on the test data if there
-            are any. `step` is the median time of a training step and `time` is the time of the whole training, in
-            seconds. `trainable` is the fraction of the weights that train. Unknown values are None, such as the
-            interval of a single seed.
-        runs: Dict from the name of each method to the results of its runs, a list with one result per seed.
-        metric, mode, baseline: As in `compare`.
+        rows: List of dicts, one for each method. `method` is its name, `variant` distinguishes the chosen variant, and
+            `seeds` is the number of seeds. `validation` and `test` are mean scores, and `validation_interval` and
+            `test_interval` are half the widths of their 95% t intervals. `difference` is the difference from the
+            baseline's mean and `p` is the p value of the paired t test, on the test data if there is any. `step` is the
+            median time of a training step and `time` is the time of the whole training, in seconds. `trainable` is the
+            fraction of trainable weights. Unknown values are `None`, such as the interval of a single seed.
     """
 
-    def __init__(self, runs, metric, mode, baseline, tried=None):
+    def __init__(
+        self, runs: dict[str, Any], metric: str, mode: str, baseline: str, tried: dict[str, Any] | None = None
+    ) -> None:
         self.runs, self.metric, self.mode, self.baseline = runs, metric, mode, baseline
         tried = tried or {}
         self.parts = [part for part in ("validation", "test") if part in runs[baseline][0]]
@@ -57,15 +64,22 @@ class Comparison:
 
     __repr__ = __str__
 
-    def to_markdown(self):
-        """Returns the table and its notes as Markdown."""
+    def to_markdown(self) -> str:
+        """Returns the table and its notes as Markdown.
+
+        Returns:
+            String.
+        """
         heads, rows = self._cells()
         lines = [heads, ["---", *["---:"] * (len(heads) - 1)], *rows]
         table = ["| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |" for cells in lines]
         return "\n".join([*table, "", *self._notes()])
 
-    def to_pandas(self):
-        """Returns `rows` as a `pandas.DataFrame` with the methods as its index.
+    def to_pandas(self) -> Any:
+        """Returns `rows` as a table.
+
+        Returns:
+            A `pandas.DataFrame` with the methods as its index.
 
         Raises:
             ImportError: If pandas is not installed.
@@ -76,7 +90,7 @@ class Comparison:
             raise ImportError("The table requires pandas. Install it with `pip install pandas`.") from error
         return pandas.DataFrame(self.rows).set_index("method")
 
-    def plot(self, *, differences=False):
+    def plot(self, *, differences: bool = False) -> Any:
         """Plots the mean scores of the methods, or their differences from the baseline, with 95% intervals.
 
         Args:

@@ -13,14 +13,14 @@ class RunFile:
     incomplete last line, written by a process that was killed, is removed.
 
     Args:
-        path: Path of the file, or None. The file may already exist.
+        path: Path of the file, or `None`. The file may already exist.
         settings: Dict of JSON values that all runs share.
 
     Attributes:
         runs: List of dicts, the results so far.
 
     Raises:
-        ValueError: If the file has other settings, or was not written by this class.
+        ValueError: If the file has different settings, or was not written by this class.
     """
 
     def __init__(self, path, settings):
@@ -64,7 +64,7 @@ class RunFile:
             raise ValueError(f"`results` must be a new file, or one that `compare` wrote. Received: {str(self.path)!r}")
         if lines and (different := _differences(lines[0]["settings"], settings)):
             raise ValueError(
-                "The file contains runs with other settings. Choose another file for `results`. "
+                "The file contains runs with different settings. Choose another file for `results`. "
                 f"Received: results={str(self.path)!r}, with {'; '.join(different)}"
             )
         if end < len(data):

@@ -1,4 +1,4 @@
-"""Exports of trained models that answer requests: they take raw text and return labels."""
+"""Exports of trained models that answer requests: they accept raw text and return labels."""
 
 from keras_transfer.serving.exporting import export
 from keras_transfer.serving.folder_predictor import FolderPredictor

@@ -8,17 +8,17 @@ from keras_transfer.adaptation.adapters.base import adapted_encoder, check_names
 
 
 def signatures_by_adapter(model, signatures, names):
-    """Returns signatures that also take `adapter` [batch] strings, the name of the adapters for each row.
+    """Returns signatures that also accept `adapter` `[batch]` strings, the name of the adapters for each row.
 
-    The rows of each adapter run together, so that a row costs the same as without the choice.
+    The rows of each adapter run together, so a row costs the same as without the choice.
 
     Args:
         model: Task with adapters, on the TensorFlow backend.
-        signatures: Dict from names to `Signature`s. Those that take anything other than texts are left out.
+        signatures: Dict from names to `Signature`s. Signatures that expect anything other than texts are left out.
         names: List of names of adapters. Rows with `""` use the first one.
 
     Raises:
-        ValueError: If no signature takes texts [batch] only.
+        ValueError: If all signatures expect other inputs than texts `[batch]`.
     """
     heads = {name: head_for(model, model.encoder, name) for name in names}
     name = keras.KerasTensor((None,), "string", name="adapter")
@@ -33,14 +33,14 @@ def signatures_by_adapter(model, signatures, names):
     }
     if not found:
         raise ValueError(
-            f"`adapters` cannot be used with a `{type(model).__name__}`, whose signatures take other inputs than one "
-            f"text for each row. Received: adapters={names}"
+            f"`adapters` cannot be used with a `{type(model).__name__}`, whose signatures expect inputs other than one "
+            f"text for each row. Export each adapter separately. Received: adapters={names}"
         )
     return found
 
 
 def check_adapters(model, names):
-    """Raises a `ValueError` if a model cannot be exported with these adapters to choose from."""
+    """Raises a `ValueError` if a model cannot be exported with a choice of these adapters."""
     if isinstance(names, str) or len(names) < 2:
         raise ValueError(f"`adapters` must be a list of at least two names. Received: adapters={names!r}")
     check_names(adapted_encoder(model), names)
@@ -75,7 +75,7 @@ def _choosing(model, function, heads):
 
 
 def _rows_or_none(function, inputs, rows):
-    """Returns the outputs of a function for some rows of the inputs, without calling it for no rows if possible."""
+    """Returns the outputs of a function for some rows of the inputs. Without rows, it is not called if possible."""
     import tensorflow as tf
 
     def run():

@@ -1,4 +1,4 @@
-"""Exports of all formats as one kind of object: a dict of texts in, a dict of arrays out."""
+"""Exports of all formats as one kind of object, which maps a dict of texts to a dict of arrays."""
 
 import dataclasses
 import json
@@ -11,8 +11,8 @@ import numpy as np
 from keras_transfer.names import did_you_mean
 from keras_transfer.serving.portable import FORMATS, Model
 
-SAVED_MODEL, PORTABLE = "saved_model.pb", "export.json"  # the file that says what a folder is
-# The files that decide what a folder answers. The index of a SavedModel's variables has their checksums.
+SAVED_MODEL, PORTABLE = "saved_model.pb", "export.json"  # The file that identifies the format of a folder.
+# The files that determine the answers of a folder. The index of a SavedModel's variables has their checksums.
 FILES = (SAVED_MODEL, "variables/variables.index", PORTABLE, "labels.json", "tokenizer.json")
 FILES += tuple(module.FILE for module in FORMATS.values())
 
@@ -25,9 +25,9 @@ class Exported:
     """A signature of an export.
 
     Args:
-        inputs: List of the names of the inputs, each of which takes one text for each row.
+        inputs: List of the names of the inputs, each of which expects one text for each row.
         outputs: List of the names of the outputs.
-        answer: Function from a dict of lists of strings, by input, and a batch size, to a dict of arrays [rows, ...].
+        answer: Function from a dict of lists of strings, by input, and a batch size, to a dict of arrays `[rows, ...]`.
             Strings are arrays of objects.
     """
 
@@ -45,12 +45,12 @@ def open_exported(folder, signature):
     """Returns a signature of an export as an `Exported`. A process loads the model of a folder once.
 
     Args:
-        folder: String. Folder that `is_exported`, or the URL of a SavedModel.
-        signature: String. Name of the signature. LiteRT and ONNX have `"serving_default"` only.
+        folder: String. Folder of an export, or the URL of a SavedModel.
+        signature: String. Name of the signature. LiteRT and ONNX have only `"serving_default"`.
 
     Raises:
         ImportError: If the runtime of the format is not installed.
-        ValueError: If the signature does not exist, or does not take one text for each row and input.
+        ValueError: If the signature does not exist, or does not expect one text for each row and input.
     """
     portable = "://" not in folder and not (pathlib.Path(folder) / SAVED_MODEL).is_file()
     file = pathlib.Path(folder) / (PORTABLE if portable else SAVED_MODEL)
@@ -74,7 +74,7 @@ def _load_portable(folder):
         return Model(folder)
     except ImportError as error:
         raise ImportError(
-            f"This export needs the runtime of the format {format!r}. Run `pip install keras_transfer[{format}]`. "
+            f"This export requires the runtime of the format {format!r}. Run `pip install keras_transfer[{format}]`. "
             f"Received: {error}"
         ) from None
 
@@ -83,7 +83,7 @@ def _of_portable(model):
     rows = model.facts["rows"]
     if rows not in ("texts", "pairs of texts"):
         raise ValueError(
-            "A `Predictor` needs a model that takes one string for each row and input. Call "
+            "A `Predictor` requires a model that expects one string for each row and input. Call "
             f"`predict.Model(folder).predict(...)` with {rows}. Received: the export of a `{model.facts['task']}`"
         )
     inputs = ["question", "context"] if model.facts["answers"] == "spans" else ["text", "text_pair"]
@@ -101,7 +101,7 @@ def _of_portable(model):
 
 
 def _as_array(name, values):
-    """Returns an answer as an array of the type that a SavedModel has."""
+    """Returns an answer as an array of the same type as in a SavedModel."""
     types = {"label": object, "answer": object, "label_id": "int32", "start": "int32", "end": "int32"}
     return np.asarray(values, types.get(name, "float32" if name != "chosen" else "int32"))
 
@@ -118,7 +118,7 @@ def _of_saved_model(function, signature):
     unusual = [name for name, spec in inputs.items() if spec.shape.rank != 1 or spec.dtype != "string"]
     if unusual:
         raise ValueError(
-            "A `Predictor` needs a signature of one string for each row and input. "
+            "A `Predictor` requires a signature that expects one string for each row and input. "
             f"Received: signature={signature!r}, whose input {unusual[0]!r} is {inputs[unusual[0]]}"
         )
 
@@ -136,7 +136,7 @@ def _in_batches(function, texts, batch_size):
     lengths = sum(np.array([len(text) for text in column], "int64") for column in texts.values())
     order = np.argsort(-lengths, kind="stable")
     parts = []
-    for start in range(0, max(len(order), 1), batch_size):  # One empty batch has the types of no rows.
+    for start in range(0, max(len(order), 1), batch_size):  # Without rows, an empty batch determines the types.
         rows = order[start : start + batch_size]
         outputs = function(**{name: tf.constant(column[rows], tf.string) for name, column in texts.items()})
         parts.append({name: value.numpy() for name, value in outputs.items()})
@@ -145,7 +145,7 @@ def _in_batches(function, texts, batch_size):
 
 
 def _together(parts):
-    """Concatenates arrays. Those of words are first padded to the longest text, as the export pads a request."""
+    """Concatenates arrays. Arrays of words are first padded to the longest text, as the export pads a request."""
     shape = np.max([part.shape[1:] for part in parts], axis=0).astype(int)
     padding = {"O": b"", "i": -1}.get(parts[0].dtype.kind, 0)
     padded = []
@@ -156,7 +156,7 @@ def _together(parts):
 
 
 def _decode(values):
-    """Returns strings as `str` and other arrays as they are."""
+    """Returns strings as `str` and other arrays unchanged."""
     if values.dtype != object:
         return values
     found = np.empty(values.shape, object)

@@ -7,7 +7,8 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import keras
 
@@ -26,20 +27,20 @@ _SUMMARY = (
 
 
 def export(
-    model,
-    folder,
+    model: Task,
+    folder: str | os.PathLike[str],
     *,
-    format="savedmodel",
-    quantization=None,
-    label_names=None,
-    pairs=False,
-    texts=None,
-    max_difference=None,
-    min_equal_labels=None,
-    adapters=None,
-    jit_compile=False,
-    overwrite=False,
-):
+    format: str = "savedmodel",
+    quantization: str | None = None,
+    label_names: Any = None,
+    pairs: bool = False,
+    texts: Any = None,
+    max_difference: float | None = None,
+    min_equal_labels: float | None = None,
+    adapters: Sequence[str] | None = None,
+    jit_compile: bool = False,
+    overwrite: bool = False,
+) -> pathlib.Path:
     """Writes a task into a folder that answers requests without Keras and this library.
 
     # LiteRT and ONNX
@@ -50,9 +51,9 @@ def export(
     `TextClassifier`, `TextRegressor`, `TokenClassifier`, `MultipleChoice`, `SpanExtractor` or `TextEmbedder` can be
     exported, for any number of texts of any length up to the preprocessor's.
 
-    Before the folder appears, its own runtime answers `texts` in a process of its own. The size, the time of 1 text and
-    of 32 texts in one thread, the largest difference from the model's outputs (logits, values or embeddings) and the
-    share of equal labels are printed.
+    Before the folder appears, its runtime answers `texts` in a separate process. The size, the time of 1 text and of 32
+    texts in one thread, the largest difference from the model's outputs (logits, values or embeddings) and the share of
+    equal labels are printed.
 
     # SavedModel
 
@@ -117,23 +118,23 @@ def export(
         format: String, `"savedmodel"`, `"litert"` or `"onnx"`. Defaults to `"savedmodel"`.
         quantization: String. `"int8_dynamic"`: weights are 8-bit integers, and activations become so in each product,
             for a quarter of the size and less than half of the time on a CPU. `"float16"` (LiteRT only): weights are
-            stored in half of the size, and computed with in float32. Defaults to `None`, for float32. With
-            `"int8_dynamic"`, ONNX quantizes the activations of a batch together, so an answer depends slightly on the
-            texts beside it. In LiteRT, it does not.
-        label_names: List of strings, the names of the classes in order, or a dict from their numbers to names, as
-            `id2label` of Transformers. Defaults to `model.label_names`.
-        pairs: Boolean. Whether the task takes pairs of texts. Defaults to `False`.
-        texts: What `predict` of the task takes, with which a LiteRT or ONNX model is tested: a list of texts, or a pair
-            of lists with `pairs=True` and for a `SpanExtractor` (questions and contexts); of a `TokenClassifier` a list
-            of lists of words; of a `MultipleChoice` a pair of contexts and lists of choices. Defaults to `None`, for 64
-            questions that the library contains.
-        max_difference: Float of at least 0. Largest difference that an output of a LiteRT or ONNX model may have.
-            Defaults to `None`, for any.
-        min_equal_labels: Float between 0 and 1. Smallest share of equal labels of a LiteRT or ONNX model. Defaults to
-            `None`, for any.
-        adapters: List of names of adapters of the model. The signatures that take texts then also take `adapter`
-            [batch] strings, the name for each row, and use its head. There are no other signatures. Defaults to `None`,
-            for a model with its active adapters.
+            stored in half of the size, and computed with in float32. With `"int8_dynamic"`, ONNX quantizes the
+            activations of a batch together, so an answer depends slightly on the other texts of its batch. In LiteRT,
+            it does not. Defaults to `None`, for float32.
+        label_names: List of strings, the class names in order, or a dict from class numbers to names, such as
+            `id2label` of Transformers. Defaults to `None`, for `model.label_names`.
+        pairs: Boolean. Whether the task accepts pairs of texts. Defaults to `False`.
+        texts: Data in a form that `predict` of the task accepts, with which a LiteRT or ONNX model is tested: a list of
+            texts, or a pair of lists with `pairs=True` and for a `SpanExtractor` (questions and contexts); for a
+            `TokenClassifier` a list of lists of words; for a `MultipleChoice` a pair of contexts and lists of choices.
+            Defaults to `None`, for 64 questions that the library contains.
+        max_difference: Float of at least 0. Largest allowed difference of an output of a LiteRT or ONNX model. Defaults
+            to `None`, for no limit.
+        min_equal_labels: Float between 0 and 1. Smallest allowed share of equal labels of a LiteRT or ONNX model.
+            Defaults to `None`, for no limit.
+        adapters: List of names of adapters of the model. The signatures that accept texts then also accept `adapter`
+            `[batch]` strings, the name for each row, and use its head. There are no other signatures. Defaults to
+            `None`, for a model with its active adapters.
         jit_compile: Boolean. Whether XLA compiles the loop of a `CausalLM` or `Seq2SeqLM`, as in `generate`. The loop
             is faster then, but the first request of each shape waits until it is compiled. To limit the number of
             shapes, the number of texts is padded to a power of two, and their lengths to multiples of 16. Defaults to
@@ -146,16 +147,16 @@ def export(
     Raises:
         FileExistsError: If `folder` exists and `overwrite=False`.
         PermissionError: If the parent of `folder` cannot be written.
-        ValueError: If `model` is not a task, has no preprocessor, does not take pairs, or was trained for several
+        ValueError: If `model` is not a task, has no preprocessor, does not accept pairs, or was trained for several
             labels per text; if `label_names` does not have one unique name for each class, or has names of the model in
-            another order; if `pairs` does not fit the texts that a classifier or regressor was trained on; if
-            `jit_compile=True` and the exported model does not generate text; or if a weight is not finite.
-            It is also raised if `format` is unknown or does not have one of the arguments; if a limit is not such a
-            number, or is one of labels for a task without labels; if only a SavedModel can hold the task, its settings
-            or its preprocessor; and for LiteRT and ONNX, if the task does not compute in float32 or was quantized by
-            Keras, if `texts` are empty or not what the task takes, if the model cannot be converted, if its runtime
-            cannot run it, if `tokenizer.json` splits `texts` in another way, if an output is not finite, or if the
-            answers differ by more than the limits.
+            a different order; if `pairs` does not match the texts that a classifier or regressor was trained on; if
+            `jit_compile=True` and the exported model does not generate text; or if a weight is not finite. It is also
+            raised if `format` is unknown or does not support an argument; if a limit is out of range, or applies to
+            labels of a task without labels; if only a SavedModel can contain the task, its settings or its
+            preprocessor; and for LiteRT and ONNX, if the task does not compute in float32 or was quantized by Keras, if
+            `texts` is empty or invalid for the task, if the model cannot be converted, if its runtime cannot run it, if
+            `tokenizer.json` splits `texts` differently, if an output is not finite, or if the answers differ by more
+            than the limits.
         ImportError: If a package of the format is not installed.
         RuntimeError: If the process with the TensorFlow backend fails.
 
@@ -174,7 +175,10 @@ def export(
     if not isinstance(model, Task):
         raise ValueError(f"`model` must be a task, such as a `TextClassifier`. Received: {type(model).__name__}")
     if model.preprocessor is None:
-        raise ValueError("`export` requires a model with a preprocessor. Received: preprocessor=None")
+        raise ValueError(
+            "`export` requires a model with a preprocessor. Create the task with `preprocessor=...`. "
+            "Received: preprocessor=None"
+        )
     check_one_of("format", format, ("savedmodel", *FORMATS))
     model.reader.require_whole("exported")
     in_first_process(lambda: check_folder(folder, overwrite), model)
@@ -222,7 +226,7 @@ def export(
 
 
 def write_export(model, folder, options):
-    """Writes a task on the TensorFlow backend into an empty folder, and returns what was measured, if anything was."""
+    """Writes a task on the TensorFlow backend into an empty folder, and returns the measurements, if there are any."""
     return (write_portable if "format" in options else write_saved_model)(model, folder, **options)
 
 

@@ -1,38 +1,39 @@
-"""A folder of Parquet files with the answers of an exported model, file by file, for engines with many workers."""
+"""Answers of an exported model for a folder of Parquet files, file by file, for engines with many workers."""
 
 import contextlib
 import json
 import os
 import pathlib
+from typing import Any
 
 import numpy as np
 
 from keras_transfer.files import atomic_file, file_digest
 from keras_transfer.names import did_you_mean, listed
 from keras_transfer.serving.exported import FILES
-from keras_transfer.serving.predictor import columns_by_input
+from keras_transfer.serving.predictor import Predictor, columns_by_input
 
-ROWS = 16_384  # of a file that are in memory at once, and of a row group that is written
-ORIGIN = b"keras_transfer"  # key of a file's metadata that says how and from which original it was written
+ROWS = 16_384  # Number of rows that are in memory at once, and in a row group of the output.
+ORIGIN = b"keras_transfer"  # Key of a file's metadata that records its original and how it was written.
 
 
 class FolderPredictor:
     """Adds the answers of an exported model to all Parquet files of a folder, in files of the same names.
 
-    Ray, Spark, Beam, Dask and `multiprocessing` can copy it to their workers, each of which calls it with one name of
-    `pending()` after the other. A file appears when all of its rows are written, so that a run that is killed continues
-    with the files that are missing, and a file that a second worker begins again has each row once. All columns and the
-    order of the rows are those of the original file.
+    Ray, Spark, Beam, Dask and `multiprocessing` can copy it to their workers, which call it with the names from
+    `pending()`. A file appears when all of its rows are written. A run that is killed therefore continues with the
+    missing files, and a file that a second worker starts again has each row once. All columns and the order of the rows
+    are the same as in the original file.
 
     Args:
-        predict: `Predictor`, which names the model and the columns of the texts.
-        data: String or path. Folder of `.parquet` files, also in folders within it, which all workers can read.
+        predict: `Predictor`, which determines the model and the columns of the texts.
+        data: String or path. Folder of `.parquet` files, also in nested folders, which all workers can read.
         output: String or path. Folder for the files with answers, which all workers can write. It is created.
 
     Raises:
         FileNotFoundError: If `data` has no `.parquet` files.
         ImportError: If `pyarrow` is not installed.
-        ValueError: If one folder is the other or is in it.
+        ValueError: If one folder is the other or is inside it.
 
     Example:
     ```python
@@ -53,34 +54,34 @@ class FolderPredictor:
     ```
     """
 
-    def __init__(self, predict, data, output):
+    def __init__(self, predict: Predictor, data: Any, output: Any) -> None:
         try:
             import pyarrow.parquet  # noqa: F401
         except ImportError:
-            raise ImportError("Parquet files need pyarrow. Run `pip install pyarrow`.") from None
-        # Workers have other working directories.
+            raise ImportError("Parquet files require pyarrow. Run `pip install pyarrow`.") from None
+        # Workers may have different working directories.
         self.predict, self.data, self.output = predict, os.path.abspath(data), os.path.abspath(output)
         real = [pathlib.Path(os.path.realpath(folder)) for folder in (data, output)]
         if real[0].is_relative_to(real[1]) or real[1].is_relative_to(real[0]):
             raise ValueError(
-                "`output` must be another folder than `data`, and neither may be in the other. "
+                "`output` must be a different folder from `data`, and neither may be inside the other. "
                 f"Received: data={str(data)!r}, output={str(output)!r}"
             )
         if not _names(self.data):
             raise FileNotFoundError(f"`data` must be a folder with .parquet files. Received: data={str(data)!r}")
-        self.settings = self._settings()  # A worker compares them, since its model could be a later one.
+        self.settings = self._settings()  # Each worker compares them, since the model could have been replaced.
 
-    def pending(self):
-        """Returns the names of the files that have no answers yet, in order, and creates the folder of the output.
+    def pending(self) -> list[str]:
+        """Returns the names of the files without answers, in order, and creates the output folder.
 
-        A file whose original has another size or time of modification than the one that was read is pending too.
+        A file is also pending if the size or the modification time of its original has changed since it was read.
 
         Returns:
             List of strings, the paths of files within `data`.
 
         Raises:
-            FileExistsError: If `output` contains other files, or answers of another model, signature or columns.
-            ValueError: If a pending file cannot be read or lacks a column of texts.
+            FileExistsError: If `output` contains other files, or answers of a different model, signature or columns.
+            ValueError: If a pending file cannot be read or lacks a text column.
         """
         import pyarrow.parquet
 
@@ -88,10 +89,10 @@ class FolderPredictor:
         output.mkdir(parents=True, exist_ok=True)
         done = {*_names(output)}
         others = {path.name for path in output.iterdir() if path.is_file() and path.name[0] != "."}
-        if others := sorted((done | others) - {*names}):
+        if unknown := sorted((done | others) - {*names}):
             raise FileExistsError(
                 f"`output` must be empty or contain answers to the files of `data`. Received: output={self.output!r}, "
-                f"with {listed(others)}"
+                f"with {listed(unknown)}"
             )
         pending = [name for name in names if name not in done or not self._is_current(name)]
         for name in pending:
@@ -149,17 +150,17 @@ class FolderPredictor:
                 rows += batch.num_rows
             if (found := self._settings()) != self.settings:
                 raise ValueError(
-                    "The exported model must stay the same until all files are written. Make another "
+                    "The exported model must stay the same until all files are written. Create a new "
                     f"`FolderPredictor`. Expected: {self.settings}. Received: {found}"
                 )
         return rows
 
     def _columns(self):
-        """Returns the names of the columns of texts."""
+        """Returns the names of the text columns."""
         return list(columns_by_input(self.predict.text_columns).values())
 
     def _is_current(self, name):
-        """Returns whether a file in the output has answers to its original as it is now."""
+        """Returns whether a file in the output has answers to the current version of its original."""
         import pyarrow.parquet
 
         path = pathlib.Path(self.output, name)
@@ -167,20 +168,20 @@ class FolderPredictor:
             origin = json.loads(pyarrow.parquet.read_schema(path).metadata[ORIGIN])
         except (KeyError, TypeError, ValueError):  # `metadata` can be `None`. Arrow's own errors are `ValueError`s.
             raise FileExistsError(
-                "`output` contains a file that this class has not written. Choose another folder. "
+                "`output` contains a file that this class did not write. Choose another folder. "
                 f"Received: {str(path)!r}"
             ) from None
         found = origin["settings"]
         if changed := [key for key in self.settings if found.get(key) != self.settings[key]]:
             shown = {key: found.get(key) for key in ("signature", "columns")}
             raise FileExistsError(
-                f"`output` contains answers with another {' and '.join(changed)}. Choose another folder, or continue "
-                f"with the same. Received: {str(path)!r}, which was written with {shown}"
+                f"`output` contains answers of a run that differs in its {' and '.join(changed)}. Choose another "
+                f"folder, or use the same settings. Received: {str(path)!r}, which was written with {shown}"
             )
         return origin["original"] == _size_and_time(pathlib.Path(self.data, name))
 
     def _settings(self):
-        """Returns what all files of an output have in common."""
+        """Returns the settings that all files of an output have in common."""
         model = self.predict.folder
         if "://" not in model:
             model = " ".join(file_digest(path) for name in FILES if (path := pathlib.Path(model, name)).exists())
@@ -189,7 +190,7 @@ class FolderPredictor:
 
 
 def _names(folder):
-    """Returns the paths of the Parquet files in a folder, as strings with slashes, without hidden ones."""
+    """Returns the paths of the Parquet files in a folder, as strings with slashes, except for hidden ones."""
     files = (path for path in pathlib.Path(folder).rglob("*.parquet") if not path.is_dir())
     paths = (path.relative_to(folder) for path in files)
     return sorted(path.as_posix() for path in paths if not any(part[0] in "._" for part in path.parts))
@@ -202,7 +203,7 @@ def _size_and_time(path):
 
 
 def _batches(file):
-    """Yields the rows of a Parquet file in parts, or one part without rows, which has the types of the answers."""
+    """Yields the rows of a Parquet file in batches, or one batch without rows, which has the types of the answers."""
     import pyarrow
 
     if file.metadata.num_rows == 0:

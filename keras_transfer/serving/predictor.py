@@ -1,8 +1,9 @@
-"""An exported model as one object that engines for large tables copy to their workers: a table in, a table out."""
+"""An exported model as an object that engines for large tables copy to their workers. It maps tables to tables."""
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from keras_transfer.integers import check_integer
 from keras_transfer.names import did_you_mean
@@ -12,13 +13,13 @@ from keras_transfer.serving.exported import is_exported, open_exported
 class Predictor:
     """Adds the answers of an exported model to tables of texts, in one process or in each worker of an engine.
 
-    Ray Data, Spark, Beam, Dask and `multiprocessing` can all pickle it, since it only contains its arguments. The first
-    call in a process imports the runtime of the export, such as TensorFlow for a SavedModel, and loads the model, which
-    all further calls and `Predictor`s of the process share. The rows of a call run in batches of texts of similar
-    length, and are returned in their order.
+    Ray Data, Spark, Beam, Dask and `multiprocessing` can all pickle it, since it contains only its arguments. The first
+    call in a process imports the runtime of the export, such as TensorFlow for a SavedModel, and loads the model. All
+    further calls and `Predictor`s of the process share it. The rows of a call run in batches of texts of similar
+    length, and are returned in their original order.
 
     Args:
-        folder: String or path. Folder that `serving.export` has written in any format, which each worker can read.
+        folder: String or path. Folder that `serving.export` has written in any format, and that each worker can read.
         text_columns: String, the column of the texts; a list of two, for a model of pairs; or a dict from the inputs of
             the signature to columns, such as `{"question": "q", "context": "c"}`. Defaults to `"text"`.
         batch_size: Integer. Number of texts that the model answers at once. Defaults to `64`.
@@ -26,11 +27,11 @@ class Predictor:
 
     Raises:
         FileNotFoundError: If `folder` does not exist or is not an exported model.
-        ImportError: In a call, if the runtime of the export is not installed.
+        ImportError: If the runtime of the export is not installed, in a call.
         TypeError: If a call receives anything other than a dict or a `pandas.DataFrame`.
-        ValueError: If `batch_size` is not positive; and in a call, if a column is missing, has another number of rows,
-            contains anything other than strings, or has the name of an answer, or if the signature does not exist or
-            does not take one text for each row and input.
+        ValueError: If `batch_size` is not positive; and in a call, if a column is missing, has a different number of
+            rows, contains anything other than strings, or has the name of an answer, or if the signature does not exist
+            or does not expect one text for each row and input.
 
     Example:
     ```python
@@ -42,8 +43,15 @@ class Predictor:
     ```
     """
 
-    def __init__(self, folder, text_columns="text", *, batch_size=64, signature="serving_default"):
-        # Workers have other working directories. A URL of remote storage stays as it is.
+    def __init__(
+        self,
+        folder: Any,
+        text_columns: str | Sequence[str] | Mapping[str, str] = "text",
+        *,
+        batch_size: int = 64,
+        signature: str = "serving_default",
+    ) -> None:
+        # Workers may have different working directories. A URL of remote storage is not changed.
         self.folder = str(folder) if "://" in str(folder) else os.path.abspath(folder)
         self.text_columns = text_columns
         self.batch_size = check_integer("batch_size", batch_size, 1)
@@ -68,14 +76,16 @@ class Predictor:
         frame = "pandas" in sys.modules and isinstance(table, sys.modules["pandas"].DataFrame)
         if not frame and not isinstance(table, Mapping):
             raise TypeError(
-                f"A `Predictor` takes a dict of columns or a pandas DataFrame. Received: {type(table).__name__}"
+                f"A `Predictor` accepts a dict of columns or a pandas DataFrame. Received: {type(table).__name__}"
             )
         exported = open_exported(self.folder, self.signature)
         texts = {name: _texts(table, column) for name, column in self._columns(exported.inputs).items()}
         _check_rows(table if not frame else {}, {name: len(column) for name, column in texts.items()})
         taken = [name for name in exported.outputs if name in table]
         if taken:
-            raise ValueError(f"The columns of answers must not exist in the table. Received: {taken}")
+            raise ValueError(
+                f"The table must not have columns with the names of answers. Rename or drop them. Received: {taken}"
+            )
         answers = exported.answer(texts, self.batch_size)
         if not frame:
             return {**table, **answers}
@@ -102,7 +112,7 @@ def columns_by_input(text_columns):
 
 
 def _texts(table, column):
-    """Returns a column as a list of strings that UTF-8 can write."""
+    """Returns a column as a list of strings that UTF-8 can encode."""
     if column not in table:
         raise ValueError(
             f"The table must have the column {column!r}.{did_you_mean(column, table)} "
@@ -116,7 +126,7 @@ def _texts(table, column):
             text.encode("utf-8")
         except UnicodeEncodeError:
             raise ValueError(
-                f"Column {column!r} must contain text that UTF-8 can write. Received at row {row}: {text!r:.80}"
+                f"Column {column!r} must contain text that UTF-8 can encode. Received at row {row}: {text!r:.80}"
             ) from None
     return found
 

@@ -1,4 +1,4 @@
-"""Writes a task as a SavedModel that takes raw text and does not need this library."""
+"""Writing a task as a SavedModel that accepts raw text and does not need this library."""
 
 import json
 import pathlib
@@ -6,7 +6,7 @@ import pathlib
 from keras_transfer.serving.by_adapter import signatures_by_adapter
 from keras_transfer.serving.signature import concrete_signature, in_tensorflow
 
-# A SavedModel keeps files here that belong to it but are not loaded with it.
+# A SavedModel stores files in this folder that belong to it but are not loaded with it.
 LABELS_FILE = "assets.extra/labels.json"
 
 
@@ -32,8 +32,8 @@ def make_signatures(model, labels, pairs=False, adapters=None, jit_compile=False
 
     Args:
         model: Task with a preprocessor, on the TensorFlow backend.
-        labels: List of strings. Names of the classes, in order.
-        pairs: Boolean. Whether the task takes pairs of texts. Defaults to `False`.
+        labels: List of strings. Class names, in order.
+        pairs: Boolean. Whether the task accepts pairs of texts. Defaults to `False`.
         adapters: List of names of adapters to choose from. Defaults to `None`.
         jit_compile: Boolean. Whether XLA compiles the loop of a model that generates text. Defaults to `False`.
 

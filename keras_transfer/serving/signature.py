@@ -1,12 +1,12 @@
-"""Turns a task's `Signature` into a concrete function that takes requests of any size, including empty ones."""
+"""Conversion of a task's `Signature` to a concrete function for requests of any size, including empty ones."""
 
 
 def in_tensorflow(signature, labels):
-    """Returns the function of a `tasks.signatures.Signature` on dense tensors, with `label` for each `label_id`.
+    """Returns the function of a `Signature` on dense tensors, with `label` for each `label_id`.
 
     Args:
         signature: `Signature`.
-        labels: List of strings. Names of the classes, in order.
+        labels: List of strings. Class names, in order.
     """
     import tensorflow as tf
 
@@ -41,8 +41,8 @@ def concrete_signature(function, specs, axes=1, input_axes=2):
     raises an `InvalidArgumentError`.
 
     Args:
-        function: Function that takes tensors by the names in `specs` and returns a dict of tensors.
-        specs: Dict of `tf.TensorSpec`s, of shape [batch] or [batch, length, ...].
+        function: Function that accepts tensors by the names in `specs` and returns a dict of tensors.
+        specs: Dict of `tf.TensorSpec`s, of shape `[batch]` or `[batch, length, ...]`.
         axes: Integer, 1 or 2. Number of leading axes that the outputs have in common with the inputs. Defaults to `1`.
         input_axes: Integer, 1 or 2. Number of leading axes that several inputs have in common. Defaults to `2`.
 

@@ -1,4 +1,4 @@
-"""Tasks in the form that other libraries expect."""
+"""Wrappers that let other libraries use the tasks."""
 
 from keras_transfer.wrappers.scikit_learn import KerasTransferClassifier
 

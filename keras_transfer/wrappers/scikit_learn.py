@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import numbers
+from typing import Any, Self
 
 import keras
 import numpy as np
@@ -26,11 +27,11 @@ class KerasTransferClassifier:
         epochs: Integer. Number of epochs. Defaults to `None`, the value of the recipe.
         learning_rate: Float. Peak learning rate. Defaults to `None`, the value of the recipe.
         batch_size: Integer. Number of texts per batch. Defaults to `None`, the value of the recipe.
-        sequence_length: Integer. Number of tokens after which texts are truncated. Defaults to `None`, the value of the
+        sequence_length: Integer. Number of tokens to which texts are truncated. Defaults to `None`, the value of the
             checkpoint.
         random_state: Integer. Seed of the weights and of the order of the texts, with which `fit` calls
-            `keras.utils.set_random_seed`. `None` leaves the random state unchanged. Defaults to `None`.
-        verbose: As in `fit` of a Keras model. Defaults to `0`.
+            `keras.utils.set_random_seed`. Defaults to `None`, which leaves the random state unchanged.
+        verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line per epoch). Defaults to `0`.
 
     Attributes:
         classes_: Array [classes]. The labels, sorted, after `fit`.
@@ -48,16 +49,16 @@ class KerasTransferClassifier:
 
     def __init__(
         self,
-        source="minilm-l6",
+        source: Any = "minilm-l6",
         *,
-        recipe="bert",
-        epochs=None,
-        learning_rate=None,
-        batch_size=None,
-        sequence_length=None,
-        random_state=None,
-        verbose=0,
-    ):
+        recipe: str | Recipe = "bert",
+        epochs: int | None = None,
+        learning_rate: float | None = None,
+        batch_size: int | None = None,
+        sequence_length: int | None = None,
+        random_state: Any = None,
+        verbose: str | int = 0,
+    ) -> None:
         # scikit-learn's protocol: the constructor stores its arguments and checks nothing.
         self.source = source
         self.recipe = recipe
@@ -68,13 +69,13 @@ class KerasTransferClassifier:
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fine-tunes a new classifier.
 
         Args:
             X: List, array or table column of texts, or an array or a table with one column, or with two for pairs.
-            y: List or array [texts] of labels: strings, integers or booleans.
-            sample_weight: Array [texts] of floats. Defaults to `None`.
+            y: List or array `[texts]` of labels: strings, integers or booleans.
+            sample_weight: Array `[texts]` of floats. Weights of the texts. Defaults to `None`.
 
         Returns:
             The estimator.
@@ -105,8 +106,14 @@ class KerasTransferClassifier:
         self.n_features_in_ = _count(texts)
         return self
 
-    def predict_proba(self, X):
-        """Returns the probabilities of the classes, an array [texts, classes] in the order of `classes_`.
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Returns the probabilities of the classes.
+
+        Args:
+            X: Texts, as for `fit`.
+
+        Returns:
+            Float array `[texts, classes]`, in the order of `classes_`.
 
         Raises:
             ValueError: If the classifier was not fitted, if texts are not strings, or if `X` contains pairs and the
@@ -121,31 +128,43 @@ class KerasTransferClassifier:
             )
         return self.model_.predict_proba(texts)
 
-    def predict(self, X):
-        """Returns the most likely label of each text, an array [texts].
+    def predict(self, X: Any) -> np.ndarray:
+        """Returns the most likely label of each text.
+
+        Args:
+            X: Texts, as for `fit`.
+
+        Returns:
+            Array `[texts]` of labels.
 
         Raises:
-            ValueError: If `predict_proba` raises an error.
+            ValueError: If the classifier was not fitted, if texts are not strings, or if `X` contains pairs and the
+                data of `fit` did not, or vice versa.
         """
         places = self.predict_proba(X).argmax(axis=-1)
         return self.classes_[places]
 
-    def score(self, X, y, sample_weight=None):
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Returns the accuracy on texts and their labels.
 
         Args:
-            X, y, sample_weight: See `fit`.
+            X: Texts, as for `fit`.
+            y: List or array `[texts]` of labels, of the same type as for `fit`.
+            sample_weight: Array `[texts]` of floats. Weights of the texts. Defaults to `None`.
+
+        Returns:
+            Float between 0 and 1.
 
         Raises:
-            ValueError: If `predict_proba` raises an error, if texts and labels differ in number, or if labels are
-                strings and the labels of `fit` were numbers, or vice versa.
+            ValueError: If the classifier was not fitted, if texts and labels differ in number, or if labels are strings
+                and the labels of `fit` were numbers, or vice versa.
         """
         labels, predicted = _labels(y), self.predict(X)
         if len(labels) != len(predicted):
             raise ValueError(f"Each text must have a label. Received: {len(labels)} labels, {len(predicted)} texts")
         if len(labels) and (labels.dtype.kind == "U") != (self.classes_.dtype.kind == "U"):
             raise ValueError(
-                f"Labels must have the type of those in `fit`, such as {self.classes_.tolist()[0]!r}. "
+                f"Labels must have the same type as in `fit`, such as {self.classes_.tolist()[0]!r}. "
                 f"Received: {labels.tolist()[0]!r:.100} at position 0"
             )
         return float(np.average(labels == predicted, weights=sample_weight))
@@ -160,16 +179,26 @@ class KerasTransferClassifier:
 
     # === scikit-learn's protocol ===
 
-    def get_params(self, deep=True):
-        """Returns the arguments of the constructor as a dict.
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Returns the arguments of the constructor.
 
         Args:
-            deep: Boolean. Required by the protocol. It has no effect, because no argument is an estimator.
+            deep: Boolean. Required by the protocol. It has no effect, because no argument is an estimator. Defaults to
+                `True`.
+
+        Returns:
+            Dict from names to values.
         """
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
-    def set_params(self, **params):
-        """Sets arguments of the constructor, and returns the estimator.
+    def set_params(self, **params: Any) -> Self:
+        """Sets arguments of the constructor.
+
+        Args:
+            **params: Arguments of the constructor.
+
+        Returns:
+            The estimator.
 
         Raises:
             ValueError: If a name is unknown.

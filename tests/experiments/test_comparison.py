@@ -210,7 +210,7 @@ def test_a_file_with_runs_of_other_settings_or_of_something_else_is_refused_and_
         (larger, DATA, {}, "model parameters 3 instead of 6"),
         (scaled, DATA, {}, "model magnitude "),
     ]:
-        with pytest.raises(ValueError, match=f"other settings.*Received: results=.*{message}"):
+        with pytest.raises(ValueError, match=f"different settings.*Received: results=.*{message}"):
             compare(maker, data, method, seeds=1, results=file, verbose=0, **options)
     assert file.read_bytes() == before
     for content in (b"a line\n", b"no line", before + b"[]\n", before + before):

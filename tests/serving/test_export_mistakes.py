@@ -146,7 +146,7 @@ def without_preprocessor(classifier):
 
 
 test_only_a_task_with_a_preprocessor_is_exported = check_errors(
-    (without_preprocessor, "requires a model with a preprocessor. Received: preprocessor=None"),
+    (without_preprocessor, "requires a model with a preprocessor ... Received: preprocessor=None"),
     (lambda task: keras.Model(task.input, task.output), "such as a `TextClassifier`. Received: Functional"),
     (lambda task: task.encoder, "must be a task, such as a `TextClassifier`. Received: BertEncoder"),
     call=lambda change, classifier, tmp_path: serving.export(change(classifier), tmp_path / "served"),

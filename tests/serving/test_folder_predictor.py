@@ -140,7 +140,7 @@ def test_a_folder_within_the_other_is_an_error(exported, data, tmp_path):
     (tmp_path / "link").symlink_to(data)
     (tmp_path / "data-2").mkdir()
     for output in (tmp_path / "out" / ".." / "data", data / "out", tmp_path / "link" / "out", tmp_path):
-        with pytest.raises(ValueError, match="`output` must be another folder than `data`.* Received: .*output='"):
+        with pytest.raises(ValueError, match="`output` must be a different folder from `data`.* Received: .*output='"):
             serving.FolderPredictor(predict, data, output)
     serving.FolderPredictor(predict, data, tmp_path / "data-2")
 
@@ -151,20 +151,20 @@ def test_a_folder_with_other_files_is_an_error(job, tmp_path):
     with pytest.raises(FileExistsError, match=r"must be empty or contain answers .* with \['notes.txt'\]"):
         job.pending()
     (tmp_path / "out" / "notes.txt").rename(tmp_path / "out" / "a.parquet")
-    with pytest.raises(FileExistsError, match="that this class has not written"):
+    with pytest.raises(FileExistsError, match="that this class did not write"):
         job.pending()
     parquet.write_table(table(), tmp_path / "out" / "a.parquet")
-    with pytest.raises(FileExistsError, match="that this class has not written"):
+    with pytest.raises(FileExistsError, match="that this class did not write"):
         job.pending()
 
 
 def test_answers_of_another_model_or_signature_are_an_error(job, exported, data, tmp_path, make_classifier):
     run(job)
     other = serving.export(make_classifier(pooling="mean"), tmp_path / "other", label_names=["a", "b", "c"])
-    with pytest.raises(FileExistsError, match="contains answers with another model. Choose another folder"):
+    with pytest.raises(FileExistsError, match="differs in its model. Choose another folder"):
         serving.FolderPredictor(serving.Predictor(other, "review"), data, tmp_path / "out").pending()
     predict = serving.Predictor(exported, "review", signature="embed")
-    with pytest.raises(FileExistsError, match="another signature"):
+    with pytest.raises(FileExistsError, match="differs in its signature"):
         serving.FolderPredictor(predict, data, tmp_path / "out").pending()
 
 
@@ -196,5 +196,5 @@ def test_columns_of_other_inputs_are_an_error_and_other_ways_to_write_them_are_n
     ]
     assert settings[0] == settings[1] != settings[2]
     predict = serving.Predictor(exported, {"text_pair": "review"})
-    with pytest.raises(FileExistsError, match="another columns.* written with .*'text': 'review'"):
+    with pytest.raises(FileExistsError, match="differs in its columns.* written with .*'text': 'review'"):
         serving.FolderPredictor(predict, data, tmp_path / "out").pending()

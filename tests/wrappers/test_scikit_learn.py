@@ -86,7 +86,7 @@ def test_scores_require_a_label_of_the_same_type_for_each_text(classifier):
     classifier.fit(TEXTS, [0, 0, 0, 1, 1, 1])
     with pytest.raises(ValueError, match="must have a label. Received: 1 labels, 6 texts"):
         classifier.score(TEXTS, [0])
-    with pytest.raises(ValueError, match="the type of those in `fit`, such as 0. Received: '0' at position 0"):
+    with pytest.raises(ValueError, match="the same type as in `fit`, such as 0. Received: '0' at position 0"):
         classifier.score(TEXTS, list("000111"))
 
 

@@ -225,7 +225,7 @@ MISTAKES = [
     Mistake(
         "weights of attention without targets",
         lambda m: kt.analysis.attention_weights(m.writer(), ["a"]),
-        "pass `targets`",
+        "Pass `targets`",
     ),
     Mistake("a detector without a generator", lambda m: m.detector(generator=False).fit(TEXTS, verbose=0), "generator"),
     Mistake("detect of an integer", lambda m: m.detector().detect(3), "list"),

@@ -1,7 +1,8 @@
-"""A language-model loss beside the loss of a task, so that the encoder keeps what it has learned of language."""
+"""An additional language-model loss of a task, with which the encoder keeps what it has learned about language."""
 
 import math
 import numbers
+from typing import Any
 
 import keras
 from keras import ops
@@ -28,7 +29,7 @@ class AuxiliaryLoss(keras.layers.Layer):
     def __init__(self, weight, logits, **kwargs):
         super().__init__(autocast=False, **kwargs)  # The outputs of the task keep their dtype.
         self.weight = weight
-        object.__setattr__(self, "logits", logits)  # It reads a table that the task has already.
+        object.__setattr__(self, "logits", logits)  # Keras must not track its weights, which the task already has.
         self.mean_over = None  # Number of tokens on this replica of TensorFlow, which weights the loss.
         if callable(weight):
             # Replicas must not wait for each other here: the next one would clear the list of losses.
@@ -55,16 +56,16 @@ class AuxiliaryLoss(keras.layers.Layer):
         return keras.tree.map_structure(lambda tensor: keras.KerasTensor(tensor.shape, tensor.dtype), outputs)
 
 
-def with_language_model_loss(task, weight=0.5):
+def with_language_model_loss(task: Task, weight: Any = 0.5) -> Task:
     """Returns a task that also learns to predict the next token of its texts, with the same layers and weights.
 
-    The loss of the task and the weighted mean cross-entropy of the next tokens are added in training. The encoder reads
-    a text once for both. The task and the result share all weights, so that training one trains the other. The loss of
-    `evaluate`, predictions, saved files and exports are those of the task alone: a task that was loaded from a file
-    must be wrapped again before it is trained. Weights of rows and classes do not apply to the language-model loss.
+    In training, the weighted mean cross-entropy of the next tokens is added to the loss of the task. A text is encoded
+    once for both. The task and the result share all weights, so training one trains the other. The loss of `evaluate`,
+    predictions, saved files and exports do not include the language-model loss: a task that was loaded from a file must
+    be wrapped again before it is trained. Weights of rows and classes do not apply to the language-model loss.
 
     Args:
-        task: `Task` with labels, such as a `TextClassifier`, over a causal encoder such as `GPT2Encoder` or
+        task: `Task` with labels, such as a `TextClassifier`, with a causal encoder such as `GPT2Encoder` or
             `AWDLSTMEncoder`, whose token embeddings predict the next token as in a `CausalLM`.
         weight: Finite float of at least 0, or a `keras.optimizers.schedules.LearningRateSchedule` of the number of
             training steps, such as an `ExponentialDecay`: at first, the encoder adapts to the language of the texts,
@@ -74,8 +75,8 @@ def with_language_model_loss(task, weight=0.5):
         A task of the same class. It is not compiled.
 
     Raises:
-        ValueError: If `task` is not a `Task`, predicts tokens itself, or has such a loss already; if the encoder is
-            not causal, or its token embeddings differ in width from its outputs; or if `weight` is out of range.
+        ValueError: If `task` is not a `Task`, predicts tokens itself, or already has such a loss; if the encoder is not
+            causal, or its token embeddings differ in width from its outputs; or if `weight` is out of range.
 
     Example:
     ```python
@@ -103,11 +104,11 @@ def with_language_model_loss(task, weight=0.5):
         )
     if any(isinstance(layer, AuxiliaryLoss) for layer in task.layers):
         raise ValueError(
-            "`task` has a language-model loss already. Wrap the task that it was made from. "
+            "`task` already has a language-model loss. Wrap the original task. "
             f"Received: a {type(task).__name__} with the name {task.name!r}"
         )
     if not isinstance(weight, keras.optimizers.schedules.LearningRateSchedule):
-        if isinstance(weight, bool) or not isinstance(weight, numbers.Real) or not 0 <= weight < math.inf:
+        if isinstance(weight, bool) or not isinstance(weight, numbers.Real) or not 0 <= float(weight) < math.inf:
             raise ValueError(
                 "`weight` must be a finite number of at least 0 or a `LearningRateSchedule`. "
                 f"Received: weight={weight!r}"

@@ -1,5 +1,7 @@
 """Trims the vocabulary of a task to the tokens of given texts."""
 
+from typing import Any
+
 import keras
 import numpy as np
 
@@ -8,20 +10,19 @@ from keras_transfer.tasks.base import Task
 from keras_transfer.text.base import is_sentences, to_list, to_sentences
 from keras_transfer.text.preprocessors import BertPreprocessor, TokenPreprocessor
 
-_BATCH = 4096  # texts
-# Settings of generation that consist of ids and are not renumbered.
+_BATCH = 4096  # Number of texts that are tokenized at once.
+# These generation settings consist of ids, which are not renumbered.
 _LISTS = ("bad_words_ids", "force_words_ids", "forced_decoder_ids", "suppress_tokens", "begin_suppress_tokens")
 
 
-def trim_vocabulary(model, texts, *, verbose=1):
-    """Returns a copy of a task that has only the tokens of given texts, and a smaller table of token embeddings.
+def trim_vocabulary(model: Task, texts: Any, *, verbose: int = 1) -> Task:
+    """Returns a copy of a task that has only the tokens of given texts, and a smaller token embedding.
 
     Half of the weights of a small encoder are its token embeddings, and the texts of one application use only some of
-    them. The trimmed task keeps all tokens that the texts use, the special tokens, and all bytes, or single characters
-    of the scripts that the texts are written in, so that another word is split into smaller pieces. For the given
-    texts, also after each of the prompts of a `TextEmbedder`, the answers are the same, and so are the ids apart from
-    their numbers. For other texts, answers can differ, so pass all texts of the domain that you have, also unlabeled
-    ones.
+    them. The trimmed task keeps all tokens that the texts use, the special tokens, and all bytes or single characters
+    of the scripts in the texts, so that other words are split into smaller pieces. For the given texts, also after each
+    of the prompts of a `TextEmbedder`, the answers are the same, and so are the tokens. For other texts, answers can
+    differ, so pass all texts of the domain that you have, including unlabeled ones.
 
     A language-model head is trimmed like the embeddings. The new task can be saved, exported, written by
     `save_pretrained` and quantized. It has copies of the weights and is not compiled.
@@ -29,16 +30,16 @@ def trim_vocabulary(model, texts, *, verbose=1):
     Args:
         model: Task with an encoder-only Transformer of this library and its preprocessor.
         texts: Strings: a list or an iterator of texts or of words, a table column, a tuple of columns (pairs),
-            sentences as lists of words, or a `tf.data.Dataset` of texts, in batches or not.
-        verbose: Integer. Whether to print how many tokens and weights are kept (1) or not (0). Defaults to `1`.
+            sentences as lists of words, or a `tf.data.Dataset` of texts, batched or not.
+        verbose: Integer. `1` prints how many tokens and weights are kept, `0` prints nothing. Defaults to `1`.
 
     Returns:
-        A new task of the class of `model`.
+        A new task of the same class as `model`.
 
     Raises:
-        ValueError: If the model is another one, has adapters or is quantized, if its tokenizer cannot be trimmed, if
-            `texts` are not strings, if there are none, if one of them would be split differently, or if the files of
-            the checkpoint name a token that the tokenizer does not have.
+        ValueError: If the model is not such a task, has adapters or is quantized, if its tokenizer cannot be trimmed,
+            if `texts` contains anything but strings or nothing, if one of them would be split differently, or if the
+            checkpoint files name a token that the tokenizer does not have.
 
     Example:
     ```python
@@ -54,7 +55,7 @@ def trim_vocabulary(model, texts, *, verbose=1):
     tokenizer, used = preprocessor.tokenizer, set(preprocessor.special_ids)
     batches = _batches(texts, getattr(model, "prompts", {}).values())
     for batch in batches:
-        words = sorted({f" {word}" for text in batch for word in text.split()})  # as in the middle of a text
+        words = sorted({f" {word}" for text in batch for word in text.split()})  # Inside a text, words follow a space.
         used.update(tokenizer.tokenize([*batch, *words]).values.numpy().tolist())
     if not batches:
         raise ValueError("`texts` must contain at least one text. Received: no texts")
@@ -91,8 +92,8 @@ def _check(model):
     encoder, preprocessor = model.encoder, model.preprocessor
     if not isinstance(encoder, TransformerStack):
         raise ValueError(
-            "Only the vocabulary of a task over one Transformer of `keras_transfer.encoders` can be trimmed. "
-            f"Received: a {type(model).__name__} over a {type(encoder).__name__}"
+            "Only the vocabulary of a task with one Transformer of `keras_transfer.encoders` can be trimmed. "
+            f"Received: a {type(model).__name__} with a {type(encoder).__name__}"
         )
     if type(preprocessor) not in (BertPreprocessor, TokenPreprocessor):
         raise ValueError(
@@ -129,7 +130,7 @@ def _strings(texts):
             )
         for row in texts:
             for part in row if isinstance(row, tuple) else (row,):
-                values = getattr(part, "flat_values", part)  # of sentences as ragged tensors
+                values = getattr(part, "flat_values", part)  # Sentences are ragged tensors.
                 yield from to_list(np.ravel(np.asarray(values.numpy(), object)))
     elif isinstance(texts, tuple):
         for column in texts:
@@ -148,7 +149,7 @@ def _strings(texts):
 
 
 def _batches(texts, prompts):
-    """Returns the distinct strings in batches, also with each of the prompts in front."""
+    """Returns the distinct strings in batches, also after each of the prompts."""
     if isinstance(texts, (str, bytes)):
         raise ValueError(f"`texts` must be several texts. Received: one string, {texts!r:.100}")
     distinct = list(dict.fromkeys(_strings(texts)))
@@ -179,7 +180,7 @@ def _named_ids(settings):
 
 
 def _renumbered(config, places):
-    """Returns a config in which the ids of special tokens that a checkpoint's files name have their new numbers."""
+    """Returns a config with the new ids of special tokens that a checkpoint's files name."""
     if isinstance(config, (list, tuple)):
         return type(config)(_renumbered(part, places) for part in config)
     if not isinstance(config, dict):
@@ -199,9 +200,9 @@ def _renumbered(config, places):
 
 
 def _with_tokenizer(preprocessor, tokenizer):
-    """Returns the preprocessor with another tokenizer."""
+    """Returns the preprocessor with a different tokenizer."""
     config = preprocessor.get_config()
-    if "tokenizer" not in config:  # `BertPreprocessor` makes its own.
+    if "tokenizer" not in config:  # `BertPreprocessor` creates its own tokenizer.
         return type(preprocessor)(tokenizer.vocabulary, **config)
     packing = preprocessor.packing
     return type(preprocessor)(tokenizer, packing, config["sequence_length"], split=config["split"], name=config["name"])

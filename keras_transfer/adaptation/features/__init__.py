@@ -1,4 +1,4 @@
-"""Features of frozen layers, computed once."""
+"""Features of frozen layers, which are computed once."""
 
 from keras_transfer.adaptation.features.activations import row_ends
 

@@ -1,4 +1,4 @@
-"""Where activations are stored: in memory, or in a folder of memory-mapped files that a killed process can resume."""
+"""The storage of activations: in memory, or in a folder of memory-mapped files that a killed process can resume."""
 
 import errno
 import json
@@ -18,7 +18,7 @@ from keras_transfer.folder_lock import lock_folder
 log = logging.getLogger("keras_transfer")
 
 RECORD, DONE, CHECKSUMS = "cache.json", "done.npy", "checksums.npy"
-INTERVAL = 5.0  # Seconds between two points from which a killed process resumes.
+INTERVAL = 5.0  # Number of seconds between two points from which a killed process resumes.
 
 
 def shape_of(kind, starts):
@@ -45,17 +45,17 @@ class Memory:
 
 
 class CacheFolder:
-    """Arrays in files.
+    """Stores arrays as files in a folder.
 
     `cache.json` describes the contents of the arrays. `done.npy` has a 1 for each row whose values are in the files,
-    and `checksums.npy` the checksums [arrays, rows] of these values.
+    and `checksums.npy` has the checksums `[arrays, rows]` of these values.
 
     Args:
         made_by: Dict of strings that describe what the values depend on.
         folder: Path. Defaults to `None`, which creates a temporary folder that exists as long as this object.
 
     Raises:
-        ValueError: If the folder holds other files, or values that depend on something else.
+        ValueError: If the folder contains other files, or values that depend on something else.
         RuntimeError: If another process writes into the folder.
     """
 
@@ -68,9 +68,9 @@ class CacheFolder:
         self._rows, self._time = [], time.monotonic()
 
     def open(self, count, starts_of):
-        """Returns the kinds, arrays and missing rows of the cache, or None, None and all rows if there is no cache.
+        """Returns the kinds, arrays and missing rows of the cache, or `None`, `None` and all rows if there is no cache.
 
-        Damaged rows count as missing, and a cache whose files do not fit each other as none.
+        Damaged rows count as missing, and a cache with inconsistent files counts as none.
 
         Args:
             count: Integer. Number of rows.
@@ -81,8 +81,8 @@ class CacheFolder:
             others = [path.name for path in self.path.iterdir() if not path.name.startswith(".")]
             if others:
                 raise ValueError(
-                    "`folder` must be new, empty, or hold a cache. "
-                    f"Received: folder={str(self.path)!r}, which holds {sorted(others)[:3]}"
+                    "`folder` must be new, empty, or contain a cache. "
+                    f"Received: folder={str(self.path)!r}, which contains {sorted(others)[:3]}"
                 )
             return None, None, np.arange(count)
         try:
@@ -91,12 +91,13 @@ class CacheFolder:
             stored["kinds"]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(
-                f"`folder` must hold a cache, or be new. Received: folder={str(self.path)!r}, whose {RECORD} is damaged"
+                "`folder` must contain a cache, or be new. Delete it, or use a different one. "
+                f"Received: folder={str(self.path)!r}, whose {RECORD} is damaged"
             ) from error
         if differ:
             raise ValueError(
-                f"`folder` holds the cache of another {' and '.join(differ)}. Use another folder, or delete this one. "
-                f"Received: folder={str(self.path)!r}"
+                f"`folder` contains the cache of a different {' and '.join(differ)}. Use another folder, or delete "
+                f"this one. Received: folder={str(self.path)!r}"
             )
         try:
             self._starts = starts_of(stored["kinds"])
@@ -105,7 +106,7 @@ class CacheFolder:
                 self._done = np.load(self.path / DONE, mmap_mode=mode)
                 self._checksums = np.load(self.path / CHECKSUMS, mmap_mode=mode)
                 self._check(stored["kinds"], count)
-        except Exception as error:  # The process was killed before it had created all files, or one is damaged.
+        except Exception as error:  # The process was killed before it had created all files, or a file is damaged.
             log.warning(
                 "The cache in %s is computed again, because its files are not complete or are damaged: %s",
                 self.path,
@@ -122,7 +123,7 @@ class CacheFolder:
         return stored["kinds"], self._arrays, todo
 
     def _check(self, kinds, count):
-        """Raises a `ValueError` if the arrays do not have the shapes and dtypes that they must have."""
+        """Raises a `ValueError` if the arrays do not have the expected shapes and dtypes."""
         expected = [(shape_of(kind, starts), kind["dtype"]) for kind, starts in zip(kinds, self._starts)]
         expected += [((count,), "uint8"), ((len(kinds), count), "uint32")]
         found = [(array.shape, str(array.dtype)) for array in (*self._arrays, self._done, self._checksums)]
@@ -137,10 +138,10 @@ class CacheFolder:
 
         Args:
             kinds: List of dicts of JSON values, one for each array, with its `"dtype"`.
-            starts: List of integer arrays, as `starts_of` in `open` returns them.
+            starts: List of integer arrays, in the form that `starts_of` in `open` returns.
 
         Raises:
-            OSError: If there is not enough room.
+            OSError: If the disk has too little free space.
         """
         shapes, count = [shape_of(*pair) for pair in zip(kinds, starts)], len(starts[0]) - 1
         size = sum(int(np.prod(shape)) * np.dtype(kind["dtype"]).itemsize for kind, shape in zip(kinds, shapes))
@@ -171,12 +172,12 @@ class CacheFolder:
         if size > free:
             raise OSError(
                 errno.ENOSPC,
-                f"The activations need {size / 1e9:.2f} GB. Use `dtype='float16'`, or a folder with more room. "
+                f"The activations need {size / 1e9:.2f} GB. Use `dtype='float16'`, or a folder on a larger disk. "
                 f"Received: {free / 1e9:.2f} GB free in {str(self.path)!r}",
             )
 
     def finish(self, rows, last=False):
-        """Records that the values of rows are stored. They are flushed to disk before this is recorded."""
+        """Records that the values of rows are stored, after flushing them to disk."""
         self._rows.extend(rows)
         if last or time.monotonic() - self._time >= INTERVAL:
             for row in self._rows:
@@ -194,11 +195,11 @@ class CacheFolder:
 
 
 def _allocate(path):
-    """Reserves the room of a file. Otherwise, a full disk would kill the process that writes into the mapped memory."""
-    if hasattr(os, "posix_fallocate"):  # not on Windows and macOS
+    """Reserves the disk space of a file. Otherwise, a full disk would kill the process while it writes."""
+    if hasattr(os, "posix_fallocate"):  # Windows and macOS do not have it.
         with open(path, "r+b") as file:
             try:
                 os.posix_fallocate(file.fileno(), 0, max(os.fstat(file.fileno()).st_size, 1))
             except OSError as error:
-                if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):  # Not every file system can.
+                if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):  # Not every file system supports this.
                     raise

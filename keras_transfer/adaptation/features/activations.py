@@ -1,4 +1,4 @@
-"""Outputs of the lower part of a model for each row of a dataset, computed once and read like an array."""
+"""Outputs of the lower layers of a model for each row of a dataset, computed once and indexed like an array."""
 
 import hashlib
 
@@ -17,11 +17,11 @@ class Activations:
     Padding is not stored. In batches, it is 0.
 
     Args:
-        values: Array [tokens of all rows, ...], or [rows, ...] if the tensor has no axis of tokens.
-        starts: Integer array [rows + 1]. Position at which each row starts in `values`, or None if each row is a single
-            element of `values`.
+        values: Array `[tokens of all rows, ...]`, or `[rows, ...]` if the tensor has no axis of tokens.
+        starts: Integer array `[rows + 1]`. Position at which each row starts in `values`, or `None` if each row is a
+            single element of `values`.
         extra: Integer. Number of tokens that the model adds to each row.
-        fingerprint: String. Fingerprint of the part of the model that returned the values.
+        fingerprint: String. Fingerprint of the layers that returned the values.
         store: Object that keeps the files in existence while the values are used.
     """
 
@@ -48,27 +48,30 @@ class Activations:
 
 
 def store_activations(cut, data, folder=None, dtype=None, memory_limit=2**31, verbose="auto"):
-    """Runs the lower part of a model once for each row of a dataset, and stores what it returns.
+    """Runs the lower layers of a model once for each row of a dataset, and stores their outputs.
 
     Args:
         cut: `Cut`.
         data: `Batches`.
-        folder, dtype, memory_limit, verbose: See `cache_features`.
+        folder: Path or `None`, as for `cache_features`. Defaults to `None`.
+        dtype: String or `None`, as for `cache_features`. Defaults to `None`.
+        memory_limit: Integer, as for `cache_features`. Defaults to `2**31`.
+        verbose: As for `cache_features`. Defaults to `"auto"`.
 
     Returns:
         Dict from the names of the cut to `Activations`.
 
     Raises:
-        ValueError: If `data` lacks an input, if the model does not return a row for each row, or if `folder` holds
+        ValueError: If `data` lacks an input, if the model does not return a row for each row, or if `folder` contains
             something else.
-        OSError: If there is not enough room for the files.
+        OSError: If the disk has too little free space for the files.
     """
     missing = [name for name in cut.lower.input if name not in data.inputs]
     if missing:
         raise ValueError(f"The data must have the inputs {list(cut.lower.input)}. Received: data without {missing}")
     inputs = {name: data.inputs[name] for name in {**cut.lower.input, "padding_mask": None} if name in data.inputs}
     ends = row_ends(data)
-    # Another version of the library may compute something else with the same weights.
+    # A different version of the library may compute different values with the same weights.
     made_by = {"model": cut.fingerprint(), "data": _digest(inputs, ends), "dtype": str(dtype), "version": __version__}
     store = Memory() if folder is None else CacheFolder(made_by, folder)
 
@@ -138,7 +141,7 @@ def _kind(tensor, values, length, dtype):
     tokens = len(tensor.shape) > 1 and tensor.shape[1] is None
     stored = keras.backend.standardize_dtype(values.dtype)
     if "float" in stored:
-        stored = dtype or ("float32" if stored == "bfloat16" else stored)  # NumPy's files have no bfloat16.
+        stored = dtype or ("float32" if stored == "bfloat16" else stored)  # NumPy files do not support bfloat16.
     extra = values.shape[1] - length if tokens else 0
     return {"tokens": tokens, "extra": int(extra), "shape": list(values.shape[2 if tokens else 1 :]), "dtype": stored}
 
@@ -174,7 +177,7 @@ def _digest(inputs, ends):
     digest = hashlib.blake2b(ends.astype("int64").tobytes(), digest_size=16)
     for name, column in sorted(inputs.items()):
         digest.update(name.encode())
-        if column.dtype == object:  # texts
+        if column.dtype == object:  # The encoder accepts texts.
             parts = (text if isinstance(text, bytes) else str(text).encode() for text in column)
             digest.update(b"".join(len(part).to_bytes(8, "big") + part for part in parts))
         else:

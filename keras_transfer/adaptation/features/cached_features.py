@@ -1,6 +1,7 @@
-"""Training the upper part of a task on stored activations of the lower one, which runs once."""
+"""Training the upper layers of a task on stored activations of the lower layers, which run once."""
 
 import logging
+from typing import Any
 
 from keras_transfer.adaptation.features.activations import Activations, store_activations
 from keras_transfer.adaptation.features.cut import cut_below
@@ -16,48 +17,56 @@ log = logging.getLogger("keras_transfer")
 
 
 def cache_features(
-    model, x, y=None, *, below, sample_weight=None, folder=None, dtype=None, memory_limit=2**31, verbose="auto"
-):
-    """Runs the frozen lower part of a task once, and returns the upper part and the data to train it on.
+    model: Task,
+    x: Any,
+    y: Any = None,
+    *,
+    below: str | int,
+    sample_weight: Any = None,
+    folder: Any = None,
+    dtype: str | None = None,
+    memory_limit: int = 2**31,
+    verbose: str | int = "auto",
+) -> tuple[Task, Batches]:
+    """Runs the frozen lower layers of a task once, and returns the upper layers as a task with its data.
 
-    The upper part is itself a task. It takes the activations of the lower part instead of text, and shares the layers
-    of `model` from the layer group `below` up, so training the upper part also trains `model`. The loss, metrics,
-    callbacks, optimizers and recipes work as for the whole task. The result is the same as training `model` on the same
-    batches with the lower part frozen and without dropout.
+    The upper task accepts the activations of the lower layers instead of text, and shares the layers of `model` from
+    the layer group `below` up, so training it also trains `model`. The loss, metrics, callbacks, optimizers and recipes
+    work as for the whole task. The result is the same as training `model` on the same batches with the lower layers
+    frozen and without dropout.
 
-    For all epochs together, the lower part costs a single forward pass over the data. The activations need
-    `tokens * dim * 4` bytes for each tensor that crosses the cut, not counting padding. A head that reads all layers
-    (`scalar_mix=True`) needs the activations of all of them. Dropout in the lower part is disabled, and a warning is
-    logged.
+    All epochs together need only a single forward pass through the lower layers. The activations need `tokens * dim *
+    4` bytes for each tensor that crosses the cut, not counting padding. A head that uses all layers (`scalar_mix=True`)
+    needs the activations of all of them. Dropout in the lower layers is disabled, with a warning.
 
     Args:
         model: `Task` whose layer groups below the cut are frozen.
         x: Data in memory, as for `fit`, or `text.batches`, `text.word_batches` or `model.dataset(...)`.
-        y: Labels of data in memory, which are then shuffled in every epoch. Defaults to `None`.
-        below: String or integer. Name or depth of the lowest layer group of the upper part: a block such as
+        y: Labels of data in memory, which is then shuffled in every epoch. Defaults to `None`.
+        below: String or integer. Name or depth of the lowest layer group of the upper task: a block such as
             `"block_9"`, the layers after the blocks, or `"head"` to cache the outputs of the encoder. ELMo, XLNet and
             TF Hub modules can only be cut below the head.
         sample_weight: Array of floats. Weights of the rows of data in memory. Defaults to `None`.
-        folder: Path. Folder for the activations. A later run with the same lower part, data, dtype and version of this
-            library reuses them, or completes them if the earlier run was killed. Defaults to `None`, which keeps them
-            in memory or in temporary files.
+        folder: String or path. Folder for the activations. A later run with the same lower layers, data, dtype and
+            version of this library reuses them, or completes them if the earlier run was killed. Defaults to `None`,
+            which keeps them in memory or in temporary files.
         dtype: String. Dtype of the stored activations. `"float16"` halves their size. Defaults to `None`, the dtype of
             the model.
         memory_limit: Integer. Number of bytes above which activations are stored in memory-mapped temporary files.
             Defaults to `2**31`.
-        verbose: `"auto"`, 0, 1 or 2. Progress bar, as in Keras. Defaults to `"auto"`.
+        verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `"auto"`.
 
     Returns:
-        A tuple of the upper part and the batches for its `fit`, `evaluate` and `predict`. For other batches of the same
+        A tuple of the upper task and the batches for its `fit`, `evaluate` and `predict`. For other batches of the same
         cut, such as validation data, call the function again.
 
     Raises:
         ValueError: If `model` is not a task, or has an encoder-decoder; if weights below the cut are trainable, or none
-            above it are; if the data are not in memory, or change in each epoch; if the task cannot be cut there; if
-            activations exceed the range of float16; or if `folder` holds something else, such as the activations of
-            another model, of other data or in another dtype.
+            above it are; if the data is not in memory, or changes in each epoch; if the task cannot be cut there; if
+            activations exceed the range of float16; or if `folder` contains something else, such as the activations of
+            a different model or of other data, or in a different dtype.
         RuntimeError: If another process writes into `folder`.
-        OSError: If there is not enough room for the files.
+        OSError: If the disk has too little free space for the files.
 
     Example:
     ```python
@@ -74,11 +83,14 @@ def cache_features(
         raise ValueError(f"`model` must be a whole task, such as a `TextClassifier`. Received: model={model!r}")
     if isinstance(model.encoder, EncoderDecoder):
         raise ValueError(
-            "Features of an encoder-decoder cannot be cached, because its decoder reads the target too. Call `freeze` "
-            f"and train the whole task. Received: a `{type(model).__name__}` over a `{type(model.encoder).__name__}`"
+            "Features of an encoder-decoder cannot be cached, because its decoder depends on the target. Call `freeze` "
+            f"and train the whole task. Received: a `{type(model).__name__}` with a `{type(model.encoder).__name__}`"
         )
     if getattr(model, "windows", None) is not None:
-        raise ValueError(f"Features of a task with `windows` cannot be cached. Received: windows={model.windows!r}")
+        raise ValueError(
+            "Features of a task with `windows` cannot be cached. Call `freeze` and train the whole task. "
+            f"Received: windows={model.windows!r}"
+        )
     if dtype not in (None, "float32", "float16"):
         raise ValueError(f"`dtype` must be 'float16', 'float32' or None. Received: dtype={dtype!r}")
     if replicas_of(model)[0] > 1:
@@ -88,11 +100,11 @@ def cache_features(
     if are_parts(batches):
         raise ValueError(
             "Features of rows of several texts cannot be cached, such as those of a `MultipleChoice` or with "
-            f"`siamese=True`. Received: {type(batches).__name__}"
+            f"`siamese=True`. Call `freeze` and train the whole task. Received: {type(batches).__name__}"
         )
     cut = cut_below(model, below)
     layers = cut.lower.layers
-    random = [layer.name for layer in layers if len(layer.variables) > len(layer.weights)]  # Seeds are not weights.
+    random = [layer.name for layer in layers if len(layer.variables) > len(layer.weights)]  # Seeds are variables only.
     if random:
         log.warning(
             "Dropout below %r is off in cached features, as if the model was created with `dropout=0.0`. "
@@ -116,7 +128,8 @@ def _check_trainable(model, below):
         )
     if not any(weight.trainable for group in groups[depth:] for weight in group.variables):
         raise ValueError(
-            f"Some weights must be trainable from {groups[depth].name!r} up. Received: a model whose weights are frozen"
+            f"Some weights must be trainable from {groups[depth].name!r} up. Call `unfreeze`. "
+            "Received: a model whose weights are frozen"
         )
 
 
@@ -130,14 +143,14 @@ def _batches(model, x, y, sample_weight):
         )
     if batches.contents.makes_labels and isinstance(model.labels, HiddenTokens):
         raise ValueError(
-            f"A `{type(model).__name__}` hides other tokens in each epoch, so that its lower part must run again. Use "
+            f"A `{type(model).__name__}` hides other tokens in each epoch, so its lower layers must run again. Use "
             f"`freeze`, or prepared inputs with targets. Received: x of type {type(x).__name__}"
         )
     return batches
 
 
 class CachedReader(Reader):
-    """Reads what `cache_features` returns for the upper part of a task, and nothing else.
+    """Accepts only what `cache_features` returned for the upper layers of a task.
 
     Args:
         whole: `Reader` of the task.
@@ -156,6 +169,7 @@ class CachedReader(Reader):
 
     @fitted_on.setter
     def fitted_on(self, kind):
+        """What the whole task was trained on. Training the upper layers trains it, too."""
         self.whole.fitted_on = kind
 
     def require(self):
@@ -163,8 +177,8 @@ class CachedReader(Reader):
 
     def require_whole(self, action):
         raise ValueError(
-            f"A part of a task cannot be {action}. Use the whole task, which has the same weights. "
-            f"Received: the part above {self.cut.below!r}"
+            f"The upper layers of a task cannot be {action}. Use the whole task, which has the same weights. "
+            f"Received: the layers from {self.cut.below!r} up"
         )
 
     def accepts(self, x):
@@ -179,8 +193,8 @@ class CachedReader(Reader):
             self._refuse(x)
         if {column.fingerprint for column in found} != {self.cut.fingerprint()}:
             raise ValueError(
-                f"The features belong to other weights or settings than the model has below {self.cut.below!r}. Call "
-                "`cache_features` again. Received: cached features of another model, or from before a change"
+                f"The features belong to different weights or settings from the model's below {self.cut.below!r}. Call "
+                "`cache_features` again. Received: cached features of a different model, or from before a change"
             )
 
     def restore(self, data, predict):
@@ -188,6 +202,6 @@ class CachedReader(Reader):
 
     def _refuse(self, x):
         raise ValueError(
-            f"The part of a task above {self.cut.below!r} takes what `cache_features` returns. Use the whole task for "
-            f"texts: it has the same weights. Received: {x!r:.100}"
+            f"The layers of a task from {self.cut.below!r} up require the data that `cache_features` returned. Use the "
+            f"whole task for texts: it has the same weights. Received: {x!r:.100}"
         )

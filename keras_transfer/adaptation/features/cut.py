@@ -1,4 +1,4 @@
-"""Cutting a task at the boundary of a block or at its head, into a part that runs once and a part that trains."""
+"""Cutting a task at the boundary of a block or at its head, into layers that run once and layers that train."""
 
 import dataclasses
 import hashlib
@@ -14,13 +14,13 @@ _MASKS = ("padding_mask", "attention_mask")
 
 @dataclasses.dataclass
 class Cut:
-    """Two parts of a task.
+    """The lower and the upper layers of a task.
 
     Attributes:
-        below: Name of the lowest layer group of the upper part.
-        lower: Functional model from the encoder's inputs to a dict of the tensors that the upper part needs.
-        inputs: Dict of symbolic inputs of the upper part: these tensors, and inputs of the task.
-        outputs: Symbolic outputs of the upper part, which has the layers of the task.
+        below: Name of the lowest upper layer group.
+        lower: Functional model from the encoder's inputs to a dict of the tensors that the upper layers need.
+        inputs: Dict of symbolic inputs of the upper layers: these tensors, and inputs of the task.
+        outputs: Symbolic outputs of the upper layers, which belong to the task.
         encoder: The encoder of the task.
     """
 
@@ -32,11 +32,11 @@ class Cut:
 
     @property
     def names(self):
-        """List of strings. Names of the tensors that the upper part takes from the lower part."""
+        """List of strings. Names of the tensors that pass from the lower to the upper layers."""
         return list(self.lower.output)
 
     def fingerprint(self):
-        """Returns a string that identifies the weights and settings of the lower part."""
+        """Returns a string that identifies the weights and settings of the lower layers."""
         # The config of an encoder of this library describes its layers and names the active adapters.
         ours = isinstance(self.encoder, Encoder)
         parts = [self.names, _settings(self.encoder.get_config()) if ours else None]
@@ -52,7 +52,7 @@ class Cut:
 
 
 def _settings(config):
-    """Returns a config without the settings that do not affect outputs: `trainable`, and names, which Keras numbers."""
+    """Returns a config without settings that do not affect outputs: `trainable`, and names, which Keras numbers."""
     if isinstance(config, dict):
         left_out = ("name", "trainable", "frozen", "adapter_layout")
         return {name: _settings(value) for name, value in config.items() if name not in left_out}
@@ -93,7 +93,7 @@ def cut_below(task, below):
 
 
 def _head_of(task, encoder):
-    """Returns the tensors that the head reads from the encoder, by name, and a function from such a dict to outputs."""
+    """Returns the encoder outputs that the head uses, by name, and a function from such a dict to outputs."""
     if task.scalar_mix is not None:
         tensors = _hidden_states(task, encoder)
     else:
@@ -105,7 +105,7 @@ def _head_of(task, encoder):
         return tensors, _function(task, encoder, tensors)
     except ValueError as error:
         raise ValueError(
-            f"The head of the task must read only what the encoder returns, {list(tensors)}, and masks. "
+            f"The head of the task must use only the encoder's outputs, {list(tensors)}, and masks. "
             f"Received: model={task.name!r}"
         ) from error
 
@@ -130,19 +130,19 @@ def _at_block(task, encoder, groups, depth, read, head):
 
 
 def _reads_only_pooled(task, encoder):
-    """Returns whether the head reads `pooled_output` alone, of which the last block has to compute one token only."""
+    """Returns whether the head uses only `pooled_output`, for which the last block has to compute a single token."""
     return isinstance(encoder, TransformerStack) and task.reads == ("pooled_output",) and task.scalar_mix is None
 
 
 def _function(task, encoder, tensors):
-    """Returns a function that calls the layers above some tensors of a task with others, a dict of the same names."""
+    """Returns a function that applies the layers above some tensors of a task to a dict of other tensors."""
     tensors = {**tensors, **_inputs_above(task, encoder)}
     part = keras.Model(list(tensors.values()), task.output)
     return lambda inputs: part.call([inputs[name] for name in tensors])
 
 
 def _inputs_above(task, encoder):
-    """Returns the inputs of a task that are not embedded, by name: masks, and those of its head."""
+    """Returns the inputs of a task that are not embedded, by name: masks, and inputs of its head."""
     own = encoder.input if isinstance(encoder.input, dict) else {tensor.name: tensor for tensor in encoder.inputs}
     inputs = {tensor.name: tensor for tensor in task.inputs}
     return {name: tensor for name, tensor in inputs.items() if name in _MASKS or name not in own}
@@ -157,7 +157,7 @@ def _hidden_states(task, encoder):
 
 
 def _cannot(encoder, groups, depth):
-    """Returns the message of the error for a layer group at which a task cannot be cut."""
+    """Returns the error message for a layer group at which a task cannot be cut."""
     refused = groups[depth]
     places = [group.name for group in groups[1:] if group.kind in ("block", "head") and group.kind != refused.kind]
     return (

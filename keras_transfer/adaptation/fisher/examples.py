@@ -1,4 +1,4 @@
-"""The data of a Fisher information: the examples of a model, in batches, and what each example counts."""
+"""The data of a Fisher information: the examples of a model in batches, and the weight of each example."""
 
 from collections.abc import Mapping
 
@@ -11,14 +11,18 @@ from keras_transfer.tasks.base import Task
 from keras_transfer.tasks.inputs import count_rows, take_rows
 from keras_transfer.text.base import is_text
 
-_ROWS = 32  # Rows of a batch of arrays.
+_ROWS = 32  # Number of rows in a batch of arrays.
 
 
 def example_batches(model, x, y, empirical, samples, random):
-    """Yields `(inputs, labels, weights)` for each batch: arrays with a row for each example, or None.
+    """Yields `(inputs, labels, weights)` for each batch: arrays with a row for each example, or `None`.
 
     Args:
-        model, x, y, empirical, samples: See `estimate_fisher`.
+        model: Model, as for `estimate_fisher`.
+        x: Examples, as for `estimate_fisher`.
+        y: Labels, as for `estimate_fisher`.
+        empirical: Boolean, as for `estimate_fisher`.
+        samples: Integer or `None`, as for `estimate_fisher`.
         random: `np.random.Generator`, which draws the samples.
     """
     if not isinstance(model, Task):
@@ -37,7 +41,7 @@ def example_batches(model, x, y, empirical, samples, random):
 def _drawn_rows(columns, y, samples, random):
     """Returns randomly drawn rows of raw data and their labels, or all rows if there are at most `samples`."""
     count = count_rows(columns)
-    if samples >= count or (y is not None and len(y) != count):  # The task reports different numbers of rows.
+    if samples >= count or (y is not None and len(y) != count):  # The task raises the error if the numbers differ.
         return columns, y
     rows = random.choice(count, samples, replace=False)
     return take_rows(columns, rows), take_rows(y, rows)
@@ -76,7 +80,7 @@ def _batches_of(x, y, samples, random):
 def _in_memory(x):
     if is_text(x) and isinstance(x, (list, tuple, str)):
         raise ValueError(
-            "Raw text requires a task with a preprocessor. For a model that takes strings itself, pass an array. "
+            "Raw text requires a task with a preprocessor. For a model that accepts strings itself, pass an array. "
             f"Received: {x!r:.100}"
         )
     return isinstance(x, (Mapping, list, tuple)) or hasattr(x, "shape")
@@ -123,7 +127,7 @@ def times_of(weight):
     if not np.all(weight >= 0):
         raise ValueError(f"Sample weights must not be negative. Received: {np.min(weight)}")
     different = set(weight[weight > 0].tolist())
-    if len(different) > 1:  # Weights of positions.
+    if len(different) > 1:  # These are weights of positions, not of the example.
         return 1.0, weight
     times = sum(different)
     return times, np.sign(weight).astype("float32") * times**0.5

@@ -1,7 +1,8 @@
-"""The Fisher information of a model's weights: how much the predictions on a dataset depend on each of them."""
+"""The Fisher information of a model's weights: how much its predictions on a dataset depend on each weight."""
 
 import os
 import pathlib
+from typing import Any, Self
 
 import keras
 import numpy as np
@@ -14,10 +15,10 @@ from keras_transfer.tasks.base import Task
 
 
 class Fisher(dict):
-    """A dict from the paths of weights to their Fisher information, float32 arrays of the weights' shapes.
+    """A dict from weight paths to their Fisher information, float32 arrays of the weights' shapes.
 
-    `estimate_fisher` returns it, and `EWC` takes it. Its files can be read on every backend. To protect several earlier
-    tasks, add their arrays. A path consists of the names of layers. Keras numbers unnamed layers, so name the layers if
+    `estimate_fisher` returns it, and `EWC` accepts it. Its files can be loaded on every backend. To protect several
+    earlier tasks, add their arrays. A path consists of layer names. Keras numbers unnamed layers, so name the layers if
     another process builds the model again.
 
     Example:
@@ -28,7 +29,7 @@ class Fisher(dict):
     ```
     """
 
-    def save(self, path, *, overwrite=False):
+    def save(self, path: str | pathlib.Path, *, overwrite: bool = False) -> None:
         """Writes the arrays to a `.npz` file, completely or not at all.
 
         Args:
@@ -41,17 +42,23 @@ class Fisher(dict):
         path = pathlib.Path(path)
         if os.path.lexists(path) and not overwrite:
             raise FileExistsError(
-                f"The file exists. Choose another path, or pass `overwrite=True`. Received: path={str(path)!r}"
+                f"The file exists. Choose a different path, or pass `overwrite=True`. Received: path={str(path)!r}"
             )
         path.parent.mkdir(parents=True, exist_ok=True)
-        # The paths cannot be the names of the arrays: one may be `file`, which is an argument of `np.savez`.
+        # A weight path cannot be an array name: `file`, for example, is an argument of `np.savez`.
         arrays = {f"weight_{i}": values for i, values in enumerate(self.values())}
         with atomic_file(path) as file:
             np.savez(file, paths=np.array(list(self), str), **arrays)
 
     @classmethod
-    def load(cls, path):
-        """Returns the `Fisher` that `save` wrote.
+    def load(cls, path: str | pathlib.Path) -> Self:
+        """Loads a Fisher information from a file.
+
+        Args:
+            path: String or path. File that `save` wrote.
+
+        Returns:
+            The `Fisher`.
 
         Raises:
             ValueError: If `Fisher.save` did not write the file.
@@ -64,7 +71,16 @@ class Fisher(dict):
                 raise ValueError(f"`path` must be a file that `Fisher.save` wrote. Received: {str(path)!r}") from error
 
 
-def estimate_fisher(model, x, y=None, *, empirical=False, samples=None, loss=None, seed=None):
+def estimate_fisher(
+    model: keras.Model,
+    x: Any,
+    y: Any = None,
+    *,
+    empirical: bool = False,
+    samples: int | None = None,
+    loss: Any = None,
+    seed: int | None = None,
+) -> Fisher:
     """Returns the diagonal of the Fisher information of a model's trainable weights on a dataset.
 
     It is the mean over examples of the squared gradient of log p(label | example), without dropout and without
@@ -73,29 +89,30 @@ def estimate_fisher(model, x, y=None, *, empirical=False, samples=None, loss=Non
     to zero where the model is confident and correct.
 
     The gradient of each example is computed separately, which takes as long as an epoch with batches of one. A few
-    hundred examples are common. The model does not change. Under `mixed_float16`, small gradients vanish.
+    hundred examples are common. The model does not change. With `mixed_float16`, small gradients vanish.
 
     Args:
-        model: Built `keras.Model`. Its only output must be logits [batch, ..., classes], unless `loss` is given.
-        x: Examples as `fit` takes them: arrays, a dict or list of them, or a dataset of batches of any size
+        model: Built `keras.Model`. Its only output must be logits `[batch, ..., classes]`, unless `loss` is given.
+        x: Examples in a form that `fit` accepts: arrays, a dict or list of them, or a dataset of batches of any size
             (`text.batches`, `PyDataset`, tf.data, an iterable). For a task, anything that `Task.dataset` accepts. An
             example of a `TokenClassifier` is a row, and only the positions of its words count. An example with sample
-            weight n counts as n examples. Weights [batch, length] apply to the log-likelihoods of positions, whose
+            weight n counts as n examples. Weights `[batch, length]` apply to the log-likelihoods of positions, whose
             weighted sum is the log-likelihood of the example. Give padding the weight 0. If all other positions have
             the weight n, the example counts as n examples.
         y: Integer labels of `x` for `empirical=True`. Defaults to `None`, for datasets, which contain them.
-        empirical: Boolean. Whether to use the labels of the data. Otherwise, labels in a dataset are ignored. Defaults
+        empirical: Boolean. Whether to use the labels of the data. If `False`, labels in a dataset are ignored. Defaults
             to `False`.
         samples: Integer. Maximum number of examples. They are drawn at random from data in memory and `text.batches`,
-            or are the first ones of a stream, or of the shuffled batches of another `PyDataset`. Defaults to `None`.
-        loss: As in `compile`. It must return the negative log-likelihood of one example. Use it with `empirical=True`
+            or are the first ones of a stream, or of the shuffled batches of another `PyDataset`. Defaults to `None`,
+            for all examples.
+        loss: Loss, or its name, that returns the negative log-likelihood of one example. Use it with `empirical=True`
             for other outputs or labels. Defaults to `None`, the cross-entropy of integer labels, even if the model is
-            compiled with another loss.
+            compiled with a different loss.
         seed: Integer. Makes labels and examples reproducible on every backend. Defaults to `None`, which follows
             `keras.utils.set_random_seed`.
 
     Returns:
-        A `Fisher`: an array for the path of each trainable weight.
+        A `Fisher`, with an array for the path of each trainable weight.
 
     Raises:
         ValueError: If the model is not built, has no trainable weights, or has two with the same path; if examples or
@@ -167,7 +184,7 @@ def estimate_fisher(model, x, y=None, *, empirical=False, samples=None, loss=Non
     wrong = [path for path, values in fisher.items() if not np.isfinite(values).all()]
     if wrong:
         raise ValueError(
-            "Gradients must be finite. Check whether the data contain NaN or infinity, and whether the model computes "
+            "Gradients must be finite. Check whether the data contains NaN or infinity, and whether the model computes "
             f"in float16. Received: infinite or NaN values for {wrong}"
         )
     return fisher
@@ -226,12 +243,13 @@ def _check_model(model):
         raise ValueError(f"`model` must have trainable weights. Unfreeze some. Received: model={model.name!r}")
     shared = sorted({path for path in paths if paths.count(path) > 1})
     if shared:
-        raise ValueError(
-            f"Weights must have unique paths. Give the layers unique names. Received: duplicates of {shared}"
-        )
+        raise ValueError(f"Weights must have unique paths. Use unique layer names. Received: duplicates of {shared}")
     replicas, _ = replicas_of(model)
     if replicas > 1:
-        raise ValueError(f"`model` must not be distributed over several replicas. Received: {replicas} replicas")
+        raise ValueError(
+            "`model` must not be distributed over several replicas. Create it outside of the strategy. "
+            f"Received: {replicas} replicas"
+        )
 
 
 def _check_options(y, empirical, samples, loss):

@@ -1,4 +1,4 @@
-"""Recipes: whole ways of adapting a model, and the functions that carry them out or choose one."""
+"""Recipes: complete ways to adapt a model, and the functions that apply or suggest them."""
 
 from keras_transfer.adaptation.recipes.fine_tuning import fine_tune
 from keras_transfer.adaptation.recipes.recipe import RECIPES, Recipe, get_recipe

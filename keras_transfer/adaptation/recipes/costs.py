@@ -1,4 +1,4 @@
-"""What a recipe costs for a task and its data: estimates of the weights that train, of memory and of time."""
+"""The cost of a recipe for a task and its data: estimates of trainable weights, memory and time."""
 
 import math
 import os
@@ -11,7 +11,7 @@ from keras_transfer.groups import layer_groups
 from keras_transfer.keras_internals import calls_of
 
 EFFICIENCY = 0.5  # Speed of a step as a fraction of the speed of a large matrix product.
-VALUES = 20  # Vectors per token that a block keeps for its backward pass.
+VALUES = 20  # Number of vectors per token that a block stores for its backward pass.
 
 
 def estimate(model, recipe, ends, speed):
@@ -32,7 +32,7 @@ def estimate(model, recipe, ends, speed):
     trainable = sum(group.parameters for group in trained)
     embeddings = {id(weight) for group in groups if group.kind == "embeddings" for weight in group.variables}
     up = {id(weight) for group in trained for weight in group.variables}
-    products = {True: 0, False: 0}  # Sizes of matrices that multiply each token, by whether they train.
+    products = {True: 0, False: 0}  # Maps whether matrices are trainable to the total size of those applied per token.
     layers = dict.fromkeys((True, False), 0)
     for call in calls_of(model):
         own = [weight for weight in getattr(call.operation, "weights", ()) if id(weight) not in embeddings]

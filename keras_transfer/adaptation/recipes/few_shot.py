@@ -1,5 +1,8 @@
-"""SetFit: training a classifier on few labelled texts, by means of pairs of these texts."""
+"""SetFit: training a classifier on a few labeled texts, by sampling pairs of these texts."""
 
+from typing import Any
+
+import keras
 import numpy as np
 
 from keras_transfer.adaptation.recipes.fine_tuning import fine_tune
@@ -14,18 +17,27 @@ from keras_transfer.text.base import to_columns
 from keras_transfer.training.optimizers import FusedAdamW
 
 
-def set_fit(model, x, y, *, num_iterations=20, batch_size=16, epochs=1, learning_rate=2e-5, seed=None, verbose="auto"):
-    """Trains a classifier on few texts for each class, in the two stages of SetFit.
+def set_fit(
+    model: TextClassifier,
+    x: Any,
+    y: Any,
+    *,
+    num_iterations: int = 20,
+    batch_size: int = 16,
+    epochs: int = 1,
+    learning_rate: float = 2e-5,
+    seed: int | None = None,
+    verbose: str | int = "auto",
+) -> tuple[keras.callbacks.History, keras.callbacks.History]:
+    """Trains a classifier on a few texts for each class, in the two stages of SetFit.
 
     First, the encoder is trained on pairs of the texts, as a `TextEmbedder` with the `CosineSimilarityLoss`. It learns
     to return similar vectors for texts of the same class and dissimilar vectors for others. Even a few texts form many
-    pairs. Then the head learns the classes with the recipe `"feature_extraction"`, which freezes the encoder in the
-    meantime.
+    pairs. Then the head learns the classes with the recipe `"feature_extraction"`, which freezes the encoder during
+    this stage.
 
-    Start with a sentence encoder, such as `"minilm-l6"`.
-
-    Afterwards, the same weights are trainable as before. The model is compiled again with the defaults of `compile`, so
-    that `fit` trains all of these weights.
+    Start with a sentence encoder, such as `"minilm-l6"`. Afterwards, the same weights are trainable as before. The
+    model is compiled again with the defaults of `compile`, so that `fit` trains all of these weights.
 
     Args:
         model: `TextClassifier` of one label per text, with a preprocessor, and without `windows` and `siamese`.
@@ -38,14 +50,14 @@ def set_fit(model, x, y, *, num_iterations=20, batch_size=16, epochs=1, learning
         learning_rate: Float. Learning rate of the encoder. Defaults to `2e-5`.
         seed: Integer. Seed of the pairs and of their order. Defaults to `None`, which follows
             `keras.utils.set_random_seed`.
-        verbose: See `fit`. Defaults to `"auto"`.
+        verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line per epoch). Defaults to `"auto"`.
 
     Returns:
         Tuple of two Keras `History` objects: one for training the encoder on pairs, and one for training the head.
 
     Raises:
         ValueError: If `model` is not such a `TextClassifier`, if its encoder has no trainable weights, if `y` has
-            labels that the model does not know or not one for each text, or if `sample_pairs` raises an error. The
+            labels that the model does not know or not one for each text, or if a class has fewer than two texts. The
             model is then unchanged.
 
     Example:
@@ -79,8 +91,8 @@ def set_fit(model, x, y, *, num_iterations=20, batch_size=16, epochs=1, learning
     embedder = TextEmbedder(model.encoder, model.preprocessor, pooling=model.pooling)
     if not embedder.trainable_weights:
         raise ValueError(
-            "The encoder must have trainable weights. Call `keras_transfer.adaptation.unfreeze(model)`, or train the "
-            "head alone by `fit`. Received: an encoder without trainable weights"
+            "The encoder must have trainable weights. Call `keras_transfer.adaptation.unfreeze(model)`, or train only "
+            "the head with `fit`. Received: an encoder without trainable weights"
         )
     embedder.compile(FusedAdamW(learning_rate), loss=CosineSimilarityLoss())
     pairs = part_batches((x[first], x[second]), same, preprocessor=model.preprocessor, batch_size=batch_size, seed=seed)
@@ -94,19 +106,21 @@ def set_fit(model, x, y, *, num_iterations=20, batch_size=16, epochs=1, learning
         model.compile()  # The optimizer of the head has no state for other weights.
 
 
-def sample_pairs(y, *, num_iterations=20, seed=None):
+def sample_pairs(
+    y: Any, *, num_iterations: int = 20, seed: int | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Draws pairs of examples of the same class and of different classes.
 
     For each example and iteration, one other example of its class and one example of another class are drawn.
 
     Args:
-        y: List or array [examples] of labels, one for each example.
+        y: List or array `[examples]` of labels, one for each example.
         num_iterations: Integer. Number of pairs of each kind for each example. Defaults to `20`.
         seed: Integer. The same seed gives the same pairs. Defaults to `None`, which follows
             `keras.utils.set_random_seed`.
 
     Returns:
-        Three arrays [2 * examples * num_iterations]: the positions of the first examples, the positions of the second
+        Three arrays `[2 * examples * num_iterations]`: the positions of the first examples, the positions of the second
         examples, and 1.0 for pairs of the same class or 0.0 for other pairs.
 
     Raises:

@@ -1,9 +1,10 @@
-"""`fine_tune`, which calls `compile` and `fit` with what a recipe builds."""
+"""`fine_tune`, which calls `compile` and `fit` with the objects that a recipe builds."""
 
 import dataclasses
 import inspect
 import logging
 import math
+from typing import Any
 
 import keras
 
@@ -19,22 +20,22 @@ log = logging.getLogger("keras_transfer")
 
 
 def fine_tune(
-    model,
-    x,
-    y=None,
+    model: Any,
+    x: Any,
+    y: Any = None,
     *,
-    sample_weight=None,
-    validation_data=None,
-    recipe="bert",
-    loss="auto",
-    metrics="auto",
-    callbacks=(),
-    **kwargs,
-):
+    sample_weight: Any = None,
+    validation_data: Any = None,
+    recipe: str | Recipe = "bert",
+    loss: Any = "auto",
+    metrics: Any = "auto",
+    callbacks: Any = (),
+    **kwargs: Any,
+) -> keras.callbacks.History:
     """Adapts a model with a recipe: freezes, compiles and fits it, and does nothing else.
 
-    Weights that were already frozen, for example by another recipe, stay frozen, and a warning says so. To train all
-    weights again, call `compile` with a new optimizer, then `unfreeze`, then `fine_tune`.
+    Weights that were already frozen, for example by another recipe, stay frozen, with a warning. To train all weights
+    again, call `compile` with a new optimizer, then `unfreeze`, then `fine_tune`.
 
     Args:
         model: Task, or any built Keras model.
@@ -43,11 +44,14 @@ def fine_tune(
             memory must be arrays.
         y: Labels of data in memory. Defaults to `None`, for datasets and for tasks that need no labels.
         sample_weight: Array of floats. Weights of the rows of data in memory. Defaults to `None`.
-        validation_data: As in `fit`. Defaults to `None`.
+        validation_data: Tuple `(x, y)` or `(x, y, sample_weight)`, or a dataset, to evaluate after each epoch. Defaults
+            to `None`.
         recipe: Name of a recipe, or a `Recipe`. Defaults to `"bert"`.
-        loss, metrics: As in `compile`. Default to `"auto"`, which uses those of the task. Other models require `loss`.
-        callbacks: As in `fit`. Additional callbacks. Defaults to `()`.
-        **kwargs: Further arguments of `fit`.
+        loss: Loss, or its name, for `compile`. Defaults to `"auto"`, the loss of the task. Other models require a loss.
+        metrics: List of metrics, or their names, for `compile`. Defaults to `"auto"`, the metrics of the task, or none
+            for other models.
+        callbacks: List of additional Keras callbacks. Defaults to `()`, for none.
+        **kwargs: Other arguments of `fit`, such as `verbose` or `class_weight`.
 
     Returns:
         Keras's `History`.
@@ -89,7 +93,7 @@ def fine_tune(
         model.compile(plan.build_optimizer(model, epochs * steps), loss=loss)
         plan, given = with_largest_batch(plan, model, given)
         epochs, data, options, steps = _run_of(plan, given, kwargs)
-    optimizer = plan.build_optimizer(model, epochs * steps)  # The adapters have been added already.
+    optimizer = plan.build_optimizer(model, epochs * steps)  # The adapters have already been added.
     model.compile(optimizer, loss=loss, metrics=metrics)
     build_optimizer(model)  # TensorFlow would trace the first step twice, the first time only to create its variables.
     callbacks = [*plan.build_callbacks(), *keras.tree.flatten(callbacks or [])]
@@ -100,7 +104,7 @@ def fine_tune(
 
 
 def _check_options(model, options):
-    """Raises a `ValueError` if an option is no argument of `fit`, before anything is frozen or compiled."""
+    """Raises a `ValueError` if an option is not an argument of `fit`, before anything is frozen or compiled."""
     known = {**inspect.signature(keras.Model.fit).parameters, **inspect.signature(model.fit).parameters}
     fields = [field.name for field in dataclasses.fields(Recipe)]
     for name in options:
@@ -119,7 +123,8 @@ def _run_of(plan, data, options):
 
     Args:
         plan: `Recipe`.
-        data, options: Dicts of arguments of `fit`.
+        data: Dict of arguments of `fit`.
+        options: Dict of arguments of `fit`.
     """
     steps, x = options.get("steps_per_epoch"), data["x"]
     try:
@@ -141,11 +146,12 @@ def _shortened(data, options, length, steps):
     """Returns the epochs of a run of `steps`, data and options of `fit` for them, and the batches of each epoch.
 
     Args:
-        data, options: Dicts of arguments of `fit`.
+        data: Dict of arguments of `fit`.
+        options: Dict of arguments of `fit`.
         length: Integer. Number of batches of the data, or the `steps_per_epoch`.
         steps: Integer. The `steps` of the recipe.
     """
-    if options.get("steps_per_epoch") is not None:  # Epochs go on where the last one ended.
+    if options.get("steps_per_epoch") is not None:  # Each epoch continues where the last one ended.
         epochs, length = epochs_of_steps(data["x"], length, steps, goes_on=True)
         return epochs, data, {**options, "steps_per_epoch": length}, length
     epochs, wanted = epochs_of_steps(data["x"], length, steps)
@@ -153,7 +159,7 @@ def _shortened(data, options, length, steps):
         return epochs, data, options, length
     if "batch_size" in data or not hasattr(data["x"], "take"):
         raise ValueError(
-            f"`steps` of the recipe must be at least the number of batches of these data, {length}. To end an epoch "
+            f"`steps` of the recipe must be at least the number of batches of this data, {length}. To end an epoch "
             f"earlier, pass `steps_per_epoch`, or a dataset that has `take`. Received: steps={steps}"
         )
     return epochs, {**data, "x": data["x"].take(wanted)}, options, wanted
@@ -163,10 +169,10 @@ def _data_of_fit(model, x, y, sample_weight, batch_size, options):
     """Returns the arguments of `fit` that are data."""
     is_task = isinstance(model, Task)
     in_memory = y is not None or hasattr(x, "shape") or isinstance(x, (list, tuple, dict, str))
-    in_memory = in_memory or (is_task and model.reader.accepts(x))  # such as a column of a table
+    in_memory = in_memory or (is_task and model.reader.accepts(x))  # A column of a table has neither type.
     if in_memory and y is None and not (is_task and model.labels.optional):
         raise ValueError(
-            "Data in memory require labels. Pass them as `y`: `fine_tune(model, x, y)`. "
+            "Data in memory requires labels. Pass them as `y`: `fine_tune(model, x, y)`. "
             f"Received: x of type {type(x).__name__}, and y=None"
         )
     if in_memory and is_task:

@@ -1,4 +1,4 @@
-"""A recipe whose batches are too large for the memory: smaller ones, of which several make an update."""
+"""Recipes whose batches do not fit into memory: smaller batches, several of which make an update."""
 
 import dataclasses
 import logging
@@ -12,15 +12,16 @@ log = logging.getLogger("keras_transfer")
 
 
 def check_batch_search(data, options):
-    """Raises a `ValueError` if the size of batches cannot be found: on several devices, without JAX, and for datasets.
+    """Raises a `ValueError` if the batch size cannot be found: on several devices, without JAX, and for datasets.
 
     Args:
-        data, options: Dicts of arguments of `fit`.
+        data: Dict of arguments of `fit`.
+        options: Dict of arguments of `fit`.
     """
     check_memory_is_known()
     if (distribution := keras.distribution.distribution()) is not None:
         raise ValueError(
-            "Batches that fit into memory are found on one device only. Set `gradient_accumulation_steps` to an "
+            "Batches that fit into memory can be found on one device only. Set `gradient_accumulation_steps` to an "
             f"integer or None. Received: gradient_accumulation_steps='auto' and a {type(distribution).__name__}"
         )
     if options.get("steps_per_epoch") is not None:
@@ -37,7 +38,7 @@ def check_batch_search(data, options):
 
 
 def with_largest_batch(plan, model, data):
-    """Returns a recipe with batches that fit into memory, as many rows for an update, and the data in such batches.
+    """Returns a recipe with batches that fit into memory and as many rows per update, and the data in such batches.
 
     Args:
         plan: `Recipe` for an update after each batch.

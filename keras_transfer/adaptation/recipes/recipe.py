@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from typing import Any
 
 import keras
 
@@ -38,49 +39,52 @@ class Recipe:
     in a script together with `compile` and `fit`. `fine_tune` does nothing else.
 
     Args:
-        epochs: Integer. Number of epochs, or None if `steps` is set. Defaults to `4`.
-        steps: Integer. Number of batches of the run, in place of `epochs`. Rounded up to epochs of equal length, or
-            to whole epochs if the data have the same order in each.
-            Defaults to `None`.
+        epochs: Integer. Number of epochs, or `None` if `steps` is set. Defaults to `4`.
+        steps: Integer. Number of batches of the run, instead of `epochs`. It is rounded up to epochs of equal length,
+            or to whole epochs if the data has the same order in each. Defaults to `None`.
         learning_rate: Float. Peak learning rate of the top layer group. Defaults to `5e-5`.
         batch_size: Integer. Number of rows per batch, for data in memory, or per update if
             `gradient_accumulation_steps="auto"`. Defaults to `32`.
         schedule: `"linear"` (`LinearWarmupDecay`), `"cosine"` (`WarmupCosine`), `"slanted_triangular"`
             (`SlantedTriangular`) or `"constant"`. Defaults to `"linear"`.
         warmup_fraction: Float between 0 and 1. Fraction of the run in which the rate rises. Defaults to `0.1`.
-        decay: Float between 0 and 1. Learning rate of each layer group divided by that of the next higher group.
-            Defaults to `None`, which is one rate for all groups.
+        decay: Float between 0 and 1. Ratio between the learning rates of adjacent layer groups. Defaults to `None`, one
+            rate for all groups.
         weight_decay: Float. Decoupled weight decay, except for normalization layers and biases. Defaults to `0.01`.
-        optimizer: `"adamw"`, or `"adafactor"` (`keras.optimizers.Adafactor`), which keeps one array of the shape of
-            each weight and two vectors, instead of two arrays. Its rate is a fraction of the size of the weights, so
-            it has to be higher, such as `1e-3`. It has no `beta_1`, `beta_2` and `epsilon`. Defaults to `"adamw"`.
-        beta_1, beta_2: Floats between 0 and 1. Decay rates of the moments of AdamW. Default to `0.9` and `0.999`.
+        optimizer: `"adamw"`, or `"adafactor"` (`keras.optimizers.Adafactor`), which stores one array of the shape of
+            each weight and two vectors, instead of two arrays. Its rate is a fraction of the size of the weights, so it
+            must be higher, such as `1e-3`. It has no `beta_1`, `beta_2` and `epsilon`. Defaults to `"adamw"`.
+        beta_1: Float between 0 and 1. Decay rate of the first moment of AdamW. Defaults to `0.9`.
+        beta_2: Float between 0 and 1. Decay rate of the second moment of AdamW. Defaults to `0.999`.
         epsilon: Float. Added to the root of AdamW's second moment. Defaults to `1e-7`.
-        global_clipnorm: Float. Maximum global norm of the gradients, or None for no maximum. Defaults to `1.0`.
+        global_clipnorm: Float. Maximum global norm of the gradients, or `None` for no maximum. Defaults to `1.0`.
         unfreezing: `"gradual"`, `"chain_thaw"`, `"linear_probe"` (new layer groups first, then all with a fresh
-            optimizer and the schedule), or None, which trains everything from the start. Defaults to `None`.
+            optimizer and the schedule), or `None`, which trains everything from the start. Defaults to `None`.
         unfreezing_fraction: Float between 0 and 1. Fraction of the run over which `unfreezing` takes place. Defaults to
-            `None`, which uses the default of the callback, or half of the run for `"linear_probe"`.
-        frozen: Layer groups that never train, in the form of the argument `groups` of `freeze`, or None. Defaults to
-            `None`.
-        last_blocks: Integer. Number of highest blocks that train, with everything above them, or None to train all
-            blocks. Defaults to `None`.
+            `None`, for the default of the callback, or half of the run for `"linear_probe"`.
+        frozen: String, integer or list. Layer groups that never train, in any form that `select_groups` accepts.
+            Defaults to `None`, for none.
+        last_blocks: Integer. Number of top blocks to train, with everything above them, or `None` to train all blocks.
+            Defaults to `None`.
         probe_learning_rate: Float. Constant learning rate of the first stage of `unfreezing="linear_probe"`. Defaults
-            to `None`.
-        adapters: Adapters to add, as for `add_adapters`, or None. Only they and the head then train. Defaults to
-            `None`.
-        scalar_mix: Boolean. Whether the recipe needs a model with a `layers.ScalarMix`. Defaults to `False`.
+            to `None`, for other recipes.
+        adapters: String, kind or list. Adapters to add, as for `add_adapters`. Only they and the head then train.
+            Defaults to `None`, for none.
+        scalar_mix: Boolean. Whether the recipe requires a model with a `layers.ScalarMix`. Defaults to `False`.
         gradient_accumulation_steps: Integer. Number of batches whose mean gradient makes one update of the weights, for
             batches of `batch_size` rows that together would not fit in memory. `steps` and the schedule count batches.
             The last batches of the run count only if they complete an update. `"auto"` (JAX only) makes `fine_tune`
             find the largest batches that fit into memory (`distribute.largest_batch`): `batch_size` is then the number
             of rows of an update, and `steps` the number of updates. Defaults to `None`, an update for each batch.
-        rematerialize: Boolean. Whether to compute the insides of Transformer blocks a second time for the gradient
-            instead of keeping them, as `rematerialize` does. It saves memory and costs time. Defaults to `False`.
-        precision: `"float32"`, `"mixed_bfloat16"`, a `Precision` that `recommended_precision` has returned, or
-            `"auto"`, which calls it. The attribute is then the name of the policy. The recipe needs a model with this
-            dtype policy: create the task with `encoder={"dtype": recipe.precision}`. Defaults to `None`, that of
-            the model, which Keras makes float32.
+        rematerialize: Boolean. Whether to recompute the activations inside Transformer blocks for the gradient instead
+            of storing them, as `rematerialize` does. It saves memory and costs time. Defaults to `False`.
+        precision: `"float32"`, `"mixed_bfloat16"`, a `Precision` from `recommended_precision`, or `"auto"`, which calls
+            it. The attribute is then the name of the policy. The recipe requires a model with this dtype policy: create
+            the task with `encoder={"dtype": recipe.precision}`. Defaults to `None`, the policy of the model, which is
+            float32 by default.
+
+    Raises:
+        ValueError: If a field is out of range, or if two fields contradict each other.
 
     Example:
     ```python
@@ -147,7 +151,7 @@ class Recipe:
         precision = recommended_precision() if self.precision == "auto" else self.precision
         self.precision = precision.policy if isinstance(precision, Precision) else precision
 
-    def prepare(self, model):
+    def prepare(self, model: Any) -> Any:
         """Freezes the layer groups that never train, adds adapters, and lets blocks rematerialize.
 
         Args:
@@ -158,18 +162,18 @@ class Recipe:
 
         Raises:
             ValueError: If nothing would be trainable, if the model has fewer than `last_blocks` blocks, if it lacks a
-                `ScalarMix`, blocks or the dtype policy that the recipe needs, or if adapters cannot be added. The model
-                is then unchanged.
+                `ScalarMix`, blocks or the dtype policy that the recipe requires, or if adapters cannot be added. The
+                model is then unchanged.
         """
         if self.precision is not None and model.dtype_policy.name != self.precision:
             raise ValueError(
-                f"The recipe needs a model of {self.precision}. Create the task with "
+                f"The recipe requires a model with the dtype policy {self.precision}. Create the task with "
                 f"`encoder={{'dtype': {self.precision!r}}}`, or leave out `precision` of the recipe. "
-                f"Received: a model of {model.dtype_policy.name}"
+                f"Received: a model with {model.dtype_policy.name}"
             )
         if self.scalar_mix and not any(isinstance(layer, ScalarMix) for layer in getattr(model, "layers", ())):
             raise ValueError(
-                "The recipe needs a model that mixes the layers of its encoder. Create the task with "
+                "The recipe requires a model that mixes the layers of its encoder. Create the task with "
                 f"`scalar_mix=True`. Received: model={model!r}"
             )
         below = None if self.last_blocks is None else _lowest_of_last(model, self.last_blocks)
@@ -189,15 +193,19 @@ class Recipe:
             )
         return rematerialize(model) if blocks else model
 
-    def build_optimizer(self, model, total_steps):
-        """Returns the optimizer with its schedule.
+    def build_optimizer(self, model: Any, total_steps: int) -> LayerwiseOptimizer:
+        """Builds the optimizer of the recipe with its schedule.
 
         Args:
             model: Built model to train.
             total_steps: Integer. Number of batches in the whole run.
 
+        Returns:
+            A `LayerwiseOptimizer`.
+
         Raises:
-            ValueError: If the run has fewer batches than an update needs, or if `fine_tune` has to find their size.
+            ValueError: If the run has fewer batches than an update needs, or if `gradient_accumulation_steps="auto"`,
+                which only `fine_tune` supports.
         """
         if self.gradient_accumulation_steps == "auto":
             raise ValueError(
@@ -216,8 +224,12 @@ class Recipe:
         optimizer = kind(rate, **options, gradient_accumulation_steps=accumulated)
         return LayerwiseOptimizer(optimizer, model, decay=self.decay)
 
-    def build_callbacks(self):
-        """Returns the list of callbacks that the recipe needs."""
+    def build_callbacks(self) -> list[keras.callbacks.Callback]:
+        """Builds the callbacks that the recipe needs.
+
+        Returns:
+            List of Keras callbacks.
+        """
         if self.unfreezing == "linear_probe":
             probe = Stage("new", fraction=self._probe_fraction, learning_rate=self.probe_learning_rate)
             return [StagedTraining([probe, Stage("all", fresh_optimizer=True)])]
@@ -230,14 +242,14 @@ class Recipe:
         return 0.5 if self.unfreezing_fraction is None else self.unfreezing_fraction
 
 
-# The class of each schedule, and its argument for `warmup_fraction`.
+# Each schedule has its class, and the name of its argument for `warmup_fraction`.
 SCHEDULES = {
     "constant": None,
     "cosine": (WarmupCosine, "warmup_fraction"),
     "linear": (LinearWarmupDecay, "warmup_fraction"),
     "slanted_triangular": (SlantedTriangular, "cut_fraction"),
 }
-# The class of each optimizer, and the fields that only it has.
+# Each optimizer has its class, and the fields that only it has.
 OPTIMIZERS = {
     "adamw": (FusedAdamW, ("beta_1", "beta_2", "epsilon")),
     "adafactor": (keras.optimizers.Adafactor, ()),
@@ -252,7 +264,7 @@ def _number(is_right):
 _COUNT = _number(lambda value: 1 <= value < math.inf and value == int(value))
 _POSITIVE = _number(lambda value: 0 < value < math.inf)
 _FRACTION = _number(lambda value: 0 < value <= 1)
-# What each field must be, a function that checks it, and whether it may be None.
+# Each field has the expected value in words, a function that checks it, and whether it may be None.
 FIELDS = {
     "schedule": (f"one of {tuple(SCHEDULES)}", lambda value: value in tuple(SCHEDULES), False),
     "optimizer": (f"one of {tuple(OPTIMIZERS)}", lambda value: value in tuple(OPTIMIZERS), False),
@@ -273,13 +285,13 @@ FIELDS = {
     "unfreezing_fraction": ("in (0, 1]", _FRACTION, True),
     "probe_learning_rate": ("positive and finite", _POSITIVE, True),
 }
-_OF_ADAPTIVE = {"warmup_fraction": 0.06, "beta_2": 0.98, "epsilon": 1e-6}  # what "dapt" and "tapt" share
-RECIPES = {
+_OF_ADAPTIVE = {"warmup_fraction": 0.06, "beta_2": 0.98, "epsilon": 1e-6}  # The common fields of "dapt" and "tapt".
+RECIPES: dict[str, dict[str, Any]] = {
     # Devlin et al. 2018, appendix A.3.
     "bert": {},
-    # Howard and Ruder 2018, sections 3.2 and 4.1: a base rate of 0.004 in batches of 64, cut_frac 0.1, ratio 32 (those
-    # of `SlantedTriangular`), a factor of 2.6 between layers, Adam's moments of 0.7 and 0.99, and 15 epochs as for
-    # TREC-6. The weight decay and the clipping are those of the code, `imdb_scripts/finetune_lm.py` in fastai.
+    # Howard and Ruder 2018, sections 3.2 and 4.1: a base rate of 0.004 in batches of 64, cut_frac 0.1, ratio 32 (the
+    # defaults of `SlantedTriangular`), a factor of 2.6 between layers, Adam's moments of 0.7 and 0.99, and 15 epochs as
+    # for TREC-6. The weight decay and the clipping come from the code, `imdb_scripts/finetune_lm.py` in fastai.
     "ulmfit_lm": {
         "learning_rate": 4e-3,
         "batch_size": 64,
@@ -308,7 +320,7 @@ RECIPES = {
         "frozen": "pretrained",
         "scalar_mix": True,
     },
-    # Lee et al. 2019, "What would Elsa do?": a quarter of BERT's blocks.
+    # Lee et al. 2019, "What would Elsa do?": the top quarter of BERT's blocks.
     "last_layers": {"last_blocks": 3},
     # Houlsby et al. 2019 and Hu et al. 2021. Adapters begin as the identity and need a higher learning rate.
     "adapters": {"learning_rate": 1e-3, "adapters": "houlsby:64"},
@@ -319,8 +331,8 @@ RECIPES = {
     "dapt": {"learning_rate": 5e-4, "batch_size": 2048, "epochs": 1, **_OF_ADAPTIVE},
     "tapt": {"learning_rate": 1e-4, "batch_size": 256, "epochs": 100, **_OF_ADAPTIVE},
     # Clark et al. 2020, table 6, for ELECTRA-Small, with `configure_pretraining.py` and `model/optimization.py` in
-    # google-research/electra: 10,000 steps of warm-up. The larger models have a rate of 2e-4, in batches of 256 and
-    # 2,048 rows.
+    # google-research/electra: 10,000 warmup steps. The larger models have a rate of 2e-4, in batches of 256 and 2,048
+    # rows.
     "electra": {
         "learning_rate": 5e-4,
         "batch_size": 128,
@@ -329,8 +341,8 @@ RECIPES = {
         "warmup_fraction": 0.01,
         "epsilon": 1e-6,
     },
-    # Radford et al. 2018, section 4.1. The warm-up as a fraction of the run, epsilon and the clipping are those of the
-    # code for fine-tuning, `opt.py` and `train.py` in openai/finetune-transformer-lm. No other code is public. In the
+    # Radford et al. 2018, section 4.1. The warmup as a fraction of the run, epsilon and the clipping come from the
+    # fine-tuning code, `opt.py` and `train.py` in openai/finetune-transformer-lm. No other code is public. In the
     # paper, the rate rises over the first 2,000 updates.
     "gpt": {
         "learning_rate": 2.5e-4,
@@ -340,9 +352,9 @@ RECIPES = {
         "warmup_fraction": 0.002,
         "epsilon": 1e-8,
     },
-    # `examples/roberta/config/pretraining/base.yaml` in fairseq: 10,000 steps of warm-up, and 16 batches of 16 rows on
-    # each of 8 GPUs in a step. It decays norms and biases too. Liu et al. 2019, table 9, have 6e-4, batches of 8,192
-    # and 500,000 steps.
+    # `examples/roberta/config/pretraining/base.yaml` in fairseq: 10,000 warmup steps, and 16 batches of 16 rows on each
+    # of 8 GPUs in a step. It also decays norms and biases. Liu et al. 2019, table 9, use 6e-4, batches of 8,192 and
+    # 500,000 steps.
     "roberta": {
         "learning_rate": 5e-4,
         "batch_size": 2048,
@@ -358,22 +370,28 @@ RECIPES = {
 }
 
 
-def get_recipe(name, **changes):
+def get_recipe(name: str, **changes: Any) -> Recipe:
     """Returns a recipe by its name.
 
     Args:
-        name: `"bert"` (everything at once, warm-up and linear decay; Devlin et al. 2018), `"ulmfit_classifier"`
-            (gradual unfreezing, slanted triangles, discriminative rates; Howard and Ruder 2018), `"ulmfit_lm"` (slanted
-            triangles and discriminative rates for a `CausalLM` on the texts of a task; the same paper),
-            `"feature_extraction"` (a frozen encoder), `"scalar_mix"` (a frozen encoder and a mean of its layers; Peters
-            et al. 2018), `"last_layers"` (the three highest blocks; Lee et al. 2019), `"linear_probe_then_finetune"`
-            (first the head, then all; Kumar et al. 2022), `"adapters"` (bottlenecks of 64; Houlsby et al. 2019),
-            `"lora"` (of rank 8; Hu et al. 2021), `"chain_thaw"` (Felbo et al. 2017), or, to continue the pretraining of
-            a `MaskedLM`, `"dapt"` and `"tapt"` (on texts of a domain and of a task; Gururangan et al. 2020). To
-            pretrain from random weights: `"electra"` (Clark et al. 2020), `"gpt"` (Radford et al. 2018) and `"roberta"`
-            (Liu et al. 2019).
+        name: String, one of these:
+            - `"bert"`: everything at once, warmup and linear decay (Devlin et al. 2018)
+            - `"ulmfit_classifier"`: gradual unfreezing, slanted triangles, discriminative rates (Howard and Ruder 2018)
+            - `"ulmfit_lm"`: slanted triangles and discriminative rates for a `CausalLM` on the texts of a task (same
+              paper)
+            - `"feature_extraction"`: a frozen encoder
+            - `"scalar_mix"`: a frozen encoder and a mean of its layers (Peters et al. 2018)
+            - `"last_layers"`: the top three blocks (Lee et al. 2019)
+            - `"linear_probe_then_finetune"`: first the head, then all (Kumar et al. 2022)
+            - `"adapters"`: bottlenecks of 64 (Houlsby et al. 2019)
+            - `"lora"`: LoRA of rank 8 (Hu et al. 2021)
+            - `"chain_thaw"`: one layer group at a time (Felbo et al. 2017)
+            - `"dapt"` and `"tapt"`: continued pretraining of a `MaskedLM` on texts of a domain or of a task (Gururangan
+              et al. 2020)
+            - `"electra"` (Clark et al. 2020), `"gpt"` (Radford et al. 2018) and `"roberta"` (Liu et al. 2019):
+              pretraining from random weights
         **changes: Fields of `Recipe`. `epochs` replaces the `steps` of a recipe, and `steps` its `epochs`.
-            `optimizer="adafactor"` leaves out what only AdamW has, and requires a `learning_rate`.
+            `optimizer="adafactor"` drops the fields that only AdamW has, and requires a `learning_rate`.
 
     Returns:
         A `Recipe`.
@@ -392,7 +410,8 @@ def get_recipe(name, **changes):
     unknown = set(changes) - {field.name for field in dataclasses.fields(Recipe)}
     if unknown:
         fields = [field.name for field in dataclasses.fields(Recipe)]
-        raise ValueError(f"Unknown fields for a recipe. Expected some of {fields}. Received: {sorted(unknown)}")
+        hint = did_you_mean(min(unknown), fields)
+        raise ValueError(f"Unknown fields for a recipe. Expected some of {fields}.{hint} Received: {sorted(unknown)}")
     other = {"epochs": "steps", "steps": "epochs"}
     replaced = {other[length]: None for length in other if changes.get(length) is not None}
     if changes.get("optimizer") == "adafactor":
@@ -400,7 +419,7 @@ def get_recipe(name, **changes):
             rate = RECIPES[name].get("learning_rate", Recipe.learning_rate)
             raise ValueError(
                 f"The learning rate of the recipe {name!r}, {rate}, is meant for AdamW. Adafactor's is a fraction of "
-                "the size of the weights. Pass `learning_rate` too, for example 1e-3. "
+                "the size of the weights. Pass `learning_rate` as well, for example 1e-3. "
                 "Received: optimizer='adafactor' without `learning_rate`"
             )
         replaced |= {field: getattr(Recipe, field) for field in OPTIMIZERS["adamw"][1]}
@@ -408,7 +427,7 @@ def get_recipe(name, **changes):
 
 
 def _lowest_of_last(model, count):
-    """Returns the depth of the lowest of the `count` highest blocks."""
+    """Returns the depth of the lowest of the `count` top blocks."""
     blocks = [group for group in layer_groups(model) if group.kind == "block"]
     if len(blocks) < count:
         raise ValueError(

@@ -1,21 +1,25 @@
-"""Rematerialization (gradient checkpointing): memory for activations in exchange for time."""
+"""Rematerialization (gradient checkpointing), which trades time for activation memory."""
+
+from typing import Any
 
 from keras_transfer.keras_internals import layers_within
 from keras_transfer.layers.blocks import TransformerBlock
 
 
-def rematerialize(model, rematerializes=True):
-    """Lets the Transformer blocks of a model compute their insides again for the gradient instead of keeping them.
+def rematerialize(model: Any, rematerializes: bool = True) -> Any:
+    """Lets the Transformer blocks of a model recompute their activations for the gradient instead of storing them.
 
-    Of each block, only the inputs are then kept in a training step. The backward pass computes the block a second time,
-    with the same random numbers. The results are the same, up to rounding. Evaluation and prediction do not change.
+    In a training step, only the inputs of each block are then stored. The backward pass computes the block a second
+    time, with the same random numbers. The results are the same, up to rounding. Evaluation and prediction do not
+    change.
 
-    Use it if a batch of the wanted size does not fit in memory. `distribute.memory_estimate` says what it saves on JAX.
-    On the CPU, XLA keeps most results all the same: 584 instead of 617 MB for 12 blocks, 64 wide, of 256 x 32 tokens.
+    Use it if a batch of the size that you want does not fit in memory. `distribute.memory_estimate` reports what it
+    saves on JAX. On the CPU, XLA keeps most results all the same: 584 instead of 617 MB for 12 blocks, 64 wide, of 256
+    x 32 tokens.
 
     Args:
-        model: Task or other Keras model with blocks of this library. It is not part of its files: call this function
-            again for a loaded model.
+        model: Task or other Keras model with blocks of this library. Files do not contain this setting: call this
+            function again for a loaded model.
         rematerializes: Boolean. `False` undoes an earlier call. Defaults to `True`.
 
     Returns:

@@ -2,10 +2,11 @@
 
 import dataclasses
 import math
+from typing import Any
 
 from keras_transfer.adaptation.features import row_ends
 from keras_transfer.adaptation.recipes.costs import estimate, measure_speed, memory_of_machine
-from keras_transfer.adaptation.recipes.recipe import get_recipe
+from keras_transfer.adaptation.recipes.recipe import Recipe, get_recipe
 from keras_transfer.batches import Batches
 from keras_transfer.groups import layer_groups
 from keras_transfer.tasks.base import Task
@@ -15,7 +16,7 @@ from keras_transfer.tasks.base import Task
 STEPS = 60
 
 
-def suggest(model, x, y=None, *, memory=None, minutes=None):
+def suggest(model: Task, x: Any, y: Any = None, *, memory: float | None = None, minutes: float | None = None) -> Recipe:
     """Suggests a recipe for a task and its data, prints it with the reasons, and returns it.
 
     This is a rule of thumb, not a prediction:
@@ -38,15 +39,15 @@ def suggest(model, x, y=None, *, memory=None, minutes=None):
         model: `Task` with labels.
         x: Data in memory, as for `fit`, or `text.batches` or `text.word_batches` with labels.
         y: Labels of data in memory. Defaults to `None`.
-        memory: Number of bytes that training may use. Defaults to `None`, all memory of the machine. Pass the memory of
-            the device if you train on a GPU.
-        minutes: Float. Maximum duration of the run. Defaults to `None`, no limit.
+        memory: Integer. Number of bytes that training may use. Defaults to `None`, all memory of the machine. Pass the
+            memory of the device if you train on a GPU.
+        minutes: Float. Maximum duration of the run. Defaults to `None`, for no limit.
 
     Returns:
-        A `Recipe`, which `fine_tune` takes.
+        A `Recipe` to pass to `fine_tune`.
 
     Raises:
-        ValueError: If `model` is not a task with labels, or if the data are not in memory or have no labels.
+        ValueError: If `model` is not a task with labels, or if the data is not in memory or has no labels.
 
     Example:
     ```python

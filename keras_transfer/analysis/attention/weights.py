@@ -1,7 +1,9 @@
-"""The weights of attention that a Transformer computes for some texts, as arrays, matrices and pictures."""
+"""The attention weights that a Transformer computes for some texts, as arrays, matrices and pictures."""
 
 import dataclasses
+from typing import Any
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -16,16 +18,17 @@ _AXES = {"encoder": ("tokens", "tokens"), "decoder": ("read", "read"), "cross": 
 
 @dataclasses.dataclass
 class AttentionWeights:
-    """The weights of attention for some texts, which `attention_weights` returns.
+    """The attention weights for some texts, which `attention_weights` returns.
 
     Attributes:
-        encoder: List with an array [rows, heads, queries, keys] for each block. The weights of a query sum to 1, and
+        encoder: List with an array `[rows, heads, queries, keys]` for each block. The weights of a query sum to 1, and
             padding has none. Adapters with a prefix or a prompt add their keys at the beginning.
-        decoder: The same for the decoder of an encoder-decoder, whose queries see only earlier keys, or None.
-        cross: The same for cross-attention, with queries of the decoder and keys of the encoder, or None.
+        decoder: The same for the decoder of an encoder-decoder, whose queries see only earlier keys, or `None`.
+        cross: The same for cross-attention, with queries of the decoder and keys of the encoder, or `None`.
         tokens: List of lists of strings. The tokens of each row, without padding; ids if there is no vocabulary.
-        read: List of lists of strings. The tokens that the decoder reads, or None.
-        written: List of lists of strings. The token that the decoder predicts where it reads each of these, or None.
+        read: List of lists of strings. The input tokens of the decoder, or `None`.
+        written: List of lists of strings. The token that the decoder predicts after each of its input tokens, or
+            `None`.
 
     Example:
     ```python
@@ -43,31 +46,38 @@ class AttentionWeights:
     read: list | None = None
     written: list | None = None
 
-    def matrix(self, kind=None, *, row=0, layer=-1, head=None):
-        """Returns the weights of one row as a matrix [queries, keys] without padding.
+    def matrix(self, kind: str | None = None, *, row: int = 0, layer: int = -1, head: int | None = None) -> np.ndarray:
+        """Returns the weights of one row as a matrix without padding.
 
         Args:
-            kind: String, `"encoder"`, `"decoder"` or `"cross"`. Defaults to `None`, which is `"cross"` for an
+            kind: String, `"encoder"`, `"decoder"` or `"cross"`. Defaults to `None`, for `"cross"` in an
                 encoder-decoder, or else `"encoder"`.
             row: Integer. The row. Defaults to `0`.
             layer: Integer. The block, from 0 for the first. Defaults to `-1`, the last.
             head: Integer. The head. Defaults to `None`, the mean of all heads.
+
+        Returns:
+            Float array `[queries, keys]`.
 
         Raises:
             ValueError: If there is no such kind, row, layer or head.
         """
         return self._matrix(self._kind(kind), row, layer, head)[0]
 
-    def plot(self, kind=None, *, row=0, layer=-1, head=None):
+    def plot(self, kind: str | None = None, *, row: int = 0, layer: int = -1, head: int | None = None) -> Any:
         """Plots the matrix of one row: a query in each line, a key in each column.
 
-        A line of cross-attention has the name of the token that the decoder predicts there.
+        In a plot of cross-attention, each line is labeled with the token that the decoder predicts there.
 
         Args:
-            kind, row, layer, head: See `matrix`.
+            kind: String, `"encoder"`, `"decoder"` or `"cross"`. Defaults to `None`, for `"cross"` in an
+                encoder-decoder, or else `"encoder"`.
+            row: Integer. The row. Defaults to `0`.
+            layer: Integer. The block, from 0 for the first. Defaults to `-1`, the last.
+            head: Integer. The head. Defaults to `None`, the mean of all heads.
 
         Returns:
-            A matplotlib figure.
+            A `matplotlib.figure.Figure`.
 
         Raises:
             ImportError: If matplotlib is not installed.
@@ -102,22 +112,23 @@ class AttentionWeights:
         names = []
         for axis, tokens in enumerate(_AXES[kind]):
             tokens, most = getattr(self, tokens), max(len(each) for each in getattr(self, tokens))
-            added = weights.shape[axis] - most  # by adapters
+            added = weights.shape[axis] - most  # Adapters such as a prefix add keys.
             names.append(["+"] * added + tokens[row])
         return weights[: len(names[0]), : len(names[1])], *names
 
 
-def attention_weights(model, x, targets=None):
-    """Returns the weights of attention of all blocks and heads for a few texts.
+def attention_weights(model: keras.Model, x: Any, targets: Any = None) -> AttentionWeights:
+    """Returns the attention weights of all blocks and heads for a few texts.
 
-    The blocks run once more and keep their weights, in memory: a text of 128 tokens in an encoder of 12 layers and 12
-    heads needs 9 MB. A weight says how much of a token's vector a head reads, not why the model answers what it does.
+    The blocks run once more and keep their weights in memory: a text of 128 tokens in an encoder of 12 layers and 12
+    heads needs 9 MB. A weight shows how much of a token's vector a head uses. It does not explain why the model gives
+    its answer.
 
     Args:
-        model: A task over a Transformer of `keras_transfer.encoders`, or such an encoder.
+        model: A task with a Transformer of `keras_transfer.encoders`, or such an encoder.
         x: Texts as for `model.predict`, if the task has a preprocessor. Otherwise a dict of the inputs of the encoder.
-        targets: List of strings. For texts and a `Seq2SeqLM`, the target that the decoder reads for each source, such
-            as what `model.generate(x)` returns. Defaults to `None`.
+        targets: List of strings. For texts and a `Seq2SeqLM`, the target of each source, such as the result of
+            `model.generate(x)`. Defaults to `None`, for other models.
 
     Returns:
         `AttentionWeights`.
@@ -141,7 +152,7 @@ def attention_weights(model, x, targets=None):
     encoder = getattr(model, "encoder", model) if isinstance(model, Task) else model
     if not isinstance(encoder, Encoder):
         raise ValueError(
-            "`model` must be a task over a Transformer of `keras_transfer.encoders`, or such an encoder. "
+            "`model` must be a task with a Transformer of `keras_transfer.encoders`, or such an encoder. "
             f"Received: {type(encoder).__name__}"
         )
     raw = isinstance(model, Task) and model.reader.accepts(x)
@@ -150,7 +161,7 @@ def attention_weights(model, x, targets=None):
         raise ValueError("`x` must have at least one row. Received: no rows")
     masks = {name: mask != 0 for name, mask in inputs.items() if name in ("padding_mask", "decoder_padding_mask")}
     ends = {name: (mask * np.arange(1, mask.shape[1] + 1)).max(axis=1, initial=1) for name, mask in masks.items()}
-    for name, values in inputs.items():  # without the padding that all rows have
+    for name, values in inputs.items():  # Padding at the end of all rows is cut off.
         most = ends["decoder_padding_mask" if name.startswith("decoder_") else "padding_mask"].max()
         inputs[name] = values[:, :most, :most] if values.ndim == 3 else values[:, :most]
     tensors = {name: ops.convert_to_tensor(value) for name, value in select_inputs(inputs, encoder.input).items()}
@@ -161,9 +172,9 @@ def attention_weights(model, x, targets=None):
     if "decoder_padding_mask" in ends:
         counts, target = ends["decoder_padding_mask"], getattr(model, "target_preprocessor", None) or source
         read = _named(inputs["decoder_token_ids"], counts, target)
-        following = [[*row[1:], "?"] for row in read]  # The last one is unknown.
+        following = [[*row[1:], "?"] for row in read]  # The token after the last one is unknown.
         named |= {"read": read, "written": following if written is None else _named(written, counts, target)}
-    elif "decoder" in found:  # It reads the same text, moved to the right by its start token.
+    elif "decoder" in found:  # Its input is the same text, shifted to the right by the start token.
         [[start]] = _named(np.array([[encoder.start_token]]), [1], source)
         named |= {"read": [[start, *row[:-1]] for row in named["tokens"]], "written": named["tokens"]}
     return AttentionWeights(**found, **named)
@@ -177,7 +188,7 @@ def _read(model, x, targets):
         return {name: np.array(value) for name, value in model.reader.inputs(x).items()}, None
     if targets is None:
         raise ValueError(
-            "The decoder needs texts to read: pass `targets`, such as `model.generate(x)`. Received: targets=None"
+            "The decoder needs target texts. Pass `targets`, such as `model.generate(x)`. Received: targets=None"
         )
     x, targets = ([each] if isinstance(each, str) else each for each in (x, targets))
     if not len(x):

@@ -20,8 +20,8 @@ svg { max-width: 100%; height: auto; } svg text { font: 12px system-ui, sans-ser
 """
 PICTURES = {"reliability": pictures.reliability_diagram, "slices": pictures.slices_chart}
 LENGTH = 1000  # Number of characters of a text that the page shows.
-NAME_LENGTH = 80  # Number of characters of a label that it shows. The rest appears under the mouse pointer.
-WORD_LENGTH = 14  # Number of characters of the longest word in a head that is not broken into lines.
+NAME_LENGTH = 80  # Number of characters of a label that the page shows. The rest appears under the mouse pointer.
+WORD_LENGTH = 14  # Number of characters of the longest word in a column header that is not broken into lines.
 NUMBER = re.compile(r"[-\d.,\[\] *e]*")
 
 
@@ -56,7 +56,7 @@ def _section(table, picture="", colors=None):
 
 
 def _confusion_colors(report):
-    """Returns the colours of the cells of a confusion matrix, by the fraction of the rows with the same label."""
+    """Returns the colors of the cells of a confusion matrix, by the fraction of the rows with the same label."""
     if len(report.label_names) > tables.MAX_CLASSES:
         return {}
     totals = report.confusion_matrix.sum(axis=1)
@@ -72,7 +72,7 @@ def _confusion_colors(report):
 def _table(table, colors=None):
     colors = colors or {}
     heads = "".join(_cell("th", head) for head in table.heads)
-    last = len(table.heads) - 1 if table.texts else None  # the column of texts
+    last = len(table.heads) - 1 if table.texts else None  # Texts are in the last column.
     rows = [
         "".join(_cell("td", cell, colors.get((i, j)), j == last) for j, cell in enumerate(row))
         for i, row in enumerate(table.rows)

@@ -6,14 +6,14 @@ import math
 from keras_transfer.analysis.output.tables import METRICS, shorten
 
 BLUE, RED, GREY, LIGHT = "#2f6db3", "#be4632", "#8a95a5", "#dde3ea"
-SIZE, MARGIN = 280, 44  # of the diagram in pixels, and of the space for its axes
+SIZE, MARGIN = 280, 44  # The diagram and the space for its axes, in pixels.
 
 
 def reliability_diagram(report):
     """Returns the accuracy of predictions by their confidence, above their number in each bin."""
     bins, counted = report.reliability, report.COUNTED
     most = max(part.count for part in bins)
-    below = MARGIN + SIZE + 30  # where the numbers begin
+    below = MARGIN + SIZE + 30  # The numbers begin here.
     marks = []
     for tick in (0, 0.25, 0.5, 0.75, 1):
         x, y = _x(tick), _y(tick)
@@ -42,7 +42,7 @@ def slices_chart(report):
     metric = report.SLICE_METRICS[0]
     slices = [part for part in report.slices if part.metrics]
     lowest = min([part.metrics[metric].low for part in slices] + [report.metrics[metric].low, 0.9])
-    spacing = 0.2 if lowest < 0.5 else 0.1 if lowest < 0.8 else 0.05  # of the ticks
+    spacing = 0.2 if lowest < 0.5 else 0.1 if lowest < 0.8 else 0.05  # Of the ticks.
     ticks = [1 - spacing * number for number in range(math.ceil(round((1 - lowest) / spacing, 6)) + 1)]
     least = ticks[-1]
     left, top, step = 200, 34, 24

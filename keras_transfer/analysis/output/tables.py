@@ -1,12 +1,12 @@
-"""The tables of a report, which are the same as text and on the page."""
+"""The tables of a report, which are the same in the text and on the page."""
 
 import unicodedata
 from typing import NamedTuple
 
 import numpy as np
 
-MAX_CLASSES = 20  # that a confusion matrix or a table of classes shows
-MAX_CONFUSIONS = 20  # that replace the matrix of more classes
+MAX_CLASSES = 20  # Number of classes that a confusion matrix or a table of classes shows at most.
+MAX_CONFUSIONS = 20  # Number of confusions that replace the matrix of more classes.
 METRICS = {
     "accuracy": "accuracy",
     "micro_f1": "micro F1",
@@ -15,7 +15,8 @@ METRICS = {
     "matthews_correlation": "Matthews correlation",
     "log_loss": "log loss",
 }
-REORDERING = {"LRE", "LRO", "RLE", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}  # controls that reorder what follows them
+# These control characters reorder the text after them.
+REORDERING = {"LRE", "LRO", "RLE", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 
 
 class Table(NamedTuple):
@@ -58,7 +59,7 @@ def metrics_table(report, title):
 
 
 def interval_head(report):
-    """Returns the head of a column of intervals."""
+    """Returns the header of a column of intervals."""
     return f"{100 * report.confidence:g}% interval"
 
 
@@ -84,7 +85,7 @@ def labels_table(report):
 
 
 def _worst(classes, f1_of, noun):
-    """Returns the scores of the classes to show, all or those with the lowest F1, and a note on those left out."""
+    """Returns the scores of the classes to show, all or those with the lowest F1, and a note on the omitted ones."""
     if len(classes) <= MAX_CLASSES:
         return classes, ""
     occurring = {name: values for name, values in classes.items() if values["count"]}

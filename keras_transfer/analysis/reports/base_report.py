@@ -1,4 +1,4 @@
-"""The parts that all reports have: slices of the data, examples, the text, and the page."""
+"""The common code of all reports: slices of the data, examples, the text, and the page."""
 
 import html
 import pathlib
@@ -32,10 +32,11 @@ class Example(NamedTuple):
 
     Attributes:
         position: Integer. The position of the row.
-        label, predicted: Strings, the names of the classes. If rows have several labels, tuples of their names.
+        label: String, the class name. If rows have several labels, a tuple of class names.
+        predicted: String or tuple of strings, in the same form.
         probability: Float. Probability of the prediction.
         label_probability: Float. Probability of the label, or of the set of labels.
-        text: Tuple of one or two strings, or None if the report has no texts.
+        text: Tuple of one or two strings, or `None` if the report has no texts.
     """
 
     position: int
@@ -54,11 +55,14 @@ class Report:
     `_first_tables`, which returns a dict of the tables before the reliability.
 
     Args:
-        seed, num_examples, resamples, confidence: As for `report`.
+        seed: Integer. Seed of the bootstrap.
+        num_examples: Integer. Number of examples of each kind.
+        resamples: Integer. Number of resamples of the bootstrap.
+        confidence: Float. Confidence of the intervals.
 
     Attributes:
-        SLICE_METRICS: Tuple of the names of the two metrics that the table of slices has. The interval of the first one
-            must be valid for few rows.
+        SLICE_METRICS: Tuple of the names of the two metrics in the table of slices. The interval of the first one must
+            be valid for few rows.
         COUNTED: String. Name of the items that the reliability counts.
         confidence: Float. Confidence of the intervals.
     """
@@ -119,7 +123,7 @@ class Report:
         )
 
     def _tables(self):
-        """Returns the tables as a dict, in order. Its keys say which pictures the page has."""
+        """Returns the tables as a dict, in order. Its keys determine which pictures the page has."""
         found = self._first_tables()
         if self.reliability is not None:
             found["reliability"] = tables.reliability_table(self)
@@ -132,11 +136,11 @@ class Report:
 
     __repr__ = __str__
 
-    def to_html(self, path, title="Classification report"):
+    def to_html(self, path: str | pathlib.Path, title: str = "Classification report") -> pathlib.Path:
         """Writes the report as one HTML page with pictures, which needs no other file and no connection.
 
         Args:
-            path: Path of the file, which is replaced if it exists. Its parent folders are created.
+            path: String or path. File to write. An existing file is replaced. Parent folders are created.
             title: String. Title of the page. Defaults to `"Classification report"`.
 
         Returns:

@@ -1,4 +1,7 @@
-"""What a classifier gets right and wrong: scores with intervals, classes, calibration, slices and examples."""
+"""The analysis of a classifier's predictions: scores with intervals, classes, calibration, slices and examples."""
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -17,11 +20,16 @@ class ClassificationReport(Report):
     `print(report)` shows it as text, and `report.to_html(path)` writes it as a page with pictures.
 
     Args:
-        y_true: List or array [rows] of integers, or of names of classes.
-        y_pred: Array [rows, classes]. Outputs of the classifier.
+        y_true: List or array `[rows]` of integers, or of class names.
+        y_pred: Array `[rows, classes]`. Outputs of the classifier.
         texts: The rows as a list of texts, or as a tuple of two columns of texts. Defaults to `None`.
-        label_names, slices, seed, num_examples, resamples, confidence: As for `report`.
-        from_logits: Boolean. Whether `y_pred` are logits. Otherwise they are probabilities. Defaults to `True`.
+        label_names: List of strings. Class names. Defaults to `None`, for the class numbers as names.
+        slices: Dict from names to slices of the data, as for `report`. Defaults to `None`, for slices by length only.
+        seed: Integer. Seed of the bootstrap. Defaults to `0`.
+        num_examples: Integer. Number of examples of each kind. Defaults to `10`.
+        resamples: Integer. Number of resamples of the bootstrap. Defaults to `1000`.
+        confidence: Float between 0 and 1. Confidence of the intervals. Defaults to `0.95`.
+        from_logits: Boolean. Whether `y_pred` contains logits rather than probabilities. Defaults to `True`.
 
     Attributes:
         metrics: Dict from `"accuracy"`, `"macro_f1"` (over the classes that occur in labels or predictions),
@@ -56,18 +64,18 @@ class ClassificationReport(Report):
 
     def __init__(
         self,
-        y_true,
-        y_pred,
+        y_true: Any,
+        y_pred: Any,
         *,
-        texts=None,
-        label_names=None,
-        slices=None,
-        seed=0,
-        num_examples=10,
-        resamples=1000,
-        confidence=0.95,
-        from_logits=True,
-    ):
+        texts: Any = None,
+        label_names: Sequence[str] | None = None,
+        slices: dict[str, Any] | None = None,
+        seed: int = 0,
+        num_examples: int = 10,
+        resamples: int = 1000,
+        confidence: float = 0.95,
+        from_logits: bool = True,
+    ) -> None:
         super().__init__(seed, num_examples, resamples, confidence)
         self.probabilities = _probabilities(y_pred, from_logits)
         count, classes = self.probabilities.shape
@@ -143,7 +151,7 @@ def _probabilities(logits, from_logits):
     values = np.asarray(logits, "float64")
     if values.ndim != 2 or values.shape[1] < 2 or not len(values):
         raise ValueError(
-            f"`y_pred` must have the shape [rows, classes], with at least one row and two classes. "
+            "`y_pred` must have the shape [rows, classes], with at least one row and two classes. "
             f"Received: {values.shape}"
         )
     if len(wrong := np.flatnonzero(~np.isfinite(values).all(axis=1))):

@@ -1,6 +1,8 @@
-"""What a classifier with several labels for each row gets right and wrong: scores, calibration, slices, examples."""
+"""The analysis of predictions with several labels for each row: scores, calibration, slices and examples."""
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -19,13 +21,17 @@ class MultiLabelReport(Report):
     `print(report)` shows it as text, and `report.to_html(path)` writes it as a page with pictures.
 
     Args:
-        y_true: Lists of names, or an array [rows, labels] of zeros and ones.
+        y_true: Lists of names, or an array `[rows, labels]` of zeros and ones.
         y_pred: Predictions of the classifier, in one of these forms.
         label_names: List of strings. Names of the labels.
-        probabilities: Array [rows, labels]. Probability of each label. Defaults to `None`: the report then has no
+        probabilities: Array `[rows, labels]`. Probability of each label. Defaults to `None`: the report then has no
             calibration and no examples.
         texts: The rows as a list of texts, or as a tuple of two columns of texts. Defaults to `None`.
-        slices, seed, num_examples, resamples, confidence: As for `report`.
+        slices: Dict from names to slices of the data, as for `report`. Defaults to `None`, for slices by length only.
+        seed: Integer. Seed of the bootstrap. Defaults to `0`.
+        num_examples: Integer. Number of examples of each kind. Defaults to `10`.
+        resamples: Integer. Number of resamples of the bootstrap. Defaults to `1000`.
+        confidence: Float between 0 and 1. Confidence of the intervals. Defaults to `0.95`.
 
     Attributes:
         metrics: Dict from `"micro_f1"` (over all labels of all rows), `"macro_f1"` (the mean over the labels that occur
@@ -49,8 +55,8 @@ class MultiLabelReport(Report):
 
     Raises:
         ValueError: If the rows do not match, if there are none, if a label is unknown, if a value of `y_true` or
-            `y_pred` is neither 0 nor 1, if `probabilities` has another shape or other values than probabilities, or
-            if another argument is invalid.
+            `y_pred` is neither 0 nor 1, if `probabilities` has a different shape or contains anything but
+            probabilities, or if another argument is invalid.
 
     Example:
     ```python
@@ -65,18 +71,18 @@ class MultiLabelReport(Report):
 
     def __init__(
         self,
-        y_true,
-        y_pred,
+        y_true: Any,
+        y_pred: Any,
         *,
-        label_names,
-        probabilities=None,
-        texts=None,
-        slices=None,
-        seed=0,
-        num_examples=10,
-        resamples=1000,
-        confidence=0.95,
-    ):
+        label_names: Sequence[str],
+        probabilities: Any = None,
+        texts: Any = None,
+        slices: dict[str, Any] | None = None,
+        seed: int = 0,
+        num_examples: int = 10,
+        resamples: int = 1000,
+        confidence: float = 0.95,
+    ) -> None:
         super().__init__(seed, num_examples, resamples, confidence)
         self.label_names = [str(name) for name in (() if label_names is None else label_names)]
         if not self.label_names or len(set(self.label_names)) < len(self.label_names):
@@ -103,18 +109,18 @@ class MultiLabelReport(Report):
         if self.probabilities is not None:
             self.reliability = scores.reliability(*self._decisions(everything))
             likely = [self._log_probabilities(chosen) for chosen in (self.predicted, self.labels)]
-            found = self._find_examples(texts, self._exact, *likely, probability=math.exp)
+            found = self._find_examples(texts, self._exact, likely[0], likely[1], probability=math.exp)
             self.hardest, self.confident_mistakes = found
         self.slices = self._find_slices(texts, slices)
 
     def _f1_scores(self, rows):
         """Returns the micro and macro F1 of some rows, and the F1 of each label by its position, with intervals."""
         chosen = [self.labels & self.predicted, self.labels, self.predicted]
-        chosen = [each[rows].astype("float64") for each in chosen]  # since sums of booleans are slow
+        chosen = [each[rows].astype("float64") for each in chosen]  # Sums of booleans are slow.
 
         def score(drawn):
-            times = np.bincount(drawn, minlength=len(rows)).astype("float64")  # that each row was drawn
-            # The product is so small that, with `@`, the threads of BLAS would wait for each other if a core is busy.
+            times = np.bincount(drawn, minlength=len(rows)).astype("float64")  # How often each row was drawn.
+            # The product is so small that, with `@`, the BLAS threads would wait for each other if a core is busy.
             counts = [np.einsum("r,rl->l", times, each) for each in chosen]
             f1, occurs = scores.scores_of_counts(*counts)["f1"], counts[1] + counts[2] > 0
             return {

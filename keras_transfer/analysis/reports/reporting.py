@@ -1,4 +1,7 @@
-"""A report on a model: its predictions for labelled data, and what the report classes say about them."""
+"""A report on a model: its predictions for labeled data, and their analysis by the report classes."""
+
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -14,52 +17,53 @@ from keras_transfer.text.base import is_text, to_columns
 
 
 def report(
-    model,
-    x,
-    y,
+    model: Any,
+    x: Any,
+    y: Any,
     *,
-    slices=None,
-    seed=0,
-    label_names=None,
-    num_examples=10,
-    resamples=1000,
-    confidence=0.95,
-    from_logits=None,
-):
-    """Evaluates a classifier on labelled data, and returns a report that says how good it is, and where it fails.
+    slices: dict[str, Any] | None = None,
+    seed: int = 0,
+    label_names: Sequence[str] | None = None,
+    num_examples: int = 10,
+    resamples: int = 1000,
+    confidence: float = 0.95,
+    from_logits: bool | None = None,
+) -> ClassificationReport | MultiLabelReport:
+    """Evaluates a classifier on labeled data, and returns a report on how good it is and where it fails.
 
     The report has metrics with intervals, the scores of each class, the confusion matrix (unless rows have several
-    labels), the calibration, the scores of slices of the data, and the examples that the model finds hardest.
+    labels), the calibration, the scores of slices of the data, and the examples that are hardest for the model.
     `print(report)` shows it as text, and `report.to_html(path)` writes it as a page with pictures.
 
     Args:
-        model: `tasks.TextClassifier`, or another model with one label for each row: one with `predict_proba`, as those
-            of scikit-learn, or a Keras model whose outputs are logits [rows, classes]. Only a `TextClassifier` may have
-            `multi_label=True`.
+        model: `tasks.TextClassifier`, or another model with one label for each row: one with `predict_proba`, such as a
+            scikit-learn model, or a Keras model whose outputs are logits `[rows, classes]`. Only a `TextClassifier` may
+            have `multi_label=True`.
         x: Data in memory, as for `model.predict`: texts, a tuple of two columns of texts, or arrays.
-        y: Labels [rows]. Integers, or names of classes. For a model of scikit-learn, values of its `classes_`, even if
-            `label_names` renames them. With `multi_label=True`, as for `fit`.
-        slices: Dict from names to slices of the data. Three slices by the length of texts are always added. Defaults to
-            `None`. A slice is one of:
+        y: Labels `[rows]`. Integers, or class names. For a scikit-learn model, values of its `classes_`, even if
+            `label_names` renames them. With `multi_label=True`, labels as for `fit`.
+        slices: Dict from names to slices of the data. Three slices by the length of texts are always added. A slice is
+            one of:
             - a word or a list of words: the texts that contain one of them, in upper or lower case
             - a function of the text (of both texts for pairs) that returns whether it belongs to the slice, or the name
               of its group, or None (or NaN) for no group
-            - an array [rows] of such values
+            - an array `[rows]` of such values
+            Defaults to `None`, for no other slices.
         seed: Integer. Seed of the bootstrap. Defaults to `0`.
-        label_names: List of strings. Names of the classes. Defaults to `None`, those of the model.
+        label_names: List of strings. Class names. Defaults to `None`, the class names of the model.
         num_examples: Integer. Number of examples of each kind. Defaults to `10`.
         resamples: Integer. Number of resamples of the bootstrap. Defaults to `1000`.
         confidence: Float between 0 and 1. Confidence of the intervals. Defaults to `0.95`.
-        from_logits: Boolean. Whether the outputs of a Keras model are logits. Otherwise they are probabilities. Not
-            used with models that have `predict_proba`. Defaults to `None`, which is `True`.
+        from_logits: Boolean. Whether the outputs of a Keras model are logits rather than probabilities. It is not used
+            with models that have `predict_proba`. Defaults to `None`, for `True`.
 
     Returns:
         A `ClassificationReport`, or a `MultiLabelReport` if the model has `multi_label=True`.
 
     Raises:
-        ValueError: If the model is no classifier, if `x` is not in memory or has no rows, if
-            labels and rows differ in number, if a label is unknown, if `from_logits` is used with `multi_label=True`,
-            or if an argument is invalid.
+        ValueError: If the model is not a classifier, if `x` is not in memory or has no rows, if labels and rows differ
+            in number, if a label is unknown, if `from_logits` is used with `multi_label=True`, or if an argument is
+            invalid.
 
     Example:
     ```python
@@ -77,7 +81,7 @@ def report(
         raise ValueError("`x` must have at least one row. Received: no rows")
     if isinstance(model, Task) and not model.labels.one_of and not getattr(model, "multi_label", False):
         raise ValueError(
-            "A report requires a classifier. Use `model.evaluate(x, y)` with metrics that fit the task, such as "
+            "A report requires a classifier. Use `model.evaluate(x, y)` with metrics for the task, such as "
             f"`compile(metrics=['spearman_correlation'])` of a regressor. Received: {type(model).__name__}"
         )
     names, places = getattr(model, "label_names", None), None
@@ -100,7 +104,7 @@ def report(
     if getattr(model, "multi_label", False):
         if from_logits is not None:
             raise ValueError(
-                "`from_logits` requires a model with one label for each row. "
+                "`from_logits` requires a model with one label for each row. Leave it out. "
                 f"Received: from_logits={from_logits!r} and a model with multi_label=True"
             )
         probabilities = model.predict_proba(x)

@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_transfer.metrics.classification import calibration_bins
 
-SMALLEST = 1e-15  # In the log loss, smaller probabilities count as this one.
+SMALLEST = 1e-15  # Smaller probabilities count as this one in the log loss.
 
 
 class Score(NamedTuple):
@@ -59,7 +59,7 @@ def class_scores(matrix):
 
 
 def scores_of_counts(right, labelled, predicted):
-    """Same as `class_scores`, given how often each class is correctly predicted, is a label, and is predicted."""
+    """Returns what `class_scores` returns, given how often each class is right, is a label, and is predicted."""
     return {
         "precision": _ratio(right, predicted),
         "recall": _ratio(right, labelled),

@@ -11,13 +11,13 @@ def slice_rows(texts, definitions, count):
     """Returns the rows of each slice as a dict from names to integer arrays.
 
     Args:
-        texts: List of tuples of one or two strings, or None.
-        definitions: Dict from names to words, functions or arrays, as for `report`, or None.
+        texts: List of tuples of one or two strings, or `None`.
+        definitions: Dict from names to words, functions or arrays, as for `report`, or `None`.
         count: Integer. Number of rows.
 
     Raises:
-        ValueError: If a definition is of another kind, needs texts that are missing, has a number of values that
-            differs from the number of rows, creates too many slices, or has the name of another one.
+        ValueError: If a definition has an unsupported type, needs texts that are missing, has a number of values that
+            differs from the number of rows, creates too many slices, or has the same name as another slice.
     """
     slices = {} if texts is None else _by_length(texts)
     if not isinstance(definitions, (dict, type(None))):

@@ -11,11 +11,11 @@ from keras_transfer.names import listed
 def run_comparison(
     parts, label_names, encoder, methods, baseline, seeds, epochs, batch_size, results, markdown=None, plot=None
 ):
-    """Compares recipes on labelled texts, and prints the table.
+    """Compares recipes on labeled texts, and prints the table.
 
     Args:
         parts: Dict with `"train"` and perhaps `"validation"` and `"test"`: tuples of texts and integer labels. Without
-            validation data, a fifth of the training data are held out.
+            validation data, a fifth of the training data is held out.
         label_names: List of strings.
         encoder: As for `TextClassifier.from_pretrained`.
         methods: List of names of recipes.

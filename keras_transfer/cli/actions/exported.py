@@ -20,7 +20,7 @@ class ExportedModel:
 
     Raises:
         ImportError: If the runtime of the export is not installed.
-        ValueError: If the export predicts something else, or does not take single texts.
+        ValueError: If the export predicts something else, or does not accept single texts.
     """
 
     def __init__(self, folder):

@@ -18,7 +18,7 @@ def run_export(path, output, pairs=False, overwrite=False, **options):
     Raises:
         ImportError: If a package of the format is not installed.
         OSError: If `output` cannot be written.
-        ValueError: If the file does not contain a task, if the task cannot answer requests, or if the export does.
+        ValueError: If the file does not contain a task, if the task cannot answer requests, or if the export fails.
     """
     model = load_model(path)
     if not isinstance(model, tasks.Task):

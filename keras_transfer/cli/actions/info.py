@@ -1,4 +1,4 @@
-"""Describes the content of a checkpoint and what loads, from its configuration and the headers of its files alone."""
+"""Describes the content of a checkpoint and what can load it, from its configuration and its file headers only."""
 
 import math
 import re
@@ -9,7 +9,7 @@ from keras_transfer.checkpoints.base import Head, find_head
 from keras_transfer.checkpoints.formats import huggingface, presets
 from keras_transfer.names import listed
 
-# Names of tasks that load a head, by the name of the head.
+# From the name of each head to the names of the tasks that load it.
 TASKS = {
     "causal_lm": "tasks.CausalLM",
     "masked_lm": "tasks.MaskedLM",

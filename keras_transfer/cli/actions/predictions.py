@@ -23,15 +23,15 @@ from keras_transfer.label_names import multi_hot, positions_of
 from keras_transfer.names import listed
 from keras_transfer.tasks.base import check_numbers
 
-ROWS = 1024  # predicted at once
-DIALECTS = {  # as `datasets.lines` reads them
+ROWS = 1024  # Number of rows that are predicted at once.
+DIALECTS = {  # The dialects that `datasets.lines` reads.
     ".csv": {"delimiter": ","},
     ".tsv": {"delimiter": "\t", "quoting": csv.QUOTE_NONE, "quotechar": None},
 }
 
 
 def run_evaluation(path, kind, data, texts, labels, slice_words=(), report=None):
-    """Evaluates a model on labelled texts, and prints the report.
+    """Evaluates a model on labeled texts, and prints the report.
 
     Args:
         path: Path of a `.keras` file or an exported model.
@@ -47,7 +47,7 @@ def run_evaluation(path, kind, data, texts, labels, slice_words=(), report=None)
             format of the table.
     """
     model = _load(path, kind, data)
-    if kind == "classification":  # before the texts are read
+    if kind == "classification":  # This check precedes the reading of the texts.
         positions_of(labels, model.label_names)
     elif kind == "multi-label":
         labels = multi_hot(labels, model.label_names)
@@ -144,13 +144,13 @@ def load_model(path):
     """
     try:
         return keras.saving.load_model(path, compile=False)
-    except (KeyError, TypeError) as error:  # an encoder whose class is not registered
+    except (KeyError, TypeError) as error:  # The class of the encoder is not registered.
         [problem] = str(error).splitlines()[:1] or [""]
         raise ValueError(f"The model cannot be loaded. Received: {path}, {problem}") from None
 
 
 def _load(path, kind, data):
-    """Returns a model whose labels the format of a table, `data`, can contain."""
+    """Returns a model, after checking that the format of the table `data` can contain its labels."""
     model = ExportedModel(path) if pathlib.Path(path).is_dir() else load_model(path)
     joined = kind == "multi-label" and pathlib.Path(data).suffix.lower() != ".jsonl"
     if joined and SEPARATOR in "".join(model.label_names):
@@ -161,7 +161,7 @@ def _load(path, kind, data):
     return model
 
 
-_load_once = functools.cache(_load)  # in a process that has one model
+_load_once = functools.cache(_load)  # For processes that use a single model.
 
 
 def _answers_in_process(path, kind, data, texts):
@@ -179,7 +179,7 @@ def _outputs(model, kind, texts):
 
 
 def _answers(model, kind, texts):
-    """Returns a tuple of the values of the added columns for each text. Those of several labels are lists."""
+    """Returns a tuple of the values of the added columns for each text, which are lists for several labels."""
     outputs, labels = _outputs(model, kind, texts)
     rounded = outputs.astype("float64").round(6).tolist()
     if kind == "regression":

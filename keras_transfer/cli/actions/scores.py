@@ -1,4 +1,4 @@
-"""What a run says about its scores: as text, and in the model card beside its `.keras` file."""
+"""The scores of a run as text, and in the model card in the same folder as its `.keras` file."""
 
 import math
 import shlex
@@ -28,7 +28,7 @@ def describe_numbers(scores, count):
 
 
 def write_card(card, model, folder, name=None):
-    """Writes the `README.md` of a run, and says so if one that the user has written is kept.
+    """Writes the `README.md` of a run, and prints a note if it keeps a card that the user has written.
 
     Args:
         card: `ModelCard`.
@@ -50,5 +50,5 @@ def training_facts(recipe, name, seed):
 
 
 def finite(scores):
-    """Returns a dict of scores without those that the data does not define."""
+    """Returns a dict of scores without the undefined ones."""
     return {name: score for name, score in scores.items() if math.isfinite(score)}

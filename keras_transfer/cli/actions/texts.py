@@ -1,10 +1,10 @@
-"""The texts that a causal language model writes."""
+"""Text generation with a causal language model."""
 
 from keras_transfer import tasks
 
 
 def print_texts(model, prompts, max_new_tokens, sampler, seed):
-    """Prints each prompt with the text that a causal language model continues it with.
+    """Prints each prompt, followed by the text that a causal language model generates for it.
 
     Args:
         model: As for `CausalLM.from_pretrained`.

@@ -47,11 +47,11 @@ def run_training(
 
     Args:
         parts: Dict with `"train"` and perhaps `"validation"`: tuples of texts and labels. Without validation data, a
-            fifth of the training data are held out.
+            fifth of the training data is held out.
         label_names: List of strings, or None for a regressor.
         output: Path of the folder of the run, which `run_folder` describes.
         settings: Dict. The settings of the run, as `run_folder.describe` returns them.
-        overwrite: Boolean. Whether a finished run, or one with other settings, is replaced. Defaults to `False`.
+        overwrite: Boolean. Whether to replace a finished run, or a run with different settings. Defaults to `False`.
         multi_label: Boolean. Whether a text may have several labels, or none. Defaults to `False`.
         encoder, sequence_length: As for `TextClassifier.from_pretrained`.
         recipe, epochs, learning_rate, batch_size, gradient_accumulation_steps: Name of a recipe, and values that
@@ -109,7 +109,7 @@ def _train(model, parts, recipe, folder, settings, seed):
         scores = scores_of_numbers(labels, model.predict(texts, verbose=0)[:, 0])
         print(f"\nValidation data: {describe_numbers(scores, len(labels))}")
         scores = finite(scores)
-        (folder / REPORT).unlink(missing_ok=True)  # of an earlier run for another task
+        (folder / REPORT).unlink(missing_ok=True)  # An earlier run for a different task may have written it.
     else:
         report = analysis.report(model, texts, labels, seed=seed)
         print(f"\nValidation data: {report}")

@@ -11,7 +11,7 @@ log = logging.getLogger("keras_transfer")
 
 
 def with_validation(parts, label_names):
-    """Returns the parts of the data with validation data. If there are none, holds out a fifth of the training data.
+    """Returns the parts of the data with validation data, by default a fifth of the training data.
 
     Logs a warning if no text of a label remains for training.
 
@@ -32,7 +32,7 @@ def with_validation(parts, label_names):
 
 
 def as_task_labels(part, label_names):
-    """Returns `(texts, labels)` with labels that a task cannot misread: names, an array of zeros and ones, or floats.
+    """Returns `(texts, labels)` with unambiguous labels: names, an array of zeros and ones, or floats.
 
     Args:
         part: Tuple of texts and labels, as in `with_validation`.
@@ -47,8 +47,8 @@ def as_task_labels(part, label_names):
 
 
 def _missing(labels, names):
-    """Returns the names that no label has."""
-    if isinstance(labels[0], list):  # of zeros and ones
+    """Returns the label names that do not occur."""
+    if isinstance(labels[0], list):  # The lists contain zeros and ones.
         labels = np.flatnonzero(np.any(labels, axis=0))
     occurring = set(labels)
     return [name for place, name in enumerate(names) if place not in occurring]

@@ -1,4 +1,4 @@
-"""Checks of the arguments of commands, before anything slow is imported."""
+"""Checks of the commands' arguments, before any slow import."""
 
 import importlib.util
 import os
@@ -9,9 +9,9 @@ from keras_transfer.cli.arguments.parser import ELECTRA_SIZES, LSTM_SIZES, QUANT
 from keras_transfer.files import check_folder
 from keras_transfer.names import did_you_mean
 
-PACKAGED = ("minilm-l6",)  # names in `checkpoints.registry.PACKAGED`
-LEAST_VOCABULARY = 300  # 256 bytes, and special tokens
-PREDICTIONS = {  # the columns that `predict` adds, by what a model predicts
+PACKAGED = ("minilm-l6",)  # The names in `checkpoints.registry.PACKAGED`.
+LEAST_VOCABULARY = 300  # There are 256 bytes, and special tokens.
+PREDICTIONS = {  # From what a model predicts to the columns that `predict` adds.
     "classification": ("prediction", "probability"),
     "multi-label": ("prediction", "probability"),
     "regression": ("prediction",),
@@ -55,9 +55,9 @@ def _check_rate(learning_rate):
 
 
 def check_source(source):
-    """Raises a `ValueError` if a checkpoint is neither an existing folder nor a name that may exist elsewhere.
+    """Raises a `ValueError` if a checkpoint is neither an existing folder nor a valid name of a packaged or remote one.
 
-    `checkpoints.resolve` checks the same, but only after the package has been imported.
+    `checkpoints.resolve` makes the same check, but only after the package has been imported.
     """
     if source in PACKAGED or re.match(r"(hf|keras_hub)://.", source) or pathlib.Path(source).expanduser().is_dir():
         return
@@ -189,7 +189,7 @@ def check_predictions(table, kind, output, overwrite, workers=1):
         FileExistsError: If `output` exists and `overwrite` is False.
         FileNotFoundError: If the folder of `output` does not exist.
         PermissionError: If the folder of `output` cannot be written.
-        ValueError: If `output` has another format than the table, if the table has a column of predictions, or if
+        ValueError: If `output` has a different format from the table, if the table has a column of predictions, or if
             `workers` is not positive.
     """
     _check_counts(workers=workers)

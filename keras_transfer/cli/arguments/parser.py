@@ -5,9 +5,9 @@ import re
 
 from keras_transfer.names import did_you_mean
 
-CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)")  # an error of argparse
+CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)")  # An error message of argparse.
 
-RECIPES = {  # names in `adaptation.recipes.RECIPES`
+RECIPES = {  # The names in `adaptation.recipes.RECIPES`.
     "bert": "all weights train, with warm-up and linear decay",
     "feature_extraction": "only the head trains, on a frozen encoder",
     "last_layers": "the head and the three top blocks train",
@@ -18,13 +18,13 @@ RECIPES = {  # names in `adaptation.recipes.RECIPES`
     "lora": "LoRA of rank 8 and the head train",
     "scalar_mix": "the head and a weighted mean of all layers train",
 }
-COMPARED = ("bert", "feature_extraction", "ulmfit_classifier")  # by default, without those that take much longer
+COMPARED = ("bert", "feature_extraction", "ulmfit_classifier")  # Slow ones are excluded by default.
 TASKS = {
     "classification": "one label for each text",
     "multi-label": "any number of labels for each text",
     "regression": "one number for each text",
 }
-OBJECTIVES = {  # keys of `pretraining.plans.PLANS`
+OBJECTIVES = {  # The keys of `pretraining.plans.PLANS`.
     "masked": "a BERT predicts hidden tokens",
     "bert": "a BERT predicts hidden tokens, and whether two segments belong together (one sentence to a line)",
     "permutation": "an XLNet predicts a sixth of the tokens one after the other, in a random order",
@@ -32,7 +32,7 @@ OBJECTIVES = {  # keys of `pretraining.plans.PLANS`
     "awd-lstm": "an AWD-LSTM predicts the next token, window by window, and can write texts",
     "electra": "an ELECTRA finds tokens that a smaller model has replaced",
 }
-SIZES = {  # blocks, width, heads, width of the feed-forward layers
+SIZES = {  # Blocks, width, heads, width of the feed-forward layers.
     "tiny": (2, 128, 2, 512),
     "mini": (4, 256, 4, 1024),
     "small": (4, 512, 8, 2048),
@@ -40,8 +40,8 @@ SIZES = {  # blocks, width, heads, width of the feed-forward layers
     "base": (12, 768, 12, 3072),
     "tutorial": (16, 410, 10, 2100),
 }
-# The same, and the width of the embeddings, the generator's width as a fraction, and the fraction of hidden tokens. For
-# small, base and large, see table 6 of Clark et al. 2020.
+# As in `SIZES`, plus the width of the embeddings, the generator's width as a fraction, and the fraction of hidden
+# tokens. For small, base and large, see table 6 of Clark et al. 2020.
 ELECTRA_SIZES = {
     "tiny": (*SIZES["tiny"], 128, 1 / 4, 0.15),
     "mini": (*SIZES["mini"], 256, 1 / 4, 0.15),
@@ -50,7 +50,8 @@ ELECTRA_SIZES = {
     "base": (*SIZES["base"], 768, 1 / 3, 0.15),
     "large": (24, 1024, 16, 4096, 1024, 1 / 4, 0.25),
 }
-LSTM_SIZES = {  # LSTMs, width of the embeddings, width of the LSTMs but the last, factor of the paper's dropout rates
+# LSTMs, width of the embeddings, width of all LSTMs except the last one, factor of the paper's dropout rates.
+LSTM_SIZES = {
     "tiny": (2, 128, 256, 0.1),
     "mini": (2, 256, 512, 0.25),
     "small": (3, 400, 600, 0.5),
@@ -61,9 +62,9 @@ RATES = {"tiny": 1e-3, "mini": 7e-4, "small": 5e-4, "medium": 3e-4, "base": 1e-4
 ELECTRA_RATES = {**RATES, "base": 2e-4, "large": 2e-4}
 RATE_OF_CHECKPOINT = 5e-5
 RATE_OF_LSTM = 30.0
-LENGTH, WINDOW = 128, 70  # of a row, and of an LSTM's part of a text
+LENGTH, WINDOW = 128, 70  # Tokens of a row, and of an LSTM's part of a text.
 TASKS_HELP = "; ".join(f"{name}: {what}" for name, what in TASKS.items())
-QUANTIZATIONS = {"savedmodel": (), "litert": ("int8_dynamic", "float16"), "onnx": ("int8_dynamic",)}  # by format
+QUANTIZATIONS = {"savedmodel": (), "litert": ("int8_dynamic", "float16"), "onnx": ("int8_dynamic",)}  # Of each format.
 MODEL = "folder that `train` or `quickstart` wrote, or a .keras file"
 TABLE = ".csv, .tsv or .jsonl file"
 GUIDE = "Guide: docs/production/commands.md"
@@ -83,7 +84,7 @@ EXAMPLES = {
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors suggest the closest name, and which expects the names of options in full."""
+    """A parser that suggests the closest name in its errors, and does not accept abbreviated options."""
 
     def __init__(self, *arguments, **options):
         self.names, self.commands = [], None
@@ -213,7 +214,7 @@ def make_parser(version):
     command.add_argument("--output", required=True, metavar="FOLDER", help="folder for the export")
     command.add_argument("--overwrite", action="store_true", help="replace the output folder if it exists")
 
-    methods = [recipe for recipe in RECIPES if recipe != "scalar_mix"]  # It needs another model than the others.
+    methods = [recipe for recipe in RECIPES if recipe != "scalar_mix"]  # It needs a different model from the others.
     names = {"choices": methods, "metavar": "RECIPE"}
     command = add_command("compare", "compare recipes for a classifier on your texts, over several seeds", recipes)
     command.add_argument("--data", required=True, metavar="FILE", help=f"{TABLE} of the training texts")

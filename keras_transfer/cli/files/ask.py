@@ -9,8 +9,8 @@ import pathlib
 import sys
 import tempfile
 
-LABELS_FILE = "assets.extra/labels.json"  # of a SavedModel, as `serving.export` writes it
-KINDS = {  # what an export predicts, by its outputs
+LABELS_FILE = "assets.extra/labels.json"  # The path in a SavedModel that `serving.export` wrote.
+KINDS = {  # From the outputs of an export to what it predicts.
     ("label", "label_id", "probabilities"): "classification",
     ("chosen", "probabilities"): "multi-label",
     ("values",): "regression",
@@ -70,7 +70,7 @@ def answers_of(folder, texts):
     if not is_exported(folder):
         raise FileNotFoundError(f"The model's folder must contain saved_model.pb. Received: {folder}")
     tf = import_tensorflow()
-    import tensorflow_text  # noqa: F401 (its operations are in the graph)
+    import tensorflow_text  # noqa: F401 (the graph uses its operations)
 
     signature = tf.saved_model.load(str(folder)).signatures["serving_default"]
     inputs, names = sorted(signature.structured_input_signature[1]), sorted(signature.structured_outputs)

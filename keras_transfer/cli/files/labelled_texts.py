@@ -11,9 +11,9 @@ from keras_transfer.names import did_you_mean, listed
 
 OPTIONS = ("--text-column", "--label-column")
 FORMATS = (".csv", ".tsv", ".jsonl")
-SEPARATOR = "|"  # between the labels of a text in a `.csv` or `.tsv` file
+SEPARATOR = "|"  # Separates the labels of a text in a `.csv` or `.tsv` file.
 FEW_ROWS = 20  # Tables with fewer rows may have a label for each row.
-LARGEST = 3.4028234663852886e38  # the largest number in float32
+LARGEST = 3.4028234663852886e38  # The largest float32 number.
 
 
 class Table:

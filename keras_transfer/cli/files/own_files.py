@@ -30,7 +30,7 @@ def describe_own(source):
     path = pathlib.Path(source)
     if path.is_dir():
         for name, describe in DESCRIBE.items():
-            # A language model that was pretrained is a checkpoint.
+            # A pretrained language model is a checkpoint.
             is_checkpoint = name == "run.json" and (path / "config.json").is_file() and not is_unfinished(path)
             if (path / name).is_file() and not is_checkpoint:
                 return _table(path, describe(path))

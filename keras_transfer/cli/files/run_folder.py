@@ -15,12 +15,12 @@ import zipfile
 from keras_transfer.files import atomic_file, check_folder, file_digest
 from keras_transfer.folder_lock import lock_folder
 
-KINDS = {  # what each class of models predicts
+KINDS = {  # From the class of each model to what it predicts.
     "keras_transfer>TextClassifier": "classification",
     "keras_transfer>TextRegressor": "regression",
 }
 TABLES = ("data", "validation_data")
-EXPORTS = ("saved_model.pb", "export.json")  # as `serving.export` writes them
+EXPORTS = ("saved_model.pb", "export.json")  # Files of an export by `serving.export`.
 STATE, MODEL, REPORT, CHECKPOINTS = "run.json", "model.keras", "report.html", "checkpoints"
 
 
@@ -45,7 +45,7 @@ def check_run(folder, settings, overwrite=False):
         raise FileExistsError(f"`--output` must be a folder, not a file. Received: {folder}")
     check_folder(folder, overwrite=os.path.isdir(folder))
     folder = pathlib.Path(folder)
-    # A run that is killed at once leaves its lock only.
+    # A run that is killed at once leaves only its lock.
     if not os.path.lexists(folder) or (folder.is_dir() and {path.name for path in folder.iterdir()} <= {".lock"}):
         return False
     state = _read_state(folder)
@@ -54,7 +54,7 @@ def check_run(folder, settings, overwrite=False):
             f"`--output` must be a new folder, or that of a run of the same command. Received: {folder}"
         )
     finished = state["finished"]
-    # An option that is not given is the same as one that did not exist when the run began.
+    # An omitted option is equal to one that did not exist when the run began.
     before, now = (
         {name: value for name, value in given.items() if value is not None and value is not False}
         for given in (state["settings"], settings)
@@ -158,7 +158,7 @@ def find_model(path, exported=False):
 
     Args:
         path: Path of a `.keras` file, or of a folder that `train` or `quickstart` wrote.
-        exported: Boolean. Whether the command also takes exported models. Defaults to `False`.
+        exported: Boolean. Whether the command also accepts exported models. Defaults to `False`.
 
     Raises:
         FileNotFoundError: If there is no such file, or if the run is not finished.
@@ -197,7 +197,7 @@ def read_kind(path):
     """Returns what the model in a `.keras` file predicts: `"classification"`, `"multi-label"` or `"regression"`.
 
     Raises:
-        ValueError: If it is another model.
+        ValueError: If it is a different kind of model.
     """
     try:
         with zipfile.ZipFile(path) as file:

@@ -1,4 +1,4 @@
-"""The subcommand that pretrains, on files of raw text."""
+"""The subcommand that pretrains models on files of raw text."""
 
 from keras_transfer.cli.pretraining.run import run_pretraining
 

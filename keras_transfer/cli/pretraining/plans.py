@@ -1,4 +1,4 @@
-"""What the command pretrains with each objective: the task, its vocabulary and its rows."""
+"""The task, the vocabulary and the rows that the command uses for each objective."""
 
 import dataclasses
 import pathlib
@@ -12,11 +12,12 @@ from keras_transfer.encoders.base import have_same_embeddings
 _BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _GPT2 = ("<pad>", "<unk>", "<s>", "<|endoftext|>", "<mask>")
 _XLNET = ("<pad>", "<unk>", "<s>", "</s>", "<mask>", "<sep>", "<cls>")
-GENERATOR = "generator"  # the folder of an ELECTRA's generator
-_LSTM_DROPOUT = {"embedding": 0.1, "input": 0.65, "hidden": 0.2, "output": 0.4, "weight": 0.5}  # for WikiText-2
+GENERATOR = "generator"  # The folder of an ELECTRA's generator.
+# The rates for WikiText-2.
+_LSTM_DROPOUT = {"embedding": 0.1, "input": 0.65, "hidden": 0.2, "output": 0.4, "weight": 0.5}
 _LONGEST_TEXT = 512  # Windows are parts of texts.
-_LEAST_WIDTH = 64  # of ELECTRA's generator
-_LINES_IN_MEMORY = 1_000_000  # of which a unigram vocabulary is trained
+_LEAST_WIDTH = 64  # Of ELECTRA's generator.
+_LINES_IN_MEMORY = 1_000_000  # A unigram vocabulary is trained on at most this number of lines.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Plan:
     is_recurrent: bool = False
 
     def optimizer(self, learning_rate, total_steps, accumulated=None):
-        """Returns the optimizer of a run: AdamW with warm-up and decay, or that of AWD-LSTM.
+        """Returns the optimizer of a run: AdamW with warmup and decay, or NT-ASGD for an AWD-LSTM.
 
         Args:
             learning_rate: Float.
@@ -60,7 +61,7 @@ class Plan:
         return adaptation.FusedAdamW(schedule, **options)
 
     def text_length(self, sequence_length):
-        """Returns the number of ids of the longest text that the preprocessor keeps, given that of a row."""
+        """Returns the largest number of ids of a text that the preprocessor keeps, given the length of a row."""
         return _LONGEST_TEXT if self.is_recurrent else sequence_length
 
 
@@ -99,10 +100,10 @@ def _sizes_of_generator(hidden_dim, fraction):
 
 
 def _electra_options(source):
-    """Returns what continues the ELECTRA of a checkpoint: arguments of `ReplacedTokenDetection`.
+    """Returns the arguments of `ReplacedTokenDetection` that continue the ELECTRA of a checkpoint.
 
-    The generator is the one in the folder of the checkpoint, or a new, smaller one. Its width and the fraction of
-    hidden tokens are those of the paper's model of this size.
+    The generator comes from the folder of the checkpoint, or is a new, smaller one. The paper's model of the same size
+    determines its width and the fraction of hidden tokens.
     """
     folder, encoder = pathlib.Path(source) / GENERATOR, encoders.Encoder.from_pretrained(source)
     of_sizes = {sizes[:2]: sizes[-2:] for sizes in ELECTRA_SIZES.values()}
@@ -128,7 +129,8 @@ def _causal(preprocessor, sizes):
 
 
 def _permutation(preprocessor, sizes):
-    sizes = {name: size for name, size in sizes.items() if name != "max_sequence_length"}  # Distances have no end.
+    # XLNet uses distances, which have no limit.
+    sizes = {name: size for name, size in sizes.items() if name != "max_sequence_length"}
     encoder = encoders.XLNetEncoder(preprocessor.vocabulary_size, **sizes, two_streams=True)
     return tasks.PermutationLM(encoder, preprocessor)
 
@@ -146,7 +148,7 @@ _OF_BERT = ("wordpiece", _BERT, text.BertPreprocessor, _BERT_ROW)
 _XLNET_ROW = text.Packing(between=["<sep>"], end=["<sep>", "<cls>"], pad="<pad>", segments=(0, 1, 2))
 _OF_XLNET = ("unigram", _XLNET, text.TokenPreprocessor, _XLNET_ROW)
 _OF_GPT2 = ("byte_bpe", _GPT2, text.TokenPreprocessor, text.Packing(pad="<pad>"))
-PLANS = {  # the keys of `arguments.OBJECTIVES`
+PLANS = {  # The keys of `arguments.OBJECTIVES`.
     "masked": Plan(tasks.MaskedLM, _masked, *_OF_BERT, _blocks("full_sentences")),
     "bert": Plan(tasks.BertPretraining, _bert, *_OF_BERT, text.Corpus.pairs, has_perplexity=False),
     "electra": Plan(tasks.ReplacedTokenDetection, _electra, *_OF_BERT, _blocks("full_sentences"), has_perplexity=False),

@@ -20,7 +20,7 @@ from keras_transfer.training.runs import accumulated_batches, epochs_of_steps
 
 CORPUS, VALIDATION_CORPUS, TOKENIZER = "corpus", "validation_corpus", "tokenizer"
 _CONTENTS = (CHECKPOINTS, CORPUS, VALIDATION_CORPUS, TOKENIZER)
-_EVERY = 1000  # steps between training checkpoints
+_EVERY = 1000  # Number of steps between training checkpoints.
 
 
 def run_pretraining(
@@ -48,14 +48,14 @@ def run_pretraining(
     """Pretrains a language model, and writes it as a checkpoint, with its tokenizer and the ids of the texts.
 
     On the first Ctrl-C (or SIGTERM) while the model trains, a training checkpoint is written, and the run ends. Before
-    that, it ends at once. A call with the same settings continues it. The model of an earlier run is removed when the
-    training begins.
+    the training, the run ends at once. A call with the same settings continues it. The model of an earlier
+    run is removed when the training begins.
 
     Args:
         corpus, validation_corpus: Lists of paths, the second perhaps empty.
         output: Path of the folder of the run.
         settings: Dict. The settings of the run.
-        overwrite: Boolean. Whether a finished run, or one with other settings, is replaced. Defaults to `False`.
+        overwrite: Boolean. Whether to replace a finished run, or a run with different settings. Defaults to `False`.
         objective, size: Strings. Keys of `OBJECTIVES` and `SIZES`.
         encoder: Checkpoint to continue with, in place of `size` and `vocabulary_size`. Defaults to `None`.
         new_head: Boolean. Whether the head of the objective is new. Defaults to `False`, that of the checkpoint.
@@ -110,7 +110,7 @@ def run_pretraining(
             training,
             validation_data=validation,
             epochs=epochs,
-            # The checkpoint comes last, so that it contains what the other has found out.
+            # The checkpoint comes last, so that it contains the state of the other callback.
             callbacks=[*([adaptation.NonMonotonicTrigger()] if averages else []), checkpoint],
             verbose=verbose,
         )
@@ -165,7 +165,7 @@ def _write(model, folder):
         model.save_pretrained(written)
         if keep_own_card(folder, written):
             print(f"{folder / CARD} is yours, and is kept")
-        names = {path.name for path in written.iterdir()} - {CARD}  # It may be edited later.
+        names = {path.name for path in written.iterdir()} - {CARD}  # The user may edit it later.
         run_folder.name_files(folder, [GENERATOR, *names])
         if isinstance(model, tasks.ReplacedTokenDetection) and model.generator is not None:
             model.generator.save_pretrained(scratch / GENERATOR)

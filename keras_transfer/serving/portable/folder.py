@@ -18,7 +18,7 @@ from keras_transfer.version import __version__
 
 FORMATS = {"litert": litert, "onnx": onnx}
 ROWS = {"words": "lists of words", "choices": "contexts and their choices", "spans": "pairs of texts"}
-PREDICT_FILE = pathlib.Path(__file__).with_name("predict.py")  # It is copied, and runs without this library.
+PREDICT_FILE = pathlib.Path(__file__).with_name("predict.py")  # A copy of this file runs without this library.
 
 
 def check_portable(model, format, quantization, texts, pairs, limits):
@@ -27,11 +27,13 @@ def check_portable(model, format, quantization, texts, pairs, limits):
     Args:
         model: `Task`.
         format: String, one of `FORMATS`.
-        quantization, texts, pairs: As for `export`.
+        quantization: String or None, as for `export`.
+        texts: List of rows or None, as for `export`.
+        pairs: Boolean, as for `export`.
         limits: `Limits`.
 
     Returns:
-        List of the rows with which the export is tested, see `rows_of`.
+        List of the rows with which the export is tested, from `rows_of`.
 
     Raises:
         ImportError: If a package is missing.
@@ -124,7 +126,7 @@ def write_portable(model, folder, label_names, format, quantization, rows, limit
         "prompts": model.prompts if kind == "embedding" else {},
         "keras_transfer": __version__,
     }
-    if kind == "words":  # Byte-level BPE reads a word as in the middle of a text.
+    if kind == "words":  # Byte-level BPE encodes a word like one in the middle of a text.
         facts["word_prefix"] = " " if isinstance(preprocessor.tokenizer, ByteBPETokenizer) else ""
     if kind == "several_classes":
         facts["thresholds"] = [float(value) for value in model.labels.thresholds]

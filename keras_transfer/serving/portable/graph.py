@@ -1,11 +1,11 @@
-"""A task as a function from token ids to its answers, for converters that take a graph of TensorFlow."""
+"""A task as a function from token ids to its answers, for converters of TensorFlow graphs."""
 
 from keras_transfer.tasks.classification import MultipleChoice, TextClassifier, TextRegressor
 from keras_transfer.tasks.embedding import TextEmbedder
 from keras_transfer.tasks.questions import SpanExtractor
 from keras_transfer.tasks.tagging import TokenClassifier
 
-# What a task answers with, the names of the outputs of its graph, and what `predict.py` does with them.
+# From each task to the kind of its answers, which determines the outputs of the graph and how `predict.py` uses them.
 KINDS = {
     TextClassifier: "classes",
     TextRegressor: "values",
@@ -17,10 +17,10 @@ KINDS = {
 
 
 def kind_of_answers(model):
-    """Returns what a task answers with, as `predict.py` names it.
+    """Returns the kind of a task's answers, as a key of `predict.py`.
 
     Raises:
-        ValueError: If the task has no such answer, or if it is not a function of the ids of one row.
+        ValueError: If `predict.py` supports no such answers, or if they depend on more than the ids of one row.
     """
     kind = next((kind for task, kind in KINDS.items() if type(model) is task), None)
     if kind is None:

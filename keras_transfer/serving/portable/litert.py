@@ -1,4 +1,4 @@
-"""LiteRT, formerly TensorFlow Lite: converts a function, in float32, float16 or with weights in int8."""
+"""Conversion of a function to LiteRT, formerly TensorFlow Lite, in float32, float16 or with int8 weights."""
 
 import pathlib
 import re
@@ -12,9 +12,9 @@ def convert(function, specs, weights, quantization, folder):
     """Writes a function of named tensors as a LiteRT model with the signature `serving_default`.
 
     Args:
-        function: Function that takes tensors by the names in `specs` and returns a dict of tensors.
+        function: Function that accepts tensors by the names in `specs` and returns a dict of tensors.
         specs: Dict of `tf.TensorSpec`s.
-        weights: List of the `keras.Variable`s that the function reads.
+        weights: List of the `keras.Variable`s that the function uses.
         quantization: String or `None`.
         folder: Path of an existing folder.
 

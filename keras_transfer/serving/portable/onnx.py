@@ -1,4 +1,4 @@
-"""ONNX: converts a function, in float32 or with weights in int8."""
+"""Conversion of a function to ONNX, in float32 or with int8 weights."""
 
 import pathlib
 import tempfile
@@ -8,11 +8,11 @@ import keras
 FILE = "model.onnx"
 PACKAGES = {"onnx": "onnx", "onnxruntime": "onnxruntime", "tf2onnx": "tf2onnx"}
 QUANTIZATIONS = (None, "int8_dynamic")
-OPSET = 17  # the newest that tf2onnx writes without a warning and onnxruntime has had since 1.12
+OPSET = 17  # The newest opset that tf2onnx writes without a warning. onnxruntime supports it since 1.12.
 
 
 def convert(function, specs, weights, quantization, folder):
-    """Writes a function of named tensors as an ONNX model, of at most 2 GB. See `litert.convert`.
+    """Writes a function of named tensors as an ONNX model of at most 2 GB. The arguments are those of `litert.convert`.
 
     The graph is converted with the weights as inputs, because the converter copies constants many times.
     """
@@ -46,7 +46,7 @@ def convert(function, specs, weights, quantization, folder):
         content = model.SerializeToString()
     except Exception as error:  # Versions of protobuf raise errors of several types.
         raise ValueError(
-            "The model cannot be written as a file of ONNX, which has at most 2 GB, the limit of protobuf. "
+            "The model exceeds 2 GB, the limit of protobuf and so of an ONNX file. Use `format='savedmodel'`. "
             f"Received: {type(error).__name__}: {error!s:.500}"
         ) from error
     file = pathlib.Path(folder) / FILE
@@ -56,7 +56,7 @@ def convert(function, specs, weights, quantization, folder):
 
 
 def _fill(model, weights):
-    """Replaces the inputs of a model that are weights by their values. `weights` are by name."""
+    """Replaces the inputs of a model that are weights by their values, a dict by name."""
     from onnx import numpy_helper
 
     inputs = [tensor for tensor in model.graph.input if tensor.name not in weights]
@@ -79,7 +79,7 @@ def _erfc(context, node, name, args):
 
 
 def _quantize(model, file):
-    """Replaces a model by one with weights in int8, a scale for each column; activations are quantized as they come."""
+    """Replaces a model by one with int8 weights and a scale for each column. Activations are quantized at run time."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     ranks = {weight.name: len(weight.dims) for weight in model.graph.initializer}

@@ -47,9 +47,9 @@ class Model:
         folder = pathlib.Path(folder or pathlib.Path(__file__).parent)
         self.facts, self.labels = (json.loads((folder / f"{n}.json").read_text("utf-8")) for n in ("export", "labels"))
         self.tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
-        self.tokenizer.encode_special_tokens = True  # A text that contains "[SEP]" contains five characters.
+        self.tokenizer.encode_special_tokens = True  # "[SEP]" in a text is five characters, not a token.
         self.compute = RUNTIMES[self.facts["format"]](folder, num_threads or os.cpu_count())
-        self._lock = threading.Lock()  # The tokenizer has one truncation.
+        self._lock = threading.Lock()  # Threads share the tokenizer's truncation.
 
     def predict(self, texts, batch_size=32, prompt_name=None):
         """Returns the answers to texts.
@@ -74,7 +74,7 @@ class Model:
               there is no answer, and `score`, its probability
 
         Raises:
-            ValueError: If the texts are not what the model takes, if a word has no token, or if a question is too long.
+            ValueError: If the model does not accept such texts, if a word has no token, or if a question is too long.
         """
         if isinstance(batch_size, bool) or not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
             raise ValueError(f"`batch_size` must be a positive integer. Received: batch_size={batch_size!r}")
@@ -141,7 +141,7 @@ class Model:
             inputs["padding_mask"][index, : len(row)] = 1
             if self.facts["answers"] == "spans":
                 inputs["answer_mask"][index, : len(row)] = [part == 1 for part in row.sequence_ids]
-                inputs["answer_mask"][index, 0] = 1  # stands for no answer
+                inputs["answer_mask"][index, 0] = 1  # The first token stands for no answer.
         return {name: inputs[name] for name in self.facts["inputs"]}
 
     def _checked(self, texts):
@@ -267,7 +267,7 @@ def best_span(windows, step, max_length, no_answer_threshold):
         max_length: Integer. Number of tokens of the longest answer.
         no_answer_threshold: Float, or `None` for a question that has an answer.
     """
-    found, scores = [np.zeros((0, 4), int)], [np.zeros(0)]  # tokens and characters of the spans, and their scores
+    found, scores = [np.zeros((0, 4), int)], [np.zeros(0)]  # The spans in tokens and characters, and their scores.
     for number, (row, logits) in enumerate(windows):
         offsets, places = np.array(row.offsets), np.flatnonzero(np.array(row.sequence_ids, float) == 1)
         first, last = np.triu_indices(len(places))
@@ -279,7 +279,7 @@ def best_span(windows, step, max_length, no_answer_threshold):
     spans, place = np.unique(np.concatenate(found), axis=0, return_inverse=True)
     best = np.full(len(spans), -np.inf)
     np.maximum.at(best, place.ravel(), np.concatenate(scores))  # A span may be in several windows.
-    if no_answer_threshold is not None:  # in front, as the task prefers it if scores are equal
+    if no_answer_threshold is not None:  # It comes first, because the task prefers it among equal scores.
         spans = np.concatenate([[[-1, -1, -1, -1]], spans])
         best = np.append(min(logits[0].sum() for _, logits in windows) - no_answer_threshold, best)
     if not len(best):
@@ -296,7 +296,7 @@ def _litert(folder, num_threads):
     from ai_edge_litert.interpreter import Interpreter
 
     run = Interpreter(str(folder / "model.tflite"), num_threads=num_threads).get_signature_runner()
-    lock = threading.Lock()  # An interpreter has one set of buffers.
+    lock = threading.Lock()  # Threads share the interpreter's buffers.
 
     def locked(inputs):
         with lock:

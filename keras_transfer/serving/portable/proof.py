@@ -1,4 +1,4 @@
-"""Runs an export in a process of its own, and compares it with the model that it was made of."""
+"""Running an export in a separate process, and comparing it with the original model."""
 
 import dataclasses
 import json
@@ -17,7 +17,7 @@ BATCH = 32
 
 _BY_ROW = "ids", "output"
 
-# Reads the texts of a file, and writes what `_BY_ROW` names, one row after the other, where words are, and the times.
+# Reads the texts of a file, and writes the concatenated values of `_BY_ROW`, the places of words, and the times.
 _RUN = """
 import json, statistics, sys, time
 import numpy as np
@@ -57,11 +57,11 @@ class Limits:
 
     Args:
         max_difference: Float. Largest absolute difference of an output (a logit, a value, an entry of an embedding).
-            Defaults to `None`, for any.
-        min_equal_labels: Float between 0 and 1. Smallest share of equal labels. Defaults to `None`, for any.
+            Defaults to `None`, for no limit.
+        min_equal_labels: Float between 0 and 1. Smallest share of equal labels. Defaults to `None`, for no limit.
 
     Raises:
-        ValueError: If a limit is not such a number.
+        ValueError: If a limit is out of range.
     """
 
     max_difference: float | None = None
@@ -81,19 +81,19 @@ class Limits:
 
 
 def prove(model, function, folder, kind, rows, limits):
-    """Runs the export of a folder, and returns what was measured.
+    """Runs the export of a folder, and returns the measurements.
 
     Args:
         model: `Task`.
-        function: As `graph_of` returns it.
+        function: Function that `graph_of` returned.
         folder: Path of the export.
-        kind: String, as `kind_of_answers` returns it.
-        rows: List, as `rows_of` returns it.
+        kind: String that `kind_of_answers` returned.
+        rows: List that `rows_of` returned.
         limits: `Limits`.
 
     Returns:
         Dict of `megabytes`, the size of the folder; `milliseconds_of_1` and `milliseconds_of_32`, the median time of so
-        many texts in one thread; `texts`, their number; `max_difference`, the largest of the outputs; and
+        many texts in one thread; `texts`, their number; `max_difference`, the largest difference of the outputs; and
         `equal_labels`, the share of equal labels, `None` if the task has no labels.
 
     Raises:
@@ -180,7 +180,7 @@ def _labels(model, kind, rows, outputs):
         least = np.array(model.labels.thresholds)
         return [1 / (1 + np.exp(-row)) >= least for row in outputs]
     if kind == "spans":
-        return [row.argmax(0) for row in outputs]  # the most likely start and end
+        return [row.argmax(0) for row in outputs]  # The label of a span is its most likely start and end.
     if kind == "choices":
         ends = np.cumsum([len(choices) for _, choices in rows])[:-1]
         outputs = np.split(np.concatenate(outputs), ends)

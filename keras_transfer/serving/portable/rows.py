@@ -1,24 +1,24 @@
-"""Texts as rows that `predict.py` takes, and as the inputs that the task makes of them."""
+"""Texts as rows that `predict.py` accepts, and as the inputs of the task."""
 
 from keras_transfer.batches import context_windows
 from keras_transfer.datasets.texts import load_demo_questions
 from keras_transfer.tasks.inputs import encode_texts
 from keras_transfer.text.base import to_columns
 
-_COUNT = 64  # of the packaged texts
+_COUNT = 64  # Number of packaged texts with which an export is tested.
 
 
 def rows_of(model, kind, texts, pairs=False):
-    """Returns texts as a list of rows, each of which JSON can hold.
+    """Returns texts as a list of rows that JSON can represent.
 
     Args:
         model: `Task`.
-        kind: String, as `kind_of_answers` returns it.
-        texts: What the task answers, or `None` for packaged texts.
-        pairs: Boolean. Whether a classifier or regressor takes pairs of the packaged texts. Defaults to `False`.
+        kind: String that `kind_of_answers` returned.
+        texts: Texts in a form that the task accepts, or `None` for packaged texts.
+        pairs: Boolean. Whether a classifier or regressor expects pairs of the packaged texts. Defaults to `False`.
 
     Raises:
-        ValueError: If there are no texts, or if they are not what the task takes.
+        ValueError: If there are no texts, or if they are invalid for the task.
     """
     if texts is None:
         questions = load_demo_questions().test.texts[:_COUNT]
@@ -49,15 +49,15 @@ def rows_of(model, kind, texts, pairs=False):
 
 
 def _with_room(model, questions, contexts):
-    """Returns those questions, each with its context, that leave room for a context."""
+    """Returns the questions that are short enough to leave tokens for a context, each with its context."""
     preprocessor = model.preprocessor
     room = preprocessor.sequence_length - preprocessor.packing.num_special_tokens(2)
     lengths = preprocessor.tokenizer.tokenize(questions).row_lengths().numpy()
     rows = [[question, context] for question, context, length in zip(questions, contexts, lengths) if length < room]
     if not rows:
         raise ValueError(
-            f"The packaged questions leave no room for a context in {preprocessor.sequence_length} tokens. Pass "
-            f"`texts=`, a pair of lists of questions and contexts. Received: texts=None"
+            f"The packaged questions are too long for a context within {preprocessor.sequence_length} tokens. Pass "
+            "`texts`, a pair of lists of questions and contexts. Received: texts=None"
         )
     return rows
 

@@ -1,4 +1,4 @@
-"""What a task knows about itself for its model card: what it does, its labels, its training and how to load it."""
+"""The facts about a task for its model card: what it does, its labels, its training and how to load it."""
 
 import json
 import pathlib
@@ -9,7 +9,7 @@ import keras
 from keras_transfer.checkpoints.cards import ModelFacts
 from keras_transfer.version import __version__
 
-# Class of a task -> the hub's name for it, what it does, and a line that uses it.
+# From the class of each task to the hub's name for it, what it does, and a line that uses it.
 _KINDS = {
     "TextClassifier": ("text-classification", "classifies texts", 'predict_labels(["A text."])'),
     "TextRegressor": ("text-classification", "predicts numbers from texts", 'predict(["A text."])'),
@@ -33,7 +33,7 @@ _KINDS = {
     "Seq2SeqLM": ("text-generation", "reads a text and writes another one", 'generate(["A text."])'),
     "BidirectionalLM": ("feature-extraction", "is a language model in both directions", 'score(["A text ."])'),
 }
-# End of the name of a class of Transformers -> the class that loads it.
+# From the suffix of each Transformers class to the class that loads it.
 _AUTO_CLASSES = {
     "ForSequenceClassification": "AutoModelForSequenceClassification",
     "ForTokenClassification": "AutoModelForTokenClassification",
@@ -49,7 +49,7 @@ _AUTO_CLASSES = {
     "Model": "AutoModel",
 }
 _NOT_IN_TRANSFORMERS = ("awd-lstm", "awd-qrnn")
-_LIMIT = "Other kinds of texts than those of its training can have other scores. Measure them before you rely on it."
+_LIMIT = "The scores can be different on other kinds of texts. Measure them on your texts before you rely on the model."
 
 
 def facts_of(task, folder, source, load=None):
@@ -85,7 +85,7 @@ def facts_of(task, folder, source, load=None):
 
 
 def training_of(task):
-    """Returns a dict of what a task knows of its last call of `fit` in this process, empty without one."""
+    """Returns a dict of facts about the last call of `fit` in this process, which is empty without one."""
     history = getattr(task, "history", None)
     if history is None or not getattr(history, "epoch", None):
         return {}
@@ -122,7 +122,7 @@ def _optimizer(optimizer):
     kind = config["optimizer"] if isinstance(config.get("optimizer"), dict) else {}
     rate = {**config, **kind.get("config", {})}.get("learning_rate")
     found = {"optimizer": kind.get("class_name") or type(optimizer).__name__}
-    if isinstance(rate, dict):  # a schedule
+    if isinstance(rate, dict):  # The rate is a schedule.
         values = rate.get("config", {}).items()
         shown = ", ".join(f"{name}={value}" for name, value in values if isinstance(value, (int, float)))
         rate = f"{rate.get('class_name')}({shown})"

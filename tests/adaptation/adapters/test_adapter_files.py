@@ -49,10 +49,10 @@ def test_what_does_not_fit_is_an_error_that_changes_nothing(tmp_path):
     (tmp_path / "text").write_text("text")
     (tmp_path / "folder").mkdir()
     for target, path, message in (
-        (models.classifier(RobertaEncoder), file, "other weights"),
+        (models.classifier(RobertaEncoder), file, "different weights"),
         (models.masked(), file, "do not match the model"),
         (models.classifier(), tmp_path / "text", "cannot be read"),
-        (models.classifier(), tmp_path / "folder", "a folder of PEFT"),
+        (models.classifier(), tmp_path / "folder", "a PEFT folder"),
     ):
         with pytest.raises(ValueError, match=message):
             kt.load_adapters(target, path)
@@ -61,7 +61,7 @@ def test_what_does_not_fit_is_an_error_that_changes_nothing(tmp_path):
         kt.save_adapters(model, file)
     with pytest.raises(ValueError, match="Received: format='zip'"):
         kt.save_adapters(model, tmp_path / "b", format="zip")
-    with pytest.raises(ValueError, match="Only a `LoRA` or an `IA3`"):
+    with pytest.raises(ValueError, match="Only a single `LoRA` or `IA3`"):
         kt.save_adapters(model, tmp_path / "b", format="peft")
 
 
@@ -125,7 +125,7 @@ def test_lora_of_peft_that_changed_the_weights_of_the_encoder_is_refused(tmp_pat
     folder = shutil.copytree(REFERENCES / "adapters" / "peft_lora", tmp_path / "lora")
     config = json.loads((folder / "adapter_config.json").read_text())
     (folder / "adapter_config.json").write_text(json.dumps({**config, "init_lora_weights": "pissa_niter_4"}))
-    with pytest.raises(ValueError, match="`init_lora_weights` must be one that does not change.*'pissa_niter_4'"):
+    with pytest.raises(ValueError, match="`init_lora_weights` must not change.*'pissa_niter_4'"):
         kt.load_adapters(original("bert"), folder)
 
 
@@ -187,7 +187,9 @@ def test_a_file_of_an_encoder_with_other_settings_is_refused(setting, tmp_path):
     [(name, value)], encoder = setting.items(), models.encoder(**setting)
     encoder.set_weights(models.encoder().get_weights())
     for other in (encoder, TextClassifier(encoder, num_classes=2)):
-        with pytest.raises(ValueError, match=f"same weights but other settings.*Received: {name}={value!r} .file: "):
+        with pytest.raises(
+            ValueError, match=f"same weights but different settings.*Received: {name}={value!r} .file: "
+        ):
             kt.load_adapters(other, file)
 
 

@@ -331,18 +331,18 @@ test_mistakes_are_clear_errors_that_change_nothing = check_errors(
     ),
     (lambda intact: kt.add_adapters(intact, "lora:targets='valu'"), "Did you mean 'value'?"),
     (lambda intact: kt.add_adapters(intact, ["lora:r=2", "compacter:5,terms=2"]), "a divisor of both widths"),
-    (lambda intact: kt.add_adapters(intact, ["houlsby:2", "compacter:4,terms=2"]), "act at the same place"),
-    (lambda intact: kt.add_adapters(intact.encoder, "lora"), "a task such as `TextClassifier` over one or over a "),
+    (lambda intact: kt.add_adapters(intact, ["houlsby:2", "compacter:4,terms=2"]), "need the same place"),
+    (lambda intact: kt.add_adapters(intact.encoder, "lora"), "a task such as `TextClassifier` with one or with a "),
     (lambda intact: kt.remove_adapters(intact), "has no adapters. Call `add_adapters` first"),
     (lambda intact: kt.merge_adapters(intact), "no active adapters to merge. Call `add_adapters` first"),
     (lambda adapted: kt.add_adapters(adapted, "lora"), "has adapters with this name"),
     (lambda adapted: adapted.save_pretrained("nowhere"), "cannot be written as a checkpoint"),
-    (lambda adapted: kt.save_adapters(adapted, "nowhere", format="peft"), "need an encoder of this library"),
+    (lambda adapted: kt.save_adapters(adapted, "nowhere", format="peft"), "require an encoder of this library"),
     (
         lambda adapted, tmp_path: kt.load_adapters(
             classifier("Roberta"), kt.save_adapters(adapted, tmp_path / "task.safetensors")
         ),
-        "other weights",
+        "different weights",
     ),
 )
 

@@ -89,11 +89,11 @@ test_mistakes_are_errors = check_errors(
         lambda tmp_path: kt.save_adapters(
             _scaled(targets="outer", input_targets="outer"), tmp_path / "a", format="peft"
         ),
-        "Two kinds of adapters act at the same place",
+        "Two kinds of adapters need the same place",
     ),
     (
         lambda tmp_path: kt.load_adapters(task("t5_gated_ia3"), _with_head(tmp_path)),
-        "The head of a `Seq2SeqLM` is that of its checkpoint ... Received: ['lm_head.weight']",
+        "The head of a `Seq2SeqLM` comes from its checkpoint ... Received: ['lm_head.weight']",
     ),
     (
         lambda: kt.load_adapters(task("bart_ia3"), FOLDERS / "t5_gated_ia3"),

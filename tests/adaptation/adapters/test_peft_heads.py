@@ -130,7 +130,7 @@ def test_a_head_that_does_not_fit_the_task_is_a_clear_error_that_changes_nothing
     folder = FOLDERS / "bert_classifier"
     bigger = kt.save_adapters(kt.load_adapters(task("bert", "classifier"), folder), tmp_path / "named", format="peft")
     for model, path, message in (
-        (task("bert", "tokens"), folder, "a head for another task than a `TokenClassifier`.*task_type='SEQ_CLS'"),
+        (task("bert", "tokens"), folder, "a head for a different task from a `TokenClassifier`.*task_type='SEQ_CLS'"),
         (new(num_classes=4), folder, "same number of labels.*'classifier.weight'"),
         (
             new(num_classes=3, pooling="mean"),

@@ -133,7 +133,7 @@ def test_outputs_keep_their_dtype_and_values_in_half_precision(eagerly):
 test_a_mistake_is_one_clear_error = check_errors(
     (lambda: with_language_model_loss(keras.Model()), "`task` must be a `Task`, such as a `TextClassifier`. Received:"),
     (lambda: with_language_model_loss(CausalLM(encoder())), "its texts already. Received: a CausalLM"),
-    (lambda: twice(), "`task` has a language-model loss already", "Received: a TextClassifier with the name"),
+    (lambda: twice(), "`task` already has a language-model loss", "Received: a TextClassifier with the name"),
     (lambda: with_language_model_loss(classifier(BertEncoder)), "Received: BertEncoder"),
     (
         lambda: with_language_model_loss(classifier(), -0.5),

@@ -206,7 +206,7 @@ def test_features_of_other_weights_are_refused_in_every_method():
     upper.compile("sgd")
     model.encoder.token_embedding.embeddings.assign_add(np.full_like(values(model.weights)[0], 0.1))
     for method in (upper.fit, upper.evaluate, upper.predict):
-        with pytest.raises(ValueError, match="belong to other weights or settings .* below 'block_1'"):
+        with pytest.raises(ValueError, match="belong to different weights or settings .* below 'block_1'"):
             method(features, verbose=0)
 
 
@@ -259,7 +259,7 @@ def test_what_cannot_be_cached_is_one_error(model, make, data, below, message):
         cache_features(model, data(model), below=below)
 
 
-WHOLE = "takes what `cache_features` returns. Use the whole task"
+WHOLE = "require the data that `cache_features` returned. Use the whole task"
 test_what_only_the_whole_task_can_do_is_an_error_of_its_part = check_errors(
     (lambda part: part[0].predict(cached.TEXTS), f"{WHOLE} for texts"),
     (lambda part: part[0](cached.TEXTS[:2]), f"{WHOLE} for texts"),
@@ -289,5 +289,5 @@ def test_adapters_train_above_cached_features_and_switching_those_below_is_notic
     np.testing.assert_allclose(to_numpy(upper(features[0][0])), to_numpy(model(data[0][0])), atol=1e-6)
     set_active_adapter(model, "first")
     upper.compile("sgd")
-    with pytest.raises(ValueError, match="belong to other weights or settings"):
+    with pytest.raises(ValueError, match="belong to different weights or settings"):
         upper.evaluate(features, verbose=0)

@@ -163,9 +163,9 @@ def test_a_cache_of_another_model_other_data_another_dtype_or_version_is_refused
         (model, {"data": [shorter]}, "data"),
         (model, {"dtype": "float16"}, "dtype"),
     ]:
-        with pytest.raises(ValueError, match=f"holds the cache of another {what}\\. .*Received: folder="):
+        with pytest.raises(ValueError, match=f"contains the cache of a different {what}\\. .*Received: folder="):
             features(changed, folder=folder, **options)
-    with monkeypatch.context() as patched, pytest.raises(ValueError, match="of another version"):
+    with monkeypatch.context() as patched, pytest.raises(ValueError, match="of a different version"):
         patched.setattr(activations, "__version__", "0.0")
         features(model, folder=folder)
     features(model, folder=folder)  # is unchanged
@@ -173,11 +173,11 @@ def test_a_cache_of_another_model_other_data_another_dtype_or_version_is_refused
 
 def test_a_folder_that_holds_something_else_or_has_no_room_is_refused(model, tmp_path, monkeypatch):
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(ValueError, match=r"must be new, empty, or hold a cache.*\['notes.txt'\]"):
+    with pytest.raises(ValueError, match=r"must be new, empty, or contain a cache.*\['notes.txt'\]"):
         features(model, folder=tmp_path)
     for content in ("no json", "{}", "[]"):
         (tmp_path / "cache.json").write_text(content)
-        with pytest.raises(ValueError, match="must hold a cache, or be new.*is damaged"):
+        with pytest.raises(ValueError, match="must contain a cache, or be new.*is damaged"):
             features(model, folder=tmp_path)
     usage = shutil.disk_usage(tmp_path)._replace(free=10)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)

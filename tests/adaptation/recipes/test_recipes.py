@@ -287,7 +287,7 @@ test_a_mistake_is_one_error = check_errors(
         lambda: fine_tune(
             plain(), np.zeros((4, 4)), np.zeros((4, 2)), loss="mse", recipe=get_recipe("bert", steps=1, batch_size=2)
         ),
-        "`steps` of the recipe must be at least the number of batches of these data, 2. ... Received: steps=1",
+        "`steps` of the recipe must be at least the number of batches of this data, 2. ... Received: steps=1",
     ),
     (lambda: get_recipe("bert", batch_size=0), "`batch_size` must be a positive integer"),
     (lambda: get_recipe("bert", weight_decay=-0.1), "`weight_decay` must be at least 0"),
@@ -316,7 +316,7 @@ test_a_mistake_is_one_error = check_errors(
     ("name", "options", "message"),
     [
         ("last_layers", {}, "`last_blocks` must be at most the number of blocks, 1. Received: last_bl"),
-        ("scalar_mix", {}, "needs a model that mixes the layers.*`scalar_mix=True`. Received: model="),
+        ("scalar_mix", {}, "requires a model that mixes the layers.*`scalar_mix=True`. Received: model="),
         ("bert", {"frozen": "all"}, "must remain trainable.*Received: frozen='all'"),
     ],
 )

@@ -116,7 +116,7 @@ test_a_mistake_is_one_clear_error = check_errors(
         lambda tmp_path: export(tmp_path, task(tasks.TokenClassifier), texts=[[]]),
         "`texts` must have at least one word. Received: [[]]",
     ),
-    (lambda tmp_path: export(tmp_path, spans(4)), "no room for a context in 4 tokens. Pass `texts=`"),
+    (lambda tmp_path: export(tmp_path, spans(4)), "too long for a context within 4 tokens. Pass `texts`"),
     (
         lambda tmp_path: export(tmp_path, spans(8), texts=(["a b c d e f"], ["a"])),
         "must leave room",
@@ -156,7 +156,7 @@ def test_a_model_over_the_limit_of_protobuf_is_an_error(tmp_path, monkeypatch):
             raise RuntimeError("exceeds maximum protobuf size of 2GB")
 
     monkeypatch.setattr(tf2onnx.convert, "from_function", lambda *args, **options: (Large(), None))
-    with pytest.raises(ValueError, match=r"at most 2 GB, the limit of protobuf. Received: RuntimeError: exceeds"):
+    with pytest.raises(ValueError, match=r"exceeds 2 GB, the limit of protobuf.* Received: RuntimeError: exceeds"):
         export(tmp_path, format="onnx")
 
 

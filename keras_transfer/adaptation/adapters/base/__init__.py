@@ -1,4 +1,4 @@
-"""What all kinds of adapters share: the base of a kind, the places in a model, and the functions for a model."""
+"""The common code of all kinds of adapters: their base class, their places in a model, and the main functions."""
 
 from keras_transfer.adaptation.adapters.base.adapters import (
     adapted_encoder,

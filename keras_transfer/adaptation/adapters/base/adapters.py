@@ -3,6 +3,8 @@
 import ast
 import dataclasses
 import re
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from keras import ops
@@ -21,18 +23,18 @@ from keras_transfer.tasks.base import Task
 SUPPORTED = (TransformerStack, EncoderDecoder, BackboneEncoder)
 
 
-def add_adapters(model, adapters, *, name="default"):
-    """Adds adapters to the encoder of a model. Only the adapters and the head train from now on.
+def add_adapters(model: Any, adapters: Any, *, name: str = "default") -> Any:
+    """Adds adapters to the encoder of a model. From then on, only the adapters and the head train.
 
     The weights of the encoder do not change. A kind that trains norms or biases trains copies of them. Adding adapters
     does not change the outputs, except with `Prefix` and `Prompt`. Compile the model afterwards.
 
-    Adapters are added to the blocks of the encoder: in an encoder-decoder, to those of both halves. The head of a
-    `Seq2SeqLM` is part of the pretrained model, and stays frozen. If the encoder is a KerasHub backbone, save the task
-    or use `save_adapters`, because the backbone's own `save_to_preset` does not save adapters.
+    Adapters are added to the blocks of the encoder, and to both halves of an encoder-decoder. The head of a `Seq2SeqLM`
+    is part of the pretrained model, and stays frozen. If the encoder is a KerasHub backbone, save the task or use
+    `save_adapters`, because the backbone's own `save_to_preset` does not save adapters.
 
     Args:
-        model: Task over a Transformer encoder or an encoder-decoder of this library or over a KerasHub backbone, or an
+        model: Task with a Transformer encoder or an encoder-decoder of this library or with a KerasHub backbone, or an
             encoder of this library. Wrap a KerasHub backbone in a task first. KerasHub backbones support `Houlsby`,
             `Compacter`, `LoRA`, `IA3` and `BitFit`, and `Fusion` of the first two. Encoder-decoders support all kinds
             except `Prompt` and `PALs`. A model of `EncoderDecoder.from_encoders` cannot have adapters.
@@ -42,11 +44,11 @@ def add_adapters(model, adapters, *, name="default"):
             - `"prefix:20"`, `"prompt:20"`, `"pals:204"`: changes to attention
             - `"bitfit"`: biases
             Arguments can be abbreviated to their first letters (`"lora:r=8"`).
-        name: String. Name of the adapters. Several may be added under different names. The last one is active.
+        name: String. Name of the adapters. A model can have several, under different names. The last one is active.
             Defaults to `"default"`.
 
     Returns:
-        The model.
+        The model, which must be compiled.
 
     Raises:
         ValueError: If the model has no such encoder; if `adapters` is unknown, has an invalid size, or is not possible
@@ -64,11 +66,15 @@ def add_adapters(model, adapters, *, name="default"):
         raise ValueError(f"`name` must consist of letters, digits, '-' and '_'. Received: name={name!r}")
     if name in encoder.adapters:
         raise ValueError(
-            f"The model has adapters with this name. Remove them, or pass another `name`. Received: name={name!r}"
+            f"The model already has adapters with this name. Remove them, or pass a different `name`. "
+            f"Received: name={name!r}"
         )
     encoder.check_shared_blocks()
     if getattr(model, "scalar_mix", None) is not None and any(kind.lengthens for kind in found):
-        raise ValueError("`Prompt` cannot be combined with `scalar_mix`. Received: a model with a `scalar_mix`")
+        raise ValueError(
+            "`Prompt` cannot be combined with `scalar_mix`. Use `Prefix`, or create the task with `scalar_mix=False`. "
+            "Received: a model with a `scalar_mix`"
+        )
     if isinstance(encoder, BackboneEncoder) and (others := [kind for kind in found if not kind.for_backbones]):
         possible = sorted(word for word, kind in KINDS.items() if kind.func.for_backbones)
         raise ValueError(
@@ -85,11 +91,11 @@ def add_adapters(model, adapters, *, name="default"):
     return _changed(model, encoder)
 
 
-def remove_adapters(model, name=None):
-    """Removes adapters. Apart from the head, the model then computes the same as before they were added.
+def remove_adapters(model: Any, name: str | None = None) -> Any:
+    """Removes adapters. Except for the head, the model then computes the same as before they were added.
 
-    The weights of the encoder stay frozen. To train them, call `unfreeze`. If other adapters remain active, the head
-    that is stored for them is restored.
+    The weights of the encoder stay frozen. To train them, call `unfreeze`. If other adapters remain active, their
+    stored head is restored.
 
     Args:
         model: Model with adapters.
@@ -114,7 +120,9 @@ def remove_adapters(model, name=None):
     for other, found in encoder.adapters.items():
         needed = {source for kind in found for source in getattr(kind, "sources", ())} & set(names)
         if needed and other not in names:
-            raise ValueError(f"The adapters {other!r} need those that are to be removed. Received: {sorted(needed)}")
+            raise ValueError(
+                f"The adapters {other!r} depend on these adapters. Remove {other!r} first. Received: {sorted(needed)}"
+            )
     for removed in names:
         take(encoder, removed)
         encoder.adapters.pop(removed)
@@ -122,7 +130,7 @@ def remove_adapters(model, name=None):
     return _changed(model, encoder)
 
 
-def merge_adapters(model):
+def merge_adapters(model: Any) -> Any:
     """Merges the active adapters into the weights of the encoder and removes them.
 
     The model then returns the same outputs as with the adapters, and is as fast as a model without them.
@@ -134,9 +142,9 @@ def merge_adapters(model):
         The model, which must be compiled again.
 
     Raises:
-        ValueError: If no adapters are active; if another task has changed them; if one of them cannot be
-            merged; if a dense layer that they change is quantized or has Keras's own LoRA; or if the model has other
-            adapters, whose base would change.
+        ValueError: If no adapters are active; if another task has changed them; if one of them cannot be merged; if a
+            dense layer that they change is quantized or has Keras's own LoRA; or if the model has other adapters, whose
+            base would change.
 
     Example:
     ```python
@@ -170,18 +178,18 @@ def merge_adapters(model):
     return remove_adapters(model)
 
 
-def set_active_adapter(model, name):
+def set_active_adapter(model: Any, name: str | Sequence[str] | None) -> Any:
     """Sets the adapters that a model applies. They and the head train, and all other weights are frozen.
 
-    Each choice of adapters has its own values of the head. They are stored when other adapters are chosen, and restored
-    when the choice is active again. With newly added adapters, the head keeps its current values.
+    Each choice of adapters has its own head weights. They are stored when other adapters are chosen, and restored when
+    the choice is active again. With newly added adapters, the head keeps its current weights.
 
-    Tasks over the same encoder share its adapters. After a change through one task, the methods of the others raise an
-    error until this function gives them adapters again.
+    Tasks on the same encoder share its adapters. After a change through one task, the methods of the others raise an
+    error until you call this function for them.
 
     Args:
         model: Model with adapters.
-        name: String, a list of names to apply in this order, or None to apply no adapters.
+        name: String, a list of names to apply in this order, or `None` to apply no adapters.
 
     Returns:
         The model, which must be compiled again.
@@ -208,7 +216,7 @@ def get_adapters(spec):
     """Returns the kinds of adapters that a specification describes, as a list.
 
     Args:
-        spec: See `add_adapters`.
+        spec: Specification, as for `add_adapters`.
 
     Raises:
         ValueError: If a name is unknown or an argument invalid.
@@ -249,7 +257,7 @@ def get_adapters(spec):
 def adapted_encoder(model):
     """Returns the encoder of a model that can have adapters.
 
-    For a KerasHub backbone without adapters, creates a `BackboneEncoder`.
+    For a KerasHub backbone without adapters, this creates a `BackboneEncoder`.
 
     Raises:
         ValueError: If the model has no such encoder.
@@ -267,8 +275,8 @@ def adapted_encoder(model):
         )
     if not isinstance(encoder, SUPPORTED):
         raise ValueError(
-            "Adapters are put into the blocks of a Transformer encoder. Expected an encoder of this library, or a task "
-            "such as `TextClassifier` over one or over a KerasHub backbone. "
+            "Adapters are added to the blocks of a Transformer encoder. Expected an encoder of this library, or a task "
+            "such as `TextClassifier` with one or with a KerasHub backbone. "
             f"Received: model={type(model).__name__} with encoder={type(encoder).__name__}"
         )
     return encoder
@@ -280,13 +288,16 @@ def check_names(encoder, names):
         raise ValueError(f"The model has no adapters. Call `add_adapters` first. Received: name={names[0]!r}")
     for name in names:
         if name not in encoder.adapters:
-            raise ValueError(f"Unknown adapters. Expected some of {list(encoder.adapters)}. Received: name={name!r}")
+            raise ValueError(
+                f"Unknown adapters. Expected some of {list(encoder.adapters)}.{did_you_mean(name, encoder.adapters)} "
+                f"Received: name={name!r}"
+            )
     if len(set(names)) < len(names):
         raise ValueError(f"Each name must occur once. Received: {names}")
 
 
 def adapter_weights(encoder, name):
-    """Returns the weights of adapters by the place of their slot and their names, `"block_0.attention/up_kernel"`."""
+    """Returns the weights of adapters by the place of their slot and their names (`"block_0.attention/up_kernel"`)."""
     found = {}
     for slot in encoder.adapter_slots:
         if name in slot.adapters:
@@ -304,10 +315,10 @@ def head_weights(model):
 
 
 def head_for(model, encoder, name):
-    """Returns `(weight, value)` for each weight of the head of a task with the adapters of a name.
+    """Returns `(weight, value)` for each head weight of a task with the adapters of a given name.
 
     Raises:
-        ValueError: If they were never active in the task, which then has no head for them.
+        ValueError: If these adapters were never active in the task, which then has no head for them.
     """
     weights = head_weights(model)
     if model.head_adapters.given == (name,) and name not in model.head_adapters.replaced():
@@ -342,12 +353,12 @@ def _changed(model, encoder):
 
 
 def _exchange_heads(task, head, after):
-    """Stores the values of a head for the adapters that a task was given, and restores those for others, if any.
+    """Stores the head weights for the previous adapters of a task, and restores those for the new ones, if any.
 
     Args:
         task: `Task`.
-        head: List of the weights of its head.
-        after: Tuple of the names of the other adapters.
+        head: List of the head weights.
+        after: Tuple of the names of the new adapters.
     """
     adapters = task.head_adapters
     before, removed = adapters.given, adapters.replaced() & set(adapters.given)
@@ -356,6 +367,6 @@ def _exchange_heads(task, head, after):
         return
     if not removed:
         adapters.heads["+".join(before)] = [np.array(ops.convert_to_numpy(weight)) for weight in head]
-    if after or not removed:  # Without adapters, the head stays as it was trained with those that were removed.
+    if after or not removed:  # After all adapters are removed, the head keeps the weights that were trained with them.
         for weight, value in zip(head, adapters.heads.get("+".join(after), ())):
             weight.assign(value)

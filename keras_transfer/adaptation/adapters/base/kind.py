@@ -1,14 +1,15 @@
-"""The base of all kinds of adapters, small dataclasses that add their layers to an encoder, and their names."""
+"""The base class of all kinds of adapters, dataclasses that add layers to an encoder, and their registry."""
 
 import dataclasses
 import functools
+from typing import Any, Self
 
 import keras
 
 from keras_transfer.names import check_foreign_arguments
 
-KINDS = {}  # From names in specifications to functions that create a kind.
-_CLASSES = {}  # By name, as in files.
+KINDS = {}  # Maps names in specifications to functions that create a kind.
+_CLASSES = {}  # Maps the class names in files to classes.
 
 
 class AdapterKind:
@@ -28,19 +29,44 @@ class AdapterKind:
         check_foreign_arguments(cls, kwargs)
         return super().__new__(cls)
 
-    def attach(self, encoder, name):
-        """Adds the layers of this kind to an encoder under a name."""
+    def attach(self, encoder: Any, name: str) -> None:
+        """Adds the layers of this kind to an encoder. `add_adapters` calls it.
+
+        Args:
+            encoder: Encoder with blocks.
+            name: String. Name of the adapters.
+
+        Raises:
+            ValueError: If the encoder cannot have adapters of this kind.
+        """
         raise NotImplementedError
 
-    def get_config(self):
-        return dataclasses.asdict(self)
+    def get_config(self) -> dict[str, Any]:
+        """Returns the fields of the kind.
+
+        Returns:
+            Dict of plain values.
+        """
+        return dataclasses.asdict(self)  # type: ignore[call-overload]
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """Returns a kind from its config.
+
+        Args:
+            config: Dict that `get_config` returned.
+
+        Returns:
+            The kind.
+        """
         return cls(**config)
 
-    def check(self, **rules):
-        """Raises a `ValueError` for the first field whose rule is False."""
+    def check(self, **rules: Any) -> None:
+        """Raises a `ValueError` for the first field whose rule is not satisfied.
+
+        Args:
+            **rules: Tuples of a boolean, whether the field is valid, and a string, the expected value.
+        """
         for field, (right, expected) in rules.items():
             if not right:
                 raise ValueError(
@@ -53,7 +79,7 @@ def register_kind(**names):
     """Returns a decorator that turns the class of a kind into a registered dataclass.
 
     Args:
-        **names: Dicts of arguments by the names under which `add_adapters` finds the kind with them.
+        **names: Dicts of arguments. Each key is a name under which `add_adapters` finds the kind with these arguments.
     """
 
     def register(cls):
@@ -67,7 +93,7 @@ def register_kind(**names):
 
 
 def kind_of(class_name, config):
-    """Returns the kind for a class name and a config that were read from a file.
+    """Returns the kind for a class name and a config from a file.
 
     Raises:
         ValueError: If the name is unknown.

@@ -1,4 +1,4 @@
-"""Where adapters go: layers found by patterns of their names, in the blocks of this library and KerasHub's alike."""
+"""The places of adapters: layers found by name patterns, in the blocks of this library and of KerasHub alike."""
 
 import contextlib
 import math
@@ -23,13 +23,13 @@ from keras_transfer.layers.adapters import (
 from keras_transfer.layers.blocks import TransformerBlock
 from keras_transfer.names import did_you_mean
 
-# Patterns of the names of layers by our name for them. KerasHub's sub-layers end with dropout, before the residual.
+# Maps our names of layers to patterns of their names. KerasHub's sub-layers end with dropout, before the residual.
 OUTPUTS = {
     "attention": "attention_residual|self_attention_dropout",
     "cross_attention": "cross_attention_residual",
     "feed_forward": "feed_forward_residual|feedforward_dropout",
 }
-CROSS = "cross_attention."  # What the names of the dense layers of cross-attention begin with.
+CROSS = "cross_attention."  # Prefix of the names of the dense layers in cross-attention.
 NORMS = {
     "attention_norm": "attention_norm|self_attention_layer_norm",
     "cross_attention_norm": "cross_attention_norm",
@@ -79,7 +79,7 @@ def put(encoder, slot, name, layer):
     """
     if name in slot.adapters:
         raise ValueError(
-            "Two kinds of adapters act at the same place. Add them under two names, and activate both with "
+            "Two kinds of adapters need the same place. Add them under two names, and activate both with "
             f"`set_active_adapter`. Received: name={name!r} twice at {slot.place!r}"
         )
     if slot not in encoder.adapter_slots:
@@ -91,7 +91,7 @@ def put(encoder, slot, name, layer):
 
 
 def take(encoder, name):
-    """Removes the adapters with a name from all slots, then gives the layers in the empty ones their places back."""
+    """Removes the adapters with a name from all slots, then restores the original layers of the empty slots."""
     for slot in list(encoder.adapter_slots):
         if name in slot.adapters:
             slot.activate([other for other in slot.active if other != name])
@@ -116,8 +116,8 @@ def put_at_outputs(encoder, parts, name, make, **arguments):
         **arguments: Its arguments.
 
     Raises:
-        ValueError: If a block is neither of this library nor a `TransformerEncoder` or `TransformerDecoder` of
-            KerasHub.
+        ValueError: If a block belongs neither to this library nor to the classes `TransformerEncoder` and
+            `TransformerDecoder` of KerasHub.
     """
     for block in blocks_of(encoder):
         cls = AdaptedResidual if isinstance(block, TransformerBlock) else Adapted
@@ -129,12 +129,12 @@ def put_at_outputs(encoder, parts, name, make, **arguments):
 
 
 def norms_of(block):
-    """Returns the norms of a block by their names."""
+    """Returns a dict from names to the norms of a block."""
     return {name: getattr(*found) for name, found in _layers_named(block, NORMS).items()}
 
 
 def copy_weights(encoder, layer, attributes, place, name):
-    """Adds copies of the given weights of a layer under a name, and leaves out weights that do not exist."""
+    """Adds copies of some weights of a layer under a name. Weights that do not exist are left out."""
     attributes = [attribute for attribute in attributes if getattr(layer, attribute, None) is not None]
     if attributes:
         slot = stand_in(WeightSlot, layer, "weight_slot", f"{place}.weights")
@@ -142,10 +142,10 @@ def copy_weights(encoder, layer, attributes, place, name):
 
 
 def dense_targets(block):
-    """Returns the dense layers of a block by their names, as tuples of parent, attribute and part of the outputs.
+    """Returns a dict from names to the dense layers of a block, as tuples of parent, attribute and part of the outputs.
 
-    The parts of the fused attention projection of this library, `"query_key_value"`, are `"query"`, `"key"` and
-    `"value"`. The names of the layers of cross-attention begin with `"cross_attention."`.
+    The parts of this library's fused attention projection, `"query_key_value"`, are `"query"`, `"key"` and `"value"`.
+    The names of the layers of cross-attention begin with `"cross_attention."`.
     """
     found = {}
     if isinstance(block, TransformerBlock):
@@ -182,11 +182,11 @@ def dense_targets(block):
 
 
 def _layers_named(block, patterns):
-    """Returns `(parent, attribute)` of the layers in a block that match patterns, by the names of the patterns."""
+    """Returns a dict from the names of patterns to `(parent, attribute)` of the matching layers in a block."""
     if not isinstance(block, TransformerBlock) and not is_keras_hub(block, "TransformerEncoder", "TransformerDecoder"):
         raise ValueError(
-            "Bottlenecks need blocks of the KerasHub classes `TransformerEncoder` or `TransformerDecoder`. `LoRA` and "
-            "`IA3` need dense layers only, `BitFit` biases. "
+            "Bottlenecks require blocks of the KerasHub classes `TransformerEncoder` or `TransformerDecoder`. Use "
+            "`LoRA` or `IA3`, which require only dense layers, or `BitFit`, which requires biases. "
             f"Received: {block.name!r} of class {type(block).__name__}"
         )
     inside, has_cross = _layers_inside(block), getattr(block, "cross_attention", None) is not None
@@ -198,7 +198,7 @@ def _layers_named(block, patterns):
 
 
 def _layers_inside(block):
-    """Returns `(parent, attribute)` for each layer inside a block, by its name."""
+    """Returns a dict from names to `(parent, attribute)` for the layers inside a block."""
     found = {}
     for parent, _ in layers_within(block):
         if isinstance(parent, Adapted):
@@ -222,8 +222,7 @@ def choose_targets(encoder, targets):
     Args:
         encoder: Encoder.
         targets: List of names that `dense_targets` returns, or regular expressions that match whole paths
-            (`"block_[01].query"`, `"decoder_.*.value"`). `"query"` also stands for `"cross_attention.query"`, and the
-            other names likewise.
+            (`"block_[01].query"`, `"decoder_.*.value"`). `"query"` also matches `"cross_attention.query"`, and so on.
 
     Raises:
         ValueError: If a target matches nothing, or if it matches a layer that is quantized or has Keras's own LoRA.
@@ -262,7 +261,8 @@ def _is_named(target, path):
 
 
 def _matches(pattern, path, available):
-    whole = "query_key_value"  # An expression matches the parts of this layer, if any, unless it contains its name.
+    # An expression matches the parts of the fused layer, if there are any, unless it contains the layer's name.
+    whole = "query_key_value"
     part = available.get(f"{path.removesuffix(whole)}query")
     has_parts = path.endswith(whole) and part is not None and part[1:3] == available[path][1:3]
     try:

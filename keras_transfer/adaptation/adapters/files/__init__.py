@@ -1,1 +1,1 @@
-"""Files of adapters: those of this library, and folders of PEFT."""
+"""Adapter files: the format of this library, and PEFT folders."""

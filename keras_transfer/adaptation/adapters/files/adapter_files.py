@@ -3,6 +3,7 @@
 import hashlib
 import json
 import pathlib
+from typing import Any
 
 import numpy as np
 from keras import ops
@@ -33,18 +34,25 @@ from keras_transfer.names import check_one_of
 FORMAT = "keras_transfer adapters 1"
 
 
-def save_adapters(model, path, *, name=None, format="keras_transfer", overwrite=False):
+def save_adapters(
+    model: Any,
+    path: str | pathlib.Path,
+    *,
+    name: str | None = None,
+    format: str = "keras_transfer",
+    overwrite: bool = False,
+) -> pathlib.Path:
     """Writes adapters and the head of a model to a safetensors file.
 
-    The file holds no weights of the encoder, only their fingerprint and the encoder's settings, and the settings of the
-    task that its head depends on, such as `label_names`. `load_adapters` refuses any other encoder and any other head.
+    The file contains no encoder weights, only their fingerprint and the encoder's settings, and the settings of the
+    task that its head depends on, such as `label_names`. `load_adapters` rejects a different encoder or head.
 
     Args:
         model: Model with adapters.
         path: String or path. File to write, or folder with `format="peft"`.
         name: String. Name of the adapters. Defaults to `None`, the active ones.
-        format: String. `"keras_transfer"`, or `"peft"` for a folder with LoRA or IA3 that PEFT loads over the same
-            model of Transformers. For a task, this is the class with the head, such as
+        format: String. `"keras_transfer"`, or `"peft"` for a folder with LoRA or IA3 that PEFT loads into the same
+            Transformers model. For a task, this is the class with the head, such as
             `AutoModelForSequenceClassification` or `AutoModelForSeq2SeqLM`, and the folder contains the head, if it
             trains, and `label_names`. For `model.encoder`, it is `AutoModel`. Defaults to `"keras_transfer"`.
         overwrite: Boolean. Whether to replace an existing file or folder. Defaults to `False`.
@@ -97,25 +105,25 @@ def save_adapters(model, path, *, name=None, format="keras_transfer", overwrite=
     return path
 
 
-def load_adapters(model, path, *, name=None):
+def load_adapters(model: Any, path: str | pathlib.Path, *, name: str | None = None) -> Any:
     """Loads adapters and a head from a file into a model.
 
     Args:
-        model: Task over the pretrained encoder with which the adapters were saved, or that encoder itself, which has no
+        model: Task with the pretrained encoder with which the adapters were saved, or that encoder itself, which has no
             head.
         path: String or path. File that `save_adapters` wrote, or a PEFT folder with LoRA or IA3 (`adapter_config.json`
             and `adapter_model.safetensors`). If the folder contains a head (such as with the task types `SEQ_CLS` and
-            `TOKEN_CLS`), it is loaded too, and the task must have the same one. A PEFT folder contains no fingerprint
-            of its encoder, and no names of labels unless `save_adapters` wrote it.
+            `TOKEN_CLS`), it is loaded, too, and the task must have the same one. A PEFT folder contains no fingerprint
+            of its encoder, and no label names unless `save_adapters` wrote it.
         name: String. Name of the adapters in this model. Defaults to `None`, the name in the file, or `"default"`.
 
     Returns:
         The model. The loaded adapters are active. Compile the model to train it further.
 
     Raises:
-        ValueError: If the file cannot be read; if it belongs to an encoder with other weights or other settings, or to
-            a task whose head gives other answers (such as `label_names` in another order); if its tensors do not
-            match; or if `add_adapters` raises an error. The model is then unchanged.
+        ValueError: If the file cannot be read; if it belongs to an encoder with other weights or settings, or to a task
+            whose head gives different answers (such as `label_names` in a different order); if its tensors do not
+            match; or if the adapters cannot be added. The model is then unchanged.
 
     Example:
     ```python
@@ -134,7 +142,7 @@ def load_adapters(model, path, *, name=None):
         name = metadata["name"] if name is None else name
         if (own := fingerprint(encoder)) != metadata["base"]:
             raise ValueError(
-                "The adapters belong to an encoder with other weights. Load the encoder from which they were saved. "
+                "The adapters belong to an encoder with different weights. Load the encoder that they were saved with. "
                 f"Received: path={str(path)!r}, made for {metadata['base'][:12]}, and an encoder {own[:12]}"
             )
         check_encoder_settings(json.loads(metadata.get("encoder", "{}")), encoder, path)  # Older files have none.
@@ -181,7 +189,7 @@ def _remember(model, encoder):
 
 
 def fingerprint(encoder):
-    """Returns a hash of an encoder's class and weights as a string. The weights of adapters are excluded."""
+    """Returns a hash of an encoder's class and weights as a string. Adapter weights are excluded."""
     added = {id(weight) for name in encoder.adapters for weight in adapter_weights(encoder, name).values()}
     found = hashlib.sha256(type(encoder).__name__.encode())
     for weight in encoder.weights:
@@ -193,7 +201,7 @@ def fingerprint(encoder):
 
 
 def the_name(encoder, name):
-    """Checks and returns the name of adapters. None stands for the active adapters."""
+    """Checks and returns the name of adapters. `None` stands for the active adapters."""
     if name is None:
         if not encoder.adapters:
             raise ValueError("The model has no adapters. Call `add_adapters` first. Received: name=None")
@@ -224,7 +232,7 @@ def _read(path):
         raise ValueError(f"{path} cannot be read. Received: {type(error).__name__}: {error}") from error
     if metadata.get("format") != FORMAT:
         raise ValueError(
-            f"{path} must be a file of `save_adapters`, with format={FORMAT!r}. "
+            f"{path} must be a file that `save_adapters` wrote, with format={FORMAT!r}. "
             f"Received: format={metadata.get('format')!r}"
         )
     return metadata, tensors

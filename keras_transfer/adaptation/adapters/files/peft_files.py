@@ -19,10 +19,10 @@ log = logging.getLogger("keras_transfer")
 
 _START = "base_model.model."
 _NAME = re.compile(r"(?P<module>.+)\.(?P<part>lora_A|lora_B|lora_magnitude_vector|ia3_l)(\.default)?(\.weight)?$")
-_SAVED = re.compile(r"\.modules_to_save(\.default)?(?=\.)")  # In the names of older versions of PEFT.
-# The kinds by their names in PEFT, with functions that read and write them.
+_SAVED = re.compile(r"\.modules_to_save(\.default)?(?=\.)")  # Older versions of PEFT have this in tensor names.
+# Maps the names of kinds in PEFT to the kinds, with functions that read and write them.
 _KINDS = {"LORA": (LoRA, read_lora, written_lora), "IA3": (IA3, read_ia3, written_ia3)}
-# Keys of adapter_config.json with the only values that can be loaded.
+# Only these values of these keys of adapter_config.json can be loaded.
 _FIXED = {"bias": "none", "lora_bias": False}
 _OTHER_KINDS = {
     "PREFIX_TUNING": ("a prefix", "prefix"),
@@ -44,7 +44,7 @@ _TASK_TYPES = {
 def read(model, encoder, folder):
     """Returns the kinds of adapters in a folder, and their tensors under the names that `save_adapters` uses.
 
-    The tensors include those of the head if the folder has one and the model is a task.
+    If the folder has a head and the model is a task, the tensors include the head.
 
     Args:
         model: Task to which they will be added, or `encoder`.
@@ -74,15 +74,15 @@ def read(model, encoder, folder):
     if others and model is not encoder:
         if model.head_is_pretrained:
             raise ValueError(
-                f"The head of a `{type(model).__name__}` is that of its checkpoint, so that {folder} must not contain "
-                f"one. To load only the adapters, pass `model.encoder`. Received: {sorted(others)[:3]}"
+                f"The head of a `{type(model).__name__}` comes from its checkpoint, so {folder} must not contain one. "
+                f"To load only the adapters, pass `model.encoder`. Received: {sorted(others)[:3]}"
             )
         found |= _read_head(model, config, others, names, folder)
     return [kind], found
 
 
 def _read_files(folder):
-    """Returns the configuration of a folder, its tensors, and the names of the labels or None."""
+    """Returns the configuration of a folder, its tensors, and the label names or `None`."""
     from safetensors import safe_open
 
     try:
@@ -92,7 +92,7 @@ def _read_files(folder):
             what, ours = _OTHER_KINDS.get(kind, (f"adapters of the kind {kind}", None))
             advice = "" if ours is None else f" Train new adapters with `add_adapters(model, {ours!r})` instead."
             raise ValueError(
-                f"Only folders of PEFT with LoRA or IA3 can be loaded. This folder contains {what}.{advice} "
+                f"Only PEFT folders with LoRA or IA3 can be loaded. This folder contains {what}.{advice} "
                 f"Received: peft_type={kind!r} in {folder}"
             )
         with safe_open(str(folder / "adapter_model.safetensors"), "np") as file:
@@ -100,19 +100,22 @@ def _read_files(folder):
             names = json.loads((file.metadata() or {}).get("label_names", "null"))
         if kind == "LORA":
             config["r"], config["lora_alpha"]
-    except Exception as error:  # a missing or damaged file
+    except Exception as error:  # A missing or damaged file raises many types of errors.
         if isinstance(error, ValueError) and "peft_type" in str(error):
             raise
         raise ValueError(
-            f"{folder} must be a folder of PEFT, with adapter_config.json and adapter_model.safetensors. "
+            f"{folder} must be a PEFT folder, with adapter_config.json and adapter_model.safetensors. "
             f"Received: {type(error).__name__}: {error}"
         ) from error
     if wrong := {key: config[key] for key, value in _FIXED.items() if (config.get(key) or value) != value}:
-        raise ValueError(f"Only plain LoRA of PEFT can be loaded. Received: {wrong} in {folder}")
+        raise ValueError(
+            f"Only LoRA without bias training can be loaded. Train the adapters in PEFT with {_FIXED}. "
+            f"Received: {wrong} in {folder}"
+        )
     start = str(config.get("init_lora_weights", True)).lower()
     if start not in ("true", "false", "gaussian", "eva", "orthogonal"):
         raise ValueError(
-            "`init_lora_weights` must be one that does not change the encoder's weights. Convert the folder with PEFT. "
+            "`init_lora_weights` must not change the encoder's weights. Convert the folder with PEFT. "
             f"Received: {start!r} in {folder}"
         )
     return config, tensors, names
@@ -123,14 +126,14 @@ def _does_not_fit(folder, encoder, name):
 
 
 def _read_head(task, config, tensors, names, folder):
-    """Returns the tensors of the head of a task. Weights that the folder lacks keep their values, with a warning."""
+    """Returns the head tensors of a task. Weights that the folder lacks keep their values, with a warning."""
     given, own = config.get("task_type"), _TASK_TYPES.get(task.checkpoint_head.name)
     if given in _TASK_TYPES.values() and given != own:
         raise ValueError(
-            f"The folder has a head for another task than a `{type(task).__name__}`, which has the type {own!r}. To "
-            f"load only LoRA, pass `model.encoder`. Received: task_type={given!r} in {folder}"
+            f"The folder has a head for a different task from a `{type(task).__name__}`, which has the type {own!r}. "
+            f"To load only the adapters, pass `model.encoder`. Received: task_type={given!r} in {folder}"
         )
-    advice = "Create the task with this argument, or pass `model.encoder` to load only LoRA."
+    advice = "Create the task with this argument, or pass `model.encoder` to load only the adapters."
     entries = head_entries(task, "loaded from a PEFT folder", advice)
     if names is not None:
         check_head_settings({"label_names": names}, task, folder)
@@ -144,7 +147,7 @@ def _read_head(task, config, tensors, names, folder):
             shapes = entry.shapes()
             if wrong := [name for name in entry.names if tensors[name].shape != shapes[name]]:
                 raise ValueError(
-                    f"The head of {folder} must have the shapes of the task's, such as the same number of labels. "
+                    f"The head of {folder} must have the same shapes as the task's, so the same number of labels. "
                     f"Received: {wrong[0]!r} of shape {tensors[wrong[0]].shape} instead of {shapes[wrong[0]]}"
                 )
             values = entry.arrays([np.asarray(tensors[name], "float32") for name in entry.names])
@@ -157,9 +160,9 @@ def _read_head(task, config, tensors, names, folder):
 
 
 def write(model, encoder, folder, kinds, arrays, head, overwrite=False):
-    """Writes a folder that PEFT can load over the same encoder of Transformers.
+    """Writes a folder that PEFT can load into the same encoder in Transformers.
 
-    For a task, the folder is for the model of Transformers with the same head, and contains the head.
+    For a task, the folder is for the Transformers model with the same head, and contains the head.
 
     Args:
         model: Task with the adapters, or `encoder`.
@@ -167,17 +170,20 @@ def write(model, encoder, folder, kinds, arrays, head, overwrite=False):
         folder: Path to write.
         kinds: List of kinds. It must contain a single `LoRA` or `IA3`.
         arrays: Dict from the names of `adapter_weights` to arrays.
-        head: Dict from the ids of the weights of the head to their arrays.
+        head: Dict from the ids of the head weights to their arrays.
         overwrite: Boolean. Whether to replace an existing folder. Defaults to `False`.
 
     Raises:
-        ValueError: If `kinds` contains anything else, or if the head differs from that of Transformers.
+        ValueError: If `kinds` contains anything else, or if Transformers has a different head.
     """
     from safetensors.numpy import save_file
 
     found = [name for name, (cls, *_) in _KINDS.items() if len(kinds) == 1 and isinstance(kinds[0], cls)]
     if not found:
-        raise ValueError(f"Only a `LoRA` or an `IA3` can be written for PEFT. Received: {kinds}")
+        raise ValueError(
+            "Only a single `LoRA` or `IA3` can be written for PEFT. Use `format='keras_transfer'` for other kinds. "
+            f"Received: {kinds}"
+        )
     [kind], [peft_type], modules = kinds, found, modules_of(encoder)
     prefix, tensors, task_type, metadata = "", {}, None, {"format": "pt"}
     if model is not encoder:
@@ -188,7 +194,10 @@ def write(model, encoder, folder, kinds, arrays, head, overwrite=False):
     saved = sorted({name.partition(".")[0] for name in tensors})
     added, targets, used, own = _KINDS[peft_type][2](kind, modules, arrays, prefix)
     if unused := sorted(arrays.keys() - used):
-        raise ValueError(f"These changes have no place in the model of Transformers. Received: {unused[:3]}")
+        raise ValueError(
+            "Transformers has no module for these adapter weights. Save them with `format='keras_transfer'`. "
+            f"Received: {unused[:3]}"
+        )
     config = {
         "peft_type": peft_type,
         "target_modules": targets,
@@ -206,8 +215,8 @@ def write(model, encoder, folder, kinds, arrays, head, overwrite=False):
 
 
 def _written_head(task, task_type, head):
-    """Returns the tensors of the head of a task by their names in Transformers."""
-    advice = "Pass `model.encoder` to write only LoRA, which PEFT then loads over `AutoModel`."
+    """Returns the head tensors of a task by their names in Transformers."""
+    advice = "Pass `model.encoder` to write only the adapters, which PEFT then loads into `AutoModel`."
     if task_type is None:
         raise ValueError(
             f"The head of a {type(task).__name__} cannot be written for PEFT. {advice} "

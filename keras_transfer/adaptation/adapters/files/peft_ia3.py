@@ -1,4 +1,4 @@
-"""IA3 in PEFT folders: its scales for the modules of Transformers."""
+"""IA3 in PEFT folders: its scales for Transformers modules."""
 
 import numpy as np
 
@@ -6,13 +6,13 @@ from keras_transfer.adaptation.adapters.kinds import IA3
 
 
 def read_ia3(config, modules, scales, folder):
-    """Returns an `IA3` that computes the same as that of a folder, and its tensors.
+    """Returns an `IA3` that computes the same as the adapters in a folder, and its tensors.
 
     Args:
-        config: Dict. The configuration, which is not read: the shapes of the scales show where they act.
-        modules: Dict. See `modules_of`.
+        config: Dict. The configuration, which is not used: the shapes of the scales show where they act.
+        modules: Dict that `modules_of` returns.
         scales: Dict from `(module, its full name)` to dicts of its tensors.
-        folder: Path in errors.
+        folder: Path, for errors.
     """
     targets, input_targets, found = set(), set(), {}
     for (module, name), parts in scales.items():
@@ -31,7 +31,7 @@ def read_ia3(config, modules, scales, folder):
                 found[f"adapter/{segment.layer}/inputs"] = values
             else:
                 raise ValueError(
-                    "The inputs of query, key and value cannot be scaled separately, because they are one dense layer. "
+                    "The inputs of query, key and value cannot be scaled separately, because they share a dense layer. "
                     f"Received: `feedforward_modules` with {name!r} in {folder}"
                 )
     if not found:
@@ -44,7 +44,9 @@ def written_ia3(kind, modules, arrays, prefix):
 
     Args:
         kind: `IA3`.
-        modules, arrays, prefix: See `written_lora`.
+        modules: Dict that `modules_of` returns.
+        arrays: Dict from the names of `adapter_weights` to arrays.
+        prefix: String. Prefix of the module names in PEFT.
 
     Raises:
         ValueError: If a module would have scales of both its inputs and its outputs, or two scales of its inputs.
@@ -62,7 +64,8 @@ def written_ia3(kind, modules, arrays, prefix):
         inputs = [arrays[key] for key in keys if key in arrays]
         if inputs and (outputs or len(inputs) < len(keys) or any((other != inputs[0]).any() for other in inputs)):
             raise ValueError(
-                f"PEFT scales either the outputs or the inputs of a module. Received: {kind} for the module {module!r}"
+                "PEFT scales either the outputs or the inputs of a module. Use `format='keras_transfer'`. "
+                f"Received: {kind} for the module {module!r}"
             )
         if inputs:
             of_inputs.append(module)

@@ -1,4 +1,4 @@
-"""LoRA in PEFT folders: its matrices for the modules of Transformers, and its settings."""
+"""LoRA in PEFT folders: its matrices for Transformers modules, and its settings."""
 
 import re
 
@@ -8,16 +8,16 @@ from keras_transfer.adaptation.adapters.kinds import LoRA
 
 
 def read_lora(config, modules, matrices, folder):
-    """Returns a `LoRA` that computes the same as that of a folder, and its tensors.
+    """Returns a `LoRA` that computes the same as the adapters in a folder, and its tensors.
 
-    Ranks and scales that differ between modules become one rank, the largest, and one scale: zeros fill the smaller
-    matrices, and the scales of the others become part of their second matrices.
+    Ranks and scales that differ between modules become one rank, the largest, and one scale: smaller matrices are
+    padded with zeros, and differing scales are multiplied into the second matrices.
 
     Args:
         config: Dict. The configuration.
-        modules: Dict. See `modules_of`.
+        modules: Dict that `modules_of` returns.
         matrices: Dict from `(module, its full name)` to dicts of its tensors.
-        folder: Path in errors.
+        folder: Path, for errors.
     """
     stabilized, magnitude = bool(config.get("use_rslora")), bool(config.get("use_dora"))
     rank = max((len(parts["lora_A"]) for parts in matrices.values() if "lora_A" in parts), default=config["r"])
@@ -56,7 +56,7 @@ def read_lora(config, modules, matrices, folder):
 
 
 def _of_pattern(config, key, module, default):
-    """Returns the value of a module in a dict of PEFT from ends of names, or regular expressions, to values."""
+    """Returns the value for a module in a PEFT dict from name endings or regular expressions to values."""
     patterns = config.get(key) or {}
     return next((value for end, value in patterns.items() if re.match(rf"(.*\.)?({end})$", module)), default)
 
@@ -66,9 +66,9 @@ def written_lora(kind, modules, arrays, prefix):
 
     Args:
         kind: `LoRA`.
-        modules: Dict. See `modules_of`.
+        modules: Dict that `modules_of` returns.
         arrays: Dict from the names of `adapter_weights` to arrays.
-        prefix: String. What the names of the modules begin with in PEFT.
+        prefix: String. Prefix of the module names in PEFT.
     """
     tensors, ranks, used = {}, {}, set()
     for name, segments in modules.items():
@@ -103,7 +103,7 @@ def written_lora(kind, modules, arrays, prefix):
 
 
 def _joined(pieces, size):
-    """Returns the two matrices of a module from those of its parts. Parts with the same first matrix share it."""
+    """Returns the two matrices of a module, joined from its parts. Parts with the same first matrix share it."""
     firsts = []
     for piece in pieces:
         if not any(np.array_equal(piece.a, a) for a in firsts):

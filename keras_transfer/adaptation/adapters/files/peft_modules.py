@@ -1,4 +1,4 @@
-"""Which columns of an encoder's dense layers the modules of Transformers contain."""
+"""The columns of an encoder's dense layers that Transformers modules contain."""
 
 import collections
 import dataclasses
@@ -17,15 +17,16 @@ Piece = collections.namedtuple("Piece", ("key", "a", "b", "offset"))
 
 @dataclasses.dataclass
 class Segment:
-    """Neighboring columns of a dense layer that a module of Transformers contains.
+    """Adjacent columns of a dense layer that a Transformers module contains.
 
     Attributes:
-        place: String. What the paths of its targets begin with: the name of the block, and that of cross-attention.
-        layer: String. Place of the dense layer, with which the names of the weights of its adapters begin.
+        place: String. Prefix of the paths of its targets: the name of the block, and of cross-attention.
+        layer: String. Place of the dense layer, the prefix of the names of its adapter weights.
         dense: The dense layer.
         parts: Dict from the names of all targets in the layer to `(start, size)`.
-        start, size: Integers. The columns in the layer.
-        offset: Integer. The first of these columns in the module.
+        start: Integer. First column in the layer.
+        size: Integer. Number of columns.
+        offset: Integer. First of these columns in the module.
     """
 
     place: str
@@ -43,7 +44,7 @@ class Segment:
 
     @property
     def path(self):
-        """String. The path of this target, as `LoRA` and `IA3` expect it."""
+        """String. The path of this target in the form that `LoRA` and `IA3` expect."""
         return f"{self.place}.{self.target}"
 
     @property
@@ -61,7 +62,7 @@ class Segment:
         return found
 
     def lengths(self, arrays):
-        """Returns the lengths of the columns that DoRA learns, which are those of the layer where it does not act."""
+        """Returns the learned column lengths of DoRA, or the lengths of the layer's columns where DoRA does not act."""
         kernel = np.asarray(ops.convert_to_numpy(self.dense.kernel), "float32")
         lengths = np.linalg.norm(kernel, axis=0)[self.start : self.start + self.size]
         for name, low, high, first in self.shared(arrays, "_magnitude"):
@@ -78,13 +79,13 @@ class Segment:
 
 
 def modules_of(encoder):
-    """Returns a dict from modules of Transformers, without their prefix in a model with a head, to lists of `Segment`s.
+    """Returns a dict from Transformers modules, without their prefix in a model with a head, to lists of `Segment`s.
 
     Raises:
         ValueError: If the encoder is neither a `TransformerStack` nor an `EncoderDecoder`.
     """
     if not isinstance(encoder, (TransformerStack, EncoderDecoder)):
-        raise ValueError(f"Folders of PEFT need an encoder of this library. Received: {type(encoder).__name__}")
+        raise ValueError(f"PEFT folders require an encoder of this library. Received: {type(encoder).__name__}")
     names, found, block_name = tensor_names(encoder), {}, block_names(encoder)
     for block in blocks_of(encoder):
         layers = {}

@@ -1,4 +1,4 @@
-"""The settings of an encoder and of a head that a file of adapters must share with the model that loads it."""
+"""The settings of an encoder and of a head that must match when adapters are loaded from a file."""
 
 import hashlib
 import logging
@@ -10,7 +10,7 @@ from keras_transfer.groups import layer_groups
 
 log = logging.getLogger("keras_transfer")
 
-# Settings of an encoder that do not change what it computes or how it trains, or that the shapes of its weights show.
+# These encoder settings do not affect outputs or training, or follow from the shapes of the weights.
 _NOT_COMPARED = {
     "adapters",
     "active_adapters",
@@ -25,7 +25,7 @@ _NOT_COMPARED = {
     "trainable",
 }
 _NOT_COMPARED |= {"initializer_range", "max_sequence_length"}
-# Settings of a task with which the same weights of a head give other answers.
+# The same head weights give different answers with different values of these settings.
 _OF_HEADS: tuple[str, ...] = (
     "num_classes",
     "num_targets",
@@ -41,7 +41,7 @@ _OF_HEADS += ("prefix", "start_token", "tied")
 
 
 def encoder_settings(encoder):
-    """Returns the settings of an encoder that its weights do not show, such as `num_heads`, as JSON values."""
+    """Returns the settings of an encoder that its weights do not determine, such as `num_heads`, as JSON values."""
     config = dict(encoder.get_config())
     if hasattr(encoder, "backbone"):
         config |= encoder.backbone.get_config()
@@ -49,7 +49,7 @@ def encoder_settings(encoder):
 
 
 def head_settings(model):
-    """Returns the settings of a task that determine what its head means, such as `label_names`, as JSON values."""
+    """Returns the settings of a task that determine the meaning of its head, such as `label_names`, as JSON values."""
     found = {name: _plain(getattr(model, name)) for name in _OF_HEADS if hasattr(model, name)}
     if model.head_is_pretrained:  # The file does not contain it.
         digest = hashlib.sha256()
@@ -60,29 +60,29 @@ def head_settings(model):
 
 
 def check_encoder_settings(wanted, encoder, path):
-    """Raises a `ValueError` if an encoder has other settings than the one with which a file of adapters was saved."""
+    """Raises a `ValueError` if an encoder's settings differ from those with which a file of adapters was saved."""
     own = encoder_settings(encoder)
     others = [name for name in wanted if name in own and own[name] != wanted[name]]
     if others:
         advice = ", ".join(f"{name!r}: {wanted[name]!r}" for name in others[:3])
         received = ", ".join(f"{name}={own[name]!r} (file: {wanted[name]!r})" for name in others[:3])
         raise ValueError(
-            "The adapters belong to an encoder with the same weights but other settings. Create the encoder with those "
-            f"of the file, for example with `from_pretrained(..., encoder={{{advice}}})`. "
+            "The adapters belong to an encoder with the same weights but different settings. Create the encoder with "
+            f"the settings of the file, for example with `from_pretrained(..., encoder={{{advice}}})`. "
             f"Received: {received} in {str(path)!r}"
         )
 
 
 def check_head_settings(wanted, model, path):
-    """Raises a `ValueError` if the same head would give other answers in a task than in the one that saved it."""
+    """Raises a `ValueError` if the same head would give different answers in this task and in the one that saved it."""
     own, wanted = head_settings(model), dict(wanted)
     names, own_names = wanted.pop("label_names", None), own.get("label_names")
     others = [name for name in wanted if own.get(name) != wanted[name]]
     if others:
         received = ", ".join(f"{name}={own.get(name)!r} (file: {wanted[name]!r})" for name in others[:3])
         raise ValueError(
-            "The settings of the task in the file do not match the model, so that its head would give other answers. "
-            f"Create the model with those of the file. Received: {received} in {str(path)!r}"
+            "The settings of the task in the file do not match the model, so its head would give different answers. "
+            f"Create the model with the settings of the file. Received: {received} in {str(path)!r}"
         )
     if names is None or own_names == names:
         return
@@ -102,7 +102,7 @@ def check_head_settings(wanted, model, path):
 
 
 def _are_numbers(names):
-    """Returns whether names are those of a task that was created without names."""
+    """Returns whether names are the default names of a task that was created without names."""
     return names == [str(number) for number in range(len(names))]
 
 
@@ -111,7 +111,7 @@ def _cut(names):
 
 
 def _plain(value):
-    """Returns a setting as JSON values, so that it equals what is read from a file."""
+    """Returns a setting as JSON values, so that it equals the value from a file."""
     if callable(value):
         value = keras.saving.serialize_keras_object(value)
     if isinstance(value, dict):

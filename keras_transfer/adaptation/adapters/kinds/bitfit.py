@@ -1,4 +1,4 @@
-"""BitFit: only biases train."""
+"""BitFit: training only biases."""
 
 import keras
 
@@ -10,7 +10,7 @@ NORMS = (keras.layers.LayerNormalization, keras.layers.RMSNormalization)
 
 @register_kind(bitfit={})
 class BitFit(AdapterKind):
-    """Copies of all biases of the encoder, which train instead of the originals (Ben Zaken et al. 2022).
+    """Copies of all biases of the encoder, which are trained instead of the originals (Ben Zaken et al. 2022).
 
     Example:
     ```python
@@ -28,6 +28,9 @@ class BitFit(AdapterKind):
         biases = [(layer, "beta" if isinstance(layer, NORMS) else "bias") for layer in found.values()]
         biases = [(layer, attribute) for layer, attribute in biases if getattr(layer, attribute, None) is not None]
         if not biases:
-            raise ValueError(f"`BitFit` needs an encoder with biases. Received: {type(encoder).__name__}")
+            raise ValueError(
+                "`BitFit` requires an encoder with biases. Use a different kind, such as 'lora'. "
+                f"Received: {type(encoder).__name__}"
+            )
         for layer, attribute in biases:
             copy_weights(encoder, layer, (attribute,), layer.path.replace("/", "."), name)

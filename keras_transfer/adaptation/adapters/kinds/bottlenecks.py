@@ -21,12 +21,12 @@ from keras_transfer.layers.adapters import BottleneckAdapter
 class Houlsby(AdapterKind):
     """Bottleneck adapters after attention and after the feed-forward network (Houlsby et al. 2019).
 
-    Blocks of a decoder also have them after cross-attention. Copies of the norms of the blocks are trained, too.
+    Decoder blocks also have them after cross-attention. Copies of the norms of the blocks are trained, too.
 
     Args:
         size: Integer. Width of the bottleneck. Defaults to `64`.
-        activation: String. Defaults to `"gelu"`.
-        norms: Boolean. Whether the norms of the blocks train. Defaults to `True`.
+        activation: String. Activation of the bottleneck. Defaults to `"gelu"`.
+        norms: Boolean. Whether to train copies of the norms of the blocks. Defaults to `True`.
 
     Example:
     ```python
@@ -55,11 +55,11 @@ class Houlsby(AdapterKind):
 
 @register_kind(pfeiffer={})
 class Pfeiffer(AdapterKind):
-    """One bottleneck adapter after the feed-forward network, which reads the sum with the residual (Pfeiffer 2021).
+    """One bottleneck adapter after the feed-forward network, applied to the sum with the residual (Pfeiffer 2021).
 
     Args:
         size: Integer. Width of the bottleneck. Defaults to `48`.
-        activation: String. Defaults to `"relu"`.
+        activation: String. Activation of the bottleneck. Defaults to `"relu"`.
 
     Example:
     ```python
@@ -82,12 +82,12 @@ class Pfeiffer(AdapterKind):
 
 @register_kind(parallel={})
 class Parallel(AdapterKind):
-    """A bottleneck beside the feed-forward network, with the same inputs (He et al. 2022).
+    """A bottleneck parallel to the feed-forward network, with the same inputs (He et al. 2022).
 
     Args:
         size: Integer. Width of the bottleneck. Defaults to `64`.
         scale: Float. Factor of its outputs. Defaults to `4.0`.
-        activation: String. Defaults to `"relu"`.
+        activation: String. Activation of the bottleneck. Defaults to `"relu"`.
 
     Example:
     ```python

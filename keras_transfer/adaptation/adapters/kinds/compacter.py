@@ -1,4 +1,4 @@
-"""Compacter: bottlenecks whose kernels share most of their numbers."""
+"""Compacter: bottlenecks whose kernels share most of their parameters."""
 
 import dataclasses
 
@@ -23,8 +23,8 @@ class Compacter(AdapterKind):
     Args:
         size: Integer. Width of the bottleneck. Defaults to `32`.
         terms: Integer. Number of products. It must divide `size` and the width of the encoder. Defaults to `4`.
-        rank: Integer. Defaults to `1`.
-        activation: String. Defaults to `"gelu"`.
+        rank: Integer. Rank of the factors of a product. Defaults to `1`.
+        activation: String. Activation of the bottleneck. Defaults to `"gelu"`.
 
     Example:
     ```python
@@ -70,9 +70,10 @@ class CompacterAdapter(BottleneckAdapter):
     and `right[i]` is `[rank, out / terms]`.
 
     Args:
-        units, activation: See `BottleneckAdapter`.
+        units: Integer. Width of the bottleneck.
+        activation: String. Activation of the bottleneck.
         rule: `Rule` that all adapters share.
-        rank: Integer. Defaults to `1`.
+        rank: Integer. Rank of the factors of a product. Defaults to `1`.
     """
 
     def __init__(self, units, *, activation, rule, rank=1, **kwargs):

@@ -14,7 +14,7 @@ class Fusion(AdapterKind):
     """Attention over the outputs of several trained bottleneck adapters (AdapterFusion, Pfeiffer et al. 2021).
 
     Args:
-        sources: List of at least two names of adapters of the encoder.
+        sources: List of at least two names of bottleneck adapters that the encoder already has. Required.
 
     Example:
     ```python
@@ -47,14 +47,18 @@ class Fusion(AdapterKind):
         found = [slot for slot in encoder.adapter_slots if all(source in slot.adapters for source in self.sources)]
         found = [slot for slot in found if all(hasattr(slot.adapters[source], "change") for source in self.sources)]
         if not found:
-            raise ValueError(f"`Fusion` needs bottleneck adapters at the same places. Received: {self.sources}")
+            raise ValueError(
+                "`Fusion` requires bottleneck adapters at the same places. Train its sources with one kind, such as "
+                f"'pfeiffer'. Received: {self.sources}"
+            )
         for slot in found:
             put(encoder, slot, name, FusionAdapter(slot, self.sources, dtype=slot.dtype_policy, name=name))
 
 
 class FusionAdapter(Adapter):
-    """Attends to the changes that several adapters make. The query is the output of the sub-layer,
-    or its sum with the residual if an adapter reads that sum.
+    """Attends to the changes of several adapters.
+
+    The query is the output of the sub-layer, or its sum with the residual if an adapter uses that sum.
 
     Args:
         slot: `Adapted` that has the adapters.

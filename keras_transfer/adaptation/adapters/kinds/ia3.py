@@ -16,7 +16,7 @@ class IA3(AdapterKind):
 
     Args:
         targets: List of dense layers whose outputs are scaled, as for `LoRA`. Defaults to `("key", "value")`.
-        input_targets: List of dense layers whose inputs are scaled. Defaults to `("outer",)`.
+        input_targets: List of dense layers whose inputs are scaled, as for `LoRA`. Defaults to `("outer",)`.
 
     Example:
     ```python
@@ -45,11 +45,11 @@ class IA3(AdapterKind):
 
 
 class ScalingAdapter(Adapter):
-    """Multiplies the outputs, or the inputs, of a dense layer by learned numbers (IA3, Liu et al. 2022).
+    """Multiplies the outputs, or the inputs, of a dense layer by learned factors (IA3, Liu et al. 2022).
 
     Args:
         base: The `AdaptedDense`.
-        parts: As for `LowRankAdapter`, or None to scale the inputs.
+        parts: Dict from names to slices `(start, size)` of the outputs, or `None` to scale the inputs.
     """
 
     def __init__(self, base, parts, **kwargs):

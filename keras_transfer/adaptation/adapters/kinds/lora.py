@@ -25,16 +25,16 @@ class LoRA(AdapterKind):
     """Low-rank changes to dense layers (Hu et al. 2022), or DoRA (Liu et al. 2024).
 
     Args:
-        rank: Integer. Defaults to `8`.
+        rank: Integer. Rank of the changes. Defaults to `8`.
         alpha: Float. The change is multiplied by `alpha / rank`. Defaults to `None`, twice the rank.
         targets: List of names of dense layers (`"query"`, `"key"`, `"value"`, `"output"`, `"inner"`, `"outer"`,
             `"gate"`), or regular expressions that match whole paths (`"block_[01].query"`). In an encoder-decoder,
-            these names include cross-attention, `"cross_attention.query"` is that alone, and whole paths begin with
+            these names include cross-attention, `"cross_attention.query"` selects only that, and whole paths begin with
             `"encoder_"` or `"decoder_"` (`"decoder_.*value"`). Defaults to `("query", "value")`.
         dropout: Float between 0 and 1. Dropout rate of the inputs. Defaults to `0.0`.
         rank_stabilized: Boolean. Whether the factor is `alpha / sqrt(rank)` (rsLoRA, Kalajdzievski 2023). Defaults to
             `False`.
-        magnitude: Boolean. Whether the length of each column is a weight of its own (DoRA). Defaults to `False`.
+        magnitude: Boolean. Whether the length of each kernel column is a separate weight (DoRA). Defaults to `False`.
 
     Example:
     ```python
@@ -60,7 +60,8 @@ class LoRA(AdapterKind):
         self.check(rank_stabilized=boolean(self.rank_stabilized), magnitude=boolean(self.magnitude))
 
     @property
-    def scale(self):
+    def scale(self) -> float:
+        """Float. The factor of the change."""
         alpha = 2 * self.rank if self.alpha is None else self.alpha
         return alpha / (self.rank**0.5 if self.rank_stabilized else self.rank)
 
@@ -79,11 +80,11 @@ class LowRankAdapter(Adapter):
 
     Args:
         base: The `AdaptedDense`.
-        parts: Dict from names to slices `(start, size)` of the outputs. Each has its own `A` and `B`.
+        parts: Dict from names to slices `(start, size)` of the outputs. Each has separate factors `A` and `B`.
         rank: Integer. Rank of each change.
-        scale: Float.
+        scale: Float. Factor of each change.
         dropout: Float between 0 and 1. Dropout rate of the inputs. Defaults to `0.0`.
-        magnitude: Boolean. Defaults to `False`.
+        magnitude: Boolean. Whether the column lengths are learned. Defaults to `False`.
     """
 
     def __init__(self, base, parts, rank, scale, dropout=0.0, magnitude=False, **kwargs):
@@ -121,7 +122,7 @@ class LowRankAdapter(Adapter):
         return [(weight, norms[part]) for weight, part in zip(self.magnitudes, slices)]
 
     def _factors(self):
-        """Returns `A` of all parts side by side, and `B` of all parts stacked, each in the columns of its part."""
+        """Returns the `A` factors of all parts concatenated, and the `B` factors as one block matrix."""
         placed = [
             ops.pad(ops.convert_to_tensor(b), ((0, 0), (start, self.units - start - size)))
             for (_, b), (start, size) in zip(self.factors, self.parts.values())

@@ -1,4 +1,4 @@
-"""Projected attention layers: a small attention beside each block."""
+"""Projected attention layers: a small attention parallel to each block."""
 
 import dataclasses
 
@@ -13,7 +13,7 @@ from keras_transfer.layers.basic import make_dense
 
 @register_kind(pals={})
 class PALs(AdapterKind):
-    """A small attention layer beside each block (projected attention layers, Stickland & Murray 2019).
+    """A small attention layer parallel to each block (projected attention layers, Stickland & Murray 2019).
 
     Args:
         size: Integer. Width of the attention. Defaults to `204`.
@@ -37,7 +37,10 @@ class PALs(AdapterKind):
     def attach(self, encoder, name):
         blocks = blocks_of(encoder)
         if causal := [block.name for block in blocks if block.attention.causal]:
-            raise ValueError(f"`PALs` have no cache, which causal blocks need. Received: causal blocks {causal}")
+            raise ValueError(
+                "`PALs` have no cache, which causal blocks require. Use a different kind, such as 'lora'. "
+                f"Received: causal blocks {causal}"
+            )
         projections = Projections(self.size, name="projections", dtype=blocks[0].dtype_policy)
         for block in blocks:
             layer = ProjectedAttention(self.num_heads, projections, dtype=block.dtype_policy, name=name)
@@ -58,7 +61,7 @@ class Projections(keras.layers.Layer):
 
 
 class ProjectedAttention(MultiHeadAttention, Adapter):
-    """Attention in fewer dimensions, beside a block (projected attention layers, Stickland & Murray 2019).
+    """Attention in fewer dimensions, parallel to a block (projected attention layers, Stickland & Murray 2019).
 
     It adds `up(attention(down(x)))` to the outputs of the feed-forward network. The attention has no biases and no
     output projection.
@@ -80,7 +83,7 @@ class ProjectedAttention(MultiHeadAttention, Adapter):
         self.query_key_value = make_dense(self, 3 * size, "query_key_value", (*inputs_shape[:-1], size))
 
     def around(self, run, inputs, attention_bias, cache, first_only, training, beside=None):
-        """Runs a block beside the attention, which returns a vector for every token."""
+        """Runs a block in parallel with the attention, which returns a vector for every token."""
         if cache:
             raise ValueError("A block with `PALs` has no cache. Received: cache=...")
         own = self(inputs, attention_bias=attention_bias, training=training)

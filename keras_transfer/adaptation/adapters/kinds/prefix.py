@@ -12,8 +12,8 @@ from keras_transfer.layers.attention import MultiHeadAttention
 class Prefix(AdapterKind):
     """Learned keys and values that precede those of the text in every block (Li & Liang 2021).
 
-    Blocks of a decoder also have them in cross-attention. Where scores depend on relative positions, those of a prefix
-    have no such bias. Unlike most other kinds, a prefix changes the outputs of the encoder even before it is trained.
+    Decoder blocks also have them in cross-attention. If scores depend on relative positions, a prefix has no such bias.
+    Unlike most other kinds, a prefix changes the outputs of the encoder even before it is trained.
 
     Args:
         length: Integer. Number of keys and values. Defaults to `20`.
@@ -38,15 +38,15 @@ class Prefix(AdapterKind):
                     continue
                 if type(attention) is not MultiHeadAttention:
                     raise ValueError(
-                        "`Prefix` needs attention of the class `MultiHeadAttention`. "
-                        f"Received: {type(attention).__name__} in {block.name!r}"
+                        "`Prefix` requires attention of the class `MultiHeadAttention`. Use a different kind, such as "
+                        f"'lora'. Received: {type(attention).__name__} in {block.name!r}"
                     )
                 layer = PrefixAdapter(self.length, attention.num_key_value_heads, attention.head_dim, **options)
                 put(encoder, stand_in(Adapted, attention, "prefix", f"{block.name}.{part}.prefix"), name, layer)
 
 
 class PrefixAdapter(Adapter):
-    """Adds keys and values of `length` tokens, which every query sees, before those of the text (Li & Liang 2021).
+    """Adds keys and values of `length` tokens, which every query sees, in front of the text's (Li & Liang 2021).
 
     The keys start as small random numbers and the values as zero.
 
@@ -76,7 +76,7 @@ class PrefixAdapter(Adapter):
             prefix = ops.transpose(ops.cast(prefix, x.dtype), (1, 0, 2))[None]
             return ops.concatenate([ops.tile(prefix, (batch, 1, 1, 1)), x], axis=2)
 
-        def padded(x):  # Every query sees the prefix, at no distance.
+        def padded(x):  # Every query sees the prefix, at distance 0.
             return x if x is None else ops.pad(x, ((0, 0), (0, 0), (0, 0), (self.length, 0)))
 
         return before(self.keys, key), before(self.values, value), padded(bias), padded(relative_positions)

@@ -1,4 +1,4 @@
-"""Prompt tuning: learned vectors before those of the text."""
+"""Prompt tuning: learned vectors in front of the text."""
 
 import keras
 from keras import ops
@@ -10,10 +10,10 @@ from keras_transfer.layers.adapters import AdaptedBlock, Adapter, stand_in
 
 @register_kind(prompt={})
 class Prompt(AdapterKind):
-    """Learned vectors that precede those of the text, after the embeddings (Lester et al. 2021).
+    """Learned vectors that precede the vectors of the text, after the embeddings (Lester et al. 2021).
 
     They are removed from the outputs but not from the hidden states, so a task with `scalar_mix` cannot use them. A
-    prompt changes the outputs of the encoder even before it is trained. Causal encoders and encoder-decoders need
+    prompt changes the outputs of the encoder even before it is trained. Causal encoders and encoder-decoders require
     `Prefix` instead.
 
     Args:
@@ -35,18 +35,18 @@ class Prompt(AdapterKind):
     def attach(self, encoder, name):
         if isinstance(encoder, EncoderDecoder):
             raise ValueError(
-                "`Prompt` needs an encoder without a decoder, whose cross-attention would not see the prompt. Use "
+                "`Prompt` does not support encoder-decoders, whose cross-attention would not see the prompt. Use "
                 f"`Prefix`. Received: {type(encoder).__name__}"
             )
         blocks = blocks_of(encoder)
         if encoder.block_inputs is not None or len(blocks) < len(encoder.blocks):
             raise ValueError(
-                "`Prompt` needs an encoder whose blocks share neither weights nor relative positions. "
-                f"Received: {type(encoder).__name__}"
+                "`Prompt` requires an encoder whose blocks share neither weights nor relative positions. Use a "
+                f"different kind, such as 'lora'. Received: {type(encoder).__name__}"
             )
         if any(block.attention.causal or block.attention.window is not None for block in blocks):
             raise ValueError(
-                "`Prompt` needs blocks that see all tokens. Use `Prefix`. Received: causal or local blocks"
+                "`Prompt` requires blocks that see all tokens. Use `Prefix`. Received: causal or local blocks"
             )
         for block in blocks:
             ends = (block is blocks[0], block is blocks[-1])
@@ -59,8 +59,8 @@ class PromptAdapter(Adapter):
 
     Args:
         length: Integer. Number of vectors.
-        first, last: Booleans. Whether the block is the first one of the encoder, which adds the vectors, and the last
-            one, which removes them.
+        first: Boolean. Whether the block is the first one of the encoder, which adds the vectors.
+        last: Boolean. Whether the block is the last one of the encoder, which removes the vectors.
     """
 
     def __init__(self, length, first, last, **kwargs):
@@ -75,7 +75,7 @@ class PromptAdapter(Adapter):
             self.vectors = self.add_weight(name="vectors", shape=(self.length, inputs_shape[-1]), initializer=normal)
 
     def around(self, run, inputs, attention_bias, first_only, **arguments):
-        """Runs a block on longer inputs. Its first output is not that of the first token."""
+        """Runs a block on longer inputs, whose first output does not belong to the first token."""
         inputs, bias = self(inputs, attention_bias)
         outputs = run(inputs, attention_bias=bias, first_only=False, **arguments)
         outputs = outputs[:, self.length :] if self.last else outputs
