@@ -1,8 +1,8 @@
 """How prepared rows become batches: their lengths, their order, and what is in a row."""
 
-from keras_transfer.batches.batching import UNUSED, Batches, no_weights, real_lengths
+from keras_transfer.batches.batching import UNUSED, Batches
 from keras_transfer.batches.choice_batching import choice_batches, choice_columns
-from keras_transfer.batches.contents import Contents
+from keras_transfer.batches.contents import Contents, no_weights, real_lengths
 from keras_transfer.batches.contexts import check_span_preprocessor, context_windows, windows_in_memory
 from keras_transfer.batches.part_batching import are_parts, part_batches, parts_item, to_parts, with_placeholders
 from keras_transfer.batches.pipeline import all_class_weights, as_pipeline, batches_of, counting_epochs, of_at_most

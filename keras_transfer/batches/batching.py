@@ -2,12 +2,14 @@
 
 import copy
 import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
 
 import keras
 import numpy as np
 
 from keras_transfer.arrays import without_float64
-from keras_transfer.batches.contents import Contents
+from keras_transfer.batches.contents import Contents, no_weights, real_lengths
 from keras_transfer.batches.planning import (
     MAX_LENGTHS,
     Options,
@@ -34,23 +36,27 @@ class Batches(keras.utils.PyDataset):
     `i` of the outputs of `predict` belongs to row `i`.
 
     Args:
-        inputs: Dict of arrays [rows, length, ...], or of strings [rows].
-        labels: Array [rows, ...], or a dict of such arrays, or None. Defaults to `None`.
-        sample_weight: Array [rows, ...], or None. Defaults to `None`.
-        options: `Options`.
+        inputs: Dict of arrays `[rows, length, ...]`, or of strings `[rows]`.
+        labels: Array `[rows, ...]`, or a dict of such arrays. Defaults to `None`, no labels.
+        sample_weight: Array `[rows, ...]`. Defaults to `None`, no weights.
+        options: `Options`. Defaults to `None`, `Options()`.
         seed: Integer. Seed of the order and of `prepare`. Defaults to `None`, which follows
             `keras.utils.set_random_seed`.
-        contents: `Contents`. Defaults to `None`, for those of its defaults.
+        contents: `Contents`. Defaults to `None`, `Contents()`.
 
     Attributes:
-        options, contents: `Options` and `Contents`.
-        chosen: List of `(length, rows)`, the batches of every epoch. `None` for those of the plan.
-        order: Integer array. The row in each row of all batches, in order.
-        epoch: Integer. Number of epochs that have ended. Can be set.
-        seed: Integer. Can be set.
+        chosen: List of `(length, rows)`, the batches of every epoch, or `None` for the planned ones.
     """
 
-    def __init__(self, inputs, labels=None, sample_weight=None, options=None, seed=None, contents=None):
+    def __init__(
+        self,
+        inputs: Mapping,
+        labels: Any = None,
+        sample_weight: Any = None,
+        options: Options | None = None,
+        seed: int | None = None,
+        contents: Contents | None = None,
+    ):
         self.inputs = inputs
         self.labels, self.sample_weight = without_float64(labels), without_float64(sample_weight)
         self.options, self.contents = options or Options(), contents or Contents()
@@ -58,35 +64,49 @@ class Batches(keras.utils.PyDataset):
         super().__init__()
         self._position = Position(np.random.randint(2**31) if seed is None and self.options.shuffle else seed)
         self.real = self._real_lengths()
-        self.chosen, self._planned = None, None
+        self.chosen: Any = None
+        self._planned: Any = None
 
     def _real_lengths(self):
         return real_lengths(self.inputs)
 
-    def check_preprocessor(self, preprocessor):
-        """Raises a `ValueError` if the ids are known to be those of another tokenizer than this preprocessor's."""
+    def check_preprocessor(self, preprocessor: Any) -> None:
+        """Raises a `ValueError` if the ids are known to come from another tokenizer.
+
+        Args:
+            preprocessor: Preprocessor of the model.
+        """
 
     @classmethod
     def of(
         cls,
-        inputs,
-        labels=None,
-        sample_weight=None,
-        contents=None,
+        inputs: Mapping,
+        labels: Any = None,
+        sample_weight: Any = None,
+        contents: Contents | None = None,
         *,
-        batch_size,
-        shuffle=None,
-        seed=None,
-        lengths=None,
-        drop_remainder=False,
-    ):
-        """Returns rows as batches of the lengths that `lengths_for` chooses, or `choose_pairs` for labels with lengths.
+        batch_size: int,
+        shuffle: bool | None = None,
+        seed: int | None = None,
+        lengths: Sequence[int] | None = None,
+        drop_remainder: bool = False,
+    ) -> Self:
+        """Groups rows into batches of the lengths that `lengths_for` chooses, or `choose_pairs` for labels with
+        lengths.
 
         Args:
-            inputs, labels, sample_weight, contents, seed: As for the constructor.
-            batch_size, drop_remainder: See `Options`.
-            shuffle: See `Options`. Defaults to `None`, to shuffle rows with labels.
-            lengths: List of integers in ascending order, to use instead. Defaults to `None`.
+            inputs: Dict of arrays `[rows, length, ...]`, or of strings `[rows]`.
+            labels: Array `[rows, ...]`, or a dict of such arrays. Defaults to `None`, no labels.
+            sample_weight: Array `[rows, ...]`. Defaults to `None`, no weights.
+            contents: `Contents`. Defaults to `None`, `Contents()`.
+            batch_size: Integer. Number of rows in a batch.
+            shuffle: Boolean. Whether to shuffle in each epoch. Defaults to `None`, which shuffles rows with labels.
+            seed: Integer. Seed of the order. Defaults to `None`, a seed that follows `keras.utils.set_random_seed`.
+            lengths: List of integers in ascending order, the lengths of the batches. Defaults to `None`, chosen ones.
+            drop_remainder: Boolean. Whether a short batch is left out. Defaults to `False`.
+
+        Returns:
+            `Batches`.
         """
         if lengths is None:
             mask = inputs.get("padding_mask")
@@ -98,11 +118,14 @@ class Batches(keras.utils.PyDataset):
 
     # === The same rows in another form ===
 
-    def replace(self, **changes):
+    def replace(self, **changes: Any) -> Self:
         """Returns the same rows with other options, contents or columns. It has the same seed and epoch from then on.
 
         Args:
             **changes: Fields of `Options` or `Contents`, or `inputs`, `labels` or `sample_weight`.
+
+        Returns:
+            `Batches`.
 
         Raises:
             TypeError: If there is no such field.
@@ -120,28 +143,45 @@ class Batches(keras.utils.PyDataset):
         vars(other).update(attributes, _planned=None)
         return other
 
-    def apart(self, **changes):
-        """Returns the same rows as `replace` does, but its epochs do not count as epochs of the others."""
+    def apart(self, **changes: Any) -> Self:
+        """Returns the same rows as `replace` does, but its epochs do not count as epochs of the others.
+
+        Args:
+            **changes: Changes as for `replace`.
+
+        Returns:
+            `Batches`.
+        """
         return self.replace(**changes)._copy(_position=self._position.apart())
 
-    def pinned(self, chosen=None):
+    def pinned(self, chosen: Sequence | None = None) -> Self:
         """Returns batches that remain the same in all epochs, which do not count as epochs of the others.
 
         Args:
             chosen: List of `(length, rows)`. Defaults to `None`, for the batches of this epoch.
+
+        Returns:
+            `Batches`.
         """
         first, chosen = (self._position.first, self.planned()) if chosen is None else (0, chosen)
         return self._copy(chosen=chosen, _position=self._position.apart(first))
 
-    def grouped(self):
+    def grouped(self) -> Self:
         """Returns the same rows in batches of similar length, as when they are shuffled.
 
         This needs less padding. Even without shuffling, the rows are not in their order: see `restorer`.
+
+        Returns:
+            `Batches`.
         """
         return self.replace(grouped=True)
 
-    def few_lengths(self):
-        """Returns the same rows in batches of at most six lengths, for a step that is compiled for each length."""
+    def few_lengths(self) -> Self:
+        """Returns the same rows in batches of at most six lengths, for a step that is compiled for each length.
+
+        Returns:
+            `Batches`.
+        """
         width = self.inputs["padding_mask"].shape[1] if "padding_mask" in self.inputs else 1
         if self.contents.real_labels is not None and not self.options.label_lengths:
             lengths, of_labels = choose_pairs(self.real, self.contents.real_labels, width, self.labels.shape[1])
@@ -150,7 +190,7 @@ class Batches(keras.utils.PyDataset):
             return self
         return self.replace(lengths=tuple(choose_lengths(self.real, width)))
 
-    def with_targets(self, make, seed=None):
+    def with_targets(self, make: Callable, seed: int | None = None) -> Self:
         """Returns the same rows as batches of the inputs and targets of an objective, other ones in each epoch.
 
         If the rows have labels, `make` gets those of a batch as its third argument.
@@ -159,8 +199,11 @@ class Batches(keras.utils.PyDataset):
 
         Args:
             make: Function that returns an item, given the inputs of a batch and a `np.random.Generator`.
-            seed: Integer. Seed of the order and of the objective. Defaults to `None`, which uses that of the order, or
-                a new one.
+            seed: Integer. Seed of the order and of the objective. Defaults to `None`, the seed of these batches or a
+                new one.
+
+        Returns:
+            `Batches`.
 
         Raises:
             ValueError: If the rows have weights.
@@ -176,7 +219,7 @@ class Batches(keras.utils.PyDataset):
         found = self.replace(prepare=item, makes_labels=True)
         return found if seed == self.seed else found._copy(_position=Position(seed, self.epoch))
 
-    def shard(self, index, count):
+    def shard(self, index: int, count: int) -> Self:
         """Returns every `count`-th batch, for one of several processes that train together, each with its own part.
 
         The processes need the same rows, options and seed. Each batch is that of a single process, with the same
@@ -186,6 +229,9 @@ class Batches(keras.utils.PyDataset):
         Args:
             index: Integer from 0 to `count - 1`. Number of the process.
             count: Integer. Number of processes, such as `jax.process_count()`.
+
+        Returns:
+            `Batches`.
 
         Raises:
             ValueError: If an argument is out of range, if the batches have no seed of their own, or if there are fewer
@@ -205,7 +251,7 @@ class Batches(keras.utils.PyDataset):
             raise ValueError(f"`count` must be at most the number of batches, {len(self)}. Received: count={count}")
         return found
 
-    def take(self, count):
+    def take(self, count: int) -> Self:
         """Returns batches whose epochs end after `count` of them, as of a corpus that is too large for one epoch.
 
         The next epoch has another order, and does not go on where the last one has ended. With `Corpus.streams`, which
@@ -214,13 +260,17 @@ class Batches(keras.utils.PyDataset):
 
         Args:
             count: Integer, at least 1.
+
+        Returns:
+            `Batches`.
         """
         return self.replace(max_batches=check_integer("count", count, 1))
 
     # === A run ===
 
     @property
-    def epoch(self):
+    def epoch(self) -> int:
+        """Integer. Number of epochs that have ended. Can be set."""
         return self._position.epoch
 
     @epoch.setter
@@ -228,7 +278,8 @@ class Batches(keras.utils.PyDataset):
         self._position.epoch = check_integer("epoch", epoch, 0)
 
     @property
-    def seed(self):
+    def seed(self) -> int:
+        """Integer. Seed of the order. Can be set."""
         return self._position.seed
 
     @seed.setter
@@ -241,7 +292,7 @@ class Batches(keras.utils.PyDataset):
     def on_epoch_end(self):
         self._position.end()
 
-    def seek(self, batch):
+    def seek(self, batch: int) -> None:
         """Begins this epoch, and no later one, with a batch, without reading those before it.
 
         Args:
@@ -252,25 +303,33 @@ class Batches(keras.utils.PyDataset):
             raise ValueError(f"`batch` must be at most {count}, the number of batches. Received: batch={batch}")
         self._position.first = batch
 
-    def state_dict(self):
-        """Returns the seed, the epoch, and the batch with which the epoch begins, as a dict.
+    def state_dict(self) -> dict:
+        """Returns the seed, the epoch, and the batch with which the epoch begins.
 
         The batch is missing if the batches are not read in order, because `fit` shuffles them again. Then a run cannot
         be resumed in the middle of an epoch.
+
+        Returns:
+            A dict.
         """
         return self._position.state_dict()
 
-    def load_state_dict(self, state):
-        """Continues where other batches of the same rows were, given what their `state_dict` returned.
+    def load_state_dict(self, state: Mapping) -> None:
+        """Continues from the state of other batches with the same rows.
 
-        This epoch then has only the batches from `state["batch"]` on.
+        Args:
+            state: Dict from `state_dict`. This epoch then has only the batches from `state["batch"]` on.
         """
         self._position.load_state_dict(state)
 
     # === Batches ===
 
-    def planned(self):
-        """Returns the batches of this epoch as a list of `(length, rows)`."""
+    def planned(self) -> list:
+        """Returns the batches of this epoch.
+
+        Returns:
+            A list of `(length, rows)`.
+        """
         if self.chosen is not None:
             return self.chosen
         now = self._moment()
@@ -294,8 +353,12 @@ class Batches(keras.utils.PyDataset):
         pairs = np.searchsorted(self.options.label_lengths, self.contents.real_labels)
         return np.maximum(self.real, np.array(self.options.lengths)[pairs])
 
-    def extremes(self):
-        """Returns two batches, each `(length, rows)`, which differ in each axis whose size varies."""
+    def extremes(self) -> list:
+        """Returns two batches that differ in each axis whose size varies.
+
+        Returns:
+            A list of two `(length, rows)`.
+        """
         lengths, last = self.options.lengths, len(self.real) - 1
         short, long = 0, last
         if (of_labels := self.contents.real_labels) is not None:
@@ -303,12 +366,13 @@ class Batches(keras.utils.PyDataset):
         return [(lengths[0], [short]), (lengths[-1], [long, last])]
 
     @property
-    def has_labels(self):
+    def has_labels(self) -> bool:
         """Boolean. Whether the items contain labels."""
         return self.labels is not None or self.contents.makes_labels
 
     @property
-    def order(self):
+    def order(self) -> np.ndarray:
+        """Integer array. The row in each row of all batches, in order."""
         return np.concatenate([rows for _, rows in self.planned()])
 
     def __len__(self):
@@ -338,37 +402,39 @@ class Batches(keras.utils.PyDataset):
         random = np.random.default_rng([self.seed or 0, 0 if self.options.one_epoch else self.epoch, number])
         return self.contents.prepare((inputs, labels, weights), length, random)
 
-    def read(self, rows, length):
-        """Returns a dict of the inputs of some rows, of which only `length` ids are read."""
+    def read(self, rows: Any, length: int) -> dict:
+        """Returns the inputs of some rows.
+
+        Args:
+            rows: List of integers.
+            length: Integer. Number of ids of each row that are read.
+
+        Returns:
+            A dict of arrays.
+        """
         return {key: _take(column, rows, length) for key, column in self.inputs.items()}
 
-    def read_labels(self, rows):
-        """Returns the labels of some rows, or None."""
+    def read_labels(self, rows: Any) -> Any:
+        """Returns the labels of some rows.
+
+        Args:
+            rows: List of integers.
+
+        Returns:
+            An array, a dict of arrays, or `None`.
+        """
         return _rows_of(self.labels, rows)
 
-    def restorer(self):
+    def restorer(self) -> Callable:
         """Returns a function that puts the outputs of `predict` for these batches into the order of the rows.
 
         Call `restorer` before `predict`, because the next epoch has another order.
+
+        Returns:
+            A function of the outputs of `predict`, which it reorders.
         """
         first = np.unique(self.order, return_index=True)[1]  # a row may be repeated to fill a batch
         return lambda outputs: keras.tree.map_structure(lambda output: np.asarray(output)[first], outputs)
-
-
-def no_weights(received):
-    """Returns the error for rows with weights of which an objective makes targets, given what was received."""
-    return ValueError(
-        "Rows of which an objective makes targets have no weights, since each of their targets would need one. "
-        f"Leave `sample_weight` out. Received: {received}"
-    )
-
-
-def real_lengths(inputs):
-    """Returns the number of real tokens of each row (of its longest part, if it has parts), or 1 for strings."""
-    if "padding_mask" in inputs:
-        real = inputs["padding_mask"].sum(axis=1)
-        return real if real.ndim == 1 else real.max(axis=1)
-    return np.ones(len(next(iter(inputs.values()))), int)
 
 
 def _rows_of(columns, rows):

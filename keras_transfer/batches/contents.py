@@ -1,6 +1,9 @@
 """What is in a row, and how the rows of a batch become an item."""
 
 import dataclasses
+from typing import Any
+
+import numpy as np
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,4 +26,20 @@ class Contents:
     prepare: object = None
     makes_labels: bool = False
     places: object = None
-    real_labels: object = None
+    real_labels: Any = None
+
+
+def no_weights(received):
+    """Returns the error for rows with weights of which an objective makes targets, given what was received."""
+    return ValueError(
+        "Rows of which an objective makes targets have no weights, since each of their targets would need one. "
+        f"Leave `sample_weight` out. Received: {received}"
+    )
+
+
+def real_lengths(inputs):
+    """Returns the number of real tokens of each row (of its longest part, if it has parts), or 1 for strings."""
+    if "padding_mask" in inputs:
+        real = inputs["padding_mask"].sum(axis=1)
+        return real if real.ndim == 1 else real.max(axis=1)
+    return np.ones(len(next(iter(inputs.values()))), int)

@@ -1,5 +1,7 @@
 """Batches rows of several texts in memory. Each text stays separate, for an encoder that reads them one by one."""
 
+from typing import Any
+
 import numpy as np
 
 from keras_transfer.arrays import as_column
@@ -37,16 +39,16 @@ def with_placeholders(data):
 
 
 def part_batches(
-    x,
-    y=None,
+    x: tuple,
+    y: Any = None,
     *,
-    preprocessor=None,
-    batch_size=32,
-    shuffle=True,
-    seed=None,
-    sample_weight=None,
-    drop_remainder=False,
-):
+    preprocessor: Any = None,
+    batch_size: int = 32,
+    shuffle: bool = True,
+    seed: int | None = None,
+    sample_weight: Any = None,
+    drop_remainder: bool = False,
+) -> Batches:
     """Turns columns of texts into a dataset whose rows have several texts, which an encoder reads one by one.
 
     `TextEmbedder` trains on such rows: a text, a similar one, and perhaps a dissimilar one. Unlike pairs in `batches`,
@@ -90,7 +92,12 @@ def part_batches(
     for key in parts[0]:
         values = [fit_to(part[key], length) for part in parts]
         inputs[key] = np.stack(values, axis=min(values[0].ndim, 2))  # [rows, length, parts, ...], strings [rows, parts]
-    options = {"batch_size": batch_size, "shuffle": shuffle, "drop_remainder": drop_remainder, "seed": seed}
+    options: dict[str, Any] = {
+        "batch_size": batch_size,
+        "shuffle": shuffle,
+        "drop_remainder": drop_remainder,
+        "seed": seed,
+    }
     return Batches.of(inputs, y, sample_weight, PARTS, **options)
 
 

@@ -1,7 +1,8 @@
 """Questions, contexts and answers in memory as batches of windows, with the positions of the answers."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,17 +17,17 @@ DOC_STRIDE = 128  # As in BERT's `run_squad.py`.
 
 
 def span_batches(
-    x,
-    y=None,
+    x: tuple,
+    y: Sequence | None = None,
     *,
-    preprocessor=None,
-    batch_size=32,
-    shuffle=None,
-    seed=None,
-    sample_weight=None,
-    doc_stride=None,
-    overlap=None,
-):
+    preprocessor: Any = None,
+    batch_size: int = 32,
+    shuffle: bool | None = None,
+    seed: int | None = None,
+    sample_weight: Any = None,
+    doc_stride: int | None = None,
+    overlap: int | None = None,
+) -> Batches:
     """Turns questions, contexts and answers into a dataset for `fit`.
 
     A context that does not fit beside its question is cut into overlapping windows. The labels of a window are the

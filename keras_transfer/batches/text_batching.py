@@ -1,27 +1,30 @@
 """Batches texts in memory by length, so that little padding is needed."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from keras_transfer.arrays import as_column
-from keras_transfer.batches.batching import Batches, real_lengths
-from keras_transfer.batches.contents import Contents
+from keras_transfer.batches.batching import Batches
+from keras_transfer.batches.contents import Contents, real_lengths
 from keras_transfer.batches.planning import LENGTH_STEP, MAX_LENGTHS
 from keras_transfer.text.base import check_batch_size, preprocess, to_columns
 from keras_transfer.text.preprocessors import count_truncated, warn_of_truncation
 
 
 def batches(
-    x,
-    y=None,
+    x: Any,
+    y: Any = None,
     *,
-    preprocessor=None,
-    batch_size=32,
-    shuffle=None,
-    seed=None,
-    sample_weight=None,
-    lengths=None,
-    drop_remainder=False,
-):
+    preprocessor: Any = None,
+    batch_size: int = 32,
+    shuffle: bool | None = None,
+    seed: int | None = None,
+    sample_weight: Any = None,
+    lengths: Sequence | None = None,
+    drop_remainder: bool = False,
+) -> Batches:
     """Turns texts and labels into a dataset for `fit`: preprocessed once, batched by length, shuffled every epoch.
 
     Without labels, it is a dataset for `predict` of any Keras model: the batches keep the order of the texts.
@@ -85,7 +88,7 @@ def batches(
                 f"which has {longest} tokens. Received: lengths={lengths}"
             )
         inputs = {key: fit_to(ids, lengths[-1]) for key, ids in inputs.items()}
-    options = {"lengths": lengths, "drop_remainder": drop_remainder, "seed": seed}
+    options: dict[str, Any] = {"lengths": lengths, "drop_remainder": drop_remainder, "seed": seed}
     return Batches.of(inputs, y, sample_weight, Contents(kind), batch_size=batch_size, shuffle=shuffle, **options)
 
 

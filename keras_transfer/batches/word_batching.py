@@ -1,5 +1,8 @@
 """Batches sentences of words in memory as ids, with a label for each word."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
 
 from keras_transfer.arrays import row_weights
@@ -44,17 +47,17 @@ class WordPlaces:
 
 
 def word_batches(
-    x,
-    y=None,
+    x: Sequence[Sequence[str]],
+    y: Sequence | None = None,
     *,
-    preprocessor=None,
-    batch_size=32,
-    shuffle=None,
-    seed=None,
-    sample_weight=None,
-    label_names=None,
-    class_weight=None,
-):
+    preprocessor: Any = None,
+    batch_size: int = 32,
+    shuffle: bool | None = None,
+    seed: int | None = None,
+    sample_weight: Any = None,
+    label_names: Sequence[str] | None = None,
+    class_weight: Mapping | None = None,
+) -> Batches:
     """Turns sentences, as lists of words, and a label for each word into a dataset for `fit`.
 
     Rows are batched by length as texts are in `batches`, and the number of batches is known. A sentence that is too
@@ -114,7 +117,7 @@ def word_batches(
             own = row_weights(sample_weight, len(x), "sentence", " To weight labels, use `class_weight`.")
             weights *= own[sentence][:, None]
     places = WordPlaces([len(words) for words in x], row, position)
-    options = {"batch_size": batch_size, "shuffle": shuffle, "seed": seed}
+    options: dict[str, Any] = {"batch_size": batch_size, "shuffle": shuffle, "seed": seed}
     return Batches.of(inputs, table, weights, Contents("words", trim, places=places), **options)
 
 

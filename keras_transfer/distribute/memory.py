@@ -5,6 +5,7 @@ import math
 import operator
 import pathlib
 import re
+from typing import Any
 
 import keras
 
@@ -41,7 +42,7 @@ class Memory:
         return ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in parts.items())
 
 
-def memory_estimate(model, batch):
+def memory_estimate(model: keras.Model, batch: Any) -> Memory:
     """Returns how much memory a training step needs at its peak, without running it. JAX only.
 
     XLA compiles the step for the shapes of the batch and for the device of the model, and says what its program needs.
@@ -76,7 +77,7 @@ def memory_estimate(model, batch):
     return _memory_of(model, batch)
 
 
-def largest_batch(model, batch, *, limit=None):
+def largest_batch(model: keras.Model, batch: Any, *, limit: int | None = None) -> int:
     """Returns how many rows of a batch a training step can have so that it fits into memory. JAX only.
 
     It tries the divisors of the number of rows, the highest first, so that several smaller batches have exactly as many
@@ -86,7 +87,8 @@ def largest_batch(model, batch, *, limit=None):
 
     Args:
         model: Compiled Keras model on one device.
-        batch: As for `memory_estimate`, with as many rows as you want. Of a dataset, the first batch.
+        batch: Tuple `(x, y)` or `(x, y, sample_weight)` with as many rows as you want, or a dataset, of which the first
+            batch is used.
         limit: Integer. Number of bytes that the step may need, with the weights and the optimizer. Defaults to `None`,
             for them and 80% of what is free: on the device, or in the memory of the machine if the device is the CPU.
 

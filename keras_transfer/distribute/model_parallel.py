@@ -56,7 +56,15 @@ class ModelParallel(keras.distribution.ModelParallel):
     [Rajbhandari et al., 2020](https://arxiv.org/abs/1910.02054).
     """
 
-    def __init__(self, device_mesh, *, batch_dim_name="batch", model_dim_name="model", fsdp=False, layout_map=None):
+    def __init__(
+        self,
+        device_mesh: keras.distribution.DeviceMesh,
+        *,
+        batch_dim_name: str = "batch",
+        model_dim_name: str = "model",
+        fsdp: bool = False,
+        layout_map: keras.distribution.LayoutMap | None = None,
+    ):
         if keras.backend.backend() != "jax":
             raise ValueError(f"Only JAX can divide weights among devices. Received: {keras.backend.backend()}")
         names = device_mesh.axis_names
@@ -72,7 +80,15 @@ class ModelParallel(keras.distribution.ModelParallel):
         super().__init__(layout_map=layouts, batch_dim_name=batch_dim_name, auto_shard_dataset=False)
         self._names = model_dim_name, batch_dim_name if fsdp else None
 
-    def get_variable_layout(self, variable):
+    def get_variable_layout(self, variable: keras.Variable) -> keras.distribution.TensorLayout:
+        """Returns the layout of a variable.
+
+        Args:
+            variable: `keras.Variable`.
+
+        Returns:
+            A `keras.distribution.TensorLayout`.
+        """
         layout = getattr(variable, "_layout", None) or self._layout_map[variable.path]
         if layout is None:
             axes = _axes_of(variable.path, variable.shape, self.device_mesh, *self._names)
@@ -81,7 +97,13 @@ class ModelParallel(keras.distribution.ModelParallel):
         return layout
 
 
-def layout_map(model, device_mesh, *, model_dim_name="model", fsdp_dim_name=None):
+def layout_map(
+    model: keras.Model,
+    device_mesh: keras.distribution.DeviceMesh,
+    *,
+    model_dim_name: str = "model",
+    fsdp_dim_name: str | None = None,
+) -> keras.distribution.LayoutMap:
     """Returns how `ModelParallel` divides the weights of a model: a path and a layout for each weight that it divides.
 
     Args:

@@ -33,7 +33,7 @@ class Share:
 ALL = Share()
 
 
-def processes_of(model=None):
+def processes_of(model: keras.Model | None = None) -> tuple:
     """Returns the number of this process, and how many processes train together.
 
     These are the processes of JAX, or the workers of a strategy of `tf.distribute`.
@@ -85,11 +85,15 @@ def remember(strategy):
     _started[:] = [strategy]
 
 
-def is_chief(model=None):
+def is_chief(model: keras.Model | None = None) -> bool:
     """Returns whether this is the first process, which writes files, or the only one.
 
     Args:
-        model: See `processes_of`. Defaults to `None`.
+        model: Keras model that was created in the strategy's scope. Defaults to `None`, the strategy of `initialize` or
+            of the current scope.
+
+    Returns:
+        Boolean.
 
     Example:
     ```python
@@ -99,15 +103,16 @@ def is_chief(model=None):
     return processes_of(model)[0] == 0
 
 
-def gather(values, model=None):
-    """Returns the arrays of all processes, one after the other. Each process must call it.
+def gather(values: np.ndarray, model: keras.Model | None = None) -> np.ndarray:
+    """Concatenates the arrays of all processes. Each process must call it.
 
     Args:
-        values: Array [rows, ...], of the same shape and dtype in each process.
-        model: See `processes_of`. Defaults to `None`.
+        values: Array `[rows, ...]`, of the same shape and dtype in each process.
+        model: Keras model that was created in the strategy's scope. Defaults to `None`, the strategy of `initialize` or
+            of the current scope.
 
     Returns:
-        Array [processes * rows, ...].
+        An array `[processes * rows, ...]`.
 
     Raises:
         ValueError: If `values` are not numbers, or have no rows.
@@ -138,12 +143,16 @@ def gather(values, model=None):
     return np.ascontiguousarray(found).reshape(-1, rows.shape[1]).view(values.dtype).reshape(-1, *values.shape[1:])
 
 
-def agree(value, model=None):
-    """Returns the value of the first process, in all of them. Each process must call it.
+def agree(value: int, model: keras.Model | None = None) -> int:
+    """Returns the first process's value in all processes. Each process must call it.
 
     Args:
         value: Integer.
-        model: See `processes_of`. Defaults to `None`.
+        model: Keras model that was created in the strategy's scope. Defaults to `None`, the strategy of `initialize` or
+            of the current scope.
+
+    Returns:
+        An integer.
 
     Example:
     ```python
@@ -153,11 +162,12 @@ def agree(value, model=None):
     return int(gather(np.array([value], "int64"), model)[0])
 
 
-def barrier(model=None):
+def barrier(model: keras.Model | None = None) -> None:
     """Waits until each process has called it.
 
     Args:
-        model: See `processes_of`. Defaults to `None`.
+        model: Keras model that was created in the strategy's scope. Defaults to `None`, the strategy of `initialize` or
+            of the current scope.
 
     Example:
     ```python

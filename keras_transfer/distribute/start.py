@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import time
+from typing import Any
 
 import keras
 import numpy as np
@@ -25,7 +26,7 @@ class OneProcess:
         return contextlib.nullcontext()
 
 
-def initialize(*, seed=None, timeout=TIMEOUT):
+def initialize(*, seed: int | None = None, timeout: int = TIMEOUT) -> Any:
     """Connects this process with the others of its job, and distributes the rows of each batch over all their devices.
 
     It is the one line that a script needs to run on several machines. In a single process, it does nothing. Otherwise,
@@ -66,7 +67,7 @@ def initialize(*, seed=None, timeout=TIMEOUT):
     start = {"jax": _start_jax, "tensorflow": _start_tensorflow}.get(keras.backend.backend(), _refuse)
     devices = start(timeout)
     if processes_of()[1] > 1:
-        seed = agree(np.random.default_rng().integers(2**31) if seed is None else seed)
+        seed = agree(int(np.random.default_rng().integers(2**31)) if seed is None else seed)
     if seed is not None:
         keras.utils.set_random_seed(seed)
     return devices

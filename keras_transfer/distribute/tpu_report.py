@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from typing import Any
 
 import keras
 
@@ -61,7 +62,7 @@ class TPUReport:
     rows: int
 
     @property
-    def ok(self):
+    def ok(self) -> bool:
         """Whether nothing was found."""
         return not self.findings
 
@@ -74,7 +75,7 @@ class TPUReport:
         return "\n".join([f"{title}{':' if self.findings else '.'}", *(f"- {finding}" for finding in self.findings)])
 
 
-def check_tpu_ready(model, batch, *, replicas=_CORES):
+def check_tpu_ready(model: keras.Model, batch: Any, *, replicas: int = _CORES) -> TPUReport:
     """Reports what would make the training step of a model fail or crawl on a TPU, without a TPU.
 
     The step is traced for the shapes of the batch, but not run, so the weights do not change. On JAX, it is lowered for

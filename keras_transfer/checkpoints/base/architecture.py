@@ -2,8 +2,10 @@
 
 import dataclasses
 import inspect
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import keras
 
@@ -64,8 +66,9 @@ class Architecture:
         write: Function of `(config, encoder)` that returns the configuration; the inverse of `read`.
         extra_tensors: Function of an encoder that returns a dict of tensors that a checkpoint must have but the encoder
             does not have.
-        of_config, of_encoder: Functions of `(config, source)` and of an encoder that return the record with the tables,
-            if these depend on other records, as for an encoder-decoder of two encoders. Defaults to `None`.
+        of_config: Function of `(config, source)` that returns the record with the tables, if these depend on other
+            records, as for an encoder-decoder of two encoders. Defaults to `None`.
+        of_encoder: Function of an encoder that returns the record with the tables. Defaults to `None`.
     """
 
     model_type: str
@@ -92,8 +95,19 @@ class Architecture:
     of_config: Callable | None = None
     of_encoder: Callable | None = None
 
-    def arguments(self, config, source):
-        """Returns the encoder's arguments from a configuration, or raises one error that lists all problems."""
+    def arguments(self, config: Mapping, source: str | os.PathLike) -> dict:
+        """Returns the encoder's arguments from a configuration.
+
+        Args:
+            config: Dict, the contents of `config.json`.
+            source: String or path, for errors.
+
+        Returns:
+            A dict of keyword arguments.
+
+        Raises:
+            CheckpointError: If the configuration cannot be loaded. The error lists all problems.
+        """
         problems = [
             f"`{key}` must be {wanted!r}. Received: {_received(config, key, self.assumed)}"
             for key, wanted in self.fixed.items()
@@ -110,31 +124,48 @@ class Architecture:
             raise CheckpointError("\n  ".join([f"The configuration of {source} does not match {name}:", *problems]))
         return self.read(found, config)
 
-    def configuration(self, encoder):
-        """Returns the configuration of an encoder."""
+    def configuration(self, encoder: keras.Model) -> dict:
+        """Returns the configuration of an encoder.
+
+        Args:
+            encoder: `Encoder` of the class `encoder_class`.
+
+        Returns:
+            A dict, the contents of `config.json`.
+        """
         config = write_settings(self.settings, encoder.get_config(), type(encoder).__name__)
         for key, value in self.fixed.items():
             put_setting(config, key, value)
         return self.write(config, encoder)
 
-    def entries(self, encoder):
-        """Returns an `Entry` for each variable of an encoder."""
+    def entries(self, encoder: keras.Model) -> list:
+        """Returns which variables are loaded from which tensors.
+
+        Args:
+            encoder: `Encoder` of the class `encoder_class`.
+
+        Returns:
+            A list of `Entry`s, one for each variable of the encoder.
+        """
         entries = entries_of(encoder, self.tensors)
         check_covered(entries, encoder.weights, self.model_type, type(encoder).__name__)
         return entries
 
     @property
-    def head_prefixes(self):
+    def head_prefixes(self) -> dict:
         """Dict from the name of each head to a tuple of the prefixes of the names of its tensors."""
         prefixes = {name: getattr(head, "prefix", head) for name, head in self.heads.items()}
         return {name: (prefix,) if isinstance(prefix, str) else prefix for name, prefix in prefixes.items()}
 
-    def part_for(self, cls, config):
-        """Returns the record that builds an encoder of a class, this one or its `part`.
+    def part_for(self, cls: type, config: Mapping) -> "Architecture":
+        """Returns the record that builds an encoder of a class.
 
         Args:
             cls: Class. The encoder's class, or a base of it.
             config: Dict. The configuration, which may name a class with one of the heads of the part.
+
+        Returns:
+            An `Architecture`: this one or its `part`.
         """
         part = self.part
         if part is None or not issubclass(part.encoder_class, cls) or cls is self.encoder_class:
@@ -145,22 +176,37 @@ class Architecture:
         is_named = isinstance(classes, list) and bool(named.intersection(map(str, classes)))
         return part if is_named or not issubclass(self.encoder_class, cls) else self
 
-    def plain_name(self, name):
-        """Returns a tensor's name as in `tensors`: without the prefix, and renamed if it is an older one."""
+    def plain_name(self, name: str) -> str:
+        """Returns a tensor's name as in `tensors`: without the prefix, and renamed if it is an older one.
+
+        Args:
+            name: String. Name of a tensor in a file.
+
+        Returns:
+            String.
+        """
         name = name.removeprefix(self.prefix)
         for pattern, replacement in self.renamed.items():
             name = re.sub(pattern, replacement, name)
         return name
 
-    def load_preprocessor(self, folder, **overrides):
-        """Returns the preprocessor of a folder with the tokenizer's files."""
+    def load_preprocessor(self, folder: str | os.PathLike, **overrides: Any) -> Any:
+        """Returns the preprocessor of a folder with tokenizer files.
+
+        Args:
+            folder: String or path.
+            **overrides: Arguments of the preprocessor that differ from those in the folder.
+
+        Returns:
+            A preprocessor of the class `preprocessor_class`.
+        """
         if self.preprocessor_class is None:
             raise CheckpointError(
                 f"keras_transfer cannot read the tokenizer of {folder}. Load the encoder alone with "
                 "`Encoder.from_pretrained(source)`, and pass your own preprocessor to the task. "
                 f"Received: model_type={self.model_type!r}"
             )
-        load = self.preprocessor_class.load
+        load = self.preprocessor_class.load  # type: ignore[attr-defined]
         inspect.signature(load).bind(folder, **overrides)  # An unknown argument is not an error of the folder.
         others = () if overrides.get("sequence_length") is None else (LengthError,)  # the user's, not the folder's
         try:
@@ -189,7 +235,7 @@ CONVERTED_BY_KERAS_HUB = (
 )
 
 
-def register_architecture(architecture):
+def register_architecture(architecture: Architecture) -> Architecture:
     """Registers the checkpoints of an architecture for `from_pretrained` and `save_pretrained`.
 
     Args:

@@ -3,8 +3,10 @@
 import dataclasses
 import logging
 import math
+import os
 import pathlib
 import re
+from typing import Any
 
 from keras_transfer.checkpoints.cards.front_matter import to_yaml
 from keras_transfer.files import atomic_file
@@ -136,7 +138,9 @@ class ModelCard:
         front = f"---\n{to_yaml(self._metadata(facts, title))}---"
         return "\n\n".join([front, MARK, *self._parts(facts, title)]) + "\n"
 
-    def write(self, facts, folder, name, replaced=None):
+    def write(
+        self, facts: Any, folder: str | os.PathLike, name: str, replaced: str | os.PathLike | None = None
+    ) -> bool:
         """Writes `README.md` into a folder, unless there is one that somebody has written or edited.
 
         Args:

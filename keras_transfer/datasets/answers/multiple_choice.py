@@ -1,5 +1,6 @@
 """Multiple choice: SWAG, COPA and RACE, from the official files."""
 
+import os
 import pathlib
 import xml.etree.ElementTree
 from typing import NamedTuple
@@ -36,7 +37,7 @@ class Choices(NamedTuple):
     labels: list
 
     @property
-    def inputs(self):
+    def inputs(self) -> tuple[list[str], list[list[str]]]:
         """Returns `(contexts, endings)`: a list of strings, and a list of lists of strings.
 
         An ending combines a choice with its question, as in the papers. For SWAG and RACE, the choice follows the
@@ -53,7 +54,7 @@ def _ending(question, choice):
     return question.replace("_", choice) if "_" in question else f"{question} {choice}".strip()
 
 
-def load_swag(folder):
+def load_swag(folder: str | os.PathLike) -> Splits:
     """Reads SWAG (Zellers et al. 2018) from the official files: a sentence, and four endings of the next one.
 
     Args:
@@ -94,7 +95,7 @@ def load_swag(folder):
     return Splits(splits)
 
 
-def load_copa(folder):
+def load_copa(folder: str | os.PathLike) -> Splits:
     """Reads COPA (Roemmele et al. 2011) from the official files: a sentence, and two choices of its cause or effect.
 
     For the files of SuperGLUE, which have other splits, use `load_superglue(folder, "COPA")`.
@@ -155,7 +156,7 @@ def add_copa(result, row, names, where):
     result.choices.append(choices)
 
 
-def load_race(folder, *, level="all"):
+def load_race(folder: str | os.PathLike, *, level: str = "all") -> Splits:
     """Reads RACE (Lai et al. 2017) from the official folder: articles, and questions with four choices.
 
     Args:

@@ -1,5 +1,6 @@
 """Questions about paragraphs, with answers and their places: SQuAD 1.1 and 2.0."""
 
+import os
 import pathlib
 from typing import NamedTuple
 
@@ -37,7 +38,7 @@ class Questions(NamedTuple):
     titles: list
 
 
-def load_squad(path):
+def load_squad(path: str | os.PathLike) -> Questions:
     """Reads a file of SQuAD 1.1 (Rajpurkar et al. 2016) or 2.0 (Rajpurkar et al. 2018).
 
     Args:

@@ -19,7 +19,7 @@ class Split(NamedTuple):
     labels: list
 
 
-def hold_out(split, validation_split=0.2, *, seed=0):
+def hold_out(split: Split, validation_split: float = 0.2, *, seed: int = 0) -> tuple:
     """Divides training data at random into training and validation data.
 
     Args:

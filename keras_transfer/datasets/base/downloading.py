@@ -17,7 +17,7 @@ TIMEOUT_SECONDS = 60
 WAIT_SECONDS = 1.0
 
 
-def download(name, folder=None):
+def download(name: str, folder: str | os.PathLike | None = None) -> pathlib.Path:
     """Downloads the files of a dataset, and returns their folder.
 
     Files that exist already are checked and not downloaded again. An interrupted download resumes, even in another

@@ -1,6 +1,7 @@
 """Named splits of a dataset, and labels as positions in the list of their names."""
 
 import math
+from collections.abc import Mapping, Sequence
 
 from keras_transfer.names import did_you_mean, listed
 
@@ -24,7 +25,7 @@ class Splits(dict):
     ```
     """
 
-    def __init__(self, splits, label_names=None):
+    def __init__(self, splits: Mapping, label_names: Sequence[str] | None = None):
         super().__init__(splits)
         self.label_names = label_names
 

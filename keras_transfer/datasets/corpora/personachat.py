@@ -1,5 +1,6 @@
 """Dialogues of two people, each with a persona: PersonaChat, in the format of ConvAI2."""
 
+import os
 from typing import NamedTuple
 
 from keras_transfer.datasets.base import existing_file, read_lines, shorten
@@ -51,8 +52,12 @@ class Dialogue(NamedTuple):
     partner_persona: list
     turns: list
 
-    def examples(self):
-        """Returns a list of `DialogueExample`s, one for each turn."""
+    def examples(self) -> list:
+        """Returns the dialogue's turns as examples.
+
+        Returns:
+            A list of `DialogueExample`s, one for each turn.
+        """
         examples, history = [], []
         for turn in self.turns:
             history = [*history, turn.text]
@@ -61,7 +66,7 @@ class Dialogue(NamedTuple):
         return examples
 
 
-def load_personachat(path):
+def load_personachat(path: str | os.PathLike) -> list:
     """Reads a file of PersonaChat (Zhang et al. 2018) in the format of ConvAI2.
 
     Each line has a number, which starts at 1 in each dialogue. The first lines have the persona. The others have an

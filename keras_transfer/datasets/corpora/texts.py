@@ -1,12 +1,13 @@
 """Texts for language models: WikiText, and the minimal pairs of BLiMP."""
 
+import os
 import pathlib
 from typing import NamedTuple
 
 from keras_transfer.datasets.base import SOURCES, Splits, existing_file, get, read_json_lines, read_lines
 
 
-def load_wikitext(folder):
+def load_wikitext(folder: str | os.PathLike) -> Splits:
     """Reads WikiText-2 or WikiText-103 (Merity et al. 2017) from the official files.
 
     A line is a paragraph, a heading such as `= Robert <unk> =`, or empty. Its words are separated by spaces. With
@@ -62,7 +63,7 @@ class MinimalPairs(NamedTuple):
     phenomena: list
 
 
-def load_blimp(path):
+def load_blimp(path: str | os.PathLike) -> MinimalPairs | Splits:
     """Reads BLiMP (Warstadt et al. 2020) from the official files.
 
     Args:

@@ -1,5 +1,6 @@
 """Multi30k: captions of images in English, German, French and Czech."""
 
+import os
 import pathlib
 
 from keras_transfer.datasets.base import SOURCES, Splits, warn_about_size
@@ -12,7 +13,9 @@ SIZES = {"train": 29000, "validation": 1014, "test_2016_flickr": 1000, "test_201
 SIZES |= {"test_2017_mscoco": 461, "test_2018_flickr": 1071}
 
 
-def load_multi30k(folder, *, source="en", target="de", skip_empty=False):
+def load_multi30k(
+    folder: str | os.PathLike, *, source: str = "en", target: str = "de", skip_empty: bool = False
+) -> Splits:
     """Reads Multi30k (Elliott et al. 2016), captions and their translations, from the official raw files.
 
     A warning says if a split does not have the official number of captions.

@@ -1,5 +1,6 @@
 """Sources and targets, and their readers: two files with a text on each line, or one file with two columns."""
 
+import os
 from typing import NamedTuple
 
 from keras_transfer.datasets.base import existing_file, log, read_lines, shorten
@@ -17,7 +18,9 @@ class ParallelTexts(NamedTuple):
     targets: list
 
 
-def read_parallel(source_path, target_path, *, skip_empty=False):
+def read_parallel(
+    source_path: str | os.PathLike, target_path: str | os.PathLike, *, skip_empty: bool = False
+) -> ParallelTexts:
     """Reads two files with a text on each line, of which line N of one belongs to line N of the other.
 
     OPUS (in Moses format), WMT, Tatoeba and most other collections of translations have such files, and also XSum and
@@ -60,7 +63,9 @@ def read_parallel(source_path, target_path, *, skip_empty=False):
     return checked_texts(rows, lambda row, column: f"{paths[column]}, line {row + 1}", paths[0], skip_empty)
 
 
-def read_parallel_tsv(path, *, columns=None, skip_empty=False):
+def read_parallel_tsv(
+    path: str | os.PathLike, *, columns: tuple | None = None, skip_empty: bool = False
+) -> ParallelTexts:
     """Reads a file with a source, a tab and a target on each line, as those of grammatical error correction have.
 
     Quotes are a part of the text. There is no header.

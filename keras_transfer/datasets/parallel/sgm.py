@@ -2,17 +2,24 @@
 
 import html
 import itertools
+import os
 import re
 
 from keras_transfer.datasets.base import existing_file, read_text, shorten
-from keras_transfer.datasets.parallel.parallel_texts import checked_texts
+from keras_transfer.datasets.parallel.parallel_texts import ParallelTexts, checked_texts
 
 TAG = re.compile(r"<(?P<close>/?)(?P<name>refset|doc|seg)\b(?P<attributes>[^>]*)>", re.IGNORECASE)
 ATTRIBUTE = re.compile(r"""([a-z]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|(\S+))""", re.IGNORECASE)
 ENTITY = re.compile(r"&(?:amp|lt|gt|quot|apos|#[0-9]+|#x[0-9a-f]+);", re.IGNORECASE)
 
 
-def read_sgm(source_path, target_path, *, reference=None, skip_empty=False):
+def read_sgm(
+    source_path: str | os.PathLike,
+    target_path: str | os.PathLike,
+    *,
+    reference: str | None = None,
+    skip_empty: bool = False,
+) -> ParallelTexts:
     """Reads a test set of WMT from its two `.sgm` files, of sources and of references.
 
     A source and its target have the same document and the same number. Character references such as `&amp;` and `&#39;`

@@ -1,6 +1,7 @@
 """Articles and their summaries: XSum and CNN/Daily Mail, in the forms in which they are common."""
 
 import hashlib
+import os
 import pathlib
 
 from keras_transfer.datasets.base import (
@@ -14,14 +15,14 @@ from keras_transfer.datasets.base import (
     read_records,
     shorten,
 )
-from keras_transfer.datasets.parallel.parallel_texts import checked_texts, read_parallel
+from keras_transfer.datasets.parallel.parallel_texts import ParallelTexts, checked_texts, read_parallel
 
 SPLITS = {"train": ("train",), "validation": ("validation", "val", "valid", "dev"), "test": ("test",)}
 TABLES = (".jsonl", ".json", ".csv", ".jsonl.gz", ".json.gz", ".csv.gz")
 HIGHLIGHT = "@highlight"
 
 
-def load_xsum(folder, *, skip_empty=False):
+def load_xsum(folder: str | os.PathLike, *, skip_empty: bool = False) -> Splits:
     """Reads XSum (Narayan et al. 2018), articles of the BBC with summaries of one sentence.
 
     Args:
@@ -52,7 +53,7 @@ def load_xsum(folder, *, skip_empty=False):
     return _load(folder, ("document", "summary"), "xsum", skip_empty)
 
 
-def load_cnn_dailymail(folder, *, skip_empty=False):
+def load_cnn_dailymail(folder: str | os.PathLike, *, skip_empty: bool = False) -> Splits:
     """Reads CNN/Daily Mail (Hermann et al. 2015, See et al. 2017), news articles with their highlights as summaries.
 
     The highlights of an article are on lines of their own in JSON and CSV files, as `metrics.Rouge` expects for
@@ -60,14 +61,17 @@ def load_cnn_dailymail(folder, *, skip_empty=False):
 
     Args:
         folder: Path of a folder as for `load_xsum`, with the columns `article` and `highlights`.
-        skip_empty: Boolean. As for `load_xsum`. Defaults to `False`.
+        skip_empty: Boolean. Whether to leave out rows with an empty text, and log how many. Defaults to `False`, for
+            which such a row is an error.
 
     Returns:
         `Splits` of `ParallelTexts`: `train` with 287,113 rows, `validation` with 13,368 and `test` with 11,490 in
         version 3, for the files that exist.
 
     Raises:
-        FileNotFoundError, ValueError: As `load_xsum`.
+        FileNotFoundError: If the folder has none of these files, or `.source` without `.target`.
+        ValueError: If a split has several files, if a row lacks a column or a text, or if a file is cut, has no rows or
+            is not in UTF-8.
 
     Example:
     ```python
@@ -81,7 +85,9 @@ def load_cnn_dailymail(folder, *, skip_empty=False):
     return _load(folder, ("article", "highlights"), "cnn_dailymail", skip_empty)
 
 
-def read_stories(folder, *, urls=None, skip_empty=False):
+def read_stories(
+    folder: str | os.PathLike, *, urls: str | os.PathLike | None = None, skip_empty: bool = False
+) -> ParallelTexts:
     """Reads the stories of CNN or the Daily Mail (Hermann et al. 2015), one file for each article.
 
     The paragraphs of an article are joined by spaces, and its highlights, each of which follows a line `@highlight`, by

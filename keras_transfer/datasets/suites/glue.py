@@ -1,5 +1,6 @@
 """The nine tasks of GLUE, from the official files."""
 
+import os
 import pathlib
 from typing import NamedTuple
 
@@ -68,7 +69,7 @@ GLUE_TASKS = {
 }
 
 
-def load_glue(folder, task):
+def load_glue(folder: str | os.PathLike, task: str) -> Splits:
     """Reads a task of GLUE (Wang et al. 2019) from the official files.
 
     | task | texts | label names, in order |

@@ -1,5 +1,6 @@
 """The tasks of SuperGLUE, from the official files."""
 
+import os
 import pathlib
 from typing import NamedTuple
 
@@ -81,7 +82,7 @@ class Coreferences(NamedTuple):
     labels: list
 
 
-def load_superglue(folder, task):
+def load_superglue(folder: str | os.PathLike, task: str) -> Splits:
     """Reads a task of SuperGLUE (Wang et al. 2019) from the official files.
 
     | task | splits | label names, in order |

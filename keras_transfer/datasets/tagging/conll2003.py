@@ -1,5 +1,6 @@
 """Words with named entities from the shared task of CoNLL-2003."""
 
+import os
 import pathlib
 
 from keras_transfer.datasets.base import SOURCES, Splits, read_lines
@@ -16,7 +17,7 @@ FILES = {
 ENTITIES = ("PER", "ORG", "LOC", "MISC")
 
 
-def load_conll2003(folder, *, field="ner"):
+def load_conll2003(folder: str | os.PathLike, *, field: str = "ner") -> Splits:
     """Reads the English data of CoNLL-2003 (Tjong Kim Sang & De Meulder 2003).
 
     Entities and chunks become BIO labels, with `B-` at each beginning. The official files have `B-` only between two

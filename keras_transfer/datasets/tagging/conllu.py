@@ -1,5 +1,6 @@
 """Words and their labels from CoNLL-U files, the format of the Universal Dependencies treebanks."""
 
+import os
 import pathlib
 import re
 from typing import NamedTuple
@@ -26,7 +27,7 @@ class TaggedSentences(NamedTuple):
     labels: list
 
 
-def read_conllu(path, *, field="upos"):
+def read_conllu(path: str | os.PathLike, *, field: str = "upos") -> TaggedSentences:
     """Reads the words of a CoNLL-U file, with one of its columns as labels.
 
     Words are syntactic words: `3 do` and `4 n't` are words, but their token `3-4 don't` is not. Empty nodes (`8.1`) are
@@ -108,7 +109,7 @@ def _read(line, field, words, last, where):
     return row["form"], row[field], last
 
 
-def load_universal_dependencies(folder, *, field="upos"):
+def load_universal_dependencies(folder: str | os.PathLike, *, field: str = "upos") -> Splits:
     """Reads a Universal Dependencies treebank (Nivre et al. 2020) from https://universaldependencies.org.
 
     Args:

@@ -1,5 +1,6 @@
 """Classified texts from the official files: IMDB's reviews and AG's news."""
 
+import os
 import pathlib
 
 from keras_transfer.datasets.base import (
@@ -17,7 +18,7 @@ IMDB_NAMES = ["neg", "pos"]  # as in Keras's `load_data` and the other tools: 0 
 AG_NEWS_NAMES = ["World", "Sports", "Business", "Sci/Tech"]  # the order of the official classes.txt
 
 
-def load_imdb(folder):
+def load_imdb(folder: str | os.PathLike) -> Splits:
     """Reads the Large Movie Review Dataset (Maas et al. 2011) from the official folder `aclImdb`.
 
     The texts are not changed, and contain `<br />` where lines end. A warning says if a folder does not have the
@@ -71,7 +72,7 @@ def _review_number(path):
     return int(number)
 
 
-def load_ag_news(folder):
+def load_ag_news(folder: str | os.PathLike) -> Splits:
     """Reads AG's news (Zhang et al. 2015) from the official files.
 
     A text is the title, a space, and the description. Backslashes, which stand for line ends in the files, are not

@@ -2,6 +2,7 @@
 
 import csv
 import importlib.resources
+import os
 import pathlib
 
 from keras_transfer.datasets.base import SOURCES, Split, Splits
@@ -10,7 +11,7 @@ from keras_transfer.names import listed
 TREC_FILES = ("train_5500.label", "TREC_10.label")
 
 
-def load_demo_questions():
+def load_demo_questions() -> Splits:
     """Returns the packaged questions: 720, written for this project, in TREC's six classes.
 
     Returns:
@@ -30,7 +31,7 @@ def load_demo_questions():
     return _splits(parts)
 
 
-def load_trec6(folder):
+def load_trec6(folder: str | os.PathLike) -> Splits:
     """Returns TREC's questions with their six coarse classes (Li & Roth 2002).
 
     Args:

@@ -4,7 +4,8 @@ import math
 import numbers
 import os
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from keras_transfer.arrow_files import SUFFIXES, column_names, record_batches
 from keras_transfer.datasets.base import (
@@ -21,7 +22,15 @@ from keras_transfer.names import did_you_mean
 FORMATS = (".csv", ".tsv", ".jsonl", ".json", *SUFFIXES)
 
 
-def read_table(source, text_column, *, label_column=None, pair_column=None, label_names=None, label_separator=None):
+def read_table(
+    source: Any,
+    text_column: str,
+    *,
+    label_column: str | None = None,
+    pair_column: str | None = None,
+    label_names: Sequence[str] | None = None,
+    label_separator: str | None = None,
+) -> Split | Splits:
     """Reads texts and labels from a table, by the names of its columns.
 
     Labels are returned as in the table: names, numbers, or lists of names for several labels. A CSV file has no types:

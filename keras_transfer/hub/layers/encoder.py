@@ -1,5 +1,9 @@
 """TF Hub modules as encoders: BERT-like ones, and those that return one vector per text."""
 
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
 import keras
 
 from keras_transfer.encoders.base import Encoder
@@ -27,11 +31,15 @@ class HubEncoder(Encoder):
     returns one vector per text, which is the pooled output.
 
     Args:
-        handle: String or path. See `HubLayer`.
-        arguments, tags, signature, sha256: See `HubLayer`. Use `signature="tokens"` for a BERT-like module of 2019.
+        handle: String or path. The module's folder, archive or URL.
+        arguments: Dict of JSON values. Additional arguments for each call of the module. Defaults to `None`.
+        tags: String or list of strings. Variant of the module to load. Defaults to `None`, the only variant.
+        signature: String. Signature of the module to call, such as `"tokens"` for a BERT-like module of 2019. Defaults
+            to `None`, the module itself.
+        sha256: String. Expected checksum of the handle's archive. Defaults to `None`, no check.
         trainable: Boolean. Whether to train the module. Defaults to `True`.
-        pooling: See `Encoder`.
-        name: String. Name of the encoder.
+        pooling: String. How a text's token vectors are pooled, as for `Encoder`. Defaults to `None`, not specified.
+        name: String. Name of the encoder. Defaults to `None`.
 
     Inputs: `token_ids`, `padding_mask` and, if the module takes them, `segment_ids`, each [batch, length] int32; or
         `text` [batch] strings.
@@ -58,18 +66,23 @@ class HubEncoder(Encoder):
 
     def __init__(
         self,
-        handle,
+        handle: str | os.PathLike,
         *,
-        arguments=None,
-        tags=None,
-        signature=None,
-        sha256=None,
-        trainable=True,
-        pooling=None,
-        name=None,
+        arguments: Mapping | None = None,
+        tags: str | Sequence[str] | None = None,
+        signature: str | None = None,
+        sha256: str | None = None,
+        trainable: bool = True,
+        pooling: str | None = None,
+        name: str | None = None,
     ):
         as_dict = True if signature else None
-        options = {"arguments": arguments, "tags": tags, "signature": signature, "signature_outputs_as_dict": as_dict}
+        options: dict[str, Any] = {
+            "arguments": arguments,
+            "tags": tags,
+            "signature": signature,
+            "signature_outputs_as_dict": as_dict,
+        }
         module = HubLayer(handle, trainable, **options, sha256=sha256, name="module")
 
         # === Functional model ===
@@ -81,12 +94,20 @@ class HubEncoder(Encoder):
         # === Config ===
         self.module = module
 
-    def layer_groups(self):
+    def layer_groups(self) -> list:
         return self.module.layer_groups()
 
     @classmethod
-    def from_pretrained(cls, source, **overrides):
-        """Returns the encoder of a module, the same as calling the class with its handle."""
+    def from_pretrained(cls, source: str | os.PathLike, **overrides: Any) -> Self:
+        """Returns the encoder of a module, as calling the class does.
+
+        Args:
+            source: String or path. The module's handle.
+            **overrides: Arguments of the constructor.
+
+        Returns:
+            A `HubEncoder`.
+        """
         return cls(source, **overrides)
 
     def get_config(self):

@@ -6,6 +6,8 @@ import json
 import logging
 import os
 import re
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import keras
 
@@ -88,18 +90,18 @@ class HubLayer(keras.layers.Layer):
 
     def __init__(
         self,
-        handle,
-        trainable=False,
+        handle: str | os.PathLike,
+        trainable: bool = False,
         *,
-        arguments=None,
-        tags=None,
-        signature=None,
-        signature_outputs_as_dict=None,
-        output_key=None,
-        output_shape=None,
-        load_options=None,
-        sha256=None,
-        **kwargs,
+        arguments: Mapping | None = None,
+        tags: str | Sequence[str] | None = None,
+        signature: str | None = None,
+        signature_outputs_as_dict: bool | None = None,
+        output_key: str | None = None,
+        output_shape: Any = None,
+        load_options: Any = None,
+        sha256: str | None = None,
+        **kwargs: Any,
     ):
         if keras.backend.backend() != "tensorflow":
             raise RuntimeError(
@@ -215,12 +217,12 @@ class HubLayer(keras.layers.Layer):
                 )
 
     @property
-    def resolved_object(self):
+    def resolved_object(self) -> Any:
         """The loaded module."""
         return self._module.loaded
 
     @property
-    def input_specs(self):
+    def input_specs(self) -> list:
         """List of nests of `tf.TypeSpec`. Inputs must fit one of them. Empty if the module does not specify them."""
         return self._module.input_specs
 
@@ -290,8 +292,12 @@ class HubLayer(keras.layers.Layer):
         inputs = keras.tree.map_shape_structure(lambda shape: keras.KerasTensor(shape, next(dtypes)), input_shape)
         return keras.tree.map_structure(lambda output: output.shape, self.compute_output_spec(inputs))
 
-    def layer_groups(self):
-        """Returns the module's weights in order, as a list of `(name, kind, weights)`."""
+    def layer_groups(self) -> list:
+        """Returns the module's weights in order.
+
+        Returns:
+            A list of `(name, kind, weights)`.
+        """
         groups = {}
         for name, weight in zip(self._names, self._module_weights, strict=True):
             groups.setdefault(_group(name), []).append(weight)

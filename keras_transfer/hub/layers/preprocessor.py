@@ -1,5 +1,7 @@
 """A TF Hub preprocessing module as the preprocessor of a task."""
 
+import os
+
 import keras
 
 from keras_transfer.hub.layers.encoder import TOKEN_INPUTS
@@ -45,7 +47,14 @@ class HubPreprocessor(Preprocessor):
     ```
     """
 
-    def __init__(self, handle, *, sequence_length=None, sha256=None, name=None):
+    def __init__(
+        self,
+        handle: str | os.PathLike,
+        *,
+        sequence_length: int | None = None,
+        sha256: str | None = None,
+        name: str | None = None,
+    ):
         super().__init__(name=name)
         self.handle = str(handle)
         self.sequence_length = sequence_length

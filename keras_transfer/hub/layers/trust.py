@@ -3,21 +3,25 @@
 import contextlib
 import contextvars
 import os
+from collections.abc import Iterator, Mapping
 
 from keras_transfer.hub.transport import HubError, shown
 from keras_transfer.keras_internals import in_safe_mode, in_symbolic_scope
 
 # The dict passed to `moved_handles`, and the set of handles loaded in its context.
-_moved = contextvars.ContextVar("moved", default=None)
+_moved: contextvars.ContextVar = contextvars.ContextVar("moved", default=None)
 
 
 @contextlib.contextmanager
-def moved_handles(handles):
+def moved_handles(handles: Mapping) -> Iterator[None]:
     """Replaces the handles of modules in the `.keras` files that are loaded in this context.
 
     Args:
         handles: Dict from the handle in the file to the handle to load. A `sha256` in the file is not checked for a
             replaced handle.
+
+    Yields:
+        `None`. The handles are replaced within the block.
 
     Raises:
         ValueError: If no file loaded in the context contains one of the handles.
@@ -34,7 +38,7 @@ def moved_handles(handles):
     ```
     """
     handles = {os.fspath(old): new for old, new in handles.items()}
-    met = set()
+    met: set | list = set()
     token = _moved.set((handles, met))
     try:
         yield

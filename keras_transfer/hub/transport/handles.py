@@ -22,7 +22,12 @@ _KAGGLE_URL = re.compile(
 )
 
 
-def resolve(handle, cache_dir=None, sha256=None, max_bytes=MAX_BYTES):
+def resolve(
+    handle: str | os.PathLike,
+    cache_dir: str | os.PathLike | None = None,
+    sha256: str | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> pathlib.Path:
     """Returns the folder of a module, and downloads and unpacks it if necessary.
 
     The cache is shared with tensorflow_hub: each library finds the modules that the other has downloaded. A module in

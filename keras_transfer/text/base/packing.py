@@ -3,6 +3,7 @@
 import dataclasses
 import re
 from collections.abc import Sequence
+from typing import Any, Self
 
 import keras
 
@@ -63,22 +64,29 @@ class Packing:
                 )
 
     @property
-    def special_tokens(self):
+    def special_tokens(self) -> list[str]:
         """List of strings, all tokens that the vocabulary must have."""
         return list(dict.fromkeys((self.pad, *self.start, *self.between, *self.end)))
 
     @property
-    def features(self):
+    def features(self) -> tuple[str, ...]:
         """Tuple of strings, the names of the inputs that `pack` returns."""
         return ("token_ids", "padding_mask") if self.segments is None else ("token_ids", "segment_ids", "padding_mask")
 
     @property
-    def language(self):
+    def language(self) -> str | None:
         """String. The language code that is added to texts, or `None`."""
         return next(filter(is_language_code, (*self.start, *self.end)), None)
 
-    def with_language(self, language):
-        """Returns the packing with a language code in the place of its own, or in front of texts if it has none."""
+    def with_language(self, language: str) -> Self:
+        """Returns a packing whose language code is replaced, or added in front of texts if it has none.
+
+        Args:
+            language: String. Language code.
+
+        Returns:
+            A `Packing`.
+        """
         if self.language is None:
             return dataclasses.replace(self, start=(language, *self.start))
         start, end = (
@@ -88,15 +96,22 @@ class Packing:
         return dataclasses.replace(self, start=start, end=end)
 
     @property
-    def min_length(self):
+    def min_length(self) -> int:
         """Integer. The shortest row that has room for the special tokens of a pair, and for a token of a text."""
         return max(self.num_special_tokens(2), self.num_special_tokens(1) + 1)
 
-    def num_special_tokens(self, num_texts):
-        """Returns the number of tokens that are added to one text or to a pair."""
+    def num_special_tokens(self, num_texts: int) -> int:
+        """Returns the number of tokens that are added to a row.
+
+        Args:
+            num_texts: Integer. `1` for a text, `2` for a pair.
+
+        Returns:
+            An integer.
+        """
         return len(self.start) + len(self.between) * (num_texts - 1) + len(self.end)
 
-    def pack(self, texts, tokenizer, max_length, sequence_length=None):
+    def pack(self, texts: Sequence, tokenizer: Any, max_length: int, sequence_length: int | None = None) -> dict:
         """Packs texts, or pairs of texts, into rows.
 
         Args:

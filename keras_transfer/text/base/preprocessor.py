@@ -30,7 +30,7 @@ class Preprocessor(keras.layers.Layer):
         name: String. Name of the layer.
     """
 
-    def __init__(self, name=None):
+    def __init__(self, name: str | None = None):
         super().__init__(name=name)
         self.built = True
 

@@ -1,7 +1,10 @@
 """BERT's preprocessor: raw text to WordPiece ids, segments and a mask."""
 
 import json
+import os
 import pathlib
+from collections.abc import Sequence
+from typing import Self
 
 import keras
 
@@ -57,13 +60,13 @@ class BertPreprocessor(TokenPreprocessor):
 
     def __init__(
         self,
-        vocabulary=None,
-        sequence_length=DEFAULT_LENGTH,
+        vocabulary: Sequence[str] | None = None,
+        sequence_length: int = DEFAULT_LENGTH,
         *,
-        lowercase=True,
-        strip_accents=None,
-        split="punctuation",
-        name=None,
+        lowercase: bool = True,
+        strip_accents: bool | None = None,
+        split: str = "punctuation",
+        name: str | None = None,
     ):
         tokenizer = WordPieceTokenizer(vocabulary, lowercase=lowercase, strip_accents=strip_accents)
         super().__init__(tokenizer, BERT_PACKING, sequence_length, split=split, name=name)
@@ -71,12 +74,12 @@ class BertPreprocessor(TokenPreprocessor):
         self.strip_accents = tokenizer.strip_accents
 
     @property
-    def cls_id(self):
+    def cls_id(self) -> int:
         """Integer. The id of `[CLS]`."""
         return self.token_to_id("[CLS]")
 
     @property
-    def sep_id(self):
+    def sep_id(self) -> int:
         """Integer. The id of `[SEP]`."""
         return self.token_to_id("[SEP]")
 
@@ -89,7 +92,7 @@ class BertPreprocessor(TokenPreprocessor):
             "name": self.name,
         }
 
-    def save(self, folder, *, overwrite=False):
+    def save(self, folder: str | os.PathLike, *, overwrite: bool = False) -> None:  # type: ignore[override]
         """Writes `vocab.txt` and `tokenizer_config.json`, which `load` and Transformers can read.
 
         Args:
@@ -120,7 +123,15 @@ class BertPreprocessor(TokenPreprocessor):
         (folder / CONFIG_FILE).write_text(json.dumps(config, indent=2) + "\n", "utf-8")
 
     @classmethod
-    def load(cls, folder, *, sequence_length=None, lowercase=None, split=None, name=None):
+    def load(  # type: ignore[override]
+        cls,
+        folder: str | os.PathLike,
+        *,
+        sequence_length: int | None = None,
+        lowercase: bool | None = None,
+        split: str | None = None,
+        name: str | None = None,
+    ) -> Self:
         """Returns the preprocessor of a folder that `save`, Transformers or Google's BERT wrote.
 
         Args:

@@ -1,7 +1,8 @@
 """Packs a persona, the utterances of a dialogue and a reply into one sequence of tokens."""
 
+from collections.abc import Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class DialogueInputs(NamedTuple):
@@ -21,8 +22,15 @@ class DialogueInputs(NamedTuple):
 
 
 def dialogue_inputs(
-    persona, history, reply=None, *, bos="<bos>", eos="<eos>", speakers=("<speaker1>", "<speaker2>"), ignored=None
-):
+    persona: Sequence,
+    history: Sequence,
+    reply: Sequence[str] | None = None,
+    *,
+    bos: Any = "<bos>",
+    eos: Any = "<eos>",
+    speakers: Sequence = ("<speaker1>", "<speaker2>"),
+    ignored: Any = None,
+) -> DialogueInputs:
     """Returns the words, segments, positions and targets of a dialogue, in the format of TransferTransfo.
 
     The words are `bos`, the persona, all utterances, the reply and `eos`. A delimiter before each utterance names its
@@ -33,7 +41,8 @@ def dialogue_inputs(
         persona: List of sentences about the speaker who replies, each a list of tokens (strings or ids).
         history: List of utterances, each a list of tokens. The last one is the partner's.
         reply: List of tokens. Defaults to `None`, for a sequence that ends where the reply begins.
-        bos, eos: Tokens that begin and end the sequence. Defaults to `"<bos>"` and `"<eos>"`.
+        bos: Token that begins the sequence. Defaults to `"<bos>"`.
+        eos: Token that ends the sequence. Defaults to `"<eos>"`.
         speakers: Tuple of two tokens, the delimiters of the partner and of the speaker who replies. Defaults to
             `("<speaker1>", "<speaker2>")`.
         ignored: Target of words that are not followed by a word of the reply. Defaults to `None`.

@@ -2,6 +2,8 @@
 
 import os
 import pathlib
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 
@@ -56,7 +58,13 @@ class ElmoPreprocessor(WholeWordPreprocessor):
     """
 
     def __init__(
-        self, sequence_length=DEFAULT_LENGTH, *, max_characters=50, split="whitespace", vocabulary=None, name=None
+        self,
+        sequence_length: int = DEFAULT_LENGTH,
+        *,
+        max_characters: int = 50,
+        split: str = "whitespace",
+        vocabulary: Sequence[str] | None = None,
+        name: str | None = None,
     ):
         super().__init__(sequence_length, split, name)
         if max_characters < 3:
@@ -65,17 +73,24 @@ class ElmoPreprocessor(WholeWordPreprocessor):
         self.predicted_words = PredictedWords(vocabulary, split)
 
     @property
-    def has_vocabulary(self):
+    def has_vocabulary(self) -> bool:
         """Boolean. Whether the preprocessor has the words that a language model predicts."""
         return self.predicted_words.is_loaded
 
     @property
-    def vocabulary(self):
+    def vocabulary(self) -> list[str]:
         """List of strings, the words that a language model predicts, in the order of their ids."""
         return self.predicted_words.vocabulary
 
-    def token_to_id(self, token):
-        """Returns the id of a word (a string), or `None` if the vocabulary lacks it."""
+    def token_to_id(self, token: str) -> int | None:
+        """Returns the id of a word.
+
+        Args:
+            token: String.
+
+        Returns:
+            An integer, or `None` if the vocabulary lacks the word.
+        """
         return self.predicted_words.token_to_id(token)
 
     def _word_pieces(self, words):
@@ -93,8 +108,15 @@ class ElmoPreprocessor(WholeWordPreprocessor):
             inputs |= {"character_ids": ids[..., :-1], "word_ids": ids[..., -1]}
         return inputs
 
-    def characters(self, words):
-        """Returns the ids [words, max_characters] of words [words]."""
+    def characters(self, words: Any) -> Any:
+        """Returns the character ids of words.
+
+        Args:
+            words: String tensor of shape `[words]`.
+
+        Returns:
+            An int32 tensor of shape `[words, max_characters]`.
+        """
         import tensorflow as tf
 
         room = self.max_characters - 2
@@ -118,11 +140,21 @@ class ElmoPreprocessor(WholeWordPreprocessor):
             **{name: keras.KerasTensor(shape, "int32", name=name) for name in names},
         }
 
-    def save_assets(self, dir_path):
+    def save_assets(self, dir_path: str | os.PathLike) -> None:
+        """Writes the vocabulary, if there is one, into a folder.
+
+        Args:
+            dir_path: String or path.
+        """
         if self.has_vocabulary:
             self.predicted_words.save_assets(dir_path)
 
-    def load_assets(self, dir_path):
+    def load_assets(self, dir_path: str | os.PathLike) -> None:
+        """Reads the vocabulary, if `save_assets` wrote one.
+
+        Args:
+            dir_path: String or path.
+        """
         file = pathlib.Path(dir_path) / self.predicted_words.vocabulary_file
         if os.fspath(dir_path) and file.exists():  # Keras passes "" if there are no assets.
             self.predicted_words.load_assets(dir_path)

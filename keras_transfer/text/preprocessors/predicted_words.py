@@ -2,6 +2,7 @@
 
 import collections
 import itertools
+from typing import Any
 
 from keras_transfer.documents import paths_of, read_documents
 from keras_transfer.integers import check_integer
@@ -63,7 +64,14 @@ class PredictedWords(Tokenizer):
         return {"split": self.split}
 
 
-def word_vocabulary(texts, *, size=None, min_count=1, split="whitespace", text_column="text"):
+def word_vocabulary(
+    texts: Any,
+    *,
+    size: int | None = None,
+    min_count: int = 1,
+    split: str = "whitespace",
+    text_column: str = "text",
+) -> list[str]:
     """Returns the words of texts as the vocabulary of an `ElmoPreprocessor`, whose words a `BidirectionalLM` predicts.
 
     Words that occur equally often are in the order in which they are first read.

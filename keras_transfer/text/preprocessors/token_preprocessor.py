@@ -1,5 +1,8 @@
 """The preprocessor of every architecture that reads tokens: it combines a tokenizer with a packing."""
 
+import os
+from typing import Any, Self
+
 import keras
 
 from keras_transfer.text.base import DEFAULT_LENGTH, Packing, as_text_tensors, batch_shape
@@ -50,7 +53,15 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
     ```
     """
 
-    def __init__(self, tokenizer, packing, sequence_length=DEFAULT_LENGTH, *, split="punctuation", name=None):
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        packing: Packing,
+        sequence_length: int = DEFAULT_LENGTH,
+        *,
+        split: str = "punctuation",
+        name: str | None = None,
+    ):
         for argument, value, cls in (("tokenizer", tokenizer, Tokenizer), ("packing", packing, Packing)):
             if not isinstance(value, cls):
                 raise ValueError(f"`{argument}` must be a `{cls.__name__}`. Received: {argument}={value!r:.100}")
@@ -67,26 +78,26 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
         self.tokenizer.require([*self.packing.special_tokens, *([] if unknown is None else [unknown])])
 
     @property
-    def pad_id(self):
+    def pad_id(self) -> int:
         """Integer. The id of the padding token."""
         return self.token_to_id(self.packing.pad)
 
     @property
-    def unk_id(self):
+    def unk_id(self) -> int | None:
         """Integer. The id of the unknown token, or `None`."""
         return self.tokenizer.unk_id
 
     @property
-    def mask_id(self):
+    def mask_id(self) -> int | None:
         """Integer. The id of the mask token, or `None`."""
         return self.tokenizer.mask_id
 
     @property
-    def language(self):
+    def language(self) -> str | None:
         """String. The language code that is added to texts, or `None`."""
         return self.packing.language
 
-    def with_language(self, language):
+    def with_language(self, language: str) -> Self:
         """Returns the preprocessor of texts in another language, with the same tokenizer.
 
         The code of the language takes the place of that of the packing (mBART: after the text, mBART-50: in front of
@@ -109,29 +120,37 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
         packing = self.packing.with_language(language)
         return type(self)(self.tokenizer, packing, self.sequence_length, split=self.split)
 
-    def tokenize(self, texts):
-        """Returns the ids of texts without special tokens, neither truncated nor padded: see `Tokenizer.tokenize`."""
+    def tokenize(self, texts: Any) -> Any:
+        """Returns the ids of texts without special tokens, neither truncated nor padded.
+
+        Args:
+            texts: String, or list, array, table column or tensor of strings.
+
+        Returns:
+            An int32 `tf.RaggedTensor` of shape `[batch, None]`.
+        """
         return self.tokenizer.tokenize(texts)
 
     @property
-    def special_ids(self):
+    def special_ids(self) -> list[int]:
         """List of integers. The ids of all special tokens and codes of languages, in order."""
         tokens = {*self.packing.special_tokens, self.tokenizer.unk_token, self.tokenizer.mask_token}
         tokens.update(self.tokenizer.language_codes)
         return sorted(id for id in map(self.token_to_id, tokens) if id is not None)
 
-    def encode_masked(self, texts, sequence_length=None):
+    def encode_masked(self, texts: Any, sequence_length: int | None = None) -> dict:
         """Returns the inputs of texts in which the user has masked words, and the positions of these words.
 
         The mask token is the only special token that a text may contain.
 
         Args:
-            texts: A string, or a list, array, table column or tensor of strings, such as "Paris is in [MASK].".
-            sequence_length: As for the call. Defaults to `None`.
+            texts: String, or list, array, table column or tensor of strings, such as "Paris is in [MASK].".
+            sequence_length: Integer. Number of ids that a row is truncated and padded to. Defaults to `None`, the
+                length of the longest row.
 
         Returns:
-            Dict of the inputs, as for the call, and of `mask_positions`, int32 [batch, places], in order and padded
-            with -1.
+            Dict of the model's inputs and of `mask_positions`, an int32 tensor of shape `[batch, places]`, in order and
+            padded with -1.
 
         Raises:
             ValueError: If the vocabulary lacks the mask token.
@@ -148,17 +167,17 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
             inputs = self._pack([self.tokenize_masked(texts)], self._length_of(sequence_length))
             return {**inputs, "mask_positions": mask_positions(inputs["token_ids"], self.mask_id)}
 
-    def tokenize_masked(self, texts):
+    def tokenize_masked(self, texts: Any) -> Any:
         """Returns the ids of texts like `tokenize`, including those of the mask tokens in them.
 
         Args:
-            texts: As for `encode_masked`.
+            texts: String, or list, array, table column or tensor of strings, in which mask tokens may occur.
 
         Returns:
-            An int32 `tf.RaggedTensor` [batch, None].
+            An int32 `tf.RaggedTensor` of shape `[batch, None]`.
 
         Raises:
-            ValueError: As for `encode_masked`.
+            ValueError: If the vocabulary lacks the mask token.
         """
         import tensorflow as tf
 
@@ -170,15 +189,22 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
         with tf.device("CPU:0"):
             return masked_ids(self.tokenizer, tf.reshape(as_text_tensors(texts), [-1]))
 
-    def to_tokens(self, token_ids):
-        """Returns the tokens of an integer tensor of ids as a string tensor of the same shape, "" for negative ids."""
+    def to_tokens(self, token_ids: Any) -> Any:
+        """Returns the tokens of ids.
+
+        Args:
+            token_ids: Integer tensor of any shape.
+
+        Returns:
+            A string tensor of the same shape, "" for negative ids.
+        """
         import tensorflow as tf
 
         with tf.device("CPU:0"):
             index = tf.maximum(token_ids - self.tokenizer.first_id, 0)
             return tf.where(token_ids < 0, "", tf.gather(tf.constant(self.vocabulary), index))
 
-    def detokenize(self, ids):
+    def detokenize(self, ids: Any) -> Any:
         """Returns the texts of ids, such as `token_ids` of a call, without the special tokens.
 
         Args:
@@ -232,11 +258,11 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
         parts = config.keys() & {"tokenizer", "packing"}  # a subclass may have none of them
         return cls(**{**config, **{name: keras.saving.deserialize_keras_object(config[name]) for name in parts}})
 
-    def load_assets(self, dir_path):
+    def load_assets(self, dir_path: str | os.PathLike) -> None:
         super().load_assets(dir_path)
         self._check_vocabulary()
 
-    def save(self, folder, *, target=None, overwrite=False):
+    def save(self, folder: str | os.PathLike, *, target: Self | None = None, overwrite: bool = False) -> None:
         """Writes the tokenizer and the packing into a folder, which `load` and Transformers can read.
 
         Args:
@@ -254,7 +280,15 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
         write_tokenizer_folder(folder, self.tokenizer, self.packing, self.sequence_length, self.split, target)
 
     @classmethod
-    def load(cls, folder, *, target=False, sequence_length=None, split=None, name=None):
+    def load(
+        cls,
+        folder: str | os.PathLike,
+        *,
+        target: bool = False,
+        sequence_length: int | None = None,
+        split: str | None = None,
+        name: str | None = None,
+    ) -> Self:
         """Returns the preprocessor of a folder that `save` or Transformers wrote.
 
         Args:

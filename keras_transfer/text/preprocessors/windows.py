@@ -1,5 +1,7 @@
 """Cuts long texts into overlapping windows, one after the other in a row of a model's inputs."""
 
+from typing import Any
+
 import keras
 
 from keras_transfer.text.base import Preprocessor, as_text_tensors, batch_shape, is_longest
@@ -44,7 +46,7 @@ class WindowPreprocessor(HasTokenizer, Preprocessor):
     ```
     """
 
-    def __init__(self, preprocessor, *, overlap=None, name=None):
+    def __init__(self, preprocessor: Any, *, overlap: int | None = None, name: str | None = None):
         super().__init__(name=name)
         if not isinstance(preprocessor, TokenPreprocessor):
             raise ValueError(

@@ -1,6 +1,6 @@
 """Turns sentences, as lists of words, into rows of a model's inputs. Long sentences become overlapping rows."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from keras_transfer.text.base import Preprocessor, as_text_tensors, checked_length, is_longest, to_sentences
 from keras_transfer.text.strings import check_split, split_words
@@ -57,7 +57,7 @@ class WordLevelPreprocessor(Preprocessor):
             return None
         return self.sequence_length if sequence_length is None else checked_length(sequence_length, self._min_length)
 
-    def words(self, texts):
+    def words(self, texts: Any) -> list[list[str]]:
         """Returns the unchanged words of texts, in the form that `encode_words` takes. This needs no vocabulary.
 
         Args:
@@ -77,11 +77,18 @@ class WordLevelPreprocessor(Preprocessor):
             rows = self.split_words(tf.reshape(as_text_tensors(texts), [-1])).to_list()
         return [[word.decode("utf-8") for word in row] for row in rows]
 
-    def split_words(self, texts):
-        """Returns the words of texts [batch] in the graph, as a ragged tensor [batch, None]."""
+    def split_words(self, texts: Any) -> Any:
+        """Splits texts into words in the graph.
+
+        Args:
+            texts: String tensor of shape `[batch]`.
+
+        Returns:
+            A ragged string tensor of shape `[batch, None]`.
+        """
         return split_words(texts, self.split)
 
-    def encode_words(self, words, sequence_length=None):
+    def encode_words(self, words: Any, sequence_length: int | None = None) -> WordRows:
         """Returns the inputs of sentences of words, and where each word is read.
 
         Args:

@@ -1,5 +1,7 @@
 """The preprocessor of word vectors: raw text to one id per word."""
 
+from collections.abc import Sequence
+
 import keras
 
 from keras_transfer.text.base import DEFAULT_LENGTH, batch_shape
@@ -101,13 +103,13 @@ class WordPreprocessor(HasTokenizer, WholeWordPreprocessor):
 
     def __init__(
         self,
-        vocabulary=None,
-        sequence_length=DEFAULT_LENGTH,
+        vocabulary: Sequence[str] | None = None,
+        sequence_length: int = DEFAULT_LENGTH,
         *,
-        lowercase=False,
-        split="punctuation",
-        case_folding=True,
-        name=None,
+        lowercase: bool = False,
+        split: str = "punctuation",
+        case_folding: bool = True,
+        name: str | None = None,
     ):
         super().__init__(sequence_length, split, name)
         self.tokenizer = WordTokenizer(vocabulary, lowercase, split, case_folding)

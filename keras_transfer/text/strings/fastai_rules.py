@@ -2,6 +2,7 @@
 
 import html
 import re
+from collections.abc import Callable, Sequence
 
 BEGIN_TEXT, MARKED_SPACE = "xxbos", "\u2581"  # The latter stands for a space inside a token, as in fastai 2.
 
@@ -12,7 +13,7 @@ _REPLACED = {
 }
 
 
-def fastai_texts(texts, split):
+def fastai_texts(texts: Sequence[str], split: Callable) -> list[str]:
     """Returns texts as a `FastaiTokenizer` reads them: the tokens of fastai 1, separated by spaces.
 
     The rules are those of fastai 1: `xxbos` begins a text, `xxmaj` comes before a word with a capital letter and `xxup`

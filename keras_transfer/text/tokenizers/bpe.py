@@ -48,7 +48,7 @@ class BPETokenizer(Tokenizer):
         return {**self.__dict__, "_made": None}  # TensorFlow's constants can neither be copied nor pickled.
 
     @property
-    def merges(self):
+    def merges(self) -> list:
         """List of pairs of tokens, in the order in which they are merged."""
         self._check_loaded()
         return self._merges
@@ -59,14 +59,18 @@ class BPETokenizer(Tokenizer):
             self._made = self._make()
         return self._made
 
-    def save_assets(self, folder):
-        """Writes the vocabulary and the merges into a folder."""
+    def save_assets(self, folder: str | os.PathLike) -> None:
+        """Writes the vocabulary and the merges into a folder.
+
+        Args:
+            folder: String or path.
+        """
         folder = pathlib.Path(folder)
         ids = json.dumps(self._ids, ensure_ascii=False)
         (folder / self.vocabulary_file).write_text(ids + "\n", "utf-8", newline="\n")
         self._write_merges(folder)
 
-    def load_assets(self, folder):
+    def load_assets(self, folder: str | os.PathLike) -> None:
         self._merges = self._read_merges(pathlib.Path(folder))
         super().load_assets(folder)
 

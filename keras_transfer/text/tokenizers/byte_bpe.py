@@ -3,6 +3,8 @@
 import functools
 import itertools
 import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import keras
 import numpy as np
@@ -78,15 +80,15 @@ class ByteBPETokenizer(BPETokenizer):
 
     def __init__(
         self,
-        vocabulary=None,
-        merges=None,
+        vocabulary: Sequence[str] | None = None,
+        merges: Sequence | None = None,
         *,
-        add_prefix_space=False,
-        normalization=None,
-        added_tokens=(),
-        unk_token=None,
-        mask_token=None,
-        eos_token=None,
+        add_prefix_space: bool = False,
+        normalization: str | None = None,
+        added_tokens: Sequence[str] = (),
+        unk_token: str | None = None,
+        mask_token: str | None = None,
+        eos_token: str | None = None,
     ):
         check_one_of("normalization", normalization, (None, "NFC", "NFD", "NFKC", "NFKD"))
         self.add_prefix_space = bool(add_prefix_space)
@@ -154,13 +156,13 @@ class ByteBPETokenizer(BPETokenizer):
         read = tf.strings.length(read.values)
         return tf.gather(tf.cumsum(read - real), tf.searchsorted(tf.cumsum(read), ends))
 
-    def word_pieces(self, words):
+    def word_pieces(self, words: Any) -> Any:
         # A word is tokenized as it would be in the middle of a text.
         import tensorflow as tf
 
         return self._tokenize(tf.where(tf.strings.regex_full_match(words, "(?s) .*"), words, " " + words))
 
-    def trimmed(self, ids):
+    def trimmed(self, ids: set[int]) -> Self:
         # All merges that make a token of a text within the token, in the order in which they were applied to the text.
         ranks = {pair: rank for rank, pair in enumerate(self.merges)}
         kept = {*byte_characters(), *self.added_tokens}
@@ -177,8 +179,12 @@ class ByteBPETokenizer(BPETokenizer):
         merges = [(left, right) for left, right in self.merges if {left, right, left + right} <= kept]
         return type(self)(tokens, merges, **self.get_config())
 
-    def token_bytes(self):
-        """Returns a list of the bytes that each token adds to a text, in the order of the ids."""
+    def token_bytes(self) -> list:
+        """Returns a list of the bytes that each token adds to a text, in the order of the ids.
+
+        Returns:
+            A list of bytes.
+        """
         return _bytes_of_tokens(self.vocabulary, self.added_tokens)
 
     def get_config(self):
@@ -191,8 +197,12 @@ class ByteBPETokenizer(BPETokenizer):
             "eos_token": self.eos_token,
         }
 
-    def to_json(self):
-        """Returns the normalizer, pre-tokenizer, decoder and model of this tokenizer in a `tokenizer.json`."""
+    def to_json(self) -> dict:
+        """Returns this tokenizer's part of a `tokenizer.json`.
+
+        Returns:
+            A dict of `normalizer`, `pre_tokenizer`, `model` and `decoder`.
+        """
         byte_level = {"type": "ByteLevel", "trim_offsets": True, "use_regex": True}
         return {
             "normalizer": {"type": self.normalization} if self.normalization else None,
@@ -202,11 +212,20 @@ class ByteBPETokenizer(BPETokenizer):
         }
 
     @classmethod
-    def from_json(cls, fast, tokens, text_tokens, **special):
-        """Returns the tokenizer of a `tokenizer.json`, see `Tokenizer.from_json`.
+    def from_json(cls, fast: Mapping, tokens: Sequence[str], text_tokens: Sequence[str], **special: Any) -> Self:
+        """Returns the tokenizer of a `tokenizer.json`.
+
+        Args:
+            fast: Dict, the contents of the file.
+            tokens: List of strings, the tokens in the order of their ids, including added ones.
+            text_tokens: List of strings, the added tokens that are not special.
+            **special: `unk_token`, `mask_token`, `eos_token`, and the settings of the folder.
+
+        Returns:
+            A `ByteBPETokenizer`.
 
         Raises:
-            ValueError: If it is not a byte-level BPE that splits words as GPT-2 does.
+            ValueError: If the file needs something that this class does not support.
         """
         normalizer = single_part(fast.get("normalizer"), "normalizers")
         byte_level = single_part(fast.get("pre_tokenizer"), "pretokenizers")

@@ -2,7 +2,10 @@
 
 import functools
 import json
+import os
 import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import keras
 
@@ -42,7 +45,14 @@ class CharacterTokenizer(Tokenizer):
     vocabulary_file = "vocab.json"
     by_lines = False
 
-    def __init__(self, vocabulary=None, *, unk_token="[UNK]", mask_token=None, eos_token=None):
+    def __init__(
+        self,
+        vocabulary: Sequence[str] | None = None,
+        *,
+        unk_token: str = "[UNK]",
+        mask_token: str | None = None,
+        eos_token: str | None = None,
+    ):
         vocabulary = tokens_of(vocabulary) if isinstance(vocabulary, dict) else vocabulary
         super().__init__(vocabulary, unk_token, mask_token, eos_token)
 
@@ -53,33 +63,58 @@ class CharacterTokenizer(Tokenizer):
         characters = tf.strings.unicode_split(checked_utf8(texts), "UTF-8")
         return characters.with_values(look_up(_table(tuple(self.vocabulary)), characters.values, self.unk_id))
 
-    def token_bytes(self):
-        """Returns the bytes of each token."""
+    def token_bytes(self) -> list:
+        """Returns the bytes of each token.
+
+        Returns:
+            A list of bytes.
+        """
         return [token.encode("utf-8") for token in self.vocabulary]
 
     def _read_vocabulary(self, path):
         return tokens_of(json.loads(pathlib.Path(path).read_text("utf-8")))
 
-    def save_assets(self, folder):
-        """Writes the vocabulary into a folder, as a JSON object from tokens to ids."""
+    def save_assets(self, folder: str | os.PathLike) -> None:
+        """Writes the vocabulary into a folder, as a JSON object from tokens to ids.
+
+        Args:
+            folder: String or path.
+        """
         ids = json.dumps(self._ids, ensure_ascii=False)
         (pathlib.Path(folder) / self.vocabulary_file).write_text(f"{ids}\n", "utf-8", newline="\n")
 
     def get_config(self):
         return {"unk_token": self.unk_token, "mask_token": self.mask_token, "eos_token": self.eos_token}
 
-    def to_json(self):
-        """Returns the pre-tokenizer, model and decoder of this tokenizer in a `tokenizer.json`."""
+    def to_json(self) -> dict:
+        """Returns this tokenizer's part of a `tokenizer.json`.
+
+        Returns:
+            A dict of `normalizer`, `pre_tokenizer`, `model` and `decoder`.
+        """
         model = {"type": "WordLevel", "vocab": self._ids, "unk_token": self.unk_token}
         return {"normalizer": None, "pre_tokenizer": _SPLIT, "decoder": {"type": "Fuse"}, "model": model}
 
     @classmethod
-    def reads_json(cls, fast):
+    def reads_json(cls, fast: Mapping) -> bool:
         return fast["model"].get("type") == "WordLevel" and fast.get("pre_tokenizer") == _SPLIT
 
     @classmethod
-    def from_json(cls, fast, tokens, text_tokens, **special):
-        """Returns the tokenizer of a `tokenizer.json`, see `Tokenizer.from_json`."""
+    def from_json(cls, fast: Mapping, tokens: Sequence[str], text_tokens: Sequence[str], **special: Any) -> Self:
+        """Returns the tokenizer of a `tokenizer.json`.
+
+        Args:
+            fast: Dict, the contents of the file.
+            tokens: List of strings, the tokens in the order of their ids, including added ones.
+            text_tokens: List of strings, the added tokens that are not special.
+            **special: `unk_token`, `mask_token`, `eos_token`, and the settings of the folder.
+
+        Returns:
+            A `CharacterTokenizer`.
+
+        Raises:
+            ValueError: If the file needs something that this class does not support.
+        """
         wrong = [f"normalizer {fast['normalizer']} (expected none)"] if fast.get("normalizer") else []
         wrong += [f"added tokens {text_tokens[:3]} (expected only special ones)"] if text_tokens else []
         if wrong:

@@ -2,7 +2,10 @@
 
 import functools
 import json
+import os
 import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import keras
 
@@ -44,7 +47,14 @@ class FastaiTokenizer(Tokenizer):
     by_lines = False
     outer_space = " $"
 
-    def __init__(self, vocabulary=None, *, unk_token="xxunk", mask_token=None, eos_token=BEGIN_TEXT):
+    def __init__(
+        self,
+        vocabulary: Sequence[str] | None = None,
+        *,
+        unk_token: str = "xxunk",
+        mask_token: str | None = None,
+        eos_token: str = BEGIN_TEXT,
+    ):
         super().__init__(vocabulary, unk_token, mask_token, eos_token)
 
     def _set_vocabulary(self, tokens):
@@ -75,30 +85,55 @@ class FastaiTokenizer(Tokenizer):
     def _read_vocabulary(self, path):
         return json.loads(pathlib.Path(path).read_text("utf-8"))
 
-    def save_assets(self, folder):
-        """Writes the vocabulary into a folder, as a JSON list, because some tokens are line breaks."""
+    def save_assets(self, folder: str | os.PathLike) -> None:
+        """Writes the vocabulary into a folder, as a JSON list, because some tokens are line breaks.
+
+        Args:
+            folder: String or path.
+        """
         text = json.dumps(self.vocabulary, ensure_ascii=False) + "\n"
         (pathlib.Path(folder) / self.vocabulary_file).write_text(text, "utf-8", newline="\n")
 
-    def token_bytes(self):
-        """Returns the bytes that each token adds to a text, with the space after it."""
+    def token_bytes(self) -> list:
+        """Returns the bytes that each token adds to a text, with the space after it.
+
+        Returns:
+            A list of bytes.
+        """
         return [f"{token} ".encode() for token in self.vocabulary]
 
     def get_config(self):
         return {"unk_token": self.unk_token, "mask_token": self.mask_token, "eos_token": self.eos_token}
 
-    def to_json(self):
-        """Returns the pre-tokenizer and model of this tokenizer in a `tokenizer.json`."""
+    def to_json(self) -> dict:
+        """Returns this tokenizer's part of a `tokenizer.json`.
+
+        Returns:
+            A dict of `normalizer`, `pre_tokenizer`, `model` and `decoder`.
+        """
         model = {"type": "WordLevel", "vocab": self._ids, "unk_token": self.unk_token}
         return {"normalizer": None, "pre_tokenizer": _SPLIT, "decoder": None, "model": model}
 
     @classmethod
-    def reads_json(cls, fast):
+    def reads_json(cls, fast: Mapping) -> bool:
         return fast["model"].get("type") == "WordLevel" and fast.get("pre_tokenizer") == _SPLIT
 
     @classmethod
-    def from_json(cls, fast, tokens, text_tokens, **special):
-        """Returns the tokenizer of a `tokenizer.json`, see `Tokenizer.from_json`."""
+    def from_json(cls, fast: Mapping, tokens: Sequence[str], text_tokens: Sequence[str], **special: Any) -> Self:
+        """Returns the tokenizer of a `tokenizer.json`.
+
+        Args:
+            fast: Dict, the contents of the file.
+            tokens: List of strings, the tokens in the order of their ids, including added ones.
+            text_tokens: List of strings, the added tokens that are not special.
+            **special: `unk_token`, `mask_token`, `eos_token`, and the settings of the folder.
+
+        Returns:
+            A `FastaiTokenizer`.
+
+        Raises:
+            ValueError: If the file needs something that this class does not support.
+        """
         return cls(tokens, **{**special, "unk_token": fast["model"]["unk_token"]})
 
 

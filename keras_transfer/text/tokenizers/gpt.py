@@ -1,6 +1,8 @@
 """The tokenizer of OpenAI's first GPT: BERT's words in lower case, merged by byte-pair encoding."""
 
 import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import keras
 import numpy as np
@@ -57,7 +59,15 @@ class GPTTokenizer(BPETokenizer):
 
     outer_space = " $"
 
-    def __init__(self, vocabulary=None, merges=None, *, unk_token="<unk>", mask_token=None, eos_token=None):
+    def __init__(
+        self,
+        vocabulary: Sequence[str] | None = None,
+        merges: Sequence | None = None,
+        *,
+        unk_token: str = "<unk>",
+        mask_token: str | None = None,
+        eos_token: str | None = None,
+    ):
         super().__init__(vocabulary, merges, unk_token, mask_token, eos_token)
 
     def _make(self):
@@ -73,15 +83,23 @@ class GPTTokenizer(BPETokenizer):
         ids = encode_words(words.values, whole, merge)
         return tf.RaggedTensor.from_row_splits(ids.values, tf.gather(ids.row_splits, words.row_splits), validate=False)
 
-    def token_bytes(self):
-        """Returns what each token adds to a text: a word and a space, or the beginning of a word."""
+    def token_bytes(self) -> list:
+        """Returns what each token adds to a text: a word and a space, or the beginning of a word.
+
+        Returns:
+            A list of bytes.
+        """
         return [token.replace(_END, " ").encode("utf-8") for token in self.vocabulary]
 
     def get_config(self):
         return {"unk_token": self.unk_token, "mask_token": self.mask_token, "eos_token": self.eos_token}
 
-    def to_json(self):
-        """Returns the normalizer, pre-tokenizer, decoder and model of this tokenizer in a `tokenizer.json`."""
+    def to_json(self) -> dict:
+        """Returns this tokenizer's part of a `tokenizer.json`.
+
+        Returns:
+            A dict of `normalizer`, `pre_tokenizer`, `model` and `decoder`.
+        """
         return {
             "normalizer": {
                 "type": "BertNormalizer",
@@ -96,12 +114,25 @@ class GPTTokenizer(BPETokenizer):
         }
 
     @classmethod
-    def reads_json(cls, fast):
+    def reads_json(cls, fast: Mapping) -> bool:
         return fast["model"].get("end_of_word_suffix") == _END
 
     @classmethod
-    def from_json(cls, fast, tokens, text_tokens, **special):
-        """Returns the tokenizer of a `tokenizer.json`, see `Tokenizer.from_json`."""
+    def from_json(cls, fast: Mapping, tokens: Sequence[str], text_tokens: Sequence[str], **special: Any) -> Self:
+        """Returns the tokenizer of a `tokenizer.json`.
+
+        Args:
+            fast: Dict, the contents of the file.
+            tokens: List of strings, the tokens in the order of their ids, including added ones.
+            text_tokens: List of strings, the added tokens that are not special.
+            **special: `unk_token`, `mask_token`, `eos_token`, and the settings of the folder.
+
+        Returns:
+            A `GPTTokenizer`.
+
+        Raises:
+            ValueError: If the file needs something that this class does not support.
+        """
         wrong = unlike_bert(fast, lowercase=True)
         wrong += ["model fuse_unk=True (expected False)"] if fast["model"].get("fuse_unk") else []
         wrong += [f"added tokens {text_tokens[:3]} (expected only special ones)"] if text_tokens else []

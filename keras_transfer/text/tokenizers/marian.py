@@ -1,5 +1,9 @@
 """The tokenizers of Marian's translation models."""
 
+import os
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 
 from keras_transfer.text.tokenizers.unigram import UnigramTokenizer
@@ -17,11 +21,13 @@ class MarianTokenizer(UnigramTokenizer):
     Args:
         model: Bytes, the contents of `source.spm` or `target.spm`, or its path. If `None`, call `load_assets` before
             the tokenizer is used. Defaults to `None`.
-        vocabulary: List of strings, the tokens of `vocab.json` in the order of their ids. Defaults to the model's
-            pieces.
-        source_lang, target_lang: Strings. The languages that the folder of the model names. Transformers uses the first
-            one for Moses' scripts. Default to `None`.
-        normalization, keep_spaces, graphemes, unk_token, mask_token, eos_token: See `UnigramTokenizer`.
+        vocabulary: List of strings, the tokens of `vocab.json` in the order of their ids. Defaults to `None`, the
+            model's pieces.
+        source_lang: String. Source language, as the model folder names it. Transformers uses it for Moses' scripts.
+            Defaults to `None`.
+        target_lang: String. Target language, as the model folder names it. Defaults to `None`.
+        **options: Arguments of `UnigramTokenizer`: `normalization`, `keep_spaces`, `graphemes`, `unk_token`,
+            `mask_token` and `eos_token`.
 
     Raises:
         ValueError: If the file is not a SentencePiece unigram model, or if the vocabulary lacks the unknown token.
@@ -45,7 +51,15 @@ class MarianTokenizer(UnigramTokenizer):
         "target_lang": "target_lang",
     }
 
-    def __init__(self, model=None, vocabulary=None, *, source_lang=None, target_lang=None, **options):
+    def __init__(
+        self,
+        model: bytes | str | os.PathLike | None = None,
+        vocabulary: Sequence[str] | None = None,
+        *,
+        source_lang: str | None = None,
+        target_lang: str | None = None,
+        **options: Any,
+    ):
         self.source_lang, self.target_lang = source_lang, target_lang
         super().__init__(model, vocabulary, **options)
 
@@ -56,7 +70,7 @@ class MarianTokenizer(UnigramTokenizer):
     def _normal_pieces(self):
         return super()._normal_pieces() & self._known
 
-    def to_json(self):
+    def to_json(self) -> dict:
         raise ValueError(
             "A `MarianTokenizer` cannot be written as a tokenizer.json, because its vocabulary also contains pieces of "
             "another model. Write both with `TokenPreprocessor.save(folder, target=...)`. "

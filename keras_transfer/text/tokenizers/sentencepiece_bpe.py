@@ -5,6 +5,8 @@ import json
 import os
 import pathlib
 import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import keras
 import numpy as np
@@ -76,15 +78,15 @@ class SentencePieceBPETokenizer(BPETokenizer):
 
     def __init__(
         self,
-        vocabulary=None,
-        merges=None,
+        vocabulary: Sequence[str] | None = None,
+        merges: Sequence | None = None,
         *,
-        prefix="always",
-        byte_fallback=True,
-        added_tokens=(),
-        unk_token="<unk>",
-        mask_token=None,
-        eos_token=None,
+        prefix: str = "always",
+        byte_fallback: bool = True,
+        added_tokens: Sequence[str] = (),
+        unk_token: str = "<unk>",
+        mask_token: str | None = None,
+        eos_token: str | None = None,
     ):
         check_one_of("prefix", prefix, _PREFIXES)
         self.prefix = prefix
@@ -93,13 +95,18 @@ class SentencePieceBPETokenizer(BPETokenizer):
         super().__init__(vocabulary, merges, unk_token, mask_token, eos_token)
 
     @classmethod
-    def from_model(cls, model, mask_token=None, eos_token=None):
-        """Returns the tokenizer of a `.model` file of SentencePiece.
+    def from_model(
+        cls, model: bytes | str | os.PathLike, mask_token: str | None = None, eos_token: str | None = None
+    ) -> Self:
+        """Creates the tokenizer from a SentencePiece `.model` file.
 
         Args:
             model: Bytes, the contents of the file, or its path.
             mask_token: String. Token that masked language models predict. Defaults to `None`.
             eos_token: String. Token that ends a generated text. Defaults to `None`.
+
+        Returns:
+            A `SentencePieceBPETokenizer`.
 
         Raises:
             ValueError: If the model is not of type BPE, or if it normalizes texts.
@@ -131,7 +138,7 @@ class SentencePieceBPETokenizer(BPETokenizer):
         self.require([SPACE, self.unk_token, *(_BYTES if self.byte_fallback else ()), *self.added_tokens])
 
     @property
-    def outer_space(self):
+    def outer_space(self) -> str:  # type: ignore[override]
         """String. Regular expression of the extra space in decoded texts."""
         return "" if self.prefix is None else "^ "
 
@@ -161,7 +168,7 @@ class SentencePieceBPETokenizer(BPETokenizer):
             texts = replace(texts, f"([^{SPACE}])({SPACE})", rb"\1" + CUT + rb"\2")
         return split_at(CUT, texts)
 
-    def word_pieces(self, words):
+    def word_pieces(self, words: Any) -> Any:
         # A word is tokenized as it would be in the middle of a text.
         import tensorflow as tf
 
@@ -169,8 +176,12 @@ class SentencePieceBPETokenizer(BPETokenizer):
             words = tf.where(tf.strings.regex_full_match(words, "(?s) .*|"), words, " " + words)
         return super().word_pieces(words)
 
-    def token_bytes(self):
-        """Returns a list of the bytes that each token adds to a text, in the order of the ids."""
+    def token_bytes(self) -> list:
+        """Returns a list of the bytes that each token adds to a text, in the order of the ids.
+
+        Returns:
+            A list of bytes.
+        """
         of_bytes = {token: bytes([byte]) for byte, token in enumerate(_BYTES)} if self.byte_fallback else {}
         return [of_bytes.get(token, token.replace(SPACE, " ").encode("utf-8")) for token in self.vocabulary]
 
@@ -190,8 +201,12 @@ class SentencePieceBPETokenizer(BPETokenizer):
     def _read_merges(self, folder):
         return json.loads((folder / _MERGES_FILE).read_text("utf-8"))
 
-    def to_json(self):
-        """Returns the normalizer, pre-tokenizer, decoder and model of this tokenizer in a `tokenizer.json`."""
+    def to_json(self) -> dict:
+        """Returns this tokenizer's part of a `tokenizer.json`.
+
+        Returns:
+            A dict of `normalizer`, `pre_tokenizer`, `model` and `decoder`.
+        """
         normalizers = {"always": [_PREPEND, _REPLACE], "missing": [], None: [_REPLACE]}[self.prefix]
         scheme = {"prepend_scheme": "always" if self.added_tokens else "first", "split": False}
         decoders = [
@@ -213,13 +228,26 @@ class SentencePieceBPETokenizer(BPETokenizer):
         }
 
     @classmethod
-    def reads_json(cls, fast):
+    def reads_json(cls, fast: Mapping) -> bool:
         model = fast["model"]
         return "merges" in model and SPACE in model["vocab"] and model.get("end_of_word_suffix") != "</w>"
 
     @classmethod
-    def from_json(cls, fast, tokens, text_tokens, **special):
-        """Returns the tokenizer of a `tokenizer.json`, see `Tokenizer.from_json`."""
+    def from_json(cls, fast: Mapping, tokens: Sequence[str], text_tokens: Sequence[str], **special: Any) -> Self:
+        """Returns the tokenizer of a `tokenizer.json`.
+
+        Args:
+            fast: Dict, the contents of the file.
+            tokens: List of strings, the tokens in the order of their ids, including added ones.
+            text_tokens: List of strings, the added tokens that are not special.
+            **special: `unk_token`, `mask_token`, `eos_token`, and the settings of the folder.
+
+        Returns:
+            A `SentencePieceBPETokenizer`.
+
+        Raises:
+            ValueError: If the file needs something that this class does not support.
+        """
         model, prefix = fast["model"], _read_prefix(fast, text_tokens)
         if not (model.get("byte_fallback") or model.get("fuse_unk")) or model.get("unk_token") is None:
             received = {name: model.get(name) for name in ("unk_token", "byte_fallback", "fuse_unk")}

@@ -3,6 +3,8 @@
 import os
 import pathlib
 import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
 
 from keras_transfer.text.base import as_text_tensors, is_language_code
 from keras_transfer.text.strings import join_pieces
@@ -34,18 +36,27 @@ class Tokenizer:
         ValueError: If the vocabulary contains duplicates, line breaks or anything other than strings.
     """
 
+    _tokenize: Callable
+    _tokenize_with_offsets: Callable
     vocabulary_file = "vocab.txt"
     by_lines = True  # Whether the file has one token per line.
     first_id = 0
     outer_space = ""  # Regular expression of the extra space in decoded texts.
-    added_tokens = ()  # Tokens that are matched before texts are split.
-    special_tokens = ()  # Further tokens that text never becomes, besides those of the arguments and of the packing.
+    added_tokens: Sequence[str] = ()  # Tokens that are matched before texts are split.
+    # Further tokens that text never becomes, besides the tokens of the arguments and of the packing.
+    special_tokens: Sequence[str] = ()
     folder_settings = {}  # Arguments that a `tokenizer.json` cannot contain, to their names in `tokenizer_config.json`.
     normalizes_added_tokens = True  # Whether a `tokenizer.json` matches added tokens in normalized texts.
     has_own_targets = False  # Whether targets have another tokenizer, and a code in a source names their language.
     has_offsets = False  # Whether `tokenize_with_offsets` knows the characters of each token.
 
-    def __init__(self, vocabulary=None, unk_token=None, mask_token=None, eos_token=None):
+    def __init__(
+        self,
+        vocabulary: Sequence[str] | None = None,
+        unk_token: str | None = None,
+        mask_token: str | None = None,
+        eos_token: str | None = None,
+    ):
         self.unk_token = unk_token
         self.mask_token = mask_token
         self.eos_token = eos_token
@@ -74,43 +85,50 @@ class Tokenizer:
         self._vocabulary, self._ids, self._pieces = tokens, ids, None
 
     @property
-    def is_loaded(self):
+    def is_loaded(self) -> bool:
         """Boolean. Whether the tokenizer has its vocabulary."""
         return self._vocabulary is not None
 
     @property
-    def vocabulary(self):
+    def vocabulary(self) -> list[str]:
         """List of strings, the tokens in the order of their ids."""
         self._check_loaded()
         return self._vocabulary
 
     @property
-    def vocabulary_size(self):
+    def vocabulary_size(self) -> int:
         """Integer. Number of ids."""
         return self.first_id + len(self.vocabulary)
 
-    def token_to_id(self, token):
-        """Returns the id of a token (a string), or `None` if the vocabulary lacks it."""
+    def token_to_id(self, token: str) -> int | None:
+        """Returns the id of a token.
+
+        Args:
+            token: String.
+
+        Returns:
+            An integer, or `None` if the vocabulary lacks the token.
+        """
         self._check_loaded()
         return self._ids.get(token)
 
     @property
-    def unk_id(self):
+    def unk_id(self) -> int | None:
         """Integer. The id of `unk_token`, or `None`."""
         return self.token_to_id(self.unk_token)
 
     @property
-    def mask_id(self):
+    def mask_id(self) -> int | None:
         """Integer. The id of `mask_token`, or `None`."""
         return self.token_to_id(self.mask_token)
 
     @property
-    def eos_id(self):
+    def eos_id(self) -> int | None:
         """Integer. The id of `eos_token`, or `None`."""
         return self.token_to_id(self.eos_token)
 
     @property
-    def sentinel_ids(self):
+    def sentinel_ids(self) -> list[int]:
         """List of integers. The ids of the sentinels `<extra_id_0>`, `<extra_id_1>`, ... of T5, in this order."""
         found = {}
         for token, index in self._ids.items():
@@ -119,7 +137,7 @@ class Tokenizer:
         return [found[number] for number in sorted(found)]
 
     @property
-    def language_codes(self):
+    def language_codes(self) -> list[str]:
         """List of strings. The special tokens that name languages, such as `de_DE` (mBART) and `>>deu<<` (Marian)."""
         return [token for token in self.special_tokens if is_language_code(token)]
 
@@ -129,8 +147,12 @@ class Tokenizer:
                 "The tokenizer has no vocabulary. Pass `vocabulary`, or call `load_assets`. Received: vocabulary=None"
             )
 
-    def require(self, tokens):
-        """Raises a `ValueError` if the vocabulary lacks any of the given special tokens."""
+    def require(self, tokens: Sequence[str]) -> None:
+        """Raises a `ValueError` if the vocabulary lacks a special token.
+
+        Args:
+            tokens: List of strings. The special tokens that are needed.
+        """
         missing = [token for token in dict.fromkeys(tokens) if self.token_to_id(token) is None]
         if missing:
             raise ValueError(
@@ -138,7 +160,7 @@ class Tokenizer:
                 f"Received: {len(self.vocabulary)} tokens, starting with {self.vocabulary[:5]}"
             )
 
-    def tokenize(self, texts):
+    def tokenize(self, texts: Any) -> Any:
         """Returns the ids of texts without special tokens, neither truncated nor padded.
 
         Args:
@@ -165,7 +187,7 @@ class Tokenizer:
             ids = self._tokenize(tf.reshape(texts, [-1]))
             return ids.values if texts.shape.rank == 0 else ids
 
-    def tokenize_with_offsets(self, texts):
+    def tokenize_with_offsets(self, texts: Any) -> tuple:
         """Returns the ids of texts like `tokenize`, and the characters of the texts that each token stands for.
 
         The characters are those of the original texts, before any normalization. An accent that is removed belongs to
@@ -197,10 +219,16 @@ class Tokenizer:
             ids, starts, ends = self._tokenize_with_offsets(texts)
             return ids, ids.with_values(tf.cast(starts, tf.int32)), ids.with_values(tf.cast(ends, tf.int32))
 
-    def word_pieces(self, words):
-        """Returns the ids of words [words] as a ragged tensor [words, None], with at least one id for each word.
+    def word_pieces(self, words: Any) -> Any:
+        """Returns the ids of words, at least one for each word.
 
         A word without any token, such as a control character, becomes the unknown token.
+
+        Args:
+            words: String tensor of shape `[words]`.
+
+        Returns:
+            A ragged int32 tensor of shape `[words, None]`.
         """
         import tensorflow as tf
 
@@ -209,16 +237,23 @@ class Tokenizer:
         unknown = tf.fill([tf.math.count_nonzero(empty)], self.unk_id)
         return tf.concat([ids, tf.RaggedTensor.from_row_lengths(unknown, tf.cast(empty, tf.int64))], 1)
 
-    def token_bytes(self):
-        """Returns a list of the bytes that each token adds to a text, in the order of the ids.
+    def token_bytes(self) -> list:
+        """Returns the bytes that each token adds to a text, in the order of the ids.
 
         The joined bytes of consecutive tokens are UTF-8. A text may begin or end with an extra space, which
         `outer_space` matches.
+
+        Returns:
+            A list of bytes.
         """
         raise NotImplementedError(f"{type(self).__name__} must implement `token_bytes`.")
 
-    def piece_table(self):
-        """Returns `token_bytes` as a string tensor [tokens], which is created only once."""
+    def piece_table(self) -> Any:
+        """Returns `token_bytes` as a tensor, which is created only once.
+
+        Returns:
+            A string tensor of shape `[tokens]`.
+        """
         import tensorflow as tf
 
         self._check_loaded()
@@ -227,7 +262,7 @@ class Tokenizer:
                 self._pieces = tf.constant(self.token_bytes())
         return self._pieces
 
-    def detokenize(self, ids):
+    def detokenize(self, ids: Any) -> Any:
         """Returns the texts of ids, as far as tokenization preserves them.
 
         Bytes that are not UTF-8, such as a part of a character, become U+FFFD.
@@ -243,12 +278,15 @@ class Tokenizer:
         texts = join_pieces(tf.gather(self.piece_table(), ids))
         return tf.strings.regex_replace(texts, self.outer_space, "") if self.outer_space else texts
 
-    def trimmed(self, ids):
+    def trimmed(self, ids: set[int]) -> Self:
         """Returns this tokenizer with fewer tokens, which has the same order and splits the same way where it can.
 
         Args:
             ids: Set of integers. The ids of the tokens to keep. The tokenizer also keeps what these are made from, and
                 bytes, or single characters of the same scripts.
+
+        Returns:
+            A tokenizer of the same class.
 
         Raises:
             ValueError: If tokenizers of this class cannot be trimmed.
@@ -262,33 +300,58 @@ class Tokenizer:
         # A word may contain characters that Python takes for the end of a line.
         return pathlib.Path(path).read_bytes().decode("utf-8").removesuffix("\n").split("\n")
 
-    def save_assets(self, folder):
-        """Writes the vocabulary into a folder."""
+    def save_assets(self, folder: str | os.PathLike) -> None:
+        """Writes the vocabulary into a folder.
+
+        Args:
+            folder: String or path.
+        """
         path = pathlib.Path(folder) / self.vocabulary_file
         path.write_text("".join(f"{token}\n" for token in self.vocabulary), "utf-8", newline="\n")
 
-    def load_assets(self, folder):
-        """Reads the vocabulary that `save_assets` wrote."""
+    def load_assets(self, folder: str | os.PathLike) -> None:
+        """Reads the vocabulary that `save_assets` wrote.
+
+        Args:
+            folder: String or path.
+        """
         self._set_vocabulary(self._read_vocabulary(pathlib.Path(folder) / self.vocabulary_file))
 
-    def to_json(self):
-        """Returns the `normalizer`, `pre_tokenizer`, `model` and `decoder` of a `tokenizer.json`, as a dict."""
+    def to_json(self) -> dict:
+        """Returns this tokenizer's part of a `tokenizer.json`.
+
+        Returns:
+            A dict of `normalizer`, `pre_tokenizer`, `model` and `decoder`.
+        """
         raise NotImplementedError(f"{type(self).__name__} cannot be written as a tokenizer.json.")
 
     @classmethod
-    def reads_json(cls, fast):
-        """Returns whether `from_json` is for a `tokenizer.json` with these contents, a dict."""
+    def reads_json(cls, fast: Mapping) -> bool:
+        """Returns whether `from_json` can read a `tokenizer.json`.
+
+        Args:
+            fast: Dict, the contents of the file.
+
+        Returns:
+            Boolean.
+        """
         return False
 
     @classmethod
-    def from_json(cls, fast, tokens, text_tokens, **settings):
-        """Returns the tokenizer of a `tokenizer.json`, or raises a `ValueError` that names what is not supported.
+    def from_json(cls, fast: Mapping, tokens: Sequence[str], text_tokens: Sequence[str], **settings: Any) -> Self:
+        """Returns the tokenizer of a `tokenizer.json`.
 
         Args:
             fast: Dict, the contents of the file.
             tokens: List of strings, the tokens in the order of their ids, including added ones.
             text_tokens: List of strings, the added tokens that are not special.
             **settings: `unk_token`, `mask_token`, `eos_token`, and those of `folder_settings` that the folder has.
+
+        Returns:
+            A tokenizer of this class.
+
+        Raises:
+            ValueError: If the file needs something that this class does not support.
         """
         raise NotImplementedError(f"{cls.__name__} cannot be read from a tokenizer.json.")
 
@@ -309,22 +372,41 @@ def check_offsets(tokenizer):
 class HasTokenizer:
     """Mixin of preprocessors that have a `tokenizer`, and expose its vocabulary and its assets as their own."""
 
+    tokenizer: Any
+
     @property
-    def vocabulary(self):
+    def vocabulary(self) -> list[str]:
         """List of strings, the tokens in the order of their ids."""
         return self.tokenizer.vocabulary
 
     @property
-    def vocabulary_size(self):
+    def vocabulary_size(self) -> int:
         """Integer. Number of ids."""
         return self.tokenizer.vocabulary_size
 
-    def token_to_id(self, token):
-        """Returns the id of a token (a string), or `None` if the vocabulary lacks it."""
+    def token_to_id(self, token: str) -> int | None:
+        """Returns the id of a token.
+
+        Args:
+            token: String.
+
+        Returns:
+            An integer, or `None` if the vocabulary lacks the token.
+        """
         return self.tokenizer.token_to_id(token)
 
-    def save_assets(self, dir_path):
+    def save_assets(self, dir_path: str | os.PathLike) -> None:
+        """Writes the vocabulary into a folder.
+
+        Args:
+            dir_path: String or path.
+        """
         self.tokenizer.save_assets(dir_path)
 
-    def load_assets(self, dir_path):
+    def load_assets(self, dir_path: str | os.PathLike) -> None:
+        """Reads the vocabulary that `save_assets` wrote.
+
+        Args:
+            dir_path: String or path.
+        """
         self.tokenizer.load_assets(dir_path)

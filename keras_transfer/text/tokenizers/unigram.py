@@ -4,6 +4,8 @@ import dataclasses
 import functools
 import os
 import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import keras
 import numpy as np
@@ -53,7 +55,10 @@ class UnigramTokenizer(Tokenizer):
             normalization: `"quotes"` (two quotes become one double quote), `"NFC"`, `"NFD"`, `"NFKC"`, `"NFKD"`,
             `"strip_accents"`, `"lowercase"`. With `keep_spaces=True` also `"collapse_spaces"`,
             `"collapse_white_space"`, `"strip_left"` and `"strip_right"`, and `"model"` where the model's own
-            normalization comes before some of these. Defaults to none.
+            normalization comes before some of these. Defaults to `()`, no steps.
+        unk_token: String. Token of characters that no piece contains. Defaults to `None`, the model's.
+        mask_token: String. Token that masked language models predict. Defaults to `None`.
+        eos_token: String. Token that ends a generated text. Defaults to `None`.
         keep_spaces: Boolean. Whether each space that the normalization leaves begins a word, so that of two spaces, one
             becomes a token of its own (DeBERTa v2 and v3). Otherwise, any white space only separates words. Defaults to
             `False`.
@@ -61,9 +66,6 @@ class UnigramTokenizer(Tokenizer):
             Face `tokenizers`. Otherwise, it is applied to the longest match, as in SentencePiece. They differ in
             characters that are written as several code points, such as a letter with two combining accents. Defaults
             to `False`.
-        unk_token: String. Token of characters that no piece contains. Defaults to the model's.
-        mask_token: String. Token that masked language models predict. Defaults to `None`.
-        eos_token: String. Token that ends a generated text. Defaults to `None`.
 
     Raises:
         ValueError: If the file is not a SentencePiece unigram model, or if the vocabulary lacks pieces.
@@ -89,15 +91,15 @@ class UnigramTokenizer(Tokenizer):
 
     def __init__(
         self,
-        model=None,
-        vocabulary=None,
+        model: bytes | str | os.PathLike | None = None,
+        vocabulary: Sequence[str] | None = None,
         *,
-        normalization=(),
-        unk_token=None,
-        mask_token=None,
-        eos_token=None,
-        keep_spaces=False,
-        graphemes=False,
+        normalization: Sequence[str] = (),
+        unk_token: str | None = None,
+        mask_token: str | None = None,
+        eos_token: str | None = None,
+        keep_spaces: bool = False,
+        graphemes: bool = False,
     ):
         known = [*STEPS, MODEL_STEP]
         if unknown := [step for step in normalization if step not in known]:
@@ -116,13 +118,14 @@ class UnigramTokenizer(Tokenizer):
         self.normalization = list(normalization)
         self.keep_spaces = bool(keep_spaces)
         self.graphemes = bool(graphemes)
-        self._model = None
+        self._model: Any = None
         if model is None and vocabulary is not None:
             raise ValueError("A `vocabulary` requires a `model`. Received: model=None")
         super().__init__(None, unk_token, mask_token, eos_token)
         if model is not None:
             self._set_model(pathlib.Path(model).read_bytes() if isinstance(model, str | os.PathLike) else model)
-            self._set_vocabulary([piece for piece, _, _ in self._model.pieces] if vocabulary is None else vocabulary)
+            pieces = self._model.pieces  # type: ignore[attr-defined]  # `_set_model` has set it
+            self._set_vocabulary([piece for piece, _, _ in pieces] if vocabulary is None else vocabulary)
 
     def _set_model(self, serialized):
         self._serialized = serialized
@@ -147,13 +150,13 @@ class UnigramTokenizer(Tokenizer):
             )
 
     @property
-    def serialized_model(self):
+    def serialized_model(self) -> bytes:
         """Bytes, the contents of a `.model` file of SentencePiece."""
         self._check_loaded()
         return self._serialized
 
     @property
-    def special_tokens(self):
+    def special_tokens(self) -> list[str]:  # type: ignore[override]
         """List of strings, the tokens that text never becomes: control symbols, and tokens that the model lacks."""
         normal = self._normal_pieces()
         return [token for token in self.vocabulary if token not in normal]
@@ -198,7 +201,7 @@ class UnigramTokenizer(Tokenizer):
         values = tf.gather(values, places.values)
         return tf.RaggedTensor.from_row_splits(values, tf.gather(places.row_splits, words.row_splits), validate=False)
 
-    def trimmed(self, ids):
+    def trimmed(self, ids: set[int]) -> Self:
         normal = [(score, piece) for piece, score, kind in self._model.pieces if kind == PieceType.NORMAL]
         kept = {token for index, token in enumerate(self.vocabulary) if index in ids}
         characters, scripts = {piece: piece.removeprefix(SPACE) for _, piece in normal}, scripts_of(kept)
@@ -209,8 +212,12 @@ class UnigramTokenizer(Tokenizer):
         model = dataclasses.replace(self._model, pieces=pieces).to_bytes()
         return type(self)(model, [token for token in self.vocabulary if token not in dropped], **self.get_config())
 
-    def token_bytes(self):
-        """Returns what each token adds to a text, with a space in front of a word."""
+    def token_bytes(self) -> list:
+        """Returns what each token adds to a text, with a space in front of a word.
+
+        Returns:
+            A list of bytes.
+        """
         bytes_ = {piece: bytes([int(piece[3:5], 16)]) for piece in self._byte_pieces()}
         return [bytes_.get(token, token.replace(SPACE, " ").encode("utf-8")) for token in self.vocabulary]
 
@@ -227,17 +234,25 @@ class UnigramTokenizer(Tokenizer):
             "graphemes": self.graphemes,
         }
 
-    def save_assets(self, folder):
-        """Writes the model and the tokens into a folder."""
+    def save_assets(self, folder: str | os.PathLike) -> None:
+        """Writes the model and the tokens into a folder.
+
+        Args:
+            folder: String or path.
+        """
         super().save_assets(folder)
         (pathlib.Path(folder) / self.model_file).write_bytes(self._serialized)
 
-    def load_assets(self, folder):
+    def load_assets(self, folder: str | os.PathLike) -> None:
         self._set_model((pathlib.Path(folder) / self.model_file).read_bytes())
         super().load_assets(folder)
 
-    def to_json(self):
-        """Returns the normalizer, pre-tokenizer, decoder and model of this tokenizer in a `tokenizer.json`."""
+    def to_json(self) -> dict:
+        """Returns this tokenizer's part of a `tokenizer.json`.
+
+        Returns:
+            A dict of `normalizer`, `pre_tokenizer`, `model` and `decoder`.
+        """
         scores = {piece: score for piece, score, _ in self._model.pieces}
         metaspace = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": True}
         has_bytes = bool(self._byte_pieces())
@@ -258,12 +273,29 @@ class UnigramTokenizer(Tokenizer):
         }
 
     @classmethod
-    def reads_json(cls, fast):
+    def reads_json(cls, fast: Mapping) -> bool:
         return fast["model"].get("type") == "Unigram"
 
     @classmethod
-    def from_json(cls, fast, tokens, text_tokens, graphemes=True, **special):
-        """Returns the tokenizer of a `tokenizer.json`, see `Tokenizer.from_json`."""
+    def from_json(
+        cls, fast: Mapping, tokens: Sequence[str], text_tokens: Sequence[str], graphemes: bool = True, **special: Any
+    ) -> Self:
+        """Returns the tokenizer of a `tokenizer.json`.
+
+        Args:
+            fast: Dict, the contents of the file.
+            tokens: List of strings, the tokens in the order of their ids, including added ones.
+            text_tokens: List of strings, the added tokens that are not special.
+            graphemes: Boolean. Whether the model's own normalization is applied to each grapheme cluster. Defaults to
+                `True`.
+            **special: `unk_token`, `mask_token`, `eos_token`, and the settings of the folder.
+
+        Returns:
+            A `UnigramTokenizer`.
+
+        Raises:
+            ValueError: If the file needs something that this class does not support.
+        """
         if text_tokens:
             raise ValueError(f"Added tokens must be special. Received: {text_tokens}")
         model = fast["model"]

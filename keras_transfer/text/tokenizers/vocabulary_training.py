@@ -4,6 +4,8 @@ import io
 import itertools
 import json
 import random
+from collections.abc import Sequence
+from typing import Any
 
 from keras_transfer.documents import paths_of, read_documents
 from keras_transfer.names import check_one_of
@@ -16,8 +18,16 @@ SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
 def train_vocabulary(
-    texts, kind, size, *, special_tokens=SPECIAL_TOKENS, lowercase=None, text_column="text", sample=None, seed=0
-):
+    texts: Any,
+    kind: str,
+    size: int,
+    *,
+    special_tokens: Sequence[str] = SPECIAL_TOKENS,
+    lowercase: bool | None = None,
+    text_column: str = "text",
+    sample: int | None = None,
+    seed: int = 0,
+) -> WordPieceTokenizer:
     """Trains a tokenizer on texts, or on files of any size.
 
     To save it, pass it to a `TokenPreprocessor`, and call `save`.

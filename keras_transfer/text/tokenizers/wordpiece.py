@@ -3,6 +3,8 @@
 import functools
 import logging
 import pathlib
+from collections.abc import Sequence
+from typing import Self
 
 import keras
 
@@ -74,7 +76,15 @@ class WordPieceTokenizer(Tokenizer):
     outer_space = "^ "
     has_offsets = True
 
-    def __init__(self, vocabulary=None, *, lowercase=True, strip_accents=None, unk_token="[UNK]", mask_token="[MASK]"):
+    def __init__(
+        self,
+        vocabulary: Sequence[str] | None = None,
+        *,
+        lowercase: bool = True,
+        strip_accents: bool | None = None,
+        unk_token: str = "[UNK]",
+        mask_token: str = "[MASK]",
+    ):
         self._splitter = None
         super().__init__(vocabulary, unk_token, mask_token)
         self.lowercase = bool(lowercase)
@@ -125,7 +135,7 @@ class WordPieceTokenizer(Tokenizer):
         starts, ends = characters_of_bytes(widths, ids.with_values(begins + starts), ids.with_values(begins + ends))
         return ids, starts, skip_characters(accents, ids.with_values(ends))
 
-    def trimmed(self, ids):
+    def trimmed(self, ids: set[int]) -> Self:
         kept = {self.unk_token, *(token for index, token in enumerate(self.vocabulary) if index in ids)}
         scripts = scripts_of(kept)
         for token in self.vocabulary:
@@ -134,13 +144,21 @@ class WordPieceTokenizer(Tokenizer):
                 kept.add(token)
         return type(self)([token for token in self.vocabulary if token in kept], **self.get_config())
 
-    def token_bytes(self):
-        """Returns what each token adds to a text: a space and a word, or the rest of a word."""
+    def token_bytes(self) -> list:
+        """Returns what each token adds to a text: a space and a word, or the rest of a word.
+
+        Returns:
+            A list of bytes.
+        """
         tokens = (token[2:] if token.startswith("##") else f" {token}" for token in self.vocabulary)
         return [token.encode("utf-8") for token in tokens]
 
-    def to_json(self):
-        """Returns the normalizer, pre-tokenizer, decoder and model of this tokenizer in a `tokenizer.json`."""
+    def to_json(self) -> dict:
+        """Returns this tokenizer's part of a `tokenizer.json`.
+
+        Returns:
+            A dict of `normalizer`, `pre_tokenizer`, `model` and `decoder`.
+        """
         return {
             "normalizer": {
                 "type": "BertNormalizer",
