@@ -39,7 +39,7 @@ def _opened(path):
     suffix = path.suffix.lower()
     if suffix == ".gz":
         raise ValueError(
-            f"{path}: Expected a file without gzip, because Parquet and Arrow files have compression of their own. "
+            f"{path}: Expected a file without gzip, because Parquet and Arrow files contain compressed columns. "
             "Decompress the file. Received: a gzip file"
         )
     try:

@@ -68,7 +68,7 @@ def _from_iterable(source):
             _check_no_file_name(text)
         if not isinstance(text, str):
             raise ValueError(
-                "An iterable must yield strings, each a document. Files are given as a path, or as a list of "
+                "An iterable must yield strings, each a document. Pass files as a path, or as a list of "
                 f"`pathlib.Path`. Received: {text!r:.100} at position {number}"
             )
         yield _lines(text, f"The document at position {number}")

@@ -14,7 +14,7 @@ def atomic_folder(folder, overwrite=False):
     """Yields an empty folder to write into, and moves it to `folder` if the block ends without an error.
 
     After an error, nothing new is left behind, and an existing folder is unchanged. A killed process can leave a folder
-    `.NAME-*` beside it.
+    `.NAME-*` next to it.
 
     Args:
         folder: Path to write. Its parent folders are created.
@@ -78,7 +78,7 @@ def check_folder(folder, overwrite=False):
     path = pathlib.Path(folder)
     _check_free(path, overwrite)
     if path.name in ("", ".."):
-        raise ValueError(f"The folder must have a name of its own. Received: folder={str(folder)!r}")
+        raise ValueError(f"The folder must have a name. Pass its path with the name. Received: folder={str(folder)!r}")
     parent = next(parent for parent in path.absolute().parents if os.path.lexists(parent))
     if not parent.is_dir():
         raise FileExistsError(
@@ -93,7 +93,7 @@ def atomic_file(path):
     """Yields a file to write bytes to, and moves it to `path` when all bytes are on the disk.
 
     After an error, nothing new is left behind, and an existing file is unchanged. A killed process can leave a file
-    `.NAME-*.tmp` beside it.
+    `.NAME-*.tmp` next to it.
 
     Args:
         path: Path to write, in an existing folder.

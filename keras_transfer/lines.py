@@ -186,7 +186,7 @@ def shorten(value):
 
 
 def get(record, name, where, kind=str):
-    """Returns a field of a JSON object, or raises a `ValueError` if it is missing or of another type than `kind`."""
+    """Returns a field of a JSON object, or raises a `ValueError` if it is missing or not of type `kind`."""
     if not isinstance(record, dict) or name not in record:
         received = list(record) if isinstance(record, dict) else record
         raise ValueError(f"{where}: Expected an object with {name!r}. Received: {shorten(received)}")

@@ -61,7 +61,7 @@ def test_a_folder_that_cannot_be_written_is_an_error_beforehand(tmp_path, monkey
         with pytest.raises(error, match=message):
             check_folder(folder)
     for folder in (".", "..", "/"):
-        with pytest.raises(ValueError, match="must have a name of its own"):
+        with pytest.raises(ValueError, match="must have a name. Pass its path"):
             check_folder(folder, overwrite=True)
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # that of root is always true
     with pytest.raises(PermissionError, match="cannot be written. Choose another folder"):

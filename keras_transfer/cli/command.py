@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: List of strings. Defaults to `None`, the arguments of the command line.
 
     Returns:
-        The exit status: 0, 1 after an error, 130 after Ctrl-C, or 128 and its number after another signal.
+        The exit status: 0, 1 after an error, 130 after Ctrl-C, or 128 plus the number of another signal.
     """
     options = vars(make_parser(__version__).parse_args(arguments))
     command, traceback = options.pop("command"), options.pop("traceback")
@@ -172,7 +172,7 @@ def _pretrain(corpus, validation_corpus, encoder, size, vocabulary_size, output,
     options |= {"encoder": encoder, "size": size, "vocabulary_size": vocabulary_size}
     files = {"corpus": corpus, "validation_corpus": validation_corpus}
     if encoder is not None and os.path.realpath(encoder) == os.path.realpath(output):
-        raise ValueError(f"`--output` must be another folder than `--encoder`. Received: {output}")
+        raise ValueError(f"`--output` must be a different folder from `--encoder`. Received: {output}")
     settings = {**{name: run_folder.describe_files(paths) for name, paths in files.items()}, **options}
     run_folder.check_run(output, settings, overwrite)
     _import_package()

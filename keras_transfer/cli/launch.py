@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 
-PATIENCE = 15  # The others have this number of seconds to end.
+PATIENCE = 15  # The other processes have this number of seconds to end.
 
 
 def run(script, arguments, workers):
@@ -25,7 +25,8 @@ def run(script, arguments, workers):
         workers: Integer. Number of processes.
 
     Returns:
-        The exit status: 0, that of the first process that failed, or 128 and the number of the signal that ended it.
+        The exit status: 0, the status of the first process that failed, or 128 plus the number of the signal that ended
+        it.
     """
     addresses = [f"127.0.0.1:{port}" for port in _free_ports(workers)]
     children, lock = [], threading.Lock()

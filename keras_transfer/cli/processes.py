@@ -46,7 +46,7 @@ def start(workers, prepare):
         yield map_in_order
     except BrokenProcessPool:
         raise ChildProcessError(
-            "A process has ended before it had predicted its texts, perhaps because there is no memory left. Each has "
+            "A process ended before it had predicted its texts, possibly because there was no memory left. Each has "
             f"a copy of the model. Pass fewer `--workers`. Received: --workers {workers}"
         ) from None
     finally:

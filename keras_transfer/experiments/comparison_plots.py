@@ -81,7 +81,8 @@ def plot_learning_curves(comparisons, *, methods=None):
     for count in counts:
         if missing := [name for name in methods if name not in comparisons[count].runs]:
             raise ValueError(
-                f"Each comparison must have the methods {methods}. Received: that on {count} examples without {missing}"
+                f"Each comparison must have the methods {methods}. "
+                f"Received: the comparison on {count} examples without {missing}"
             )
     metrics = {comparison.metric for comparison in comparisons.values()}
     if len(metrics) > 1:

@@ -18,7 +18,7 @@ def signatures_by_adapter(model, signatures, names):
         names: List of names of adapters. Rows with `""` use the first one.
 
     Raises:
-        ValueError: If all signatures expect other inputs than texts `[batch]`.
+        ValueError: If no signature expects texts `[batch]`.
     """
     heads = {name: head_for(model, model.encoder, name) for name in names}
     name = keras.KerasTensor((None,), "string", name="adapter")

@@ -125,7 +125,8 @@ class FolderPredictor:
 
         source, target = pathlib.Path(self.data, name), pathlib.Path(self.output, name)
         target.parent.mkdir(parents=True, exist_ok=True)
-        origin = json.dumps({"settings": self.settings, "original": _size_and_time(source)})  # before it is read
+        # The time must be taken before the file is read.
+        origin = json.dumps({"settings": self.settings, "original": _size_and_time(source)})
         with (
             pyarrow.parquet.ParquetFile(source) as file,
             atomic_file(target) as output,

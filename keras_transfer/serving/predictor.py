@@ -63,7 +63,7 @@ class Predictor:
             )
 
     def __call__(self, table):
-        """Returns a table with the columns of `table` and those of the answers.
+        """Returns a table with the columns of `table` and the columns of the answers.
 
         Args:
             table: Dict from names to columns (lists or arrays [rows, ...]), or a `pandas.DataFrame`.

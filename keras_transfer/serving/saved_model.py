@@ -11,7 +11,7 @@ LABELS_FILE = "assets.extra/labels.json"
 
 
 def write_saved_model(model, folder, label_names, pairs, adapters, jit_compile):
-    """Writes a task on the TensorFlow backend into a folder. The arguments are those of `export`."""
+    """Writes a task on the TensorFlow backend into a folder. For the arguments, see `export`."""
     import tensorflow as tf
 
     # A module of plain variables: tracking the Keras model would write every weight twice.

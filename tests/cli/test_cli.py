@@ -133,7 +133,7 @@ def test_no_dataset_contains_the_five_questions(data_dir):
         (["quickstart", "--output", "new", "--data-dir", "."], "only with `--dataset trec6`"),
         (["quickstart", "--output", "/dev/null/new"], "The parents of a folder must be folders"),
         (["quickstart", "--output", "gs://bucket/new"], "must be local"),
-        (["quickstart", "--output", "..", "--overwrite"], "must have a name of its own"),
+        (["quickstart", "--output", "..", "--overwrite"], "must have a name. Pass its path"),
         (
             ["quickstart", "--output", "new", "--dataset", "trec6", "--data-dir", "nowhere"],
             "Received: a folder without nowhere",

@@ -95,5 +95,5 @@ def test_a_process_that_dies_is_one_line_of_error_and_leaves_no_file(predict, tm
     assert predict("--output", "two.csv", "--workers", "2") == 1
     lines = [line for line in capfd.readouterr().err.splitlines() if line.startswith("keras-transfer")]
     [error] = lines
-    assert "error: A process has ended before it had predicted its texts" in error and "--workers 2" in error
+    assert "error: A process ended before it had predicted its texts" in error and "--workers 2" in error
     assert {path.name for path in tmp_path.iterdir()} == before

@@ -177,7 +177,7 @@ def test_electra_goes_on_with_its_generator_or_a_new_one(pretrain, small_minilm,
     assert Encoder.from_pretrained("new/generator").hidden_dim == 8
     capsys.readouterr()
     assert command.main([*line, "--encoder", "new", "--output", "new"]) == 1
-    assert "`--output` must be another folder than `--encoder`. Received: new" in capsys.readouterr().err
+    assert "`--output` must be a different folder from `--encoder`. Received: new" in capsys.readouterr().err
     assert command.main([*line, "--encoder", small_minilm, "--new-head", "--output", "bert"]) == 1
     assert "`--objective electra` requires an ELECTRA as `--encoder`" in capsys.readouterr().err
     assert not (tmp_path / "bert").exists()

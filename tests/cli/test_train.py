@@ -168,9 +168,9 @@ def test_after_ctrl_c_the_same_command_continues_as_if_nothing_had_happened(trai
         (["--data", "nowhere.csv"], "The table does not exist. Received: nowhere.csv"),
         (
             ["--output", "../data"],
-            "`--output` must be a new folder, or that of a run of the same command. Received: ../",
+            "`--output` must be a new folder, or the folder of a run of the same command. Received: ../",
         ),
-        (["--output", "."], "must have a name of its own"),
+        (["--output", "."], "must have a name. Pass its path"),
         (["--output", "reviews.csv"], "`--output` must be a folder, not a file. Received: reviews.csv"),
         (["--output", "gs://bucket/run"], "must be local"),
     ],

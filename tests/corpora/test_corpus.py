@@ -350,7 +350,7 @@ test_mistakes_of_building_are_errors = check_errors(
     ),
     (
         lambda tmp_path: build(tmp_path / "c", file(tmp_path / "a.parquet.gz", b"")),
-        "a.parquet.gz: ... Parquet and Arrow files have compression of their own. Decompress the file",
+        "a.parquet.gz: ... Parquet and Arrow files contain compressed columns. Decompress the file",
     ),
     (
         lambda tmp_path: build(tmp_path / "c", file(tmp_path / "a.jsonl", b'{"text": 3}\n')),

@@ -1,1 +1,1 @@
-"""Losses beside that of a task, which keep what its encoder has learned before."""
+"""Additional losses that preserve what the encoder of a task has already learned."""

@@ -30,7 +30,7 @@ class Fisher(dict):
     """
 
     def save(self, path: str | pathlib.Path, *, overwrite: bool = False) -> None:
-        """Writes the arrays to a `.npz` file, completely or not at all.
+        """Writes the arrays to a `.npz` file atomically.
 
         Args:
             path: String or path. File to write.

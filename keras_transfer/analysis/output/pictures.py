@@ -38,7 +38,7 @@ def reliability_diagram(report):
 
 
 def slices_chart(report):
-    """Returns the accuracy, or another metric, of each slice with its interval, beside that of all rows."""
+    """Returns the accuracy, or another metric, of each slice and of all rows, with intervals."""
     metric = report.SLICE_METRICS[0]
     slices = [part for part in report.slices if part.metrics]
     lowest = min([part.metrics[metric].low for part in slices] + [report.metrics[metric].low, 0.9])

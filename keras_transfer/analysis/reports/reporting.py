@@ -85,7 +85,7 @@ def report(
             f"`compile(metrics=['spearman_correlation'])` of a regressor. Received: {type(model).__name__}"
         )
     names, places = getattr(model, "label_names", None), None
-    if names is None and hasattr(model, "classes_"):  # scikit-learn: the labels are these values
+    if names is None and hasattr(model, "classes_"):  # In scikit-learn, the labels are these values.
         names, y = ([str(value) for value in np.asarray(values).tolist()] for values in (model.classes_, y))
         places = positions_of(y, names)
     label_names = names if label_names is None else label_names

@@ -20,7 +20,7 @@ def run_comparison(
         encoder: As for `TextClassifier.from_pretrained`.
         methods: List of names of recipes.
         baseline, seeds, results: As for `experiments.compare`.
-        epochs, batch_size: Integers that replace those of each recipe, or None.
+        epochs, batch_size: Integers that replace the values of each recipe, or None.
         markdown, plot: Paths of files to write, or None.
 
     Raises:

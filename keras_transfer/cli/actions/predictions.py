@@ -82,7 +82,7 @@ def run_predictions(path, kind, table, text, output=None, map_in_order=None):
         kind: String. What the model predicts, as `run_folder.read_kind` returns it.
         table: `Table` of the texts.
         text: String. Column of the texts.
-        output: Path of the file to write, which is written completely or not at all. Defaults to `None`, for standard
+        output: Path of the file to write, atomically. Defaults to `None`, for standard
             output.
         map_in_order: Function that `processes.start` yields, for predictions in several processes. Defaults to `None`,
             for this process.

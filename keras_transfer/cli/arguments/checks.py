@@ -88,7 +88,7 @@ def check_training(
     _check_counts(gradient_accumulation_steps=gradient_accumulation_steps)
     _check_rate(learning_rate)
     if len(set(methods)) < len(methods):
-        raise ValueError(f"`--methods` must be different. Received: {' '.join(methods)}")
+        raise ValueError(f"`--methods` must not repeat a recipe. Received: {' '.join(methods)}")
     if baseline is not None and baseline not in methods:
         raise ValueError(f"`--baseline` must be one of `--methods`, {' '.join(methods)}. Received: {baseline}")
 
@@ -126,7 +126,8 @@ def check_pretraining(corpus, validation_corpus, encoder, size, vocabulary_size,
         check_source(encoder)
     elif new_head:
         raise ValueError(
-            "`--new-head` can be used only with `--encoder`. A new model has a new head. Received: neither"
+            "`--new-head` can be used only with `--encoder`. Leave it out: a new model has a new head. "
+            "Received: --new-head"
         )
 
 
@@ -202,13 +203,13 @@ def check_predictions(table, kind, output, overwrite, workers=1):
         return
     output = pathlib.Path(output)
     if output.suffix.lower() != table.kind:
-        raise ValueError(f"The output must be a {table.kind} file, as the table is. Received: {output}")
+        raise ValueError(f"The output must be a {table.kind} file, like the table. Received: {output}")
     if os.path.lexists(output) and not overwrite:
         raise FileExistsError(f"The output exists. Choose another file, or pass --overwrite. Received: {output}")
     if not output.parent.is_dir():
-        raise FileNotFoundError(f"The folder of the output does not exist. Received: {output}")
+        raise FileNotFoundError(f"The folder of the output does not exist. Create it first. Received: {output}")
     if not os.access(output.parent, os.W_OK | os.X_OK):
-        raise PermissionError(f"The folder of the output cannot be written. Received: {output}")
+        raise PermissionError(f"The folder of the output cannot be written. Choose another one. Received: {output}")
 
 
 def _check_writable(path, received, new_folders=False):

@@ -17,7 +17,7 @@ LARGEST = 3.4028234663852886e38  # The largest float32 number.
 
 
 class Table:
-    """The rows of a table, which are read one after the other, so that a table may be larger than memory.
+    """The rows of a table, which are read one at a time, so that a table may be larger than memory.
 
     Iterating yields `(number of the line, row)`, where the row is a dict from columns to values.
 
@@ -25,7 +25,7 @@ class Table:
         path: Path of a `.csv`, `.tsv` or `.jsonl` (JSON Lines) file in UTF-8. The first line of a `.csv` or `.tsv` file
             has the names of the columns. Blank lines are empty texts in a table with one column. In others, they are
             skipped, but are an error in a `.tsv` file.
-        columns: List of strings. Columns that the table must have: that of the texts and perhaps that of the labels.
+        columns: List of strings. Columns that the table must have: the text column, and the label column if needed.
 
     Attributes:
         names: List of strings. The columns of the table, or of its first row in a `.jsonl` file.
@@ -33,8 +33,8 @@ class Table:
 
     Raises:
         FileNotFoundError: If the file does not exist.
-        ValueError: If the file has another format, lacks a column or has two of the same name, or, while reading, if a
-            row is damaged or has another number of fields.
+        ValueError: If the file has a different format, lacks a column or has two of the same name, or, while reading,
+            if a row is damaged or has a different number of fields.
     """
 
     def __init__(self, path, columns):
@@ -89,8 +89,8 @@ def read_texts(path, text="text", label="label", kind="classification"):
 
     Raises:
         FileNotFoundError: If the file does not exist.
-        ValueError: If the file has another format, lacks a column, has a row without text or label, or has no rows, or
-            if both columns are the same.
+        ValueError: If the file has a different format, lacks a column, has a row without text or label, or has no rows,
+            or if both columns are the same.
     """
     if text == label:
         raise ValueError(
@@ -115,7 +115,7 @@ def read_texts(path, text="text", label="label", kind="classification"):
 
 
 def read_column(path, text="text"):
-    """Returns the texts of a table as a list. The arguments and errors are those of `read_texts`."""
+    """Returns the texts of a table as a list. The arguments and errors are the same as for `read_texts`."""
     texts, table = [], Table(path, [text])
     for number, row in table:
         if not isinstance(row[text], str):

@@ -58,7 +58,7 @@ def _run(folder):
 
 
 def _beside(folder):
-    """Returns what `keras-transfer quickstart` writes beside a model."""
+    """Returns the files that `keras-transfer quickstart` writes in addition to a model."""
     found = {"report": folder / "report.html", "export": folder / "served"}
     return [(name, path.name) for name, path in found.items() if path.exists()]
 

@@ -51,7 +51,7 @@ def check_run(folder, settings, overwrite=False):
     state = _read_state(folder)
     if state is None:
         raise FileExistsError(
-            f"`--output` must be a new folder, or that of a run of the same command. Received: {folder}"
+            f"`--output` must be a new folder, or the folder of a run of the same command. Received: {folder}"
         )
     finished = state["finished"]
     # An omitted option is equal to one that did not exist when the run began.
@@ -70,8 +70,8 @@ def check_run(folder, settings, overwrite=False):
     names = [name for name in {**settings, **before} if before.get(name) != now.get(name)]
     different = [_difference(name, before, now.get(name)) for name in names]
     raise ValueError(
-        "The folder contains a run with other settings. Use the same settings to continue it, choose another folder, "
-        f"or pass --overwrite. Received: {folder}, where {', and '.join(different)}"
+        "The folder contains a run with different settings. Use the same settings to continue it, choose another "
+        f"folder, or pass --overwrite. Received: {folder}, where {', and '.join(different)}"
     )
 
 

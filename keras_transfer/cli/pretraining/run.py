@@ -52,13 +52,13 @@ def run_pretraining(
     run is removed when the training begins.
 
     Args:
-        corpus, validation_corpus: Lists of paths, the second perhaps empty.
+        corpus, validation_corpus: Lists of paths. The second may be empty.
         output: Path of the folder of the run.
         settings: Dict. The settings of the run.
         overwrite: Boolean. Whether to replace a finished run, or a run with different settings. Defaults to `False`.
         objective, size: Strings. Keys of `OBJECTIVES` and `SIZES`.
         encoder: Checkpoint to continue with, in place of `size` and `vocabulary_size`. Defaults to `None`.
-        new_head: Boolean. Whether the head of the objective is new. Defaults to `False`, that of the checkpoint.
+        new_head: Boolean. Whether the head of the objective is new. Defaults to `False`: the checkpoint has one.
         vocabulary_size, sequence_length, batch_size, learning_rate, epochs, seed: Numbers.
         steps: Integer. Number of steps, in place of `epochs`, rounded up to epochs of equal length, and for windows of
             texts to whole epochs. Defaults to `None`.

@@ -43,7 +43,7 @@ def check_portable(model, format, quantization, texts, pairs, limits):
     if quantization not in converter.QUANTIZATIONS:
         hint = " Did you mean 'int8_dynamic'?" if "int8" in str(quantization) else ""
         raise ValueError(
-            f"The format {format!r} has the quantizations {converter.QUANTIZATIONS}.{hint} "
+            f"`quantization` must be one of {converter.QUANTIZATIONS} for the format {format!r}.{hint} "
             f"Received: quantization={quantization!r}"
         )
     kind = kind_of_answers(model)
@@ -54,7 +54,7 @@ def check_portable(model, format, quantization, texts, pairs, limits):
         )
     if is_quantized(model):
         raise ValueError(
-            f"The format {format!r} cannot hold a model that Keras has quantized. Export the float model with "
+            f"The format {format!r} does not support a model that Keras has quantized. Export the float model with "
             f"`quantization='int8_dynamic'`. Received: a quantized `{type(model).__name__}`"
         )
     policies = {
@@ -64,14 +64,14 @@ def check_portable(model, format, quantization, texts, pairs, limits):
     }
     if policies:
         raise ValueError(
-            f"The format {format!r} needs a model that computes in float32. Create the task with "
+            f"The format {format!r} requires a model that computes in float32. Create the task with "
             "`encoder={'dtype': 'float32'}` (or its encoder with `dtype='float32'`), call `set_weights` with the "
             f"weights of this one, and export it. Received: the dtype policy {min(policies)!r}"
         )
     preprocessor = model.preprocessor
     if not isinstance(preprocessor, TokenPreprocessor):
         raise ValueError(
-            f"The format {format!r} reads the ids of a `TokenPreprocessor` or a `BertPreprocessor`. Use "
+            f"The format {format!r} requires a `TokenPreprocessor` or a `BertPreprocessor`. Use "
             f"`format='savedmodel'`, which contains any preprocessor. Received: {type(preprocessor).__name__}"
         )
     try:
@@ -81,7 +81,7 @@ def check_portable(model, format, quantization, texts, pairs, limits):
     packages = {**converter.PACKAGES, "tokenizers": "tokenizers"}
     if missing := [name for module, name in packages.items() if importlib.util.find_spec(module) is None]:
         raise ImportError(
-            f"The format {format!r} needs {', '.join(missing)}. Run `pip install keras_transfer[{format}]`."
+            f"The format {format!r} requires {', '.join(missing)}. Run `pip install keras_transfer[{format}]`."
         )
     return rows_of(model, kind, texts, pairs)
 

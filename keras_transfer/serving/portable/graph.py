@@ -26,13 +26,13 @@ def kind_of_answers(model):
     if kind is None:
         names = ", ".join(f"`{task.__name__}`" for task in KINDS)
         raise ValueError(
-            f'Only the format "savedmodel" can hold this task. LiteRT and ONNX hold {names}, and no subclasses of '
+            f'Only the format "savedmodel" supports this task. LiteRT and ONNX support {names}, but no subclasses of '
             f"these. Received: {_name(model)}"
         )
     for setting in ("windows", "siamese", "crf"):
         if getattr(model, setting, None):
             raise ValueError(
-                f'Only the format "savedmodel" can hold a `{_name(model)}` with `{setting}`. '
+                f'Only the format "savedmodel" supports a `{_name(model)}` with `{setting}`. '
                 f"Received: {setting}={getattr(model, setting)!r}"
             )
     if kind == "classes" and model.multi_label:

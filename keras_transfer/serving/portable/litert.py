@@ -37,6 +37,6 @@ def convert(function, specs, weights, quantization, folder):
         lacking = sorted(set(re.findall(r"'(tf\.\w+)' op", str(error))))
         found = f"the operations {lacking}" if lacking else f"{type(error).__name__}: {error!s:.500}"
         raise ValueError(
-            f"The converter of LiteRT cannot convert this model. ONNX may: use `format='onnx'`. Received: {found}"
+            f"The converter of LiteRT cannot convert this model. Try `format='onnx'`. Received: {found}"
         ) from error
     (pathlib.Path(folder) / FILE).write_bytes(content)

@@ -12,7 +12,7 @@ OPSET = 17  # The newest opset that tf2onnx writes without a warning. onnxruntim
 
 
 def convert(function, specs, weights, quantization, folder):
-    """Writes a function of named tensors as an ONNX model of at most 2 GB. The arguments are those of `litert.convert`.
+    """Writes a function of named tensors as an ONNX model of at most 2 GB. For the arguments, see `litert.convert`.
 
     The graph is converted with the weights as inputs, because the converter copies constants many times.
     """
@@ -38,7 +38,7 @@ def convert(function, specs, weights, quantization, folder):
         )
     except Exception as error:  # The converter raises errors of several types.
         raise ValueError(
-            "The converter of ONNX cannot convert this model. LiteRT may: use `format='litert'`. "
+            "The converter of ONNX cannot convert this model. Try `format='litert'`. "
             f"Received: {type(error).__name__}: {error!s:.500}"
         ) from error
     _fill(model, of_weights)

@@ -3,7 +3,7 @@
     pip install numpy tokenizers ai-edge-litert   # or onnxruntime: `export.json` names the format
     python predict.py "What is a yeti?" "Who wrote Hamlet?"
 
-A program of your own copies the folder and calls `Model(folder).predict(texts)`.
+To use the model in your own program, copy the folder and call `Model(folder).predict(texts)`.
 """
 
 import json
@@ -148,15 +148,15 @@ class Model:
         """Returns texts as a list, and raises a `ValueError` if they are not what the model takes."""
         kind = self.facts["rows"]
         if isinstance(texts, (str, dict, set)) or hasattr(texts, "columns") or not hasattr(texts, "__iter__"):
-            raise ValueError(f"This model takes a list of {kind}. Received: {type(texts).__name__} {texts!r:.100}")
+            raise ValueError(f"This model expects a list of {kind}. Received: {type(texts).__name__} {texts!r:.100}")
         if isinstance(texts, tuple) and kind != "texts" and not all(isinstance(row, tuple) for row in texts):
             raise ValueError(
-                f"This model takes a list of {kind}. `list(zip(...))` makes rows of columns. Received: a tuple"
+                f"This model expects a list of {kind}. `list(zip(...))` makes rows of columns. Received: a tuple"
             )
         texts = list(texts)
         for number, row in enumerate(texts):
             if not _IS_ROW[kind](row):
-                raise ValueError(f"This model takes a list of {kind}. Received at position {number}: {row!r:.100}")
+                raise ValueError(f"This model expects a list of {kind}. Received at position {number}: {row!r:.100}")
             try:
                 str(row if isinstance(row, str) else [*map(str, row)]).encode("utf-8")
             except UnicodeEncodeError:
@@ -192,8 +192,8 @@ class Model:
                 read = {word for row in rows for word in row.word_ids}
                 word = next(place for place in range(len(words)) if place not in read)
                 raise ValueError(
-                    "Each word must have a token, and the tokenizer drops words of spaces, control characters or "
-                    f"accents alone. Received at position {number}: {words[word]!r}, word {word}"
+                    "Each word must have a token, but the tokenizer drops words of only spaces, control characters or "
+                    f"accents. Remove them. Received at position {number}: {words[word]!r}, word {word}"
                 )
             shape = len(places), len(self.labels)
             found.append(np.array([probabilities[row][place] for row, place in places]).reshape(shape))
@@ -225,19 +225,22 @@ class Model:
         """Returns the rows of a question: windows of its context that overlap."""
         self.tokenizer.no_truncation()
         limit = self.facts["max_length"]
-        room = limit - len(self.tokenizer.encode(question, ""))
-        if room < 1:
-            raise ValueError(f"A question must leave room for a context in {limit} tokens. Received: {question!r}")
-        self.tokenizer.enable_truncation(limit, stride=room - self._step(room), strategy="only_second")
+        free = limit - len(self.tokenizer.encode(question, ""))
+        if free < 1:
+            raise ValueError(
+                f"A question must be short enough for a context within {limit} tokens. Shorten it. "
+                f"Received: {question!r}"
+            )
+        self.tokenizer.enable_truncation(limit, stride=free - self._step(free), strategy="only_second")
         row = self.tokenizer.encode(question, context)
         return [row, *row.overflowing]
 
-    def _step(self, room):
-        """Returns how many tokens apart windows with room for so many tokens of a context begin."""
-        half, overlap = (room + 1) // 2, self.facts["overlap"]
+    def _step(self, free):
+        """Returns the distance in tokens between the starts of windows with `free` tokens of a context."""
+        half, overlap = (free + 1) // 2, self.facts["overlap"]
         if overlap is None:
             return min(self.facts["doc_stride"], half)
-        return room - overlap if room > overlap else half
+        return free - overlap if free > overlap else half
 
 
 def word_places(rows, limit):
@@ -247,13 +250,13 @@ def word_places(rows, limit):
     """
     words, places = rows[0].word_ids, {}
     start = next((place for place, word in enumerate(words) if word is not None), 0)
-    room = limit - words.count(None)
-    step = room - room // 4
+    free = limit - words.count(None)
+    step = free - free // 4
     for number, row in enumerate(rows):
         for place, word in enumerate(row.word_ids):
             if word is not None:
                 places.setdefault(word, number * step + place - start)
-    nearest = {word: (2 * place - (room - 1) + step) // (2 * step) for word, place in places.items()}
+    nearest = {word: (2 * place - (free - 1) + step) // (2 * step) for word, place in places.items()}
     nearest = {word: min(max(row, 0), len(rows) - 1) for word, row in nearest.items()}
     return [(nearest[word], places[word] - step * nearest[word] + start) for word in sorted(places)]
 

@@ -106,8 +106,8 @@ def prove(model, function, folder, kind, rows, limits):
     for row, (ids, own_ids) in enumerate(zip(found["ids"], own["ids"], strict=True)):
         if not np.array_equal(ids, own_ids):
             raise ValueError(
-                "The tokenizer.json must split texts as the model does. Use `format='savedmodel'`, which contains the "
-                f"model's own tokenizer. Received: {ids.tolist()} instead of {own_ids.tolist()}, in row {row}"
+                "The tokenizer.json must split texts like the model's tokenizer. Use `format='savedmodel'`, which "
+                f"contains it. Received: {ids.tolist()} instead of {own_ids.tolist()}, in row {row}"
             )
     outputs, own_outputs = found["output"], own["output"]
     if kind == "words":
@@ -128,7 +128,7 @@ def prove(model, function, folder, kind, rows, limits):
     if found:
         raise ValueError(
             "The export differs from the model by more than the limit, so no folder was written. Export without "
-            f"`quantization`, or change the limit if such answers are good enough. Received: {found}"
+            f"`quantization`, or relax the limit if such answers are good enough. Received: {found}"
         )
     return measured
 

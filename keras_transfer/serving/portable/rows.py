@@ -41,7 +41,9 @@ def rows_of(model, kind, texts, pairs=False):
     if kind == "choices":
         return [[str(context), list(map(str, choices))] for context, choices in zip(*columns)]
     if isinstance(columns, tuple) != (pairs or kind == "spans"):
-        raise ValueError(f"`texts` must be pairs exactly if `pairs=True`. Received: pairs={pairs}, {texts!r:.100}")
+        raise ValueError(
+            f"`texts` must be pairs if, and only if, `pairs=True`. Received: pairs={pairs}, {texts!r:.100}"
+        )
     rows = [list(map(str, row)) for row in zip(*columns)] if isinstance(columns, tuple) else list(map(str, columns))
     if kind == "spans":
         inputs_of(model, kind, rows)  # Raises an error if a question is too long.

@@ -1,4 +1,4 @@
-"""The facts about a task for its model card: what it does, its labels, its training and how to load it."""
+"""The facts about a task for its model card: purpose, labels, training, and code that loads it."""
 
 import json
 import pathlib
@@ -9,7 +9,7 @@ import keras
 from keras_transfer.checkpoints.cards import ModelFacts
 from keras_transfer.version import __version__
 
-# From the class of each task to the hub's name for it, what it does, and a line that uses it.
+# From the class of each task to the hub's name for it, its purpose, and a line that uses it.
 _KINDS = {
     "TextClassifier": ("text-classification", "classifies texts", 'predict_labels(["A text."])'),
     "TextRegressor": ("text-classification", "predicts numbers from texts", 'predict(["A text."])'),
@@ -115,7 +115,7 @@ def _details(task):
 
 
 def _optimizer(optimizer):
-    """Returns the class of an optimizer and its learning rate, as far as its config says so."""
+    """Returns the class and the learning rate of an optimizer, as far as its config contains them."""
     if optimizer is None:
         return {}
     config = optimizer.get_config()

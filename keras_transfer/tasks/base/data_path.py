@@ -103,7 +103,7 @@ def stream_of(task, x, method):
 
 def _checked_columns(task, method, x, y, sample_weight):
     """Checks what was passed, and returns what `columns_of` returns for `x`."""
-    # A dict of labels has all targets, so the task makes no inputs of its own for them.
+    # A dict of labels has all targets, so the task creates no inputs for them.
     check_inputs(task, x, () if isinstance(y, dict) or method == "predict" else task.labels.made_inputs)
     check_columns(x, y, sample_weight)
     return columns_of(task, x)

@@ -43,7 +43,7 @@ class HeadAdapters:
             self.remember(before, self.known)
 
     def replaced(self):
-        """Returns the set of names of adapters that another task has removed, and perhaps added again."""
+        """Returns the set of names of adapters that another task has removed (and possibly added again)."""
         now = getattr(self._task.encoder, "adapters", {})
         return {name for name, kinds in self.known.items() if now.get(name) is not kinds}
 

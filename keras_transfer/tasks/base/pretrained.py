@@ -13,7 +13,7 @@ from keras_transfer.label_names import names_in
 from keras_transfer.names import argument_names, check_arguments
 from keras_transfer.tasks.base.card_facts import facts_of
 
-_OWN_ARGUMENTS = ("sequence_length", "encoder", "head", "preprocessor", "labels")  # of `from_pretrained`
+_OWN_ARGUMENTS = ("sequence_length", "encoder", "head", "preprocessor", "labels")  # Arguments of `from_pretrained`.
 
 
 _Task: Any = object  # To type checkers, the mixin has all attributes of the task that it is a part of.
@@ -172,7 +172,7 @@ class Pretrained(_Task):
         if card is not None and not isinstance(card, ModelCard):
             raise ValueError(f"`card` must be a `checkpoints.ModelCard`, or None. Received: card={card!r:.200}")
         self.reader.require_whole("saved")
-        preprocessor = getattr(self.preprocessor, "preprocessor", self.preprocessor)  # without windows
+        preprocessor = getattr(self.preprocessor, "preprocessor", self.preprocessor)  # The windows are removed.
 
         def write(path):
             with atomic_folder(path, overwrite) as temporary:

@@ -28,7 +28,7 @@ def take_heads(adapters, store):
     """Returns a store without what `store_heads` added, and the dict of heads in it.
 
     Raises:
-        ValueError: If the head in the file belongs to other adapters than the model's head.
+        ValueError: If the head in the file belongs to different adapters from the model's head.
     """
     values, heads = {key: store[key] for key in list(store.keys())}, {}
     for key in [key for key in values if key.startswith(_ACTIVE)]:  # Older files have none.

@@ -86,7 +86,7 @@ class GenerationOptions:
         return () if self.end_token is None else _token_ids(task, self.end_token, "end_token")
 
     def constraints_of(self, task):
-        """Returns the `Constraints` of a task, with those of the options in their place where given."""
+        """Returns the `Constraints` of a task, replaced by the given options."""
         penalty, bad, first, last = self.repetition_penalty, self.bad_words, self.forced_first, self.forced_last
         given = {
             "repetition_penalty": None if penalty is None else float(penalty),

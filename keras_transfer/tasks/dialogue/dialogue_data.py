@@ -10,7 +10,7 @@ _FIELDS = ("persona", "history", "reply", "candidates")
 
 
 def is_examples(x):
-    """Returns whether `x` is a list of examples: tuples of a persona, a history, a reply and perhaps candidates."""
+    """Returns whether `x` is a list of examples: tuples of a persona, a history, a reply and optional candidates."""
     return isinstance(x, list) and len(x) > 0 and isinstance(x[0], tuple) and len(x[0]) in (3, 4)
 
 

@@ -62,7 +62,7 @@ class SimilarityLabels(Labels):
 def _min_rows(task, inputs):
     """Returns the number of rows that a batch needs, given the inputs of one, in which rows have several texts."""
     shape = next(iter(inputs.values())).shape
-    if len(shape) == len(task.inputs[0].shape) or shape[1] != 2:  # one text, or hard negatives, in each row
+    if len(shape) == len(task.inputs[0].shape) or shape[1] != 2:  # Each row has one text or hard negatives.
         return 1
     replicas, whole = replicas_of(task)  # On JAX, the loss sees the rows of all devices.
     return getattr(task.loss, "min_rows", 1) * (1 if whole else replicas)

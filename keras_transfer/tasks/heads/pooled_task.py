@@ -78,7 +78,7 @@ class PooledTask(Task):
         encoded, scalar_mix = encode_mixed(encoder, scalar_mix)
         dtype = encoder.dtype_policy
         initializer = initializer_on(encoder)
-        norm = {"momentum": 0.9, "epsilon": 1e-5, "dtype": dtype}  # fastai's constants
+        norm = {"momentum": 0.9, "epsilon": 1e-5, "dtype": dtype}  # The constants of fastai.
         head_dropout = Dropout(dropout, dtype=dtype, name="head_dropout")
         logits = keras.layers.Dense(units, kernel_initializer=initializer, dtype="float32", name="logits")
 

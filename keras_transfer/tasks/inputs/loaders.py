@@ -1,4 +1,4 @@
-"""Loaders as the data of a task, such as those of torch and Grain: iterables of batches."""
+"""Loaders (iterables of batches), such as torch's and Grain's, as the data of a task."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
@@ -132,7 +132,7 @@ def _arrays_of(batch):
 
 
 def _columns_of(batch):
-    """Returns a batch of a loader as arrays: texts, `((texts, texts),)` or a dict, perhaps in a tuple with labels."""
+    """Returns a batch of a loader as arrays: texts, `((texts, texts),)` or a dict, or a tuple with labels."""
     if (inputs := _inputs_of(batch)) is not None:
         return (inputs,) if isinstance(inputs, tuple) else inputs
     if isinstance(batch, (list, tuple)) and len(batch) in (2, 3) and (inputs := _inputs_of(batch[0])) is not None:

@@ -115,7 +115,7 @@ def with_targets(data, make, seed=None, task=None):
     the epoch of `fit`, or otherwise the number of earlier iterations.
 
     Args:
-        data: `Batches`, or a `tf.data.Dataset` of dicts of the encoder's inputs, perhaps with labels.
+        data: `Batches`, or a `tf.data.Dataset` of dicts of the encoder's inputs, optionally with labels.
         make: Function that returns an item, given the inputs of a batch, a `np.random.Generator` and the labels, if
             there are any.
         seed: Integer. Defaults to `None`, the seed of the batches, or a new one.

@@ -96,7 +96,7 @@ class NamedLabels(Labels):
             raise ValueError(f"{what} {name!r}: {error}") from None
 
     def _checked(self, labels):
-        if hasattr(labels, "columns") and not callable(labels.columns):  # a table
+        if hasattr(labels, "columns") and not callable(labels.columns):  # The labels are a table.
             labels = {str(name): labels[name] for name in labels.columns}
         if not isinstance(labels, dict) or labels.keys() != self.labels.keys():
             received = f"the keys {list(labels)}" if isinstance(labels, dict) else type(labels).__name__

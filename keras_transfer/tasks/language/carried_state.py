@@ -39,7 +39,7 @@ class CarriedState(keras.layers.Layer):
 
     @property
     def weights(self):
-        """An empty list: the states are `variables`, like those of random seeds, but are not exported."""
+        """An empty list: the states are `variables`, like the states of random seeds, but are not exported."""
         return []
 
     def call(self, inputs, training=False):

@@ -45,7 +45,7 @@ def _are_positions(row):
 
 
 def _check_positions(labels, answer_mask=None):
-    """Raises a `ValueError` if labels of prepared data are not positions [rows, 2], or not where `answer_mask` is 1."""
+    """Raises a `ValueError` if labels of prepared data are not positions [rows, 2] where `answer_mask` is 1."""
     try:
         labels = to_array(labels)
     except ValueError:  # Answers cannot become an array if some of them are None.

@@ -312,7 +312,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         return self._records[optimizers.place_of(self, variable)]
 
     def _distance_of(self, weights):
-        """Returns the norm of the distance from the start, over those of the given weights that have a start."""
+        """Returns the norm of the distance of weights from their start. Weights without a start are skipped."""
         squares = [
             ops.sum(ops.square(ops.cast(weight, "float32") - ops.cast(record.start, "float32")))
             for weight, record in zip(weights, map(self._record, weights))

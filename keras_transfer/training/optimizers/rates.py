@@ -18,8 +18,9 @@ UNSUPPORTED = (keras.optimizers.Ftrl, keras.optimizers.Muon, keras.optimizers.Na
 class RateGroup:
     """A layer group with its rate, which refers to its weights by path.
 
-    If several weights have the same path, such as those of a generator and its encoder, all but the first have a number
-    appended. If `has_start` is False, only the weights in `starts` are penalized for their distance from their start.
+    If several weights have the same path, such as the weights of a generator and its encoder, all except the first have
+    a number appended. If `has_start` is False, only the weights in `starts` are penalized for their distance from their
+    start.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Files of training checkpoints, which are written completely or not at all and loaded only if they are intact.
+"""Files of training checkpoints, which are written atomically, and loaded only if they are intact.
 
 The files are in the safetensors format, so other programs can open them. The metadata contains a JSON object, and the
 last tensor is the SHA-256 of all bytes before it.

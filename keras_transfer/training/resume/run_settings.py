@@ -1,4 +1,4 @@
-"""The settings of a run that a training checkpoint contains, and how they differ from those of the resuming run."""
+"""The settings of a run in a training checkpoint, and their differences from the settings of the resuming run."""
 
 import hashlib
 import re

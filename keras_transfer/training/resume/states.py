@@ -20,7 +20,7 @@ def state_in_epoch(data, beginning, batch):
     """Returns the state of data after a batch of an epoch.
 
     Args:
-        data: Object with a state, and perhaps a method `state_in_epoch`.
+        data: Object with a state, and optionally a method `state_in_epoch`.
         beginning: Dict. Its state at the beginning of the epoch.
         batch: Integer. Number of batches that have been consumed.
     """

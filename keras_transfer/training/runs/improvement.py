@@ -18,7 +18,7 @@ class Improvement:
         monitor: String. Name of the metric.
         patience: Integer or `None`. Number of epochs without improvement after which the stage is over.
         restore_best: Boolean. Whether `finish` restores the weights of the best epoch.
-        validates: Boolean. Whether the run validates, though perhaps not in each epoch. Defaults to `None`, if it is
+        validates: Boolean. Whether the run validates, possibly not in each epoch. Defaults to `None`, if it is
             unknown.
     """
 

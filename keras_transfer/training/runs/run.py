@@ -36,7 +36,7 @@ class Run:
     Args:
         data: The dataset of the run, or the object that has its state.
         callbacks: List of all callbacks, in order.
-        validates: Boolean. Whether the run validates, though perhaps not in each epoch.
+        validates: Boolean. Whether the run validates, possibly not in each epoch.
         settings: Dict of the other settings of `fit` that influence the result.
     """
 

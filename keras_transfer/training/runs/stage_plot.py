@@ -7,7 +7,7 @@ from keras_transfer.keras_internals import optimizers
 from keras_transfer.plots import GREY, new_axes
 from keras_transfer.training.optimizers import rate_of
 
-MOST_COLUMNS = 400  # of the picture; longer runs are shown at so many of their steps
+MOST_COLUMNS = 400  # Longer runs are shown at this number of their steps.
 
 
 def draw_stages(model, stages, starts, names, total, optimizer):
@@ -29,7 +29,7 @@ def draw_stages(model, stages, starts, names, total, optimizer):
     rates = _rates(groups, stages, starts, names, steps[:-1], optimizers.innermost(optimizer))
     shown = np.ma.masked_invalid(np.where(rates > 0, rates, np.nan))
     axes.set_facecolor("white")
-    axes.patch.set(hatch="////", edgecolor="0.8")  # what is frozen
+    axes.patch.set(hatch="////", edgecolor="0.8")  # The hatched background shows frozen groups.
     low, high = (shown.min(), shown.max()) if shown.count() else (1e-9, 1.0)
     norm = LogNorm(min(low, high / 1.5), high)
     mesh = axes.pcolormesh(steps, np.arange(len(groups) + 1), shown, cmap="YlGnBu", norm=norm)
@@ -53,7 +53,7 @@ def _rates(groups, stages, starts, names, steps, optimizer):
     """Returns the rate of each layer group in each step as an array [groups, steps], NaN while it is frozen."""
     multiples = getattr(optimizer, "rates", {})
     rates = np.full((len(groups), len(steps)), np.nan)
-    begun = 0  # the step from which the optimizer counts
+    begun = 0  # The optimizer counts from this step.
     for stage, start, end, training in zip(stages, starts, [*starts[1:], np.inf], names):
         begun = start if stage.fresh_optimizer else begun
         inside = (steps >= start) & (steps < end)

@@ -63,7 +63,7 @@ test_a_mistake_is_one_clear_error = check_errors(
     (lambda tmp_path: export(tmp_path, format="lite"), "Expected one of ('savedmodel', 'litert', 'onnx')"),
     (
         lambda tmp_path: export(tmp_path, quantization="int4"),
-        "The format 'litert' has the quantizations (None, 'int8_dynamic', 'float16'). ... quantization='int4'",
+        "one of (None, 'int8_dynamic', 'float16') for the format 'litert'. ... quantization='int4'",
     ),
     (
         lambda tmp_path: export(tmp_path, format="onnx", quantization="int8"),
@@ -83,18 +83,18 @@ test_a_mistake_is_one_clear_error = check_errors(
     ),
     (
         lambda tmp_path: export(tmp_path, tasks.MaskedLM(encoder(), preprocessor())),
-        "LiteRT and ONNX hold `TextClassifier`, ... Received: MaskedLM",
+        "LiteRT and ONNX support `TextClassifier`, ... Received: MaskedLM",
     ),
-    (lambda tmp_path: export(tmp_path, task(Subclass)), "and no subclasses of these. Received: Subclass"),
-    (lambda tmp_path: export(tmp_path, quantized()), "'litert' cannot hold a model that Keras has quantized."),
-    (lambda tmp_path: export(tmp_path, quantized(), format="onnx"), "'onnx' cannot hold a model that Keras has"),
+    (lambda tmp_path: export(tmp_path, task(Subclass)), "but no subclasses of these. Received: Subclass"),
+    (lambda tmp_path: export(tmp_path, quantized()), "'litert' does not support a model that Keras has quantized."),
+    (lambda tmp_path: export(tmp_path, quantized(), format="onnx"), "'onnx' does not support a model that Keras has"),
     (
         lambda tmp_path: export(tmp_path, task(dtype="mixed_bfloat16")),
         "`set_weights` ... Received: the dtype policy 'mixed_bfloat16'",
     ),
     (
         lambda tmp_path: export(tmp_path, task(dtype="mixed_float16"), format="onnx"),
-        "needs a model that computes in float32. ... Received: the dtype policy 'mixed_float16'",
+        "requires a model that computes in float32. ... Received: the dtype policy 'mixed_float16'",
     ),
     (lambda tmp_path: export(tmp_path, with_elmo()), "format='savedmodel' ... Received: ElmoPreprocessor"),
     (
@@ -106,7 +106,10 @@ test_a_mistake_is_one_clear_error = check_errors(
         "A `TextEmbedder` has no labels. Use `max_difference` instead. Received: min_equal_labels=0.9",
     ),
     (lambda tmp_path: export(tmp_path, texts=[]), "at least one text"),
-    (lambda tmp_path: export(tmp_path, texts=(["a"], ["b"])), "pairs exactly if `pairs=True`. Received: pairs=False"),
+    (
+        lambda tmp_path: export(tmp_path, texts=(["a"], ["b"])),
+        "only if, `pairs=True`. Received: pairs=False",
+    ),
     (lambda tmp_path: export(tmp_path, max_difference=-1), "a number of at least 0, or `None`. ... max_difference=-1"),
     (lambda tmp_path: export(tmp_path, max_difference=np.nan), "Received: max_difference=nan"),
     (lambda tmp_path: export(tmp_path, max_difference=True), "Received: max_difference=True"),
@@ -222,7 +225,7 @@ def test_a_tokenizer_that_splits_texts_in_another_way_is_an_error(tmp_path, monk
         return found | {"normalizer": {"type": "Lowercase"}}
 
     monkeypatch.setattr(folder, "fast_content", lowercase)
-    with pytest.raises(ValueError, match=r"tokenizer.json must split texts as the model does.* in row 1"):
+    with pytest.raises(ValueError, match=r"tokenizer.json must split texts like the model's tokenizer.* in row 1"):
         export(tmp_path, texts=["a", "\u00e9 GOOD"])
 
 

@@ -92,7 +92,7 @@ def test_a_choice(answers, tmp_path):
     assert found["choice"] == model.predict_choices((contexts, choices))
     served = Model(tmp_path / "small")
     for wrong in ([("a", "bc")], [("a",)], [("a", [])], [("a", ["b"], "c")], [("a", [1, 2])], (["a", "b"], ["c", "d"])):
-        with pytest.raises(ValueError, match="This model takes a list of contexts and their choices."):
+        with pytest.raises(ValueError, match="This model expects a list of contexts and their choices."):
             served.predict(wrong)
 
 
@@ -116,7 +116,7 @@ def test_the_folder_answers_alone_and_refuses_what_it_does_not_take(tmp_path):
     folder = serving.export(model, tmp_path / "small", format="litert", texts=TEXTS)
     served = Model(folder)
     for wrong in ("a", [["a", "b"]], [None], {"text": ["a"]}, {"a"}, None):
-        with pytest.raises(ValueError, match="This model takes a list of texts. Received"):
+        with pytest.raises(ValueError, match="This model expects a list of texts. Received"):
             served.predict(wrong)
     for name, value in (("batch_size", 0), ("batch_size", 1.5), ("prompt_name", "query")):
         with pytest.raises(ValueError, match=f"`{name}` must be"):

@@ -98,7 +98,7 @@ def modules_of(encoder):
             size = dense.kernel.shape[-1] // len(tensors)
             for i, name in enumerate(tensors):
                 if not name.endswith(".weight"):
-                    continue  # This tensor is a parameter of its own, such as in XLNet, which PEFT cannot target.
+                    continue  # PEFT cannot target a single parameter, such as this one in XLNet.
                 segments = found.setdefault(name.removesuffix(".weight"), [])
                 offset = sum(segment.size for segment in segments)
                 segments.append(Segment(around, layer, dense, parts, i * size, size, offset))

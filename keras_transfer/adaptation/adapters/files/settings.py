@@ -60,7 +60,7 @@ def head_settings(model):
 
 
 def check_encoder_settings(wanted, encoder, path):
-    """Raises a `ValueError` if an encoder's settings differ from those with which a file of adapters was saved."""
+    """Raises a `ValueError` if an encoder's settings differ from the settings in a file of adapters."""
     own = encoder_settings(encoder)
     others = [name for name in wanted if name in own and own[name] != wanted[name]]
     if others:

@@ -10,7 +10,7 @@ from keras_transfer.layers.attention import MultiHeadAttention
 
 @register_kind(prefix={})
 class Prefix(AdapterKind):
-    """Learned keys and values that precede those of the text in every block (Li & Liang 2021).
+    """Learned keys and values in front of the keys and values of the text in every block (Li & Liang 2021).
 
     Decoder blocks also have them in cross-attention. If scores depend on relative positions, a prefix has no such bias.
     Unlike most other kinds, a prefix changes the outputs of the encoder even before it is trained.
