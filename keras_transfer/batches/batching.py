@@ -193,7 +193,7 @@ class Batches(keras.utils.PyDataset):
     def with_targets(self, make: Callable, seed: int | None = None) -> Self:
         """Returns the same rows as batches of the inputs and targets of an objective, other ones in each epoch.
 
-        If the rows have labels, `make` gets those of a batch as its third argument.
+        If the rows have labels, `make` gets the batch's labels as its third argument.
 
         The seed, the epoch and the number of a batch determine what the objective draws, so that a run can be resumed.
 
@@ -222,7 +222,7 @@ class Batches(keras.utils.PyDataset):
     def shard(self, index: int, count: int) -> Self:
         """Returns every `count`-th batch, for one of several processes that train together, each with its own part.
 
-        The processes need the same rows, options and seed. Each batch is that of a single process, with the same
+        The processes need the same rows, options and seed. Each batch equals a single process's batch, with the same
         targets of an objective. All shards have equally many batches; up to `count - 1` batches at the end of an epoch
         are left out.
 

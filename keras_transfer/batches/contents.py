@@ -11,8 +11,8 @@ class Contents:
     """What is in a row, and how a batch of rows becomes an item.
 
     Args:
-        kind: String. What a row is: `"texts"`, `"pairs"`, `"parts"` (several texts that are read apart) or `"words"`.
-            Defaults to `None`, if it is unknown.
+        kind: String. What a row is: `"texts"`, `"pairs"`, `"parts"` (several texts that are encoded separately) or
+            `"words"`. Defaults to `None`, if it is unknown.
         prepare: Function that returns an item, given a tuple of the inputs, the labels (or None) and the weights (or
             None) of a batch, its length, and a `np.random.Generator`. Defaults to `None`, for an item of those of the
             three that there are.

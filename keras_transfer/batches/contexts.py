@@ -124,7 +124,7 @@ def windows_in_memory(preprocessor, questions, contexts, doc_stride=None, overla
 
 
 def _checked(room, longest, begin):
-    """Returns the number of tokens that fit beside each question, or raises an error if there are none."""
+    """Returns the number of tokens that fit next to each question, or raises an error if there are none."""
     import tensorflow as tf
 
     message = f"A question must leave room for its context within the {longest} tokens of a row."

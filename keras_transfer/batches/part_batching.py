@@ -1,4 +1,4 @@
-"""Batches rows of several texts in memory. Each text stays separate, for an encoder that reads them one by one."""
+"""Batches rows of several texts in memory. Each text stays separate, for an encoder that encodes them separately."""
 
 from typing import Any
 
@@ -23,12 +23,12 @@ PARTS = Contents("parts", parts_item)
 
 
 def are_parts(data):
-    """Returns whether a dataset is `Batches` whose rows are several texts that are read apart."""
+    """Returns whether a dataset is `Batches` whose rows are several texts, which are encoded separately."""
     return isinstance(data, Batches) and data.contents.kind == "parts"
 
 
 def with_placeholders(data):
-    """Returns the same batches with zeros as labels. Keras requires labels, even for a loss that takes none."""
+    """Returns the same batches with zeros as labels. Keras requires labels, even for a loss that uses none."""
 
     def item(columns, length, random):
         inputs, _, weights = columns
@@ -49,7 +49,7 @@ def part_batches(
     sample_weight: Any = None,
     drop_remainder: bool = False,
 ) -> Batches:
-    """Turns columns of texts into a dataset whose rows have several texts, which an encoder reads one by one.
+    """Turns columns of texts into a dataset whose rows have several texts, which an encoder encodes separately.
 
     `TextEmbedder` trains on such rows: a text, a similar one, and perhaps a dissimilar one. Unlike pairs in `batches`,
     the texts of a row are never packed into one sequence. All texts of a batch are padded to the longest. Otherwise,
@@ -57,7 +57,7 @@ def part_batches(
 
     Args:
         x: Tuple of at least two columns of texts, each as for `batches`.
-        y: List or array [rows] of numbers. Defaults to `None`, for prediction and for losses that take no labels.
+        y: List or array [rows] of numbers. Defaults to `None`, for prediction and for losses that use no labels.
         preprocessor: Callable from texts to a dict of inputs, as for `batches`.
         batch_size: Integer. Number of rows in a batch. Defaults to `32`.
         shuffle: Boolean. Whether rows are shuffled before each epoch and batched by length. If `False`, they keep their
@@ -68,7 +68,7 @@ def part_batches(
             Defaults to `False`.
 
     Returns:
-        `Batches` whose inputs are [batch, parts, length]. The encoder reads each part on its own.
+        `Batches` whose inputs are [batch, parts, length]. The encoder encodes each part separately.
 
     Raises:
         ValueError: If `x` is not a tuple of at least two columns, if there are no rows, if texts are not strings,

@@ -10,7 +10,7 @@ _sources = weakref.WeakKeyDictionary()  # from pipelines to their batches
 
 
 def as_pipeline(data, may_end_early=False):
-    """Returns batches as Keras's `fit`, `evaluate` and `predict` should take them.
+    """Returns batches in the form that Keras's `fit`, `evaluate` and `predict` should receive.
 
     On TensorFlow, this is a pipeline with a spec. Keras would infer which axes vary from the first two batches, trace a
     step again if it is wrong, and let TensorFlow tune the pipeline. At the end of each epoch, TensorFlow would wait for

@@ -34,7 +34,7 @@ class Options:
             each of `lengths`. Defaults to `()`, as long as the longest labels of a batch.
         inferred: Boolean. Whether Keras infers from the first two batches which axes vary, as it does on TensorFlow
             unless it gets a pipeline. Defaults to `True`.
-        one_epoch: Boolean. Whether what is drawn at random is in every epoch that of the first, as for evaluation.
+        one_epoch: Boolean. Whether every epoch draws the same random numbers as the first, as for evaluation.
             Defaults to `False`.
         shard: Tuple `(index, count)`. Only every `count`-th batch of an epoch, from the one at `index` on. Defaults to
             `(0, 1)`, all of them.
@@ -68,7 +68,7 @@ class Options:
         return -(-count // self.replicas) * self.replicas if self.repeat else count
 
     def part(self, count):
-        """Returns the numbers of the batches of an epoch, as a `range`, given the number of those of all shards."""
+        """Returns the numbers of the batches of an epoch, as a `range`, given the number of batches of all shards."""
         index, shards = self.shard
         return range(index, count // shards * shards, shards)[: self.max_batches]
 

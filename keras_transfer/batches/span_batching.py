@@ -30,7 +30,7 @@ def span_batches(
 ) -> Batches:
     """Turns questions, contexts and answers into a dataset for `fit`.
 
-    A context that does not fit beside its question is cut into overlapping windows. The labels of a window are the
+    A context that does not fit next to its question is cut into overlapping windows. The labels of a window are the
     positions of the first and of the last token of the answer, int32 [batch, 2]. If the window does not contain the
     whole answer, or if there is none, both are 0, the position of the token in front of the question. A warning says
     how many answers no window contains completely. Rows are batched by length as texts are in `batches`.
@@ -47,7 +47,7 @@ def span_batches(
             answers, `False` without.
         seed: Integer. Seed of the shuffling, for the same batches in every run. Defaults to `None`.
         sample_weight: List or array of floats, one for each question. Defaults to `None`.
-        doc_stride: Integer. Number of tokens from the start of a window to that of the next, as in BERT's
+        doc_stride: Integer. Number of tokens from the start of a window to the start of the next, as in BERT's
             `run_squad.py`. It is at most half of the tokens that fit beside the question, so windows always overlap.
             Defaults to `None`, for `128` unless `overlap` is given.
         overlap: Integer. Number of tokens that a window has in common with the next, for the windows of Transformers,
@@ -55,7 +55,7 @@ def span_batches(
             beside the question, it is half of them. Defaults to `None`, for windows `doc_stride` tokens apart.
 
     Returns:
-        `Batches`. Their inputs contain `answer_mask` in addition to those of the encoder.
+        `Batches`. Their inputs contain `answer_mask` in addition to the encoder's inputs.
 
     Raises:
         ValueError: If an answer is not at its given position in the context, if a question leaves no room for its
@@ -173,7 +173,7 @@ def answer_positions(windows, spans, answers):
     begin, end = spans[windows.example].T[:, :, None]
     overlaps = (windows.starts >= 0) & (windows.ends > begin) & (windows.starts < end)
     lengths, count = (windows.starts >= 0).sum(axis=1), len(spans)
-    # The first and the last token of each answer, among those of its context.
+    # The first and the last token of each answer, counted in its context.
     found = overlaps.any(axis=1)
     offset = (windows.first - windows.position)[found]
     first, last = np.full(count, np.iinfo("int32").max), np.full(count, -1)

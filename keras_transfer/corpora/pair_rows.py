@@ -9,7 +9,7 @@ _MIXERS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 
 
 class PairRows:
-    """The pairs of segments of a corpus. The number of a row is that of the line with which it begins.
+    """The pairs of segments of a corpus. A row has the number of the line with which it begins.
 
     A document is cut into chunks of lines, each of which becomes a pair of segments. This is the sampling of BERT's and
     of ALBERT's code, with new draws for each seed and epoch.

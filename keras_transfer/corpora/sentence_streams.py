@@ -39,7 +39,7 @@ def word_streams(
     Args:
         source: Path or list of paths of files, or an iterable of strings, as for `Corpus.build`. Each line is a
             sentence.
-        preprocessor: `text.ElmoPreprocessor` with a vocabulary, that of the task.
+        preprocessor: The task's `text.ElmoPreprocessor`, with a vocabulary.
         batch_size: Integer. Number of texts. Defaults to `128`, the original's.
         window: Integer. Number of words of each text in a batch. Defaults to `20`, the original's.
         shuffle: Boolean. Whether the sentences are in another order in each epoch. Defaults to `True`.
@@ -157,7 +157,7 @@ class WordStreams(Batches):
         super().__init__(columns, options=options, seed=seed, contents=Contents("texts", _item, makes_labels=True))
 
     def check_preprocessor(self, preprocessor):
-        """Raises a `ValueError` if a preprocessor has other words or characters than that of the streams."""
+        """Raises a `ValueError` if a preprocessor has different words or characters from the streams' preprocessor."""
         ours = self.preprocessor
         same = preprocessor is None or (
             isinstance(preprocessor, ElmoPreprocessor)

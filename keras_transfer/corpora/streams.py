@@ -85,7 +85,7 @@ class Streams(Batches):
             ids[row, : len(found)] = found
         real = np.logical_and(place < self.width, where < count)
         mask = real[:, :-1].astype("int32")
-        # The text after the last id of a row is that of the next row.
+        # The text after the last id of a row belongs to the next row.
         has_next = np.logical_and(real[:, :-1], where[:, :-1] + 1 < count)
         begins = (start == 0).astype("int32")
         inputs = {"token_ids": np.where(mask, ids[:, :-1], self.pad_id), "padding_mask": mask, "begins": begins}

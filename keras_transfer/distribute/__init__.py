@@ -1,6 +1,6 @@
 """Training on several devices and machines: what Keras does not handle under `tf.distribute` and `keras.distribution`.
 
-Names imported `as` themselves are for the other rooms of the library.
+Names imported `as` themselves are for the library's other subpackages.
 """
 
 from keras_transfer.distribute.memory import Memory, largest_batch, memory_estimate

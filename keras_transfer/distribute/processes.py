@@ -81,7 +81,7 @@ def workers_of(strategy):
 
 
 def remember(strategy):
-    """Makes a strategy that of this process, which has only one of several workers."""
+    """Makes a strategy this process's own, which is one of several workers."""
     _started[:] = [strategy]
 
 
@@ -119,7 +119,7 @@ def gather(values: np.ndarray, model: keras.Model | None = None) -> np.ndarray:
 
     Example:
     ```python
-    seconds = keras_transfer.distribute.gather(np.array([1.5]))  # those of each process
+    seconds = keras_transfer.distribute.gather(np.array([1.5]))  # one number for each process
     ```
     """
     values = np.ascontiguousarray(values)

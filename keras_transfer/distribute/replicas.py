@@ -20,7 +20,7 @@ def track_loss(model, loss, weight, x):
     """Adds the loss of a step on TensorFlow to the model's metric, and returns it as the gradient needs it.
 
     Keras weighs the mean losses of all replicas equally, although they may have different numbers of rows or words. The
-    mean over the replicas of the loss that is returned is that of one device.
+    mean over the replicas of the returned loss equals one device's loss.
 
     A layer that adds means by `add_loss` has a list `mean_over`: for each of them, the number of what it is over.
 

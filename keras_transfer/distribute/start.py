@@ -16,7 +16,7 @@ from keras_transfer.integers import check_integer
 
 TIMEOUT = 300  # seconds
 RETRY = 0.5  # seconds between attempts to reach another process
-HEARTBEAT = 50  # seconds without a sign of life after which JAX takes a process for dead
+HEARTBEAT = 50  # Seconds without a sign of life after which JAX considers a process dead.
 
 
 class OneProcess:

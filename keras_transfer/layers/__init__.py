@@ -1,4 +1,4 @@
-"""Building blocks of the encoders. They do not depend on the other rooms."""
+"""Building blocks of the encoders. They do not depend on other subpackages."""
 
 from keras_transfer.layers.adapters.bottleneck import BottleneckAdapter
 from keras_transfer.layers.attention.bias import AttentionBias

@@ -16,9 +16,9 @@ class PartsLoss(keras.losses.Loss):
     row and returns the losses `[batch]`.
 
     Attributes:
-        min_parts, max_parts: Integers. Numbers of texts per row that the loss takes. `max_parts` is None if there is no
-            limit.
-        takes_labels: Boolean. Whether the loss takes a number for each row.
+        min_parts: Integer. Smallest number of texts per row.
+        max_parts: Integer. Largest number of texts per row, or `None` for no limit.
+        takes_labels: Boolean. Whether the loss needs a number for each row.
         min_rows: Integer. Smallest batch of rows of two texts from which a model learns.
 
     Args:

@@ -20,7 +20,7 @@ class LearningWithoutForgettingLoss(keras.losses.Loss):
     in `compile` corresponds to the paper's lambda. The paper uses 1.
 
     Use it for a separate output whose targets are what `predict` returned before training. This output is either the
-    head of the old task, beside that of the new task, or the same logits a second time, as in the example. Name the
+    head of the old task, next to the new task's head, or the same logits a second time, as in the example. Name the
     outputs in a dict, because Keras confuses the outputs of a list if both are the same tensor. The models share their
     weights: train the model with two outputs, then use and save the other one. With a task, use the inputs that its
     preprocessor returns. For outputs that are not logits of classes, use `"mse"` instead.

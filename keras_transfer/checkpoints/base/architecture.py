@@ -221,7 +221,7 @@ class Architecture:
 
 _architectures = {}  # by `model_type` and alias
 
-# Other values of `model_type`. KerasHub loads these folders: its outputs were equal to those of Transformers.
+# Other values of `model_type`. KerasHub loads these folders: its outputs were equal to Transformers' outputs.
 CONVERTED_BY_KERAS_HUB = (
     "gemma",
     "gemma2",

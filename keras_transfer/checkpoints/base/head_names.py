@@ -13,7 +13,7 @@ AS_ENCODER = {name: operator.attrgetter(name) for name in ("activation", "layer_
 
 
 def classifier_dropout(config):
-    """Returns the dropout rate of a head whose configuration has none of its own: that of the encoder."""
+    """Returns the encoder's dropout rate, for a head whose configuration has none."""
     return get_setting(config, "hidden_dropout_prob", 0.1)
 
 
@@ -58,12 +58,12 @@ def masked_lm(prefix, dense="dense", norm="LayerNorm", bias="bias", **options):
 
 
 def pretraining(masked, pair, **options):
-    """Returns the two heads of BERT's pretraining, given that of the masked language model.
+    """Returns the two heads of BERT's pretraining, given the masked language model's head.
 
     Args:
         masked: `Head`.
         pair: String. The name of the layer for pairs of segments.
-        **options: Further arguments of `Head` that differ from those of `masked`.
+        **options: Further arguments of `Head` that differ from `masked`.
     """
     arguments = {name: value for name, value in masked.arguments.items() if name != "use_bias"}
     return dataclasses.replace(
@@ -83,7 +83,7 @@ def two_layer_classifier(activation, hidden="classifier.dense", logits="classifi
     Args:
         activation: String. Activation of the dense layer.
         hidden, logits: Strings. Names of the two layers.
-        dropout: Tuple. The dropout rate, as in `Architecture.settings`. Defaults to that of BERT's classifier.
+        dropout: Tuple. The dropout rate, as in `Architecture.settings`. Defaults to BERT's classifier's.
     """
     return Head(
         prefix=tuple(dict.fromkeys(f"{name.partition('.')[0]}." for name in (hidden, logits))),
@@ -113,7 +113,7 @@ def summary(pooling, activation):
 
 
 def multiple_choice(classifier):
-    """Returns the head of a model for multiple choice, given that of the classifier, which has more rows."""
+    """Returns the head of a multiple-choice model, given the classifier's head, which has more rows."""
     return dataclasses.replace(classifier, model_classes=("ForMultipleChoice",), labels=None)
 
 

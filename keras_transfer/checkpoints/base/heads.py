@@ -79,7 +79,7 @@ class TaskHead:
             Defaults to `{}`, for a task that requires one of them.
         problem_types: Tuple of strings. Values of `problem_type` in the configuration of a checkpoint whose head the
             task can load. Defaults to `("single_label_classification",)`.
-        word_level: Boolean. Whether the preprocessor must be one of this library, which takes words and knows their
+        word_level: Boolean. Whether the preprocessor must be one of this library, which accepts words and knows their
             characters. Defaults to `False`.
         is_embedder: Boolean. Whether the task returns the vectors that a sentence-transformers folder describes.
             Defaults to `False`.
@@ -184,7 +184,7 @@ class FoundHead:
         fill(self.head.entries(task, self.model_type), self.readers, f"the head of {self.source}")
 
     def load_layers(self, layers):
-        """Sets the weights of layers that are not those of a task, given as a dict by their names in the task."""
+        """Sets the weights of layers outside a task, given as a dict by their names in the task."""
         fill(entries_of(types.SimpleNamespace(**layers), self.head.tensors), self.readers, f"the head of {self.source}")
 
     def _label_names(self, count, given):
@@ -284,7 +284,7 @@ class WrittenHead:
         model_class: String. The class of the encoder with the head in Transformers.
         config: Dict. Its part of the configuration.
         tensors: Dict of its tensors.
-        generation: Dict of the task's settings of generation, which take the place of those of the encoder. Defaults to
+        generation: Dict of the task's generation settings, which replace the encoder's. Defaults to
             `{}`.
     """
 

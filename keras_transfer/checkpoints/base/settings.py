@@ -55,7 +55,7 @@ def write_settings(settings, arguments, owner):
     return config
 
 
-# What describes a file and not the model, such as its types. The number of labels is that of their names.
+# What describes a file and not the model, such as its types. Label names determine the number of labels.
 _OF_FILES = {"architectures", "model_type", "dtype", "torch_dtype", "quantization_config", "transformers_version"}
 _OF_FILES |= {"auto_map", "_name_or_path", "num_labels", "_num_labels"}
 OF_LABELS = ("id2label", "label2id", "problem_type")

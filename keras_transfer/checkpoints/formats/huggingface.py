@@ -1,4 +1,4 @@
-"""Hugging Face folders (`config.json`, `model.safetensors`), including those of sentence-transformers."""
+"""Hugging Face folders (`config.json`, `model.safetensors`), including sentence-transformers folders."""
 
 import json
 
@@ -143,7 +143,7 @@ def save(architecture, encoder, preprocessor, folder, overwrite, head=None, embe
 
 
 def _with_end(config, preprocessor):
-    """Returns a configuration in which the token that ends texts is that of the preprocessor, if none was set."""
+    """Returns a configuration that names the preprocessor's end token, if none was set."""
     if config.get("eos_token_id", 0) is not None or preprocessor is None:
         return config
     end = getattr(preprocessor.tokenizer, "eos_id", None)

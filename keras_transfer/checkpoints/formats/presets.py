@@ -66,7 +66,7 @@ def load(source, cls=Encoder, overrides=None, head=None):
 
     Raises:
         CheckpointError: If KerasHub is not installed or cannot load the preset, if the backbone does not encode token
-            ids, or if it does not take one of the `overrides`.
+            ids, or if it does not accept one of the `overrides`.
 
     Example:
     ```python
@@ -106,10 +106,10 @@ def load_preprocessor(source, word_level=False, **overrides):
 
     Args:
         source: As for `load`.
-        word_level: Boolean. Whether the preprocessor must also take sentences as lists of words. KerasHub's do not, so
-            the result is a `BertPreprocessor` with the vocabulary and the settings of the preset's WordPiece tokenizer.
-            The two produce the same ids, except for rare characters, where `BertPreprocessor` follows the original
-            BERT. Defaults to `False`.
+        word_level: Boolean. Whether the preprocessor must also accept sentences as lists of words. KerasHub's do not,
+            so the result is a `BertPreprocessor` with the vocabulary and the settings of the preset's WordPiece
+            tokenizer. The two produce the same ids, except for rare characters, where `BertPreprocessor` follows the
+            original BERT. Defaults to `False`.
         **overrides: Arguments of the preprocessor that differ from the preset's, such as `sequence_length=64`.
 
     Returns:
@@ -162,7 +162,7 @@ def _import_keras_hub(source):
 
 
 def _name_for_keras_hub(source, keras_hub, weights):
-    """Returns the string that `from_preset` takes, after every check that does not need loading."""
+    """Returns the string that `from_preset` accepts, after every check that does not need loading."""
     if not is_name(source):
         _check_folder(source, weights)
         # The path is absolute because KerasHub looks up a relative one among its built-in presets first.

@@ -311,7 +311,7 @@ def head_entries(task, action, advice):
         action, advice: See `heads.check_head`.
 
     Raises:
-        CheckpointError: If the head differs from that of Transformers, such as in its pooling.
+        CheckpointError: If the head differs from Transformers', such as in its pooling.
     """
     architecture = architecture_for(task.encoder)
     return check_head(architecture, task, action, advice).entries(task, architecture.model_type)

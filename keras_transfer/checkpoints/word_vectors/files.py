@@ -39,7 +39,7 @@ def read_rows(path, format="auto", dim=None):
     Args:
         path: String or path. A file, which may be gzipped.
         format: String. A key of `FORMATS`, or `"auto"`. Defaults to `"auto"`.
-        dim: Integer. Width of the vectors. Defaults to `None`, that of the header or else of the first row.
+        dim: Integer. Width of the vectors. Defaults to `None`, the width in the header or in the first row.
 
     Raises:
         CheckpointError: If the file is empty, truncated or of another format, or if its rows have different widths.

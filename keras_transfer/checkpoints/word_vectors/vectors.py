@@ -120,7 +120,7 @@ class WordVectors:
         embedding_dim: int | None = None,
         seed: int = 0,
     ) -> Self:
-        """Reads a file of word vectors and keeps those of a vocabulary.
+        """Reads a file of word vectors and keeps the vectors of a vocabulary.
 
         The file is streamed, so only the vectors that are kept need memory. If a word occurs more than once in the
         file, its first vector is used, and a warning is logged.
@@ -237,7 +237,7 @@ class WordVectors:
         return f"<WordVectors of {len(self):,} words, {self.embedding_dim} dimensions>"
 
     def nearest(self, word: str, k: int = 10) -> list:
-        """Returns the words whose vectors have the largest cosine similarity with that of a word.
+        """Returns the words whose vectors have the largest cosine similarity to a word's vector.
 
         Args:
             word: String, one of the words, or a vector of shape `[dim]`. The result does not include the word itself.

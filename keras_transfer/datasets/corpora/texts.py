@@ -11,7 +11,7 @@ def load_wikitext(folder: str | os.PathLike) -> Splits:
     """Reads WikiText-2 or WikiText-103 (Merity et al. 2017) from the official files.
 
     A line is a paragraph, a heading such as `= Robert <unk> =`, or empty. Its words are separated by spaces. With
-    `<eos>` at the end of each line, including empty ones, the numbers of tokens are those of the paper: 2,088,628,
+    `<eos>` at the end of each line, including empty ones, the numbers of tokens equal the paper's: 2,088,628,
     217,646 and 245,569 for WikiText-2.
 
     Args:

@@ -66,7 +66,7 @@ def read_parallel(
 def read_parallel_tsv(
     path: str | os.PathLike, *, columns: tuple | None = None, skip_empty: bool = False
 ) -> ParallelTexts:
-    """Reads a file with a source, a tab and a target on each line, as those of grammatical error correction have.
+    """Reads a file with a source, a tab and a target on each line, the format of grammatical error correction.
 
     Quotes are a part of the text. There is no header.
 

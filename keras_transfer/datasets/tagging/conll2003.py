@@ -8,7 +8,7 @@ from keras_transfer.datasets.tagging.conllu import TaggedSentences
 from keras_transfer.names import check_one_of
 
 COLUMNS = {"pos": 1, "chunk": 2, "ner": 3}
-# Names of the official files, and those of a common copy of the data.
+# Names of the official files, and of the files of a common copy.
 FILES = {
     "train": ("eng.train", "train.txt"),
     "validation": ("eng.testa", "valid.txt", "dev.txt"),

@@ -135,7 +135,7 @@ class XLNetEncoder(Encoder):
         """Returns what the visible tokens say about the tokens at some positions, from the query stream.
 
         Args:
-            inputs: Dict of tensors, symbolic or not: those of the encoder; `factorization_order`, integers [batch,
+            inputs: Dict of tensors, symbolic or not: the encoder's inputs; `factorization_order`, integers [batch,
                 length], in which the query stream at a position sees the tokens with lower numbers, and the content
                 stream also those with the same number; and `mask_positions`, integers [batch, places], negative at
                 unused places. `objectives.PermutationLanguageModel` makes both. (`perm_mask` in Transformers is 1 where

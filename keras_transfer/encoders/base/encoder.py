@@ -1,4 +1,4 @@
-"""The encoder protocol: what every pretrained encoder takes, returns and can do."""
+"""The encoder protocol: what every pretrained encoder accepts, returns and can do."""
 
 import dataclasses
 import os
@@ -112,12 +112,12 @@ def _symbolic_hidden_states(encoder):
         if any(isinstance(block, list) for block in blocks):  # ALBERT calls the same block many times
             return None
         tensors = [blocks[0].input, *(block.output for block in blocks)]
-        return [keras.tree.flatten(tensor)[0] for tensor in tensors]  # a block also takes the mask
+        return [keras.tree.flatten(tensor)[0] for tensor in tensors]  # a block also has the mask as input
     return None
 
 
 def select_inputs(inputs, wanted):
-    """Drops the inputs from a preprocessor that a model does not take, such as segment ids."""
+    """Drops the inputs from a preprocessor that a model does not accept, such as segment ids."""
     if isinstance(inputs, dict) and isinstance(wanted, dict) and wanted.keys() < inputs.keys():
         return {key: inputs[key] for key in wanted}
     return inputs
@@ -190,7 +190,7 @@ class Encoder(Quantizes, keras.Model):
         object.__setattr__(self, "adapter_slots", [])
         self.adapter_layout = 2  # 1 while `.keras` files have the adapters of blocks where version 0.1 had them
         # From the names of a checkpoint's files to the settings in them that the encoder does not have. They are
-        # written back, and `generate` reads those of generation.
+        # written back, and `generate` uses the ones that concern generation.
         object.__setattr__(self, "checkpoint_settings", {})
 
     def __new__(cls, *args, **kwargs):
@@ -341,7 +341,7 @@ class Encoder(Quantizes, keras.Model):
             source: A Hugging Face folder (`config.json`, `model.safetensors`), a sentence-transformers folder, a
                 folder with a Google TensorFlow checkpoint, `"hf://organisation/name"`, the name of a packaged
                 encoder (`"minilm-l6"`), a folder with a KerasHub preset, or `"keras_hub://"` and what KerasHub's
-                `from_preset` takes (`"keras_hub://bert_tiny_en_uncased"`).
+                `from_preset` accepts (`"keras_hub://bert_tiny_en_uncased"`).
             **overrides: Arguments of the class that differ from the checkpoint's (`dropout=0.0`, `dtype=...`).
 
         Returns:

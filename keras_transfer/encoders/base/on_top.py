@@ -1,4 +1,4 @@
-"""The dense layers that are put on an encoder, which begin as those of its original do."""
+"""The dense layers on top of an encoder, which are initialized as in its original."""
 
 import keras
 
@@ -17,7 +17,7 @@ def dense_on(encoder, units, activation, **options):
         encoder: Encoder, or another object with its settings.
         units: Integer.
         activation: String or callable.
-        **options: Further arguments of `keras.layers.Dense`. `dtype` defaults to that of the encoder.
+        **options: Further arguments of `keras.layers.Dense`. `dtype` defaults to the encoder's.
     """
     options = {"dtype": encoder.dtype_policy, **options}
     return keras.layers.Dense(units, get_activation(activation), kernel_initializer=initializer_on(encoder), **options)

@@ -37,8 +37,8 @@ class Quantizes:
 
         Args:
             mode: String, `"int8"`, `"int4"` or `"float8"`. Defaults to `None`, the mode of `config`.
-            config: `keras.quantizers.QuantizationConfig`. Which quantizers are used. Defaults to `None`, those of the
-                mode.
+            config: `keras.quantizers.QuantizationConfig`. Which quantizers are used. Defaults to `None`, the mode's
+                quantizers.
             filters: Regular expression, list of these, or function of a layer. Which layers are quantized: those in
                 whose path an expression occurs (`"attention"`, `"block_0/feed_forward/inner"`), or for which the
                 function returns `True`. Defaults to `None`, all of them.
@@ -95,7 +95,7 @@ def quantization_of(model):
 
 
 def quantize_again(model, groups):
-    """Quantizes the layers of a new model as those of the model were from whose config the groups are."""
+    """Quantizes the layers of a new model as they were in the model whose config contains the groups."""
     layers = _quantizable(model)
     for group in groups:
         config = keras.saving.deserialize_keras_object(group["config"])
@@ -121,7 +121,7 @@ def _quantizable(model, mode=None):
 
 
 def _chosen(layers, filters):
-    """Returns those of the layers that match filters.
+    """Returns the layers that match filters.
 
     Raises:
         ValueError: If a filter matches none.

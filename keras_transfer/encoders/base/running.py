@@ -1,4 +1,4 @@
-"""The layers of a Transformer and how they run, for an encoder alone and for the decoder beside it."""
+"""The layers of a Transformer and how they run, for an encoder and for the decoder of an encoder-decoder."""
 
 import inspect
 

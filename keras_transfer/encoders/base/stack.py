@@ -33,8 +33,8 @@ class TransformerStack(Encoder):
         embeddings_dropout: Float between 0 and 1. Dropout rate after the norm. Defaults to `0.0`.
         embeddings_projection: Layer, applied after the dropout. Defaults to `None`.
         block_inputs: Layer from the embeddings to a dict of keyword arguments for every block, such as
-            `RotaryPositions`, or a list of one layer for each block. `step` also passes it `start` and, if it takes it,
-            `num_keys`. Defaults to `None`.
+            `RotaryPositions`, or a list of one layer for each block. `step` also passes it `start` and, if it accepts
+            it, `num_keys`. Defaults to `None`.
         final_norm: Layer, applied after the last block. Defaults to `None`.
         pooler: Layer from the first token's vector to `pooled_output`. Defaults to `None`.
         segment_ids: Boolean. Whether `segment_ids` is an input. Otherwise every token is in segment 0. Defaults to

@@ -15,7 +15,7 @@ from keras_transfer.layers.blocks import ConvolutionBlock, FeedForward, Transfor
 class DebertaV2Encoder(TransformerStack):
     """DeBERTa's encoder: token embeddings without positions, post-norm blocks with disentangled attention.
 
-    DeBERTa v3 has the same architecture. Its pretraining is that of ELECTRA.
+    DeBERTa v3 has the same architecture. It is pretrained as ELECTRA is.
 
     Args:
         vocabulary_size: Integer. Number of tokens.
@@ -27,8 +27,8 @@ class DebertaV2Encoder(TransformerStack):
         max_sequence_length: Integer. From this distance on, all distances are treated as the same. Defaults to `512`.
         num_buckets: Integer. Number of vectors for the distances in each direction. `0` means one vector for each
             distance. Defaults to `256`.
-        conv_kernel_size: Integer. Number of tokens that a convolution beside the first block reads. `0` for no
-            convolution. Defaults to `0`.
+        conv_kernel_size: Integer. Number of tokens under the kernel of a convolution next to the first block. `0` for
+            no convolution. Defaults to `0`.
         conv_activation: String or callable. Activation of the convolution. Defaults to `"tanh"`.
         attention_dropout: Float between 0 and 1. Dropout rate of the attention weights. Defaults to `None`, the same
             as `dropout`.

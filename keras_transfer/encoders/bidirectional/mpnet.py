@@ -1,4 +1,4 @@
-"""MPNet: RoBERTa's encoder with relative positions beside the absolute ones (Song et al. 2020)."""
+"""MPNet: RoBERTa's encoder with relative positions in addition to the absolute ones (Song et al. 2020)."""
 
 from collections.abc import Callable
 from typing import Any

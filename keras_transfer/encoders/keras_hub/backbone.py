@@ -82,7 +82,7 @@ class BackboneEncoder(Encoder):
         kwargs = {"name": backbone.name, "dtype": backbone.dtype_policy, **kwargs}
         super().__init__(backbone.input, backbone.output, None, **kwargs)
         restore()
-        object.__setattr__(self, "backbone", backbone)  # Keras must not track it: its layers are those of this model.
+        object.__setattr__(self, "backbone", backbone)  # Keras must not track it: this model has its layers.
         self.blocks = [layer for _, kind, layers in backbone_groups(backbone) if kind == "block" for layer in layers]
         if not self.blocks:
             raise ValueError(f"Adapters need a backbone with blocks. Received: {type(backbone).__name__}")

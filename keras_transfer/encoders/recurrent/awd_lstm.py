@@ -23,7 +23,7 @@ class AWDLSTMEncoder(Encoder):
     (`layers.OutputEmbeddings`). The `hidden_states` therefore differ in width: the embeddings and the last have
     `embedding_dim`, the others `units`. The default dropout rates are those for the Penn Treebank.
 
-    The outputs of a text depend only on that text. To continue texts, use `step`, which takes a state and returns the
+    The outputs of a text depend only on that text. To continue texts, use `step`, which accepts a state and returns the
     next.
 
     Args:

@@ -76,7 +76,7 @@ class ElmoEncoder(Encoder):
     boundaries internally and removes them from its outputs.
 
     The outputs of a text depend only on that text. The original starts each batch from the last state of the previous
-    one. To do the same, use `step`, which takes a state and returns the next. `tasks.BidirectionalLM` pretrains it.
+    one. To do the same, use `step`, which accepts a state and returns the next. `tasks.BidirectionalLM` pretrains it.
 
     Args:
         embedding_dim: Integer. Width of a character's embedding. Defaults to `16`.

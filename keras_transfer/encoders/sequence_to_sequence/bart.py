@@ -174,7 +174,7 @@ class BartSingleText(Bart):
 
     Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
 
-    Outputs: Dict of `sequence_output` `[batch, length, hidden_dim]`, that of the decoder.
+    Outputs: Dict of `sequence_output` `[batch, length, hidden_dim]` of the decoder.
 
     Example:
     ```python

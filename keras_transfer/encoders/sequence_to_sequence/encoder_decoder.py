@@ -32,7 +32,7 @@ class EncoderDecoder(Encoder):
         settings: Dict of the arguments of the subclass's constructor in order. They become attributes and the config.
         encoder: `TransformerStack`. The new model continues its graph.
         decoder: Dict of the arguments of `TransformerStack` that are the decoder's layers: `blocks` with
-            `cross_attention`, and others. `token_embedding` defaults to that of the encoder.
+            `cross_attention`, and others. `token_embedding` defaults to the encoder's.
         context_projection: Layer from the outputs of the encoder to what cross-attention reads. Defaults to `None`.
         further_inputs: Tuple of strings, names of further inputs of any of these models whose decoder has absolute
             positions: `"decoder_positions"` `[batch, decoder_length]`, in place of 0, 1, 2, ..., which
@@ -42,17 +42,14 @@ class EncoderDecoder(Encoder):
             to the right by this token. Defaults to `None`, for two texts.
         **kwargs: `pooling`, `normalize`, `name` and `trainable` of `Encoder`.
 
-    Inputs:
-        - `many, names`: Dict of the inputs of the encoder and of `decoder_token_ids` and `decoder_padding_mask`, each
-        - `many, names`: `[batch, decoder_length]`. For a single text, only those of the encoder.
+    Inputs: Dict of the encoder's inputs and of `decoder_token_ids` and `decoder_padding_mask`, each
+    `[batch, decoder_length]`. For a single text, only the encoder's inputs.
+
+    Outputs: Dict of the encoder's outputs and of `decoder_sequence_output` `[batch, decoder_length, dim]`. For a single
+    text, only `sequence_output` `[batch, length, dim]` of the decoder.
 
     Raises:
         ValueError: If there is no such further input.
-
-    Outputs:
-        - `many, names`: Dict of the outputs of the encoder and of `decoder_sequence_output` `[batch, decoder_length,
-          dim]`. For a single
-        - `many, names`: text, only `sequence_output` `[batch, length, dim]` of the decoder.
 
     Attributes:
         encoder: The encoder.
@@ -148,7 +145,7 @@ class EncoderDecoder(Encoder):
             tied: Boolean. Whether the decoder shares all layers with the encoder except for the new ones. Defaults to
                 `False`.
             name: String. Name of the model. Defaults to `None`.
-            **overrides: Arguments of the encoders that differ from those of the sources, such as `dropout=0.0`.
+            **overrides: Arguments of the encoders that differ from the sources', such as `dropout=0.0`.
 
         Returns:
             A `ComposedEncoderDecoder`, for `Seq2SeqLM`. If the tokenizers differ, pass a preprocessor for each half.

@@ -11,7 +11,7 @@ NEVER = -(2.0**100)
 
 @dataclasses.dataclass(frozen=True)
 class Constraints:
-    """Changes the scores of the next token, given the tokens before it, including those of the prompt.
+    """Changes the scores of the next token, given the tokens before it, including the prompt.
 
     Args:
         repetition_penalty: Float greater than 0. Factor that makes tokens less likely that have already occurred:
@@ -20,7 +20,7 @@ class Constraints:
         no_repeat_ngram: Integer. Length of sequences of tokens that must not occur twice (Paulus et al. 2018). Defaults
             to `0`, no constraint.
         bad_words: Tuple of tuples of token ids. Sequences that must not occur. Defaults to `()`.
-        min_length: Integer. Number of tokens, including those of the prompt, before which no text ends with an end
+        min_length: Integer. Number of tokens, including the prompt's, before which no text ends with an end
             token. Defaults to `0`.
         min_new_tokens: Integer. The same for the number of tokens after the prompt. Defaults to `0`.
         forced_first: Integer. The token after the first one of a text. Defaults to `None`, for none.

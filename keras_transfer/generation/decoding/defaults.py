@@ -62,7 +62,7 @@ _IN_CONFIG = {"eos_token_id", "decoder_start_token_id"}  # They count even if th
 
 
 def generation_defaults(encoder):
-    """Returns the `GenerationDefaults` of an encoder's checkpoint; those of an encoder without one change nothing.
+    """Returns the `GenerationDefaults` of an encoder's checkpoint; without a checkpoint, they change nothing.
 
     As in Transformers, `config.json` only counts if there is no `generation_config.json`, except for `eos_token_id` and
     the start token, with which the model was trained.

@@ -16,7 +16,7 @@ NEVER = -1e9
 class BeamSearch(Sampler):
     """Keeps the `num_beams` most likely continuations at each step, and returns the best ones that ended.
 
-    The score of a continuation is its log-likelihood divided by `tokens ** length_penalty`. The results are those of
+    The score of a continuation is its log-likelihood divided by `tokens ** length_penalty`. The results equal those of
     Transformers. `num_sequences` of `generate` returns several beams, the best first.
 
     Args:

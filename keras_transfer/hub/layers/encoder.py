@@ -26,8 +26,8 @@ TOKEN_INPUTS = {
 class HubEncoder(Encoder):
     """A TF Hub module as an encoder for any task.
 
-    A BERT-like module takes and returns dicts. Their keys are renamed to those of `Encoder`. The hidden states are
-    the outputs of its blocks (`encoder_outputs`), without the embeddings. A text embedding module takes strings and
+    A BERT-like module accepts and returns dicts, whose keys are renamed to `Encoder`'s. The hidden states are
+    the outputs of its blocks (`encoder_outputs`), without the embeddings. A text embedding module accepts strings and
     returns one vector per text, which is the pooled output.
 
     Args:
@@ -41,13 +41,13 @@ class HubEncoder(Encoder):
         pooling: String. How a text's token vectors are pooled, as for `Encoder`. Defaults to `None`, not specified.
         name: String. Name of the encoder. Defaults to `None`.
 
-    Inputs: `token_ids`, `padding_mask` and, if the module takes them, `segment_ids`, each [batch, length] int32; or
+    Inputs: `token_ids`, `padding_mask` and, if the module accepts them, `segment_ids`, each [batch, length] int32; or
         `text` [batch] strings.
 
     Outputs: `sequence_output` [batch, length, dim] and `pooled_output` [batch, dim], or only the latter.
 
     Raises:
-        HubError: If the module cannot be loaded, or its inputs or outputs are not those of an encoder.
+        HubError: If the module cannot be loaded, or does not have the inputs and outputs of an encoder.
         ValueError: If `pooling` is unknown.
         RuntimeError: If the backend is not TensorFlow.
 

@@ -36,7 +36,7 @@ class HubLayer(keras.layers.Layer):
     SavedModels), their signatures, Keras exports, and modules in the TF1 Hub format. Its weights are the module's own
     variables, not copies, with the module's names, such as `"hub_layer/transformer/layer_0/dense/kernel"`.
 
-    A module computes in the dtypes that it was saved with. Numeric inputs are cast to the dtypes that it takes, and
+    A module computes in the dtypes that it was saved with. Numeric inputs are cast to the dtypes that it expects, and
     mixed precision applies only to later layers. Under `tf.distribute`, a trainable module must be created inside
     `strategy.scope()`. Each replica then updates its own statistics (batch normalization), and their mean is read and
     saved.
@@ -62,7 +62,7 @@ class HubLayer(keras.layers.Layer):
         sha256: String. Expected checksum of the handle's archive. Defaults to `None`.
         **kwargs: `name`, and, as in Keras 2, `dtype` (the dtype of the module's inputs) and `input_shape` (not needed).
 
-    Inputs: As the module takes them: strings [batch], a dict of token ids [batch, length] and so on. Lists of Python
+    Inputs: What the module expects: strings `[batch]`, a dict of token ids `[batch, length]` and so on. Lists of Python
         values are converted.
 
     Outputs: As the module returns them.

@@ -15,7 +15,7 @@ from keras_transfer.text.base import Preprocessor
 class HubPreprocessor(Preprocessor):
     """A preprocessing module, such as BERT's on TF Hub, as a preprocessor.
 
-    The module takes strings and returns a dict of ids of a fixed length. Other lengths and pairs of texts require the
+    The module accepts strings and returns a dict of ids of a fixed length. Other lengths and pairs of texts require the
     functions `tokenize` and `bert_pack_inputs`, which BERT's modules have.
 
     Args:

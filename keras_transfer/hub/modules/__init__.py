@@ -1,4 +1,4 @@
-"""SavedModels as modules: their signatures, and the tensors that they take."""
+"""SavedModels as modules: their signatures, and the tensors that they expect."""
 
 from keras_transfer.hub.modules.loading import load
 from keras_transfer.hub.modules.module import Module, open_module

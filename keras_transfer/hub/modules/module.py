@@ -22,8 +22,8 @@ class Module:
         loaded: The loaded object.
         resources: The object to save with the variables. It owns the tables and their files.
         losses: List of callables that return a scalar tensor. The module's own regularization.
-        takes_training: Boolean. Whether `function` takes `training`.
-        by_name: Boolean. Whether `function` takes keyword arguments and returns a dict, as signatures do.
+        takes_training: Boolean. Whether `function` accepts `training`.
+        by_name: Boolean. Whether `function` accepts keyword arguments and returns a dict, as signatures do.
         frozen_because: String. Why the module cannot be trained, or `None` if it can.
     """
 
@@ -53,7 +53,7 @@ class Module:
         """Returns the item of `input_specs` that the inputs fit, or None if there are no specs.
 
         Args:
-            inputs: Nest of tensors or symbolic tensors. A signature with one argument also takes the value alone.
+            inputs: Nest of tensors or symbolic tensors. A signature with one argument also accepts the value alone.
             options: Names of the additional arguments. Defaults to `()`.
             shapes_only: Boolean. Whether inputs of any dtype fit. Defaults to `False`.
 
@@ -67,7 +67,7 @@ class Module:
         return best_fit(inputs, specs, shapes_only) if specs else None
 
     def check_arguments(self, arguments):
-        """Raises a HubError if the function does not take these arguments. Keras sets `training`."""
+        """Raises a HubError if the function does not accept these arguments. Keras sets `training`."""
         if self.by_name:
             known = sorted(self.input_specs[0])
         else:

@@ -248,7 +248,7 @@ class _Graph:
         return _handle(self.weights[name])
 
     def initialize_tables(self):
-        """Fills the tables of the other CPU devices for their replicas. The loader has filled those of the first."""
+        """Fills the tables of the other CPU devices. The loader has filled the first device's tables."""
         import tensorflow as tf
 
         self.bind(self.loaded.initializer._init_fn)  # it is saved with the tables
@@ -258,7 +258,7 @@ class _Graph:
 
 
 def _handle(weight):
-    """Returns a variable's handle: under tf.distribute that of the current replica, or outside replicas the first."""
+    """Returns a variable's handle: the current replica's under tf.distribute, or the first outside replicas."""
     import tensorflow as tf
 
     if isinstance(weight, tf.distribute.DistributedValues) and tf.distribute.in_cross_replica_context():

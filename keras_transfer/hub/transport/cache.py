@@ -16,7 +16,7 @@ from keras_transfer.hub.transport.scratch import scratch_folder
 class Cache:
     """A folder of modules, each under the SHA-1 of its handle, with the requirements for their archives.
 
-    A record with the checksums of the archive and of its content lies beside each module, in the file that
+    A record with the checksums of the archive and of its content lies next to each module, in the file that
     tensorflow_hub writes for the handle. If tensorflow_hub downloads the module again, it overwrites the record.
 
     A cache that other users can write is an error.
@@ -100,7 +100,7 @@ class Cache:
         return checksum
 
     def _install(self, file, place, name, checksum):
-        """Unpacks an archive beside `place` and moves its module there, unless another process did so first."""
+        """Unpacks an archive next to `place` and moves its module there, unless another process did so first."""
         self._create()
         with scratch_folder(self.folder, "unpacking") as scratch:
             new, record = scratch / "new", scratch / "record"

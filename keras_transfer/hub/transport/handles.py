@@ -139,7 +139,7 @@ def _from_kaggle(name):
         ) from error
     try:
         folder = kagglehub.model_download(name)
-    except Exception as error:  # kagglehub raises its own types, those of requests and Python's
+    except Exception as error:  # kagglehub raises its own types, types of requests and Python's
         raise HubError(
             "kagglehub cannot download the module, and there is no folder with its name. Check the name and the "
             "network. Without network access, pass the path of a downloaded folder or archive. "

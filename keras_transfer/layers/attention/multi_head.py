@@ -260,7 +260,7 @@ class MultiHeadAttention(keras.layers.Layer):
         return ops.split(x, np.cumsum(heads)[:-1].tolist(), axis=1)
 
     def _bias(self, inputs, context, padding_mask, attention_mask, attention_bias, cache, cache_index):
-        """Returns the given bias, or else that of the masks."""
+        """Returns the given bias, or the bias of the masks if there is none."""
         if attention_bias is not None:
             if padding_mask is not None or attention_mask is not None:
                 raise ValueError(

@@ -13,7 +13,7 @@ class TwoStreams(keras.layers.Layer):
     """Appends XLNet's query stream to the token embeddings of each text, and computes what both streams see.
 
     The query stream has one place for each token that is predicted. It starts from the same learned vector at all
-    places, so that it does not contain the token. Nothing sees the query stream: its keys and values are those of the
+    places, so that it does not contain the token. Nothing sees the query stream: its keys and values come from the
     content stream, which contains the tokens.
 
     Args:

@@ -41,7 +41,7 @@ class Clusters:
         self._div_value = div_value
 
     def width(self, dim, number):
-        """Returns the width of the vectors of the cluster of this number, given that of the first one."""
+        """Returns the vectors' width in a cluster, given the width in the first cluster."""
         return max(1, int(dim // self._div_value**number))
 
     def places(self, tokens, number):

@@ -225,7 +225,7 @@ class TransformerBlock(keras.layers.Layer):
         def cross_attention(x):
             if "cross_attention" not in cache:
                 return attend("cross_attention", x, **others)
-            # Sequences that share a context, such as those of a beam search, are further queries of its only row.
+            # Sequences that share a context, as in a beam search, are further queries of its only row.
             rows = ops.shape(cache["cross_attention"][0])[0]
             found = attend("cross_attention", ops.reshape(x, (rows, -1, x.shape[-1])), **others)
             return ops.reshape(found, (-1, length, x.shape[-1]))

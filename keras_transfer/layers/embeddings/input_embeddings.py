@@ -14,7 +14,7 @@ class PositionEmbedding(keras.layers.Layer):
     Args:
         max_sequence_length: Integer. Number of positions, which is the length of the longest sequence.
         initializer: Initializer of the table. Defaults to `"glorot_uniform"`.
-        offset: Integer. Number of rows before that of the first token, which no token uses (2 in RoBERTa and BART).
+        offset: Integer. Number of unused rows before the first token's (2 in RoBERTa and BART).
             Defaults to `0`.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 

@@ -30,8 +30,8 @@ class AdaptiveSoftmax(keras.layers.Layer):
         - `targets`: Integer tensor of shape `[...]`, from 0 to `vocabulary_size - 1`. Defaults to `None`.
 
     Returns:
-        Float32 log-probabilities: those of all tokens `[..., vocabulary_size]`, which cross-entropies also take as
-        logits, or those of the targets `[...]`, which need less memory. They are NaN for a target that does not exist.
+        Float32 log-probabilities: of all tokens `[..., vocabulary_size]`, which cross-entropies also accept as
+        logits, or of the targets `[...]`, which need less memory. They are NaN for a target that does not exist.
 
     Raises:
         ValueError: If `vocabulary_size` is not a positive integer, or if `cutoffs` or `div_value` are out of range.

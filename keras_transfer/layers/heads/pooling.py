@@ -84,7 +84,7 @@ class SequencePooling(keras.layers.Layer):
         return self._ratio(inputs, inputs, mask, ops.cast(mask, "float32"), ops.sqrt)
 
     def _ratio(self, inputs, weighted, mask, weights, scale=None):
-        """Returns the sum of `weighted` over the real tokens, divided by that of the weights or by a function of it."""
+        """Returns the sum of `weighted` over real tokens, divided by the sum of the weights or a function of it."""
         # The sum is in float32 because sums of 512 half-precision numbers lose digits.
         total = ops.sum(ops.where(mask, ops.cast(weighted, "float32"), 0), axis=1)
         count = ops.maximum(ops.sum(weights, axis=1), 1.0)

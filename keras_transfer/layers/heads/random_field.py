@@ -183,7 +183,7 @@ def _prepare(emissions, mask):
 
 
 def _positions(emissions, real):
-    """Joins emissions, those of the boundary, and 1 for a word into one tensor [length, batch, labels + 2].
+    """Joins emissions, boundary emissions, and 1 for a word into one tensor [length, batch, labels + 2].
 
     On TensorFlow, Keras can scan only one tensor of unknown length.
     """

@@ -134,7 +134,7 @@ class BufferedMetric(keras.metrics.Metric):
 
 
 def midranks(values, weights):
-    """Returns the weight of the lower values plus half of that of the equal ones, for each value `[rows]`."""
+    """Returns the weight of the lower values plus half of the weight of equal values, for each value `[rows]`."""
     values = ops.copy(values)  # A column of a matrix is not contiguous, and torch warns that it must copy it.
     order = ops.argsort(values)
     values_in_order = ops.take(values, order)

@@ -32,7 +32,7 @@ def count_classes(true_shape, shape):
 
 
 def class_rows(y_true, y_pred, sample_weight):
-    """Returns labels, logits and weights of single rows, whatever axes are before that of the classes.
+    """Returns labels, logits and weights of single rows, whatever axes precede the classes' axis.
 
     Args:
         y_true: Integers `[batch, ...]`, or ones and zeros `[batch, ..., classes]`. Rows with a negative integer do not

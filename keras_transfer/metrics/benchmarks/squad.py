@@ -20,7 +20,7 @@ def squad_scores(y_true: Any, y_pred: Any, *, no_answer_scores: Sequence[float] 
 
     Both ignore case, punctuation, articles and white space. A prediction is compared with each of the right answers,
     and the best score counts. A question without an answer has the right answer `""`. For questions with answers, the
-    scores are those of the script of SQuAD 1.1, unless an answer consists of articles and punctuation only.
+    scores equal those of SQuAD 1.1's script, unless an answer consists of articles and punctuation only.
 
     Args:
         y_true: List of lists of strings, or of objects with a string `text`, such as those that

@@ -40,7 +40,7 @@ class SacreBleuMetric(TextMetric):
 
     @property
     def signature(self) -> str:
-        """String. The settings and the version of sacrebleu, which belong beside a published score.
+        """String. The settings and the version of sacrebleu, which a published score should name.
 
         Raises:
             ValueError: If no result was computed.

@@ -29,7 +29,7 @@ class EntityF1(keras.metrics.Metric):
         - `y_true`: Integers `[batch, length]`. The label of each word, negative if the position has none.
         - `y_pred`: Logits or probabilities `[batch, length, classes]`.
         - `sample_weight`: Weights `[batch]` or `[batch, length]`. A position with weight 0 counts as a position without
-          a word. The weight of an entity is that of its first word.
+          a word. An entity has the weight of its first word.
 
     Raises:
         ValueError: If a label has an invalid form or is duplicated, if all labels are `O`, or if the shapes do not

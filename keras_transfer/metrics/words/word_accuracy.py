@@ -8,7 +8,7 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class WordAccuracy(keras.metrics.Mean):
-    """The fraction of words whose highest logit is that of their label, over all batches.
+    """The fraction of words whose label has the highest logit, over all batches.
 
     All words have the same weight, regardless of the length of their batch. (`keras.metrics.Mean` of a [batch, length]
     array averages over the length first, so words of short batches weigh more.)

@@ -74,7 +74,7 @@ def word_starts_of(preprocessor, punctuation=False):
         )
     if punctuation:
         starts = [begins or piece in _PUNCTUATION for begins, piece in zip(starts, pieces)]
-    # Some vocabularies have ids before those of their tokens.
+    # Some vocabularies have ids below their tokens' ids.
     return np.array([False] * (preprocessor.vocabulary_size - len(starts)) + starts)
 
 

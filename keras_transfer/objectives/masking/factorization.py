@@ -14,7 +14,7 @@ def choose_spans(allowed, starts, lengths, before, order, rate, count):
         lengths: List of integers. Number of tokens of each span.
         before: List of floats from 0 to 1. Where each span is in its context.
         order: Integer array [tokens]. The order in which single tokens are added.
-        rate: Float. Length of a span divided by that of its context.
+        rate: Float. Length of a span divided by its context's length.
         count: Integer, at most the number of tokens that are allowed. Number of tokens that are predicted.
     """
     size = len(allowed)

@@ -141,7 +141,7 @@ class PermutationLanguageModel:
         rate, (size, length) = self.mask_selection_rate, allowed.shape
         available = allowed.sum(axis=1)
         counts = np.minimum(np.maximum(np.round(rate * available), 1), np.maximum(available - 1, 0)).astype(int)
-        spans = (size, length // (1 + round(1 / rate)) + 1)  # A span takes up at least its context and one token.
+        spans = (size, length // (1 + round(1 / rate)) + 1)  # A span has at least its context and one token.
         lengths, before = self.draw_lengths(spans, random).tolist(), random.random(spans).tolist()
         orders = np.argsort(random.random(allowed.shape), axis=1)
         rows = zip(allowed, starts, lengths, before, orders, counts.tolist())

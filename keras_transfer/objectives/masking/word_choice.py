@@ -71,6 +71,6 @@ def ngram_probabilities(longest):
 
 
 def span_probabilities(longest):
-    """Returns the probabilities of 1 to `longest` words in SpanBERT, those of a geometric distribution."""
+    """Returns the probabilities of 1 to `longest` words in SpanBERT, which follow a geometric distribution."""
     found = (1 - _SUCCESS) ** np.arange(longest)
     return found / found.sum()

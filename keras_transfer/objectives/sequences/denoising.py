@@ -32,7 +32,7 @@ class Denoising(SequenceObjective):
     """Adds noise to each text, from which the decoder restores it (BART, Lewis et al. 2020, section 2.2).
 
     Four kinds of noise are applied one after the other: sentences are permuted, spans are hidden, masks are inserted,
-    and the text is rotated. The defaults are those of BART: all sentences are permuted, and 30% of the words are hidden
+    and the text is rotated. The defaults are BART's: all sentences are permuted, and 30% of the words are hidden
     in spans, each of which becomes one mask (text infilling). A span of length 0 inserts a mask. With
     `replace_length=0`, spans are deleted, and with `poisson_mean=None`, each span is a single word.
 

@@ -97,7 +97,7 @@ class Packing:
 
     @property
     def min_length(self) -> int:
-        """Integer. The shortest row that has room for the special tokens of a pair, and for a token of a text."""
+        """Integer. The shortest row that fits the special tokens of a pair, or a text of one token."""
         return max(self.num_special_tokens(2), self.num_special_tokens(1) + 1)
 
     def num_special_tokens(self, num_texts: int) -> int:

@@ -61,7 +61,7 @@ def preprocess(preprocessor, texts, **options):
 
     Args:
         preprocessor: Callable from texts to a dict of model inputs.
-        texts: Texts that the preprocessor takes, or a tuple of two for pairs.
+        texts: Texts that the preprocessor accepts, or a tuple of two for pairs.
         **options: Further arguments of the preprocessor.
 
     Returns:
@@ -75,7 +75,7 @@ def preprocess(preprocessor, texts, **options):
     preprocess(preprocessor, (["the film"], ["film"]), sequence_length=8)
     ```
     """
-    # KerasHub's preprocessors take a tuple for (texts, labels) and return the labels, unless `y` is passed.
+    # KerasHub's preprocessors interpret a tuple as (texts, labels) and return the labels, unless `y` is passed.
     if isinstance(texts, tuple) and any(cls.__module__.startswith("keras_hub.") for cls in type(preprocessor).__mro__):
         options["y"] = None
     return preprocessor(texts, **options)

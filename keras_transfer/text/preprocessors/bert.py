@@ -21,7 +21,7 @@ class BertPreprocessor(TokenPreprocessor):
     """Turns texts, or pairs of texts, into the inputs of BERT: WordPiece ids, segments and a mask.
 
     One text becomes `[CLS] a [SEP]`, a pair `[CLS] a [SEP] b [SEP]` with segments 0 and 1. If that is too long, the
-    longer text is truncated first, at its end; if it is too short, it is padded at the end. The ids are those of
+    longer text is truncated first, at its end; if it is too short, it is padded at the end. The ids equal those of
     Hugging Face `tokenizers`. Input is always treated as text: "[MASK]" becomes the three tokens `[`, `mask`, `]`,
     never the special token.
 

@@ -6,7 +6,7 @@ import re
 def masked_ids(tokenizer, texts):
     """Returns the ids of texts. The mask token in a text becomes its id. Other special tokens are ordinary text.
 
-    The texts between mask tokens are tokenized one by one. White space in front of a mask token belongs to it.
+    The texts between mask tokens are tokenized separately. White space in front of a mask token belongs to it.
 
     Args:
         tokenizer: `Tokenizer` with a mask token.

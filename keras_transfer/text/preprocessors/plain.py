@@ -1,4 +1,4 @@
-"""The preprocessor of encoders that take strings."""
+"""The preprocessor of encoders that accept strings."""
 
 import keras
 
@@ -7,7 +7,7 @@ from keras_transfer.text.base import Preprocessor
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class PlainText(Preprocessor):
-    """Passes texts unchanged to an encoder that takes strings.
+    """Passes texts unchanged to an encoder that accepts strings.
 
     Args:
         name: String. Name of the layer.

@@ -100,7 +100,7 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
     def with_language(self, language: str) -> Self:
         """Returns the preprocessor of texts in another language, with the same tokenizer.
 
-        The code of the language takes the place of that of the packing (mBART: after the text, mBART-50: in front of
+        The language code replaces the packing's (mBART: after the text, mBART-50: in front of
         it), or is put in front of texts if the packing has none (Marian, where it is the language of the translation).
 
         Args:
@@ -168,7 +168,7 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
             return {**inputs, "mask_positions": mask_positions(inputs["token_ids"], self.mask_id)}
 
     def tokenize_masked(self, texts: Any) -> Any:
-        """Returns the ids of texts like `tokenize`, including those of the mask tokens in them.
+        """Returns the ids of texts like `tokenize`, including mask tokens.
 
         Args:
             texts: String, or list, array, table column or tensor of strings, in which mask tokens may occur.

@@ -19,7 +19,7 @@ class WindowPreprocessor(HasTokenizer, Preprocessor):
     use this preprocessor and split the rows into windows again. The memory for a batch grows with its longest text.
 
     Args:
-        preprocessor: `TokenPreprocessor`, such as a `BertPreprocessor`. Its `sequence_length` is that of a window.
+        preprocessor: `TokenPreprocessor`, such as a `BertPreprocessor`. Its `sequence_length` is the window length.
         overlap: Integer. Number of tokens that a window shares with the one before it, not counting special tokens.
             Defaults to `None`, a quarter of a window.
         name: String. Name of the layer.

@@ -23,7 +23,7 @@ class WordRows(NamedTuple):
 
 
 class WordLevelPreprocessor(Preprocessor):
-    """Base class of the preprocessors that also take sentences as lists of words.
+    """Base class of the preprocessors that also accept sentences as lists of words.
 
     A sentence that is too long is cut into rows that overlap by a quarter. Each word is read in only one of them: the
     one in which the shorter of its left and right contexts is longest.
@@ -52,13 +52,13 @@ class WordLevelPreprocessor(Preprocessor):
         self.split = split
 
     def _length_of(self, sequence_length):
-        """Returns the length that a call requests, by default the constructor's. `None` is that of the longest row."""
+        """Returns the length that a call requests, by default the constructor's. `None` is the longest row's."""
         if is_longest(sequence_length):
             return None
         return self.sequence_length if sequence_length is None else checked_length(sequence_length, self._min_length)
 
     def words(self, texts: Any) -> list[list[str]]:
-        """Returns the unchanged words of texts, in the form that `encode_words` takes. This needs no vocabulary.
+        """Returns the unchanged words of texts, in the form that `encode_words` expects. This needs no vocabulary.
 
         Args:
             texts: A list, array, table column or tensor of strings.
@@ -125,7 +125,7 @@ class WordLevelPreprocessor(Preprocessor):
 
 
 class WholeWordPreprocessor(WordLevelPreprocessor):
-    """Base class of the word-level preprocessors that never split a word and do not take pairs."""
+    """Base class of the word-level preprocessors that never split a word and do not accept pairs."""
 
     def call(self, texts, sequence_length=None):
         import tensorflow as tf
@@ -139,7 +139,7 @@ class WholeWordPreprocessor(WordLevelPreprocessor):
 
 
 def check_word_level(preprocessor):
-    """Raises a `ValueError` if a preprocessor does not take sentences as lists of words."""
+    """Raises a `ValueError` if a preprocessor does not accept sentences as lists of words."""
     if not isinstance(preprocessor, WordLevelPreprocessor):
         raise ValueError(
             "Word-level labels require a preprocessor that takes words: `BertPreprocessor` (also with the vocabulary "

@@ -16,7 +16,7 @@ _REPLACED = {
 def fastai_texts(texts: Sequence[str], split: Callable) -> list[str]:
     """Returns texts as a `FastaiTokenizer` reads them: the tokens of fastai 1, separated by spaces.
 
-    The rules are those of fastai 1: `xxbos` begins a text, `xxmaj` comes before a word with a capital letter and `xxup`
+    The rules are fastai 1's: `xxbos` begins a text, `xxmaj` comes before a word with a capital letter and `xxup`
     before a word in capitals, `xxrep 4 !` stands for `!!!!`, and `xxwrep 4 the` for the same word four times in
     sequence. All words are in lower case. spaCy splits them, which is not a part of this library: `split` does it. This
     runs in Python, before the data is passed to a task. A space inside a token becomes `\u2581`.

@@ -131,7 +131,7 @@ def normalize(texts, lowercase, strip_accents, limit_words=True):
 
 
 def normalize_characters(texts, lowercase, strip_accents):
-    """Returns texts with the same words as those of `normalize`, and what became of each character.
+    """Returns texts with the same words as `normalize` does, and what became of each character.
 
     Each character is normalized by itself, so that its place in the result is known. Long words are kept.
 

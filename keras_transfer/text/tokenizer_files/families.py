@@ -95,5 +95,5 @@ FAMILIES = {
         cleans=True,
     ),
 }
-# Families whose `model_type` is that of another one, by the class of the tokenizer.
+# Families that share a `model_type` with another one, by the tokenizer's class.
 OF_CLASS = {"ByT5": "byt5", "MBart50": "mbart50"}

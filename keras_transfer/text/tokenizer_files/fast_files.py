@@ -66,7 +66,7 @@ def fast_content(tokenizer, packing, special_tokens=()):
     Args:
         tokenizer: `Tokenizer`.
         packing: `Packing`.
-        special_tokens: Special tokens besides those of `tokenizer` and `packing`. Defaults to none.
+        special_tokens: Special tokens in addition to the tokenizer's and the packing's. Defaults to none.
 
     Raises:
         NotImplementedError: If there is no such file for a tokenizer of this class.
@@ -116,7 +116,7 @@ def write_fast(folder, tokenizer, packing, roles, target):
         folder: Path.
         tokenizer, packing: Those of the sources, or of all texts.
         roles: Dict from roles to special tokens.
-        target: `TokenPreprocessor` of the targets of an encoder-decoder, or None for that of the sources.
+        target: `TokenPreprocessor` of the targets of an encoder-decoder, or `None` to use the sources' preprocessor.
 
     Returns:
         Dict of the entries of `tokenizer_config.json` that depend on the kind of files.

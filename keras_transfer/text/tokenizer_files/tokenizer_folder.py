@@ -81,7 +81,7 @@ def write_tokenizer_folder(folder, tokenizer, packing, sequence_length, split, t
     Args:
         folder: Path.
         tokenizer, packing, sequence_length, split: See `TokenPreprocessor`.
-        target: `TokenPreprocessor` of the targets, or None for that of the sources. Defaults to `None`.
+        target: `TokenPreprocessor` of the targets, or `None` to use the sources' preprocessor. Defaults to `None`.
 
     Raises:
         ValueError: If a folder cannot contain the tokenizer of the targets.

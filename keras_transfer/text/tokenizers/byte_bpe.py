@@ -300,7 +300,7 @@ def _make_constants(vocabulary, merges, added_tokens):
             return merge_pairs(pairs, tf.gather(byte_ids, symbols), rows, count)
 
         # Added tokens are matched in texts although no merges produce them. They come first, because the bytes of
-        # another token may be the same, such as those of two spaces.
+        # another token may be the same, as with two spaces.
         added = set(added_tokens)
         order = [ids[token] for token in added_tokens]
         order += [index for index, token in enumerate(vocabulary) if token not in added]

@@ -190,7 +190,7 @@ class Tokenizer:
     def tokenize_with_offsets(self, texts: Any) -> tuple:
         """Returns the ids of texts like `tokenize`, and the characters of the texts that each token stands for.
 
-        The characters are those of the original texts, before any normalization. An accent that is removed belongs to
+        Characters are counted in the original texts, before any normalization. An accent that is removed belongs to
         the token of its letter, and the space before a token does not belong to it. If several tokens stand for parts
         of a character, each of them covers the whole character.
 
@@ -297,7 +297,7 @@ class Tokenizer:
         )
 
     def _read_vocabulary(self, path):
-        # A word may contain characters that Python takes for the end of a line.
+        # A word may contain characters that Python treats as the end of a line.
         return pathlib.Path(path).read_bytes().decode("utf-8").removesuffix("\n").split("\n")
 
     def save_assets(self, folder: str | os.PathLike) -> None:
@@ -345,7 +345,7 @@ class Tokenizer:
             fast: Dict, the contents of the file.
             tokens: List of strings, the tokens in the order of their ids, including added ones.
             text_tokens: List of strings, the added tokens that are not special.
-            **settings: `unk_token`, `mask_token`, `eos_token`, and those of `folder_settings` that the folder has.
+            **settings: `unk_token`, `mask_token`, `eos_token`, and the `folder_settings` that the folder has.
 
         Returns:
             A tokenizer of this class.

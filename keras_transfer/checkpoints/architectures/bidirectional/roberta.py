@@ -1,4 +1,4 @@
-"""RoBERTa's checkpoints, and those of XLM-R and CamemBERT."""
+"""The checkpoints of RoBERTa, XLM-R and CamemBERT."""
 
 from keras_transfer.checkpoints.base import (
     BERT_FIXED,

@@ -14,7 +14,7 @@ from keras_transfer.text.strings import BEGIN_TEXT
 from keras_transfer.text.tokenizers import FastaiTokenizer
 
 _ADVICE = "save the tensors elsewhere as a folder of `AWDLSTMEncoder.save_pretrained`"
-# The files have no rates: those of fastai's language models, with `drop_mult=1.0`.
+# The files have no rates. These are the rates of fastai's language models with `drop_mult=1.0`.
 _RATES = {"embedding": 0.02, "input": 0.25, "hidden": 0.15, "output": 0.1, "weight": 0.2}
 # Where an encoder is in a language model, in a classifier (`0.module.`), and alone.
 _ENCODER = re.compile(r"(?:0\.)?(?:module\.)?(encoder|encoder_dp|encoder_with_dropout|rnns)\.(.*)")

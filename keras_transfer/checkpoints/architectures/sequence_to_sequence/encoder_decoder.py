@@ -129,7 +129,7 @@ class _Pair:
         return None if head is None else head.arguments_for(decoder)["activation"]
 
     def copies(self):
-        """Returns a dict from the names of tensors to those of the tensors that they are copies of."""
+        """Returns a dict from tensor names to the names of the tensors that they copy."""
         shared = _shared_names(self.second, self.num_layers) if self.tied else {}
         of_heads = tuple(prefix for prefixes in self.second.head_prefixes.values() for prefix in prefixes)
         copies = {f"encoder.{copy}": f"encoder.{name}" for copy, name in self.first.tied.items()} | shared
@@ -179,7 +179,7 @@ class _Pair:
 
 
 def _shared_names(record, num_layers):
-    """Returns a dict from the names of the decoder's tensors to those of the encoder's that they are copies of."""
+    """Returns a dict from the decoder's tensor names to the encoder's tensors that they copy."""
     shared = {}
     for names in record.tensors.values():
         names = names[0] if isinstance(names, tuple) else names

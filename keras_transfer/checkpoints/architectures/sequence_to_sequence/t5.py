@@ -1,4 +1,4 @@
-"""T5's checkpoints (Raffel et al. 2020), and those of T5 1.1, FLAN-T5, mT5 and ByT5."""
+"""The checkpoints of T5 (Raffel et al. 2020), T5 1.1, FLAN-T5, mT5 and ByT5."""
 
 from keras_transfer.checkpoints.base import Architecture, CheckpointError, Head, register_architecture
 from keras_transfer.encoders.sequence_to_sequence import T5, T5Encoder
