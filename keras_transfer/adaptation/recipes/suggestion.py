@@ -100,7 +100,7 @@ def choose(costs, memory, minutes=None):
         costs: Dict from the names of recipes to what `estimate` returns.
         memory, minutes: See `suggest`.
     """
-    name, reasons = "bert", ["all weights: the method with the lowest error on TREC-6, for few labels as for many"]
+    name, reasons = "bert", ["all weights: no method is significantly better on TREC-6, with few labels or with many"]
     for smaller in ("last_layers", "feature_extraction"):
         cost = costs[name]
         over = [f"{cost['memory'] / 1e9:.1f} GB of {memory / 1e9:.1f}"] if cost["memory"] > memory else []
