@@ -23,11 +23,11 @@ def record_batches(path, columns=None):
     """Yields the rows of a Parquet or Arrow file as batches of pyarrow.
 
     Args:
-        path: As for `column_names`.
+        path: `pathlib.Path`, as for `column_names`.
         columns: List of the names of the columns that are read. Defaults to `None`, for all.
 
     Raises:
-        ImportError, ValueError: As `column_names`.
+        ImportError, ValueError: As for `column_names`.
     """
     with _opened(path) as (names, read):
         yield from read(names if columns is None else columns)

@@ -21,10 +21,10 @@ def read_documents(source, text_column, documents):
     Args:
         source: Path or list of paths of files, or an iterable of strings, each a document.
         text_column: String. The column of JSON Lines, Parquet and Arrow files.
-        documents: String. What is a document in a text file, `"blank_line"` or `"line"`.
+        documents: String. What ends a document in a text file, `"blank_line"` or `"line"`.
 
     Raises:
-        ValueError: If a file is damaged, or if something is not text. The error names the file and the line.
+        ValueError: If a file is damaged or contains something that is not text. The error names the file and the line.
     """
     if (paths := paths_of(source)) is not None:
         return itertools.chain.from_iterable(_read_file(path, text_column, documents) for path in paths)

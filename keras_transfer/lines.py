@@ -126,7 +126,7 @@ def read_records(path):
     """Returns the names of the columns of a table, and an iterator of `(line number, dict from names to fields)`.
 
     Raises:
-        ValueError: As `read_rows`, `check_names` and, while the rows are read, `checked_rows`.
+        ValueError: As for `read_rows`, `check_names` and, while the rows are read, `checked_rows`.
     """
     names, rows = read_rows(path)
     check_names(path, names)
@@ -140,8 +140,8 @@ def split_rows(lines, path, columns=0):
 
     Args:
         lines: Iterable of lines with their ends.
-        path: Path of the file. Names that end with `.tsv` or `.tsv.gz` have tabs, and quotes that are a part of the
-            text, as in GLUE. All others have commas and quotes.
+        path: Path of the file. Files named `.tsv` or `.tsv.gz` have tabs, and quotes are part of the text, as in
+            GLUE. All other files have commas and quotes.
         columns: Integer. Number of columns of a file without a header. Defaults to `0`, the number in the first row.
 
     Raises:

@@ -17,7 +17,7 @@ PATIENCE = 15  # The other processes have this number of seconds to end.
 def run(script, arguments, workers):
     """Runs a script in several processes, whose lines of output begin with the number of the process.
 
-    Each process finds the others by `TF_CONFIG`, which `keras_transfer.distribute.initialize` reads.
+    The processes find each other through `TF_CONFIG`, which `keras_transfer.distribute.initialize` reads.
 
     Args:
         script: Path of a Python script.

@@ -121,7 +121,7 @@ def check_resampling(resamples, confidence):
 
 
 def reliability(labels, probabilities):
-    """Returns the predictions by their confidence, as a list of `Bin`s of equal width.
+    """Groups the predictions by their confidence, and returns a list of `Bin`s of equal width.
 
     Args:
         labels: Integer array [rows].

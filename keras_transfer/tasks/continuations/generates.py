@@ -84,7 +84,7 @@ class Generates(_Task):
         Args:
             prompts: A string or a list of strings, or prepared ids: a list of lists of integers, or a dict of
                 `token_ids` and `padding_mask` `[batch, length]`.
-            max_length: Integer. Number of tokens at which a sequence ends, including the prompt. Defaults to `None`:
+            max_length: Integer. Maximum number of tokens of a sequence, including the prompt. Defaults to `None`:
                 the `max_length` of the task, or else of the checkpoint, or else the encoder's number of positions, or
                 else 256.
             max_new_tokens: Integer. Number of new tokens at which a sequence ends, instead of `max_length`. Defaults to

@@ -4,7 +4,7 @@ import numpy as np
 
 from keras_transfer.generation.decoding import generation_defaults
 
-_DEFAULT_LENGTH = 256  # Number of tokens at which texts end if nothing else limits them, as for recurrent encoders.
+_DEFAULT_LENGTH = 256  # Maximum number of tokens of texts if nothing else limits them, as for recurrent encoders.
 
 
 def lengths_of(task, rows, options):

@@ -71,7 +71,7 @@ class DialogueModel(Generates, Likelihood, Task):
         preprocessor: `text.TokenPreprocessor` whose vocabulary contains the special tokens, or `None` for prepared ids.
             Defaults to `None`.
         sampler: `generation.Sampler` or its name. How `reply` and `generate` choose tokens. Defaults to `"greedy"`.
-        max_length: Integer. Number of tokens at which a reply ends, including the dialogue before it. Defaults to
+        max_length: Integer. Maximum number of tokens of a reply and the dialogue before it. Defaults to
             `None`, the encoder's number of positions.
         num_candidates: Integer, at least 2. Number of replies that the next-utterance head compares. Defaults to `2`.
         next_utterance_weight: Float. Factor of the loss of the next-utterance head. Defaults to `1.0`.
@@ -259,7 +259,7 @@ class DialogueModel(Generates, Likelihood, Task):
         Args:
             history: List of strings. The utterances so far, oldest first. The last one is the partner's.
             persona: List of strings. Sentences about the replying speaker. Defaults to `()`, for none.
-            max_length: Integer. Number of tokens at which the reply ends, including the tokens of the dialogue.
+            max_length: Integer. Maximum number of tokens of the reply and the dialogue before it.
                 Defaults to `None`, the `max_length` of the task.
             sampler: `generation.Sampler` or its name, such as `"top_p"`. Defaults to `None`, the sampler of the task.
             repetition_penalty: Float. Factor that makes tokens that occurred before less likely. Defaults to `None`:

@@ -60,7 +60,7 @@ class SimilarityLabels(Labels):
 
 
 def _min_rows(task, inputs):
-    """Returns the number of rows that a batch needs, given the inputs of one, in which rows have several texts."""
+    """Returns the minimum number of rows of a batch, given the inputs of one batch, whose rows have several texts."""
     shape = next(iter(inputs.values())).shape
     if len(shape) == len(task.inputs[0].shape) or shape[1] != 2:  # Each row has one text or hard negatives.
         return 1

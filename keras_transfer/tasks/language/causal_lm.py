@@ -89,7 +89,7 @@ class CausalLM(Generates, InContext, Likelihood, Task):
         preprocessor: `text.TokenPreprocessor`, or `None` for prepared ids. Defaults to `None`.
         sampler: `generation.Sampler` or its name. How `generate` and exported models choose tokens. Defaults to
             `"greedy"`.
-        max_length: Integer. Number of tokens at which `generate` and exported models stop, including the prompt.
+        max_length: Integer. Maximum number of tokens of a text in `generate` and exported models, including the prompt.
             Defaults to `None`: the encoder's number of positions, or 256 for an encoder without such a limit.
         streams: Integer. Number of texts of `Corpus.streams`, if a recurrent encoder trains on them window by window.
             Each window then begins in the state after the previous one, through which no gradient flows (truncated

@@ -21,7 +21,7 @@ from keras_transfer.text.base import check_rows_of_batches, to_list
 
 
 class ReplacedTokens(OwnLoss, HiddenTokens):
-    """The hidden tokens, for a task that computes the losses of its generator and its discriminator itself."""
+    """The hidden tokens, for a task that computes the losses of its generator and its discriminator in one step."""
 
     task_name = "ReplacedTokenDetection"
 

@@ -1,4 +1,4 @@
-"""The search for the best answers, given scores of where answers begin and end, in a TensorFlow graph."""
+"""A search for the best answers in a TensorFlow graph, given the scores of their starts and ends."""
 
 
 def best_spans(logits, windows, count, max_length, no_answer_threshold=None):

@@ -78,8 +78,8 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
             such as `"[CLS]"`.
         sampler: `generation.Sampler` or its name. How `generate` and exported models choose tokens. Defaults to
             `"greedy"`.
-        max_new_tokens: Integer. Number of tokens at which `generate` and exported models stop. Defaults to `None`, the
-            checkpoint's value, or else 64.
+        max_new_tokens: Integer. Maximum number of tokens that `generate` and exported models write. Defaults to `None`,
+            the checkpoint's value, or else 64.
         objective: `objectives.SpanCorruption`, `objectives.Denoising`, `objectives.PrefixLM`,
             `objectives.SpanPrediction` or another `objectives.SequenceObjective` that makes targets from texts.
             Defaults to `None`, which requires targets.
@@ -224,7 +224,7 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
         Args:
             sources: A string or a list of strings, which are truncated as in `fit`, or prepared ids: a list of lists of
                 integers, or a dict of `token_ids` and `padding_mask` `[batch, length]`.
-            max_new_tokens: Integer. Number of tokens at which a target ends. Defaults to `None`: the task's value, or
+            max_new_tokens: Integer. Maximum number of tokens of a target. Defaults to `None`: the task's value, or
                 else the checkpoint's, or else 64.
             min_new_tokens: Integer. Number of tokens before which no target ends with an end token. Defaults to `None`:
                 the checkpoint's value, or else `0`.

@@ -135,7 +135,7 @@ def _metric(metric):
 
 
 def _check_sentences(labels):
-    """Raises a `ValueError` if labels of raw sentences are not one list for each sentence."""
+    """Raises a `ValueError` unless the labels of raw sentences are a list for each sentence."""
     for index, tags in enumerate(labels if isinstance(labels, (list, tuple, np.ndarray)) else ()):
         if isinstance(tags, (str, bytes)) or not hasattr(tags, "__len__"):
             raise ValueError(

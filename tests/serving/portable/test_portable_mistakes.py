@@ -180,7 +180,9 @@ def test_the_folder_has_only_the_files_of_the_export(tmp_path, monkeypatch, caps
 def test_a_package_that_is_not_installed_is_an_error_before_anything_is_written(tmp_path, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "ai_edge_litert" else find(name))
-    with pytest.raises(ImportError, match=r"'litert' needs ai-edge-litert. Run `pip install keras_transfer\[litert\]`"):
+    with pytest.raises(
+        ImportError, match=r"'litert' requires ai-edge-litert. Run `pip install keras_transfer\[litert\]`"
+    ):
         export(tmp_path)
 
 

@@ -61,7 +61,7 @@ class LoRA(AdapterKind):
 
     @property
     def scale(self) -> float:
-        """Float. The factor of the change."""
+        """Float. The factor by which the low-rank change is multiplied."""
         alpha = 2 * self.rank if self.alpha is None else self.alpha
         return alpha / (self.rank**0.5 if self.rank_stabilized else self.rank)
 
