@@ -1,4 +1,4 @@
-"""Batches in the form in which Keras's methods read them fastest: a `tf.data.Dataset` on TensorFlow."""
+"""Batches in the form in which Keras's methods are fastest: a `tf.data.Dataset` on TensorFlow."""
 
 import contextlib
 import weakref
@@ -67,7 +67,7 @@ def all_class_weights(class_weight, pipeline):
 
     Args:
         class_weight: Dict from classes to weights, or None. Other classes have the weight 1.
-        pipeline: What `fit` reads.
+        pipeline: What `fit` receives.
     """
     data = batches_of(pipeline)
     if class_weight is None or data is pipeline or data.labels is None:

@@ -1,4 +1,4 @@
-"""Sentences as long texts that are read word by word in both directions, window by window, as ELMo was pretrained."""
+"""Sentences as long texts for two directions, window by window, as in ELMo's pretraining."""
 
 import itertools
 import os

@@ -99,7 +99,7 @@ def summary(pooling, activation):
     """Returns `settings` and `fixed` of a head that reads Transformers' `SequenceSummary`.
 
     Args:
-        pooling: String. The pooling of the original's default, and the only one that does not read padding.
+        pooling: String. The pooling of the original's default, and the only one that ignores padding.
         activation: String. The activation of the original's default.
     """
     return {

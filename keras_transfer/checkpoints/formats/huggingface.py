@@ -52,7 +52,7 @@ def load(folder, cls, overrides, head=None):
 
 
 def encoder_class(folder, task):
-    """Returns the class of the encoder that a task reads, if the architecture has several. `task` is a head's name."""
+    """Returns the class of the encoder that a task uses, if the architecture has several. `task` is a head's name."""
     architecture, _ = _describe(read_modules(folder).folder)
     if architecture is None or architecture.part is None:
         return Encoder
@@ -105,7 +105,7 @@ def save(architecture, encoder, preprocessor, folder, overwrite, head=None, embe
 
     The names of the encoder's tensors have the prefix of the architecture only if there is a head, as in Transformers.
     If the `TextEmbedder` (by default the encoder) has a pooling, it becomes a sentence-transformers folder. `target` is
-    the preprocessor of targets, if they are read differently from sources.
+    the preprocessor of targets, if it differs from the sources'.
     """
     from safetensors.numpy import save_file
 

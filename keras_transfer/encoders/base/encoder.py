@@ -136,7 +136,7 @@ class Encoder(Quantizes, keras.Model):
     """Base class of the encoders, functional models from token ids to vectors.
 
     A subclass's constructor has three parts: the layers, the functional model, and the attributes that
-    `layer_groups()` reads.
+    `layer_groups()` uses.
 
     Args:
         inputs: Dict of `keras.Input`s: `token_ids`, `segment_ids` and `padding_mask`, each `[batch, length]` int32; or

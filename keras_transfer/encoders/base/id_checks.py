@@ -6,7 +6,7 @@ from keras_transfer.layers.embeddings import PositionEmbedding
 
 
 def check_ids(encoder, arrays):
-    """Raises a `ValueError` if ids are not rows of the encoder's tables; a negative one would read from the end."""
+    """Raises a `ValueError` if ids are not rows of the encoder's tables; a negative id would count from the end."""
     for name in ("token_ids", "decoder_token_ids"):
         ids = arrays.get(name)
         if ids is not None and ids.dtype.kind not in "iub" and (ids != np.round(ids)).any():

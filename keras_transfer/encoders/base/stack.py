@@ -121,7 +121,7 @@ class TransformerStack(Encoder):
     def pooled_alone(self) -> Any:
         """Returns `pooled_output` for models that use no other output of the encoder.
 
-        Its last block computes only the first token, which is the only one that the pooler reads.
+        Its last block computes only the first token, the only one that the pooler uses.
 
         Returns:
             A symbolic tensor of shape `[batch, hidden_dim]`.
@@ -157,7 +157,7 @@ class TransformerStack(Encoder):
             padding_mask: Tensor of shape `[batch, length]`. 1 for a real token, 0 for padding.
             start: Integer. Number of blocks to leave out. Defaults to `0`.
             first_only: Boolean. Whether the last block may leave out all tokens but the first, because only
-                `pooled_output` is read. Defaults to `False`.
+                `pooled_output` is used. Defaults to `False`.
             attention_mask: Tensor of shape `[batch, length, length]`, the input of this name. Defaults to `None`.
 
         Returns:

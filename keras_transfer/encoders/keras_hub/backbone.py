@@ -8,7 +8,7 @@ from keras_transfer.encoders.base import Encoder
 from keras_transfer.keras_internals import layer_tracking, remember_trainable
 from keras_transfer.layers.adapters import Adapted
 
-# Attributes that tasks read from an encoder if it has them.
+# Attributes that tasks use if an encoder has them.
 _ATTRIBUTES = (
     "vocabulary_size",
     "max_sequence_length",

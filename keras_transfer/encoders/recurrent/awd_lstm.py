@@ -42,9 +42,9 @@ class AWDLSTMEncoder(Encoder):
             `layers.ActivationPenalty`. Merity et al. use 2. Defaults to `0.0`, no penalty.
         temporal_penalty: Float, at least 0. Factor of temporal activation regularization (TAR) of the outputs. Merity
             et al. use 1. Defaults to `0.0`, no penalty.
-        gradient_length: Integer. Number of the tokens of a text, those that are read last, through which gradients flow
-            in training, as in ULMFiT's classifier of long texts. The outputs are the same if padding follows the texts.
-            The published code uses 1,400 (20 windows of 70). Defaults to `None`, all tokens.
+        gradient_length: Integer. Number of tokens of a text, the last ones that the LSTMs process, through which
+            gradients flow in training, as in ULMFiT's classifier of long texts. The outputs are the same if padding
+            follows the texts. The published code uses 1,400 (20 windows of 70). Defaults to `None`, all tokens.
         reverse: Boolean. Whether the LSTMs read each text from its last token to its first, with the weights of a
             language model of reversed texts (`Corpus.streams(reverse=True)`). Each output has the position of its
             token, so a classifier uses `pooling="concat_first"`. Such an encoder has no `step`. Defaults to `False`.

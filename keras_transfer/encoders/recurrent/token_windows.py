@@ -1,4 +1,4 @@
-"""Windows over the last tokens of a text: how a model of a fixed context reads each position."""
+"""Windows over the last tokens of a text: how a model with a fixed context encodes each position."""
 
 import keras
 from keras import ops

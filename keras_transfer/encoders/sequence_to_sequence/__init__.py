@@ -1,4 +1,4 @@
-"""Encoder-decoders, which read one text and write another."""
+"""Encoder-decoders, which encode one text and write another."""
 
 from keras_transfer.encoders.sequence_to_sequence.bart import Bart, BartEncoder, BartSingleText, Marian, MBart, Pegasus
 from keras_transfer.encoders.sequence_to_sequence.composed import ComposedEncoderDecoder

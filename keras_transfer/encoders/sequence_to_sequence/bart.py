@@ -163,9 +163,9 @@ class BartSingleText(Bart):
     """BART over a single text, which is the input of both its encoder and its decoder: for classification and
     questions.
 
-    The decoder reads the text moved to the right by a start token, and its vectors are the outputs. The vector of the
-    last token, `</s>`, depends on all others, so the published classifiers use `pooling="last"`. `BartEncoder` is half
-    as large, but its checkpoints have no such heads.
+    The decoder's input is the text moved to the right by a start token, and its vectors are the outputs. The vector of
+    the last token, `</s>`, depends on all others, so the published classifiers use `pooling="last"`. `BartEncoder` is
+    half as large, but its checkpoints have no such heads.
 
     Args:
         vocabulary_size: Integer. Number of tokens.

@@ -23,9 +23,9 @@ from keras_transfer.layers.attention import AttentionBias, mask_bias
 
 
 class EncoderDecoder(Encoder):
-    """Base class of the models that read one text and write another (Sutskever et al. 2014; Vaswani et al. 2017).
+    """Base class of the models that encode one text and write another (Sutskever et al. 2014; Vaswani et al. 2017).
 
-    The decoder's blocks are causal, and their cross-attention reads what the encoder returns. `blocks` are the blocks
+    The decoder's blocks are causal, and their cross-attention attends to the encoder's outputs. `blocks` are the blocks
     of both, so that freezing, layer groups and adapters reach both.
 
     Args:
@@ -33,13 +33,13 @@ class EncoderDecoder(Encoder):
         encoder: `TransformerStack`. The new model continues its graph.
         decoder: Dict of the arguments of `TransformerStack` that are the decoder's layers: `blocks` with
             `cross_attention`, and others. `token_embedding` defaults to the encoder's.
-        context_projection: Layer from the outputs of the encoder to what cross-attention reads. Defaults to `None`.
+        context_projection: Layer applied to the encoder's outputs before cross-attention. Defaults to `None`.
         further_inputs: Tuple of strings, names of further inputs of any of these models whose decoder has absolute
             positions: `"decoder_positions"` `[batch, decoder_length]`, in place of 0, 1, 2, ..., which
             `objectives.SpanPrediction` needs. Defaults to `()`.
         dtype: Dtype or dtype policy of all layers. Defaults to `None`, the global policy.
-        start_token: Integer. If given, the model reads a single text: the decoder reads the text of the encoder, moved
-            to the right by this token. Defaults to `None`, for two texts.
+        start_token: Integer. If given, the model encodes a single text: the decoder's input is the encoder's text,
+            moved to the right by this token. Defaults to `None`, for two texts.
         **kwargs: `pooling`, `normalize`, `name` and `trainable` of `Encoder`.
 
     Inputs: Dict of the encoder's inputs and of `decoder_token_ids` and `decoder_padding_mask`, each
@@ -112,7 +112,7 @@ class EncoderDecoder(Encoder):
         self.share_blocks(lambda: encoder)
         object.__setattr__(self, "decoder", layers)
         object.__setattr__(self, "context_projection", context_projection)
-        # Without a pooler, whose output no decoder reads.
+        # Without a pooler, whose output no decoder uses.
         object.__setattr__(self, "context_model", keras.Model(encoder.input, sequence, name="context"))
         self.further_inputs = tuple(further_inputs)
         self.decoder_hidden_states = hidden_states
@@ -217,7 +217,7 @@ class EncoderDecoder(Encoder):
         return {**self.encoder.attention_weights(inputs), "decoder": own, "cross": cross}
 
     def _of_decoder(self, inputs):
-        """Returns the inputs of the model that the decoder reads, without their prefix."""
+        """Returns the decoder's inputs, without their prefix."""
         if "decoder_token_ids" not in self.input:
             return _moved(inputs, self.start_token)
         given = {name: inputs[f"decoder_{name}"] for name in ("token_ids", "padding_mask")}
@@ -230,7 +230,7 @@ class EncoderDecoder(Encoder):
     # === Decoding with a cache ===
 
     def encode_context(self, inputs: Mapping) -> dict:
-        """Returns what `step` needs of the texts that the encoder reads, computed once for all steps.
+        """Returns what `step` needs from the encoder's texts, computed once for all steps.
 
         Args:
             inputs: Dict of the inputs of the encoder, each `[batch, length]`. One that is missing, such as
@@ -304,6 +304,6 @@ class EncoderDecoder(Encoder):
 
 
 def _moved(inputs, start_token):
-    """Returns the inputs of a single text for the decoder, which reads it moved to the right by a token."""
+    """Returns the decoder's inputs for a single text: the text moved to the right by a token."""
     ids = inputs["token_ids"]
     return {**inputs, "token_ids": ops.concatenate([ops.full_like(ids[:, :1], start_token), ids[:, :-1]], axis=1)}

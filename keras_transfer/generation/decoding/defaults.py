@@ -7,7 +7,7 @@ from keras_transfer.generation.decoding.constraints import Constraints
 
 log = logging.getLogger("keras_transfer")
 
-# Settings that `generate` reads.
+# Settings that `generate` uses.
 _READ = {
     "bad_words_ids",
     "decoder_start_token_id",
@@ -46,7 +46,7 @@ class GenerationDefaults:
         max_new_tokens: Integer, or `None` if the checkpoint does not say. If it does, `max_length` does not count.
         start_id: Integer. The token that an encoder-decoder continues, or `None` if the checkpoint does not say.
         beams: Dict of the checkpoint's `length_penalty` and `early_stopping`, for `BeamSearch`.
-        unused: Dict of the settings that `generate` does not read.
+        unused: Dict of the settings that `generate` does not use.
     """
 
     end_ids: tuple | None = None
@@ -102,7 +102,7 @@ def generation_defaults(encoder):
 
 
 def log_unused(unused):
-    """Logs a warning that names settings of a checkpoint that `generate` does not read, if there are any."""
+    """Logs a warning that names settings of a checkpoint that `generate` does not use, if there are any."""
     if unused:
         log.warning(
             "`generate` does not read these settings of generation_config.json: %s. Pass `num_beams=4` or a sampler "

@@ -4,7 +4,7 @@ import numpy as np
 
 
 def stop_table(stops, pieces):
-    """Returns the transitions of an automaton that reads tokens and recognizes stop strings.
+    """Returns the transitions of an automaton over tokens that recognizes stop strings.
 
     Its state is the longest prefix of a stop string that the text ends with (Aho & Corasick 1975). A token advances it
     by all of its bytes at once.

@@ -11,7 +11,7 @@ def open_tf1_module(loaded, folder, tags, signature):
     """Returns the `Module` of a module in the TF1 Hub format.
 
     It runs the loaded graph, and for training the graph with the tag `train`, with dropout and updates of batch
-    normalization statistics, if the module has one and `tags` is None. Both graphs read the same variables: the loaded
+    normalization statistics, if the module has one and `tags` is None. Both graphs use the same variables: the loaded
     ones, or, under `tf.distribute`, new ones of the strategy with their values.
 
     Args:
@@ -183,7 +183,7 @@ def _average(weight):
 
 
 class _Graph:
-    """One of a module's graphs, with functions that read other variables than those it was loaded with.
+    """One of a module's graphs, whose functions use other variables than the loaded ones.
 
     Args:
         loaded: Object from `tf.saved_model.load`.

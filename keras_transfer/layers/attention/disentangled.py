@@ -40,7 +40,7 @@ class DistanceEmbedding(keras.layers.Layer):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        - `inputs`: Tensor of shape `[batch, length, dim]`. Only its shape is read.
+        - `inputs`: Tensor of shape `[batch, length, dim]`. Only its shape matters.
 
     Returns:
         A dict with the key `relative_positions`, the keyword argument of `DisentangledAttention`: a tensor of shape

@@ -100,7 +100,7 @@ def _of_both_streams(x, content, queries):
 
     Args:
         x: Tensor of shape `[batch, heads, length + places, 2 * length]`; see `by_distance`.
-        content: Tensor of shape `[batch, heads, length + places, length + places]`. Only its shape is read.
+        content: Tensor of shape `[batch, heads, length + places, length + places]`. Only its shape matters.
         queries: Integer tensor of shape `[batch, 1, places, length]`. Where on the last axis of `x` the value of
             each key is for a query of the query stream.
     """

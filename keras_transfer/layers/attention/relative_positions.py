@@ -46,7 +46,7 @@ class RelativePositionBias(keras.layers.Layer):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        - `inputs`: Tensor of shape `[batch, length, dim]`. Only its length is read.
+        - `inputs`: Tensor of shape `[batch, length, dim]`. Only its length matters.
         - `start`: Integer or integer tensor. Position of the first query when decoding with a cache. Defaults to
           `None`, for queries and keys of the same tokens.
         - `num_keys`: Integer. Number of keys in the cache. Required with `start`.
@@ -142,7 +142,7 @@ class RelativePositions(keras.layers.Layer):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        - `inputs`: Tensor of shape `[batch, length, dim]`. Only its shape is read.
+        - `inputs`: Tensor of shape `[batch, length, dim]`. Only its shape matters.
         - `segment_ids`: Tensor of shape `[batch, length]`, or of another length for the segments of `TwoStreams`.
 
     Returns:

@@ -19,7 +19,7 @@ class RotaryPositions(keras.layers.Layer):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        - `inputs`: Tensor of shape `[batch, length, width]`. Only its length is read.
+        - `inputs`: Tensor of shape `[batch, length, width]`. Only its length matters.
         - `start`: Integer. Position of the first token. Defaults to `0`.
 
     Returns:

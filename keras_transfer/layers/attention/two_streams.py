@@ -38,7 +38,7 @@ class TwoStreams(keras.layers.Layer):
         - the streams, `[batch, both, dim]`;
         - an attention bias, `[batch, 1, both, both]`;
         - the segments of both streams, `[batch, both]`, for `RelativePositions`;
-        - the distances that the query stream reads, `[batch, 1, places, length]`, for `RelativeAttention`.
+        - the distances for the query stream, `[batch, 1, places, length]`, for `RelativeAttention`.
 
         Without a query stream, a tuple of the inputs and a bias `[batch, 1, 1, length]`.
 

@@ -29,7 +29,7 @@ class Residual(keras.layers.Layer):
     Call arguments:
         - `outputs`: Tensor. Outputs of the sub-layer.
         - `residual`: Tensor to add.
-        - `inputs`: Tensor. Inputs of the sub-layer, which only adapters read.
+        - `inputs`: Tensor. Inputs of the sub-layer, which only adapters use.
         - `norm`: Layer, applied to the sum. Defaults to `None`.
         - `beside`: Tensor to add to the outputs. Defaults to `None`.
     """

@@ -19,7 +19,7 @@ class PositionEmbedding(keras.layers.Layer):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        - `inputs`: Tensor of shape `[batch, length, dim]`, the token embeddings. Only its shape is read.
+        - `inputs`: Tensor of shape `[batch, length, dim]`, the token embeddings. Only its shape matters.
         - `start`: Integer, or integer tensor of shape `[]` or `[batch]`. Position of the first token when decoding with
           a cache. In a tensor of shape `[batch]` it may be negative: positions below 0 are padding on the left and use
           the first row of the table. Defaults to `0`.
@@ -57,7 +57,7 @@ class PositionEmbedding(keras.layers.Layer):
             name="embeddings",
             shape=(self.offset + self.max_sequence_length, input_shape[-1]),
             initializer=self.initializer,
-            autocast=False,  # Only the rows that are read are cast.
+            autocast=False,  # Only the selected rows are cast.
         )
 
     def call(self, inputs, start=0, positions=None):

@@ -10,7 +10,7 @@ from keras import ops
 class OutputEmbeddings(keras.layers.Layer):
     """Scores every token of the vocabulary by the product of a vector and the token's embedding (Press & Wolf 2017).
 
-    The layer has no table of its own. It reads the table of the embedding layer, which is another layer of the model.
+    The layer has no table of its own. It uses the table of the embedding layer, which is another layer of the model.
 
     Args:
         token_embedding: `keras.layers.Embedding`. The layer from token ids to vectors.

@@ -1,4 +1,4 @@
-"""The features of a pair of vectors that a classifier of pairs reads."""
+"""The features of a pair of vectors for a pair classifier."""
 
 import keras
 from keras import ops

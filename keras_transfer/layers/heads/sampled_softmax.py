@@ -77,7 +77,7 @@ class SampledSoftmax(keras.layers.Layer):
 
     def build(self, inputs_shape, targets_shape=None, sampled_shape=None):
         shape = (self.vocabulary_size, inputs_shape[-1])
-        # Of a kernel in another precision, only the rows that are read are cast.
+        # Of a kernel in another precision, only the selected rows are cast.
         self.kernel = self.add_weight(shape, self.kernel_initializer, autocast=False, name="kernel")
         self.bias = self.add_weight(shape[:1], "zeros", autocast=False, name="bias")
 

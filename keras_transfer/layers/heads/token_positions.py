@@ -1,4 +1,4 @@
-"""Layers that read the vectors at some positions of sequences, or put other tokens there."""
+"""Layers that select the vectors at some positions of sequences, or put other tokens there."""
 
 from typing import Any
 

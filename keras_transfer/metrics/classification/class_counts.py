@@ -269,7 +269,7 @@ class F1Score(AveragedCounts):
     Call arguments:
         - `y_true`: Integers `[batch]` or `[batch, length]`, or, if a row may have several labels, ones and zeros
           `[batch, classes]`. Rows with a negative integer do not count. The result is NaN after a label that is not
-          below the number of classes (torch raises an error), or a logit that is NaN. One-hot labels are read as
+          below the number of classes (torch raises an error), or a logit that is NaN. One-hot labels count as
           several labels per row: for a softmax loss, use integers.
         - `y_pred`: Logits `[batch, classes]` or `[batch, length, classes]`. For two classes, also `[batch]` or `[batch,
           1]`, the logit of class 1.

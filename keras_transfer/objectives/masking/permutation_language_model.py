@@ -18,7 +18,7 @@ STARTS = ("words", "tokens")
 class PermutationLanguageModel:
     """Draws the order in which the tokens of each text are predicted, and the last ones of it as targets (XLNet).
 
-    A model reads the text as it is, without a mask token. The tokens that are not targets are given. A target is
+    The model's input is the text as it is, without a mask token. The tokens that are not targets are given. A target is
     predicted from these, and from the targets that precede it in a random order, on both sides of it. It sees neither
     itself nor the targets that follow. Special tokens have places in the order too, but are no targets.
 

@@ -9,7 +9,7 @@ from keras_transfer.objectives.sequences.sequence_objective import SequenceObjec
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class PrefixLM(SequenceObjective):
-    """Cuts each text in two: the encoder reads its beginning, and the decoder writes the rest (Raffel et al. 2020).
+    """Cuts each text in two: the encoder receives its beginning, and the decoder writes the rest (Raffel et al. 2020).
 
     `tasks.Seq2SeqLM(encoder, preprocessor, objective=...)` pretrains with it.
 

@@ -6,9 +6,9 @@ from typing import Any
 class SequenceObjective:
     """Base class of the objectives that `tasks.Seq2SeqLM` pretrains with, such as `SpanCorruption`.
 
-    A call receives a list of rows and returns two lists of rows: the sources, which the encoder reads, and the targets,
+    A call receives a list of rows and returns two lists of rows: the sources, for the encoder, and the targets,
     which the decoder learns to write. If the class attribute `with_positions` is `True`, it returns four, as
-    `SpanPrediction` does: the sources; the tokens that the decoder reads; the targets; and the positions of the targets
+    `SpanPrediction` does: the sources; the decoder's input tokens; the targets; and the positions of the targets
     in their text. It is `False` by default.
 
     A row is an integer array [tokens] without the special tokens of a text, such as its end token, which the task puts

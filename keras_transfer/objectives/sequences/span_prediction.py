@@ -13,8 +13,8 @@ from keras_transfer.objectives.sequences.sequence_objective import SequenceObjec
 class SpanPrediction(SequenceObjective):
     """Hides a span of each text, which the decoder writes (MASS, Song et al. 2019).
 
-    The encoder reads the text, in which most tokens of the span are masks. The decoder reads, at the positions of the
-    span, the tokens before those that it predicts. The first token of a text is never hidden.
+    The encoder's input is the text, in which most tokens of the span are masks. The decoder reads, at the positions of
+    the span, the tokens before those that it predicts. The first token of a text is never hidden.
 
     This is the algorithm of MASS for summaries, in which all places of a span are equally likely. (That for
     unsupervised translation puts 40% of the spans at one of the ends.) The decoder must read positions: create the
@@ -39,7 +39,7 @@ class SpanPrediction(SequenceObjective):
         - `special_ids`: List of integers. Ids that are never drawn as random tokens. Defaults to `()`.
 
     Returns:
-        A tuple of four lists of integer arrays: the sources; what the decoder reads; the targets; and the positions of
+        A tuple of four lists of integer arrays: the sources; the decoder's inputs; the targets; and the positions of
         the targets in their text, from 1 on. The last three are equally long, and empty if less than one token would
         be hidden.
 

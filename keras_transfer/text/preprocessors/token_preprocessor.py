@@ -1,4 +1,4 @@
-"""The preprocessor of every architecture that reads tokens: it combines a tokenizer with a packing."""
+"""The preprocessor of every architecture with token inputs: it combines a tokenizer with a packing."""
 
 import os
 from typing import Any, Self
@@ -268,7 +268,7 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
         Args:
             folder: Path. Created if it does not exist. `sequence_length` is written as `model_max_length`.
             target: `TokenPreprocessor` of the targets of an encoder-decoder, with the tokenizer of the targets (Marian)
-                or in another language (mBART). Defaults to `None`, for targets that are read as sources.
+                or in another language (mBART). Defaults to `None`, for targets that are tokenized as sources are.
             overwrite: Boolean. Whether to replace the tokenizer of the folder, if it has one. Defaults to `False`.
 
         Raises:

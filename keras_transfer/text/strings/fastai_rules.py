@@ -14,7 +14,7 @@ _REPLACED = {
 
 
 def fastai_texts(texts: Sequence[str], split: Callable) -> list[str]:
-    """Returns texts as a `FastaiTokenizer` reads them: the tokens of fastai 1, separated by spaces.
+    """Returns texts in the form that a `FastaiTokenizer` expects: the tokens of fastai 1, separated by spaces.
 
     The rules are fastai 1's: `xxbos` begins a text, `xxmaj` comes before a word with a capital letter and `xxup`
     before a word in capitals, `xxrep 4 !` stands for `!!!!`, and `xxwrep 4 the` for the same word four times in

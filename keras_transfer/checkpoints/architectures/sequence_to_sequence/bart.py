@@ -119,7 +119,7 @@ def _read_marian(found, config):
     return _read(found, config)
 
 
-# The heads read the decoder. That of the classifier reads it at the last `</s>`, with which each text ends.
+# The heads use the decoder's vectors, the classifier's head the vector of the last `</s>`, which ends each text.
 _CLASSIFIER = two_layer_classifier(
     "tanh", "classification_head.dense", "classification_head.out_proj", ("dropout", "classifier_dropout", 0.0)
 )
