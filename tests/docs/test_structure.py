@@ -19,7 +19,6 @@ PENDING = {
     "data/sources",
     "evaluation/attention",
     "evaluation/calibration",
-    "evaluation/report",
     "models/hub",
     "models/loading",
     "models/tokenizers",
@@ -37,7 +36,6 @@ PENDING = {
     "scale/many_machines",
     "scale/tpu",
     "tasks/dialogue",
-    "tasks/generation",
     "tasks/multiple_choice",
     "tasks/sequence_to_sequence",
 }
