@@ -113,3 +113,8 @@ def test_an_interrupted_series_goes_on_and_the_page_has_all_finished_methods(
     capfd.readouterr()
     methods.main([*line, "--methods", "full", "BitFit"])
     assert page[: page.index("\n## SST-2")] in capfd.readouterr().out
+
+
+def test_the_page_begins_with_the_introduction_that_the_script_writes():
+    page = (pathlib.Path(methods.__file__).parents[2] / "docs" / "benchmarks" / "methods.md").read_text("utf-8")
+    assert page.startswith(methods.INTRODUCTION.format(costs=methods.COSTS))

@@ -1,6 +1,7 @@
 """The benchmark of quality: its data and metrics, its page from made-up runs, and that no run is repeated."""
 
 import json
+import pathlib
 
 import numpy as np
 import pytest
@@ -184,3 +185,8 @@ def test_no_article_of_squad_is_in_both_parts(tmp_path):
     (questions, test), answers = data.test
     assert len(train) == 4 and len(test) == 20 and not set(train) & set(test)
     assert (questions[0], answers[0]) == ("Who?", [("Ann", 0)])
+
+
+def test_the_page_begins_with_the_introduction_that_the_script_writes():
+    page = (pathlib.Path(quality.__file__).parents[2] / "docs" / "benchmarks" / "quality.md").read_text("utf-8")
+    assert page.startswith(quality.INTRODUCTION) and quality.TIMES_INTRODUCTION in page
