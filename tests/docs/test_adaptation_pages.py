@@ -1,35 +1,55 @@
 """The code of the pages in `docs/adaptation` runs."""
 
+import pathlib
+
 import pytest
 
 import keras_transfer as kt
-from tests.pages import replaced, run_page
+from tests.pages import few_questions, run_page
+
+# What is certain about the variables of a page after its script has run.
+PAGES = {
+    "adaptation/index": lambda names: names["history"].epoch == [0, 1, 2],
+    "adaptation/recipes": lambda names: names["suggested"].epochs == 20,
+    "adaptation/freezing": lambda names: kt.adaptation.layer_groups(names["model"])[0].trainable_parameters == 0,
+    "adaptation/unfreezing": lambda names: [step for step, _ in names["unfreezing"].schedule] == [0, 2, 4, 6],
+    "adaptation/learning_rates": lambda names: names["optimizer"].rates["head"] == 10.0,
+    "adaptation/regularization": lambda names: names["fisher"] and names["second"].optimizer.penalty is not None,
+    "adaptation/cached_features": lambda names: len(names["cached"]) == len(names["vectors"]) == 3,
+    "adaptation/resuming": lambda names: len(list(pathlib.Path(names["checkpoint"].folder).glob("*.*"))) > 0,
+    "adaptation/several_adapters": lambda names: list(names["topics"].encoder.adapters) == ["topics", "persons"],
+}
+SIX_BLOCKS = {"adaptation/freezing", "adaptation/unfreezing", "adaptation/cached_features"}  # name upper blocks
 
 
 @pytest.mark.slow
-def test_the_script_in_the_page_on_adaptation_runs(tmp_path, monkeypatch, six_small_blocks, eagerly):
+@pytest.mark.parametrize("page", PAGES)
+def test_the_script_in_a_page_runs(page, tmp_path, monkeypatch, request, eagerly):
+    request.getfixturevalue("six_small_blocks" if page in SIX_BLOCKS else "small_minilm")
     monkeypatch.chdir(tmp_path)
-    whole = kt.datasets.load_demo_questions()
-    train, test = (type(part)(part.texts[::6], part.labels[::6]) for part in whole.values())
-    monkeypatch.setattr(kt.datasets, "load_demo_questions", lambda: replaced(whole, train=train, test=test))
-    names = run_page("adaptation/methods.md")
-    assert len(names["history"].history["val_accuracy"]) == 1
-    assert all(weight.trainable for weight in names["model"].trainable_weights)
-    assert names["optimizer"].penalty.strength == 10.0
+    few_questions(monkeypatch, 8)
+    assert PAGES[page](run_page(f"{page}.md"))
 
 
-def test_the_script_in_the_page_on_adapters_runs(tmp_path, monkeypatch, small_minilm):
+def test_the_script_in_the_page_on_adapters_runs(tmp_path, monkeypatch, small_minilm, eagerly):
     monkeypatch.chdir(tmp_path)
+    few_questions(monkeypatch, 8)
     names = run_page("adaptation/adapters.md")
-    assert names["model"].encoder.active_adapters == ("both",)
+    assert [kind.rank for kind in names["writer"].encoder.adapters["default"]] == [4]
 
 
 @pytest.mark.slow
 def test_the_script_in_the_page_on_comparing_runs(tmp_path, monkeypatch, small_minilm, eagerly):
     monkeypatch.chdir(tmp_path)
-    whole = kt.datasets.load_demo_questions()
-    train, test = (type(part)(part.texts[::8], part.labels[::8]) for part in whole.values())
-    monkeypatch.setattr(kt.datasets, "load_demo_questions", lambda: replaced(whole, train=train, test=test))
+    few_questions(monkeypatch, 8)
     names = run_page("adaptation/compare.md")
-    assert [row["seeds"] for row in names["comparison"].rows] == [2, 2]
-    assert (tmp_path / "methods.jsonl").read_text().count("\n") == 1 + 2 * 3
+    assert [row["seeds"] for row in names["comparison"].rows] == [3, 3, 3]
+    assert (tmp_path / "methods.jsonl").read_text().count("\n") == 1 + 4 + 3 + 3
+
+
+@pytest.mark.slow
+def test_the_script_in_the_page_on_searching_runs(tmp_path, monkeypatch, small_minilm, eagerly):
+    pytest.importorskip("keras_tuner", reason="needs KerasTuner: pip install keras-tuner")
+    monkeypatch.chdir(tmp_path)
+    few_questions(monkeypatch, 8)
+    assert len(run_page("adaptation/search.md")["tuner"].oracle.trials) == 2

@@ -1,48 +1,53 @@
 """The code of the pages in `docs/pretraining` runs."""
 
-import numpy as np
 import pytest
 
-import keras_transfer as kt
 from tests.pages import few_questions, run_page
 
-
-def test_the_script_in_the_page_on_pretraining_runs(tmp_path, monkeypatch, small_minilm, eagerly):
-    monkeypatch.chdir(tmp_path)
-    assert run_page("pretraining/objectives.md")["classifier"].compiled
-
-
-def test_the_script_in_the_page_on_pretraining_from_scratch_runs(tmp_path, monkeypatch, eagerly):
-    monkeypatch.chdir(tmp_path)
-    assert run_page("pretraining/from_scratch.md")["classifier"].encoder.num_layers == 2
-
-
-def test_the_script_in_the_page_on_ulmfit_runs(tmp_path, monkeypatch, eagerly):
-    monkeypatch.chdir(tmp_path)
-    assert run_page("pretraining/ulmfit.md")["both"].shape == (12, 6)
+# What is certain about the variables of a page after its script has run.
+PAGES = {
+    "pretraining/domain": lambda names: names["classifier"].encoder is not names["encoder"],
+    "pretraining/masked": lambda names: 0 <= names["model"].score_pairs((["a"], ["b"]))[0] <= 1,
+    "pretraining/replaced_tokens": lambda names: names["model"].generator is names["generator"],
+    "pretraining/other_objectives": lambda names: names["mask"].ndim == 3,
+    "pretraining/from_scratch": lambda names: names["classifier"].encoder.num_layers == 2,
+    "pretraining/ulmfit": lambda names: names["both"].shape == (len(names["texts"]), 6),
+    "pretraining/recurrent": lambda names: names["losses"].shape == (2, 6),
+}
 
 
 @pytest.mark.slow
-def test_the_script_in_the_page_on_word_vectors_runs(tmp_path, monkeypatch, eagerly):
+@pytest.mark.parametrize("page", PAGES)
+def test_the_script_in_a_page_runs(page, tmp_path, monkeypatch, small_minilm, eagerly):
     monkeypatch.chdir(tmp_path)
-    whole = few_questions(monkeypatch, 2)
-    words = {word for row in kt.text.WordPreprocessor().words(whole.train.texts) for word in row}
-    words = sorted(words | {"film", "man", "king", "woman"})
-    kt.checkpoints.WordVectors(words, np.random.default_rng(0).normal(size=(len(words), 8))).save("vectors.txt")
-    assert run_page("pretraining/word_vectors.md")["vectors"].coverage.missing == []
+    few_questions(monkeypatch, 8)
+    assert PAGES[page](run_page(f"{page}.md"))
+
+
+def test_the_script_in_the_page_on_corpora_runs(tmp_path, monkeypatch, small_minilm, eagerly):
+    monkeypatch.chdir(tmp_path)
+    few_questions(monkeypatch, 8)
+    names = run_page("pretraining/corpora.md")
+    assert len(names["train"]) == len(names["corpus"].blocks(64, batch_size=16))
+
+
+def test_the_script_in_the_page_on_encoder_decoders_runs(tmp_path, monkeypatch, eagerly):
+    monkeypatch.chdir(tmp_path)
+    few_questions(monkeypatch, 8)
+    assert run_page("pretraining/encoder_decoders.md")["model"].compiled
+
+
+@pytest.mark.slow
+def test_the_script_in_the_page_on_word_vectors_runs(tmp_path, monkeypatch, eagerly, minilm):
+    monkeypatch.chdir(tmp_path)
+    few_questions(monkeypatch, 2)
+    names = run_page("pretraining/word_vectors.md")
+    assert "movie" in [word for word, _ in names["everything"].nearest("film", k=5)]
 
 
 @pytest.mark.slow
 def test_the_script_in_the_page_on_elmo_runs(tmp_path, monkeypatch, eagerly):
     pytest.importorskip("h5py", reason="ELMo's files are HDF5")
     monkeypatch.chdir(tmp_path)
-    few_questions(monkeypatch, 2)
-    sizes = {"embedding_dim": 4, "filters": [(1, 4), (2, 8)], "projection_dim": 8, "units": 16}
-    kt.encoders.ElmoEncoder(**sizes).save_pretrained(tmp_path / "elmo")
-    assert run_page("pretraining/elmo.md")["model"].compiled is False
-
-
-@pytest.mark.slow
-def test_the_script_in_the_page_on_recurrent_layers_runs(tmp_path, monkeypatch, eagerly):
-    monkeypatch.chdir(tmp_path)
-    assert run_page("pretraining/recurrent.md")["losses"].shape == (2, 6)
+    few_questions(monkeypatch, 8)
+    assert len(run_page("pretraining/elmo.md")["classifier"].scalar_mix.mix) == 3
