@@ -14,7 +14,6 @@ LISTS = {"models/architectures", "data/datasets", "evaluation/metrics", "product
 # Guides that are still to be rewritten.
 PENDING = {
     "data/sources",
-    "evaluation/attention",
     "models/hub",
     "models/loading",
     "models/tokenizers",
