@@ -1,5 +1,7 @@
 """Pictures of comparisons: the scores of methods with their intervals, and how they grow with more examples."""
 
+import numbers
+
 import numpy as np
 
 from keras_transfer.experiments.significance import mean_interval
@@ -48,8 +50,8 @@ def plot_learning_curves(comparisons, *, methods=None):
 
     Raises:
         ImportError: If matplotlib is not installed.
-        ValueError: If there is no comparison, if one lacks a method, if their metrics differ, or if there are more than
-            six methods.
+        ValueError: If there is no comparison, if a number is not positive, if one lacks a method, if their metrics or
+            data differ, or if there are more than six methods.
 
     Example:
     ```python
@@ -76,6 +78,16 @@ def plot_learning_curves(comparisons, *, methods=None):
         raise ValueError(
             f"`comparisons` must be a dict from numbers of examples to `Comparison`s. Received: {comparisons!r:.100}"
         )
+    for count, comparison in comparisons.items():
+        if not (isinstance(count, numbers.Real) and count > 0) or not hasattr(comparison, "runs"):
+            raise ValueError(
+                "`comparisons` must be a dict from positive numbers of examples to `Comparison`s. "
+                f"Received: {count!r}: a {type(comparison).__name__}"
+            )
+    if isinstance(methods, str):
+        raise ValueError(
+            f"`methods` must be a list of names. Did you mean [{methods!r}]? Received: methods={methods!r}"
+        )
     counts, first = sorted(comparisons), next(iter(comparisons.values()))
     methods = list(first.runs) if methods is None else list(methods)
     for count in counts:
@@ -87,6 +99,8 @@ def plot_learning_curves(comparisons, *, methods=None):
     metrics = {comparison.metric for comparison in comparisons.values()}
     if len(metrics) > 1:
         raise ValueError(f"All comparisons must have the same metric. Received: {sorted(metrics)}")
+    if len(parts := {comparison.parts[-1] for comparison in comparisons.values()}) > 1:
+        raise ValueError(f"Either all comparisons have test data, or none. Received: scores on {sorted(parts)} data")
     if not 0 < len(methods) <= len(STYLES):
         raise ValueError(f"A plot shows at most {len(STYLES)} methods. Pass some as `methods`. Received: {methods}")
     axes, part = new_axes(), first.parts[-1]

@@ -27,11 +27,19 @@ class Comparison:
             baseline's mean and `p` is the p value of the paired t test, on the test data if there is any. `step` is the
             median time of a training step and `time` is the time of the whole training, in seconds. `trainable` is the
             fraction of trainable weights. Unknown values are `None`, such as the interval of a single seed.
+
+    Raises:
+        ValueError: If the methods differ in their number of runs.
     """
 
     def __init__(
         self, runs: dict[str, Any], metric: str, mode: str, baseline: str, tried: dict[str, Any] | None = None
     ) -> None:
+        if len({len(found) for found in runs.values()}) != 1:
+            raise ValueError(
+                "All methods must have the same number of runs, since they are compared seed by seed. "
+                f"Received: { ({name: len(found) for name, found in runs.items()}) }"
+            )
         self.runs, self.metric, self.mode, self.baseline = runs, metric, mode, baseline
         tried = tried or {}
         self.parts = [part for part in ("validation", "test") if part in runs[baseline][0]]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import numbers
 from typing import Any
 
 from keras_transfer.adaptation.features import row_ends
@@ -25,7 +26,7 @@ def suggest(model: Task, x: Any, y: Any = None, *, memory: float | None = None, 
       questions, and a frozen encoder has a much higher one with 50 (see the page "Which method when").
     - More epochs than the recipe has, if it would make fewer than 60 steps.
     - If the estimate for that exceeds `memory` or `minutes`, `"last_layers"`, or `"feature_extraction"` if
-      `"last_layers"` exceeds them too.
+      `"last_layers"` exceeds them too. If that does as well, the reasons say so.
 
     With few texts, results vary between seeds (Dodge et al. 2020). If you have labeled validation data, compare the
     suggestion with other recipes on it.
@@ -47,7 +48,8 @@ def suggest(model: Task, x: Any, y: Any = None, *, memory: float | None = None, 
         A `Recipe` to pass to `fine_tune`.
 
     Raises:
-        ValueError: If `model` is not a task with labels, or if the data is not in memory or has no labels.
+        ValueError: If `model` is not a task with labels, if the data is not in memory or has no labels, or if a limit
+            is not a positive number.
 
     Example:
     ```python
@@ -59,6 +61,11 @@ def suggest(model: Task, x: Any, y: Any = None, *, memory: float | None = None, 
     """
     if not isinstance(model, Task) or model.labels.optional or model.head_is_pretrained:
         raise ValueError(f"`model` must be a task with labels, such as a `TextClassifier`. Received: model={model!r}")
+    for name, limit in (("memory", memory), ("minutes", minutes)):
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, numbers.Real) or not limit > 0):
+            raise ValueError(
+                f"`{name}` must be a positive number. Leave it out for its default. Received: {name}={limit!r}"
+            )
     if not hasattr(model.output, "shape"):
         raise ValueError(f"`model` must have one output. Received: outputs {list(model.output)}")
     data = model.dataset(x, y)
@@ -101,13 +108,16 @@ def choose(costs, memory, minutes=None):
         memory, minutes: See `suggest`.
     """
     name, reasons = "bert", ["all weights: no method is significantly better on TREC-6, with few labels or with many"]
-    for smaller in ("last_layers", "feature_extraction"):
+    for smaller in (*(name for name in ("last_layers", "feature_extraction") if name in costs), None):
         cost = costs[name]
         over = [f"{cost['memory'] / 1e9:.1f} GB of {memory / 1e9:.1f}"] if cost["memory"] > memory else []
         over += [f"{cost['minutes']:.0f} minutes of {minutes}"] if minutes and cost["minutes"] > minutes else []
-        if over and smaller in costs and name != "feature_extraction":
-            reasons.append(f"{name} would need {' and '.join(over)}")
-            name = smaller
+        if not over:
+            break
+        reasons.append(f"{name} would need {' and '.join(over)}")
+        if smaller is None:
+            reasons.append("no recipe stays within the limits: use fewer or shorter texts, or smaller batches")
+        name = smaller or name
     return name, reasons
 
 

@@ -42,7 +42,7 @@ def _scalar(value):
 
 def _number(value):
     """Returns a number as YAML 1.1 and 1.2 read it: `1e-05` would be a string."""
-    text = repr(value)
+    text = str(value)  # `repr` of a NumPy number names its type.
     mantissa, e, exponent = text.partition("e")
     return text if not e else f"{mantissa if '.' in mantissa else mantissa + '.0'}e{int(exponent):+d}"
 

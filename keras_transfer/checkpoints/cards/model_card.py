@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 import math
+import numbers
 import os
 import pathlib
 import re
@@ -50,8 +51,8 @@ class ModelCard:
         limits: String or list of strings. Sentences on what the model must not be used for. Defaults to `()`.
 
     Raises:
-        ValueError: If a value has another type, a metric is not finite or outside of its interval, or `confidence` is
-            not between 0 and 1.
+        ValueError: If a value has a different type, a metric is not finite or outside of its interval, or `confidence`
+            is not between 0 and 1 or differs from that of the report.
 
     Example:
     ```python
@@ -86,21 +87,27 @@ class ModelCard:
             if value is not None and (not isinstance(value, str) or not value.strip()):
                 raise ValueError(f"`{name}` must be a string that is not empty, or None. Received: {name}={value!r}")
         for name in ("language", "datasets", "tags", "limits"):
-            if not all(isinstance(item, str) and item.strip() for item in _listed(getattr(self, name))):
-                raise ValueError(
-                    f"`{name}` must be a string or a list of strings. Received: {name}={getattr(self, name)!r:.200}"
-                )
-        for name, types in (("data_size", (int,)), ("training", (str, int, float, bool))):
+            value = getattr(self, name)
+            right = value is None or isinstance(value, (str, list, tuple))
+            if not right or not all(isinstance(item, str) and item.strip() for item in _listed(value)):
+                raise ValueError(f"`{name}` must be a string or a list of strings. Received: {name}={value!r:.200}")
+        for name, is_right, expected in (
+            ("data_size", _is_count, "integers of at least 0"),
+            ("training", _is_fact, "strings, finite numbers or booleans"),
+        ):
             value = getattr(self, name)
             items = value.items() if isinstance(value, dict) else [(value, None)]
-            if value is not None and not all(isinstance(key, str) and _is(item, types) for key, item in items):
-                expected = " or ".join(kind.__name__ for kind in types)
+            if value is not None and not all(isinstance(key, str) and is_right(item) for key, item in items):
+                raise ValueError(f"`{name}` must be a dict from strings to {expected}. Received: {name}={value!r:.200}")
+        own = getattr(self.metrics, "confidence", None)
+        if self.confidence is not None:
+            if not _is_finite(self.confidence) or not 0 < self.confidence < 1:
+                raise ValueError(f"`confidence` must be between 0 and 1. Received: confidence={self.confidence!r}")
+            if own is not None and self.confidence != own:
                 raise ValueError(
-                    f"`{name}` must be a dict from strings to values of type {expected}. "
-                    f"Received: {name}={value!r:.200}"
+                    "The intervals of a report have its confidence. Leave `confidence` out, or pass it to the report. "
+                    f"Received: confidence={self.confidence!r} with a report of {own!r}"
                 )
-        if self.confidence is not None and not 0 < self.confidence < 1:
-            raise ValueError(f"`confidence` must be between 0 and 1. Received: confidence={self.confidence!r}")
         self._scores()
 
     def _scores(self):
@@ -211,11 +218,12 @@ class ModelCard:
         if training := {**facts.training, **(self.training or {})}:
             yield f"## Training\n\n{_table(('', ''), training.items())}"
         if scores := self._scores():
-            header = ("metric", "value", f"{self._confidence():.0%} interval")
-            rows = [
-                (metric, f"{found[0]:.4g}", f"{found[1]:.4g} to {found[2]:.4g}" if found[1:] else "")
-                for metric, found in scores.items()
-            ]
+            header = ("metric", "value")
+            rows = [(metric, f"{found[0]:.4g}") for metric, found in scores.items()]
+            if any(found[1:] for found in scores.values()):
+                header = (*header, f"{100 * self._confidence():.4g}% interval")
+                intervals = [f"{found[1]:.4g} to {found[2]:.4g}" if found[1:] else "" for found in scores.values()]
+                rows = [(*row, interval) for row, interval in zip(rows, intervals)]
             on = f"Measured on {_plain(self.evaluated_on)}.\n\n" if self.evaluated_on else ""
             yield f"## Metrics\n\n{on}{_table(header, rows)}"
         for heading, code in facts.usage.items():
@@ -267,12 +275,12 @@ def _listed(value):
     return () if value is None else (value,) if isinstance(value, str) else tuple(value)
 
 
-def _is(value, types):
-    return type(value) in types or (not isinstance(value, bool) and bool not in types and _is_whole(value))
+def _is_count(value):
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and value >= 0
 
 
-def _is_whole(value):
-    return hasattr(value, "__index__") and not isinstance(value, bool)
+def _is_fact(value):
+    return isinstance(value, (str, bool)) or (isinstance(value, numbers.Real) and math.isfinite(value))
 
 
 def _is_finite(value):

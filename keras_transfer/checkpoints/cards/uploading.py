@@ -42,7 +42,7 @@ def push_to_hub(
     Raises:
         ImportError: If `huggingface-hub` is not installed.
         FileNotFoundError: If `folder` is not a folder with files.
-        ValueError: If `repo_id` is not the name of a repository.
+        ValueError: If `folder` is not a path, or `repo_id` is not the name of a repository.
         RuntimeError: If the hub refuses the upload or cannot be reached.
 
     Example:
@@ -52,6 +52,11 @@ def push_to_hub(
     """
     from keras_transfer.version import __version__
 
+    if not isinstance(folder, (str, os.PathLike)):
+        raise ValueError(
+            "`folder` must be a path. To upload a task, call its method `push_to_hub`. "
+            f"Received: folder={folder!r:.100}"
+        )
     folder = pathlib.Path(folder)
     if not folder.is_dir() or not any(folder.iterdir()):
         raise FileNotFoundError(f"`folder` must be a folder with a model's files. Received: folder={str(folder)!r}")
@@ -72,12 +77,35 @@ def push_to_hub(
             ignore_patterns=ignored,
         )
     except Exception as error:  # The client raises a dozen types from three libraries.
-        reason = str(error).strip().partition("\n")[0]
-        raise RuntimeError(
-            "The model was not uploaded. Check the name, the network, and that your token can write to the repository "
-            f"(`hf auth login`). Received: repo_id={repo_id!r}, {type(error).__name__}: {reason}"
-        ) from error
+        raise _not_uploaded(repo_id, error) from error
     return commit.commit_url
+
+
+def full_repo_id(repo_id, token):
+    """Returns the name of a repository with its organization, which is that of the token's user if it has none.
+
+    Args:
+        repo_id: String. Name of the repository.
+        token: String, or None.
+
+    Raises:
+        ImportError, ValueError, RuntimeError: As for `push_to_hub`.
+    """
+    hub = check_repo_id(repo_id)
+    if "/" in repo_id:
+        return repo_id
+    try:
+        return f"{hub.HfApi(token=token).whoami()['name']}/{repo_id}"
+    except Exception as error:
+        raise _not_uploaded(repo_id, error) from error
+
+
+def _not_uploaded(repo_id, error):
+    reason = str(error).strip().partition("\n")[0]
+    return RuntimeError(
+        "The model was not uploaded. Check the name, the network, and that your token can write to the repository "
+        f"(`hf auth login`). Received: repo_id={repo_id!r}, {type(error).__name__}: {reason}"
+    )
 
 
 def check_repo_id(repo_id):

@@ -9,7 +9,6 @@ import time
 import keras
 
 from keras_transfer import adaptation, analysis, checkpoints, datasets, serving, tasks, text
-from keras_transfer.checkpoints.cards import keep_own_card
 from keras_transfer.cli.actions.progress import bar_or_lines
 from keras_transfer.cli.actions.scores import training_facts, write_card
 from keras_transfer.cli.arguments import check_quickstart
@@ -80,14 +79,13 @@ def run_quickstart(
         model.save(temporary / MODEL)
         report.to_html(temporary / REPORT, title="Held-out questions")
         serving.export(model, temporary / EXPORT)
-        keep_own_card(folder, temporary)
         card = checkpoints.ModelCard(
             data_size={"train": len(data.train.texts), "test": len(data.test.texts)},
             training=training_facts(recipe, name, seed),
             metrics=report,
             evaluated_on=f"{len(data.test.texts)} held-out questions",
         )
-        write_card(card, model, temporary, folder.absolute().name)
+        write_card(card, model, temporary, replaced=folder)
     print(f"\nThe report with pictures is in {folder / REPORT}, and the model in {folder / MODEL}")
     print(f"\nThe export is in {folder / EXPORT}. A new process, without keras_transfer, loads it and answers:\n")
     # The log matters only if the process fails.

@@ -27,19 +27,20 @@ def describe_numbers(scores, count):
     return Table(f"{count:,} rows", ["", "value"], rows).to_text()
 
 
-def write_card(card, model, folder, name=None):
+def write_card(card, model, folder, replaced=None):
     """Writes the `README.md` of a run, and prints a note if it keeps a card that the user has written.
 
     Args:
         card: `ModelCard`.
         model: Task, whose file is in the folder.
         folder: Path of the folder.
-        name: String. Name that the folder will have. Defaults to `None`, its name.
+        replaced: Path of the folder that `folder` will replace. Defaults to `None`, the same folder.
     """
-    name = folder.absolute().name if name is None else name
+    own = folder if replaced is None else replaced
+    name = own.absolute().name
     load = f"keras.models.load_model({f'{name}/{MODEL}'!r})"
-    if not card.write(facts_of(model, folder, name, load), folder, name):
-        print(f"{shlex.quote(str(folder / CARD))} is yours, and is kept")
+    if not card.write(facts_of(model, folder, name, load), folder, name, replaced):
+        print(f"{shlex.quote(str(own / CARD))} is yours, and is kept")
 
 
 def training_facts(recipe, name, seed):

@@ -58,7 +58,8 @@ def facts_of(task, folder, source, load=None):
     Args:
         task: `Task`.
         folder: Path of the folder, whose files say which other libraries can load it.
-        source: String. What the snippets of the card load: the name of the folder, or `"hf://..."`.
+        source: String. What the snippets of the card load: the name of the folder, or `"hf://NAME"` or
+            `"hf://NAME@REVISION"`.
         load: String. The expression that loads the task. Defaults to `None`, its `from_pretrained`.
     """
     kind = next((cls.__name__ for cls in type(task).__mro__ if cls.__name__ in _KINDS), None)
@@ -67,7 +68,7 @@ def facts_of(task, folder, source, load=None):
     pairs = getattr(task, "fitted_on", None) == "pairs"
     usage = {"How to use it": _own_snippet(task, source, load, call, pairs)}
     others = load is None and (pathlib.Path(folder) / "config.json").exists()
-    transformers = _other_snippets(task, pathlib.Path(folder), source.removeprefix("hf://")) if others else {}
+    transformers = _other_snippets(task, pathlib.Path(folder), source) if others else {}
     return ModelFacts(
         task=type(task).__name__,
         summary=f"This model {does if not pairs else does.replace('texts', 'pairs of texts')}.{several} It was written "
@@ -90,8 +91,12 @@ def training_of(task):
     if history is None or not getattr(history, "epoch", None):
         return {}
     steps = (history.params or {}).get("steps")
-    found = {"epochs": len(history.epoch), **({"batches per epoch": steps} if steps else {})}
+    # A resumed run continues with the epochs of the runs before it.
+    found = {"epochs": history.epoch[-1] + 1, **({"batches per epoch": steps} if steps else {})}
     found |= _optimizer(getattr(task, "optimizer", None))
+    rates = [f"{rate:.6g}" for rate in history.history.get("learning_rate", ())]  # Callbacks that set it record it.
+    if len(set(rates)) > 1:
+        found["learning rate"] = f"from {rates[0]} in the first epoch to {rates[-1]} in the last"
     last = {name: values[-1] for name, values in history.history.items() if values and name != "learning_rate"}
     shown = ", ".join(f"{name} {value:.4f}" for name, value in last.items() if isinstance(value, (int, float)))
     return {**found, **({"last epoch": shown} if shown else {})}
@@ -116,8 +121,8 @@ def _details(task):
 
 def _optimizer(optimizer):
     """Returns the class and the learning rate of an optimizer, as far as its config contains them."""
-    if optimizer is None:
-        return {}
+    if optimizer is None or int(keras.ops.convert_to_numpy(optimizer.iterations)) == 0:
+        return {}  # The task was compiled again after its training.
     config = optimizer.get_config()
     kind = config["optimizer"] if isinstance(config.get("optimizer"), dict) else {}
     rate = {**config, **kind.get("config", {})}.get("learning_rate")
@@ -153,17 +158,21 @@ def _own_snippet(task, source, load, call, pairs):
 
 def _other_snippets(task, folder, source):
     """Returns a dict from headings to snippets of the other library that loads a folder, empty if none does."""
+    name, revision = source, ""
+    if source.startswith("hf://"):
+        name, _, revision = source.removeprefix("hf://").partition("@")
+    arguments = repr(name) + (f", revision={revision!r}" if revision else "")
     if task.checkpoint_head.is_embedder and (folder / "modules.json").exists():
         code = "from sentence_transformers import SentenceTransformer\n\n"
-        code += f'model = SentenceTransformer({source!r})\nprint(model.encode(["A text."]))'
+        code += f'model = SentenceTransformer({arguments})\nprint(model.encode(["A text."]))'
         return {"How to use it with sentence-transformers": code}
     config = json.loads((folder / "config.json").read_text("utf-8"))
-    [name] = config.get("architectures") or [""]
-    auto = next((auto for end, auto in _AUTO_CLASSES.items() if name.endswith(end)), None)
+    [original] = config.get("architectures") or [""]
+    auto = next((auto for end, auto in _AUTO_CLASSES.items() if original.endswith(end)), None)
     if auto is None or config.get("model_type") in _NOT_IN_TRANSFORMERS:
         return {}
     has_tokenizer = (folder / "tokenizer_config.json").exists()
     code = f"from transformers import {f'{auto}, AutoTokenizer' if has_tokenizer else auto}\n\n"
-    code += f"tokenizer = AutoTokenizer.from_pretrained({source!r})\n" if has_tokenizer else ""
-    code += f"model = {auto}.from_pretrained({source!r})"
+    code += f"tokenizer = AutoTokenizer.from_pretrained({arguments})\n" if has_tokenizer else ""
+    code += f"model = {auto}.from_pretrained({arguments})"
     return {"How to use it with Transformers": code}

@@ -5,9 +5,9 @@ import pathlib
 import tempfile
 from typing import Any, Self
 
-from keras_transfer.checkpoints.cards import ModelCard, check_repo_id, push_to_hub
+from keras_transfer.checkpoints.cards import ModelCard, full_repo_id, push_to_hub
 from keras_transfer.checkpoints.sources import check_length, open_checkpoint, save
-from keras_transfer.distribute import write_together
+from keras_transfer.distribute import is_chief, together, write_together
 from keras_transfer.files import atomic_folder
 from keras_transfer.label_names import names_in
 from keras_transfer.names import argument_names, check_arguments
@@ -146,7 +146,7 @@ class Pretrained(_Task):
                 branch.
 
         Returns:
-            String. The URL of the commit.
+            String. The URL of the commit. Of several processes, the first one uploads, and the others return `""`.
 
         Raises:
             ImportError: If `huggingface-hub` is not installed.
@@ -160,12 +160,17 @@ class Pretrained(_Task):
         model.push_to_hub("your-name/reviews", card=card, private=True)
         ```
         """
-        check_repo_id(repo_id)
+        repo_id = full_repo_id(repo_id, token)
+        source = f"hf://{repo_id}" + (f"@{revision}" if revision else "")
         with tempfile.TemporaryDirectory() as scratch:
             folder = pathlib.Path(scratch) / "model"
-            self._write_checkpoint(folder, False, card, repo_id.rpartition("/")[2], f"hf://{repo_id}")
+            self._write_checkpoint(folder, False, card, repo_id.rpartition("/")[2], source)
             options = {"commit_message": commit_message, "revision": revision}
-            return push_to_hub(folder, repo_id, private=private, token=token, **options)
+
+            def upload():
+                return push_to_hub(folder, repo_id, private=private, token=token, **options) if is_chief(self) else ""
+
+            return together(upload, self)
 
     def _write_checkpoint(self, folder, overwrite, card, name, source):
         """Writes a checkpoint with its card, whose title is `name` and whose snippets load `source`."""

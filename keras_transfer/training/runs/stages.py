@@ -150,7 +150,7 @@ class Stages(RunCallback):
 
         Raises:
             ImportError: If matplotlib is not installed.
-            ValueError: If there is no optimizer, if the stages do not fit into the run, or if a stage lasts until
+            ValueError: If there is no Keras optimizer, if the stages do not fit into the run, or if a stage lasts until
                 nothing improves, so that its length is not known.
 
         Example:
@@ -167,6 +167,11 @@ class Stages(RunCallback):
                 "optimizer=None, and a model that is not compiled"
             )
         steps, epochs = check_integer("steps_per_epoch", steps_per_epoch, 1), check_integer("epochs", epochs, 1)
+        if not isinstance(optimizer, keras.optimizers.Optimizer):
+            raise ValueError(
+                "`optimizer` must be a Keras optimizer. For a name, pass `keras.optimizers.get(name)`. "
+                f"Received: optimizer={optimizer!r:.100}"
+            )
         planned = copy.copy(self)
         planned.set_model(model)
         planned.set_params({"epochs": epochs, "steps": steps})

@@ -41,6 +41,7 @@ def test_limits_suggest_to_train_less_and_the_reason_is_printed(model, capsys):
     assert suggest(model, *many(1000), memory=1e3) == get_recipe("feature_extraction")
     printed = capsys.readouterr().out
     assert "bert would need" in printed and "last_layers would need" in printed and "GB of 0.0" in printed
+    assert "feature_extraction would need" in printed and "no recipe stays within the limits" in printed
     suggest(model, *many(1000), minutes=1e-9)
     assert "minutes of 1e-09" in capsys.readouterr().out
 
@@ -71,6 +72,8 @@ def test_the_speed_of_a_machine_is_measured(monkeypatch):
 
 
 test_data_without_labels_and_models_that_are_no_tasks_are_errors = check_errors(
+    (lambda model: suggest(model, *many(16), minutes=0), "`minutes` must be a positive number. Leave it out"),
+    (lambda model: suggest(model, *many(16), memory="8GB"), "Received: memory='8GB'"),
     (lambda model: suggest(model, cached.TEXTS, None), "must be in memory, with labels"),
     (lambda model: suggest(model, model, None), "must be in memory, with labels", "x of type TextClassifier"),
     (lambda model: suggest(model.encoder, *many(16)), "must be a task with labels"),

@@ -3,6 +3,7 @@
 import json
 
 import keras
+import numpy as np
 import pytest
 
 import keras_transfer as kt
@@ -29,6 +30,10 @@ def preprocessor():
 def classifier(**options):
     keras.utils.set_random_seed(0)
     return kt.tasks.TextClassifier(encoder(), preprocessor(), **{"label_names": LABELS, **options})
+
+
+def report():
+    return kt.analysis.ClassificationReport([0, 1, 1, 0], [[2.0, -1.0], [0.5, 0.1], [-1.0, 3.0], [1.0, -2.0]])
 
 
 def card_of(folder):
@@ -126,13 +131,44 @@ def test_the_hub_package_reads_the_card(saved):
 
 
 def test_a_report_gives_its_metrics_and_intervals(tmp_path):
-    report = kt.analysis.ClassificationReport([0, 1, 1, 0], [[2.0, -1.0], [0.5, 0.1], [-1.0, 3.0], [1.0, -2.0]])
-    classifier().save_pretrained(tmp_path / "new", card=ModelCard(metrics=report))
+    classifier().save_pretrained(tmp_path / "new", card=ModelCard(metrics=report()))
     front, _ = card_of(tmp_path / "new")
     assert front["keras_transfer"]["intervals"]["accuracy"] == pytest.approx(
-        list(report.metrics["accuracy"][1:]), abs=1e-5
+        list(report().metrics["accuracy"][1:]), abs=1e-5
     )
     assert front["model-index"][0]["results"][0]["metrics"][0]["value"] == 0.75
+
+
+def test_numbers_of_numpy_and_the_confidence_are_written_as_they_are(tmp_path):
+    card = ModelCard(
+        data_size={"train": np.int64(720)},
+        training={"rate": np.float32(1e-3)},
+        metrics={"f1": (0.5, 0.4, 0.6)},
+        confidence=0.975,
+    )
+    classifier().save_pretrained(tmp_path / "new", card=card)
+    front, text = card_of(tmp_path / "new")
+    own = front["keras_transfer"]
+    assert (own["data_size"], own["training"]) == ({"train": 720}, {"rate": 0.001})
+    assert "| metric | value | 97.5% interval |" in text
+    classifier().save_pretrained(tmp_path / "plain", card=ModelCard(metrics={"f1": 0.5}))
+    assert "| metric | value |\n" in card_of(tmp_path / "plain")[1]
+
+
+def test_the_training_on_a_card_is_the_training_that_happened(tmp_path):
+    model = classifier()
+    model.compile("sgd", run_eagerly=True)
+    data = {"x": TEXTS, "y": [LABELS[0], LABELS[1]] * 2, "verbose": 0}
+    halved = keras.callbacks.LearningRateScheduler(lambda epoch: 0.5**epoch)
+    model.fit(**data, initial_epoch=1, epochs=3, callbacks=[halved])
+    model.save_pretrained(tmp_path / "resumed")
+    facts = card_of(tmp_path / "resumed")[0]["keras_transfer"]["training"]
+    assert (facts["epochs"], facts["optimizer"]) == (3, "SGD")
+    assert facts["learning rate"] == "from 0.5 in the first epoch to 0.25 in the last"
+    model.compile("adam")  # Another optimizer, which has trained nothing.
+    model.save_pretrained(tmp_path / "compiled")
+    facts = card_of(tmp_path / "compiled")[0]["keras_transfer"]["training"]
+    assert facts["epochs"] == 3 and "optimizer" not in facts
 
 
 def test_a_generated_card_is_replaced_and_an_edited_one_is_kept(tmp_path, caplog):
@@ -190,7 +226,13 @@ def test_the_name_of_the_pretrained_encoder_stays_in_keras_files(tmp_path):
 test_each_mistake_is_one_clear_error = check_errors(
     (lambda: ModelCard(language=[1]), "`language` must be a string or a list of strings. Received: language=[1]"),
     (lambda: ModelCard(license=""), "`license` must be a string that is not empty"),
-    (lambda: ModelCard(data_size={"train": 0.5}), "`data_size` must be a dict from strings to values of type int"),
+    (lambda: ModelCard(data_size={"train": 0.5}), "`data_size` must be a dict from strings to integers of at least 0"),
+    (lambda: ModelCard(data_size={"train": -5}), "integers of at least 0. Received: data_size={'train': -5}"),
+    (lambda: ModelCard(training={"rate": float("nan")}), "to strings, finite numbers or booleans. Received: training="),
+    (lambda: ModelCard(language=5), "`language` must be a string or a list of strings. Received: language=5"),
+    (lambda: ModelCard(tags={"a": 1}), "`tags` must be a string or a list of strings. Received: tags={'a': 1}"),
+    (lambda: ModelCard(confidence="0.95"), "`confidence` must be between 0 and 1. Received: confidence='0.95'"),
+    (lambda: ModelCard(metrics=report(), confidence=0.5), "Received: confidence=0.5 with a report of 0.95"),
     (lambda: ModelCard(metrics={"f1": float("nan")}), "Each metric must be a finite number"),
     (lambda: ModelCard(metrics={"f1": (0.5, 0.6, 0.7)}), "low <= value <= high. Received: 'f1'"),
     (lambda: ModelCard(metrics=[0.5]), "`metrics` must be a dict from names to numbers"),

@@ -43,6 +43,9 @@ class Api:
             raise self.refuses
         return types.SimpleNamespace(repo_id=bound["repo_id"])
 
+    def _whoami(self, bound):
+        return {"name": "me"}
+
     def _create_branch(self, bound):
         pass
 
@@ -88,10 +91,13 @@ def test_a_branch_and_a_message_can_be_chosen(api):
     classifier().push_to_hub("reviews", revision="trial", commit_message="Second trial")
     assert (
         "create_branch",
-        {"repo_id": "reviews", "branch": "trial", "repo_type": "model", "exist_ok": True},
+        {"repo_id": "me/reviews", "branch": "trial", "repo_type": "model", "exist_ok": True},
     ) in api.calls
     upload = api.calls[-1][1]
     assert (upload["revision"], upload["commit_message"]) == ("trial", "Second trial")
+    text = card_of(api.folder)[1]
+    assert "from_pretrained('hf://me/reviews@trial')" in text  # With the user's name, which loading requires.
+    assert "AutoTokenizer.from_pretrained('me/reviews', revision='trial')" in text
 
 
 def test_an_edited_card_on_the_hub_is_kept_and_a_generated_one_is_replaced(api, caplog):
@@ -129,6 +135,7 @@ def test_a_missing_package_is_one_error_before_anything_is_written(monkeypatch):
 
 test_each_mistake_is_one_clear_error = check_errors(
     (lambda tmp_path: push_to_hub(tmp_path / "none", "me/x"), FileNotFoundError, "a folder with a model's files"),
+    (lambda: push_to_hub(classifier(), "me/x"), "call its method `push_to_hub`. Received: folder=<TextClassifier"),
     (lambda: classifier().push_to_hub("hf://me/x"), "Did you mean 'me/x'? Received: repo_id='hf://me/x'"),
     (lambda: classifier().push_to_hub("a/b/c"), "`repo_id` must be 'name' or 'organization/name'"),
     (lambda: classifier().push_to_hub("../x"), "Received: repo_id='../x'"),

@@ -61,6 +61,10 @@ test_a_mistake_is_one_error = check_errors(
         "`steps_per_epoch` must be an integer of at least 1. Received: steps_per_epoch=0",
     ),
     (
+        lambda: GradualUnfreezing().plot(make(), steps_per_epoch=8, epochs=3, optimizer="sgd"),
+        "pass `keras.optimizers.get(name)`. Received: optimizer='sgd'",
+    ),
+    (
         lambda: GradualUnfreezing().plot(make(), steps_per_epoch=2, optimizer=keras.optimizers.SGD(0.1)),
         "must have at least one step within the run",
     ),
