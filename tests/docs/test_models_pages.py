@@ -10,10 +10,15 @@ from tests.hub.tf1 import tf1_modules
 from tests.pages import few_questions, run_page
 
 
-def test_the_script_in_the_page_on_loading_runs(tmp_path, monkeypatch, small_minilm):
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "page", ["models/loading", "models/saving", "models/keras_hub", "models/own_encoder", "models/own_task"]
+)
+def test_the_script_in_a_page_on_models_runs(page, tmp_path, monkeypatch, small_minilm):
     monkeypatch.chdir(tmp_path)
-    names = run_page("models/loading.md")
-    assert names["again"].num_layers == names["encoder"].num_layers
+    few_questions(monkeypatch, 3)
+    model = run_page(f"{page}.md")["model"]
+    assert model.predict(["Who wrote Hamlet?"], verbose=0) is not None
 
 
 def test_the_script_in_the_page_on_model_cards_runs(tmp_path, monkeypatch, small_minilm, eagerly):

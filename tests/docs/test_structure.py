@@ -15,7 +15,6 @@ LISTS = {"models/architectures", "data/datasets", "evaluation/metrics", "product
 PENDING = {
     "data/sources",
     "models/hub",
-    "models/loading",
     "models/tokenizers",
     "production/many_texts",
     "production/scikit_learn",

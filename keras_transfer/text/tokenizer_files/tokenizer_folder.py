@@ -55,9 +55,10 @@ def read_tokenizer_folder(folder, target=False):
     else:
         found = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else "no folder"
         names = [name for name, family in FAMILIES.items() if family.read is not None]
+        hint = " `BertPreprocessor.load` reads vocab.txt." if "vocab.txt" in found else ""
         raise FileNotFoundError(
             f"{folder} must contain tokenizer.json, or a config.json with a `model_type` of {names} and the "
-            f"older files of its tokenizer. Received: {found}, model_type={kind!r}"
+            f"older files of its tokenizer.{hint} Received: {found}, model_type={kind!r}"
         )
     segments = segments if has_segments else None
     pad = next((special[role] for role in ("pad_token", "eos_token", "unk_token") if role in special), None)
