@@ -43,7 +43,8 @@ def main(arguments=None):
     for number in args.numbers:
         for name in args.methods:
             mean, half = mean_interval([error(number, name, seed, args) for seed in range(args.seeds)])
-            print(f"| {number} | {name} | {mean:.1f} ± {half or 0:.1f} |", flush=True)
+            interval = "" if half is None else f" ± {half:.1f}"  # One seed has none.
+            print(f"| {number} | {name} | {mean:.1f}{interval} |", flush=True)
 
 
 def error(number, name, seed, args):

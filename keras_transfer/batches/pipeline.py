@@ -50,8 +50,8 @@ def of_at_most(dataset, count):
     """Returns a `tf.data.Dataset` whose length is said to be `count`, but which may end earlier."""
     import tensorflow as tf
 
-    # `assert_cardinality` would raise an error. This choice has no end of its own, so that `take` gives it a length,
-    # but it ends with the dataset.
+    # `assert_cardinality` would raise an error at an early end. To TensorFlow, this choice is infinite, so `take` gives
+    # it the length `count`. In fact, it ends when the dataset does.
     always_first = tf.data.Dataset.from_tensors(np.int64(0)).repeat()
     either = tf.data.Dataset.choose_from_datasets([dataset, dataset.repeat()], always_first, stop_on_empty_dataset=True)
     return either.take(count)

@@ -1,4 +1,4 @@
-"""Processes that answer parts of a table, whose answers come back in order."""
+"""Worker processes that predict parts of a table and return the predictions in the order of its rows."""
 
 import collections
 import contextlib

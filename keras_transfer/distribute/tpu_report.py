@@ -140,7 +140,7 @@ def check_tpu_ready(model: keras.Model, batch: Any, *, replicas: int = _CORES) -
 
 
 def _of_batches(batches, specs):
-    """Yields what is wrong with the types and shapes of batches, and with those that a dataset has written down."""
+    """Yields findings on the types and shapes of batches, or of the `specs` that a dataset declares for them."""
     described = [_described(batch) for batch in ([specs] if specs is not None else batches)]
     texts = [name for name, _, dtype in described[0] if dtype in ("string", "object") or dtype.startswith("str")]
     if texts:

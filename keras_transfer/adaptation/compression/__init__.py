@@ -1,1 +1,1 @@
-"""Compression: models that need less space."""
+"""Compression of models: a vocabulary without unused tokens."""

@@ -117,7 +117,7 @@ def multiple_choice(classifier):
     return dataclasses.replace(classifier, model_classes=("ForMultipleChoice",), labels=None)
 
 
-# Of RoBERTa and MPNet.
+# The heads of RoBERTa and MPNet.
 ROBERTA_HEADS: dict[str, Any] = {
     "heads": {
         "masked_lm": masked_lm("lm_head.", norm="layer_norm", arguments={**AS_ENCODER, "activation": "gelu"}),

@@ -19,8 +19,8 @@ _WEIGHTS = ("model.weights.h5", "model.weights.json")  # a single file, or the i
 _TENSORS = ("model.safetensors", "model.safetensors.index.json")  # what KerasHub converts
 # Files that only KerasHub writes. They distinguish an incomplete preset from a folder of another kind.
 _MARKS = (*_WEIGHTS, "task.json", "preprocessor.json", "assets/tokenizer")
-_DEFAULT_EPSILON = 1e-6  # Transformers' default for all of them that are in the next table.
-# What KerasHub always has in some layers of these. In Qwen 3, those are the norms of queries and keys.
+_DEFAULT_EPSILON = 1e-6  # The default of Transformers for all models in the next table.
+# KerasHub uses these in some layers, whatever the config says. In Qwen 3, these layers normalize queries and keys.
 _EPSILONS = {"gemma": 1e-6, "gemma2": 1e-6, "gemma3_text": 1e-6, "qwen3": 1e-5}
 _INPUTS = {"token_ids", "segment_ids", "padding_mask"}
 _OPTIONS = {"load_weights", "dtype", "name", "trainable"}  # accepted for every backbone

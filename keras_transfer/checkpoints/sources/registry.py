@@ -361,7 +361,7 @@ def _fetch(source):
             folder = huggingface_hub.snapshot_download(
                 name, revision=revision or None, allow_patterns=[*patterns, "pytorch_model*"]
             )
-    except Exception as error:  # the client raises a dozen types from three libraries
+    except Exception as error:  # The client raises a dozen types from three libraries.
         reason = str(error).strip().partition("\n")[0]
         raise CheckpointError(
             f"{source} cannot be downloaded. Check the name and the network, or pass the path of a downloaded folder. "

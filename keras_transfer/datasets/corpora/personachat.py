@@ -81,7 +81,7 @@ def load_personachat(path: str | os.PathLike) -> list:
 
     Raises:
         FileNotFoundError: If the file does not exist.
-        ValueError: If a line has another format or another number, or if a dialogue has no turns.
+        ValueError: If a line has a different format or an unexpected number, or if a dialogue has no turns.
 
     Example:
     ```python

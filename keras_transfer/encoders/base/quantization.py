@@ -1,4 +1,4 @@
-"""Keras's quantization of encoders and tasks, which their configs record, so that their files can be loaded."""
+"""Quantization of encoders and tasks by Keras. Their configs record it, so that their files can be loaded."""
 
 import collections
 import re

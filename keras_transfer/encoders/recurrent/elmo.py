@@ -257,7 +257,7 @@ def _read_both(layers, both, mask, state=None):
             else:
                 output, *last = lstm(dropped, padding_mask=mask, initial_state=state[i][k], return_state=True)
                 after[-1].append(last)
-            # As in the original, what is added is dropped as well.
+            # As in the original, dropout also applies to the residual input.
             outputs.append(output + dropped if layers.residual and i > 0 else output)
         both = outputs
         levels.append(both)

@@ -11,7 +11,7 @@ from keras_transfer.encoders.base import Encoder, constructor_settings
 from keras_transfer.layers.basic import Dropout
 from keras_transfer.layers.heads import SequencePooling
 
-_FIRST_WORD = 2  # the row of the first word, after padding and the unknown word
+_FIRST_WORD = 2  # The row of the first word, after padding and the unknown word.
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

@@ -53,7 +53,10 @@ class Cache:
             return self._install(file, self._place(url), url, self._checksum(file, url))
 
     def unpack(self, path):
-        """Returns the module in a local archive. It is cached by content, since the file can change."""
+        """Unpacks a local archive into the cache, and returns the module's folder.
+
+        The key is a checksum of the content, since the file can change.
+        """
         with open(path, "rb") as file:
             checksum = self._checksum(file, path)
             place = self._place(f"sha256:{checksum}")

@@ -20,7 +20,7 @@ def scratch_folder(parent, name):
         name: String. Name of all these folders.
     """
     with contextlib.ExitStack() as stack:
-        with _locked(parent) as locked:  # no other process has a folder that it has not locked yet
+        with _locked(parent) as locked:  # No other process is between creating and locking a folder.
             for left in parent.glob(f".{glob.escape(name)}-*.tmp") if locked else ():
                 with _locked(left, wait=False) as abandoned:
                     if abandoned:

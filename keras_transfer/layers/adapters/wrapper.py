@@ -13,11 +13,11 @@ from keras_transfer.keras_internals import layer_tracking
 
 
 class Adapter(keras.layers.Layer):
-    """Base class of the layers that change the outputs of a part of a frozen encoder. `build` creates their weights.
+    """Base class of layers that change the outputs of a layer of a frozen encoder. `build` creates their weights.
 
     Call arguments:
-        - `outputs`: Tensor. Outputs of the part.
-        - `inputs`: Tensor. Inputs of the part.
+        - `outputs`: Tensor. Outputs of that layer.
+        - `inputs`: Tensor. Inputs of that layer.
         - `summed`: Tensor. Sum of the residual and the outputs, normalized in a post-norm block. Only for adapters with
           `uses_sum = True`.
 
@@ -143,7 +143,7 @@ class AdaptedBlock(Adapted):
     """Runs around a `TransformerBlock`, which does not hold it in place of a layer."""
 
     def around(self, run):
-        """Returns the function that runs the active adapters around another function, from the first one inwards."""
+        """Returns a function that wraps another one in the active adapters, of which the first is the outermost."""
         for name in reversed(self.active):
             run = functools.partial(self.adapters[name].around, run)
         return run

@@ -22,8 +22,8 @@ class QRNN(keras.layers.Layer):
         h = sigmoid(o) * c
 
     Only the last two lines run step after step, without a matrix product. Padding must be at the end of a text or,
-    without `reverse`, in front of it. Its outputs are 0, and it leaves the states unchanged. With `reverse`, the layer
-    reads each text from its last real step to its first.
+    without `reverse`, in front of it. Outputs at padding are 0, and states do not change there. With `reverse`, the
+    layer reads each text from its last real step to its first.
 
     Args:
         units: Integer. Width of the cell and of the output.

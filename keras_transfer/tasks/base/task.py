@@ -24,7 +24,7 @@ from keras_transfer.tasks.inputs import (
 from keras_transfer.text.preprocessors import PlainText, WindowPreprocessor
 from keras_transfer.training.optimizers import FusedAdamW, build_optimizer, train_step
 
-_RATES = {"auto": 5e-5, "adamw": 1e-3}  # Learning rates of the optimizers that `compile` has names for.
+_RATES = {"auto": 5e-5, "adamw": 1e-3}  # Default learning rates of the optimizers that `compile` accepts by name.
 
 
 def of_part(part, name, doc=None):

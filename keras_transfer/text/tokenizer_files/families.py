@@ -95,5 +95,5 @@ FAMILIES = {
         cleans=True,
     ),
 }
-# Families that share a `model_type` with another one, by the tokenizer's class.
+# From the class of a tokenizer to its family, where two families have the same `model_type`.
 OF_CLASS = {"ByT5": "byt5", "MBart50": "mbart50"}

@@ -19,7 +19,7 @@ class BPETokenizer(Tokenizer):
             `vocab.json`. Defaults to `None`.
         merges: List of pairs of tokens in the order in which they are merged, or the path of a `merges.txt`. Required
             with `vocabulary`. Defaults to `None`.
-        unk_token, mask_token, eos_token: As for `Tokenizer`.
+        unk_token, mask_token, eos_token: Strings. Special tokens, as for `Tokenizer`.
     """
 
     vocabulary_file = "vocab.json"

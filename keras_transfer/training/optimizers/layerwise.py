@@ -334,7 +334,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
     def save_own_variables(self, store):
         for key, variable in self._named_variables():
             store[key] = ops.convert_to_numpy(variable)
-        for path, start in self._starts.items():  # These weights are frozen, at least until now.
+        for path, start in self._starts.items():  # These weights have been frozen so far.
             store[_key(path, "start")] = start
             importance = self.penalty.importance(self._weights[path])
             if importance is not None:

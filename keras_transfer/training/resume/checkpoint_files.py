@@ -35,7 +35,7 @@ _DIGEST = "sha256"
 
 
 class Damaged(Exception):
-    """A file differs from what was written."""
+    """Raised if a file is not as it was written."""
 
 
 @dataclasses.dataclass

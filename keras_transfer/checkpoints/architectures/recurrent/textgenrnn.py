@@ -201,7 +201,7 @@ def _readers(folder):
         kernel, recurrent = (f"{name.removesuffix('bias')}{part}" for part in ("kernel", "recurrent_kernel"))
         units = arrays[recurrent].shape[0] if recurrent in arrays else 0
         if kernel in arrays and arrays[name].shape == (8 * units,):  # a CuDNNLSTM of Keras 2
-            arrays[name] = arrays[name].reshape(2, -1).sum(axis=0)  # of the inputs and of the state
+            arrays[name] = arrays[name].reshape(2, -1).sum(axis=0)  # The biases of the inputs and of the state.
             arrays |= {part: _transposed_gates(arrays[part]) for part in (kernel, recurrent)}
     return {name: lambda array=array: array for name, array in arrays.items()}
 

@@ -10,7 +10,7 @@ _FEED_FORWARD = {  # `feed_forward_proj`: whether the network is gated, and its 
     "gated-gelu": (True, "gelu_tanh"),
     "gated-silu": (True, "silu"),
 }
-_IN_TRANSFORMERS = {  # the same as `is_gated_act` and `dense_act_fn`
+_IN_TRANSFORMERS = {  # The same values as `is_gated_act` and `dense_act_fn`.
     "relu": (False, "relu"),
     "gelu": (False, "gelu"),
     "gated-gelu": (True, "gelu_new"),
