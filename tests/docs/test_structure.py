@@ -13,15 +13,8 @@ GUIDES = ("tasks", "adaptation", "pretraining", "models", "data", "evaluation", 
 LISTS = {"models/architectures", "data/datasets", "evaluation/metrics", "production/commands"}
 # Guides that are still to be rewritten.
 PENDING = {
-    "data/sources",
     "models/hub",
-    "models/tokenizers",
-    "production/many_texts",
-    "production/scikit_learn",
     "production/serving",
-    "production/small_and_fast",
-    "scale/many_machines",
-    "scale/tpu",
 }
 PAGES = sorted(str(path.relative_to(DOCS))[:-3] for path in DOCS.rglob("*.md"))
 FENCE = re.compile(r"^( *)```.*?^\1```[ ]*$", re.MULTILINE | re.DOTALL)
