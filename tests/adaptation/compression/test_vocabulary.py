@@ -181,7 +181,7 @@ test_a_mistake_is_one_clear_error = check_errors(
     (trim_to_lines, "open file. Pass `file.read().splitlines()`"),
     (lambda: trim(with_unknown_id()), "tokenizer does not have ... Received: eos_token_id=50256"),
     (lambda: trim(tiny.encoder()), "must be a task. Received: a BertEncoder"),
-    (lambda: trim(tiny.of_vectors()), "Received: a TextClassifier over a WordVectorEncoder"),
+    (lambda: trim(tiny.of_vectors()), "Received: a TextClassifier with a WordVectorEncoder"),
     (lambda: trim(TextClassifier(tiny.encoder(), num_classes=2)), "`BertPreprocessor` ... Received: preprocessor=None"),
     (lambda: trim(adaptation.add_adapters(tiny.classifier(), "lora:r=2")), "`adaptation.merge_adapters` ... ['default"),
     (lambda: trim(quantized()), "before `quantize` ... quantized model"),
