@@ -55,5 +55,5 @@ kt.adaptation.fine_tune(model, texts, recipe=recipe, callbacks=[checkpoint], ver
 if not checkpoint.stopped_by:
     print(f"trained in {time.process_time() - began:.0f} CPU s, since the last start")
     scores = model.evaluate(held_out, verbose=0, return_dict=True)
-    print(f"loss {scores['loss']:.3f}, accuracy {100 * scores['accuracy']:.1f} % on hidden tokens of other texts")
+    print(f"loss {scores['loss']:.3f}, accuracy {100 * scores['accuracy']:.1f}% on hidden tokens of other texts")
     encoder.save_pretrained(args.output, preprocessor, overwrite=True)

@@ -69,7 +69,7 @@ for name, trainable, rate in (("frozen", False, 3e-2), ("fine-tuned", True, 3e-5
     accuracy = model.evaluate(*dev, verbose=0, return_dict=True)["accuracy"]
     weights = sum(np.prod(weight.shape) for weight in model.trainable_weights)
     print(
-        f"SST-2 dev, {name}: accuracy {100 * accuracy:.1f} %, {weights:,} weights trained on {len(texts):,} texts, "
+        f"SST-2 dev, {name}: accuracy {100 * accuracy:.1f}%, {weights:,} weights trained on {len(texts):,} texts, "
         f"{time.time() - start:.0f} s",
         flush=True,
     )

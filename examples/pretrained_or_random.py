@@ -6,7 +6,7 @@
         --language-model-loss 0 0.5 annealed
     python examples/pretrained_or_random.py --data-dir trec6 --epochs 5 --learning-rate 1e-4  # all-MiniLM-L6-v2
 
-It prints the accuracy on the test texts with its 95 % t interval over the seeds, and the difference from the first row
+It prints the accuracy on the test texts with its 95% t interval over the seeds, and the difference from the first row
 of the same number of examples. 0 examples are all of them. With `--results`, each run adds a line of JSON to a file,
 and the same command repeats no run.
 """
@@ -110,7 +110,7 @@ for count, source, kind, weight in itertools.product(args.examples, args.model, 
     rows.append((count, name, values))
     first = next(row[2] for row in rows if row[0] == count)
     mean, interval = mean_interval(values)
-    shown = f"{name}, {count or len(data.train.texts)} examples: {mean:.1f} %"
+    shown = f"{name}, {count or len(data.train.texts)} examples: {mean:.1f}%"
     shown += "" if interval is None else f" ± {interval:.1f}"
     shown += f" ({', '.join(f'{value:.1f}' for value in values)})"
     if values is not first:

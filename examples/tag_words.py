@@ -47,8 +47,8 @@ for seed in args.seeds:
     model.compile(optimizer)
     model.fit(train, epochs=args.epochs, verbose=0)
     accuracies.append(100 * model.evaluate(*data.test, verbose=0, return_dict=True)["accuracy"])
-    print(f"seed {seed}: test accuracy {accuracies[-1]:.2f} %, {time.time() - start:.0f} s", flush=True)
-print(f"mean {np.mean(accuracies):.2f} %, standard deviation {np.std(accuracies):.2f}, over {len(accuracies)} seeds")
+    print(f"seed {seed}: test accuracy {accuracies[-1]:.2f}%, {time.time() - start:.0f} s", flush=True)
+print(f"mean {np.mean(accuracies):.2f}%, standard deviation {np.std(accuracies):.2f}, over {len(accuracies)} seeds")
 print(model.predict_words(["The old man the boats, and time flies like an arrow."]))
 if args.frozen:
     print("weight of each layer, the embeddings first:", model.scalar_mix.mix.round(3))

@@ -64,5 +64,5 @@ weights = (np.arange(rows) < len(texts)).astype("float32")
 filled = (texts + texts[: rows - len(texts)], np.resize(labels, rows), weights)
 test = tf.data.Dataset.from_tensor_slices(filled).batch(batch_size, drop_remainder=True)
 accuracy = model.evaluate(test, verbose=0, return_dict=True)["accuracy"]
-print(f"test error {100 * (1 - accuracy):.2f} % of {len(texts)} questions")
+print(f"test error {100 * (1 - accuracy):.2f}% of {len(texts)} questions")
 model.save(args.output)

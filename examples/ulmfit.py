@@ -82,4 +82,4 @@ with tempfile.TemporaryDirectory() as folder:
         found[name] = probabilities(pathlib.Path(folder) / name, reverse)
 found["both"] = (found["forward"] + found["backward"]) / 2
 for name, values in found.items():
-    print(f"{name}: test error {100 * np.mean(values.argmax(axis=1) != np.array(data.test.labels)):.1f} %", flush=True)
+    print(f"{name}: test error {100 * np.mean(values.argmax(axis=1) != np.array(data.test.labels)):.1f}%", flush=True)

@@ -59,4 +59,4 @@ for trainable in (True, False):
         accuracies.append(100 * model.evaluate(*dev, verbose=0, return_dict=True)["accuracy"])
     shown = ", ".join(f"{accuracy:.1f}" for accuracy in accuracies)
     kind = "trained end to end" if trainable else "frozen"
-    print(f"vectors {kind}: dev accuracy {shown} %, {time.time() - start:.0f} s", flush=True)
+    print(f"vectors {kind}: dev accuracy {shown}%, {time.time() - start:.0f} s", flush=True)

@@ -183,7 +183,7 @@ def test_the_word_vector_example_runs_on_a_part_of_sst_2(tmp_path, monkeypatch, 
     runpy.run_path(str(script), run_name="__main__")
     printed = capsys.readouterr().out
     assert "movie" in printed and "queen" in printed
-    ended, frozen = map(float, re.findall(r"dev accuracy ([\d.]+) %", printed))
+    ended, frozen = map(float, re.findall(r"dev accuracy ([\d.]+)%", printed))
     assert ended > 62 and frozen > 55
 
 
@@ -201,7 +201,7 @@ def test_the_tagging_example_runs_on_a_part_of_ewt(frozen, tmp_path, monkeypatch
     monkeypatch.setattr(sys, "argv", [str(script), "--data-dir", str(tmp_path), *options])
     runpy.run_path(str(script), run_name="__main__")
     printed = capsys.readouterr().out
-    assert float(re.search(r"mean ([\d.]+) %", printed)[1]) > 60
+    assert float(re.search(r"mean ([\d.]+)%", printed)[1]) > 60
     assert ("weight of each layer" in printed) == frozen
     assert (tmp_path / "mix.png").exists() == ("--plot" in options)
 
@@ -223,7 +223,7 @@ def test_the_module_example_runs_and_learns(tmp_path, monkeypatch, capsys, data_
     cosines = np.load(data_dir("tfhub/use_lite_reference.npz"))["stsb_dev_cos"][:256]
     expected = np.corrcoef(cosines, names["pairs"]["score"].astype(float))[0, 1]
     assert float(re.search(r"Pearson ([\d.]+) over 256 pairs", printed)[1]) == pytest.approx(expected, abs=0.002)
-    weights = re.findall(r"accuracy [\d.]+ %, ([\d,]+) weights trained on 64 texts", printed)
+    weights = re.findall(r"accuracy [\d.]+%, ([\d,]+) weights trained on 64 texts", printed)
     assert weights == ["513", "6,976,257"]
 
 
@@ -237,7 +237,7 @@ def test_the_tpu_example_runs_on_two_cpu_devices_and_saves_what_it_evaluated(
     script, output = REPOSITORY / "examples" / "tpu.py", tmp_path / "model.keras"
     options = ["--cpu", "--data-dir", tmp_path, "--epochs", "1", "--sequence-length", "32", "--output", output]
     output_text = tensorflow_process("tests.distribute.mirrored:run_script", two_blocks_package, script, *options)
-    printed = float(re.search(r"test error ([\d.]+) % of 48 questions", output_text)[1])
+    printed = float(re.search(r"test error ([\d.]+)% of 48 questions", output_text)[1])
     model = keras.saving.load_model(output)
     test = kt.datasets.load_trec6(tmp_path).test
     error = np.mean(model.predict(test.texts, verbose=0).argmax(axis=1) != test.labels)

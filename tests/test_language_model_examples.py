@@ -37,7 +37,7 @@ def test_the_ulmfit_example_runs(monkeypatch, capsys, tmp_path, eagerly):
     general.write_text("\n\n".join(kt.datasets.load_demo_questions().train.texts[:32]))
     monkeypatch.setattr(sys, "argv", [str(script), "--examples", "32", "--batch-size", "8", "--general", str(general)])
     runpy.run_path(str(script), run_name="__main__")
-    errors = re.findall(r"(\w+): test error ([\d.]+) %", capsys.readouterr().out)
+    errors = re.findall(r"(\w+): test error ([\d.]+)%", capsys.readouterr().out)
     assert [name for name, _ in errors] == ["forward", "backward", "both"]
     assert all(0 <= float(error) <= 100 for _, error in errors)
 
@@ -56,7 +56,7 @@ def test_the_example_that_compares_with_random_weights_runs(monkeypatch, capsys,
     def rows(*further):
         monkeypatch.setattr(sys, "argv", [*options, *further])
         runpy.run_path(script, run_name="__main__")
-        return re.findall(r"([\w, .-]+), (\d+) examples: ([\d.]+) %", capsys.readouterr().out)
+        return re.findall(r"([\w, .-]+), (\d+) examples: ([\d.]+)%", capsys.readouterr().out)
 
     found = rows("--examples", "16", "32", "--seeds", "1", "--plot", str(tmp_path / "curve.png"))
     assert [row[:2] for row in found] == [(kind, count) for count in ("16", "32") for kind in ("random", "pretrained")]
@@ -75,6 +75,6 @@ def test_the_example_that_adapts_an_encoder_runs(monkeypatch, capsys, tmp_path, 
     options = ["--output", str(output), "--texts", "8", "--held-out", "4", "--length", "8", "--batch-size", "4"]
     monkeypatch.setattr(sys, "argv", [script, *options, "--head-fraction", "0.5"])
     runpy.run_path(script, run_name="__main__")
-    assert re.search(r"loss [\d.]+, accuracy [\d.]+ % on hidden tokens", capsys.readouterr().out)
+    assert re.search(r"loss [\d.]+, accuracy [\d.]+% on hidden tokens", capsys.readouterr().out)
     before, after = (kt.encoders.Encoder.from_pretrained(name).get_weights() for name in ("minilm-l6", str(output)))
     assert any((old != new).any() for old, new in zip(before, after, strict=True))

@@ -78,5 +78,5 @@ for seed in args.seeds:
     with torch.no_grad():
         logits = [model(test_texts[row : row + 64]).numpy() for row in range(0, len(test_texts), 64)]
     errors.append(100 * np.mean(np.concatenate(logits).argmax(-1) != test_labels))
-    print(f"seed {seed}: test error {errors[-1]:.2f} %, {time.time() - start:.0f} s", flush=True)
-print(f"mean {np.mean(errors):.2f} %, standard deviation {np.std(errors):.2f}, over {len(errors)} seeds")
+    print(f"seed {seed}: test error {errors[-1]:.2f}%, {time.time() - start:.0f} s", flush=True)
+print(f"mean {np.mean(errors):.2f}%, standard deviation {np.std(errors):.2f}, over {len(errors)} seeds")

@@ -96,5 +96,5 @@ for seed in args.seeds:
             for i, (_, tags) in enumerate(part):
                 right += sum(best[i, position] == ids[tags[word]] for word, position in first[i].items()).item()
     accuracies.append(100 * right / sum(len(tags) for _, tags in test))
-    print(f"seed {seed}: test accuracy {accuracies[-1]:.2f} %, {time.time() - start:.0f} s", flush=True)
-print(f"mean {np.mean(accuracies):.2f} %, standard deviation {np.std(accuracies):.2f}, over {len(accuracies)} seeds")
+    print(f"seed {seed}: test accuracy {accuracies[-1]:.2f}%, {time.time() - start:.0f} s", flush=True)
+print(f"mean {np.mean(accuracies):.2f}%, standard deviation {np.std(accuracies):.2f}, over {len(accuracies)} seeds")

@@ -127,7 +127,7 @@ class Comparison:
                 _shown(row["p"], "{:.3f}"),
                 _shown(row["step"] and 1000 * row["step"], "{:.0f} ms"),
                 _shown(row["time"], "{:.0f} s"),
-                _shown(100 * row["trainable"], "{:.2f} %"),
+                _shown(100 * row["trainable"], "{:.2f}%"),
             ]
             rows.append([name, *scores, *others, *([row["variant"]] if chosen else [])])
         return heads, rows
@@ -137,7 +137,7 @@ class Comparison:
         notes = [f"* has the best mean {self.metric} on the validation data."] if self.best is not None else []
         if count == 1:
             return [*notes, "1 seed: no intervals and no tests."]
-        notes.append(f"±: 95 % t interval of the mean over {count} seeds.")
+        notes.append(f"±: 95% t interval of the mean over {count} seeds.")
         if len(self.rows) > 1:
             against = f"{part} {self.metric} against {self.baseline!r}"
             notes.append(f"difference, p: {against}, paired t test over the seeds.")

@@ -56,10 +56,10 @@ def test_scores_are_means_with_t_intervals_and_paired_tests_against_the_baseline
     assert comparison.best == "better" and better["trainable"] == 1.0
     lines = str(comparison).splitlines()
     assert "0.8100 ± 0.0248  0.7100 ± 0.0248" in lines[2] and lines[2].startswith("plain ")
-    assert lines[3].startswith("better *") and "+0.1000  0.003" in lines[3] and lines[3].endswith("100.00 %")
+    assert lines[3].startswith("better *") and "+0.1000  0.003" in lines[3] and lines[3].endswith("100.00%")
     assert lines[4:] == [
         "* has the best mean accuracy on the validation data.",
-        "±: 95 % t interval of the mean over 3 seeds.",
+        "±: 95% t interval of the mean over 3 seeds.",
         "difference, p: test accuracy against 'plain', paired t test over the seeds.",
     ]
     # With the same seed, all methods start with the same weights.

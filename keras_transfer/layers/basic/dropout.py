@@ -13,7 +13,7 @@ class Dropout(keras.layers.Dropout):
     Most of the cost of dropout is drawing random numbers. A random float32 has 23 random bits: the upper 11 decide
     whether to keep one element, the lower 12 another, independently. The rate is rounded to a multiple of 1 / 2048
     (0.1 to 0.1001), and the kept elements are scaled by the rounded rate, so that the expected output is exact. If
-    rounding changes the rate by more than 1 %, or if no axis has a known even size, the layer falls back to Keras's
+    rounding changes the rate by more than 1%, or if no axis has a known even size, the layer falls back to Keras's
     dropout. It always does so on torch, where dropout is a single operation.
 
     Args:

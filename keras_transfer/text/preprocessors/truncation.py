@@ -46,7 +46,7 @@ def warn_of_truncation(preprocessor, truncated, total):
         return
     _warned.add(preprocessor)
     log.warning(
-        "%d of %d texts (%.0f %%) reach the sequence length of %d tokens and are truncated there. To read more of "
+        "%d of %d texts (%.0f%%) reach the sequence length of %d tokens and are truncated there. To read more of "
         "them, pass a larger `sequence_length` to the preprocessor or to `from_pretrained()`, up to the number of "
         "positions of the encoder.",
         truncated,

@@ -32,14 +32,14 @@ def test_truncated_texts_are_counted_and_a_text_that_just_fits_is_not(warnings_o
     [message] = warnings_of(
         batches, [cut, fits, "a", cut + " b", cut, fits, "a"], None, preprocessor=make(VOCABULARY, 8)
     )
-    assert message.startswith("3 of 7 texts (43 %) reach the sequence length of 8 tokens and are truncated there.")
+    assert message.startswith("3 of 7 texts (43%) reach the sequence length of 8 tokens and are truncated there.")
     assert "pass a larger `sequence_length` to the preprocessor or to `from_pretrained()`" in message
 
 
 def test_truncated_pairs_are_counted(warnings_of):
     first, second = ["a b c", "a b", "a"], ["d e f", "d e f", "d"]
     [message] = warnings_of(batches, (first, second), [0, 1, 0], preprocessor=BertPreprocessor(VOCABULARY, 8))
-    assert message.startswith("1 of 3 texts (33 %)")
+    assert message.startswith("1 of 3 texts (33%)")
 
 
 def test_the_warning_comes_once_for_each_preprocessor(warnings_of):
@@ -52,7 +52,7 @@ def test_the_warning_comes_once_for_each_preprocessor(warnings_of):
 def test_texts_in_several_chunks_are_one_warning(warnings_of):
     texts = [*["a"] * 4096, "a b c d e f g h"]
     [message] = warnings_of(batches, texts, None, preprocessor=BertPreprocessor(VOCABULARY, 8))
-    assert message.startswith("1 of 4097 texts (0 %)")
+    assert message.startswith("1 of 4097 texts (0%)")
 
 
 def test_words_are_never_truncated_and_so_never_warned_about(warnings_of):
@@ -70,5 +70,5 @@ def test_the_preprocessor_of_another_library_is_warned_about_too(warnings_of):
 
     assert warnings_of(batches, ["a"], None, preprocessor=Other()) == []
     [message] = warnings_of(batches, ["a", "a b c d e f g h"], None, preprocessor=Other())
-    assert message.startswith("1 of 2 texts (50 %)")
+    assert message.startswith("1 of 2 texts (50%)")
     assert warnings_of(batches, ["a b c d e f g h"], None, preprocessor=BertPreprocessor(VOCABULARY, 8).__call__) == []
