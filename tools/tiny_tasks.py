@@ -1,0 +1,170 @@
+"""A tiny model of every task with its data and a question, for the test of the wheel and the files of a release.
+
+This file needs nothing but keras_transfer, so that it also runs where only the wheel is installed.
+"""
+
+import dataclasses
+import typing
+
+import keras
+import numpy as np
+
+import keras_transfer as kt
+
+WORDS = ["good", "bad", *"abcdefgh"]
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+SIZES = {"num_layers": 1, "num_heads": 2, "hidden_dim": 4, "intermediate_dim": 8}
+TEXTS = ["a good b", "bad", "c d e f g h", "good bad a"]
+PAIRS = (TEXTS, TEXTS[::-1])
+SENTENCES = [text.split() for text in TEXTS]
+MASKED = [f"{text} [MASK]" for text in TEXTS]
+CHOICES = (TEXTS, [["a", "b c"], ["d", "e"], ["a b", "c"], ["f", "g h"]])
+DIALOGUES = [(["a"], ["good"], "bad"), (["b"], ["c"], "d e")]
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A task: a function that makes it, its data, and a function that asks it, which returns numbers.
+
+    `exports` says whether `serving.export` writes it, and `checkpoint` whether `save_pretrained` does.
+    """
+
+    make: typing.Callable
+    x: object
+    y: object
+    ask: typing.Callable
+    exports: bool = True
+    checkpoint: bool = True
+
+
+def encoder(name="Bert", vocabulary=VOCABULARY, **options):
+    return getattr(kt.encoders, f"{name}Encoder")(len(vocabulary), **{**SIZES, **options})
+
+
+def preprocessor():
+    return kt.text.BertPreprocessor(VOCABULARY, sequence_length=16)
+
+
+def token_preprocessor(**packing):
+    packing = packing or {"start": ["[CLS]"], "end": ["[SEP]"], "between": ["[SEP]"]}
+    tokenizer = kt.text.WordPieceTokenizer(VOCABULARY)
+    return kt.text.TokenPreprocessor(tokenizer, kt.text.Packing(**packing, pad="[PAD]"), sequence_length=16)
+
+
+def dialogue_model():
+    vocabulary = ["[PAD]", "[UNK]", "<bos>", "<eos>", "<speaker1>", "<speaker2>", *WORDS]
+    made = encoder("Transformer", vocabulary, norm="pre", causal=True, speakers=[2, 4, 5])
+    tokenizer = kt.text.WordPieceTokenizer(vocabulary)
+    return kt.tasks.DialogueModel(made, kt.text.TokenPreprocessor(tokenizer, kt.text.Packing(pad="[PAD]"), 32))
+
+
+def bidirectional_lm():
+    sizes = {"embedding_dim": 2, "filters": [(1, 4)], "projection_dim": 4, "units": 4, "num_layers": 1}
+    vocabulary = kt.text.word_vocabulary(TEXTS)
+    made = kt.encoders.ElmoEncoder(**sizes, max_characters=6)
+    return kt.tasks.BidirectionalLM(made, kt.text.ElmoPreprocessor(6, max_characters=6, vocabulary=vocabulary))
+
+
+def seq2seq_lm():
+    sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 4, "head_dim": 2, "intermediate_dim": 8}
+    return kt.tasks.Seq2SeqLM(kt.encoders.T5(len(VOCABULARY), **sizes), token_preprocessor())
+
+
+def logits(task):
+    return task.predict(TEXTS, verbose=0)
+
+
+CASES = {
+    "TextClassifier": Case(
+        lambda: kt.tasks.TextClassifier(encoder(), preprocessor(), label_names=["x", "y"]),
+        TEXTS,
+        ["x", "y"] * 2,
+        logits,
+    ),
+    "TextClassifier of several labels": Case(
+        lambda: kt.tasks.TextClassifier(encoder(), preprocessor(), label_names=["x", "y"], multi_label=True),
+        TEXTS,
+        [["x"], ["y"], [], ["x", "y"]],
+        logits,
+    ),
+    "TextRegressor": Case(
+        lambda: kt.tasks.TextRegressor(encoder(), preprocessor(), num_targets=1), TEXTS, [0.0, 1.0, 2.0, 3.0], logits
+    ),
+    "TokenClassifier": Case(
+        lambda: kt.tasks.TokenClassifier(encoder(), preprocessor(), label_names=["O", "B-X"]),
+        SENTENCES,
+        [["O"] * len(sentence) for sentence in SENTENCES],
+        lambda task: np.concatenate(task.predict(SENTENCES, verbose=0)),
+    ),
+    "SpanExtractor": Case(
+        lambda: kt.tasks.SpanExtractor(encoder("Roberta"), token_preprocessor()),
+        (["a"] * 4, TEXTS),
+        [(text.split()[0], 0) for text in TEXTS],
+        lambda task: np.array([row["score"] for row in task.answer(["a"] * 4, TEXTS)]),
+    ),
+    "MultipleChoice": Case(
+        lambda: kt.tasks.MultipleChoice(encoder(), preprocessor()),
+        CHOICES,
+        [0, 1, 1, 0],
+        lambda task: task.predict(CHOICES, verbose=0),
+    ),
+    "TextEmbedder": Case(
+        lambda: kt.tasks.TextEmbedder(encoder(), preprocessor()), PAIRS, None, lambda task: task.embed(TEXTS)
+    ),
+    "MaskedLM": Case(
+        lambda: kt.tasks.MaskedLM(encoder(), preprocessor()),
+        TEXTS,
+        None,
+        lambda task: np.array([[score for _, score in row[0]] for row in task.fill_mask(MASKED)]),
+    ),
+    "BertPretraining": Case(
+        lambda: kt.tasks.BertPretraining(encoder(), preprocessor()),
+        PAIRS,
+        [0, 1, 1, 0],
+        lambda task: np.array(task.score_pairs(PAIRS)),
+    ),
+    "PermutationLM": Case(
+        lambda: kt.tasks.PermutationLM(encoder("XLNet", two_streams=True), preprocessor()),
+        TEXTS,
+        None,
+        lambda task: np.array([[score for _, score in row[0]] for row in task.fill_mask(MASKED)]),
+        checkpoint=False,  # XLNet's folders hold another tokenizer.
+    ),
+    "ReplacedTokenDetection": Case(
+        lambda: kt.tasks.ReplacedTokenDetection(
+            encoder("Electra"), preprocessor(), generator=kt.tasks.MaskedLM(encoder("Electra"))
+        ),
+        TEXTS,
+        None,
+        lambda task: np.array([score for row in task.detect(TEXTS) for _, score in row]),
+    ),
+    "CausalLM": Case(
+        lambda: kt.tasks.CausalLM(encoder("GPT2"), token_preprocessor()),
+        TEXTS,
+        None,
+        lambda task: np.array(task.score(TEXTS).log_likelihoods),
+    ),
+    "Seq2SeqLM": Case(
+        seq2seq_lm, TEXTS, TEXTS[::-1], lambda task: np.array(task.score(TEXTS, TEXTS[::-1]).log_likelihoods)
+    ),
+    "BidirectionalLM": Case(
+        bidirectional_lm, TEXTS, None, lambda task: np.concatenate(task.score(TEXTS).word_log_likelihoods)
+    ),
+    "DialogueModel": Case(
+        dialogue_model,
+        DIALOGUES,
+        None,
+        lambda task: np.array(task.rank(["a", "b"], ["good", "bad"])),
+        checkpoint=False,
+    ),
+}
+
+
+def trained(name):
+    """Returns the task of a name after one step, the same each time."""
+    keras.utils.set_random_seed(0)
+    case = CASES[name]
+    task = case.make()
+    task.compile(keras.optimizers.AdamW(0.01))
+    task.fit(case.x, case.y, batch_size=4, verbose=0)
+    return task
