@@ -1,9 +1,21 @@
 """Texts with labels, which most readers return, and their division into training and validation data."""
 
+import logging
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from keras_transfer.names import check_arguments
+
+log = logging.getLogger("keras_transfer")
+
+_HINTS = {
+    "test_size": "Pass `validation_split=...`, a fraction of the rows.",
+    "stratify": "Rows are chosen at random, without regard to their labels.",
+    "random_state": "Pass `seed=...`.",
+    "shuffle": "Rows are always chosen at random, and keep their order.",
+}  # From the argument names of scikit-learn and of Hugging Face's datasets.
 
 
 class Split(NamedTuple):
@@ -18,21 +30,35 @@ class Split(NamedTuple):
     texts: list
     labels: list
 
+    def __getattr__(self, name):
+        hint = ""
+        if name == "label_names":
+            hint = (
+                " The names belong to the whole dataset, such as `data.label_names` of `data.train`. A table has none."
+            )
+        raise AttributeError(f"A `Split` has no attribute `{name}`.{hint} Expected one of {self._fields}")
 
-def hold_out(split: Split, validation_split: float = 0.2, *, seed: int = 0) -> tuple:
+
+def hold_out(split: Split, validation_split: float = 0.2, *, seed: int = 0, **kwargs: Any) -> tuple:
     """Divides training data at random into training and validation data.
+
+    The choice is not stratified: a rare class may have a larger or smaller fraction in the validation data. If texts
+    are in both parts, a warning is logged, because scores on them are too good. This is checked for data with at most
+    two columns, such as texts and labels.
 
     Args:
         split: `Split` or another tuple of columns of the same length, such as texts and labels. A column may itself be
             a tuple of columns, such as the texts of pairs. A column that is `None` remains `None`.
         validation_split: Float between 0 and 1. Fraction of the rows in the validation data. Defaults to `0.2`.
         seed: Integer. Seed of the choice, which is the same on every machine. Defaults to `0`.
+        **kwargs: No other arguments are accepted. Names from scikit-learn, such as `test_size`, get a hint.
 
     Returns:
         `(train, validation)`, two tuples like `split`. The rows keep their order.
 
     Raises:
         ValueError: If `split` is not a tuple of columns of the same length, or if one of the parts would be empty.
+        TypeError: If an argument does not exist.
 
     Example:
     ```python
@@ -40,6 +66,7 @@ def hold_out(split: Split, validation_split: float = 0.2, *, seed: int = 0) -> t
     train, validation = keras_transfer.datasets.hold_out(data.train)
     ```
     """
+    check_arguments("hold_out", kwargs, ["split", "validation_split", "seed"], _HINTS)
     lengths = _lengths(split) if isinstance(split, tuple) else []
     if not lengths or len(set(lengths)) > 1:
         raise ValueError(
@@ -57,7 +84,27 @@ def hold_out(split: Split, validation_split: float = 0.2, *, seed: int = 0) -> t
     for rows in (np.sort(order[count:]), np.sort(order[:count])):
         columns = _select(split, rows)
         parts.append(type(split)(*columns) if hasattr(split, "_fields") else columns)
+    if len(split) <= 2:
+        _warn_of_duplicates(*(_texts(part[0]) for part in parts))
     return tuple(parts)
+
+
+def _warn_of_duplicates(train, held_out):
+    known = set(train)
+    if count := sum(text in known for text in held_out):
+        log.warning(
+            "%d of %d held-out texts are also in the training part, so scores on them are too good. Remove duplicates "
+            "before you divide the data.",
+            count,
+            len(held_out),
+        )
+
+
+def _texts(column):
+    """Returns the rows of a column that are strings, pairs of strings or lists of words, with tuples for lists."""
+    rows = zip(*column) if _is_nested(column) else () if column is None else column
+    rows = [tuple(row) if isinstance(row, list) else row for row in rows]
+    return [row for row in rows if isinstance(row, str) or (isinstance(row, tuple) and {*map(type, row)} == {str})]
 
 
 def _is_nested(column):

@@ -333,9 +333,14 @@ class TrainingCheckpoint(RunCallback):
         """Raises an error if a training checkpoint belongs to another run, and warns of smaller differences."""
         state, run = stored.state, stored.state["run"]
         if problems := differences(self._made_for, state["made for"]):
+            planned = "_steps=" in "".join(name for name in problems if "accumulation" not in name)
+            reason = (
+                "The schedule was planned for another number of steps, because the epochs, the batch size or the data "
+                "changed. Resume with the same ones. "
+            )
             raise ValueError(
-                "To resume a run, use the same model and the same optimizer (numbers in names may differ). For a new "
-                "run, use another folder. "
+                "To resume a run, use the same model and the same optimizer (numbers in names may differ). "
+                f"{reason if planned else ''}For a new run, use another folder. "
                 f"Received: {'; '.join(problems)} ({stored.path})"
             )
         counts = self._made_with["batches"], run["batches"]

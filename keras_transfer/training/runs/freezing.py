@@ -116,7 +116,8 @@ def trainable_summary(model: keras.layers.Layer, groups: Any = None) -> LayerGro
     """
     groups = layer_groups(model, groups)
     total, trainable = sum(g.parameters for g in groups), sum(g.trainable_parameters for g in groups)
-    print(f"{groups}\n{trainable:,} of {total:,} parameters are trainable ({trainable / total:.2%})")
+    fraction = "less than 0.01%" if 0 < trainable / total < 0.00005 else f"{trainable / total:.2%}"
+    print(f"{groups}\n{trainable:,} of {total:,} parameters are trainable ({fraction})")
     return groups
 
 

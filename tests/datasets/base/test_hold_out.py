@@ -46,3 +46,25 @@ def test_the_texts_of_pairs_are_divided_together_and_missing_labels_remain_missi
 def test_texts_of_pairs_and_labels_of_different_lengths_are_an_error():
     with pytest.raises(ValueError, match=r"Received: columns of lengths \[10, 9, 10\]"):
         hold_out(Split((TEXTS, TEXTS[:9]), list(range(10))))
+
+
+@pytest.mark.parametrize(
+    "column", [lambda texts: texts, lambda texts: (texts, texts), lambda texts: [[t] for t in texts]]
+)
+def test_texts_in_both_parts_are_one_warning(column, caplog):
+    hold_out(Split(column(TEXTS), list(range(10))))
+    assert not caplog.records
+    hold_out(Split(column(["same"] * 10), list(range(10))), validation_split=0.3)
+    (record,) = caplog.records
+    assert "3 of 3 held-out texts are also in the training part" in record.getMessage()
+
+
+@pytest.mark.parametrize(("name", "hint"), [("test_size", "`validation_split=...`"), ("stratify", "without regard")])
+def test_an_argument_of_scikit_learn_gets_a_hint(name, hint):
+    with pytest.raises(TypeError, match=f"`hold_out` has no argument `{name}`.*{hint}"):
+        hold_out(Split(TEXTS, list(range(10))), **{name: 0.5})
+
+
+def test_a_split_says_where_the_names_of_labels_are():
+    with pytest.raises(AttributeError, match="no attribute `label_names`. The names belong to the whole dataset"):
+        print(Split(TEXTS, None).label_names)

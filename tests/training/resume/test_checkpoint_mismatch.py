@@ -55,7 +55,8 @@ def test_another_schedule_is_an_error(tmp_path):
         return linear(keras.optimizers.SGD(keras.optimizers.schedules.CosineDecay(0.1, steps)))
 
     fit(make(30), TrainingCheckpoint(tmp_path), epochs=1)
-    with pytest.raises(ValueError, match=r"learning_rate\.config\.decay_steps=40 \(training checkpoint: 30"):
+    message = r"planned for another number of steps.*learning_rate\.config\.decay_steps=40 \(training checkpoint: 30"
+    with pytest.raises(ValueError, match=message):
         fit(make(40), TrainingCheckpoint(tmp_path))
 
 

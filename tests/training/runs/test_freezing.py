@@ -135,6 +135,14 @@ def test_the_summary_takes_custom_groups(capsys):
     assert capsys.readouterr().out.endswith("12 of 18 parameters are trainable (66.67%)\n")
 
 
+def test_a_tiny_trainable_fraction_is_not_printed_as_zero(capsys):
+    model = keras.Sequential([keras.Input((300,)), keras.layers.Dense(300, name="low"), keras.layers.Dense(1)])
+    trainable_summary(freeze(freeze(model, "low"), paths="kernel"))
+    assert capsys.readouterr().out.endswith("1 of 90,601 parameters are trainable (less than 0.01%)\n")
+    trainable_summary(freeze(model))
+    assert capsys.readouterr().out.endswith("0 of 90,601 parameters are trainable (0.00%)\n")
+
+
 # Files
 
 
