@@ -34,7 +34,7 @@ _HINTS = {
     "hidden_act": "Pass `activation=...`.",
     "output_hidden_states": "Use `encoders.encode(encoder, inputs, hidden_states=True)`.",
     "ignore_mismatched_sizes": "Pass `head='new'` for a new head.",
-    "revision": "Append it to the name: 'hf://organisation/name@revision'.",
+    "revision": "Append it to the name: 'hf://organization/name@revision'.",
     "device": "Keras chooses the device.",
     "device_map": "Keras chooses the device.",
     "stride": "Pass `doc_stride=...`, how far apart windows begin, or `overlap=...`, how many tokens they share.",

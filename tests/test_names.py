@@ -58,6 +58,9 @@ def test_constructors_explain_the_names_of_other_libraries():
     assert_hint(
         lambda: tasks.TextClassifier(encoder, num_labels=2), "`TextClassifier` has no argument `num_labels`. Pass"
     )
+    assert_hint(
+        lambda: tasks.TextClassifier(encoder, labels=["a", "b"]), "no argument `labels`", "Pass `label_names=sorted("
+    )
     assert_hint(lambda: encoders.BertEncoder(12, **SIZES, hidden_act="gelu"), "`hidden_act`. Pass `activation=...`")
     assert_hint(lambda: adaptation.LoRA(lora_alpha=16), "`LoRA` has no argument `lora_alpha`. Pass `alpha=...`")
     assert_hint(lambda: get_adapters("lora:lora_alpha=16"), "Unknown argument of 'lora'. Pass `alpha=...`")

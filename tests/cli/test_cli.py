@@ -200,7 +200,7 @@ def test_a_misspelt_command_value_or_option_is_an_error_that_suggests_the_right_
         (["compare", "--data", "a.csv", "--results", "a.csv/runs"], "existing folder. Received: --results=a.csv/runs"),
         (["compare", "--data", "a.csv", "--encoder", "bert-base-uncased"], "Did you mean 'hf://bert-base-uncased'?"),
         (["evaluate", "a.keras", "--data", "a.csv", "--report", "a.csv/a.html"], "Received: --report=a.csv/a.html"),
-        (["info", "none"], "A checkpoint must be a folder, "),
+        (["info", "none"], "There is no such folder. Did you mean 'hf://none'?"),
         (["export", "a.keras", "--output", "a.csv"], "The output folder exists. Choose another --output, or pass"),
     ],
 )

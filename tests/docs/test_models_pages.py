@@ -36,6 +36,7 @@ def test_the_script_in_the_page_on_modules_runs(tmp_path, monkeypatch):
     modules.save_bert_module(tmp_path / "bert")
     save_preprocessing_module(tmp_path / "bert_preprocess")
     (tmp_path / "elmo").symlink_to(tf1_modules.folder("elmo"))
+    few_questions(monkeypatch, 12)
     names = run_page("models/hub.md")
     assert [group.name for group in names["groups"]] == ["lower", "upper"]
     assert [weight.trainable for group in names["groups"] for weight in group.variables] == [False] * 3 + [True] * 2

@@ -3,14 +3,15 @@
 import pytest
 
 import keras_transfer as kt
-from tests.pages import replaced, run_page
+from tests.pages import few_questions, replaced, run_page
 
 
 @pytest.mark.slow
 def test_the_script_in_the_page_on_serving_runs(tmp_path, monkeypatch, small_minilm):
     monkeypatch.chdir(tmp_path)
+    few_questions(monkeypatch, 12)
     run_page("production/serving.md")
-    assert (tmp_path / "served" / "sentiment" / "saved_model.pb").exists()
+    assert (tmp_path / "served" / "questions" / "1" / "saved_model.pb").exists()
 
 
 @pytest.mark.slow

@@ -316,7 +316,8 @@ def check_head(architecture, task, action, advice):
         if getattr(task, name) != value:
             raise CheckpointError(
                 f"The head of a {kind} can be {action} with a {type(task.encoder).__name__} only if it has "
-                f"{name}={value!r}. {advice} Received: {name}={getattr(task, name)!r}"
+                f"{name}={value!r}. Create the task with `{name}={value!r}` before training. Otherwise: {advice} "
+                f"Received: {name}={getattr(task, name)!r}"
             )
     for name in ("scalar_mix", "siamese", "batch_norm", "hidden_dim", "hidden_dropout"):
         if getattr(task, name, None):

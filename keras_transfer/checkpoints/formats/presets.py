@@ -173,7 +173,7 @@ def _name_for_keras_hub(source, keras_hub, weights):
         near = closest(name, known)
         raise CheckpointError(
             "Unknown KerasHub preset. Expected a folder, the name of a built-in preset, or a handle such as "
-            "'keras_hub://kaggle://organisation/model/keras/variation' or 'keras_hub://hf://organisation/name'."
+            "'keras_hub://kaggle://organization/model/keras/variation' or 'keras_hub://hf://organization/name'."
             + (f" Did you mean '{PREFIX}{near}'?" if near else "")
             + f" Received: {source!r}"
         )
@@ -193,7 +193,7 @@ def _check_folder(folder, weights):
         raise CheckpointError(
             f"{folder} is an incomplete KerasHub preset. Expected config.json and {_WEIGHTS[0]}, which "
             "`backbone.save_to_preset(folder)` writes. To load a preset from the Hugging Face Hub, use "
-            f"'{PREFIX}hf://organisation/name'. Received: {found}"
+            f"'{PREFIX}hf://organization/name'. Received: {found}"
         )
     read_json(folder / "config.json")
 

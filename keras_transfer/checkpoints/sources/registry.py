@@ -33,7 +33,7 @@ def resolve(source: str | os.PathLike) -> pathlib.Path:
     """Returns the local folder of a checkpoint, downloading it first if necessary.
 
     Args:
-        source: String or path. A folder, `"hf://organisation/name"` (or `"hf://organisation/name@revision"`), or the
+        source: String or path. A folder, `"hf://organization/name"` (or `"hf://organization/name@revision"`), or the
             name of a packaged encoder.
 
     Returns:
@@ -61,7 +61,7 @@ def resolve(source: str | os.PathLike) -> pathlib.Path:
         )
     if folder is None or not folder.is_dir():
         raise CheckpointError(
-            "A checkpoint must be a folder, 'hf://organisation/name', 'keras_hub://preset', or one of "
+            "A checkpoint must be a folder, 'hf://organization/name', 'keras_hub://preset', or one of "
             f"{sorted(PACKAGED)}.{_suggestion(source)} Received: "
             f"{str(source) if isinstance(source, os.PathLike) else source!r}"
         )
@@ -75,11 +75,13 @@ def _suggestion(source):
     if os.path.lexists(source):
         return " This path is not a folder." if os.path.exists(source) else " This path is a broken link."
     source = re.sub(r"^(hf|keras_hub):/+", r"\1://", os.fspath(source))  # `pathlib` removes a slash
+    if source.startswith(("/", ".", "~")) or (source.count("/") > 1 and "://" not in source):
+        return " There is no such folder."
     if source.startswith(("hf://", "keras_hub://")):
         return f" Pass the name as a string: {source!r}."
     question = did_you_mean(source, PACKAGED)
     if not question and re.fullmatch(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?", source):  # a name on the Hugging Face hub
-        return f" Did you mean {f'hf://{source}'!r}?"
+        return f" There is no such folder. Did you mean {f'hf://{source}'!r}?"
     return question
 
 
@@ -162,7 +164,8 @@ class OpenedCheckpoint:
         if all(arguments.get(size) is None for size in wanted.sizes):
             arguments |= wanted.default_sizes
         if name is not None and all(arguments.get(size) is None for size in wanted.sizes):
-            advice = " or ".join(f"`{size}`" for size in wanted.sizes) or '`head="new"`'
+            sizes = [*wanted.sizes, "labels"] if "label_names" in wanted.sizes else wanted.sizes
+            advice = " or ".join(f"`{size}`" for size in sizes) or '`head="new"`'
             report = getattr(encoder, "checkpoint_report", None)
             raise CheckpointError(
                 f"{self.source} has no head for a {task.__name__}. Pass {advice} for a new one, which is not trained "
@@ -202,7 +205,7 @@ def load(source: str | os.PathLike, cls=Encoder, **overrides: Any) -> Any:
     """Returns the encoder of a checkpoint.
 
     Args:
-        source: String or path. A checkpoint folder, `"hf://organisation/name"`, the name of a packaged encoder such as
+        source: String or path. A checkpoint folder, `"hf://organization/name"`, the name of a packaged encoder such as
             `"minilm-l6"`, or a KerasHub preset.
         cls: Class. The class of the encoder, or a base of it. Defaults to `Encoder`.
         **overrides: Arguments of the encoder that differ from the checkpoint's.
@@ -227,7 +230,7 @@ def load_preprocessor(
     """Returns the preprocessor of a checkpoint, with its vocabulary.
 
     Args:
-        source: String or path. A checkpoint folder, `"hf://organisation/name"`, the name of a packaged encoder such as
+        source: String or path. A checkpoint folder, `"hf://organization/name"`, the name of a packaged encoder such as
             `"minilm-l6"`, or a KerasHub preset.
         sequence_length: Integer. Length at which texts are truncated. Defaults to `None`, what the checkpoint says.
         word_level: Boolean. Whether the preprocessor must also accept sentences as lists of words, as `TokenClassifier`

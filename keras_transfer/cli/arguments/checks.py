@@ -62,10 +62,12 @@ def check_source(source):
     if source in PACKAGED or re.match(r"(hf|keras_hub)://.", source) or pathlib.Path(source).expanduser().is_dir():
         return
     hint = did_you_mean(source, PACKAGED)
-    if not hint and not os.path.lexists(source) and re.fullmatch(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?", source):
-        hint = f" Did you mean {f'hf://{source}'!r}?"
+    if not hint and not os.path.lexists(source) and not source.startswith(("hf:", "keras_hub:")):
+        hint = " There is no such folder."
+        if re.fullmatch(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?", source):
+            hint += f" Did you mean {f'hf://{source}'!r}?"
     raise ValueError(
-        f"A checkpoint must be a folder, 'hf://organisation/name', 'keras_hub://preset', or one of {list(PACKAGED)}."
+        f"A checkpoint must be a folder, 'hf://organization/name', 'keras_hub://preset', or one of {list(PACKAGED)}."
         f"{hint} Received: {source!r}"
     )
 

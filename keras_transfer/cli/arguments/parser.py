@@ -315,7 +315,7 @@ def make_parser(version):
 
     command = add_command("info", "print what a checkpoint or a saved model contains, without loading its weights")
     command.add_argument(
-        "source", help="folder, hf://organisation/name, the name of a packaged encoder, or what this library wrote"
+        "source", help="folder, hf://organization/name, the name of a packaged encoder, or what this library wrote"
     )
     return parser
 
@@ -340,7 +340,7 @@ def _add_encoder(command):
         "--encoder",
         default="minilm-l6",
         metavar="SOURCE",
-        help="folder, hf://organisation/name or the name of a packaged encoder; default: minilm-l6",
+        help="folder, hf://organization/name or the name of a packaged encoder; default: minilm-l6",
     )
 
 

@@ -77,6 +77,11 @@ def answers_of(folder, texts):
     kind = KINDS.get(tuple(names))
     if inputs != ["text"]:
         raise ValueError(f"The model must have a single input `text`. Received: a model with the inputs {inputs}")
+    if "words" in names:
+        raise ValueError(
+            "This command does not support taggers. Tag texts in Python with `serving.Predictor(folder, column)`. "
+            f"Received: {folder}"
+        )
     outputs = {name: output.numpy() for name, output in signature(text=tf.constant(texts)).items()}
     if kind == "classification" and outputs["label"].ndim == 1:
         labels = [label.decode() for label in outputs["label"]]

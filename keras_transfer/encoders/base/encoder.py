@@ -339,7 +339,7 @@ class Encoder(Quantizes, keras.Model):
 
         Args:
             source: A Hugging Face folder (`config.json`, `model.safetensors`), a sentence-transformers folder, a
-                folder with a Google TensorFlow checkpoint, `"hf://organisation/name"`, the name of a packaged
+                folder with a Google TensorFlow checkpoint, `"hf://organization/name"`, the name of a packaged
                 encoder (`"minilm-l6"`), a folder with a KerasHub preset, or `"keras_hub://"` and what KerasHub's
                 `from_preset` accepts (`"keras_hub://bert_tiny_en_uncased"`).
             **overrides: Arguments of the class that differ from the checkpoint's (`dropout=0.0`, `dtype=...`).

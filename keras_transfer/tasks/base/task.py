@@ -1,6 +1,7 @@
 """The base class of all tasks: a functional model from an encoder's inputs to a head, with a data reader and labels."""
 
 import copy
+import inspect
 from typing import Any, Self
 
 import keras
@@ -104,6 +105,13 @@ class Task(Pretrained, DataMethods, SeveralDevices, NotCloned, Quantizes, keras.
 
     def __new__(cls, *args, **kwargs):
         check_foreign_arguments(cls, kwargs)
+        own = inspect.signature(cls.__init__).parameters
+        if "labels" in kwargs and "labels" not in own and "label_names" in own:
+            raise TypeError(
+                f"`{cls.__name__}` has no argument `labels`, which only `from_pretrained` accepts. Pass "
+                "`label_names=sorted(set(labels))`, the names in the order of the head. Received: labels="
+                f"{kwargs['labels']!r:.100}"
+            )
         return super().__new__(cls, *args, **kwargs)
 
     def __init__(

@@ -215,9 +215,10 @@ class TokenClassifier(Task):
 
         Returns:
             Dict of `Signature`s:
-            - `"serving_default"`: from `text`, which the preprocessor splits, to `words`, and the `label_id` and
-              `probabilities` of each
-            - `"words"`: from `words` to `label_id` and `probabilities`
+            - `"serving_default"`: from `text`, which the preprocessor splits, to `words`, and the `label`, `label_id`
+              and `probabilities` of each. In an export, shorter sentences are padded with the word and the label `""`
+              and the `label_id` -1.
+            - `"words"`: from `words` to `label`, `label_id` and `probabilities`
             - `"tokens"`: from the encoder's inputs to `logits`
 
         Raises:

@@ -142,8 +142,8 @@ def test_a_new_head_replaces_that_of_the_checkpoint():
 def test_a_folder_without_a_head_needs_an_argument_for_a_new_one(tmp_path):
     folder = write_bert(tmp_path / "bert")
     for cls, advice in (
-        (TextClassifier, "`num_classes` or `label_names`"),
-        (TokenClassifier, "`label_names`"),
+        (TextClassifier, "`num_classes` or `label_names` or `labels`"),
+        (TokenClassifier, "`label_names` or `labels`"),
         (MaskedLM, '`head="new"`'),
         (SpanExtractor, '`head="new"`'),
     ):

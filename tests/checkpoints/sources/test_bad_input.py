@@ -42,6 +42,8 @@ def test_a_missing_source_is_an_error():
 def test_a_name_without_its_prefix_is_a_question(source, suggestion, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     question = f" Did you mean '{suggestion}'?" if suggestion else ""
+    if suggestion != "minilm-l6":
+        question = f" There is no such folder.{question}"
     tagger = {"label_names": ["N", "V"]}
     for cls, options in ((BertEncoder, {}), (TextClassifier, {"num_classes": 2}), (TokenClassifier, tagger)):
         with pytest.raises(CheckpointError) as error:

@@ -124,6 +124,16 @@ def test_the_server_in_the_examples_answers(tmp_path, monkeypatch):
     sys.modules.pop("predict")
 
 
+@pytest.mark.parametrize("folder", [None, "saved_model"])
+def test_the_server_in_the_examples_says_which_folder_it_needs(folder, tmp_path, monkeypatch):
+    pytest.importorskip("fastapi")
+    monkeypatch.delenv("EXPORT", raising=False)
+    if folder:
+        monkeypatch.setenv("EXPORT", str(tmp_path / folder))
+    with pytest.raises(SystemExit, match="Set EXPORT to a folder .* Received: EXPORT="):
+        runpy.run_path(str(REPOSITORY / "examples" / "serve_fastapi.py"))
+
+
 @pytest.mark.slow
 def test_the_script_in_the_guide_to_small_models_runs(tmp_path, monkeypatch, minilm):
     monkeypatch.chdir(tmp_path)

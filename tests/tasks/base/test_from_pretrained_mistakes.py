@@ -86,6 +86,8 @@ def test_a_keras_file_is_no_checkpoint_and_the_error_says_how_it_is_loaded(kind,
         ("keras_hub://preset", "Pass the name as a string: 'keras_hub://preset'"),
         ("minilm-l7", "Did you mean 'minilm-l6'"),
         (__file__, "This path is not a folder. Received: '/"),
+        ("/nothing/here", "There is no such folder. Received: '/nothing/here"),
+        ("owner/name", "There is no such folder. Did you mean 'hf://owner/name'"),
     ],
 )
 def test_a_path_that_is_no_folder_is_an_error_with_advice(source, advice):
