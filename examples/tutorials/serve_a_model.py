@@ -64,8 +64,8 @@ request = json.dumps({"signature_name": "serving_default", "inputs": {"text": qu
 print(request)
 
 # %% [markdown]
-# With a server, these commands start it and ask it (Docker, and a TensorFlow Serving that is at least as new as the
-# TensorFlow of the export):
+# With a server, these commands start it and ask it. Write the line above into `request.json` first (Docker,
+# and a TensorFlow Serving that is at least as new as the TensorFlow of the export):
 #
 # ```sh
 # docker run -p 8501:8501 -v "$PWD/served/questions:/models/questions" -e MODEL_NAME=questions tensorflow/serving
@@ -138,7 +138,7 @@ for count in (1, 32):
 #
 # 1. Export a second version to `served/questions/2`, and ask both.
 # 2. Send `{"signature_name": "embed", ...}`, and search with the vectors ([search by meaning](search_by_meaning.md)).
-# 3. Write the HTTP server yourself: `examples/serve_fastapi.py` has one.
+# 3. Write the HTTP server yourself. [Serving](../production/serving.md#over-http-without-docker) has one.
 #
 # ## Next
 #
