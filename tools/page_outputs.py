@@ -27,10 +27,12 @@ BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+# The time of an epoch and of a step, which depends on the machine.
+TIMES = re.compile(r"^( *\d+/\d+(?: ━+)?)(?: -)? \d+s(?: -)? \d+(?:\.\d+)?[mu]?s/step", re.MULTILINE)
 
 
 class Screen(io.StringIO):
-    """What a terminal shows: a progress bar replaces its earlier state."""
+    """What a terminal shows: a progress bar replaces its earlier state. The times in it are left out."""
 
     def isatty(self):
         return True
@@ -38,7 +40,7 @@ class Screen(io.StringIO):
     def text(self):
         lines = ESCAPES.sub("", self.getvalue()).replace("\b", "").split("\n")
         shown = [([part for part in line.split("\r") if part.strip()] or [""])[-1].rstrip() for line in lines]
-        return "\n".join(shown).strip("\n")
+        return TIMES.sub(r"\1", "\n".join(shown)).strip("\n")
 
 
 def blocks(text):

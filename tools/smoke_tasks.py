@@ -26,10 +26,9 @@ def try_task(name, folder):
         again = type(task).from_pretrained(folder / "checkpoint")
         np.testing.assert_allclose(case.ask(again), expected, atol=1e-5)
         tried.append("checkpoint")
-    if case.exports:
-        kt.serving.export(task, folder / "served")  # It compares the answers of the export with those of the task.
-        tried.append("export")
-    return tried
+    # It compares the answers of the export with those of the task.
+    kt.serving.export(task, folder / "served", pairs=case.pairs)
+    return [*tried, "export"]
 
 
 def main(names):

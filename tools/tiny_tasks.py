@@ -26,15 +26,15 @@ DIALOGUES = [(["a"], ["good"], "bad"), (["b"], ["c"], "d e")]
 class Case:
     """A task: a function that makes it, its data, and a function that asks it, which returns numbers.
 
-    `exports` says whether `serving.export` writes it, and `checkpoint` whether `save_pretrained` does.
+    `checkpoint` says whether `save_pretrained` writes it, and `pairs` whether its export accepts pairs of texts.
     """
 
     make: typing.Callable
     x: object
     y: object
     ask: typing.Callable
-    exports: bool = True
     checkpoint: bool = True
+    pairs: bool = False
 
 
 def encoder(name="Bert", vocabulary=VOCABULARY, **options):
@@ -122,6 +122,7 @@ CASES = {
         PAIRS,
         [0, 1, 1, 0],
         lambda task: np.array(task.score_pairs(PAIRS)),
+        pairs=True,
     ),
     "PermutationLM": Case(
         lambda: kt.tasks.PermutationLM(encoder("XLNet", two_streams=True), preprocessor()),
@@ -144,9 +145,7 @@ CASES = {
         None,
         lambda task: np.array(task.score(TEXTS).log_likelihoods),
     ),
-    "Seq2SeqLM": Case(
-        seq2seq_lm, TEXTS, TEXTS[::-1], lambda task: np.array(task.score(TEXTS, TEXTS[::-1]).log_likelihoods)
-    ),
+    "Seq2SeqLM": Case(seq2seq_lm, TEXTS, TEXTS[::-1], lambda task: task.score(TEXTS, TEXTS[::-1])),
     "BidirectionalLM": Case(
         bidirectional_lm, TEXTS, None, lambda task: np.concatenate(task.score(TEXTS).word_log_likelihoods)
     ),

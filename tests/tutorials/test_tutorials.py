@@ -134,3 +134,12 @@ def test_the_tutorial_on_serving_runs(run, small_minilm, monkeypatch):
     few_questions(monkeypatch, 12)
     names, _ = run("tutorials/serve_a_model")
     assert names["difference"] < 1e-5 and len(names["response"]["outputs"]["label"]) == 3
+
+
+@pytest.mark.slow
+def test_the_tutorial_on_answering_questions_runs(run, few_of_squad, two_blocks):
+    names, printed = run("tutorials/answer_questions")
+    assert 0 <= names["scores"]["f1"] <= 100 and "right: " in printed
+    assert not {names["data"].titles[row] for row in names["train"]} & {
+        names["data"].titles[row] for row in names["test"]
+    }
