@@ -153,7 +153,7 @@ MISTAKES = [
     Mistake(
         "adapters of another size",
         lambda m: adapt.load_adapters(other(m, hidden_dim=16), saved_adapters(m)),
-        "hidden_dim|other weights",
+        "hidden_dim|different weights",
     ),
     Mistake(
         "adapters of an encoder with other num_heads",

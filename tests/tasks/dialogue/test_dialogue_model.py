@@ -194,7 +194,7 @@ def test_dialogues_that_are_cut_are_logged(caplog):
         task.dataset([([], ["hi"], "hi", ["you"])])
         assert not caplog.messages
         task.dataset([([], ["hi"], "hi", ["you"]), ([], ["hi " * 20], "hi", ["you"])])
-    assert "1 of 2 texts (50 %) reach the sequence length of 12 tokens" in caplog.messages[0]
+    assert "1 of 2 texts (50%) reach the sequence length of 12 tokens" in caplog.messages[0]
 
 
 def test_the_prompt_of_a_reply_leaves_a_quarter_of_the_length(monkeypatch):
