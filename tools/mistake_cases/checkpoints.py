@@ -93,7 +93,7 @@ MISTAKES = [
         ),
         "BertJapaneseTokenizer",
     ),
-    Mistake("a folder of IA3", lambda m: adapter_folder(m, "IA3"), "IA3"),
+    Mistake("a damaged folder of IA3", lambda m: adapter_folder(m, "IA3"), "must be a PEFT folder"),
     Mistake("a folder of prefix tuning", lambda m: adapter_folder(m, "PREFIX_TUNING"), "PREFIX_TUNING|prefix"),
     Mistake("a folder of prompt tuning", lambda m: adapter_folder(m, "PROMPT_TUNING"), "PROMPT_TUNING|prompt"),
     Mistake("a PEFT folder as an encoder", lambda m: load(adapter_only(m)), "load_adapters|adapter"),
