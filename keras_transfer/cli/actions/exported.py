@@ -27,12 +27,8 @@ class ExportedModel:
         self.predictor = serving.Predictor(folder)
         nothing = self.predictor({"text": []})
         del nothing["text"]
+        ask.refuse_taggers(folder, nothing)
         self.kind = ask.KINDS.get(tuple(nothing))
-        if "words" in nothing:
-            raise ValueError(
-                "This command does not support taggers. Tag texts in Python with `serving.Predictor(folder, column)`. "
-                f"Received: {folder}"
-            )
         if self.kind is None or (self.kind == "regression" and nothing["values"].shape[1] != 1):
             shown = {name: list(values.shape[1:]) for name, values in nothing.items()}
             raise ValueError(

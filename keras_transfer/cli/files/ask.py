@@ -52,6 +52,15 @@ def is_exported(folder):
     return (pathlib.Path(folder) / "saved_model.pb").exists()
 
 
+def refuse_taggers(folder, outputs):
+    """Raises a ValueError if the names of the outputs of an export are those of a tagger."""
+    if "words" in outputs:
+        raise ValueError(
+            "This command does not support taggers. Tag texts in Python with `serving.Predictor(folder, column)`. "
+            f"Received: {folder}"
+        )
+
+
 def answers_of(folder, texts):
     """Returns what an exported classifier or regressor of texts answers.
 
@@ -77,11 +86,7 @@ def answers_of(folder, texts):
     kind = KINDS.get(tuple(names))
     if inputs != ["text"]:
         raise ValueError(f"The model must have a single input `text`. Received: a model with the inputs {inputs}")
-    if "words" in names:
-        raise ValueError(
-            "This command does not support taggers. Tag texts in Python with `serving.Predictor(folder, column)`. "
-            f"Received: {folder}"
-        )
+    refuse_taggers(folder, names)
     outputs = {name: output.numpy() for name, output in signature(text=tf.constant(texts)).items()}
     if kind == "classification" and outputs["label"].ndim == 1:
         labels = [label.decode() for label in outputs["label"]]

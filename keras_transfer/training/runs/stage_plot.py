@@ -21,10 +21,11 @@ def draw_stages(model, stages, starts, names, total, optimizer):
         total: Integer. Number of steps of the run.
         optimizer: Optimizer whose rates are shown.
     """
-    axes = new_axes(7.2, 1.4 + 0.28 * len(layer_groups(model)))
+    groups = layer_groups(model)
+    axes = new_axes(7.2, 1.4 + 0.28 * len(groups))
     from matplotlib.colors import LogNorm
 
-    groups = [group.name for group in layer_groups(model) if group.variables]
+    groups = [group.name for group in groups if group.variables]
     steps = np.unique(np.linspace(0, total, min(total, MOST_COLUMNS) + 1).round().astype("int64"))
     rates = _rates(groups, stages, starts, names, steps[:-1], optimizers.innermost(optimizer))
     shown = np.ma.masked_invalid(np.where(rates > 0, rates, np.nan))
