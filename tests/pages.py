@@ -5,7 +5,7 @@ import pathlib
 import keras_transfer as kt
 from tools.page_outputs import blocks
 
-__all__ = ["DOCS", "REPOSITORY", "blocks", "replaced", "run_page"]
+__all__ = ["DOCS", "REPOSITORY", "blocks", "few_questions", "replaced", "run_page"]
 REPOSITORY = pathlib.Path(__file__).parents[1]
 DOCS = REPOSITORY / "docs"
 

@@ -16,7 +16,7 @@ import pytest
 import keras_transfer as kt
 from keras_transfer.cli.arguments.parser import make_parser
 from keras_transfer.datasets.texts.questions import TREC_FILES
-from tests.pages import REPOSITORY, blocks, replaced
+from tests.pages import REPOSITORY, blocks, few_questions
 
 # Calls in examples, and the real data that they read.
 DATA_OF_EXAMPLES = {
@@ -94,13 +94,11 @@ def run_the_readme(step, tmp_path, monkeypatch):
     (tmp_path / "served").mkdir()  # by the same script, or by one in `docs`
     code = "\n".join(blocks((REPOSITORY / "README.md").read_text("utf-8")))
     assert "model.fit" in code and "export" in code
-    whole = kt.datasets.load_demo_questions()
-    train, test = (type(part)(part.texts[::step], part.labels[::step]) for part in whole.values())
-    monkeypatch.setattr(kt.datasets, "load_demo_questions", lambda: replaced(whole, train=train, test=test))
+    few_questions(monkeypatch, step)
     names = {}
     exec(compile(code, "README.md", "exec"), names)
     assert (tmp_path / "served" / "saved_model.pb").exists()
-    return names, test
+    return names, kt.datasets.load_demo_questions().test
 
 
 def test_the_script_in_the_readme_runs(tmp_path, monkeypatch, small_minilm):
@@ -144,9 +142,7 @@ def test_the_keras_tuner_example_searches_and_the_same_command_continues(
     tmp_path, monkeypatch, capsys, small_minilm, eagerly
 ):
     pytest.importorskip("keras_tuner", reason="needs KerasTuner: pip install keras-tuner")
-    whole = kt.datasets.load_demo_questions()
-    few = type(whole.train)(whole.train.texts[::12], whole.train.labels[::12])
-    monkeypatch.setattr(kt.datasets, "load_demo_questions", lambda: replaced(whole, train=few))
+    few_questions(monkeypatch, 12, "train")
     script = str(REPOSITORY / "examples" / "keras_tuner_search.py")
     for trials in (1, 2):
         options = ["--trials", str(trials), "--epochs", "1", "--directory", str(tmp_path / "search")]

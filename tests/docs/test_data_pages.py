@@ -2,8 +2,7 @@
 
 import pytest
 
-import keras_transfer as kt
-from tests.pages import replaced, run_page
+from tests.pages import few_questions, run_page
 
 
 def test_the_script_in_the_page_on_datasets_runs(tmp_path, monkeypatch, capsys, small_minilm, eagerly):
@@ -15,8 +14,6 @@ def test_the_script_in_the_page_on_datasets_runs(tmp_path, monkeypatch, capsys, 
 
 def test_the_script_in_the_page_on_data_sources_runs(monkeypatch, small_minilm, eagerly):
     pytest.importorskip("datasets", reason="needs the package datasets")
-    whole = kt.datasets.load_demo_questions()
-    train, test = (type(part)(part.texts[::16], part.labels[::16]) for part in whole.values())
-    monkeypatch.setattr(kt.datasets, "load_demo_questions", lambda: replaced(whole, train=train, test=test))
+    whole = few_questions(monkeypatch, 16)
     names = run_page("data/sources.md")
     assert names["model"].label_names == whole.label_names

@@ -2,8 +2,7 @@
 
 import pytest
 
-import keras_transfer as kt
-from tests.pages import few_questions, replaced, run_page
+from tests.pages import few_questions, run_page
 
 
 @pytest.mark.slow
@@ -17,8 +16,6 @@ def test_the_script_in_the_page_on_serving_runs(tmp_path, monkeypatch, small_min
 @pytest.mark.slow
 def test_the_script_in_the_page_on_scikit_learn_runs(tmp_path, monkeypatch, small_minilm, eagerly):
     pytest.importorskip("sklearn", reason="needs scikit-learn: pip install scikit-learn")
-    whole = kt.datasets.load_demo_questions()
-    few = type(whole.train)(whole.train.texts[::12], whole.train.labels[::12])
-    monkeypatch.setattr(kt.datasets, "load_demo_questions", lambda: replaced(whole, train=few))
+    whole = few_questions(monkeypatch, 12, "train")
     names = run_page("production/scikit_learn.md")
     assert names["search"].best_estimator_.model_.label_names == whole.label_names
