@@ -91,9 +91,7 @@ def broken(text):
 
 def render(path, folder, show=False):
     """Runs a tutorial in an empty working directory, and writes its page and pictures into a folder."""
-    parts, began, pictures = [], (time.time(), time.process_time()), 0
-    for old in folder.glob(f"{path.stem}_*.png"):
-        old.unlink()
+    parts, began, pictures = [], (time.time(), time.process_time()), []
     with tempfile.TemporaryDirectory() as scratch, contextlib.chdir(scratch):
         for cell, shown in run_cells(read_cells(path), path):
             if shown is None:
@@ -101,19 +99,22 @@ def render(path, folder, show=False):
                 continue
             parts.append(f"```python\n{cell.text}\n```")
             value = shown.value
-            if hasattr(value, "savefig"):
-                pictures += 1
-                name = f"{path.stem}_{pictures}.png"
-                value.savefig(folder / name, dpi=110)
-                value = None
-            says = "" if value is None or re.search(r" at 0x[0-9a-f]+>$", repr(value)) else str(value)
+            is_picture = hasattr(value, "savefig")
+            if is_picture:
+                pictures.append(f"{path.stem}_{len(pictures) + 1}.png")
+                value.savefig(folder / pictures[-1], dpi=110)
+            silent = value is None or is_picture or re.search(r" at 0x[0-9a-f]+>$", repr(value))
+            says = "" if silent else str(value)
             printed = "\n".join(filter(None, [shown.printed, says]))
             if printed:
                 parts.append(f"```text\n{broken(printed)}\n```")
-            if hasattr(shown.value, "savefig"):
-                parts.append(f"![{caption(shown.value)}]({name})")
+            if is_picture:
+                parts.append(f"![{caption(value)}]({pictures[-1]})")
             if show:
                 print(parts[-1], flush=True)
+    for old in folder.glob(f"{path.stem}_*.png"):  # Only now, so that a run that fails loses no picture.
+        if old.name not in pictures:
+            old.unlink()
     parts.append(how_made(path, time.time() - began[0], time.process_time() - began[1]))
     (folder / f"{path.stem}.md").write_text("\n\n".join(parts) + "\n", "utf-8")
 

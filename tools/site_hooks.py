@@ -5,7 +5,6 @@ all pages with one sentence each, `llms-full.txt`, which contains all guides, an
 """
 
 import ast
-import os
 import pathlib
 import posixpath
 import re
@@ -57,12 +56,8 @@ def on_page_markdown(markdown, page, config, files):
     original = {value: f"../{key}" for key, value in TOP_PAGES.items()}.get(source, source)
 
     def replace(match):
-        if re.match(r"\w+:", match[1]):
-            return match[1]
         target = posixpath.normpath(posixpath.join(posixpath.dirname(original), match[1]))
-        if original == source and not target.startswith("../"):
-            return match[1]
-        found = moved(target) if target.startswith("../") else target
+        found = None if re.match(r"\w+:", match[1]) else moved(target)
         return posixpath.relpath(found, posixpath.dirname(source)) if found else match[1]
 
     return LINK.sub(replace, markdown)
@@ -115,7 +110,3 @@ def _position(page):
     while page.previous_page is not None:
         page, count = page.previous_page, count + 1
     return count
-
-
-def on_startup(command, dirty):
-    os.environ.setdefault("NO_MKDOCS_2_WARNING", "1")
