@@ -17,11 +17,21 @@ _STRINGS = (
     True,
     "Convert texts to ids on the host: pass texts to `fit` of a task, or map the preprocessor over the dataset",
 )
+_READS_STRINGS = (
+    "strings",
+    True,
+    "No TPU can do this. Use an encoder that reads ids, or compute its vectors on the host and train the head on them",
+)
 _SHAPES = (
     "shapes",
     True,
     "Give all batches one shape: pad all texts to one length (`sequence_length` of the preprocessor) and use "
     "`tf.data.Dataset.batch(batch_size, drop_remainder=True)`",
+)
+_FLOATS = ("bfloat16", "float16", "float32", "float64")
+_POLICY = (
+    'Call `keras.config.set_dtype_policy("mixed_bfloat16")` before the model is created, or pass '
+    '`dtype="mixed_bfloat16"` to its encoder'
 )
 _FLOAT64 = ("precision", True, "A TPU has no float64. Use bfloat16, and float32 for inputs and labels")
 
@@ -128,6 +138,7 @@ def check_tpu_ready(model: keras.Model, batch: Any, *, replicas: int = _CORES) -
     replicas = check_integer("replicas", replicas, 1)
     batches, specs = batches_for_step(model, batch)
     findings = [
+        *_of_strings(model, batches, specs),
         *_of_batches(batches, specs),
         *_of_rows(_rows(batches[0]), replicas),
         *_of_settings(model),
@@ -139,12 +150,22 @@ def check_tpu_ready(model: keras.Model, batch: Any, *, replicas: int = _CORES) -
     return TPUReport(tuple(findings), replicas, _rows(batches[0]))
 
 
+def _of_strings(model, batches, specs):
+    """Yields the finding that a batch has strings, because of the model's input or of the dataset."""
+    described = _described(batches[0] if specs is None else specs)
+    texts = [name for name, _, dtype in described if dtype in ("string", "object") or dtype.startswith("str")]
+    if texts:
+        parts = [model, *(layer for layer, _ in layers_within(model))]
+        inputs = keras.tree.flatten([getattr(part, "inputs", None) for part in parts])
+        if any(keras.backend.standardize_dtype(tensor.dtype) == "string" for tensor in inputs if tensor is not None):
+            yield _finding(_READS_STRINGS, f"The model reads the strings in {texts[0]} itself")
+        else:
+            yield _finding(_STRINGS, f"The batch has strings in {texts[0]}")
+
+
 def _of_batches(batches, specs):
     """Yields findings on the types and shapes of batches, or of the `specs` that a dataset declares for them."""
     described = [_described(batch) for batch in ([specs] if specs is not None else batches)]
-    texts = [name for name, _, dtype in described[0] if dtype in ("string", "object") or dtype.startswith("str")]
-    if texts:
-        yield _finding(_STRINGS, f"The batch has strings in {texts[0]}")
     for name, shape, _ in described[0]:
         if shape is None or None in shape:
             yield _finding(_SHAPES, f"The dataset does not know the shape of {name}, which is {shape}")
@@ -201,19 +222,27 @@ def _of_precision(model):
     for layer in sorted(inside, key=lambda layer: (not isinstance(layer, keras.Model), -len(layer.weights))):
         owners |= {id(weight): (weight, layer) for weight in layer.weights if len(weight.shape) > 1}
     for weight, layer in owners.values():
-        sizes[layer.compute_dtype] = sizes.get(layer.compute_dtype, 0) + math.prod(weight.shape)
+        # The layer of a module of TensorFlow Hub has the type of its inputs, and the module computes in its own.
+        own = layer.compute_dtype not in _FLOATS
+        dtype = keras.backend.standardize_dtype(weight.dtype) if own else layer.compute_dtype
+        sizes[dtype, own] = sizes.get((dtype, own), 0) + math.prod(weight.shape)
     total = sum(sizes.values())
-    if "float64" in sizes:
-        yield _finding(_FLOAT64, f"{sizes['float64'] / total:.0%} of the weights compute in float64")
-    for dtype, fraction in (("float16", 0.0), ("float32", 0.5)):
-        if total and sizes.get(dtype, 0) / total > fraction:
-            yield Finding(
-                "precision",
-                False,
-                f"{sizes[dtype] / total:.0%} of the weights compute in {dtype}",
-                'Call `keras.config.set_dtype_policy("mixed_bfloat16")` before the model is created, or pass '
-                '`dtype="mixed_bfloat16"` to its encoder',
-            )
+    share = {key: size / total for key, size in sizes.items()}
+    if wide := share.get(("float64", False), 0) + share.get(("float64", True), 0):
+        yield _finding(_FLOAT64, f"{wide:.0%} of the weights compute in float64")
+    for dtype, own, least, remedy in (
+        ("float16", False, 0.0, _POLICY),
+        ("float32", False, 0.5, _POLICY),
+        (
+            "float32",
+            True,
+            0.5,
+            "A module keeps the types that it was saved with. An encoder of layers has no such limit",
+        ),
+    ):
+        if share.get((dtype, own), 0) > least:
+            message = f"{share[dtype, own]:.0%} of the weights compute in {dtype}"
+            yield Finding("precision", False, message, remedy)
 
 
 def _rows(batch):

@@ -1,4 +1,4 @@
-"""All tasks and encoders have a training step that suits a TPU, as far as can be seen without one."""
+"""All tasks, encoders and backbones have a training step that suits a TPU, as far as can be seen without one."""
 
 import keras
 import numpy as np
@@ -62,6 +62,36 @@ ENCODERS = {
     "TextGenRNNEncoder": {**OF_LSTMS, "window": 5},
     "WordVectorEncoder": OF_WORDS,
 }
+OF_DECODERS = {
+    "vocabulary_size": 12,
+    "num_layers": 1,
+    "num_query_heads": 2,
+    "num_key_value_heads": 1,
+    "hidden_dim": 16,
+    "intermediate_dim": 32,
+}
+OF_BERTS = {
+    "vocabulary_size": 12,
+    "num_layers": 1,
+    "num_heads": 2,
+    "hidden_dim": 16,
+    "intermediate_dim": 32,
+    "max_sequence_length": 16,
+}
+BACKBONES = {
+    "AlbertBackbone": {**OF_BERTS, "embedding_dim": 8},
+    "BertBackbone": OF_BERTS,
+    "DebertaV3Backbone": {**OF_BERTS, "bucket_size": 8},
+    "DistilBertBackbone": OF_BERTS,
+    "FNetBackbone": {key: size for key, size in OF_BERTS.items() if key != "num_heads"},
+    "GPT2Backbone": OF_BERTS,
+    "GemmaBackbone": {**OF_DECODERS, "head_dim": 8},
+    "LlamaBackbone": OF_DECODERS,
+    "MistralBackbone": OF_DECODERS,
+    "OPTBackbone": OF_BERTS,
+    "RobertaBackbone": OF_BERTS,
+    "XLMRobertaBackbone": OF_BERTS,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -92,6 +122,18 @@ def test_an_encoder_is_ready(name):
     x = {key: np.ones(shape_of(tensor), "int32") for key, tensor in encoder.input.items()}
     y = [np.ones((*shape_of(output)[:-1], 2), "float32") for output in outputs]
     report = check_tpu_ready(model, (x, y))
+    assert report.ok, str(report)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Gradients do not exist:UserWarning")  # Llama's unused output embeddings
+@pytest.mark.parametrize("name", BACKBONES)
+def test_a_backbone_of_keras_hub_is_ready(name):
+    models = pytest.importorskip("keras_hub").models
+    model = tasks.TextClassifier(getattr(models, name)(**BACKBONES[name]), num_classes=2)
+    model.compile(steps_per_execution=8)
+    ids = np.ones((ROWS, LENGTH), "int32")
+    report = check_tpu_ready(model, (dict.fromkeys(model.encoder.input, ids), [0] * ROWS))
     assert report.ok, str(report)
 
 
