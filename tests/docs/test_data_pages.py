@@ -17,3 +17,10 @@ def test_the_script_in_the_page_on_data_sources_runs(monkeypatch, small_minilm, 
     whole = few_questions(monkeypatch, 16)
     names = run_page("data/sources.md")
     assert names["model"].label_names == whole.label_names
+
+
+@pytest.mark.slow
+def test_the_script_in_the_page_on_batches_runs(small_minilm):
+    names = run_page("data/batches.md")
+    assert names["fixed"][0][0]["token_ids"].shape == (32, 32)
+    assert names["again"].seed == names["batches"].seed and names["of_rows"].shape == (4,)

@@ -32,3 +32,11 @@ def test_the_script_in_the_page_on_attention_draws_a_picture(tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     names = run_page("evaluation/attention.md")
     assert names["history"].history["loss"][-1] < 0.1 and (tmp_path / "cross_attention.png").exists()
+
+
+@pytest.mark.slow
+def test_the_script_in_the_page_on_reproducible_runs_runs(monkeypatch, small_minilm, eagerly):
+    few_questions(monkeypatch, 12)
+    names = run_page("evaluation/reproducibility.md")
+    differences = [names["largest_difference"](names["first"], names[other]) for other in ("second", "other")]
+    assert differences[0] < 1e-4 < differences[1]

@@ -106,10 +106,3 @@ def test_the_script_in_the_page_on_encoder_decoders_runs(tmp_path, monkeypatch, 
     monkeypatch.chdir(tmp_path)
     names = run_page("tasks/sequence_to_sequence.md")
     assert len(names["history"].history["val_exact_match"]) == 2 and (tmp_path / "best.weights.h5").is_file()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("page", ["scale/tpu", "scale/many_machines"])
-def test_the_script_in_the_page_on_several_devices_runs(page, tmp_path, monkeypatch, small_minilm, eagerly):
-    monkeypatch.chdir(tmp_path)
-    assert run_page(f"{page}.md")["model"].compiled
