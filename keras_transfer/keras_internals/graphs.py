@@ -12,8 +12,9 @@ class NotCloned:
             if isinstance(found, keras.Layer):  # Only cloning a model returns layers for symbolic inputs.
                 name = type(self).__name__
                 raise ValueError(
-                    f"`clone_model` cannot clone a `{name}`. Use `{name}.from_config(model.get_config())`, which has "
-                    f"new weights, and `set_weights(model.get_weights())` to copy them. Received: model={self!r}"
+                    f"`clone_model` cannot clone a `{name}`. Use `copy = {name}.from_config(model.get_config())`, "
+                    "which has new weights and no vocabulary. `copy.preprocessor = model.preprocessor` and "
+                    f"`copy.set_weights(model.get_weights())` copy these. Received: model={self!r}"
                 )
             return found
 

@@ -10,6 +10,8 @@ import weakref
 
 import keras
 
+from keras_transfer.names import listed
+
 _LISTS = ("_trainable_variables", "_trainable_variables_indices", "_model_variables_moving_average")
 # Maps optimizers to the lists that Keras built, and to the narrowed list of variables that replaces one of them.
 _built = weakref.WeakKeyDictionary()
@@ -172,7 +174,8 @@ def _narrowed(optimizer, variables):
     if unknown:
         raise ValueError(
             "The optimizer was built while these weights were frozen and has no slots for them. Compile the model with "
-            f"a new optimizer before you unfreeze them. Received: {unknown}"
+            "a new optimizer before you unfreeze them: `model.compile(...)`, then `unfreeze(model)`, then `fit`. "
+            f"Received: {listed(unknown, 3)}"
         )
     values = [variables, {key: index[key] for key in keys}]
     if _LISTS[2] in lists:

@@ -4,7 +4,7 @@ import dataclasses
 
 import keras
 
-from keras_transfer.adaptation.adapters.base import adapted_encoder, check_names, head_for
+from keras_transfer.adaptation.adapters.base import adapted_encoder, adapter_weights, check_names, head_for
 
 
 def signatures_by_adapter(model, signatures, names):
@@ -20,12 +20,12 @@ def signatures_by_adapter(model, signatures, names):
     Raises:
         ValueError: If no signature expects texts `[batch]`.
     """
-    heads = {name: head_for(model, model.encoder, name) for name in names}
+    weights = {name: _weights_for(model, name) for name in names}
     name = keras.KerasTensor((None,), "string", name="adapter")
     found = {
         key: dataclasses.replace(
             signature,
-            function=_choosing(model, signature.function, heads),
+            function=_choosing(model, signature.function, weights),
             inputs={**signature.inputs, "adapter": name},
         )
         for key, signature in signatures.items()
@@ -46,16 +46,29 @@ def check_adapters(model, names):
     check_names(adapted_encoder(model), names)
 
 
-def _choosing(model, function, heads):
+def _weights_for(model, name):
+    """Returns `(variable, value)` for each weight of the adapters of a name and of their head, in a fixed order."""
+    own = adapter_weights(model.encoder, name).values()
+    return [*head_for(model, model.encoder, name), *((weight, weight.value) for weight in own)]
+
+
+def _choosing(model, function, weights):
     import tensorflow as tf
 
-    names = list(heads)
+    names, traced = list(weights), {}
 
     def answer(name, inputs):
-        with model.head_adapters.applying([name]):
-            values = [(variable, tf.constant(value)) for variable, value in heads[name]]
-            with keras.StatelessScope(state_mapping=values):
-                return function(**inputs)
+        # Adapters of the same kinds differ in their weights alone, so one of them is traced for all.
+        kinds = model.encoder.adapters
+        first = next(other for other in traced | {name: None} if kinds[other] == kinds[name])
+        if first not in traced:
+            traced[first] = tf.function(lambda values, inputs: with_weights(first, values, inputs), autograph=False)
+        return traced[first]([tf.convert_to_tensor(value) for _, value in weights[name]], inputs)
+
+    def with_weights(name, values, inputs):
+        mapping = [(variable, value) for (variable, _), value in zip(weights[name], values, strict=True)]
+        with model.head_adapters.applying([name]), keras.StatelessScope(state_mapping=mapping):
+            return function(**inputs)
 
     def choose(adapter, **inputs):
         adapter = tf.where(adapter == "", names[0], adapter)

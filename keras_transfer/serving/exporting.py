@@ -40,6 +40,7 @@ def export(
     adapters: Sequence[str] | None = None,
     jit_compile: bool = False,
     overwrite: bool = False,
+    verbose: int = 1,
 ) -> pathlib.Path:
     """Writes a task into a folder that answers requests without Keras and this library.
 
@@ -140,6 +141,8 @@ def export(
             shapes, the number of texts is padded to a power of two, and their lengths to multiples of 16. Defaults to
             `False`.
         overwrite: Boolean. Whether to replace an existing folder. Defaults to `False`.
+        verbose: Integer. `1` prints what was measured of a LiteRT or ONNX model, and the steps of an export with
+            several `adapters`, which takes longer. `0` prints nothing. Defaults to `1`.
 
     Returns:
         `folder` as a `pathlib.Path`.
@@ -201,7 +204,7 @@ def export(
                 f"A SavedModel has no {listed(given)}. Use `format='litert'` or `'onnx'`. Received: "
                 f"format='savedmodel', {given[0]}={tested[given[0]]!r:.100}"
             )
-        options = {"pairs": bool(pairs), "adapters": adapters, "jit_compile": bool(jit_compile)}
+        options = {"pairs": bool(pairs), "adapters": adapters, "jit_compile": bool(jit_compile), "verbose": verbose}
     else:
         if adapters is not None:
             raise ValueError(
@@ -216,7 +219,8 @@ def export(
 
     def write_folder(folder):
         with atomic_folder(folder, overwrite) as temporary:
-            if measured := write(model, temporary, options):
+            measured = write(model, temporary, options)
+            if measured and verbose:
                 equal = measured["equal_labels"]
                 labels = "" if equal is None else f", equal labels {equal:.4g}"
                 print(_SUMMARY.format(folder=folder, **measured) + labels)
@@ -288,6 +292,8 @@ except ValueError as error:
 
 def _write_with_tensorflow_backend(model, folder, options):
     """Saves the model and exports it in a process with the TensorFlow backend."""
+    if options.get("verbose") and options["adapters"] is not None:
+        print("Exporting in another process, with the TensorFlow backend", flush=True)
     with tempfile.TemporaryDirectory() as scratch:
         path = pathlib.Path(scratch) / "model.keras"
         model.save(path)

@@ -10,7 +10,7 @@ from keras_transfer.serving.signature import concrete_signature, in_tensorflow
 LABELS_FILE = "assets.extra/labels.json"
 
 
-def write_saved_model(model, folder, label_names, pairs, adapters, jit_compile):
+def write_saved_model(model, folder, label_names, pairs, adapters, jit_compile, verbose=0):
     """Writes a task on the TensorFlow backend into a folder. For the arguments, see `export`."""
     import tensorflow as tf
 
@@ -20,14 +20,16 @@ def write_saved_model(model, folder, label_names, pairs, adapters, jit_compile):
     module.preprocessor = model.preprocessor
     # Tables and other objects of TF Hub modules, besides their weights.
     module.resources = [layer.resources for layer in _layers(model) if hasattr(layer, "resources")]
-    signatures = make_signatures(model, label_names, pairs, adapters, jit_compile)
+    signatures = make_signatures(model, label_names, pairs, adapters, jit_compile, verbose)
+    if verbose and adapters is not None:
+        print("Writing the SavedModel", flush=True)
     tf.saved_model.save(module, str(folder), signatures=signatures)
     file = pathlib.Path(folder) / LABELS_FILE
     file.parent.mkdir()
     file.write_text(json.dumps(label_names, ensure_ascii=False, indent=2) + "\n", "utf-8")
 
 
-def make_signatures(model, labels, pairs=False, adapters=None, jit_compile=False):
+def make_signatures(model, labels, pairs=False, adapters=None, jit_compile=False, verbose=0):
     """Returns a task's signatures as a dict of concrete functions, by name.
 
     Args:
@@ -36,6 +38,7 @@ def make_signatures(model, labels, pairs=False, adapters=None, jit_compile=False
         pairs: Boolean. Whether the task accepts pairs of texts. Defaults to `False`.
         adapters: List of names of adapters to choose from. Defaults to `None`.
         jit_compile: Boolean. Whether XLA compiles the loop of a model that generates text. Defaults to `False`.
+        verbose: Integer. `1` prints a line for each signature with adapters. Defaults to `0`.
 
     Returns:
         Dict from the names of `model.signatures(pairs)` to `tf.types.experimental.ConcreteFunction`s.
@@ -46,6 +49,8 @@ def make_signatures(model, labels, pairs=False, adapters=None, jit_compile=False
     if adapters is not None:
         signatures = signatures_by_adapter(model, signatures, adapters)
     for name, signature in signatures.items():
+        if verbose and adapters is not None:
+            print(f"Tracing the signature {name!r} for {len(adapters)} adapters", flush=True)
         specs = {key: tf.TensorSpec(spec.shape, spec.dtype, name=key) for key, spec in signature.inputs.items()}
         axes = signature.shared_axes, signature.input_axes
         concrete[name] = concrete_signature(in_tensorflow(signature, labels), specs, *axes)

@@ -158,6 +158,21 @@ def test_what_does_not_match_the_model_is_an_error_before_anything_is_imported(
     assert message in error and len(error.splitlines()) == 1
 
 
+def test_commands_for_texts_refuse_an_exported_tagger(folder, capsys):
+    tf = pytest.importorskip("tensorflow")
+    module = tf.Module()
+    module.tag = tf.function(
+        lambda text: {"words": text[:, None], "label": text[:, None]},
+        input_signature=[tf.TensorSpec([None], tf.string, name="text")],
+    )
+    tf.saved_model.save(module, "served", signatures={"serving_default": module.tag.get_concrete_function()})
+    for line in (["classify", "served", "a"], ["predict", "served", "--data", "a.csv", "--output", "b.csv"]):
+        assert run(*line) == 1
+        error = capsys.readouterr().err
+        assert "does not support taggers. Tag texts in Python with `serving.Predictor(folder, column)`" in error
+    assert not (folder / "b.csv").exists()
+
+
 def test_a_label_that_the_model_does_not_know_is_an_error(tagger, folder, capsys):
     (folder / "b.csv").write_text("text,label\na,film|fund\n")
     assert run("evaluate", "tagger.keras", "--data", "b.csv") == 1

@@ -1,11 +1,14 @@
 """The export of each task answers raw text as the model does, without this package, for empty requests too."""
 
+import dataclasses
+
 import keras
 import numpy as np
 import pytest
 
 from keras_transfer import encoders, serving, tasks
-from keras_transfer.adaptation import add_adapters
+from keras_transfer.adaptation import add_adapters, set_active_adapter
+from keras_transfer.serving.by_adapter import signatures_by_adapter
 from tests.adaptation.adapters.adapter_models import randomize
 from tests.errors import check_errors
 from tests.helpers import eager
@@ -193,14 +196,17 @@ def test_an_exported_model_computes_with_its_adapters(tmp_path):
     np.testing.assert_allclose(found, tf.nn.softmax(expected), atol=1e-6)
 
 
-def test_each_row_of_a_request_names_its_adapter(tmp_path):
+def test_each_row_of_a_request_names_its_adapter(tmp_path, capsys):
     model, texts, expected = tiny.classifier(), ["a good film", "bad", "good a b c"], {}
-    for name, spec in (("first", "houlsby:2"), ("second", ["prefix:2", "bitfit"])):
+    kinds = ["prefix:2", "bitfit"]
+    for name, spec in (("first", "houlsby:2"), ("second", kinds), ("same", kinds)):
         randomize(add_adapters(model, spec, name=name), name)
         model.get_layer("logits").bias.assign(np.random.default_rng(len(name)).normal(size=2))
         expected[name] = tf.nn.softmax(model(texts)).numpy()
-    answer = serve(serving.export(model, tmp_path / "served", adapters=["first", "second"]))
-    for names in (["first", "second", "first"], ["second"] * 3, ["", "second", ""]):
+    answer = serve(serving.export(model, tmp_path / "served", adapters=[*expected]))
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "Tracing the signature 'serving_default' for 3 adapters" and said[-1] == "Writing the SavedModel"
+    for names in (["first", "second", "same"], ["same"] * 3, ["", "second", ""]):
         found = answer(text=tf.constant(texts), adapter=tf.constant(names))["probabilities"].numpy()
         rows = [expected[name or "first"][i] for i, name in enumerate(names)]
         np.testing.assert_allclose(found, rows, atol=1e-6)
@@ -209,6 +215,24 @@ def test_each_row_of_a_request_names_its_adapter(tmp_path):
         answer(text=tf.constant(texts), adapter=tf.constant(["first", "third", ""]))
     with pytest.raises(ValueError, match="at least two names"):
         serving.export(model, tmp_path / "other", adapters=["first"])
+
+
+def test_adapters_of_the_same_kind_share_a_trace_and_not_their_weights():
+    model, calls = tiny.classifier(), []
+    for name in ("a", "b", "c", "other"):
+        randomize(add_adapters(model, "lora:r=4" if name == "other" else "lora:r=2", name=name), name)
+        model.get_layer("logits").bias.assign(np.random.default_rng(ord(name[0])).normal(size=2))
+    texts, names = tf.constant(["a good", "bad", "b", "good"]), ["c", "a", "other", "b"]
+    expected = []
+    for text, name in zip(texts.numpy(), names):
+        set_active_adapter(model, name)
+        expected.append(tf.nn.softmax(model([text.decode()]))[0].numpy())
+    signature = model.signatures()["serving_default"]
+    counted = dataclasses.replace(signature, function=lambda **inputs: calls.append(0) or signature.function(**inputs))
+    choose = signatures_by_adapter(model, {"answer": counted}, ["a", "b", "c", "other"])["answer"].function
+    found = tf.function(choose, autograph=False)(text=texts, adapter=tf.constant(names))["probabilities"]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert len(calls) == 2  # one trace for each kind
 
 
 test_what_has_no_answer_cannot_be_exported = check_errors(

@@ -59,6 +59,13 @@ MISTAKES = [
         "encoder",
     ),
     Mistake(
+        "a Sequential as an encoder",
+        lambda m: tasks.TextClassifier(
+            keras.Sequential([keras.Input((None,)), keras.layers.Embedding(9, 4)]), num_classes=2
+        ),
+        "keras.Model",
+    ),
+    Mistake(
         "a name instead of an encoder", lambda m: tasks.TextClassifier("minilm-l6", num_classes=2), "from_pretrained"
     ),
     Mistake(

@@ -82,6 +82,8 @@ MISTAKES = [
     Mistake("a report of no rows", lambda m: kt.analysis.report(m.classifier(), [], []), "no |at least"),
     # === Words ===
     Mistake("a list of words for predict_words", lambda m: m.tagger().predict_words(["good", "a"]), "list of|sentence"),
+    Mistake("predict_labels of a tagger", lambda m: m.tagger().predict_labels(TEXTS), "predict_words"),
+    Mistake("predict_labels of a regressor", lambda m: m.regressor().predict_labels(TEXTS), "`predict`"),
     Mistake("an integer for predict_words", lambda m: m.tagger().predict_words(3), "list"),
     Mistake(
         "a sentence without words",
@@ -148,6 +150,8 @@ MISTAKES = [
         "between -1 and 1.*5.0",
     ),
     Mistake("k=0", lambda m: m.embedder().search(["a"], TEXTS, k=0), "`k`.*k=0"),
+    Mistake("top_k of search", lambda m: m.embedder().search(["a"], TEXTS, top_k=2), "`k="),
+    Mistake("encode of an embedder", lambda m: m.embedder().encode(TEXTS), "`embed`"),
     Mistake("k beyond the corpus", lambda m: m.embedder().search(["a"], TEXTS, k=9), "`k`.*k=9"),
     Mistake("an empty corpus", lambda m: m.embedder().search(["a"], [], k=1), "corpus"),
     Mistake("vectors of another size", lambda m: m.embedder().search(np.zeros((1, 3)), TEXTS, k=1), "size|3"),

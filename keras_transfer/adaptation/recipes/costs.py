@@ -14,7 +14,7 @@ EFFICIENCY = 0.5  # Speed of a step as a fraction of the speed of a large matrix
 VALUES = 20  # Number of vectors per token that a block stores for its backward pass.
 
 
-def estimate(model, recipe, ends, speed):
+def estimate(model, recipe, ends, speed, added=0):
     """Returns a dict of the fraction of `trainable` weights, the bytes of `memory` and the `minutes` of a recipe.
 
     Args:
@@ -22,14 +22,16 @@ def estimate(model, recipe, ends, speed):
         recipe: `Recipe`.
         ends: Integer array [rows]. Number of tokens of each row.
         speed: Float. Floating-point operations per second of a matrix product.
+        added: Integer. Number of weights in the adapters of the recipe. Defaults to `0`.
     """
-    groups = layer_groups(model)
-    trained = [group for group in groups if recipe.frozen != "pretrained" or not group.pretrained]
+    groups, has_adapters = layer_groups(model), recipe.adapters is not None
+    only_new = recipe.frozen == "pretrained" or has_adapters
+    trained = [group for group in groups if not only_new or not group.pretrained]
     if recipe.last_blocks:
         blocks = [group.depth for group in groups if group.kind == "block"]
         trained = [group for group in groups if group.depth >= blocks[-recipe.last_blocks]]
     weights = sum(group.parameters for group in groups)
-    trainable = sum(group.parameters for group in trained)
+    trainable = sum(group.parameters for group in trained) + added
     embeddings = {id(weight) for group in groups if group.kind == "embeddings" for weight in group.variables}
     up = {id(weight) for group in trained for weight in group.variables}
     products = {True: 0, False: 0}  # Maps whether matrices are trainable to the total size of those applied per token.
@@ -40,17 +42,19 @@ def estimate(model, recipe, ends, speed):
         products[trains] += sum(math.prod(weight.shape) for weight in own if len(weight.shape) > 1)
         layers[trains] += bool(own)
     tokens, batch = int(ends.sum()), recipe.batch_size
-    operations = 2 * tokens * (products[False] + 3 * products[True])  # A backward pass takes twice a forward pass.
+    # A backward pass takes twice a forward pass, of which one half is the gradient that reaches lower adapters.
+    operations = 2 * tokens * ((2 if has_adapters else 1) * products[False] + 3 * products[True])
     epochs = recipe.steps * batch / len(ends) if recipe.epochs is None else recipe.epochs
     if recipe.unfreezing == "linear_probe":
         forward = 2 * tokens * (products[False] + products[True])
         operations = (operations + forward) / 2
     dim = max((tensor.shape[-1] or 0 for tensor in _states(model)), default=0)
     heads = getattr(model.encoder, "num_heads", 0)
-    kept = batch * int(ends.max()) * (VALUES * dim + 2 * heads * int(ends.max())) * layers[True]
+    kept = batch * int(ends.max()) * (VALUES * dim + 2 * heads * int(ends.max()))
+    kept *= layers[True] + (layers[False] if has_adapters else 0)
     return {
-        "trainable": trainable / weights,
-        "memory": 4 * (weights + 3 * trainable + kept),
+        "trainable": trainable / (weights + added),
+        "memory": 4 * (weights + added + 3 * trainable + kept),
         "minutes": epochs * operations / speed / EFFICIENCY / 60,
     }
 

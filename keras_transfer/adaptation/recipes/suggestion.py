@@ -5,19 +5,30 @@ import math
 import numbers
 from typing import Any
 
+from keras_transfer.adaptation.adapters.base import adapted_encoder, choose_targets, get_adapters
 from keras_transfer.adaptation.features import row_ends
 from keras_transfer.adaptation.recipes.costs import estimate, measure_speed, memory_of_machine
 from keras_transfer.adaptation.recipes.recipe import Recipe, get_recipe
 from keras_transfer.batches import Batches
 from keras_transfer.groups import layer_groups
+from keras_transfer.integers import check_integer
 from keras_transfer.tasks.base import Task
 
 # With as many steps, all weights learned 50 labeled questions better than a head on the frozen encoder did, with 27%
 # instead of 49% errors (`benchmarks.fine_tuning.few_labels`).
 STEPS = 60
+MANY_TASKS = 5  # From about so many on, one encoder with adapters is easier to store and serve than separate models.
 
 
-def suggest(model: Task, x: Any, y: Any = None, *, memory: float | None = None, minutes: float | None = None) -> Recipe:
+def suggest(
+    model: Task,
+    x: Any,
+    y: Any = None,
+    *,
+    memory: float | None = None,
+    minutes: float | None = None,
+    tasks: int = 1,
+) -> Recipe:
     """Suggests a recipe for a task and its data, prints it with the reasons, and returns it.
 
     This is a rule of thumb, not a prediction:
@@ -27,6 +38,8 @@ def suggest(model: Task, x: Any, y: Any = None, *, memory: float | None = None, 
     - More epochs than the recipe has, if it would make fewer than 60 steps.
     - If the estimate for that exceeds `memory` or `minutes`, `"last_layers"`, or `"feature_extraction"` if
       `"last_layers"` exceeds them too. If that does as well, the reasons say so.
+    - With five `tasks` or more, `"lora"`, whose adapters share one encoder, or `"feature_extraction"` if that exceeds
+      the limits. On TREC-6, LoRA has 1.4 points more errors than all weights, and on SST-2 1.9.
 
     With few texts, results vary between seeds (Dodge et al. 2020). If you have labeled validation data, compare the
     suggestion with other recipes on it.
@@ -43,13 +56,15 @@ def suggest(model: Task, x: Any, y: Any = None, *, memory: float | None = None, 
         memory: Integer. Number of bytes that training may use. Defaults to `None`, all memory of the machine. Pass the
             memory of the device if you train on a GPU.
         minutes: Float. Maximum duration of the run. Defaults to `None`, for no limit.
+        tasks: Integer. Number of tasks or customers that use the same encoder, each with its own training data.
+            Defaults to `1`.
 
     Returns:
         A `Recipe` to pass to `fine_tune`.
 
     Raises:
-        ValueError: If `model` is not a task with labels, if the data is not in memory or has no labels, or if a limit
-            is not a positive number.
+        ValueError: If `model` is not a task with labels, if the data is not in memory or has no labels, if a limit is
+            not a positive number, or if `tasks` is not a positive integer.
 
     Example:
     ```python
@@ -66,6 +81,7 @@ def suggest(model: Task, x: Any, y: Any = None, *, memory: float | None = None, 
             raise ValueError(
                 f"`{name}` must be a positive number. Leave it out for its default. Received: {name}={limit!r}"
             )
+    tasks = check_integer("tasks", tasks, 1)
     if not hasattr(model.output, "shape"):
         raise ValueError(f"`model` must have one output. Received: outputs {list(model.output)}")
     data = model.dataset(x, y)
@@ -75,10 +91,15 @@ def suggest(model: Task, x: Any, y: Any = None, *, memory: float | None = None, 
             f"Received: x of type {type(x).__name__}{'' if y is not None else ', and y=None'}"
         )
     ends, classes = row_ends(data), model.output.shape[-1]
-    recipes, speed = _recipes(model, len(ends)), measure_speed()
-    costs = {name: estimate(model, recipe, ends, speed) for name, recipe in recipes.items()}
+    added = _adapter_weights(model) if tasks >= MANY_TASKS else None
+    recipes, speed = _recipes(model, len(ends), added is not None), measure_speed()
+    costs = {
+        name: estimate(model, recipe, ends, speed, added if name == "lora" else 0) for name, recipe in recipes.items()
+    }
     memory = memory_of_machine() if memory is None else memory
     name, reasons = choose(costs, memory, minutes)
+    if tasks > 1:
+        reasons.append(_about_tasks(tasks, model.count_params(), added))
     if recipes[name].epochs > get_recipe(name).epochs:
         reasons.append(f"{recipes[name].epochs} epochs: fewer would make fewer than {STEPS} steps")
     size = f"{len(ends):,} rows of {ends.mean():.0f} tokens on average, at most {ends.max()}; {classes} classes"
@@ -86,11 +107,37 @@ def suggest(model: Task, x: Any, y: Any = None, *, memory: float | None = None, 
     return recipes[name]
 
 
-def _recipes(model, rows):
+def _adapter_weights(model):
+    """Returns how many weights the adapters of the recipe `"lora"` have, or `None` if they do not fit the encoder."""
+    [kind] = get_adapters(get_recipe("lora").adapters)
+    try:
+        chosen = choose_targets(adapted_encoder(model), kind.targets)
+    except ValueError:
+        return None
+    kernels = [(getattr(parent, attribute).kernel, parts) for parent, attribute, _, parts in chosen]
+    return sum(kind.rank * (kernel.shape[0] + size) for kernel, parts in kernels for _, size in parts.values())
+
+
+def _about_tasks(tasks, weights, added):
+    """Returns a reason about several tasks, given the numbers of weights of the model and of its adapters."""
+    if tasks < MANY_TASKS:
+        return f"{tasks} tasks: fewer than about {MANY_TASKS} are simpler and more accurate as separate models"
+    if added is None:
+        return f"{tasks} tasks: the encoder cannot have adapters, so each task needs its own head or model"
+    one, own = 4 * weights / 1e6, 4 * added / 1e6
+    return (
+        f"{tasks} tasks: adapters over one encoder have {one + tasks * own:,.1f} MB and one export, separate models "
+        f"{tasks * one:,.0f} MB; LoRA costs 1.4 points on TREC-6 and 1.9 on SST-2"
+    )
+
+
+def _recipes(model, rows, adapters=False):
     """Returns the recipes that `suggest` chooses from, by name, with enough epochs for so many rows."""
     recipes = {"bert": get_recipe("bert"), "feature_extraction": get_recipe("feature_extraction")}
     blocks = sum(group.kind == "block" for group in layer_groups(model))
-    if blocks:
+    if adapters:
+        recipes["lora"] = get_recipe("lora")
+    elif blocks:
         recipes["last_layers"] = get_recipe("last_layers", last_blocks=max(1, round(blocks / 4)))
 
     def enough(recipe):
@@ -104,10 +151,12 @@ def choose(costs, memory, minutes=None):
     """Returns the name of the suggested recipe and the list of reasons.
 
     Args:
-        costs: Dict from the names of recipes to what `estimate` returns.
+        costs: Dict from the names of recipes to what `estimate` returns. With `"lora"`, there are many tasks.
         memory, minutes: See `suggest`.
     """
     name, reasons = "bert", ["all weights: no method is significantly better on TREC-6, with few labels or with many"]
+    if "lora" in costs:
+        name, reasons = "lora", []
     for smaller in (*(name for name in ("last_layers", "feature_extraction") if name in costs), None):
         cost = costs[name]
         over = [f"{cost['memory'] / 1e9:.1f} GB of {memory / 1e9:.1f}"] if cost["memory"] > memory else []

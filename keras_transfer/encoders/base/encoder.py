@@ -51,8 +51,8 @@ def encode(encoder: keras.Model, inputs: Any = None, hidden_states: bool = False
         An `Encoded`.
 
     Raises:
-        ValueError: If the encoder returns neither a sequence nor a vector, if it is an encoder-decoder, or if
-            `hidden_states=True` and it does not provide them.
+        ValueError: If the encoder returns neither a sequence nor a vector, if it is an encoder-decoder or a
+            `keras.Sequential`, or if `hidden_states=True` and it does not provide them.
 
     Example:
     ```python
@@ -64,6 +64,13 @@ def encode(encoder: keras.Model, inputs: Any = None, hidden_states: bool = False
     ).hidden_states
     ```
     """
+    if isinstance(encoder, keras.Sequential):
+        raise ValueError(
+            "A `Sequential` cannot be an encoder, because its inputs have no names. Begin it with "
+            "`keras.Input((None,), dtype='int32', name='token_ids')`, and pass the functional model "
+            "`keras.Model({'token_ids': encoder.inputs[0]}, encoder.outputs[0])`. Its output must have the shape "
+            f"[batch, length, dim]. Received: {encoder!r}"
+        )
     if "decoder_sequence_output" in (encoder.output if isinstance(encoder.output, dict) else ()):
         raise ValueError(
             "An encoder-decoder returns vectors of two texts. Use its `encoder` for tasks that read one text, or a "
@@ -85,7 +92,8 @@ def encode(encoder: keras.Model, inputs: Any = None, hidden_states: bool = False
         shapes = {key: getattr(value, "shape", value) for key, value in outputs.items()}
         raise ValueError(
             f"Encoders must return a [batch, length, dim] tensor under one of {_SEQUENCE_KEYS}, or a [batch, dim] "
-            f"tensor under '{_POOLED_KEYS[0]}'. Received: {shapes}"
+            f"tensor under '{_POOLED_KEYS[0]}'. For one vector per text, return a dict: `keras.Model(inputs, "
+            f"{{'{_POOLED_KEYS[0]}': vectors}})`. Received: {shapes}"
         )
     hidden = hidden or _first(outputs, _HIDDEN_KEYS)
     if hidden_states and hidden is None:

@@ -1,5 +1,6 @@
 """The facts about a task for its model card: purpose, labels, training, and code that loads it."""
 
+import dataclasses
 import json
 import pathlib
 import sys
@@ -85,21 +86,79 @@ def facts_of(task, folder, source, load=None):
     )
 
 
-def training_of(task):
-    """Returns a dict of facts about the last call of `fit` in this process, which is empty without one."""
+@dataclasses.dataclass(frozen=True)
+class FitRecord:
+    """What the model card says about one call of `fit`.
+
+    Args:
+        epochs: Integer. Number of epochs, including those of the runs that it continued.
+        restored: Integer. The epoch, counted from 0, whose weights a callback has restored at the end, or None.
+        has_scores: Boolean. Whether the history has the scores of the weights at the end.
+    """
+
+    epochs: int
+    restored: int | None = None
+    has_scores: bool = True
+
+
+def remember_fit(task, before, callbacks):
+    """Adds a call of `fit` to the task's `fits`, for its model card.
+
+    Args:
+        task: `Task`.
+        before: The `history` of the task before the call.
+        callbacks: List of the callbacks of the call.
+    """
     history = getattr(task, "history", None)
-    if history is None or not getattr(history, "epoch", None):
+    if history is None or history is before or not history.epoch:
+        return
+    restoring = [each for each in callbacks if _restores(each)]
+    stages = [stage for each in callbacks for stage in getattr(each, "stages", None) or ()]
+    record = FitRecord(
+        history.epoch[-1] + 1,
+        restoring[-1].best_epoch if restoring else None,
+        not any(getattr(stage, "restore_best", False) for stage in stages),
+    )
+    # A run with `initial_epoch` continues the one before it.
+    continues = task.fits and history.epoch[0] > 0 and task.fits[-1].epochs == history.epoch[0]
+    task.fits = (*(task.fits[:-1] if continues else task.fits), record)
+
+
+def _restores(callback):
+    """Returns whether a callback, such as Keras's `EarlyStopping`, has restored the weights of its best epoch."""
+    return getattr(callback, "restore_best_weights", False) and bool(getattr(callback, "best_weights", None))
+
+
+def training_of(task):
+    """Returns a dict of facts about the calls of `fit` in this process, which is empty without one."""
+    history = getattr(task, "history", None)
+    if history is None or not getattr(history, "epoch", None) or not task.fits:
         return {}
-    steps = (history.params or {}).get("steps")
-    # A resumed run continues with the epochs of the runs before it.
-    found = {"epochs": history.epoch[-1] + 1, **({"batches per epoch": steps} if steps else {})}
+    counts = [each.epochs for each in task.fits]
+    found = {"epochs": sum(counts)}
+    if len(counts) > 1:
+        found["calls of fit"] = f"{len(counts)}, of {', '.join(map(str, counts))} epochs. What follows is the last one"
+    if steps := (history.params or {}).get("steps"):
+        found["batches per epoch"] = steps
     found |= _optimizer(getattr(task, "optimizer", None))
     rates = [f"{rate:.6g}" for rate in history.history.get("learning_rate", ())]  # Callbacks that set it record it.
     if len(set(rates)) > 1:
         found["learning rate"] = f"from {rates[0]} in the first epoch to {rates[-1]} in the last"
-    last = {name: values[-1] for name, values in history.history.items() if values and name != "learning_rate"}
-    shown = ", ".join(f"{name} {value:.4f}" for name, value in last.items() if isinstance(value, (int, float)))
-    return {**found, **({"last epoch": shown} if shown else {})}
+    return found | _scores(history, task.fits[-1])
+
+
+def _scores(history, record):
+    """Returns the scores of the epoch with whose weights a call of `fit` has ended, as a dict of one entry or none."""
+    place, name = -1, "last epoch"
+    if record.restored in history.epoch:
+        place = history.epoch.index(record.restored)
+        name = f"epoch {record.restored + 1} of {record.epochs}, whose weights were restored"
+    values = {name: values for name, values in history.history.items() if values and name != "learning_rate"}
+    if place >= 0:  # `validation_freq` may skip epochs.
+        values = {name: values for name, values in values.items() if len(values) == len(history.epoch)}
+    values = {name: values[place] for name, values in values.items()}
+    shown = ", ".join(f"{name} {value:.4f}" for name, value in values.items() if isinstance(value, (int, float)))
+    return {name: shown} if shown and record.has_scores else {}
 
 
 def versions():

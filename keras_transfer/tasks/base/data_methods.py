@@ -8,6 +8,7 @@ import keras
 from keras_transfer.batches import Batches, as_pipeline, batches_of
 from keras_transfer.distribute import check_scope
 from keras_transfer.keras_internals import keep_values, trace_predict
+from keras_transfer.tasks.base.card_facts import FitRecord, remember_fit
 from keras_transfer.tasks.base.checks import require_compiled
 from keras_transfer.tasks.base.data_path import batches_or_stream, ready_batch, ready_data, ready_for_fit, stream_of
 from keras_transfer.tasks.base.prediction import Prediction
@@ -29,7 +30,13 @@ _Task: Any = object  # To type checkers, the mixin has all attributes of the tas
 
 
 class DataMethods(_Task):
-    """A mixin for `Task` with the methods of `keras.Model` that accept data."""
+    """A mixin for `Task` with the methods of `keras.Model` that accept data.
+
+    Attributes:
+        fits: Tuple of `FitRecord`s, of the calls of `fit` in this process.
+    """
+
+    fits: tuple[FitRecord, ...] = ()
 
     def dataset(
         self, x: Any, y: Any = None, sample_weight: Any = None, *, batch_size: int | None = None, shuffle: bool = False
@@ -148,9 +155,15 @@ class DataMethods(_Task):
             "shuffle": bool(shuffle) and isinstance(data, keras.utils.PyDataset) and not isinstance(data, Batches),
             **kwargs,
         }
-        settings = {"shuffle": bool(shuffle), "class_weight": class_weight}
+        settings, before = {"shuffle": bool(shuffle), "class_weight": class_weight}, getattr(self, "history", None)
         fit = mends_failures(self, "train_function")(super().fit)
-        return fit_in_run(fit, data, callbacks, options, settings=settings, position=position_of_stream(data))
+        try:
+            found = fit_in_run(fit, data, callbacks, options, settings=settings, position=position_of_stream(data))
+        except BaseException:
+            remember_fit(self, before, ())  # Callbacks restore weights only at the end.
+            raise
+        remember_fit(self, before, getattr(callbacks, "callbacks", callbacks))
+        return found
 
     def evaluate(
         self,

@@ -1,5 +1,8 @@
 """What a task stores in a `.keras` file besides its weights: its settings, and the heads of inactive adapters."""
 
+import inspect
+import logging
+
 import keras
 import numpy as np
 
@@ -7,7 +10,10 @@ from keras_transfer.encoders.base import by_path, quantization_of, quantize_agai
 from keras_transfer.keras_internals import could_train, set_trainable
 from keras_transfer.layers.basic import serialize_activation
 
+log = logging.getLogger("keras_transfer")
+
 _ACTIVE = "active adapters "
+_NO_ARGUMENTS = ("frozen", "fitted_on", "quantization")  # Entries of a config that `from_config` uses itself.
 
 
 def store_heads(adapters, store):
@@ -70,6 +76,59 @@ def _serialized(value):
     if callable(value):
         return serialize_activation(value)
     return list(value) if isinstance(value, (list, tuple)) else value
+
+
+def given_arguments(cls, args, kwargs):
+    """Returns the names of the arguments of a constructor that have another value than the default, as a tuple."""
+    signature = inspect.signature(cls.__init__)
+    try:
+        given = signature.bind_partial(None, *args, **kwargs).arguments
+    except TypeError:
+        return ()  # The call of the constructor says what is wrong.
+    defaults = {name: parameter.default for name, parameter in signature.parameters.items()}
+    return tuple(name for name, value in [*given.items()][1:] if not _equal(value, defaults[name]))
+
+
+def _equal(value, default):
+    return value is default or (isinstance(value, (str, int, float)) and value == default)
+
+
+def check_loadable(task, config, settings, given):
+    """Raises a `ValueError` if the constructor of a task cannot be called with the task's config.
+
+    Also logs a warning if a loaded task would have the defaults of arguments that were given to this one.
+
+    Args:
+        task: `Task`.
+        config: Dict, what `config_of` returns.
+        settings: Tuple of strings. Names of the settings of its class.
+        given: Tuple of strings, what `given_arguments` returned for the task.
+    """
+    name, parameters = type(task).__name__, list(inspect.signature(type(task).__init__).parameters.values())[1:]
+    named = {each.name: each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)}
+    missing = [key for key, each in named.items() if key not in config and each.default is each.empty]
+    unknown = [key for key in config if key not in named and key not in _NO_ARGUMENTS]
+    if any(each.kind is each.VAR_KEYWORD for each in parameters):
+        unknown = []
+    if missing or unknown:
+        if "outputs" in missing:
+            step = "requires `outputs`. Write a subclass whose constructor makes them"
+        elif missing:
+            step = f"also requires `{missing[0]}`. Pass `settings={{{missing[0]!r}: {missing[0]}}}` to `Task.__init__`"
+        else:
+            step = f"has no argument `{unknown[0]}`. Add it"
+        raise ValueError(
+            f"A file of this `{name}` could not be loaded. Loading calls its constructor with `encoder`, "
+            f"`preprocessor`, `name` and the settings, but the constructor {step}, or override `get_config`. "
+            f"`save_weights` saves the weights alone. Received: settings={list(settings)}"
+        )
+    if lost := [key for key in given if key in named and key not in config]:
+        log.warning(
+            "The config of a `%s` does not contain the arguments %s of its constructor, so a loaded model has their "
+            "defaults. Add them to the `settings` that the constructor passes to `Task.__init__`.",
+            name,
+            lost,
+        )
 
 
 def from_config(cls, config, custom_objects):

@@ -2,7 +2,7 @@
 
 import copy
 import inspect
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import keras
 
@@ -16,7 +16,14 @@ from keras_transfer.tasks.base.checks import check_preprocessor, warn_of_half_we
 from keras_transfer.tasks.base.data_methods import DataMethods
 from keras_transfer.tasks.base.head_adapters import HeadAdapters
 from keras_transfer.tasks.base.pretrained import Pretrained
-from keras_transfer.tasks.base.saved import config_of, from_config, store_heads, take_heads
+from keras_transfer.tasks.base.saved import (
+    check_loadable,
+    config_of,
+    from_config,
+    given_arguments,
+    store_heads,
+    take_heads,
+)
 from keras_transfer.tasks.base.several_devices import SeveralDevices
 from keras_transfer.tasks.base.signatures import Signature
 from keras_transfer.tasks.inputs import (
@@ -25,6 +32,24 @@ from keras_transfer.tasks.inputs import (
 from keras_transfer.text.preprocessors import PlainText, WindowPreprocessor
 from keras_transfer.training.optimizers import FusedAdamW, build_optimizer, train_step
 
+# Methods with which the tasks answer, and that of sentence-transformers.
+_ANSWERS = (
+    "predict_labels",
+    "predict_proba",
+    "predict_words",
+    "predict_choices",
+    "answer",
+    "embed",
+    "similarity",
+    "search",
+    "generate",
+    "reply",
+    "classify",
+    "score",
+    "fill_mask",
+    "detect",
+    "encode",
+)
 _RATES = {"auto": 5e-5, "adamw": 1e-3}  # Default learning rates of the optimizers that `compile` accepts by name.
 
 
@@ -75,7 +100,7 @@ class Task(Pretrained, DataMethods, SeveralDevices, NotCloned, Quantizes, keras.
         inputs: Symbolic tensors. Inputs of the model. Defaults to `None`, the inputs of the encoder.
         scalar_mix: `layers.ScalarMix` between the encoder and the head, or `None`. Defaults to `None`.
         settings: Dict of additional arguments of the subclass's constructor, which become attributes and the config.
-            Defaults to `None`, for no additional arguments.
+            Without a required one, the task cannot be saved. Defaults to `None`, for no additional arguments.
         name: String. Name of the model. Defaults to `None`.
 
     Attributes:
@@ -101,6 +126,7 @@ class Task(Pretrained, DataMethods, SeveralDevices, NotCloned, Quantizes, keras.
     reads: tuple[str, ...] = ("pooled_output", "sequence_output")
     fitted_on = of_part("reader", "fitted_on")
     head_is_pretrained = False
+    _given: tuple[str, ...] = ()  # Names of the constructor's arguments that differ from their defaults.
     kept_error = None  # An error in a function that TensorFlow runs, which reports it without its type.
 
     def __new__(cls, *args, **kwargs):
@@ -112,7 +138,9 @@ class Task(Pretrained, DataMethods, SeveralDevices, NotCloned, Quantizes, keras.
                 "`label_names=sorted(set(labels))`, the names in the order of the head. Received: labels="
                 f"{kwargs['labels']!r:.100}"
             )
-        return super().__new__(cls, *args, **kwargs)
+        self = super().__new__(cls, *args, **kwargs)
+        object.__setattr__(self, "_given", given_arguments(cls, args, kwargs))
+        return self
 
     def __init__(
         self,
@@ -146,6 +174,18 @@ class Task(Pretrained, DataMethods, SeveralDevices, NotCloned, Quantizes, keras.
         self._settings = tuple(settings or ())
         for argument, value in (settings or {}).items():
             setattr(self, argument, value)
+
+    if not TYPE_CHECKING:  # A type checker would no longer find misspelled attributes.
+
+        def __getattr__(self, name):
+            if name in _ANSWERS:
+                own = [f"`{answer}`" for answer in _ANSWERS if hasattr(type(self), answer)] or ["`predict`"]
+                raise AttributeError(
+                    f"A `{type(self).__name__}` has no method `{name}`. It answers with {', '.join(own)}. "
+                    f"Received: {type(self).__name__}.{name}"
+                )
+            inherited = getattr(super(), "__getattr__", None)  # on torch
+            return object.__getattribute__(self, name) if inherited is None else inherited(name)
 
     def over(self, inputs: Any, outputs: Any, reader: Any, name: str | None) -> Self:
         """Returns a task of the same class with the same encoder, labels and settings, but other tensors and data.
@@ -290,7 +330,10 @@ class Task(Pretrained, DataMethods, SeveralDevices, NotCloned, Quantizes, keras.
         return {"tokens": Signature(tokens, self.input, shared_axes=axes)}
 
     def get_config(self):
-        return config_of(self, self._settings)
+        config = config_of(self, self._settings)
+        if type(self).get_config is Task.get_config:  # A subclass may add to the config.
+            check_loadable(self, config, self._settings, self._given)
+        return config
 
     @classmethod
     def from_config(cls, config, custom_objects=None):

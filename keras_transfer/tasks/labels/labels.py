@@ -97,7 +97,11 @@ class Labels:
         return whole_labels(labels, self.names)
 
     def of_any_rows(self, labels):
-        """Returns labels in memory in a form that `encode` interprets in the same way if some rows are left out."""
+        """Returns labels in memory in a form that `encode` interprets in the same way if some rows are left out.
+
+        `fit` calls it before `validation_split` divides the rows, and `encode` afterwards for each part. It differs
+        from `encode` only if the meaning of a label depends on other rows, as for numbers that may be class names.
+        """
         return whole_labels(labels, self.names)
 
     def check(self, labels, loss=None, inputs=None):

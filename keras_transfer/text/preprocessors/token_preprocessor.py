@@ -22,6 +22,9 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
     tokens for GPT-2, which is padded with its `eos_token`. Text never becomes a special token: "<s>" is three
     characters. If a row is too long, the longer text is truncated first, at its end; padding is always on the right.
 
+    The config has no vocabulary, which `.keras` files contain as an asset. A layer from `from_config` therefore needs
+    `load_assets` before it is used.
+
     Args:
         tokenizer: `Tokenizer`. Splits texts into tokens.
         packing: `Packing`. Describes the special tokens, the padding and the segments.

@@ -144,7 +144,9 @@ class Tokenizer:
     def _check_loaded(self):
         if not self.is_loaded:
             raise ValueError(
-                "The tokenizer has no vocabulary. Pass `vocabulary`, or call `load_assets`. Received: vocabulary=None"
+                "The tokenizer has no vocabulary. Pass `vocabulary`, or call `load_assets(folder)` with what "
+                "`save_assets` wrote. A config has no vocabulary, so `from_config` and `clone_model` lose it: copy a "
+                "preprocessor with `copy.deepcopy`, or save and load it. Received: vocabulary=None"
             )
 
     def require(self, tokens: Sequence[str]) -> None:

@@ -85,6 +85,7 @@ def unfreeze(model: Any, groups: Any = None, *, paths: str | None = None, norms:
 
     Raises:
         ValueError: If `groups` or `paths` matches nothing, or if the model's optimizer was built without these weights.
+            Compile the model with a new optimizer first, because the old one cannot train them.
 
     Example:
     ```python

@@ -1,5 +1,6 @@
 """What a recipe trades time for: accumulated gradients, and blocks that are computed twice, change no result."""
 
+import dataclasses
 import functools
 import logging
 import math
@@ -138,6 +139,9 @@ def test_adafactor_needs_a_rate_of_its_own():
     for name, rate in (("bert", "5e-05"), ("lora", "0.001")):
         with pytest.raises(ValueError, match=f"'{name}', {rate}, is meant for AdamW.* Received: optimizer='adafactor'"):
             get_recipe(name, optimizer="adafactor")
+    for make in (Recipe, lambda **changes: dataclasses.replace(Recipe(), **changes)):
+        with pytest.raises(ValueError, match="default learning rate, 5e-05, is meant for AdamW.*Pass `learning_rate`"):
+            make(optimizer="adafactor")
 
 
 def size_of(recipe):

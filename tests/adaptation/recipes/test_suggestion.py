@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import Recipe, get_recipe, layer_groups, suggest
+from keras_transfer.adaptation import Recipe, add_adapters, get_recipe, layer_groups, suggest
 from keras_transfer.adaptation.recipes import suggestion
 from keras_transfer.adaptation.recipes.costs import estimate, measure_speed
 from keras_transfer.tasks import TokenClassifier
@@ -46,6 +46,27 @@ def test_limits_suggest_to_train_less_and_the_reason_is_printed(model, capsys):
     assert "minutes of 1e-09" in capsys.readouterr().out
 
 
+def test_many_tasks_suggest_adapters_over_one_encoder(model, capsys):
+    assert suggest(model, *many(1000), tasks=10) == get_recipe("lora")
+    printed = capsys.readouterr().out
+    adapted = add_adapters(tiny.classifier(num_layers=2), "lora:rank=8")
+    own = [weight for weight in adapted.trainable_weights if "logits" not in weight.path]
+    one, added = 4 * model.count_params() / 1e6, 4 * sum(np.prod(weight.shape) for weight in own) / 1e6
+    assert f"- 10 tasks: adapters over one encoder have {one + 10 * added:,.1f} MB and one export" in printed
+    costs = {line.split()[0]: line.split() for line in printed.splitlines() if "%" in line}
+    trained = sum(np.prod(weight.shape) for weight in adapted.trainable_weights)
+    assert costs["lora"][1] == f"{trained / adapted.count_params():.2%}" and "last_layers" not in costs
+    assert suggest(model, *many(1000), tasks=10, memory=1e3) == get_recipe("feature_extraction")
+    assert "lora would need" in capsys.readouterr().out
+    assert suggest(model, *many(1000), tasks=2) == get_recipe("bert")
+    assert "2 tasks: fewer than about 5 are simpler" in capsys.readouterr().out
+
+
+def test_an_encoder_without_blocks_has_no_adapters_to_suggest(capsys):
+    assert suggest(tiny.of_vectors(), ["good", "bad"] * 500, [1, 0] * 500, tasks=10) == get_recipe("bert")
+    assert "10 tasks: the encoder cannot have adapters" in capsys.readouterr().out
+
+
 def test_the_estimates_are_those_of_the_documented_rule(model):
     groups, ends = layer_groups(model), np.full(1000, 5)
     full = estimate(model, get_recipe("bert", epochs=1), ends, 1e9)
@@ -73,6 +94,7 @@ def test_the_speed_of_a_machine_is_measured(monkeypatch):
 
 test_data_without_labels_and_models_that_are_no_tasks_are_errors = check_errors(
     (lambda model: suggest(model, *many(16), minutes=0), "`minutes` must be a positive number. Leave it out"),
+    (lambda model: suggest(model, *many(16), tasks=0), "`tasks` must be an integer of at least 1. Received: tasks=0"),
     (lambda model: suggest(model, *many(16), memory="8GB"), "Received: memory='8GB'"),
     (lambda model: suggest(model, cached.TEXTS, None), "must be in memory, with labels"),
     (lambda model: suggest(model, model, None), "must be in memory, with labels", "x of type TextClassifier"),

@@ -165,10 +165,31 @@ def test_the_training_on_a_card_is_the_training_that_happened(tmp_path):
     facts = card_of(tmp_path / "resumed")[0]["keras_transfer"]["training"]
     assert (facts["epochs"], facts["optimizer"]) == (3, "SGD")
     assert facts["learning rate"] == "from 0.5 in the first epoch to 0.25 in the last"
+    model.fit(**data, initial_epoch=3, epochs=4)  # It continues the run.
     model.compile("adam")  # Another optimizer, which has trained nothing.
     model.save_pretrained(tmp_path / "compiled")
     facts = card_of(tmp_path / "compiled")[0]["keras_transfer"]["training"]
-    assert facts["epochs"] == 3 and "optimizer" not in facts
+    assert facts["epochs"] == 4 and not {"optimizer", "calls of fit"} & set(facts)
+
+
+def test_a_card_counts_the_epochs_of_all_calls_of_fit_and_has_the_scores_of_the_restored_weights(tmp_path):
+    model = classifier()
+    model.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
+    data = {"x": TEXTS, "y": [LABELS[0], LABELS[1]] * 2, "verbose": 0}
+    model.fit(**data, epochs=2)
+    best = keras.callbacks.EarlyStopping("fall", mode="min", restore_best_weights=True)
+    values = iter([3.0, 1.0, 2.0, 0.0])
+    fall = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: logs.update(fall=next(values)))
+    model.fit(**data, epochs=9, callbacks=[fall, best])
+    model.save_pretrained(tmp_path / "model")
+    facts = card_of(tmp_path / "model")[0]["keras_transfer"]["training"]
+    assert (facts["epochs"], facts["calls of fit"]) == (5, "2, of 2, 3 epochs. What follows is the last one")
+    assert "last epoch" not in facts and "fall 1.0000" in facts["epoch 2 of 3, whose weights were restored"]
+    stages = [kt.adaptation.Stage("all", restore_best=True, monitor="loss")]
+    model.fit(**data, callbacks=[kt.adaptation.StagedTraining(stages)])
+    model.save_pretrained(tmp_path / "stages")
+    facts = card_of(tmp_path / "stages")[0]["keras_transfer"]["training"]
+    assert facts["epochs"] == 6 and not [name for name in facts if "epoch" in name and "accuracy" in str(facts[name])]
 
 
 def test_a_generated_card_is_replaced_and_an_edited_one_is_kept(tmp_path, caplog):

@@ -5,10 +5,12 @@ import pathlib
 import sys
 import types
 
+import numpy as np
 import pytest
 
 import keras_transfer as kt
 from keras_transfer.checkpoints import ModelCard, push_to_hub
+from keras_transfer.distribute import processes
 from tests.checkpoints.cards.test_model_card import card_of, classifier
 from tests.errors import check_errors
 
@@ -118,6 +120,16 @@ def test_a_folder_is_uploaded_without_the_state_of_its_run(api, tmp_path):
         (folder / name).write_text("My own file.")
     push_to_hub(folder, "me/reviews")
     assert sorted(path.name for path in api.folder.iterdir()) == ["README.md", "model.keras"]
+
+
+@pytest.mark.parametrize(("index", "url"), [(0, "https://hub/commit/1"), (1, "")])
+def test_of_several_processes_only_the_first_one_uploads(index, url, api, monkeypatch):
+    model = classifier()
+    monkeypatch.setattr(processes, "processes_of", lambda model=None: (index, 2))
+    monkeypatch.setattr(processes, "gather", lambda values, model=None: np.concatenate([values, values]))
+    assert model.push_to_hub("me/reviews") == url
+    assert ("upload_folder" in dict(api.calls)) == (index == 0)
+    assert len(list(api.folder.iterdir())) > 0 if index == 0 else not api.calls
 
 
 def test_what_the_hub_refuses_is_one_error(api):

@@ -1,11 +1,14 @@
 """`encode`: one `Encoded` from our encoders, from KerasHub's backbones and from any functional model."""
 
+import re
+
 import keras
 import numpy as np
 import pytest
 
 from keras_transfer.encoders import BertEncoder, TransformerEncoder, encode
 from keras_transfer.encoders.base.encoder import Encoder
+from keras_transfer.tasks import TextClassifier
 
 SIZES = {"num_layers": 2, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16, "max_sequence_length": 10}
 SIZES |= {"vocabulary_size": 12, "dropout": 0.0}
@@ -108,6 +111,17 @@ def test_any_functional_model_of_token_ids_is_an_encoder():
     assert encoded.mask is None
 
 
+def test_a_sequential_is_an_error_that_says_how_to_make_it_an_encoder():
+    ids = keras.Input((None,), dtype="int32", name="token_ids")
+    model = keras.Sequential([ids, keras.layers.Embedding(12, 4)])
+    with pytest.raises(ValueError, match="`Sequential` cannot be an encoder") as error:
+        TextClassifier(model, num_classes=2)
+    named = eval(re.search("`(keras.Model.*?)`", str(error.value))[1], {"keras": keras, "encoder": model})
+    assert encode(named, {"token_ids": IDS["token_ids"]}).sequence.shape == (2, 4, 4)
+    classifier = TextClassifier(named, num_classes=2, pooling="mean")
+    assert classifier({"token_ids": IDS["token_ids"]}).shape == (2, 2)
+
+
 def test_a_model_without_a_sequence_is_an_error():
     inputs = keras.Input((4,))
     model = keras.Model(inputs, {"logits": keras.layers.Dense(2)(inputs)})
@@ -117,7 +131,7 @@ def test_a_model_without_a_sequence_is_an_error():
 
 def test_a_model_that_returns_one_vector_for_a_text_is_an_error():
     inputs = keras.Input((4,))
-    with pytest.raises(ValueError, match=r"must return a \[batch, length, dim\] tensor"):
+    with pytest.raises(ValueError, match=r"must return a \[batch, length, dim\] tensor.*'pooled_output': vectors"):
         encode(keras.Model(inputs, keras.layers.Dense(2)(inputs)), np.zeros((1, 4), "float32"))
 
 

@@ -1,5 +1,7 @@
 """A subclass of `Task` of a user's own."""
 
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -57,6 +59,61 @@ def test_a_task_with_two_heads_trains_on_named_labels_and_answers_in_their_terms
     assert difference([outputs["topic"][1:2], outputs["length"][1:2]], [alone["topic"], alone["length"]]) < 1e-6
     answers = model.labels.decode(outputs)
     assert set(answers["topic"]) <= {"bad", "good"} and len(answers["length"]) == 3
+
+
+class Forgetful(Task):
+    """A task that loses its arguments, and whose constructor does not accept a name."""
+
+    def __init__(self, encoder, preprocessor=None, rate=0.1):
+        outputs = keras.layers.Dense(2)(encoder.output["pooled_output"])
+        super().__init__(encoder, outputs, Reader(preprocessor), Labels())
+
+
+def test_a_task_that_could_not_be_loaded_is_an_error_when_it_is_saved(tmp_path):
+    model = Two(encoder(), preprocessor(), ["bad", "good"])
+    step = "also requires `label_names`. Pass `settings={'label_names': label_names}` to `Task.__init__`"
+    with pytest.raises(ValueError, match=re.escape(step) + r".*Received: settings=\[\]"):
+        model.save(tmp_path / "two.keras")
+    model.save_weights(tmp_path / "two.weights.h5")
+    with pytest.raises(ValueError, match="A file of this `Forgetful` could not be.*has no argument `name`. Add it"):
+        Forgetful(encoder()).get_config()
+    plain = Task(model.encoder, model.output, model.reader, model.labels)
+    with pytest.raises(ValueError, match="requires `outputs`. Write a subclass whose constructor makes them"):
+        plain.get_config()
+
+
+def test_an_argument_that_a_file_would_lose_is_a_warning_unless_it_is_the_default(caplog):
+    class Lossy(Forgetful):
+        def __init__(self, encoder, preprocessor=None, rate=0.1, name=None):
+            super().__init__(encoder, preprocessor, rate)
+
+    Lossy(encoder(), rate=0.1).get_config()
+    assert not caplog.text
+    Lossy(encoder(), None, 0.2).get_config()
+    assert "`Lossy` does not contain the arguments ['rate'] of its constructor" in caplog.text
+
+
+class Whole(Two):
+    """The same task with a config of its own."""
+
+    def get_config(self):
+        return {**super().get_config(), "label_names": self.labels.labels["topic"].names}
+
+
+def test_a_task_with_a_config_of_its_own_needs_no_settings():
+    model = Whole(encoder(), preprocessor(), ["bad", "good"])
+    assert Whole.from_config(model.get_config()).labels.labels["topic"].names == ["bad", "good"]
+
+
+def test_a_reader_says_that_texts_must_be_in_memory():
+    tf = pytest.importorskip("tensorflow")
+    reader, texts = Reader(preprocessor()), tf.data.Dataset.from_tensor_slices(TEXTS).batch(2)
+    for in_memory, message in ((True, "Texts must be in memory, as lists"), ("Pass a list.", "Pass a list. Received")):
+        reader.in_memory = in_memory
+        with pytest.raises(ValueError, match=message):
+            reader.stream(texts)
+    reader.in_memory = False
+    assert "token_ids" in next(iter(reader.stream(texts)))
 
 
 def test_labels_that_answer_only_with_their_task_say_so():

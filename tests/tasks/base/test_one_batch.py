@@ -110,7 +110,9 @@ def test_a_tagger_takes_one_batch_of_sentences():
 
 
 def test_clone_model_says_what_to_call_instead(model):
-    with pytest.raises(ValueError, match=r"cannot clone a `TextClassifier`. Use `TextClassifier.from_config") as error:
+    with pytest.raises(
+        ValueError, match=r"cannot clone a `TextClassifier`. Use `copy = TextClassifier.from_config"
+    ) as error:
         keras.models.clone_model(model)
     assert "model.get_config()" in str(error.value) and "set_weights" in str(error.value)
     with pytest.raises(ValueError, match="cannot clone"):
@@ -118,3 +120,5 @@ def test_clone_model_says_what_to_call_instead(model):
     same = TextClassifier.from_config(model.get_config())
     same.set_weights(model.get_weights())
     assert same.preprocessor.get_config() == model.preprocessor.get_config()
+    same.preprocessor = model.preprocessor  # A config has no vocabulary.
+    np.testing.assert_allclose(same(["good"]), model(["good"]), atol=1e-6)

@@ -126,6 +126,15 @@ def test_searches_that_have_no_answer_are_errors_before_any_text_is_embedded(arg
     assert expected in message(lambda: embedder().search(*arguments[:2], k=arguments[2], verbose=0))
 
 
+def test_arguments_and_methods_of_sentence_transformers_name_those_of_the_embedder():
+    with pytest.raises(
+        TypeError, match=r"`TextEmbedder.search` has no argument `top_k`. Pass `k=...`. Received: top_k=3"
+    ):
+        embedder().search(["a"], ["b"], top_k=3)
+    with pytest.raises(AttributeError, match="no method `encode`. It answers with `embed`, `similarity`, `search`"):
+        embedder().encode(["a"])
+
+
 # === Prompts, dense layers and truncation ===
 
 PROMPTS = {"query": "bad ", "document": "good a "}

@@ -142,6 +142,14 @@ def test_predict_words_requires_sentences_or_texts(model, x):
         model.predict_words(x)
 
 
+def test_the_answer_of_another_task_names_that_of_a_tagger(model):
+    with pytest.raises(AttributeError, match="`TokenClassifier` has no method `predict_labels`.*with `predict_words`"):
+        model.predict_labels([["a"]])
+    assert not hasattr(model, "predict_labels")
+    with pytest.raises(AttributeError, match="has no attribute 'colour'"):
+        print(model.colour)
+
+
 def test_steps_are_an_error_for_sentences_in_memory(model):
     with pytest.raises(ValueError, match="`steps` cannot be used with data in memory.*Received: steps=1"):
         model.predict([["a"]], steps=1)

@@ -1,5 +1,6 @@
 """`Packing`, `WordPieceTokenizer` and `TokenPreprocessor`: the inputs of any architecture, described by data."""
 
+import copy
 import json
 
 import numpy as np
@@ -137,6 +138,16 @@ test_a_mistake_is_one_clear_error = check_errors(
     (lambda: WordPieceTokenizer().tokenize("the"), "has no vocabulary"),
     (lambda: WordPieceTokenizer(VOCABULARY).tokenize((["a"], ["b"])), "`tokenize` does not take pairs"),
 )
+
+
+def test_a_config_has_no_vocabulary_and_a_copy_has_it(tmp_path):
+    made = TokenPreprocessor.from_config(roberta().get_config())
+    with pytest.raises(ValueError, match="no vocabulary.*`from_config` and `clone_model` lose it.*`copy.deepcopy`"):
+        made(["the"])
+    roberta().save_assets(tmp_path)
+    made.load_assets(tmp_path)
+    for same in (made, copy.deepcopy(roberta())):
+        assert values(same(["the films"])) == values(roberta()(["the films"]))
 
 
 def test_batches_can_use_it():
