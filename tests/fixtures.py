@@ -12,9 +12,11 @@ import pytest
 
 from tests import half_precision
 from tests.processes import Worker
+from tests.protocols import remember_protocols
 from tests.state import clear, forget_programs, set_shifted_seed
 
 keras.utils.set_random_seed = set_shifted_seed  # in this process, for all tests
+remember_protocols()
 if keras.backend.backend() == "jax":
     from tests.initial_values import draw_with_numpy
     from tests.programs import share_context
@@ -98,7 +100,7 @@ def fresh(request):
     set_shifted_seed(0)
     yield
     request.node.funcargs.clear()  # pytest keeps them until `clean_state` has frozen what is left.
-    if time.process_time() - collected > 1:
+    if time.process_time() - collected > 2:
         gc.collect()
         forget_programs()
         collected = time.process_time()

@@ -9,7 +9,7 @@ import sys
 import keras
 
 _set_random_seed = keras.utils.set_random_seed
-MEMORY = 2.5e9  # bytes from which the programs of JAX are freed
+MEMORY = 2.5e9  # bytes from which the programs of JAX and the kernels of TensorFlow are freed
 # Shifts every seed that a test sets, to check that training does not depend on it.
 SEED = int(os.environ.get("KERAS_TRANSFER_TEST_SEED", 0))
 

@@ -29,12 +29,14 @@ def main():
     import keras
 
     from tests.kernels import share_kernels
+    from tests.protocols import remember_protocols
     from tests.state import clear, set_shifted_seed
 
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     keras.utils.set_random_seed = set_shifted_seed
     share_kernels()
+    remember_protocols()
     if "--replicas" in sys.argv:
         two_replicas()
     for line in sys.stdin:
