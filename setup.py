@@ -11,13 +11,15 @@ VERSION = re.search(r'__version__ = "(.+)"', (HERE / "keras_transfer" / "version
 # The whole suite runs on the newest versions in these ranges. The tests of private names, saved files, tasks,
 # optimizers, exports and adapters also pass, on the TensorFlow backend, with
 #   - TensorFlow 2.20.0, TensorFlow Text 2.20.1, Keras 3.15.1 and KerasHub 0.32.0,
-#   - TensorFlow 2.21.0, TensorFlow Text 2.21.1, Keras 3.14.1 and KerasHub 0.29.1 (newer ones require Keras 3.15).
+#   - TensorFlow 2.21.0, TensorFlow Text 2.21.1, Keras 3.14.1 and KerasHub 0.29.1 (newer ones require Keras 3.15),
+# and the tests of KerasHub's backbones, presets and adapters with KerasHub 0.30.0 and 0.31.1 (which requires TensorFlow
+# Text 2.20). KerasHub 0.29 and 0.30 read Transformers' BERT folders only if the model has 512 positions.
 # tensorflow-text is built for one minor version of TensorFlow, and only for Linux and macOS.
 INSTALL_REQUIRES = [
     "tensorflow>=2.20,<2.22",
     "tensorflow-text>=2.20,<2.22; sys_platform != 'win32'",
     "keras>=3.14.1,<3.16",
-    "keras-hub>=0.29.1,<0.33,!=0.30.*,!=0.31.*",  # the package that keras-nlp became
+    "keras-hub>=0.29.1,<0.33",  # the package that keras-nlp became
     "tensorflow-hub>=0.16.1,<0.17",
     "setuptools<81",  # not imported here: tensorflow-hub imports pkg_resources, which newer versions have dropped
     "safetensors>=0.5,<1",

@@ -11,7 +11,7 @@ import pytest
 from keras_transfer.checkpoints import CheckpointError, load, load_preprocessor, resolve
 from keras_transfer.encoders import BertEncoder, Encoder
 from keras_transfer.text import BertPreprocessor
-from tests.checkpoints.folders import write_bert
+from tests.checkpoints.folders import bert_tensors, write_bert
 from tests.checkpoints.formats import presets
 from tests.checkpoints.formats.presets import keras_hub
 
@@ -205,7 +205,10 @@ def test_a_name_is_passed_to_keras_hub(saved, kaggle):
 
 
 def test_a_folder_after_the_prefix_is_passed_to_keras_hub(saved, tmp_path):
-    hugging_face = write_bert(tmp_path, hidden_dropout_prob=0.1)
+    tensors = bert_tensors()
+    positions = np.zeros((512, tensors["embeddings.position_embeddings.weight"].shape[1]), "float32")
+    tensors["embeddings.position_embeddings.weight"] = positions  # KerasHub 0.30 and older expect 512.
+    hugging_face = write_bert(tmp_path, tensors, hidden_dropout_prob=0.1, max_position_embeddings=512)
     for folder in (saved()[0], hugging_face):
         assert isinstance(load(f"keras_hub://{folder}"), keras_hub.models.BertBackbone)
 
