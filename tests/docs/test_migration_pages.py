@@ -13,6 +13,7 @@ from tests.pages import few_questions, run_page
 def test_the_script_for_users_of_another_library_trains_a_classifier(page, tmp_path, monkeypatch, eagerly, request):
     request.getfixturevalue("six_small_blocks" if page.endswith(("fastai", "allennlp")) else "small_minilm")
     monkeypatch.chdir(tmp_path)
+    few_questions(monkeypatch, 8)
     names = run_page(f"{page}.md")
     assert names["model"].predict_labels(["Who wrote Hamlet?"])[0] in names["data"].label_names
     assert page.split("/")[1] not in ("transformers", "peft") or list(tmp_path.iterdir())

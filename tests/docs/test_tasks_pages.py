@@ -95,7 +95,7 @@ def test_the_script_in_the_page_on_dialogue_learns_to_find_replies():
 @pytest.mark.slow
 def test_the_script_in_the_page_on_generation_runs(tmp_path, monkeypatch, eagerly):
     monkeypatch.chdir(tmp_path)
-    few_questions(monkeypatch, 4)
+    few_questions(monkeypatch, 12)
     names = run_page("tasks/generation.md")
     assert names["scores"].perplexity_per_word > 1 and set(names["found"]) <= set(names["kinds"])
     assert (tmp_path / "writer").is_dir()

@@ -68,21 +68,21 @@ def test_cells_share_variables_and_show_what_a_terminal_shows(tool, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_tutorial_on_trec_runs(run, small_minilm, monkeypatch):
+def test_the_tutorial_on_trec_runs(run, small_minilm, monkeypatch, eagerly):
     few_questions(monkeypatch, 12)
     names, printed = run("tutorials/adapt_to_trec")
     assert len(names["history"].history["val_accuracy"]) == 4 and "random weights:" in printed
 
 
 @pytest.mark.slow
-def test_the_tutorial_on_adapters_runs(run, small_minilm, monkeypatch):
+def test_the_tutorial_on_adapters_runs(run, small_minilm, monkeypatch, eagerly):
     few_questions(monkeypatch, 12)
     names, printed = run("tutorials/adapters")
     assert abs(names["merged"] - names["apart"]).max() < 1e-4 and "MB of the whole model" in printed
 
 
 @pytest.mark.slow
-def test_the_tutorial_on_gradual_unfreezing_runs(run, small_minilm, monkeypatch):
+def test_the_tutorial_on_gradual_unfreezing_runs(run, small_minilm, monkeypatch, eagerly):
     few_questions(monkeypatch, 12)
     names, printed = run("tutorials/gradual_unfreezing")
     assert names["unfreezing"].schedule[0][1] == ["head"] and "'blok_5'" in printed
@@ -90,7 +90,7 @@ def test_the_tutorial_on_gradual_unfreezing_runs(run, small_minilm, monkeypatch)
 
 
 @pytest.mark.slow
-def test_the_tutorial_on_discriminative_rates_runs(run, small_minilm, monkeypatch):
+def test_the_tutorial_on_discriminative_rates_runs(run, small_minilm, monkeypatch, eagerly):
     few_questions(monkeypatch, 12)
     names, printed = run("tutorials/discriminative_rates")
     assert names["optimizer"].rates["head"] == 1.0 and "test error with discriminative rates" in printed
@@ -126,7 +126,7 @@ def few_of_squad(data_dir, monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_tutorial_on_search_runs(run, few_of_squad, small_minilm, monkeypatch):
+def test_the_tutorial_on_search_runs(run, few_of_squad, small_minilm, monkeypatch, eagerly):
     few_questions(monkeypatch, 12)
     names, printed = run("tutorials/search_by_meaning")
     assert names["found"].shape == (len(names["questions"]), 5) and "after training" in printed

@@ -110,7 +110,8 @@ def remember_fit(task, before, callbacks):
         callbacks: List of the callbacks of the call.
     """
     history = getattr(task, "history", None)
-    if history is None or history is before or not history.epoch:
+    # Without `epoch`, another callback has failed before the run began.
+    if history is None or history is before or not getattr(history, "epoch", None):
         return
     restoring = [each for each in callbacks if _restores(each)]
     stages = [stage for each in callbacks for stage in getattr(each, "stages", None) or ()]

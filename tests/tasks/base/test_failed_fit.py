@@ -58,6 +58,15 @@ def test_after_an_error_in_the_first_step_the_next_fit_trains(method):
         assert model.evaluate(TEXTS, LABELS, verbose=0) == pytest.approx(other.evaluate(TEXTS, LABELS, verbose=0))
 
 
+def test_an_error_of_a_callback_before_the_first_epoch_is_raised_as_it_is():
+    def fail(logs):
+        raise ValueError("too few steps")
+
+    callback = keras.callbacks.LambdaCallback(on_train_begin=fail)
+    with pytest.raises(ValueError, match="too few steps"):
+        made(run_eagerly=EAGER).fit(TEXTS, LABELS, callbacks=[callback], verbose=0)
+
+
 @pytest.mark.parametrize("run_eagerly", [False, True])
 def test_after_an_interrupt_in_the_first_step_the_next_fit_trains(run_eagerly, monkeypatch):
     model, other = made(run_eagerly), made(run_eagerly=EAGER)
