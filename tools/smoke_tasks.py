@@ -14,17 +14,18 @@ import keras_transfer as kt
 
 def try_task(name, folder):
     """Tries a task, and returns what was tried. Any failure is an error."""
-    case, tried = tiny_tasks.CASES[name], ["fit", "ask", ".keras"]
+    case, tried = tiny_tasks.CASES[name], ["fit", "answers", ".keras"]
     task = tiny_tasks.trained(name)
-    expected = case.ask(task)
+    expected = tiny_tasks.answers(task, case.questions)
     if not np.all(np.isfinite(expected)):
         raise RuntimeError(f"The answers must be finite. Received: {expected}")
     task.save(folder / "model.keras")
-    np.testing.assert_allclose(case.ask(keras.models.load_model(folder / "model.keras")), expected, atol=1e-6)
+    again = keras.models.load_model(folder / "model.keras")
+    np.testing.assert_allclose(tiny_tasks.answers(again, case.questions), expected, atol=1e-6)
     if case.checkpoint:
         task.save_pretrained(folder / "checkpoint")
         again = type(task).from_pretrained(folder / "checkpoint")
-        np.testing.assert_allclose(case.ask(again), expected, atol=1e-5)
+        np.testing.assert_allclose(tiny_tasks.answers(again, case.questions), expected, atol=1e-5)
         tried.append("checkpoint")
     # It compares the answers of the export with those of the task.
     kt.serving.export(task, folder / "served", pairs=case.pairs)

@@ -1,4 +1,4 @@
-"""A tiny model of every task with its data and a question, for the test of the wheel and the files of a release.
+"""A tiny model of every task with its data and its questions, for the test of the wheel and the files of a release.
 
 This file needs nothing but keras_transfer, so that it also runs where only the wheel is installed.
 """
@@ -24,7 +24,7 @@ DIALOGUES = [(["a"], ["good"], "bad"), (["b"], ["c"], "d e")]
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A task: a function that makes it, its data, and a function that asks it, which returns numbers.
+    """A task: a function that makes it, its data, and the columns of its questions, for `answers`.
 
     `checkpoint` says whether `save_pretrained` writes it, and `pairs` whether its export accepts pairs of texts.
     """
@@ -32,7 +32,7 @@ class Case:
     make: typing.Callable
     x: object
     y: object
-    ask: typing.Callable
+    questions: tuple = (TEXTS,)
     checkpoint: bool = True
     pairs: bool = False
 
@@ -70,65 +70,43 @@ def seq2seq_lm():
     return kt.tasks.Seq2SeqLM(kt.encoders.T5(len(VOCABULARY), **sizes), token_preprocessor())
 
 
-def logits(task):
-    return task.predict(TEXTS, verbose=0)
-
-
 CASES = {
     "TextClassifier": Case(
-        lambda: kt.tasks.TextClassifier(encoder(), preprocessor(), label_names=["x", "y"]),
-        TEXTS,
-        ["x", "y"] * 2,
-        logits,
+        lambda: kt.tasks.TextClassifier(encoder(), preprocessor(), label_names=["x", "y"]), TEXTS, ["x", "y"] * 2
     ),
     "TextClassifier of several labels": Case(
         lambda: kt.tasks.TextClassifier(encoder(), preprocessor(), label_names=["x", "y"], multi_label=True),
         TEXTS,
         [["x"], ["y"], [], ["x", "y"]],
-        logits,
     ),
     "TextRegressor": Case(
-        lambda: kt.tasks.TextRegressor(encoder(), preprocessor(), num_targets=1), TEXTS, [0.0, 1.0, 2.0, 3.0], logits
+        lambda: kt.tasks.TextRegressor(encoder(), preprocessor(), num_targets=1), TEXTS, [0.0, 1.0, 2.0, 3.0]
     ),
     "TokenClassifier": Case(
         lambda: kt.tasks.TokenClassifier(encoder(), preprocessor(), label_names=["O", "B-X"]),
         SENTENCES,
         [["O"] * len(sentence) for sentence in SENTENCES],
-        lambda task: np.concatenate(task.predict(SENTENCES, verbose=0)),
+        questions=(SENTENCES,),
     ),
     "SpanExtractor": Case(
         lambda: kt.tasks.SpanExtractor(encoder("Roberta"), token_preprocessor()),
         (["a"] * 4, TEXTS),
         [(text.split()[0], 0) for text in TEXTS],
-        lambda task: np.array([row["score"] for row in task.answer(["a"] * 4, TEXTS)]),
+        questions=(["a"] * 4, TEXTS),
     ),
     "MultipleChoice": Case(
-        lambda: kt.tasks.MultipleChoice(encoder(), preprocessor()),
-        CHOICES,
-        [0, 1, 1, 0],
-        lambda task: task.predict(CHOICES, verbose=0),
+        lambda: kt.tasks.MultipleChoice(encoder(), preprocessor()), CHOICES, [0, 1, 1, 0], questions=CHOICES
     ),
-    "TextEmbedder": Case(
-        lambda: kt.tasks.TextEmbedder(encoder(), preprocessor()), PAIRS, None, lambda task: task.embed(TEXTS)
-    ),
-    "MaskedLM": Case(
-        lambda: kt.tasks.MaskedLM(encoder(), preprocessor()),
-        TEXTS,
-        None,
-        lambda task: np.array([[score for _, score in row[0]] for row in task.fill_mask(MASKED)]),
-    ),
+    "TextEmbedder": Case(lambda: kt.tasks.TextEmbedder(encoder(), preprocessor()), PAIRS, None),
+    "MaskedLM": Case(lambda: kt.tasks.MaskedLM(encoder(), preprocessor()), TEXTS, None, questions=(MASKED,)),
     "BertPretraining": Case(
-        lambda: kt.tasks.BertPretraining(encoder(), preprocessor()),
-        PAIRS,
-        [0, 1, 1, 0],
-        lambda task: np.array(task.score_pairs(PAIRS)),
-        pairs=True,
+        lambda: kt.tasks.BertPretraining(encoder(), preprocessor()), PAIRS, [0, 1, 1, 0], questions=PAIRS, pairs=True
     ),
     "PermutationLM": Case(
         lambda: kt.tasks.PermutationLM(encoder("XLNet", two_streams=True), preprocessor()),
         TEXTS,
         None,
-        lambda task: np.array([[score for _, score in row[0]] for row in task.fill_mask(MASKED)]),
+        questions=(MASKED,),
         checkpoint=False,  # XLNet's folders hold another tokenizer.
     ),
     "ReplacedTokenDetection": Case(
@@ -137,26 +115,47 @@ CASES = {
         ),
         TEXTS,
         None,
-        lambda task: np.array([score for row in task.detect(TEXTS) for _, score in row]),
     ),
-    "CausalLM": Case(
-        lambda: kt.tasks.CausalLM(encoder("GPT2"), token_preprocessor()),
-        TEXTS,
-        None,
-        lambda task: np.array(task.score(TEXTS).log_likelihoods),
-    ),
-    "Seq2SeqLM": Case(seq2seq_lm, TEXTS, TEXTS[::-1], lambda task: task.score(TEXTS, TEXTS[::-1])),
-    "BidirectionalLM": Case(
-        bidirectional_lm, TEXTS, None, lambda task: np.concatenate(task.score(TEXTS).word_log_likelihoods)
-    ),
-    "DialogueModel": Case(
-        dialogue_model,
-        DIALOGUES,
-        None,
-        lambda task: np.array(task.rank(["a", "b"], ["good", "bad"])),
-        checkpoint=False,
-    ),
+    "CausalLM": Case(lambda: kt.tasks.CausalLM(encoder("GPT2"), token_preprocessor()), TEXTS, None),
+    "Seq2SeqLM": Case(seq2seq_lm, TEXTS, TEXTS[::-1], questions=PAIRS),
+    "BidirectionalLM": Case(bidirectional_lm, TEXTS, None),
+    "DialogueModel": Case(dialogue_model, DIALOGUES, None, questions=(["a", "b"], ["good", "bad"]), checkpoint=False),
 }
+
+
+def predictions(task, *columns):
+    return task.predict(columns[0] if len(columns) == 1 else columns, verbose=0)
+
+
+def word_predictions(task, sentences):
+    return np.concatenate(task.predict(sentences, verbose=0))
+
+
+def mask_scores(task, texts):
+    return [[score for _, score in found[0]] for found in task.fill_mask(texts)]
+
+
+ANSWERS = {
+    "TextClassifier": predictions,
+    "TextRegressor": predictions,
+    "TokenClassifier": word_predictions,
+    "SpanExtractor": lambda task, questions, contexts: [row["score"] for row in task.answer(questions, contexts)],
+    "MultipleChoice": predictions,
+    "TextEmbedder": lambda task, texts: task.embed(texts),
+    "MaskedLM": mask_scores,
+    "BertPretraining": lambda task, *pairs: task.score_pairs(pairs),
+    "PermutationLM": mask_scores,
+    "ReplacedTokenDetection": lambda task, texts: [score for row in task.detect(texts) for _, score in row],
+    "CausalLM": lambda task, texts: task.score(texts).log_likelihoods,
+    "Seq2SeqLM": lambda task, sources, targets: task.score(sources, targets),
+    "BidirectionalLM": lambda task, texts: np.concatenate(task.score(texts).word_log_likelihoods),
+    "DialogueModel": lambda task, history, candidates: task.rank(history, candidates),
+}
+
+
+def answers(task, questions):
+    """Returns what a task answers to the columns of its questions, as an array of numbers."""
+    return np.asarray(ANSWERS[type(task).__name__](task, *questions), "float64")
 
 
 def trained(name):
