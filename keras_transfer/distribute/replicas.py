@@ -96,16 +96,37 @@ def check_scope(model):
     """Raises a ValueError if weights were created in a scope other than the one in which the model is trained.
 
     Weights that are created outside a strategy's scope are on one device. Keras then uses only this device or fails.
+    The same error is raised if the strategy has devices that do not exist.
     """
     strategy = getattr(model, "distribute_strategy", None)
     if strategy is None:
         return
+    if strategy.num_replicas_in_sync > 1:
+        _check_devices(strategy)
     created_inside = strategy.extended.variable_created_in_scope
     apart = [weight.path for weight in model.weights if not created_inside(weight.value)]
     if apart:
         raise ValueError(
             "Create the encoder and the model inside `strategy.scope()`, and compile the model there. "
             f"Received: {len(apart)} weights that were created outside the scope, such as {apart[0]}"
+        )
+
+
+def _check_devices(strategy):
+    """Raises a `ValueError` if a strategy of one machine has devices that TensorFlow lacks.
+
+    TensorFlow would put their replicas on the devices that it has, where all replicas wait for each other forever.
+    """
+    import tensorflow as tf
+
+    there = [device.name.rpartition("device:")[2] for device in tf.config.list_logical_devices()]
+    own = [device for device in strategy.extended.worker_devices if device.startswith("/job:localhost/")]
+    if missing := [name for device in own if (name := device.rpartition("device:")[2]) not in there]:
+        raise ValueError(
+            f"The devices of a `{type(strategy).__name__}` must exist. Leave out the list of devices to use all GPUs. "
+            "To divide a CPU, call `tf.config.set_logical_device_configuration(tf.config.list_physical_devices('CPU')"
+            f"[0], [tf.config.LogicalDeviceConfiguration()] * {len(own)})` at the start of the program. "
+            f"Received: {missing}, and the devices {there}"
         )
 
 

@@ -1,6 +1,10 @@
 """Two replicas of `tf.distribute.MirroredStrategy` train, predict and save like one device."""
 
+import types
+
 import pytest
+
+from keras_transfer.distribute import check_scope
 
 
 @pytest.fixture(scope="module")
@@ -9,6 +13,15 @@ def report(tensorflow_process, tmp_path_factory):
     found = tensorflow_process("tests.distribute.mirrored:main", tmp_path_factory.mktemp("mirrored"))
     assert found["replicas"] == 2
     return found
+
+
+def test_devices_that_do_not_exist_are_an_error_and_no_wait_without_end():
+    devices = [f"/job:localhost/replica:0/task:0/device:CPU:{index}" for index in (0, 9)]
+    extended = types.SimpleNamespace(worker_devices=devices)  # A real strategy would change the process of the tests.
+    strategy = types.SimpleNamespace(extended=extended, num_replicas_in_sync=2)
+    model = types.SimpleNamespace(distribute_strategy=strategy)
+    with pytest.raises(ValueError, match=r"To divide a CPU, call `tf.config.set.* Received: \['CPU:9'\], and the"):
+        check_scope(model)
 
 
 @pytest.mark.parametrize("data", ["texts", "tf.data"])
