@@ -2,6 +2,7 @@
 
 import pytest
 
+import keras_transfer as kt
 from tests.pages import few_questions, run_page
 
 
@@ -19,3 +20,11 @@ def test_the_script_in_the_page_on_scikit_learn_runs(tmp_path, monkeypatch, smal
     whole = few_questions(monkeypatch, 12, "train")
     names = run_page("production/scikit_learn.md")
     assert names["search"].best_estimator_.model_.label_names == whole.label_names
+
+
+def test_the_script_in_the_page_on_commands_writes_two_tables(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run_page("production/commands.md")
+    for name, count in {"questions.csv": 576, "test.csv": 144}.items():
+        table = kt.datasets.read_table(name, "question", label_column="kind")
+        assert len(table.texts) == count and set(table.labels) == {"ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"}

@@ -10,7 +10,7 @@ from tools.page_outputs import BLOCK
 
 GUIDES = ("tasks", "adaptation", "pretraining", "models", "data", "evaluation", "production", "scale")
 # Pages of these folders that are tables to look things up in.
-LISTS = {"models/architectures", "data/datasets", "evaluation/metrics", "production/commands"}
+LISTS = {"models/architectures", "data/datasets", "evaluation/metrics"}
 # Guides that are still to be rewritten.
 PENDING: set[str] = set()
 PAGES = sorted(str(path.relative_to(DOCS))[:-3] for path in DOCS.rglob("*.md"))
