@@ -1,7 +1,7 @@
 """How the tests run: on how many processes, with which flags of JAX, and in which order.
 
-The process that hands out the tests loads only this file and `tests.imports`. Those that run them load
-`tests.fixtures` too.
+The process that hands out the tests loads only this file, `tests.imports` and `tests.processes`. Those that run them
+load `tests.fixtures` too.
 """
 
 import gc
@@ -13,6 +13,7 @@ import tempfile
 import pytest
 
 from tests.imports import import_quickly
+from tests.processes import shared_programs
 
 # Failures in these show the values, as those in test files do.
 pytest.register_assert_rewrite("tests.architecture", "tests.helpers", "tests.metrics.cases", "tests.tokenizing")
@@ -37,9 +38,7 @@ def pytest_configure(config):
     if BACKEND == "jax" and not hasattr(config, "workerinput"):
         folder = tempfile.mkdtemp(prefix="keras_transfer-xla-")
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
-        os.environ["JAX_COMPILATION_CACHE_DIR"] = folder
-        os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
-        os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+        os.environ.update(shared_programs(folder))
     if config.getoption("dist", "no") == "no":  # Tests run in this process. It takes seconds to import Keras.
         import_quickly("keras", "keras_hub")
         gc.disable()  # until `tests.fixtures` enables it, when the test files are imported too

@@ -21,6 +21,15 @@ def run(*arguments, **environment):
     return json.loads(child.stdout.splitlines()[-1])
 
 
+def shared_programs(folder):
+    """Returns an environment in which processes share the programs that XLA compiles for JAX, in a folder."""
+    return {
+        "JAX_COMPILATION_CACHE_DIR": str(folder),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
+
+
 class Worker:
     """A process that starts once and calls functions of the tests: `worker("tests.distribute.mirrored:main", folder)`.
 

@@ -27,7 +27,7 @@ def test_the_script_in_the_page_on_calibration_runs(monkeypatch, small_minilm, e
 
 
 @pytest.mark.slow
-def test_the_script_in_the_page_on_attention_draws_a_picture(tmp_path, monkeypatch, small_minilm):
+def test_the_script_in_the_page_on_attention_draws_a_picture(tmp_path, monkeypatch, small_minilm, traced):
     pytest.importorskip("matplotlib", reason="draws cross-attention: pip install 'keras_transfer[plots]'")
     monkeypatch.chdir(tmp_path)
     names = run_page("evaluation/attention.md")

@@ -12,13 +12,13 @@ def test_the_script_in_the_guide_to_translation_learns_to_translate():
 
 
 @pytest.mark.slow
-def test_the_script_in_the_guide_to_summarization_learns_to_summarize():
+def test_the_script_in_the_guide_to_summarization_learns_to_summarize(traced):
     pytest.importorskip("rouge_score", reason="computes ROUGE: pip install rouge-score")
     assert run_page("tasks/summarization.md")["right"] > 0.9
 
 
 @pytest.mark.slow
-def test_the_script_in_the_guide_to_text_to_text_learns_both_tasks():
+def test_the_script_in_the_guide_to_text_to_text_learns_both_tasks(traced):
     names = run_page("tasks/text_to_text.md")
     assert names["scores"]["classify"]["exact_match"] > 40 and names["scores"]["question"]["exact_match"] > 90
 
@@ -87,7 +87,7 @@ def test_the_script_in_the_page_on_multiple_choice_runs(tmp_path, monkeypatch, s
 
 
 @pytest.mark.slow
-def test_the_script_in_the_page_on_dialogue_learns_to_find_replies():
+def test_the_script_in_the_page_on_dialogue_learns_to_find_replies(traced):
     names = run_page("tasks/dialogue.md")
     assert names["model"].evaluate(names["test"], verbose=0, return_dict=True)["hits_at_1"] > 0.5
 

@@ -10,8 +10,8 @@ SOAK = pathlib.Path(__file__).parents[2] / "tools" / "soak.py"
 
 
 @pytest.mark.slow
-def test_eight_seconds_of_random_combinations_have_no_failure():
-    report = run(SOAK, "--seconds", 8)
+def test_some_seconds_of_random_combinations_have_no_failure():
+    report = run(SOAK, "--seconds", 5)
     assert report["cases"] > 0 and report["failures"] == {}
 
 

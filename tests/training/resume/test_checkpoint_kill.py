@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.processes import run
+from tests.processes import run, shared_programs
 
 pytestmark = [
     pytest.mark.slow,
@@ -31,8 +31,9 @@ WHOLE = {"name": "whole", "checkpoint": False}  # uninterrupted
 
 def runs(folder, *options, backend="tensorflow"):
     """Runs processes one after another. Results are `NAME.npz` in the folder, and checkpoints are in `NAME`."""
-    # XLA compiles twice as fast without optimization.
+    # XLA compiles twice as fast without optimization, and each program once.
     environment = {"KERAS_BACKEND": backend, "XLA_FLAGS": "--xla_backend_optimization_level=0"}
+    environment |= shared_programs(folder / "programs")
     return run("-m", "tests.training.resume.checkpoint_child", folder, json.dumps(options), **environment)
 
 
