@@ -15,6 +15,7 @@ from mkdocs.structure.files import File, InclusionLevel
 REPOSITORY = pathlib.Path(__file__).parents[1]
 TOP_PAGES = {"CONTRIBUTING.md": "development/contributing.md", "CHANGELOG.md": "development/changelog.md"}
 LINK = re.compile(r"(?<=\]\()([^)\s#]+)(?=[)#])")
+PAGE_LINK = re.compile(r"(?<=\]\()((?!\w+:)[^)\s#]+)\.html(?=[)#\s])")
 _written = []
 
 
@@ -68,6 +69,7 @@ def on_page_content(html, page, config, files):
     text = page.markdown
     if ":::" in text:
         text = re.sub(r"\[¶\]\([^)]*\)", "", markdownify.markdownify(html, heading_style="ATX"))
+        text = PAGE_LINK.sub(r"\1.md", text)
     _written.append((page, re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"))
     return html
 

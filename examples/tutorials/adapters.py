@@ -103,7 +103,7 @@ print([group.name for group in kt.adaptation.layer_groups(model)])
 #
 # 1. Train with `learning_rate=1e-4`. How far do the adapters get in the same number of epochs?
 # 2. Replace `"houlsby:64"` by `"pfeiffer:48"`, `"ia3"` and `"bitfit"`, and compare errors and sizes.
-# 3. Add a second task over the same encoder: [several adapters](../adaptation/adapters.md).
+# 3. Add a second task over the same encoder: [several adapters](../adaptation/several_adapters.md).
 #
 # ## Next
 #

@@ -150,16 +150,16 @@ def export(
     Raises:
         FileExistsError: If `folder` exists and `overwrite=False`.
         PermissionError: If the parent of `folder` cannot be written.
-        ValueError: If `model` is not a task, has no preprocessor, does not accept pairs, or was trained for several
-            labels per text; if `label_names` does not have one unique name for each class, or has names of the model in
-            a different order; if `pairs` does not match the texts that a classifier or regressor was trained on; if
-            `jit_compile=True` and the exported model does not generate text; or if a weight is not finite. It is also
-            raised if `format` is unknown or does not support an argument; if a limit is out of range, or applies to
-            labels of a task without labels; if only a SavedModel can contain the task, its settings or its
-            preprocessor; and for LiteRT and ONNX, if the task does not compute in float32 or was quantized by Keras, if
-            `texts` is empty or invalid for the task, if the model cannot be converted, if its runtime cannot run it, if
-            `tokenizer.json` splits `texts` differently, if an output is not finite, or if the answers differ by more
-            than the limits.
+        ValueError: If `model` is not a task, has no preprocessor, does not accept pairs, or is a classifier without
+            `multi_label=True` whose loss trains several labels per text; if `label_names` does not have one unique name
+            for each class, or has names of the model in a different order; if `pairs` does not match the texts that a
+            classifier or regressor was trained on; if `jit_compile=True` and the exported model does not generate text;
+            or if a weight is not finite. It is also raised if `format` is unknown or does not support an argument; if a
+            limit is out of range, or applies to labels of a task without labels; if only a SavedModel can contain the
+            task, its settings or its preprocessor; and for LiteRT and ONNX, if the task does not compute in float32 or
+            was quantized by Keras, if `texts` is empty or invalid for the task, if the model cannot be converted, if
+            its runtime cannot run it, if `tokenizer.json` splits `texts` differently, if an output is not finite, or if
+            the answers differ by more than the limits.
         ImportError: If a package of the format is not installed.
         RuntimeError: If the process with the TensorFlow backend fails.
 
