@@ -99,9 +99,10 @@ print(f"test error {100 * error:.1f}%")
 # | head, then body, then all (`SequentialUnfreezing`), best of three rates | 3.68 ± 0.76% | |
 # | chain-thaw, one rate | 10.60 ± 0.98% | |
 #
-# For a Transformer with warm-up and clipped gradients, gradual unfreezing brings nothing and costs a point. It was made
-# for LSTM language models, whose lower layers forget easily: see [ULMFiT today](../pretraining/ulmfit.md). Use it for
-# such a model, or when you want to save time in the first epochs, since frozen layers below need no backward pass.
+# For a Transformer with warm-up and clipped gradients, gradual unfreezing brings nothing: it costs a point on TREC-6,
+# and on 2,000 phrases of SST-2 it is as good as full fine-tuning. It was made for LSTM language models, whose lower
+# layers forget easily: see [ULMFiT today](../pretraining/ulmfit.md). Use it for such a model, or when you want to save
+# time in the first epochs, since frozen layers below need no backward pass.
 #
 # ## Exercises
 #

@@ -39,7 +39,7 @@ def suggest(
     - If the estimate for that exceeds `memory` or `minutes`, `"last_layers"`, or `"feature_extraction"` if
       `"last_layers"` exceeds them too. If that does as well, the reasons say so.
     - With five `tasks` or more, `"lora"`, whose adapters share one encoder, or `"feature_extraction"` if that exceeds
-      the limits. On TREC-6, LoRA has 1.4 points more errors than all weights, and on SST-2 1.9.
+      the limits. On TREC-6, LoRA has 1.4 points more errors than all weights, and on SST-2 1.3.
 
     With few texts, results vary between seeds (Dodge et al. 2020). If you have labeled validation data, compare the
     suggestion with other recipes on it.
@@ -127,7 +127,7 @@ def _about_tasks(tasks, weights, added):
     one, own = 4 * weights / 1e6, 4 * added / 1e6
     return (
         f"{tasks} tasks: adapters over one encoder have {one + tasks * own:,.1f} MB and one export, separate models "
-        f"{tasks * one:,.0f} MB; LoRA costs 1.4 points on TREC-6 and 1.9 on SST-2"
+        f"{tasks * one:,.0f} MB; LoRA costs 1.4 points on TREC-6 and 1.3 on SST-2"
     )
 
 
