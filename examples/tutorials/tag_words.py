@@ -33,7 +33,8 @@ print(len(data.label_names), "parts of speech")
 # ## The baseline: GloVe
 #
 # A word has one vector, wherever it occurs. The tagger is a dense layer on these vectors, which train with it. A word
-# that GloVe lacks shares the vector of unknown words.
+# that GloVe lacks starts with a vector of zeros of its own. Only words outside the vocabulary share the vector of
+# unknown words.
 
 # %%
 keras.utils.set_random_seed(0)
@@ -132,8 +133,8 @@ for sentence in (["Please", "book", "a", "table", "."], ["I", "read", "a", "book
 # | --- | --- |
 # | **a fine-tuned BERT** | nearly always |
 # | a frozen encoder with a scalar mix | one encoder serves many tasks, or training must take seconds |
-# | an ELMo of your own | a language without a pretrained Transformer, or many misspelt words |
-# | word vectors | a tagger of a few megabytes that answers in microseconds |
+# | an ELMo of your own | a language without a pretrained Transformer, or many misspelled words |
+# | word vectors | a tagger of a few megabytes, where speed counts more than accuracy |
 #
 # ## Exercises
 #
