@@ -122,11 +122,14 @@ def _check_devices(strategy):
     there = [device.name.rpartition("device:")[2] for device in tf.config.list_logical_devices()]
     own = [device for device in strategy.extended.worker_devices if device.startswith("/job:localhost/")]
     if missing := [name for device in own if (name := device.rpartition("device:")[2]) not in there]:
+        count = 1 + max((int(name.rpartition(":")[2]) for name in missing if name.startswith("CPU")), default=0)
+        divide = (
+            "To divide a CPU, call `tf.config.set_logical_device_configuration(tf.config.list_physical_devices('CPU')"
+            f"[0], [tf.config.LogicalDeviceConfiguration()] * {count})` at the start of the program. "
+        )
         raise ValueError(
             f"The devices of a `{type(strategy).__name__}` must exist. Leave out the list of devices to use all GPUs. "
-            "To divide a CPU, call `tf.config.set_logical_device_configuration(tf.config.list_physical_devices('CPU')"
-            f"[0], [tf.config.LogicalDeviceConfiguration()] * {len(own)})` at the start of the program. "
-            f"Received: {missing}, and the devices {there}"
+            f"{divide if count > 1 else ''}Received: {missing}, and the devices {there}"
         )
 
 

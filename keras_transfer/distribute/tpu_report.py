@@ -33,6 +33,7 @@ _POLICY = (
     'Call `keras.config.set_dtype_policy("mixed_bfloat16")` before the model is created, or pass '
     '`dtype="mixed_bfloat16"` to its encoder'
 )
+_TYPES_OF_MODULE = "A module keeps the types that it was saved with. An encoder of layers has no such limit"
 _FLOAT64 = ("precision", True, "A TPU has no float64. Use bfloat16, and float32 for inputs and labels")
 
 
@@ -155,9 +156,9 @@ def _of_strings(model, batches, specs):
     described = _described(batches[0] if specs is None else specs)
     texts = [name for name, _, dtype in described if dtype in ("string", "object") or dtype.startswith("str")]
     if texts:
-        parts = [model, *(layer for layer, _ in layers_within(model))]
-        inputs = keras.tree.flatten([getattr(part, "inputs", None) for part in parts])
-        if any(keras.backend.standardize_dtype(tensor.dtype) == "string" for tensor in inputs if tensor is not None):
+        models = [layer for layer, _ in layers_within(model) if isinstance(layer, keras.Model)]
+        inputs = [tensor for part in (model, *models) for tensor in getattr(part, "inputs", None) or ()]
+        if any(keras.backend.standardize_dtype(tensor.dtype) == "string" for tensor in inputs):
             yield _finding(_READS_STRINGS, f"The model reads the strings in {texts[0]} itself")
         else:
             yield _finding(_STRINGS, f"The batch has strings in {texts[0]}")
@@ -233,12 +234,8 @@ def _of_precision(model):
     for dtype, own, least, remedy in (
         ("float16", False, 0.0, _POLICY),
         ("float32", False, 0.5, _POLICY),
-        (
-            "float32",
-            True,
-            0.5,
-            "A module keeps the types that it was saved with. An encoder of layers has no such limit",
-        ),
+        ("float16", True, 0.0, _TYPES_OF_MODULE),
+        ("float32", True, 0.5, _TYPES_OF_MODULE),
     ):
         if share.get((dtype, own), 0) > least:
             message = f"{share[dtype, own]:.0%} of the weights compute in {dtype}"

@@ -60,7 +60,7 @@ def _choosing(model, function, weights):
     def answer(name, inputs):
         # Adapters of the same kinds differ in their weights alone, so one of them is traced for all.
         kinds = model.encoder.adapters
-        first = next(other for other in traced | {name: None} if kinds[other] == kinds[name])
+        first = next((other for other in traced if kinds[other] == kinds[name]), name)
         if first not in traced:
             traced[first] = tf.function(lambda values, inputs: with_weights(first, values, inputs), autograph=False)
         return traced[first]([tf.convert_to_tensor(value) for _, value in weights[name]], inputs)

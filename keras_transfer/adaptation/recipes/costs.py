@@ -42,7 +42,8 @@ def estimate(model, recipe, ends, speed, added=0):
         products[trains] += sum(math.prod(weight.shape) for weight in own if len(weight.shape) > 1)
         layers[trains] += bool(own)
     tokens, batch = int(ends.sum()), recipe.batch_size
-    # A backward pass takes twice a forward pass, of which one half is the gradient that reaches lower adapters.
+    # A backward pass costs twice a forward pass. Around adapters, only the gradients of the activations are needed,
+    # which are half of it.
     operations = 2 * tokens * ((2 if has_adapters else 1) * products[False] + 3 * products[True])
     epochs = recipe.steps * batch / len(ends) if recipe.epochs is None else recipe.epochs
     if recipe.unfreezing == "linear_probe":

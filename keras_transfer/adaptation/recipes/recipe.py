@@ -53,8 +53,8 @@ class Recipe:
         weight_decay: Float. Decoupled weight decay, except for normalization layers and biases. Defaults to `0.01`.
         optimizer: `"adamw"`, or `"adafactor"` (`keras.optimizers.Adafactor`), which stores one array of the shape of
             each weight and two vectors, instead of two arrays. Its rate is a fraction of the size of the weights, so it
-            must be higher, such as `1e-3`, and must be passed. It has no `beta_1`, `beta_2` and `epsilon`. Defaults to
-            `"adamw"`.
+            must be higher, such as `1e-3`, and must differ from the default. It has no `beta_1`, `beta_2` and
+            `epsilon`. Defaults to `"adamw"`.
         beta_1: Float between 0 and 1. Decay rate of the first moment of AdamW. Defaults to `0.9`.
         beta_2: Float between 0 and 1. Decay rate of the second moment of AdamW. Defaults to `0.999`.
         epsilon: Float. Added to the root of AdamW's second moment. Defaults to `1e-7`.
@@ -139,7 +139,9 @@ class Recipe:
                 f"Received: epochs={self.epochs!r}, steps={self.steps!r}"
             )
         if self.optimizer == "adafactor" and self.learning_rate == Recipe.learning_rate:
-            raise ValueError(_ADAFACTOR_RATE.format("The default learning rate", self.learning_rate))
+            raise ValueError(
+                f"{_ADAFACTOR_RATE.format('`learning_rate`', self.learning_rate)}, learning_rate={self.learning_rate}"
+            )
         for name in OPTIMIZERS["adamw"][1]:
             value, default = getattr(self, name), getattr(Recipe, name)
             is_right = value == default or name in OPTIMIZERS[self.optimizer][1]
@@ -246,8 +248,8 @@ class Recipe:
 
 
 _ADAFACTOR_RATE = (
-    "{}, {}, is meant for AdamW. Adafactor's is a fraction of the size of the weights. Pass `learning_rate` as well, "
-    "for example 1e-3. Received: optimizer='adafactor' without another `learning_rate`"
+    "{}, {}, is meant for AdamW. Adafactor's is a fraction of the size of the weights. Pass another `learning_rate`, "
+    "for example 1e-3. Received: optimizer='adafactor'"
 )
 # Each schedule has its class, and the name of its argument for `warmup_fraction`.
 SCHEDULES = {

@@ -66,8 +66,8 @@ def encode(encoder: keras.Model, inputs: Any = None, hidden_states: bool = False
     """
     if isinstance(encoder, keras.Sequential):
         raise ValueError(
-            "A `Sequential` cannot be an encoder, because its inputs have no names. Begin it with "
-            "`keras.Input((None,), dtype='int32', name='token_ids')`, and pass the functional model "
+            "A `Sequential` cannot be an encoder, because its inputs have no names. If it does not begin "
+            "with `keras.Input((None,), dtype='int32')`, add this, and pass the functional model "
             "`keras.Model({'token_ids': encoder.inputs[0]}, encoder.outputs[0])`. Its output must have the shape "
             f"[batch, length, dim]. Received: {encoder!r}"
         )

@@ -8,6 +8,7 @@ import sys
 import keras
 
 from keras_transfer.checkpoints.cards import ModelFacts
+from keras_transfer.training.runs import Stages
 from keras_transfer.version import __version__
 
 # From the class of each task to the hub's name for it, its purpose, and a line that uses it.
@@ -113,21 +114,18 @@ def remember_fit(task, before, callbacks):
     # Without `epoch`, another callback has failed before the run began.
     if history is None or history is before or not getattr(history, "epoch", None):
         return
-    restoring = [each for each in callbacks if _restores(each)]
-    stages = [stage for each in callbacks for stage in getattr(each, "stages", None) or ()]
-    record = FitRecord(
-        history.epoch[-1] + 1,
-        restoring[-1].best_epoch if restoring else None,
-        not any(getattr(stage, "restore_best", False) for stage in stages),
-    )
-    # A run with `initial_epoch` continues the one before it.
-    continues = task.fits and history.epoch[0] > 0 and task.fits[-1].epochs == history.epoch[0]
+    restoring = [each.best_epoch for each in callbacks if _restores(each)]
+    replaced = any(each.has_restored for each in callbacks if isinstance(each, Stages))
+    record = FitRecord(history.epoch[-1] + 1, restoring[-1] if restoring else None, not replaced)
+    # A run with `initial_epoch` continues the one before it, or an earlier checkpoint of it.
+    continues = task.fits and 0 < history.epoch[0] <= task.fits[-1].epochs
     task.fits = (*(task.fits[:-1] if continues else task.fits), record)
 
 
 def _restores(callback):
-    """Returns whether a callback, such as Keras's `EarlyStopping`, has restored the weights of its best epoch."""
-    return getattr(callback, "restore_best_weights", False) and bool(getattr(callback, "best_weights", None))
+    """Returns whether a callback has restored the weights of its best epoch."""
+    is_one = isinstance(callback, keras.callbacks.EarlyStopping)
+    return is_one and callback.restore_best_weights and callback.best_weights is not None
 
 
 def training_of(task):
@@ -138,7 +136,7 @@ def training_of(task):
     counts = [each.epochs for each in task.fits]
     found = {"epochs": sum(counts)}
     if len(counts) > 1:
-        found["calls of fit"] = f"{len(counts)}, of {', '.join(map(str, counts))} epochs. What follows is the last one"
+        found["calls of fit"] = f"{len(counts)} ({', '.join(map(str, counts))} epochs); the facts below are on the last"
     if steps := (history.params or {}).get("steps"):
         found["batches per epoch"] = steps
     found |= _optimizer(getattr(task, "optimizer", None))
@@ -150,16 +148,16 @@ def training_of(task):
 
 def _scores(history, record):
     """Returns the scores of the epoch with whose weights a call of `fit` has ended, as a dict of one entry or none."""
-    place, name = -1, "last epoch"
+    place, title = -1, "last epoch"
     if record.restored in history.epoch:
         place = history.epoch.index(record.restored)
-        name = f"epoch {record.restored + 1} of {record.epochs}, whose weights were restored"
-    values = {name: values for name, values in history.history.items() if values and name != "learning_rate"}
+        title = f"epoch {record.restored + 1} of {record.epochs}, whose weights were restored"
+    logged = {name: values for name, values in history.history.items() if values and name != "learning_rate"}
     if place >= 0:  # `validation_freq` may skip epochs.
-        values = {name: values for name, values in values.items() if len(values) == len(history.epoch)}
-    values = {name: values[place] for name, values in values.items()}
-    shown = ", ".join(f"{name} {value:.4f}" for name, value in values.items() if isinstance(value, (int, float)))
-    return {name: shown} if shown and record.has_scores else {}
+        logged = {name: values for name, values in logged.items() if len(values) == len(history.epoch)}
+    scores = {name: values[place] for name, values in logged.items()}
+    shown = ", ".join(f"{name} {score:.4f}" for name, score in scores.items() if isinstance(score, (int, float)))
+    return {title: shown} if shown and record.has_scores else {}
 
 
 def versions():

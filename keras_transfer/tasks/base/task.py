@@ -46,6 +46,8 @@ _ANSWERS = (
     "reply",
     "classify",
     "score",
+    "score_pairs",
+    "rank",
     "fill_mask",
     "detect",
     "encode",
@@ -331,7 +333,8 @@ class Task(Pretrained, DataMethods, SeveralDevices, NotCloned, Quantizes, keras.
 
     def get_config(self):
         config = config_of(self, self._settings)
-        if type(self).get_config is Task.get_config:  # A subclass may add to the config.
+        own = type(self).get_config, type(self).from_config.__func__
+        if own == (Task.get_config, Task.from_config.__func__):  # A subclass may add to the config or complete it.
             check_loadable(self, config, self._settings, self._given)
         return config
 

@@ -39,12 +39,13 @@ class Stages(RunCallback):
         schedule: List of `(first step, names of the layer groups that train)`, set when `fit` begins. It contains first
             epochs if the number of steps is unknown. A start is `None` until it is known.
         over: Boolean. Whether the last stage ended the run, because nothing improved.
+        has_restored: Boolean. Whether the run ended with the weights of the best epoch of its last stage.
     """
 
     def __init__(self, plan):
         super().__init__()
         self.plan = plan
-        self.stage, self.schedule, self.over = None, [], False
+        self.stage, self.schedule, self.over, self.has_restored = None, [], False, False
         self._fitted, self._undo = None, []
 
     @classmethod
@@ -114,6 +115,7 @@ class Stages(RunCallback):
 
     def on_train_end(self, logs=None):
         self._finish_stage()
+        self.has_restored = self.stage is not None and self._stages[self.stage].restore_best
         unknown = [names for start, names in self.schedule if start is None]
         if unknown:
             log.warning("The run ended before these stages began. Use more `epochs`: %s", unknown)

@@ -140,7 +140,9 @@ def test_adafactor_needs_a_rate_of_its_own():
         with pytest.raises(ValueError, match=f"'{name}', {rate}, is meant for AdamW.* Received: optimizer='adafactor'"):
             get_recipe(name, optimizer="adafactor")
     for make in (Recipe, lambda **changes: dataclasses.replace(Recipe(), **changes)):
-        with pytest.raises(ValueError, match="default learning rate, 5e-05, is meant for AdamW.*Pass `learning_rate`"):
+        with pytest.raises(
+            ValueError, match="`learning_rate`, 5e-05, is meant for AdamW.*Pass another.*learning_rate=5e-05"
+        ):
             make(optimizer="adafactor")
 
 

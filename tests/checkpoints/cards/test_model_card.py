@@ -176,20 +176,25 @@ def test_a_card_counts_the_epochs_of_all_calls_of_fit_and_has_the_scores_of_the_
     model = classifier()
     model.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
     data = {"x": TEXTS, "y": [LABELS[0], LABELS[1]] * 2, "verbose": 0}
-    model.fit(**data, epochs=2)
+    other = keras.callbacks.Callback()  # with attributes of the same names
+    other.restore_best_weights, other.best_weights, other.stages = True, np.ones(2), 3
+    model.fit(**data, epochs=2, callbacks=[other])
     best = keras.callbacks.EarlyStopping("fall", mode="min", restore_best_weights=True)
     values = iter([3.0, 1.0, 2.0, 0.0])
     fall = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: logs.update(fall=next(values)))
     model.fit(**data, epochs=9, callbacks=[fall, best])
     model.save_pretrained(tmp_path / "model")
     facts = card_of(tmp_path / "model")[0]["keras_transfer"]["training"]
-    assert (facts["epochs"], facts["calls of fit"]) == (5, "2, of 2, 3 epochs. What follows is the last one")
+    assert (facts["epochs"], facts["calls of fit"]) == (5, "2 (2, 3 epochs); the facts below are on the last")
     assert "last epoch" not in facts and "fall 1.0000" in facts["epoch 2 of 3, whose weights were restored"]
     stages = [kt.adaptation.Stage("all", restore_best=True, monitor="loss")]
     model.fit(**data, callbacks=[kt.adaptation.StagedTraining(stages)])
     model.save_pretrained(tmp_path / "stages")
     facts = card_of(tmp_path / "stages")[0]["keras_transfer"]["training"]
     assert facts["epochs"] == 6 and not [name for name in facts if "epoch" in name and "accuracy" in str(facts[name])]
+    model.fit(**data, epochs=3, initial_epoch=1)
+    model.fit(**data, epochs=4, initial_epoch=2)  # from an earlier checkpoint
+    assert [record.epochs for record in model.fits] == [2, 3, 4]
 
 
 def test_a_generated_card_is_replaced_and_an_edited_one_is_kept(tmp_path, caplog):

@@ -100,9 +100,18 @@ class Whole(Two):
         return {**super().get_config(), "label_names": self.labels.labels["topic"].names}
 
 
-def test_a_task_with_a_config_of_its_own_needs_no_settings():
-    model = Whole(encoder(), preprocessor(), ["bad", "good"])
-    assert Whole.from_config(model.get_config()).labels.labels["topic"].names == ["bad", "good"]
+class Completed(Two):
+    """The same task, whose config is completed when it is loaded."""
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        return super().from_config({**config, "label_names": ["bad", "good"]}, custom_objects)
+
+
+@pytest.mark.parametrize("made", [Whole, Completed])
+def test_a_task_with_a_config_of_its_own_needs_no_settings(made):
+    model = made(encoder(), preprocessor(), ["bad", "good"])
+    assert made.from_config(model.get_config()).labels.labels["topic"].names == ["bad", "good"]
 
 
 def test_a_reader_says_that_texts_must_be_in_memory():
