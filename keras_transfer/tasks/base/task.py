@@ -333,7 +333,7 @@ class Task(Pretrained, DataMethods, SeveralDevices, NotCloned, Quantizes, keras.
 
     def get_config(self):
         config = config_of(self, self._settings)
-        own = type(self).get_config, type(self).from_config.__func__
+        own = type(self).get_config, getattr(type(self).from_config, "__func__", None)
         if own == (Task.get_config, Task.from_config.__func__):  # A subclass may add to the config or complete it.
             check_loadable(self, config, self._settings, self._given)
         return config
