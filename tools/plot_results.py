@@ -1,6 +1,6 @@
 """Draws the differences of methods from full fine-tuning, with their intervals, from docs/benchmarks/results.
 
-    python tools/plot_results.py    # writes docs/benchmarks/trec6.png and docs/benchmarks/sst2.png
+    python -m tools.plot_results    # writes docs/benchmarks/trec6.png and docs/benchmarks/sst2.png
 
 The runs are those of `python -m benchmarks.fine_tuning.methods`, which chooses the learning rate of each method on the
 dev data with the first seed. Of the variants of a method that were trained with all seeds, this one is drawn.
@@ -9,10 +9,10 @@ dev data with the first seed. Of the variants of a method that were trained with
 import argparse
 import json
 import pathlib
-import re
 
 import numpy as np
 
+from benchmarks.fine_tuning.methods import rate_of
 from keras_transfer.experiments import Comparison
 
 PAGES = pathlib.Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
@@ -36,12 +36,6 @@ def runs_of(path):
         ordered = [sorted(tried[definition], key=lambda run: run["seed"]) for definition in rising]
         found[method] = max(ordered, key=lambda runs: (len(runs), runs[0]["validation"]))
     return found
-
-
-def rate_of(definition):
-    """Returns the learning rate in the definition of a variant, such as `fine_tune(rate=0.0001, epochs=3)`."""
-    found = re.search(r"\brate=([^,)]+)", definition)
-    return float(found[1]) if found else 0.0
 
 
 def draw(path, baseline="full"):

@@ -337,13 +337,18 @@ def table(found, shown):
         errors = [_error(row[part], row[f"{part}_interval"]) for part in ("validation", "test")]
         difference = "" if row["difference"] is None else f"{-100 * row['difference']:+.2f}"
         size = found.runs[row["method"]][0]["trainable"] * 4 / 1e6
-        rate = re.search(r"\brate=([^,)]+)", found.runs[row["method"]][0]["definition"])[1]
+        rate = str(rate_of(found.runs[row["method"]][0]["definition"]))
         name = row["method"] + (" \\*" if row["method"] == found.best else "")
         trained = f"{100 * row['trainable']:.2f}%"
         p = "" if row["p"] is None else f"{row['p']:.3f}"
         ratios = [_ratio(cost.get(row["method"]), cost.get(base["method"])) for cost in shown.values()]
         lines.append([name, trained, f"{size:.2f}", *errors, difference, p, rate, *ratios])
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def rate_of(definition):
+    """Returns the learning rate in the definition of a variant, such as `fine_tune(rate=0.0001, epochs=3)`."""
+    return float(re.search(r"\brate=([^,)]+)", definition)[1])
 
 
 def _error(score, interval):

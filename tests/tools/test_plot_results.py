@@ -10,16 +10,16 @@ pytest.importorskip("matplotlib", reason="needs matplotlib: pip install 'keras_t
 def test_the_chosen_variant_is_drawn_and_methods_that_are_far_behind_are_named(tool, tmp_path):
     lines = [{"settings": {}}]
     scores = {
-        ("full", "a"): [0.90, 0.92],
-        ("LoRA", "tried"): [0.99],
-        ("LoRA", "b"): [0.88, 0.9],
-        ("LoRA", "worse"): [0.87, 1],
-        ("new", "c"): [0.5],
+        ("full", "f(rate=1e-4)"): [0.90, 0.92],
+        ("LoRA", "f(rate=3e-4)"): [0.99],
+        ("LoRA", "f(rate=1e-3)"): [0.88, 0.9],
+        ("LoRA", "f(rate=3e-3)"): [0.87, 1],
+        ("new", "f(rate=1e-4)"): [0.5],
     }
     scores |= {
         ("EWC", "f(rate=3e-4)"): [0.93, 0.99],
         ("EWC", "f(rate=1e-4)"): [0.93, 0.93],
-        ("frozen", "e"): [0.6, 0.62],
+        ("frozen", "f(rate=1e-2)"): [0.6, 0.62],
     }
     fixed = {"step_seconds": 0.1, "seconds": 1.0, "trainable": 1, "parameters": 2}
     for (method, definition), values in scores.items():

@@ -8,7 +8,6 @@ from keras_transfer.tasks.inputs.no_rows import no_outputs
 from keras_transfer.tasks.inputs.streams import preprocess_stream, texts_of_stream
 from keras_transfer.text.base import Preprocessor, is_text, preprocess, to_columns
 
-_IN_MEMORY = "Texts must be in memory, as lists, arrays or columns of a table."
 ALL_ROWS = 2**31  # With this batch size, all rows are one batch.
 
 
@@ -26,8 +25,8 @@ class Reader:
         takes_pairs: Boolean. Whether a row may be a pair of texts.
         takes_windows: Boolean. Whether the task splits the rows of a `text.WindowPreprocessor`.
         makes: Tuple of strings. Inputs of the encoder that the reader makes instead of the preprocessor.
-        in_memory: Boolean or string. Whether texts must be in memory, so that a `tf.data.Dataset` of texts is an error.
-            A string is the message of this error.
+        in_memory: String. The message of the error for a `tf.data.Dataset` of texts, if texts must be in memory, or
+            `None` if the reader accepts such a dataset.
         fitted_on: String. Whether the task was trained on `"texts"` or `"pairs"`, or `None` if it is unknown.
     """
 
@@ -35,7 +34,7 @@ class Reader:
     takes_pairs = True
     takes_windows = False
     makes: tuple[str, ...] = ()
-    in_memory: bool | str = False
+    in_memory: str | None = None
     fitted_on: str | None = None
 
     def __init__(self, preprocessor):
@@ -81,9 +80,8 @@ class Reader:
     def stream(self, dataset):
         """Returns a `tf.data.Dataset` of raw data as a dataset of prepared batches, and any other dataset unchanged."""
         if texts_of_stream(dataset):
-            if self.in_memory:
-                message = _IN_MEMORY if self.in_memory is True else self.in_memory
-                raise ValueError(f"{message} Received: a `tf.data.Dataset` of {dataset.element_spec}")
+            if self.in_memory is not None:
+                raise ValueError(f"{self.in_memory} Received: a `tf.data.Dataset` of {dataset.element_spec}")
             self.require()
         return preprocess_stream(self.preprocessor, dataset)
 

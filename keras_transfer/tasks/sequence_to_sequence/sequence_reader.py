@@ -68,7 +68,7 @@ class SequenceReader(Reader):
     @property
     def in_memory(self):
         if self.pretrains:
-            return False
+            return None
         return (
             "Texts for a `Seq2SeqLM` must be in memory: `fit(sources, targets)`. A `tf.data.Dataset` must contain "
             "`(inputs, targets, weights)`."

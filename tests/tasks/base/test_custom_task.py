@@ -117,12 +117,10 @@ def test_a_task_with_a_config_of_its_own_needs_no_settings(made):
 def test_a_reader_says_that_texts_must_be_in_memory():
     tf = pytest.importorskip("tensorflow")
     reader, texts = Reader(preprocessor()), tf.data.Dataset.from_tensor_slices(TEXTS).batch(2)
-    for in_memory, message in ((True, "Texts must be in memory, as lists"), ("Pass a list.", "Pass a list. Received")):
-        reader.in_memory = in_memory
-        with pytest.raises(ValueError, match=message):
-            reader.stream(texts)
-    reader.in_memory = False
     assert "token_ids" in next(iter(reader.stream(texts)))
+    reader.in_memory = "Pass a list."
+    with pytest.raises(ValueError, match=r"Pass a list\. Received: a `tf.data.Dataset` of TensorSpec"):
+        reader.stream(texts)
 
 
 def test_labels_that_answer_only_with_their_task_say_so():
