@@ -14,7 +14,8 @@ The ratio of `together` is the efficiency of weak scaling: the time of a step of
 together. The ratio of `apart` is what remains of it without communication, since the cores share memory. The difference
 between `apart` and `together` is the time of communication, with what else differs: on TensorFlow, the optimizer is
 fused in a single process only. More workers than cores take turns on them: then only the share of communication means
-something.
+something. On JAX, set `JAX_COMPILATION_CACHE_DIR` and `JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0` for them, so that
+each program is compiled once.
 """
 
 import argparse
