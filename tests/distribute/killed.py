@@ -33,13 +33,21 @@ def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def main(folder, dies, seconds=None, epochs=2):
+def main(folder, dies, seconds=None, epochs=2, whole=None):
+    """Trains, and then again from the beginning in the folder `whole`, if there is one."""
+    devices = kt.distribute.initialize(seed=0)
+    train(devices, folder, dies, seconds, epochs)
+    if whole is not None:
+        keras.utils.set_random_seed(0)
+        train(devices, whole, "none", None, epochs)
+
+
+def train(devices, folder, dies, seconds, epochs):
     """Trains. Process `dies` is killed after a batch of the second epoch, or so many seconds after `fit` began."""
     from tests.distribute.examples import examples
     from tests.tasks import tiny
 
     folder = pathlib.Path(folder)
-    devices = kt.distribute.initialize(seed=0)
     texts, labels = examples(48)
     with devices.scope():
         model = tiny.classifier()

@@ -16,7 +16,7 @@ import keras_transfer as kt
 from keras_transfer.distribute import Share, agreement, start
 from keras_transfer.distribute.start import OneProcess
 from tests.distribute.examples import examples
-from tests.processes import ROOT
+from tests.processes import ROOT, shared_programs
 from tests.tasks import tiny
 
 # Each process has one device, and compiles fast, as the tests do.
@@ -106,24 +106,26 @@ def _check_files(two, folder):
 @pytest.mark.slow
 @pytest.mark.parametrize(("backend", "dies"), [("tensorflow", "0"), ("jax", "1")])
 def test_a_run_of_which_a_process_was_killed_continues_to_the_same_weights(backend, dies, tmp_path):
-    def launch(folder, dies):
-        folder.mkdir(exist_ok=True)
+    def launch(dies, *options):
         script = str(ROOT / "tests/distribute/killed.py")
         command = [sys.executable, "-m", "keras_transfer_command", "launch", "--workers", "2", script]
         environment = {**os.environ, "KERAS_BACKEND": backend, "CUDA_VISIBLE_DEVICES": "-1", "XLA_FLAGS": FLAGS}
-        environment["PYTHONPATH"] = str(ROOT)
-        found = subprocess.run([*command, folder, dies], env=environment, capture_output=True, text=True, timeout=600)
+        environment |= {"PYTHONPATH": str(ROOT), **shared_programs(tmp_path / "programs")}
+        command += [killed, dies, *options]
+        found = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
         return found.returncode, found.stdout + found.stderr
 
-    status, output = launch(tmp_path / "killed", dies)
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    killed.mkdir(), whole.mkdir()
+    status, output = launch(dies)
     assert status != 0
-    assert "keras-transfer launch: process " in output
-    assert "epoch-0001-batch-000002.safetensors" in os.listdir(tmp_path / "killed" / "run")
-    for folder in ("killed", "whole"):
-        status, output = launch(tmp_path / folder, "none")
-        assert status == 0, output[-4000:]
-        assert ("Resuming from epoch 2 of 2, after batch" in output) == (folder == "killed")
-    found = [np.load(tmp_path / folder / "weights.npz") for folder in ("killed", "whole")]
+    assert "keras-transfer launch: process " in output and "Resuming" not in output
+    assert "epoch-0001-batch-000002.safetensors" in os.listdir(killed / "run")
+    status, output = launch("none", "0", "2", whole)  # The same processes train without interruption afterwards.
+    assert status == 0, output[-4000:]
+    resumed = [line for line in output.splitlines() if "Resuming from epoch 2 of 2, after batch" in line]
+    assert resumed and all(str(killed / "run") in line for line in resumed)
+    found = [np.load(folder / "weights.npz") for folder in (killed, whole)]
     assert all((found[0][name] == found[1][name]).all() for name in found[1].files)
 
 
