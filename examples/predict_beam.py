@@ -27,8 +27,8 @@ args, options = parser.parse_known_args()
 try:
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
-except ImportError:
-    sys.exit("This example needs Apache Beam. Run `pip install apache-beam`.")
+except ImportError as error:
+    sys.exit(f"This example needs Apache Beam. Run `pip install apache-beam`. Received: {error}")
 try:
     predict = kt.serving.Predictor(args.model, args.column, batch_size=args.batch_size)
     job = kt.serving.FolderPredictor(predict, args.data, args.output)

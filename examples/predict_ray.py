@@ -27,8 +27,8 @@ args = parser.parse_args()
 
 try:
     import ray.data
-except ImportError:
-    sys.exit('This example needs Ray Data. Run `pip install "ray[data]"`.')
+except ImportError as error:
+    sys.exit(f'This example needs Ray Data. Run `pip install "ray[data]"`. Received: {error}')
 
 
 class Worker:

@@ -41,8 +41,8 @@ def answer(frames):
 try:
     import pyspark
     from pyspark.sql import SparkSession
-except ImportError:
-    sys.exit("This example needs Spark. Run `pip install pyspark`, and install a Java runtime.")
+except ImportError as error:
+    sys.exit(f"This example needs Spark. Run `pip install pyspark`, and install a Java runtime. Received: {error}")
 try:
     predict = kt.serving.Predictor(args.model, args.column, batch_size=args.batch_size)
     job = kt.serving.FolderPredictor(predict, args.data, args.output)

@@ -26,8 +26,8 @@ args = parser.parse_args()
 try:
     import ray
     from ray.train import RunConfig, ScalingConfig
-except ImportError:
-    sys.exit('This example needs Ray Train. Run `pip install "ray[train]"`.')
+except ImportError as error:
+    sys.exit(f'This example needs Ray Train. Run `pip install "ray[train]"`. Received: {error}')
 
 
 def train(config):

@@ -2,6 +2,7 @@
 
 import difflib
 import inspect
+import re
 
 _LENGTH = "Pass `sequence_length=...` to `from_pretrained` or to the preprocessor."
 _NAMES = "Pass `label_names=[...]`, the names in the order of the head."
@@ -81,6 +82,15 @@ def did_you_mean(name, names):
     """Returns `" Did you mean 'label'?"` with the closest of the names, or an empty string."""
     near = closest(name, names)
     return "" if near is None else f" Did you mean {near!r}?"
+
+
+def why_no_expression(pattern):
+    """Returns `", which is not a regular expression: REASON"`, or an empty string for any other pattern."""
+    try:
+        re.compile(pattern)
+    except (re.error, TypeError) as error:
+        return f", which is not a regular expression: {error}" if isinstance(pattern, str) else ""
+    return ""
 
 
 def listed(names, most=10):

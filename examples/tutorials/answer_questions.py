@@ -9,7 +9,7 @@
 #
 # **You need** `dev-v1.1.json` of [SQuAD](https://rajpurkar.github.io/SQuAD-explorer) in a folder `squad1.1`, and about
 # five minutes on a CPU. We train on a small part of the dev data, and test on other articles of it, so the figures
-# cannot be compared with those of models that train on the 87,599 training questions.
+# cannot be compared with figures of models that train on the 87,599 training questions.
 
 # %%
 import os

@@ -92,7 +92,7 @@ print(f"test error with discriminative rates: {100 * error:.1f}%")
 # ## Exercises
 #
 # 1. Repeat the run with `decay=0.95` and with `decay=0.8`, at the rate 1e-4.
-# 2. Find the peak at which `decay=1 / 2.6` is best. On TREC-6, it was 6e-4, six times that of full fine-tuning.
+# 2. Find the peak at which `decay=1 / 2.6` is best. On TREC-6, it was 6e-4, six times the rate of full fine-tuning.
 # 3. Compare the methods with several seeds: `kt.experiments.compare` ([comparing methods](../adaptation/compare.md)).
 #
 # ## Next

@@ -29,7 +29,7 @@ MODULE = str(FOLDER / "tfhub" / "use_lite_tf2_converted")
 # %% [markdown]
 # ## A module is a layer
 #
-# The module takes strings and returns a vector of 512 numbers for each. It contains its own tokenizer.
+# The module accepts strings and returns a vector of 512 numbers for each. It contains its own tokenizer.
 
 # %%
 layer = kt.hub.HubLayer(MODULE)
@@ -127,4 +127,4 @@ print(f"largest change of an answer: {abs(change).max():.1e}")
 #
 # ## Next
 #
-# [Serve a model](serve_a_model.md) exports a model that takes raw text.
+# [Serve a model](serve_a_model.md) exports a model that accepts raw text.

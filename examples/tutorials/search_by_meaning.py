@@ -125,7 +125,7 @@ for name, result in (("TF-IDF", counted), ("embeddings", found)):
 # | more, or texts that change and are filtered | a vector database: Qdrant, Milvus, pgvector, Elasticsearch |
 #
 # All of them accept the array of `embed`. Its vectors have length 1, so the inner product is the cosine. An approximate
-# index misses some neighbors: compare its first ten with those of `search` on a sample of your queries.
+# index misses some neighbors: compare its first ten with the first ten of `search` on a sample of your queries.
 #
 # ## Your own idea of similar
 #
@@ -177,8 +177,8 @@ print(model.similarity("Who wrote Hamlet?", ["Who painted the Mona Lisa?", "When
 # 0.01 with sentence-transformers ([quality](../benchmarks/quality.md)).
 #
 # One epoch of triples has turned topics into kinds: "Who painted the Mona Lisa?" is now close to "Who wrote Hamlet?",
-# and "When was Hamlet written?" is not. Adapt embeddings only if your idea of similar differs from that of the
-# pretrained model, and measure on queries that were not in the triples, as above.
+# and "When was Hamlet written?" is not. Adapt embeddings only if your idea of similar differs from the pretrained
+# model's, and measure on queries that were not in the triples, as above.
 #
 # ## Exercises
 #

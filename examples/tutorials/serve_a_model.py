@@ -1,10 +1,10 @@
 # %% [markdown]
 # # Serve a model through TensorFlow Serving's API
 #
-# A trained task becomes a SavedModel that takes raw text. TensorFlow Serving answers HTTP and gRPC requests with it,
+# A trained task becomes a SavedModel that accepts raw text. TensorFlow Serving answers HTTP and gRPC requests with it,
 # without Python, Keras or this library.
 #
-# **You will learn** to export a model with versions, to see what it takes and returns, to write requests as JSON, and
+# **You will learn** to export a model with versions, to see what it expects and returns, to write requests as JSON, and
 # to test the answers before you deploy.
 #
 # **You need** a few minutes on a CPU. The server itself is a binary, which did not run for this page. What it would
@@ -41,7 +41,7 @@ kt.adaptation.fine_tune(model, *data.train, recipe=recipe, validation_data=data.
 kt.serving.export(model, "served/questions/1", overwrite=True)
 
 # %% [markdown]
-# The export contains the tokenizer. Its signatures say what it takes and returns:
+# The export contains the tokenizer. Its signatures say what it expects and returns:
 
 # %%
 served = tf.saved_model.load("served/questions/1")
@@ -55,7 +55,7 @@ for name, signature in served.signatures.items():
 # %% [markdown]
 # ## The request
 #
-# The REST API takes a name for the signature and columns of inputs, `inputs`. It also takes a list of rows,
+# The REST API expects a name for the signature and columns of inputs, `inputs`. It also accepts a list of rows,
 # `instances`.
 
 # %%
@@ -131,7 +131,7 @@ for count in (1, 32):
 #
 # - Texts are tokenized in the graph, exactly as in training. A client sends strings, and nothing can go out of step.
 # - `label` has the names of the classes. `assets.extra/labels.json` lists them all.
-# - The server needs TensorFlow's operations and those of TensorFlow Text. The image `tensorflow/serving` has both.
+# - The server needs the operations of TensorFlow and TensorFlow Text. The image `tensorflow/serving` has both.
 # - For a CPU without TensorFlow, [LiteRT and ONNX](../production/small_and_fast.md) are smaller and faster.
 #
 # ## Exercises

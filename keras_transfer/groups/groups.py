@@ -11,6 +11,7 @@ import keras
 from keras_transfer.encoders.keras_hub import backbone_groups, is_backbone
 from keras_transfer.keras_internals import layers_within
 from keras_transfer.layers.adapters import Adapter
+from keras_transfer.names import why_no_expression
 
 
 @dataclasses.dataclass
@@ -150,10 +151,8 @@ def _check_groups(groups):
         if pair[0] in names:
             raise ValueError(f"{expected}. Received: two groups with the name {pair[0]!r}")
         names.add(pair[0])
-        try:
-            re.compile(pair[1])
-        except re.error as error:
-            raise ValueError(f"{expected}. Received: {pair!r}, which is not a regular expression: {error}") from error
+        if reason := why_no_expression(pair[1]):
+            raise ValueError(f"{expected}. Received: {pair!r}{reason}")
 
 
 def _regroup(defaults, groups):

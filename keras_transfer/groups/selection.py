@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from keras_transfer.groups.groups import LayerGroup, layer_groups
-from keras_transfer.names import did_you_mean
+from keras_transfer.names import did_you_mean, why_no_expression
 
 NORM = re.compile(
     r"(?i)(norm(alization)?(?![a-z])[^/]*/(gamma|beta|scale|offset|weight|bias|moving_mean|moving_variance)|(^|/)(gamma|beta))"
@@ -80,6 +80,7 @@ def _no_match(groups, part):
     return (
         "No layer group matches. Expected the name of a group, its depth, a regular expression that matches whole "
         f"names, 'new', 'pretrained' or 'all'. The groups are {names}.{did_you_mean(part, names)} Received: {part!r}"
+        f"{why_no_expression(part)}"
     )
 
 

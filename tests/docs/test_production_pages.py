@@ -10,8 +10,9 @@ from tests.pages import few_questions, run_page
 def test_the_script_in_the_page_on_serving_runs(tmp_path, monkeypatch, small_minilm):
     monkeypatch.chdir(tmp_path)
     few_questions(monkeypatch, 12)
-    run_page("production/serving.md")
+    names = run_page("production/serving.md")
     assert (tmp_path / "served" / "questions" / "1" / "saved_model.pb").exists()
+    assert set(names["table"]["label"]) <= set(names["data"].label_names) and len(names["table"]["id"]) == 2
 
 
 @pytest.mark.slow

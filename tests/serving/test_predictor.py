@@ -59,9 +59,10 @@ def test_another_signature_answers_with_its_own_outputs(exported, table):
 
 
 def test_all_predictors_of_a_folder_share_one_model(exported, table, monkeypatch):
-    serving.Predictor(exported, "review")(table)
+    expected = serving.Predictor(exported, "review")(table)
     monkeypatch.setattr(tf.saved_model, "load", None)
-    serving.Predictor(str(exported), ["review"])(table)
+    found = serving.Predictor(str(exported), ["review"])(table)
+    assert found.keys() == expected.keys() and list(found["label"]) == list(expected["label"])
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import keras
 
 from keras_transfer.keras_internals import layer_tracking
 from keras_transfer.layers.adapters import Adapted
-from keras_transfer.names import check_one_of, did_you_mean, listed
+from keras_transfer.names import check_one_of, did_you_mean, listed, why_no_expression
 
 MODES = ("int8", "int4", "float8")
 
@@ -140,7 +140,8 @@ def _chosen(layers, filters):
         if not found:
             words = dict.fromkeys(word for path in layers for word in path.split("/"))
             hint = "" if pattern is None else did_you_mean(pattern, words)
-            raise ValueError(f"{_expected(layers)}{hint} Received: {filters if pattern is None else pattern!r}")
+            received = filters if pattern is None else pattern
+            raise ValueError(f"{_expected(layers)}{hint} Received: {received!r}{why_no_expression(received)}")
         chosen.update(found)
     return {path: layer for path, layer in layers.items() if path in chosen}
 

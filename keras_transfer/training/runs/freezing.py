@@ -7,7 +7,7 @@ import keras
 
 from keras_transfer.groups import LayerGroups, depth_of, is_norm, layer_groups, select_groups
 from keras_transfer.keras_internals import could_train, optimizers, remember_trainable, set_trainable, trainer
-from keras_transfer.names import did_you_mean, listed
+from keras_transfer.names import did_you_mean, listed, why_no_expression
 from keras_transfer.training.runs.run import sync
 
 
@@ -148,6 +148,7 @@ def _weights(model, groups, below, paths, norms):
             raise ValueError(
                 "`paths` must be a regular expression that matches a part of a weight's path."
                 f"{did_you_mean(paths, known)} The paths are {listed(known)}. Received: paths={paths!r}"
+                f"{why_no_expression(paths)}"
             )
         weights = found
     return {id(weight) for weight in weights}

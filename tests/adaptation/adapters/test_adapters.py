@@ -202,6 +202,7 @@ MISTAKES = [
     ("lora:targets='valu'", r"Did you mean 'value'\?"),
     ("compacter:5,terms=2", "a divisor of both widths"),
     (kt.LoRA(dropout=0.5, targets=["query", "no"]), "Received: 'no'"),
+    (kt.LoRA(targets=["*.query"]), r"Received: '\*.query', which is not a regular expression: nothing to repeat"),
     (["houlsby:2", kt.Fusion(["a", "b"])], "Unknown adapters"),
     (7, "Received: 7"),
 ]

@@ -1,4 +1,4 @@
-"""`.keras` files with random damage load as they were, or are one of the two errors that the README names."""
+"""`.keras` files with random damage load as they were, or are one of the two errors that the FAQ names."""
 
 import warnings
 import zipfile

@@ -59,19 +59,19 @@ def test_no_word_of_a_long_text_is_lost(models):
 
 def test_no_texts_are_an_error_where_there_must_be_some(models):
     classifier, tagger = models
-    for function in (
-        lambda: batches([], [], preprocessor=classifier.preprocessor),
-        lambda: word_batches([], [], preprocessor=classifier.preprocessor),
-        lambda: classifier.fit([], [], verbose=0),
-        lambda: classifier.evaluate([], [], verbose=0),
-        lambda: estimate_fisher(classifier, []),
-        lambda: estimate_fisher(classifier, [], samples=3),
-        lambda: estimate_fisher(classifier, [], [], empirical=True),
-        lambda: estimate_fisher(classifier, ([], [])),
-        lambda: estimate_fisher(tagger, []),
-        lambda: estimate_fisher(tagger, [], [], empirical=True),
+    for function, expected in (
+        (lambda: batches([], [], preprocessor=classifier.preprocessor), "`texts` must contain at least one text"),
+        (lambda: word_batches([], [], preprocessor=classifier.preprocessor), "`x` must contain at least one sentence"),
+        (lambda: classifier.fit([], [], verbose=0), "`x` must have at least one row"),
+        (lambda: classifier.evaluate([], [], verbose=0), "`x` must have at least one row"),
+        (lambda: estimate_fisher(classifier, []), "`x` must contain at least one example"),
+        (lambda: estimate_fisher(classifier, [], samples=3), "`x` must contain at least one example"),
+        (lambda: estimate_fisher(classifier, [], [], empirical=True), "`x` must contain at least one example"),
+        (lambda: estimate_fisher(classifier, ([], [])), "`x` must contain at least one example"),
+        (lambda: estimate_fisher(tagger, []), "`x` must contain at least one example"),
+        (lambda: estimate_fisher(tagger, [], [], empirical=True), "`x` must contain at least one example"),
     ):
-        assert message(function) is not None
+        assert message(function).startswith(expected)
 
 
 def test_predictions_of_no_texts_have_no_rows(models):

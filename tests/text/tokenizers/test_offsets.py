@@ -84,7 +84,7 @@ def test_the_offsets_are_those_of_hugging_face_but_for_removed_accents(data_dir)
     theirs.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
     texts = contexts(data_dir)[::40]
     _, starts, ends = tokenizer.tokenize_with_offsets(texts)
-    for text, first, last in zip(texts, starts.to_list(), ends.to_list()):
+    for text, first, last in zip(texts, starts.to_list(), ends.to_list(), strict=True):
         if not any("\u0300" <= char <= "\u036f" for char in text):
             assert list(zip(first, last)) == theirs.encode(text, add_special_tokens=False).offsets
 
@@ -138,7 +138,7 @@ def test_the_offsets_of_gpt2_are_those_of_hugging_face(data_dir):
     theirs.post_processor = tokenizers.processors.ByteLevel(trim_offsets=True)
     texts = contexts(data_dir)[::40]
     _, starts, ends = ours.tokenize_with_offsets(texts)
-    for text, first, last in zip(texts, starts.to_list(), ends.to_list()):
+    for text, first, last in zip(texts, starts.to_list(), ends.to_list(), strict=True):
         for found, expected in zip(zip(first, last), theirs.encode(text).offsets, strict=True):
             assert text[slice(*found)].isspace() or found == expected
 

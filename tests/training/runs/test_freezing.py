@@ -212,7 +212,14 @@ def with_frozen_block():
             lambda model: freeze(model, "head", paths="pooler"),
             r"\['logits/kernel', 'logits/bias'\]. Received: paths='pooler'",
         ),
-        (lambda model: unfreeze(model, paths="("), r"`paths` must be a regular expression .* Received: paths='\('"),
+        (
+            lambda model: unfreeze(model, paths="("),
+            r"`paths` must be .* Received: paths='\(', which is not a regular expression: missing \)",
+        ),
+        (
+            lambda model: freeze(model, "*"),
+            r"No layer group matches.*Received: '\*', which is not a regular expression: nothing to repeat",
+        ),
         (lambda model: freeze(model, paths=["bias"]), r"`paths` must be a regular expression .* paths=\['bias'\]"),
         (lambda model: freeze(model, "block_.", paths="norm", norms=False), "Received: paths='norm'"),
     ],

@@ -21,7 +21,7 @@ from keras_transfer.layers.adapters import (
     stand_in,
 )
 from keras_transfer.layers.blocks import TransformerBlock
-from keras_transfer.names import did_you_mean
+from keras_transfer.names import did_you_mean, why_no_expression
 
 # Maps our names of layers to patterns of their names. KerasHub's sub-layers end with dropout, before the residual.
 OUTPUTS = {
@@ -241,6 +241,7 @@ def choose_targets(encoder, targets):
             raise ValueError(
                 f"A target matches no dense layer. Expected some of {names}, or a regular expression of a whole path "
                 f"such as {next(iter(available))!r}.{did_you_mean(target, names)} Received: {target!r}"
+                f"{why_no_expression(target)}"
             )
         for path in matches:
             block, parent, attribute, part = available[path]

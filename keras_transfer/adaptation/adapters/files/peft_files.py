@@ -1,5 +1,6 @@
 """PEFT folders with LoRA or IA3, which contain `adapter_config.json` and `adapter_model.safetensors`."""
 
+import contextlib
 import json
 import logging
 import re
@@ -81,32 +82,38 @@ def read(model, encoder, folder):
     return [kind], found
 
 
+@contextlib.contextmanager
+def _errors_of_files(folder):
+    """Turns every error into one that says which files a PEFT folder must have."""
+    try:
+        yield
+    except Exception as error:  # A missing or damaged file raises many types of errors.
+        raise ValueError(
+            f"{folder} must be a PEFT folder, with adapter_config.json and adapter_model.safetensors. "
+            f"Received: {type(error).__name__}: {error}"
+        ) from error
+
+
 def _read_files(folder):
     """Returns the configuration of a folder, its tensors, and the label names or `None`."""
     from safetensors import safe_open
 
-    try:
+    with _errors_of_files(folder):
         config = json.loads((folder / "adapter_config.json").read_text("utf-8"))
         kind = str(config["peft_type"])
-        if kind not in _KINDS:
-            what, ours = _OTHER_KINDS.get(kind, (f"adapters of the kind {kind}", None))
-            advice = "" if ours is None else f" Train new adapters with `add_adapters(model, {ours!r})` instead."
-            raise ValueError(
-                f"Only PEFT folders with LoRA or IA3 can be loaded. This folder contains {what}.{advice} "
-                f"Received: peft_type={kind!r} in {folder}"
-            )
+    if kind not in _KINDS:
+        what, ours = _OTHER_KINDS.get(kind, (f"adapters of the kind {kind}", None))
+        advice = "" if ours is None else f" Train new adapters with `add_adapters(model, {ours!r})` instead."
+        raise ValueError(
+            f"Only PEFT folders with LoRA or IA3 can be loaded. This folder contains {what}.{advice} "
+            f"Received: peft_type={kind!r} in {folder}"
+        )
+    with _errors_of_files(folder):
         with safe_open(str(folder / "adapter_model.safetensors"), "np") as file:
             tensors = {name: file.get_tensor(name) for name in list(file.keys())}
             names = json.loads((file.metadata() or {}).get("label_names", "null"))
         if kind == "LORA":
             config["r"], config["lora_alpha"]
-    except Exception as error:  # A missing or damaged file raises many types of errors.
-        if isinstance(error, ValueError) and "peft_type" in str(error):
-            raise
-        raise ValueError(
-            f"{folder} must be a PEFT folder, with adapter_config.json and adapter_model.safetensors. "
-            f"Received: {type(error).__name__}: {error}"
-        ) from error
     if wrong := {key: config[key] for key, value in _FIXED.items() if (config.get(key) or value) != value}:
         raise ValueError(
             f"Only LoRA without bias training can be loaded. Train the adapters in PEFT with {_FIXED}. "

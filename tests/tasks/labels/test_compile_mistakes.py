@@ -17,6 +17,11 @@ def name_of(value):
     return next((str(getattr(value, key)) for key in ("__name__", "name") if hasattr(value, key)), str(value))
 
 
+def loss_of(model, labels, logits):
+    """The mean of a compiled loss, called as a function."""
+    return float(keras.ops.mean(model.loss(np.array(labels), logits)))
+
+
 @pytest.fixture(scope="module")
 def model():
     return of_vectors()
@@ -134,7 +139,11 @@ class NamedPrecision(metrics.Precision):
 def test_a_subclass_that_converts_labels_or_logits_itself_is_compiled_and_evaluated(model, loss, metric):
     labels = np.eye(2, dtype="float32") if loss is ONE_HOT else [0, 1]
     model.compile("sgd", loss=loss, metrics=[metric()], run_eagerly=EAGER)
-    assert np.isfinite(model.test_on_batch(["good", "bad"], labels)[0])
+    logits, expected = model.predict(["good", "bad"], verbose=0), metric()
+    expected.update_state(np.array(labels), logits)
+    found = model.test_on_batch(["good", "bad"], labels)
+    assert found[0] == pytest.approx(loss_of(model, labels, logits), rel=1e-5)
+    np.testing.assert_allclose(found[1], keras.ops.convert_to_numpy(expected.result()), rtol=1e-5)
 
 
 def test_a_subclass_that_converts_nothing_is_checked_as_its_base(model):
@@ -159,7 +168,9 @@ def test_a_subclass_that_converts_nothing_is_checked_as_its_base(model):
 def test_what_fits_is_compiled_and_evaluated(model, loss, metric):
     labels = [0, 1] if loss == "auto" else np.eye(2, dtype="float32")
     model.compile("sgd", loss=loss, metrics=[metric], run_eagerly=EAGER)
-    assert np.isfinite(model.test_on_batch(["good", "bad"], labels)[0])
+    found = model.test_on_batch(["good", "bad"], labels)
+    expected = loss_of(model, labels, model.predict(["good", "bad"], verbose=0))
+    assert len(found) == 2 and found[0] == pytest.approx(expected, rel=1e-5)
 
 
 def test_integer_labels_do_not_go_with_a_loss_of_one_hot_labels(model):
