@@ -72,7 +72,8 @@ def test_quickstart_uses_the_given_recipe_reports_exports_and_asks_the_model(tmp
     options = ["--recipe", "scalar_mix", "--epochs", "1", "--batch-size", "64", "--output", model]
     assert main(["quickstart", *options]) == 0
     printed = capsys.readouterr().out
-    assert "frozen='pretrained'" in printed and "unfreezing=None" in printed
+    expected = "1 epoch, learning rate 0.01, batch size 64, weight_decay=0, frozen='pretrained', scalar_mix=True\n"
+    assert f"\nRecipe 'scalar_mix' for minilm-l6: {expected}" in printed
     assert "9/9" in printed and "Held-out questions: 144 rows, 6 classes, " in printed
     page = pathlib.Path(model, "report.html")
     assert f"The report with pictures is in {page}, and the model in {model}" in printed and page.exists()

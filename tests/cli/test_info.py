@@ -1,6 +1,7 @@
 """`keras-transfer info` describes a checkpoint without loading its weights."""
 
 import json
+import zipfile
 
 import numpy as np
 import pytest
@@ -95,6 +96,26 @@ def test_a_model_file_and_the_folder_of_a_run_are_described_without_tensorflow(t
     (tmp_path / "run.json").write_text(json.dumps({"settings": {"recipe": "bert"}, "finished": True}))
     rows = info(tmp_path)
     assert rows["kind"].startswith("a finished run") and (rows["recipe"], rows["task"]) == ("bert", "TextClassifier")
+
+
+def test_the_weights_of_a_model_are_counted_without_the_state_of_its_optimizer(tmp_path, info):
+    model = TextClassifier(
+        BertEncoder(11, num_layers=1, num_heads=2, hidden_dim=96, intermediate_dim=96), num_classes=2
+    )
+    model.save(tmp_path / "new.keras")
+    weights = f"{4 * model.count_params() / 1e6:.1f} MB"
+    rows = info(tmp_path / "new.keras")
+    assert rows["weights"] == weights and "optimizer" not in rows
+    model.compile("adam")
+    model.optimizer.build(model.trainable_variables)
+    model.save(tmp_path / "trained.keras")
+    with zipfile.ZipFile(tmp_path / "trained.keras") as file, zipfile.ZipFile(tmp_path / "small.keras", "w") as small:
+        for name in file.namelist():
+            small.writestr(name, file.read(name), zipfile.ZIP_DEFLATED)
+    for name in ("trained.keras", "small.keras"):  # as Keras has written it, and compressed
+        rows = info(tmp_path / name)
+        assert rows["weights"] == weights
+        assert rows["optimizer"] == f"{8 * model.count_params() / 1e6:.1f} MB, with which `fit` continues"
 
 
 def test_adapters_and_training_checkpoints_are_described_without_tensorflow(tmp_path, info):

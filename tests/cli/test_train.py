@@ -14,6 +14,7 @@ from keras_transfer.adaptation import TrainingCheckpoint
 from keras_transfer.cli import actions, command
 from keras_transfer.cli.actions import training
 from keras_transfer.cli.actions.validation import with_validation
+from keras_transfer.cli.files.hdf5_headers import weight_sizes
 from keras_transfer.cli.files.labelled_texts import read_parts
 from keras_transfer.cli.files.run_folder import check_run, finish, running
 from keras_transfer.precision import Precision
@@ -75,7 +76,10 @@ def weights_of(path):
 def test_a_run_writes_a_model_and_a_report_that_evaluate_confirms(train, tmp_path, capsys):
     assert train("--validation-data", "reviews.csv") == 0
     printed = capsys.readouterr().out
-    assert printed.startswith("24 texts for train, 24 texts for validation, ['first', 'last']\n")
+    assert printed.startswith(
+        "24 texts for train, 24 texts for validation, ['first', 'last']\n"
+        "Recipe 'bert' for minilm-l6: 2 epochs, learning rate 0.01, batch size 8\n"
+    )
     assert "Epoch 2/2" in printed and "Validation data: 24 rows, 2 classes, " in printed
     assert "\nkeras-transfer predict classifier --data FILE.csv --text-column review\n" in printed
     assert printed.endswith(
@@ -148,6 +152,19 @@ def test_after_ctrl_c_the_same_command_continues_as_if_nothing_had_happened(trai
     assert "The run is not finished." in error and "earlier run, pass classifier/model.keras. Received" in error
 
 
+def test_the_model_of_a_run_has_no_optimizer_and_trains_after_compile(train, monkeypatch):
+    monkeypatch.setattr(TextClassifier, "from_pretrained", from_vectors)
+    assert train() == 0
+    weights, optimizer = weight_sizes("classifier/model.keras")
+    model = keras.saving.load_model("classifier/model.keras")
+    assert optimizer == 0 and weights == 4 * model.count_params()
+    assert model.evaluate(TEXTS, LABELS, verbose=0, return_dict=True)["accuracy"] > 0.5
+    with pytest.raises(ValueError, match=r"`fit` requires an optimizer. Call `model.compile\(\)`"):
+        model.fit(TEXTS, LABELS)
+    model.compile()
+    model.fit(TEXTS, LABELS, verbose=0)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -192,7 +209,7 @@ def test_accumulation_rematerialization_and_precision_are_those_of_the_recipe(tr
     options = ["--gradient-accumulation-steps", "2", "--rematerialize", "--precision", "mixed_bfloat16"]
     assert train(*options, "--epochs", "1") == 0
     printed = capsys.readouterr().out
-    assert "gradient_accumulation_steps=2, rematerialize=True, precision='mixed_bfloat16')" in printed
+    assert ", gradient_accumulation_steps=2, rematerialize=True, precision='mixed_bfloat16'\n" in printed
     folder = tmp_path / "classifier"
     assert json.loads((folder / "run.json").read_text())["settings"]["precision"] == "mixed_bfloat16"
     assert keras.saving.load_model(folder / "model.keras").dtype_policy.name == "mixed_bfloat16"

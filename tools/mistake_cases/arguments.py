@@ -132,6 +132,15 @@ MISTAKES = [
         elsewhere="optimizer identifier: 0.001",
     ),
     Mistake(
+        "fit without an optimizer",
+        lambda m: (
+            model := m.classifier(None),
+            model.compile(optimizer=None),
+            model.fit(TEXTS, [0, 1, 0, 1], verbose=0),
+        ),
+        r"`model.compile\(\)`",
+    ),
+    Mistake(
         "fit before compile",
         lambda m: m.classifier(None).fit(TEXTS, [0, 1, 0, 1], verbose=0),
         "compile",

@@ -5,7 +5,7 @@ import math
 import numbers
 from typing import Any
 
-from keras_transfer.adaptation.adapters.base import adapted_encoder, choose_targets, get_adapters
+from keras_transfer.adaptation.adapters.base import adapted_encoder, get_adapters
 from keras_transfer.adaptation.features import row_ends
 from keras_transfer.adaptation.recipes.costs import estimate, measure_speed, memory_of_machine
 from keras_transfer.adaptation.recipes.recipe import Recipe, get_recipe
@@ -112,11 +112,9 @@ def _adapter_weights(model):
     """Returns how many weights the adapters of the recipe `"lora"` have, or `None` if they do not fit the encoder."""
     [kind] = get_adapters(get_recipe("lora").adapters)
     try:
-        chosen = choose_targets(adapted_encoder(model), kind.targets)
+        return kind.count_weights(adapted_encoder(model))
     except ValueError:
         return None
-    kernels = [(getattr(parent, attribute).kernel, parts) for parent, attribute, _, parts in chosen]
-    return sum(kind.rank * (kernel.shape[0] + size) for kernel, parts in kernels for _, size in parts.values())
 
 
 def _about_tasks(name, tasks, weights, added):

@@ -10,7 +10,7 @@ import keras
 
 from keras_transfer import adaptation, analysis, checkpoints, datasets, serving, tasks, text
 from keras_transfer.cli.actions.progress import bar_or_lines
-from keras_transfer.cli.actions.scores import training_facts, write_card
+from keras_transfer.cli.actions.scores import describe_recipe, training_facts, write_card
 from keras_transfer.cli.arguments import check_quickstart
 from keras_transfer.cli.files import MODEL, REPORT, ask
 from keras_transfer.files import atomic_folder
@@ -68,7 +68,7 @@ def run_quickstart(
     start = time.time()
     print(f"{len(data.train.texts)} questions for training, {len(data.test.texts)} held out, {data.label_names}")
     model = tasks.TextClassifier.from_pretrained(ENCODER, label_names=data.label_names, scalar_mix=recipe.scalar_mix)
-    print(recipe)
+    print(describe_recipe(recipe, name, ENCODER))
     train = text.batches(*data.train, preprocessor=model.preprocessor, batch_size=recipe.batch_size, seed=seed)
     adaptation.fine_tune(model, train, recipe=recipe, verbose=bar_or_lines())
 
@@ -76,7 +76,6 @@ def run_quickstart(
     print(f"\nHeld-out questions: {report}")
     folder = pathlib.Path(output)
     with atomic_folder(folder, overwrite) as temporary:
-        model.save(temporary / MODEL)
         report.to_html(temporary / REPORT, title="Held-out questions")
         serving.export(model, temporary / EXPORT)
         card = checkpoints.ModelCard(
@@ -86,6 +85,8 @@ def run_quickstart(
             evaluated_on=f"{len(data.test.texts)} held-out questions",
         )
         write_card(card, model, temporary, replaced=folder)
+        model.compile(optimizer=None)  # The file is for use. The optimizer's state would be two thirds of it.
+        model.save(temporary / MODEL)
     print(f"\nThe report with pictures is in {folder / REPORT}, and the model in {folder / MODEL}")
     print(f"\nThe export is in {folder / EXPORT}. A new process, without keras_transfer, loads it and answers:\n")
     # The log matters only if the process fails.

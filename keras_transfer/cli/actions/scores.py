@@ -1,5 +1,6 @@
-"""The scores of a run as text, and in the model card in the same folder as its `.keras` file."""
+"""The recipe and the scores of a run as text, and in the model card in the same folder as its `.keras` file."""
 
+import dataclasses
 import math
 import shlex
 
@@ -41,6 +42,19 @@ def write_card(card, model, folder, replaced=None):
     load = f"keras.models.load_model({f'{name}/{MODEL}'!r})"
     if not card.write(facts_of(model, folder, name, load), folder, name, replaced):
         print(f"{shlex.quote(str(own / CARD))} is yours, and is kept")
+
+
+def describe_recipe(recipe, name, encoder):
+    """Returns a line about a `Recipe` called `name` for an encoder, with the fields that differ from their defaults."""
+    length = "epochs" if recipe.steps is None else "steps"
+    count = getattr(recipe, length)
+    shown = [f"{count} {length if count > 1 else length[:-1]}", f"learning rate {recipe.learning_rate:g}"]
+    shown.append(f"batch size {recipe.batch_size}")
+    for field in dataclasses.fields(recipe):
+        value = getattr(recipe, field.name)
+        if field.name not in ("epochs", "steps", "learning_rate", "batch_size") and value != field.default:
+            shown.append(f"{field.name}={f'{value:g}' if isinstance(value, float) else repr(value)}")
+    return f"Recipe {name!r} for {encoder}: {', '.join(shown)}"
 
 
 def training_facts(recipe, name, seed):

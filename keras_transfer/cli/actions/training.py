@@ -12,6 +12,7 @@ from keras_transfer import adaptation, analysis, checkpoints, tasks, text
 from keras_transfer.cli.actions.progress import bar_or_lines
 from keras_transfer.cli.actions.scores import (
     describe_numbers,
+    describe_recipe,
     finite,
     scores_of_numbers,
     training_facts,
@@ -93,7 +94,7 @@ def _train(model, parts, recipe, folder, settings, seed):
     """Trains a model, and writes it with its report. Returns the number of the signal that ended the run, or None."""
     print(", ".join(f"{len(texts)} texts for {name}" for name, (texts, _) in parts.items()), end=", ")
     print(listed(model.label_names) if model.label_names else "one number for each text")
-    print(recipe)
+    print(describe_recipe(recipe, settings["recipe"], settings["encoder"]))
 
     checkpoint = adaptation.TrainingCheckpoint(folder / CHECKPOINTS, keep=1, signals=("SIGINT", "SIGTERM"))
     train = text.batches(*parts["train"], preprocessor=model.preprocessor, batch_size=recipe.batch_size, seed=seed)
@@ -115,9 +116,6 @@ def _train(model, parts, recipe, folder, settings, seed):
         print(f"\nValidation data: {report}")
         print(f"\nThe report with pictures is in {report.to_html(folder / REPORT, title='Validation data')}")
         scores = report
-    with tempfile.TemporaryDirectory(prefix=".model-", dir=folder) as scratch:
-        model.save(pathlib.Path(scratch) / MODEL)
-        os.replace(pathlib.Path(scratch) / MODEL, folder / MODEL)
     card = checkpoints.ModelCard(
         data_size={name: len(texts) for name, (texts, _) in parts.items()},
         training=training_facts(recipe, settings.get("recipe"), seed),
@@ -125,6 +123,10 @@ def _train(model, parts, recipe, folder, settings, seed):
         evaluated_on="the validation data",
     )
     write_card(card, model, folder)
+    model.compile(optimizer=None)  # The file is for use. The optimizer's state would be two thirds of it.
+    with tempfile.TemporaryDirectory(prefix=".model-", dir=folder) as scratch:
+        model.save(pathlib.Path(scratch) / MODEL)
+        os.replace(pathlib.Path(scratch) / MODEL, folder / MODEL)
     run_folder.finish(folder)
     print(f"\nThe model is in {folder / MODEL}. To use it:")
     column = "" if settings["text_column"] == "text" else f" --text-column {shlex.quote(settings['text_column'])}"

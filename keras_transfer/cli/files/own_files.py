@@ -7,6 +7,7 @@ import re
 import zipfile
 
 from keras_transfer.cli.files.ask import LABELS_FILE
+from keras_transfer.cli.files.hdf5_headers import weight_sizes
 from keras_transfer.cli.files.run_folder import is_unfinished
 from keras_transfer.names import listed
 
@@ -68,7 +69,7 @@ def _keras_file(path):
         with zipfile.ZipFile(path) as file:
             config, metadata = (_read_json(path, file.read(name)) for name in ("config.json", "metadata.json"))
             assets = sorted({name.split("/")[-1] for name in file.namelist() if name.startswith("assets/")})
-            size = sum(info.file_size for info in file.infolist() if info.filename.endswith(".weights.h5"))
+        weights, optimizer = weight_sizes(path)
     except (KeyError, OSError, zipfile.BadZipFile) as error:
         raise ValueError(f"The file must be a .keras file. Received: {path}, {error}") from None
     name = str(config.get("registered_name") or config.get("class_name"))
@@ -81,7 +82,9 @@ def _keras_file(path):
     rows += [("preprocessor", preprocessor["class_name"])] if preprocessor else []
     rows += _values(preprocessor.get("config"), ("sequence_length",))
     rows += [("vocabulary", ", ".join(assets))] if assets else []
-    return [*rows, ("weights", f"{size / 1e6:,.1f} MB"), ("Keras", f"{metadata.get('keras_version')}")]
+    rows.append(("weights", f"{weights / 1e6:,.1f} MB"))
+    rows += [("optimizer", f"{optimizer / 1e6:,.1f} MB, with which `fit` continues")] if optimizer else []
+    return [*rows, ("Keras", f"{metadata.get('keras_version')}")]
 
 
 def _saved_model(folder):

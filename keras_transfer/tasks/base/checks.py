@@ -80,6 +80,11 @@ def warn_of_half_weights(model):
 def require_compiled(task, method):
     """Raises a `ValueError` if a task is not compiled, before its data is processed."""
     if task.compiled:
+        if task.optimizer is None and method in ("fit", "train_on_batch"):
+            raise ValueError(
+                f"`{method}` requires an optimizer. Call `model.compile()` for the task's own, or pass another one to "
+                "it. Received: a model that was compiled with `optimizer=None`"
+            )
         return
     if task.head_adapters.compile_again:
         raise ValueError(

@@ -30,6 +30,7 @@ from keras_transfer.tasks.inputs import (
     is_stream,
     kind_of,
     lacks_labels,
+    log_length,
     position_of_stream,
     rows_of,
     split_last,
@@ -144,6 +145,8 @@ def ready_data(task, method, x, y=None, sample_weight=None, batch_size=None, shu
         )
     if is_stream(x) and data is not x:
         check_stream_shares(task, x, method)
+        if method == "fit":
+            log_length(task.preprocessor, x)
     if method == "evaluate":
         data = data.apart(one_epoch=True) if isinstance(data, Batches) else data
         fix_targets(data)

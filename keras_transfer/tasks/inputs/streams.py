@@ -1,5 +1,6 @@
 """A `tf.data.Dataset` as the data of a task: its contents, its texts as prepared inputs, and their targets."""
 
+import logging
 import weakref
 from collections.abc import Mapping
 
@@ -10,6 +11,8 @@ from keras_transfer.batches import Batches, no_weights, of_at_most
 from keras_transfer.distribute import agree, replicas_of
 from keras_transfer.tasks.inputs.loader_position import CountBatches
 from keras_transfer.text.base import preprocess
+
+log = logging.getLogger("keras_transfer")
 
 _positions = weakref.WeakKeyDictionary()  # Maps streams to the `LoaderPosition`s of their loaders.
 _drawing = weakref.WeakKeyDictionary()  # Maps streams with targets to the state of their random draws.
@@ -85,6 +88,17 @@ def preprocess_stream(preprocessor, dataset):
 
     ahead = dataset.options().autotune.enabled is not False  # `read_when_asked` turns it off.
     return dataset.map(prepare, num_parallel_calls=-1).prefetch(-1) if ahead else dataset.map(prepare)
+
+
+def log_length(preprocessor, dataset):
+    """Logs the length to which the texts of a stream are padded, which is not that of their longest text."""
+    length = getattr(preprocessor, "sequence_length", None)
+    if length is not None and texts_of_stream(dataset):
+        log.info(
+            "The texts of the `tf.data.Dataset` are padded to %d tokens, the `sequence_length` of the preprocessor. If "
+            "all are shorter, pass a smaller `sequence_length` to the preprocessor or to `from_pretrained()`.",
+            length,
+        )
 
 
 def lacks_targets(data, made=()):

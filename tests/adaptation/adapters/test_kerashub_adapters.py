@@ -63,6 +63,24 @@ def test_a_kind_starts_as_the_identity_trains_is_saved_removed_and_merged(name, 
     )
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [
+        kt.LoRA(2),
+        kt.LoRA(3, targets=["output", "inner", "outer"]),
+        kt.LoRA(2, targets=["key", "output"], magnitude=True),
+    ],
+)
+def test_the_weights_of_lora_are_counted_before_they_are_added(kind):
+    for encoder in (models.encoder(), BackboneEncoder(backbone())):
+        for name in ("first", "second"):
+            count = kind.count_weights(encoder)
+            kt.add_adapters(encoder, kind, name=name)
+            assert count == sum(weight.size for weight in map(np.array, adapter_weights(encoder, name).values()))
+    with pytest.raises(ValueError, match="Did you mean 'query'"):
+        kt.LoRA(targets=["queri"]).count_weights(encoder)
+
+
 RENAMED = {
     "block_": "transformer_layer_",
     "/attention_norm": "/self_attention_layer_norm",

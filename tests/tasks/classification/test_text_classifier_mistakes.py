@@ -160,6 +160,15 @@ def test_a_model_that_is_not_compiled_is_an_error_before_its_data_are_read(model
             call(None)
 
 
+def test_training_without_an_optimizer_is_an_error_before_its_data_are_read(model):
+    model = TextClassifier(encoder(), num_classes=2, preprocessor=preprocessor())
+    model.compile(optimizer=None)
+    for call in (model.fit, model.train_on_batch):
+        with pytest.raises(ValueError, match=f"`{call.__name__}` requires an optimizer.*with `optimizer=None`"):
+            call(None)
+    assert len(model.evaluate(["a", "b"], [0, 1], verbose=0)) == 2
+
+
 def test_an_encoder_has_at_least_one_block():
     with pytest.raises(ValueError, match="`num_layers` must be at least 1. Received: num_layers=0"):
         encoder(num_layers=0)

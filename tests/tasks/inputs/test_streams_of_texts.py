@@ -12,7 +12,7 @@ from keras_transfer.tasks.inputs import with_targets
 from keras_transfer.training.resume import TrainingCheckpoint
 from tests.errors import check_errors
 from tests.tasks.loaders import TEXTS, Loader
-from tests.tasks.tiny import encoder, preprocessor
+from tests.tasks.tiny import classifier, encoder, preprocessor
 
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")
@@ -49,6 +49,18 @@ def test_the_epoch_and_the_batch_determine_the_targets_of_a_stream(source):
         places = inputs["mask_positions"].numpy()
         assert (targets.numpy()[places >= 0] >= 5).all() and (places >= 0).any(axis=1).all()
         assert inputs["token_ids"].shape[1] <= plain["token_ids"].shape[1]
+
+
+def test_fit_logs_once_the_length_to_which_a_stream_is_padded(eagerly, caplog):
+    caplog.set_level("INFO", "keras_transfer")
+    model, texts = classifier(), tf.data.Dataset.from_tensor_slices((TEXTS, [0, 1, 0, 1])).batch(2)
+    model.compile(run_eagerly=True)
+    prepared = model.dataset(texts)
+    model.fit(texts, validation_data=texts, epochs=2, verbose=0)
+    model.fit(prepared, verbose=0)
+    [message] = caplog.messages
+    assert message.startswith("The texts of the `tf.data.Dataset` are padded to 32 tokens")
+    assert message.endswith("pass a smaller `sequence_length` to the preprocessor or to `from_pretrained()`.")
 
 
 class StopAfterOne(keras.callbacks.Callback):

@@ -1,7 +1,9 @@
 """LoRA: low-rank changes to dense layers, and DoRA."""
 
 import dataclasses
+import math
 import weakref
+from typing import Any
 
 import numpy as np
 from keras import ops
@@ -16,7 +18,7 @@ from keras_transfer.adaptation.adapters.base import (
     register_kind,
     strings,
 )
-from keras_transfer.layers.adapters import AdaptedDense, Adapter, stand_in, uniform
+from keras_transfer.layers.adapters import AdaptedDense, Adapter, dense_axes, stand_in, uniform
 from keras_transfer.layers.basic import Dropout
 
 
@@ -64,6 +66,32 @@ class LoRA(AdapterKind):
         """Float. The factor by which the low-rank change is multiplied."""
         alpha = 2 * self.rank if self.alpha is None else self.alpha
         return alpha / (self.rank**0.5 if self.rank_stabilized else self.rank)
+
+    def count_weights(self, encoder: Any) -> int:
+        """Returns how many weights `add_adapters` would add to an encoder, without adding them.
+
+        Args:
+            encoder: Encoder with blocks.
+
+        Returns:
+            Integer.
+
+        Raises:
+            ValueError: If a target matches no dense layer of the encoder.
+
+        Example:
+        ```python
+        encoder = keras_transfer.encoders.Encoder.from_pretrained("minilm-l6")
+        keras_transfer.adaptation.LoRA(rank=8).count_weights(encoder)  # 73728
+        ```
+        """
+        count = 0
+        for parent, attribute, _, parts in choose_targets(encoder, self.targets):
+            layer = getattr(parent, attribute)
+            layer = getattr(layer, "base", layer)  # It may have other adapters.
+            rows = math.prod(layer.kernel.shape[axis] for axis in dense_axes(layer)[0])
+            count += sum(self.rank * (rows + size) + self.magnitude * size for _, size in parts.values())
+        return count
 
     def attach(self, encoder, name):
         for parent, attribute, place, parts in choose_targets(encoder, self.targets):
