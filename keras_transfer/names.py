@@ -173,3 +173,38 @@ def check_foreign_arguments(cls, given):
     foreign = {name: value for name, value in given.items() if name in _HINTS}
     if foreign:
         check_arguments(cls.__name__, foreign, argument_names(cls))
+
+
+def check_spaces(names, received):
+    """Raises a `ValueError` if two names of classes differ only in the spaces around them.
+
+    Args:
+        names: Iterable of strings.
+        received: String. Where the names come from, the beginning of the error message.
+    """
+    found = {}
+    for name in sorted(names):
+        other = found.setdefault(name.strip(), name)
+        if other != name:
+            raise ValueError(
+                f"{received}: Names of classes must not differ only in the spaces around them. Remove these with "
+                f"`label.strip()`. Received: {other!r} and {name!r}"
+            )
+
+
+def check_order(found, names):
+    """Raises a `ValueError` if the names of classes in a file are those of a model in another order.
+
+    Args:
+        found: List of strings, dict of these for several heads, or `None`. The names in the file.
+        names: The same for the model.
+    """
+    if isinstance(found, dict) and isinstance(names, dict):
+        for head in found.keys() & names.keys():
+            check_order(found[head], names[head])
+    elif isinstance(found, list) and isinstance(names, list) and found != names and sorted(found) == sorted(names):
+        raise ValueError(
+            "The weights belong to a model with the same classes in another order, so their labels would be mixed up. "
+            "Create the model with the `label_names` of the file. "
+            f"Received: a file with {listed(found)}, and a model with {listed(names)}"
+        )

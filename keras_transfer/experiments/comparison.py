@@ -4,6 +4,7 @@ import gc
 import hashlib
 import inspect
 import math
+import re
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -77,7 +78,7 @@ def compare(
     Raises:
         ValueError: If there are no methods, or if one is unknown; if `"train"` or `"validation"` is missing or not in
             memory; if `seeds`, `baseline` or `mode` is invalid; if `evaluate` does not return `metric`; or if the file
-            contains runs with different data, or a different model, metric, loss or backend.
+            contains runs with different data, or a different model, metric, list of metrics, loss or backend.
 
     Example:
     ```python
@@ -114,6 +115,7 @@ def compare(
         "backend": keras.backend.backend(),
         "model": _describe(make_model),
         "loss": None if loss == "auto" else repr(keras.saving.serialize_keras_object(loss)),
+        "metrics": _definitions(metrics),
     }
     file = RunFile(results, settings)
     done = {(run["method"], run["definition"], run["seed"]): run for run in file.runs}
@@ -265,6 +267,14 @@ def _digest(part):
         text = array.dtype.kind in "OUS"
         digest.update("\0".join(map(str, array.ravel().tolist())).encode() if text else array.tobytes())
     return digest.hexdigest()[:16]
+
+
+def _definitions(metrics):
+    """Returns what distinguishes metrics that are passed to `compile`, or None for those of the task."""
+    if isinstance(metrics, str) and metrics == "auto":
+        return None
+    # Keras numbers the default names of the metrics of a process.
+    return re.sub(r"('name': '[^']*?)_\d+'", r"\1'", repr(keras.saving.serialize_keras_object(metrics)))
 
 
 def _describe(make_model):

@@ -1,7 +1,7 @@
 """Names of classes, and labels in memory that are names or positions: which ones occur, and as arrays."""
 
 from keras_transfer.label_names.columns import are_empty, has_names, whole_labels
-from keras_transfer.label_names.listing import checked_names, names_in
+from keras_transfer.label_names.listing import checked_names, names_in, renamed
 from keras_transfer.label_names.numbers import keys_as_positions
 from keras_transfer.label_names.positions import (
     check_not_positions,
@@ -26,6 +26,7 @@ __all__ = [
     "names_of_numbers",
     "positions_of",
     "positions_of_numbers",
+    "renamed",
     "weights_of_words",
     "whole_labels",
 ]

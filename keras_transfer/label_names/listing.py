@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from keras_transfer.label_names.columns import as_string, has_names, is_list, is_name, rows_of
-from keras_transfer.names import listed
+from keras_transfer.names import check_spaces, listed
 
 log = logging.getLogger("keras_transfer")
 
@@ -23,7 +23,7 @@ def names_in(labels):
 
     Raises:
         ValueError: If some labels are names and others are not, if labels are an array of zeros and ones or a dict, or
-            if two names differ only in their Unicode normalization form.
+            if two names differ only in their Unicode normalization form or in the spaces around them.
     """
     if isinstance(labels, Mapping):
         raise ValueError(
@@ -59,7 +59,29 @@ def names_in(labels):
                 "Labels must not differ only in their Unicode normalization form. Normalize them with "
                 f"`unicodedata.normalize('NFC', label)`. Received: {other!a} and {name!a}"
             )
+    check_spaces(names, "`labels`")
     _warn_of_many(names, flat)
+    return names
+
+
+def renamed(before, names):
+    """Returns the new names of classes as a list of `str`, or any names unchanged if there were none before.
+
+    Args:
+        before: List of strings, the names so far, or `None`.
+        names: List of strings.
+
+    Raises:
+        ValueError: If they are not as many different strings as before.
+    """
+    if before is None or (isinstance(names, (list, tuple)) and list(names) == list(before)):
+        return names
+    names = checked_names(names)
+    if len(names) != len(before):
+        raise ValueError(
+            f"`label_names` must be {len(before)} names, one for each class of the model. For other classes, create a "
+            f"new head with `from_pretrained(..., label_names=...)`. Received: label_names={listed(names)}"
+        )
     return names
 
 

@@ -118,7 +118,13 @@ def _texts(table, column):
             f"The table must have the column {column!r}.{did_you_mean(column, table)} "
             f"Received the columns {[str(name) for name in table]}"
         )
-    found = list(table[column])
+    found = table[column]
+    if getattr(found, "ndim", 1) != 1:
+        raise ValueError(
+            f"The column {column!r} must be one column of texts. Rename columns that have the same name. "
+            f"Received: values of shape {tuple(found.shape)}"
+        )
+    found = list(found)
     for row, text in enumerate(found):
         if not isinstance(text, str):
             raise ValueError(f"Column {column!r} must contain strings. Received at row {row}: {text!r:.80}")

@@ -263,6 +263,14 @@ def test_errors_and_warnings_about_labels_show_ten_of_them_at_most(tmp_path, cap
     assert "has 150 different labels in 150 rows. Is 'kind' the column of the labels?" in capsys.readouterr().err
 
 
+def test_labels_that_differ_only_in_spaces_are_an_error(tmp_path):
+    path = write(tmp_path / "a.csv", TEXTS, ["first", "last "] * 11 + ["first", "last"])
+    with pytest.raises(ValueError, match="must not differ only in the spaces around them.*'last' and 'last '"):
+        read_parts(path, text="review", label="kind")
+    with pytest.raises(ValueError, match="line 2: Expected a text and a label"):
+        read_parts(write(tmp_path / "b.csv", TEXTS, [" ", *LABELS[1:]]), text="review", label="kind")
+
+
 def test_a_folder_with_nothing_but_the_lock_of_a_killed_run_is_new(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / ".lock").touch()

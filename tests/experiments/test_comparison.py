@@ -1,5 +1,6 @@
 """Comparing methods: which runs take place, what is kept of them, and what their table says."""
 
+import contextlib
 import dataclasses
 import functools
 import json
@@ -175,6 +176,14 @@ def test_finished_runs_are_not_repeated_and_methods_and_seeds_can_be_added(tmp_p
     assert len(file.read_text().splitlines()) == 1 + 2 + 3
 
 
+def test_the_metrics_of_a_file_may_have_other_default_names(tmp_path):
+    method = {"one": Method(0.8)}
+    for macro, message in ((True, None), (True, None), (False, "metrics .* instead of")):
+        options = {"metrics": [keras.metrics.F1Score(average="macro" if macro else "micro")], "seeds": 1}
+        with pytest.raises(ValueError, match=message) if message else contextlib.nullcontext():
+            runs_of(method, tmp_path / "runs.jsonl", **options)
+
+
 @pytest.mark.parametrize("cut", [1, 30, "all but the settings", "in the settings"])
 def test_a_half_written_line_of_a_killed_process_is_removed_and_its_run_repeated(cut, tmp_path):
     file, method = tmp_path / "runs.jsonl", Method(0.8, 0.7)
@@ -207,6 +216,7 @@ def test_a_file_with_runs_of_other_settings_or_of_something_else_is_refused_and_
         (make_model, {"train": DATA["train"], "validation": DATA["validation"]}, {}, "data test '"),
         (make_model, DATA, {"metric": "loss"}, "metric 'accuracy' instead of 'loss'"),
         (make_model, DATA, {"loss": "mse"}, "loss None instead of .*mse"),
+        (make_model, DATA, {"metrics": ["accuracy"]}, "metrics None instead of .*accuracy"),
         (larger, DATA, {}, "model parameters 3 instead of 6"),
         (scaled, DATA, {}, "model magnitude "),
     ]:

@@ -179,3 +179,8 @@ def test_losses_by_name_train(model, loss):
 def test_names_that_differ_only_by_their_unicode_form_are_an_error():
     with pytest.raises(ValueError, match="more than their Unicode form.* Received: 'cafe\u0301' at positions 0 and 2"):
         of_words(WORDS, label_names=["caf\u00e9", "bar", "cafe\u0301"])
+
+
+def test_names_must_differ_by_more_than_spaces():
+    with pytest.raises(ValueError, match="must not differ only in the spaces.*Received: 'bad' and 'bad '"):
+        names_in(["good", "bad ", "bad"])

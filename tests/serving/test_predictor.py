@@ -46,6 +46,13 @@ def test_a_data_frame_keeps_its_index_and_its_other_columns(exported, table):
     check(found, expected(exported, TEXTS))
 
 
+def test_two_columns_of_texts_with_one_name_are_an_error(exported):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame([["a", "b"], ["c", "d"]], columns=["review", "review"])
+    with pytest.raises(ValueError, match=r"'review' must be one column of texts.*Received: values of shape \(2, 2\)"):
+        serving.Predictor(exported, "review")(frame)
+
+
 def test_no_rows_have_columns_of_the_same_types(exported):
     found = serving.Predictor(exported)({"text": []})
     assert found["probabilities"].shape == (0, 3) and found["probabilities"].dtype == np.float32

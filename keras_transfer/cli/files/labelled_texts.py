@@ -7,7 +7,7 @@ import pathlib
 import sys
 
 from keras_transfer import lines
-from keras_transfer.names import did_you_mean, listed
+from keras_transfer.names import check_spaces, did_you_mean, listed
 
 OPTIONS = ("--text-column", "--label-column")
 FORMATS = (".csv", ".tsv", ".jsonl")
@@ -130,7 +130,7 @@ def _as_name(value):
     """Returns a label as a string, or None. In JSON, 1 and 1.0 are the same label."""
     if isinstance(value, (int, float)) and abs(value) < math.inf:
         value = json.dumps(int(value) if isinstance(value, float) and value.is_integer() else value)
-    return value if value and isinstance(value, str) else None
+    return value if isinstance(value, str) and value.strip() else None
 
 
 def _separated(value):
@@ -167,8 +167,8 @@ def read_parts(data, validation=None, test=None, text="text", label="label", tas
     `"regression"`, they are floats, and the label names are None.
 
     Raises:
-        FileNotFoundError, ValueError: As for `read_texts`. ValueError also if there are fewer than two labels, or if
-            other parts have labels that the training data lack.
+        FileNotFoundError, ValueError: As for `read_texts`. ValueError also if there are fewer than two labels, if
+            two differ only in the spaces around them, or if other parts have labels that the training data lack.
     """
     paths = {"train": data, "validation": validation, "test": test}
     parts = {name: read_texts(path, text, label, task) for name, path in paths.items() if path is not None}
@@ -179,6 +179,7 @@ def read_parts(data, validation=None, test=None, text="text", label="label", tas
     names = sorted(occurring["train"])
     if len(names) < 2:
         raise ValueError(f"{data}: Expected at least two labels. Received: {names}")
+    check_spaces(names, data)
     rows = len(parts["train"][0])
     if not several and rows >= FEW_ROWS and len(names) > rows / 2:
         print(

@@ -108,7 +108,13 @@ def _texts(column):
 
 
 def _is_nested(column):
-    return isinstance(column, tuple) and all(isinstance(part, (list, np.ndarray)) for part in column)
+    return isinstance(column, tuple) and all(
+        isinstance(part, (list, np.ndarray)) or _is_pandas(part) for part in column
+    )
+
+
+def _is_pandas(column):
+    return hasattr(column, "iloc")
 
 
 def _lengths(columns):
@@ -127,6 +133,8 @@ def _select(columns, rows):
             selected.append(_select(column, rows))
         elif column is None or isinstance(column, np.ndarray):
             selected.append(None if column is None else column[rows])
+        elif _is_pandas(column):  # `column[i]` would be the row with the index i.
+            selected.append(column.iloc[rows].tolist() if column.ndim == 1 else column.iloc[rows])
         else:
             selected.append([column[i] for i in rows])
     return tuple(selected)

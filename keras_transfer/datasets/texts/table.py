@@ -17,7 +17,7 @@ from keras_transfer.datasets.base import (
     read_records,
     shorten,
 )
-from keras_transfer.names import did_you_mean
+from keras_transfer.names import check_spaces, did_you_mean
 
 FORMATS = (".csv", ".tsv", ".jsonl", ".json", *SUFFIXES)
 
@@ -62,10 +62,11 @@ def read_table(
 
     Raises:
         FileNotFoundError: If the file does not exist.
-        ValueError: If a column is missing, if a row has another number of fields, if a text is missing or not a string,
-            if labels are missing, unknown or of mixed types, even in different splits, if the splits have different
-            names in their `ClassLabel`s, if there are no rows, if `label_separator` is used without `label_column` or
-            with files other than CSV and TSV files, or if the file is cut or has another format.
+        ValueError: If a column is missing or occurs twice, if a row has another number of fields, if a text is missing
+            or not a string, if labels are missing, unknown, of mixed types (also in different splits) or differ only in
+            spaces, if they are the column of the texts, if the splits have different names in their `ClassLabel`s, if
+            there are no rows, if `label_separator` is used without `label_column` or with files other than CSV and TSV
+            files, or if the file is cut or has another format.
 
     Example:
     ```python
@@ -78,6 +79,11 @@ def read_table(
     """
     columns = {"text_column": text_column, "pair_column": pair_column, "label_column": label_column}
     columns = {argument: name for argument, name in columns.items() if name is not None}
+    if label_column is not None and label_column in (text_column, pair_column):
+        raise ValueError(
+            "`label_column` must be another column than that of the texts. "
+            f"Received: text_column={text_column!r}, pair_column={pair_column!r}, label_column={label_column!r}"
+        )
     if label_separator is not None:
         _check_separator(label_separator, label_column, source.values() if isinstance(source, Mapping) else [source])
     if not isinstance(source, Mapping):
@@ -110,6 +116,7 @@ def _with_one_type(splits):
     if isinstance(types[first], list):  # names of a `ClassLabel`
         return splits, types[first]
     if isinstance(found[0], str):
+        check_spaces(set(found), "The labels")
         return splits, sorted(set(found))
     if types[first] == "numbers" and any(isinstance(label, float) for label in found):
         for name, split in splits.items():
@@ -136,6 +143,11 @@ def _read(source, columns, label_names, label_separator, prefix=""):
                 f"{where(None)}: There is no column {name!r}.{did_you_mean(name, names)}{_separator_advice(names)} "
                 f"Expected one of {list(names)}. Received: {argument}={name!r}"
             )
+    if repeated := [name for name in columns.values() if list(names).count(name) > 1]:
+        raise ValueError(
+            f"{where(None)}: The names of the columns must be unique. Rename one of the columns {repeated[0]!r}. "
+            f"Received: {list(names)}"
+        )
     columns = {argument: values(name) for argument, name in columns.items()}
     texts = [_texts(columns[each], where) for each in ("text_column", "pair_column") if each in columns]
     if not texts[0]:
@@ -152,6 +164,7 @@ def _read(source, columns, label_names, label_separator, prefix=""):
             rows = [label.split(label_separator) if label.strip() else [] for label in labels]
             labels = [[each.strip() for each in row] for row in rows]
         labels = _labels(labels, where, _is_untyped(source), label_names)
+        check_spaces({each for label in labels for each in _as_list(label) if isinstance(each, str)}, where(None))
     return Split(tuple(texts) if len(texts) > 1 else texts[0], labels), class_names
 
 
@@ -287,7 +300,7 @@ def _labels(values, where, untyped, label_names):
     """Returns labels of one type, or their positions, or lists of their names."""
     labels = [_plain(value, where(row)) for row, value in enumerate(values)]
     if label_names is not None:
-        return _named(labels, where, [str(name) for name in label_names])
+        return _named(_booleans_as_names(labels, values, label_names), where, [str(name) for name in label_names])
     if untyped and all(isinstance(label, str) for label in labels):
         return _typed(labels, where)
     kinds = [("a number" if isinstance(label, numbers.Real) else type(label).__name__) for label in labels]
@@ -297,6 +310,15 @@ def _labels(values, where, untyped, label_names):
     if any(isinstance(label, float) for label in labels):
         return [float(label) for label in labels]
     return labels
+
+
+def _booleans_as_names(labels, values, names):
+    """Returns labels in which booleans are names if the names are those of booleans, such as `["True", "False"]`."""
+    by_value = {str(name).lower(): str(name) for name in names}
+    if by_value.keys() != {"false", "true"}:
+        return labels
+    is_boolean = [type(value).__name__ in ("bool", "bool_") for value in values]
+    return [by_value[str(bool(label)).lower()] if found else label for label, found in zip(labels, is_boolean)]
 
 
 def _named(labels, where, names):
@@ -325,7 +347,11 @@ def _plain(value, where):
         return [_plain(each, where) for each in value]
     if isinstance(value, numbers.Integral):  # also a boolean
         return int(value)
-    if value == "" or not isinstance(value, (str, float)) or (isinstance(value, float) and not math.isfinite(value)):
+    if (
+        (isinstance(value, str) and not value.strip())
+        or not isinstance(value, (str, float))
+        or (isinstance(value, float) and not math.isfinite(value))
+    ):
         raise ValueError(f"{where}: Expected a label. Remove the row, or add a label. Received: {value!r}")
     return value
 

@@ -9,6 +9,7 @@ import keras
 
 from keras_transfer.distribute import write_together
 from keras_transfer.encoders.base.quantization import Quantizes, quantization_of, quantize_again
+from keras_transfer.encoders.base.weight_facts import facts_of, store_facts, without_facts
 from keras_transfer.keras_internals import could_train, set_trainable
 from keras_transfer.layers.adapters import show_old_places
 from keras_transfer.layers.basic import serialize_activation
@@ -340,6 +341,13 @@ class Encoder(Quantizes, keras.Model):
                 show_old_places(encoder.adapter_slots)
             set_trainable(encoder, [weight for weight in could_train(encoder) if weight.path not in frozen])
         return encoder
+
+    def save_own_variables(self, store):
+        super().save_own_variables(store)
+        store_facts(store, facts_of(self, self))
+
+    def load_own_variables(self, store):
+        super().load_own_variables(without_facts(store, facts_of(self, self)))
 
     @classmethod
     def from_pretrained(cls, source: str | os.PathLike, **overrides: Any) -> Any:

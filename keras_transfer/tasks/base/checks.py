@@ -37,6 +37,13 @@ def check_preprocessor(encoder, reader):
         )
 
 
+def check_lengths(task):
+    """Raises a `ValueError` if the preprocessor, which may have changed, no longer fits the encoder of a task."""
+    encoder = task.encoder
+    rows = getattr(encoder, "vocabulary_size", None)
+    check_sizes(task.preprocessor, getattr(encoder, "max_sequence_length", None), rows)
+
+
 def check_sizes(preprocessor, positions, rows, name="preprocessor"):
     """Returns the vocabulary size of a preprocessor, or `None`.
 

@@ -6,7 +6,7 @@ from keras_transfer.arrays import check_weights, to_array, without_float64
 from keras_transfer.batches import Batches, are_parts
 from keras_transfer.distribute import check_distribution, check_stream, replicas_of, share
 from keras_transfer.keras_internals import build_metrics
-from keras_transfer.tasks.base.checks import require_compiled
+from keras_transfer.tasks.base.checks import check_lengths, require_compiled
 from keras_transfer.tasks.inputs import (
     ALL_ROWS,
     NoRows,
@@ -67,6 +67,7 @@ def batches_or_stream(task, columns, x, y, sample_weight, batch_size, shuffle):
         batch_size = -(-32 // replicas) * replicas
     if isinstance(columns, dict):
         return batch_arrays(columns, y, sample_weight, batch_size, shuffle)
+    check_lengths(task)
     return task.reader.batches(columns, y, sample_weight, batch_size, shuffle)
 
 

@@ -51,6 +51,14 @@ def take_heads(adapters, store):
     return values, heads
 
 
+def names_of_classes(labels):
+    """Returns the names of the classes of `Labels` as a list, as a dict for several heads, or `None`."""
+    heads = getattr(labels, "labels", None)
+    if isinstance(heads, dict):
+        return {name: names_of_classes(each) for name, each in heads.items()}
+    return None if labels.names is None else list(labels.names)
+
+
 def config_of(task, settings):
     """Returns the config of a task, given the names of the settings of its class."""
     task.head_adapters.check()

@@ -8,9 +8,10 @@ import keras
 
 from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.distribute import check_accumulation, check_scope, reducible
-from keras_transfer.encoders.base import Quantizes, select_inputs
+from keras_transfer.encoders.base import Quantizes, facts_of, select_inputs, store_facts, without_facts
 from keras_transfer.encoders.keras_hub import current_encoder
 from keras_transfer.keras_internals import NotCloned
+from keras_transfer.label_names import renamed
 from keras_transfer.names import check_foreign_arguments
 from keras_transfer.tasks.base.checks import check_preprocessor, warn_of_half_weights
 from keras_transfer.tasks.base.data_methods import DataMethods
@@ -21,6 +22,7 @@ from keras_transfer.tasks.base.saved import (
     config_of,
     from_config,
     given_arguments,
+    names_of_classes,
     store_heads,
     take_heads,
 )
@@ -121,7 +123,6 @@ class Task(Pretrained, DataMethods, SeveralDevices, NotCloned, Quantizes, keras.
     """
 
     preprocessor = of_part("reader", "preprocessor")
-    label_names = of_part("labels", "names")
     checkpoint_head = TaskHead()
     saved_apart: tuple[str, ...] = ()
     further_heads: tuple[str, ...] = ()
@@ -210,6 +211,15 @@ class Task(Pretrained, DataMethods, SeveralDevices, NotCloned, Quantizes, keras.
     def encoder(self):
         """The encoder. If a KerasHub backbone has adapters, an encoder over the backbone that contains them."""
         return current_encoder(self._encoder)
+
+    @property
+    def label_names(self):
+        """List of strings. Class names, in the order of the logits. `None` without classes."""
+        return self.labels.names
+
+    @label_names.setter
+    def label_names(self, names):
+        self.labels.names = renamed(self.labels.names, names)
 
     # === Calling ===
 
@@ -346,8 +356,10 @@ class Task(Pretrained, DataMethods, SeveralDevices, NotCloned, Quantizes, keras.
         self.head_adapters.check()
         super().save_own_variables(store)
         store_heads(self.head_adapters, store)
+        store_facts(store, facts_of(self, self.encoder, names_of_classes(self.labels)))
 
     def load_own_variables(self, store):
+        store = without_facts(store, facts_of(self, self.encoder, names_of_classes(self.labels)))
         values, heads = take_heads(self.head_adapters, store)
         super().load_own_variables(values)
         self.head_adapters.heads.update(heads)

@@ -1,5 +1,6 @@
 """Classification of texts, or of pairs of texts, with one label or several labels for each."""
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -206,8 +207,10 @@ def _checked_classes(num_classes, label_names):
 
 def _checked_thresholds(thresholds, count, multi_label):
     """Returns `thresholds` as a list of floats, or raises a `ValueError`."""
-    values = [float(threshold) for threshold in thresholds]
-    if not multi_label or len(values) != count or not all(0 <= value <= 1 for value in values):
+    values = None
+    with contextlib.suppress(TypeError, ValueError):  # One number, or no numbers.
+        values = [float(threshold) for threshold in thresholds]
+    if values is None or not multi_label or len(values) != count or not all(0 <= value <= 1 for value in values):
         raise ValueError(
             f"`thresholds` must be {count} probabilities, one for each class, and require `multi_label=True`. "
             f"Received: thresholds={thresholds}, multi_label={multi_label}"

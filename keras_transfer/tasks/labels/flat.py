@@ -21,6 +21,7 @@ def flat_labels(labels):
         return labels
     if len(shape) != 2 or shape[1] != 1:
         return labels
+    labels = np.asarray(labels) if hasattr(labels, "iloc") else labels  # A table selects columns by their names.
     return labels[:, 0] if hasattr(labels, "shape") else [row[0] for row in labels]
 
 

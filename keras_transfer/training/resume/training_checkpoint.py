@@ -17,6 +17,7 @@ import numpy as np
 
 from keras_transfer.distribute import agree, gather, in_first_process, is_chief, processes_of, together
 from keras_transfer.keras_internals import trainer
+from keras_transfer.names import check_order
 from keras_transfer.training.resume import checkpoint_files
 from keras_transfer.training.resume.background import Background
 from keras_transfer.training.resume.checkpoint_variables import restore_variables, variables_of
@@ -70,8 +71,8 @@ class TrainingCheckpoint(RunCallback):
 
     Raises:
         ValueError: If an argument is invalid. In `fit()`, if the checkpoint belongs to a different model, optimizer or
-            epoch length, if all checkpoints are damaged, or if `steps_per_epoch` is not the number of batches of the
-            data.
+            epoch length, or to the same classes in another order, if all checkpoints are damaged, or if
+            `steps_per_epoch` is not the number of batches of the data.
         RuntimeError: If another process uses the folder.
         OSError: If the folder cannot be written (before the first step), or the disk is full.
 
@@ -343,6 +344,8 @@ class TrainingCheckpoint(RunCallback):
                 f"{reason if planned else ''}For a new run, use another folder. "
                 f"Received: {'; '.join(problems)} ({stored.path})"
             )
+        configs = run["model"], self._made_with["model"]
+        check_order(*(config.get("label_names") if isinstance(config, dict) else None for config in configs))
         counts = self._made_with["batches"], run["batches"]
         if state["batch"] and (counts[0] != counts[1] or not self._can_resume_in_epoch()):
             data = "data without a state" if counts[0] == counts[1] else f"{counts[0]} batches"

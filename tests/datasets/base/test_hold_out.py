@@ -68,3 +68,12 @@ def test_an_argument_of_scikit_learn_gets_a_hint(name, hint):
 def test_a_split_says_where_the_names_of_labels_are():
     with pytest.raises(AttributeError, match="no attribute `label_names`. The names belong to the whole dataset"):
         print(Split(TEXTS, None).label_names)
+
+
+def test_the_rows_of_pandas_are_found_by_their_position_whatever_their_index():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"text": TEXTS, "label": range(10)}, index=[*range(9, 4, -1)] * 2)
+    expected = hold_out(Split(TEXTS, list(range(10))))
+    assert hold_out(Split(table["text"], list(range(10)))) == hold_out(Split(table["text"], table["label"])) == expected
+    train, held_out = hold_out(Split((table["text"], table["text"]), table[["label"]]))
+    assert train.texts == (expected[0].texts,) * 2 and held_out.labels["label"].tolist() == expected[1].labels

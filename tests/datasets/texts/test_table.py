@@ -322,3 +322,28 @@ def test_a_table_with_another_separator_has_one_column_and_the_error_says_so(nam
         ValueError, match=f"The table has one column, whose name contains {shown}.* Received: text_column"
     ):
         read_table(tmp_path / name, "text", label_column="label")
+
+
+def test_booleans_are_the_names_of_booleans_in_any_order(tmp_path):
+    path = write(tmp_path, '{"t": "x", "y": true}\n{"t": "x", "y": false}\n', "data.jsonl")
+    for names, expected in ((["False", "True"], [1, 0]), (["true", "false"], [0, 1]), (["no", "yes"], [1, 0])):
+        assert read_table(path, "t", label_column="y", label_names=names).labels == expected
+
+
+def test_labels_must_differ_by_more_than_spaces(tmp_path):
+    with pytest.raises(ValueError, match="must not differ only in the spaces.*Received: 'good' and 'good '"):
+        read_table(write(tmp_path, "t,y\nx,good\nx,bad\nx,good \n"), "t", label_column="y")
+    paths = {"train": write(tmp_path, "t,y\nx,good\n"), "test": write(tmp_path, "t,y\nx,good \n", "test.csv")}
+    with pytest.raises(ValueError, match="must not differ only in the spaces"):
+        read_table(paths, "t", label_column="y")
+    with pytest.raises(ValueError, match="line 2: Expected a label.*Received: ' '"):
+        read_table(write(tmp_path, "t,y\nx, \n"), "t", label_column="y")
+
+
+def test_a_column_must_be_one_and_not_both_texts_and_labels(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame([["x", "a", "b"]], columns=["t", "y", "y"])
+    with pytest.raises(ValueError, match=r"must be unique. Rename one of the columns 'y'. Received: \['t', 'y', 'y'\]"):
+        read_table(table, "t", label_column="y")
+    with pytest.raises(ValueError, match="must be another column.*label_column='t'"):
+        read_table(table, "t", label_column="t")

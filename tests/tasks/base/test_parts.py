@@ -51,6 +51,27 @@ def test_setting_an_attribute_changes_what_the_task_does():
     assert set(model.predict_labels(TEXTS)) <= {"no", "yes"} and model.get_config()["label_names"] == ["no", "yes"]
 
 
+def test_classes_can_be_renamed_but_their_number_does_not_change():
+    model = classifier()
+    for names in (["no"], ["no", "yes", "maybe"], ["no", "no"], "no", None):
+        with pytest.raises(ValueError, match="`label_names` must be"):
+            model.label_names = names
+    assert model.label_names == ["0", "1"]
+    model.label_names = np.array(["no", "yes"])
+    assert model.label_names == ["no", "yes"]
+
+
+def test_a_preprocessor_whose_length_has_changed_must_still_fit_the_encoder():
+    model = classifier()
+    model.compile("sgd")
+    model.preprocessor.sequence_length = 64
+    calls = [lambda: model.predict(TEXTS), lambda: model.fit(TEXTS, [0, 1, 0]), lambda: model.predict_proba(TEXTS)]
+    for call in calls:
+        assert "at most 32, the encoder's number of positions" in message(call)
+    model.preprocessor.sequence_length = 16
+    assert model.predict(TEXTS, verbose=0).shape == (3, 2)
+
+
 def test_the_labels_of_several_heads_may_be_split_prepared_or_a_table():
     import pandas
 

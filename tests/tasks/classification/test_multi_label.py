@@ -119,7 +119,7 @@ def test_what_needs_one_label_for_a_text_is_an_error(model):
         model.fit(TEXTS, HOT, class_weight={0: 1.0}, verbose=0)
     with pytest.raises(ValueError, match="Only a classifier with `multi_label=True` has thresholds"):
         classifier().tune_thresholds(["a"], [0])
-    for thresholds in ([0.5], [0.5, 0.5, 2.0]):
+    for thresholds in ([0.5], [0.5, 0.5, 2.0], 0.5, ["a", "b", "c"]):
         with pytest.raises(ValueError, match="`thresholds` must be 3 probabilities"):
             TextClassifier(encoder(), num_classes=3, multi_label=True, thresholds=thresholds)
     with pytest.raises(ValueError, match="require `multi_label=True`"):

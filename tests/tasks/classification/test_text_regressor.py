@@ -153,6 +153,14 @@ def test_an_accuracy_of_the_user_may_be_a_metric_of_numbers(eagerly):
             model.compile("sgd", metrics=[metric])
 
 
+def test_labels_may_be_a_table_with_one_column():
+    pandas = pytest.importorskip("pandas")
+    model = regressor()
+    model.compile("sgd")
+    expected = model.evaluate(["good", "bad"], [0.0, 9.0], verbose=0)
+    assert model.evaluate(["good", "bad"], pandas.DataFrame({"score": [0.0, 9.0]}), verbose=0) == expected
+
+
 def test_wrong_arguments_are_errors():
     with pytest.raises(ValueError, match="positive integer. Received: num_targets=0"):
         TextRegressor(encoder(), num_targets=0)

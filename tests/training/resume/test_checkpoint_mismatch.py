@@ -11,6 +11,7 @@ from keras_transfer.tasks import TextClassifier
 from keras_transfer.training.resume import TrainingCheckpoint
 from keras_transfer.training.resume.run_settings import differences, may_differ
 from tests.adaptation.adapters import adapter_models
+from tests.tasks.tiny import of_words
 from tests.training.resume.checkpoint_runs import OPTIMIZERS, X, Y, build, crash, fit, linear, names
 
 OTHERS = {
@@ -142,6 +143,17 @@ def test_other_settings_of_the_model_than_those_of_the_run_are_differences():
         ({"alpha": 8}, "alpha=8 (training checkpoint: 4)"),
     ):
         assert message in "; ".join(differences(run(**settings), run()))
+
+
+def test_the_same_classes_in_another_order_are_an_error(tmp_path):
+    def run(label_names, epochs):
+        model = of_words(["a", "b"], label_names=label_names)
+        model.compile("sgd", run_eagerly=True)
+        model.fit(["a", "b"], ["x", "y"], epochs=epochs, callbacks=[TrainingCheckpoint(tmp_path)], verbose=0)
+
+    run(["x", "y"], 1)
+    with pytest.raises(ValueError, match=r"would be mixed up.*a file with \['x', 'y'\], and a model with \['y', 'x'\]"):
+        run(["y", "x"], 2)
 
 
 @pytest.mark.slow

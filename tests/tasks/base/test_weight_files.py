@@ -1,0 +1,42 @@
+"""`load_weights` rejects the weights of a model with other layers, other adapters or classes in another order."""
+
+import pytest
+
+from keras_transfer.adaptation import add_adapters, set_active_adapter
+from tests.tasks import tiny
+
+
+def saved(model, tmp_path):
+    model.save_weights(tmp_path / "saved.weights.h5")
+    return tmp_path / "saved.weights.h5"
+
+
+def test_weights_of_more_layers_are_rejected(tmp_path):
+    path = saved(tiny.two_blocks(), tmp_path)
+    with pytest.raises(ValueError, match="another number of layers"):
+        tiny.classifier().load_weights(path)
+    path = saved(tiny.two_blocks().encoder, tmp_path)
+    with pytest.raises(ValueError, match="another number of layers"):
+        tiny.encoder().load_weights(path)
+
+
+def test_weights_of_classes_in_another_order_are_rejected(tmp_path):
+    path = saved(tiny.classifier(None, label_names=["bad", "good"]), tmp_path)
+    tiny.classifier(None, label_names=["no", "yes"]).load_weights(path)
+    with pytest.raises(ValueError, match=r"would be mixed up.*\['bad', 'good'\], and a model with \['good', 'bad'\]"):
+        tiny.classifier(None, label_names=["good", "bad"]).load_weights(path)
+
+
+def test_weights_of_adapters_in_another_order_are_rejected(tmp_path):
+    model = add_adapters(add_adapters(tiny.classifier(), "lora:r=2", name="first"), "lora:r=2", name="second")
+    path = saved(model, tmp_path)
+    other = add_adapters(add_adapters(tiny.classifier(), "lora:r=2", name="second"), "lora:r=2", name="first")
+    with pytest.raises(ValueError, match=r"adapters \['first', 'second'\], and a model with \['second', 'first'\]"):
+        set_active_adapter(other, "second").load_weights(path)
+
+
+def test_weights_of_a_model_with_the_same_layers_are_loaded(tmp_path):
+    for model, other in ((tiny.classifier(), tiny.classifier()), (tiny.encoder(), tiny.encoder())):
+        model.set_weights([weight + 1 for weight in model.get_weights()])
+        other.load_weights(saved(model, tmp_path))
+        assert all(tiny.difference([a], [b]) == 0 for a, b in zip(model.get_weights(), other.get_weights()))
