@@ -39,7 +39,7 @@ def save_bert_module(folder):
     blocks = [(DIM, 3 * DIM), (DIM, DIM), (DIM, 4 * DIM), (4 * DIM, DIM)] * LAYERS
     embeddings, pooler, *kernels = weights((VOCABULARY, DIM), (DIM, DIM), *blocks)
 
-    def normalised(x):
+    def normalized(x):
         mean, variance = tf.nn.moments(x, [-1], keepdims=True)
         return (x - mean) * tf.math.rsqrt(variance + 1e-12)
 
@@ -53,8 +53,8 @@ def save_bert_module(folder):
             query, key, value = tf.unstack(tf.transpose(heads, [2, 0, 3, 1, 4]))
             scores = tf.nn.softmax(tf.matmul(query, key, transpose_b=True) / (DIM // HEADS) ** 0.5 + bias)
             mixed = tf.reshape(tf.transpose(scores @ value, [0, 2, 1, 3]), [-1, length, DIM])
-            x = normalised(x + tf.tensordot(mixed, output, 1))
-            x = normalised(x + tf.tensordot(tf.nn.gelu(tf.tensordot(x, up, 1)), down, 1))
+            x = normalized(x + tf.tensordot(mixed, output, 1))
+            x = normalized(x + tf.tensordot(tf.nn.gelu(tf.tensordot(x, up, 1)), down, 1))
         return {"sequence_output": x, "pooled_output": tf.tanh(x[:, 0] @ pooler)}
 
     save(folder, call, {name: tf.TensorSpec([None, None], tf.int32) for name in IDS}, [embeddings, pooler, *kernels])

