@@ -15,7 +15,13 @@ from keras_transfer.keras_internals.optimizers import accumulation_steps
 from keras_transfer.keras_internals.saving import in_safe_mode, in_symbolic_scope
 from keras_transfer.keras_internals.tapes import unrecorded
 from keras_transfer.keras_internals.tracing import trace_predict
-from keras_transfer.keras_internals.trainable import could_train, layers_within, remember_trainable, set_trainable
+from keras_transfer.keras_internals.trainable import (
+    ReachesAllLayers,
+    could_train,
+    layers_within,
+    remember_trainable,
+    set_trainable,
+)
 from keras_transfer.keras_internals.trainer import (
     BuildsFromOneReplica,
     build_for_step,
@@ -27,6 +33,7 @@ from keras_transfer.keras_internals.trainer import (
 __all__ = [
     "BuildsFromOneReplica",
     "NotCloned",
+    "ReachesAllLayers",
     "accumulation_steps",
     "build_for_step",
     "build_metrics",

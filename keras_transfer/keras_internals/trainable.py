@@ -3,6 +3,18 @@
 import keras
 
 
+class ReachesAllLayers:
+    """A mixin for a model whose `trainable` reaches all of its layers, even if it has the same value already.
+
+    On TensorFlow, Keras ignores `model.trainable = True` if only layers inside the model are frozen.
+    """
+
+    def __setattr__(self, name, value):
+        if name == "trainable" and self.trainable == value:
+            super().__setattr__(name, not value)
+        super().__setattr__(name, value)
+
+
 def set_trainable(model, trainable):
     """Makes exactly these weights trainable.
 

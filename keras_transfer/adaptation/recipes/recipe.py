@@ -194,7 +194,8 @@ class Recipe:
         if not model.trainable_weights:
             restore()
             raise ValueError(
-                f"Some weights must remain trainable. Freeze fewer layer groups. Received: frozen={self.frozen!r}"
+                "Some weights must remain trainable. Freeze fewer layer groups. If the model was frozen before, call "
+                f"`unfreeze` first. Received: frozen={self.frozen!r}"
             )
         return rematerialize(model) if blocks else model
 

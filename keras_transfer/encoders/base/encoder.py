@@ -10,7 +10,7 @@ import keras
 from keras_transfer.distribute import write_together
 from keras_transfer.encoders.base.quantization import Quantizes, quantization_of, quantize_again
 from keras_transfer.encoders.base.weight_facts import facts_of, store_facts, without_facts
-from keras_transfer.keras_internals import could_train, set_trainable
+from keras_transfer.keras_internals import ReachesAllLayers, could_train, set_trainable
 from keras_transfer.layers.adapters import show_old_places
 from keras_transfer.layers.basic import serialize_activation
 from keras_transfer.names import check_foreign_arguments, check_one_of
@@ -141,7 +141,7 @@ def constructor_settings(arguments):
     return {name: value for name, value in arguments.items() if name not in own}
 
 
-class Encoder(Quantizes, keras.Model):
+class Encoder(ReachesAllLayers, Quantizes, keras.Model):
     """Base class of the encoders, functional models from token ids to vectors.
 
     A subclass's constructor has three parts: the layers, the functional model, and the attributes that
@@ -184,7 +184,8 @@ class Encoder(Quantizes, keras.Model):
     ):
         # There is no **kwargs because Keras ignores unknown arguments of a functional model.
         super().__init__(inputs=inputs, outputs=outputs, name=name)
-        self.trainable = trainable  # set once the layers exist, because Keras's own argument does not reach them
+        if self.trainable != trainable:  # Keras's own argument does not reach the layers.
+            self.trainable = trainable
         check_one_of("pooling", pooling, (None, *self.POOLINGS))
         self.dtype_policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
         self.settings = dict(settings or {})

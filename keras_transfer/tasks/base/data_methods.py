@@ -113,8 +113,8 @@ class DataMethods(_Task):
             callbacks: List of Keras callbacks. Defaults to `None`.
             validation_split: Float between 0 and 1. Fraction of the data in memory, taken from its end, to validate on.
                 Defaults to `0.0`.
-            validation_data: Tuple `(x, y)` or `(x, y, sample_weight)`, or a dataset, to evaluate after each epoch.
-                Defaults to `None`.
+            validation_data: Tuple `(x, y)` or `(x, y, sample_weight)`, or a dataset, to evaluate after each epoch. It
+                overrides `validation_split`. Defaults to `None`.
             shuffle: Boolean. Whether to shuffle the rows in every epoch. Defaults to `True`.
             class_weight: Dict from classes to weights in the loss. A `TextClassifier` also accepts names as classes,
                 and `"balanced"`, which gives all classes the same total weight. Defaults to `None`.

@@ -194,7 +194,7 @@ def ready_for_fit(
     Raises:
         ValueError: If the data is invalid.
     """
-    if validation_split:
+    if validation_split and validation_data is None:  # As in Keras, the data takes precedence.
         columns = _checked_columns(task, "fit", x, y, sample_weight)
         if columns is None:
             raise ValueError(

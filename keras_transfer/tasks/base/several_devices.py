@@ -89,7 +89,15 @@ class SeveralDevices(StringInputs, _Task):
             filepath: String or path. File to write, which ends in `.keras`.
             *args: Other positional arguments of `keras.Model.save`.
             **kwargs: Other arguments of `keras.Model.save`, such as `overwrite`.
+
+        Raises:
+            ValueError: If the file is an HDF5 file, which could not be loaded.
         """
+        if str(filepath).endswith((".h5", ".hdf5")):
+            raise ValueError(
+                "A task must be saved in a file that ends in `.keras`. HDF5 files contain no vocabulary, and Keras "
+                f"cannot load a task from them. `save_weights` saves the weights alone. Received: filepath={filepath!r}"
+            )
         write = super().save
         write_together(lambda path: write(path, *args, **kwargs), filepath, self)
 

@@ -10,7 +10,7 @@ from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.distribute import check_accumulation, check_scope, reducible
 from keras_transfer.encoders.base import Quantizes, facts_of, select_inputs, store_facts, without_facts
 from keras_transfer.encoders.keras_hub import current_encoder
-from keras_transfer.keras_internals import NotCloned
+from keras_transfer.keras_internals import NotCloned, ReachesAllLayers
 from keras_transfer.label_names import renamed
 from keras_transfer.names import check_foreign_arguments
 from keras_transfer.tasks.base.checks import check_preprocessor, warn_of_half_weights
@@ -78,7 +78,7 @@ def of_part(part, name, doc=None):
     return property(get, put, doc=doc)
 
 
-class Task(Pretrained, DataMethods, SeveralDevices, NotCloned, Quantizes, keras.Model):
+class Task(Pretrained, DataMethods, SeveralDevices, NotCloned, ReachesAllLayers, Quantizes, keras.Model):
     """Base class of the tasks: an encoder, a head on it, a reader of the user's data, and labels.
 
     A task is a functional model from the encoder's inputs, through its layers, to the head. Each layer of the encoder

@@ -133,6 +133,7 @@ class Probabilities(_Task):
             _best_threshold(labels[:, i] > 0.5, probabilities[:, i], threshold)
             for i, threshold in enumerate(self.thresholds)
         ]
+        self._warn_of_other_heads()
         return self.thresholds
 
     def calibrate(self, x: Any, y: Any) -> Calibration:
@@ -179,8 +180,21 @@ class Probabilities(_Task):
         for weight in (layer.kernel, layer.bias):
             weight.assign(weight / temperature)
         if self.multi_label:
+            if self.tuned_thresholds:
+                self._warn_of_other_heads()
             self.thresholds = [_divide_logit(threshold, temperature) for threshold in self.thresholds]
         return Calibration(temperature, *errors)
+
+    def _warn_of_other_heads(self):
+        """Logs a warning if the encoder has other adapters, whose heads have the same thresholds."""
+        active = "+".join(self.head_adapters.given)
+        if others := [name for name in self.head_adapters.heads if name and name != active]:
+            log.warning(
+                "The thresholds of the model have changed for all of its adapters, although they were found with the "
+                "head of %s. Set `model.thresholds` when you activate others, such as %s.",
+                active or "no adapters",
+                others[0],
+            )
 
     def _labels_and_logits(self, x, y):
         """Returns labels in the form that the loss expects, and the logits of the texts, or raises a `ValueError`."""

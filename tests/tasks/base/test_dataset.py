@@ -82,6 +82,14 @@ def test_a_fraction_of_texts_or_arrays_is_split_off_for_validation(model, kind):
     assert losses == [pytest.approx(model.evaluate(last, LABELS[9:], verbose=0)[0], rel=1e-5)]
 
 
+def test_validation_data_overrides_a_fraction_that_is_split_off_as_in_keras(model):
+    model.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
+    part = TEXTS[:2], LABELS[:2]
+    history = model.fit(TEXTS, LABELS, validation_split=0.25, validation_data=part, verbose=0).history
+    assert history["val_loss"] == [pytest.approx(model.evaluate(*part, verbose=0)[0], rel=1e-5)]
+    assert history["loss"] == [pytest.approx(model.evaluate(TEXTS, LABELS, verbose=0)[0], rel=1e-5)]
+
+
 @pytest.mark.core
 @pytest.mark.parametrize("structure", ["one tensor", "a list"])
 def test_an_encoder_may_take_one_array_or_a_list_of_them(structure, recwarn):

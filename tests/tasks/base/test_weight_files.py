@@ -1,4 +1,4 @@
-"""`load_weights` rejects the weights of a model with other layers, other adapters or classes in another order."""
+"""Files that cannot be loaded are not written, and weights of other layers, adapters or classes are not loaded."""
 
 import pytest
 
@@ -40,3 +40,9 @@ def test_weights_of_a_model_with_the_same_layers_are_loaded(tmp_path):
         model.set_weights([weight + 1 for weight in model.get_weights()])
         other.load_weights(saved(model, tmp_path))
         assert all(tiny.difference([a], [b]) == 0 for a, b in zip(model.get_weights(), other.get_weights()))
+
+
+def test_a_task_is_not_saved_in_a_file_that_cannot_be_loaded(tmp_path):
+    with pytest.raises(ValueError, match="must be saved in a file that ends in `.keras`.*Received: filepath="):
+        tiny.of_vectors().save(tmp_path / "model.h5")
+    assert not list(tmp_path.iterdir())

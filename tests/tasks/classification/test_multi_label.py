@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 
+from keras_transfer.adaptation import add_adapters
 from keras_transfer.checkpoints import CheckpointError
 from keras_transfer.tasks import TextClassifier
 from tests.helpers import save_and_load
@@ -67,6 +68,15 @@ def test_tuned_thresholds_have_the_highest_f1(model, monkeypatch):
         best = max(f1(column, threshold) for threshold in np.linspace(0, 1, 101))
         assert f1(column, thresholds[column]) == pytest.approx(best)
     assert thresholds[1] == 0.5 and model.thresholds is thresholds
+
+
+def test_thresholds_that_change_for_other_adapters_are_one_warning(caplog):
+    model = classifier(None, label_names=NAMES, multi_label=True)
+    add_adapters(model, "bitfit", name="first").tune_thresholds(TEXTS, LISTS)
+    assert not [each for each in caplog.messages if "adapters" in each]
+    add_adapters(model, "bitfit", name="second").tune_thresholds(TEXTS, LISTS)
+    (message,) = [each for each in caplog.messages if "adapters" in each]
+    assert "found with the head of second. Set `model.thresholds` when you activate others, such as first" in message
 
 
 def test_files_keep_the_kind_of_labels_and_the_thresholds(model):

@@ -70,6 +70,15 @@ def test_calls_of_freeze_and_unfreeze_add_up():
     assert trains(unfreeze(model, "block_0")) == ["embeddings", "block_0", "block_1", "head"]
 
 
+def test_the_flag_of_a_task_or_an_encoder_reaches_its_layers_as_on_other_backends():
+    model = tiny.two_blocks()
+    for whole in (model, model.encoder):
+        freeze(model, below="block_1")
+        assert whole.trainable and frozen_paths(whole)
+        whole.trainable = True
+        assert not frozen_paths(whole)
+
+
 def test_norms_can_remain_unchanged():
     norms = [weight.path for weight in tiny.two_blocks().weights if is_norm(weight)]
     model = freeze(tiny.two_blocks(), norms=False)
