@@ -51,6 +51,8 @@ def test_the_script_in_the_page_on_tagging_finds_names(tmp_path, monkeypatch, sm
     monkeypatch.chdir(tmp_path)
     names = run_page("tasks/tagging.md")
     assert set(names["report"]) >= {"PER", "LOC", "micro"}
+    sentence = ["Grace Hopper flew to Paris."]
+    assert names["loaded"].predict_words(sentence) == names["tagger"].predict_words(sentence)
     assert (tmp_path / "served" / "saved_model.pb").exists()
 
 
