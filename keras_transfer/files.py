@@ -130,8 +130,9 @@ def atomic_file(path):
 
 def _check_free(folder, overwrite):
     if os.path.lexists(folder) and not overwrite:
+        kind, name = ("folder", "folder") if os.path.isdir(folder) else ("file", "path")
         raise FileExistsError(
-            f"The folder exists. Choose another one or pass `overwrite=True`. Received: folder={str(folder)!r}"
+            f"The {kind} exists. Choose another one or pass `overwrite=True`. Received: {name}={str(folder)!r}"
         )
 
 

@@ -115,6 +115,14 @@ def test_a_folder_that_another_process_wrote_meanwhile_is_not_replaced(tmp_path)
     assert look(path) == before and list(tmp_path.iterdir()) == [path]
 
 
+def test_an_existing_file_is_called_a_file(tmp_path):
+    occupy(tmp_path / "folder", "folder")
+    (tmp_path / "file").write_text("a")
+    for kind, name in (("folder", "folder"), ("file", "path")):
+        with pytest.raises(FileExistsError, match=f"The {kind} exists. .* Received: {name}="):
+            check_folder(tmp_path / kind)
+
+
 def test_the_old_folder_is_restored_if_the_new_one_cannot_be_moved(tmp_path):
     path = tmp_path / "folder"
     before = occupy(path, "folder")

@@ -19,6 +19,7 @@ from keras_transfer.datasets.suites.superglue import (
     WordsInContext,
     load_superglue,
 )
+from keras_transfer.datasets.tagging.conll import read_conll
 from keras_transfer.datasets.tagging.conll2003 import load_conll2003
 from keras_transfer.datasets.tagging.conllu import TaggedSentences, load_universal_dependencies, read_conllu
 from keras_transfer.datasets.texts.classified_texts import load_ag_news, load_imdb
@@ -61,6 +62,7 @@ __all__ = [
     "load_universal_dependencies",
     "load_wikitext",
     "load_xsum",
+    "read_conll",
     "read_conllu",
     "read_parallel",
     "read_parallel_tsv",

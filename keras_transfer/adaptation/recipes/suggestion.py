@@ -1,22 +1,18 @@
 """A rule of thumb that suggests a recipe for a task and its data."""
 
-import dataclasses
-import math
 import numbers
 from typing import Any
 
 from keras_transfer.adaptation.adapters.base import adapted_encoder, get_adapters
 from keras_transfer.adaptation.features import row_ends
 from keras_transfer.adaptation.recipes.costs import estimate, measure_speed, memory_of_machine
+from keras_transfer.adaptation.recipes.length import STEPS, with_enough_epochs
 from keras_transfer.adaptation.recipes.recipe import Recipe, get_recipe
 from keras_transfer.batches import Batches
 from keras_transfer.groups import layer_groups
 from keras_transfer.integers import check_integer
 from keras_transfer.tasks.base import Task
 
-# With as many steps, all weights learned 50 labeled questions better than a head on the frozen encoder did, with 27%
-# instead of 49% errors (`benchmarks.fine_tuning.few_labels`).
-STEPS = 60
 MANY_TASKS = 5  # From about so many on, one encoder with adapters is easier to store and serve than separate models.
 
 
@@ -140,12 +136,7 @@ def _recipes(model, rows, adapters=False):
         recipes["lora"] = get_recipe("lora")
     elif blocks:
         recipes["last_layers"] = get_recipe("last_layers", last_blocks=max(1, round(blocks / 4)))
-
-    def enough(recipe):
-        epochs = math.ceil(STEPS / math.ceil(rows / recipe.batch_size))
-        return dataclasses.replace(recipe, epochs=max(recipe.epochs, epochs))
-
-    return {name: enough(recipe) for name, recipe in recipes.items()}
+    return {name: with_enough_epochs(recipe, rows) for name, recipe in recipes.items()}
 
 
 def choose(costs, memory, minutes=None):

@@ -79,11 +79,16 @@ def report(
     columns = to_columns(x) if is_text(x) else None
     if columns is not None and count_rows(columns) == 0:
         raise ValueError("`x` must have at least one row. Received: no rows")
-    if isinstance(model, Task) and not model.labels.one_of and not getattr(model, "multi_label", False):
-        raise ValueError(
-            "A report requires a classifier. Use `model.evaluate(x, y)` with metrics for the task, such as "
-            f"`compile(metrics=['spearman_correlation'])` of a regressor. Received: {type(model).__name__}"
-        )
+    tags_words = hasattr(model, "predict_words")
+    has_labels = isinstance(model, Task) and (model.labels.one_of or getattr(model, "multi_label", False))
+    if isinstance(model, Task) and (tags_words or not has_labels):
+        other = "`model.evaluate(x, y)` with metrics for the task, such as `compile(metrics=['spearman_correlation'])`"
+        if tags_words:
+            other = (
+                "`metrics.entity_report` with the labels that `model.predict_words(x)` returns, or "
+                "`model.evaluate(x, y)` for labels other than entities"
+            )
+        raise ValueError(f"A report requires a classifier. Use {other}. Received: {type(model).__name__}")
     names, places = getattr(model, "label_names", None), None
     if names is None and hasattr(model, "classes_"):  # In scikit-learn, the labels are these values.
         names, y = ([str(value) for value in np.asarray(values).tolist()] for values in (model.classes_, y))

@@ -44,12 +44,15 @@ def write_card(card, model, folder, replaced=None):
         print(f"{shlex.quote(str(own / CARD))} is yours, and is kept")
 
 
-def describe_recipe(recipe, name, encoder):
-    """Returns a line about a `Recipe` called `name` for an encoder, with the fields that differ from their defaults."""
+def describe_recipe(recipe, name, encoder, reason=None):
+    """Returns a line about a `Recipe` called `name` for an encoder, with the fields that differ from their defaults.
+
+    `reason` says why it has so many epochs.
+    """
     length = "epochs" if recipe.steps is None else "steps"
     count = getattr(recipe, length)
-    shown = [f"{count} {length if count > 1 else length[:-1]}", f"learning rate {recipe.learning_rate:g}"]
-    shown.append(f"batch size {recipe.batch_size}")
+    shown = [f"{count} {length if count > 1 else length[:-1]}", *([reason] if reason else [])]
+    shown += [f"learning rate {recipe.learning_rate:g}", f"batch size {recipe.batch_size}"]
     for field in dataclasses.fields(recipe):
         value = getattr(recipe, field.name)
         if field.name not in ("epochs", "steps", "learning_rate", "batch_size") and value != field.default:

@@ -1,5 +1,6 @@
 """`keras-transfer train`: trains a classifier or a regressor on a table. A run can continue after Ctrl-C or a kill."""
 
+import logging
 import os
 import pathlib
 import shlex
@@ -9,6 +10,7 @@ import tempfile
 import keras
 
 from keras_transfer import adaptation, analysis, checkpoints, tasks, text
+from keras_transfer.adaptation.recipes import STEPS, steps_of, with_enough_epochs
 from keras_transfer.cli.actions.progress import bar_or_lines
 from keras_transfer.cli.actions.scores import (
     describe_numbers,
@@ -21,6 +23,8 @@ from keras_transfer.cli.actions.scores import (
 from keras_transfer.cli.actions.validation import as_task_labels, with_validation
 from keras_transfer.cli.files import CHECKPOINTS, MODEL, REPORT, check_run, run_folder
 from keras_transfer.names import listed
+
+log = logging.getLogger("keras_transfer")
 
 
 def run_training(
@@ -56,7 +60,8 @@ def run_training(
         multi_label: Boolean. Whether a text may have several labels, or none. Defaults to `False`.
         encoder, sequence_length: As for `TextClassifier.from_pretrained`.
         recipe, epochs, learning_rate, batch_size, gradient_accumulation_steps: Name of a recipe, and values that
-            replace its own, or None.
+            replace its own, or None. Without `epochs`, a small table has more epochs than the recipe, so that there are
+            at least 60 steps.
         rematerialize: Boolean. Whether to compute blocks twice to save memory. Defaults to `False`.
         precision: String, the `precision` of a recipe. Defaults to `None`, float32.
         seed: Integer. Seed of all random numbers. Defaults to `0`.
@@ -76,6 +81,7 @@ def run_training(
     recipe = adaptation.get_recipe(recipe, **{name: value for name, value in changes.items() if value is not None})
     check_run(output, settings, overwrite)
     parts = with_validation(parts, label_names)
+    recipe, reason = _with_epochs(recipe, len(parts["train"][0]), epochs)
     keras.utils.set_random_seed(seed)
     options = {"sequence_length": sequence_length, "head": "new", "scalar_mix": recipe.scalar_mix}
     if recipe.precision is not None:
@@ -87,14 +93,32 @@ def run_training(
         model = tasks.TextClassifier.from_pretrained(encoder, label_names=label_names, **options)
     # Another process may have used the folder since `check_run`.
     with run_folder.running(output, settings, overwrite) as folder:
-        return _train(model, parts, recipe, folder, settings, seed)
+        return _train(model, parts, recipe, reason, folder, settings, seed)
 
 
-def _train(model, parts, recipe, folder, settings, seed):
+def _with_epochs(recipe, rows, epochs):
+    """Returns a recipe for so many rows, and why it has more epochs than its own, or None.
+
+    Logs a warning if the user asked for `epochs`, and they are too few.
+    """
+    enough = with_enough_epochs(recipe, rows)
+    if enough is recipe:
+        return recipe, None
+    if epochs is None:
+        return enough, f"so that there are at least {STEPS} steps"
+    log.warning(
+        "--epochs %d makes %d steps with %d rows, and a model that trains for fewer than %d has often learned little. "
+        "Leave --epochs out, or pass --epochs %d.",
+        *(epochs, steps_of(recipe, rows), rows, STEPS, enough.epochs),
+    )
+    return recipe, None
+
+
+def _train(model, parts, recipe, reason, folder, settings, seed):
     """Trains a model, and writes it with its report. Returns the number of the signal that ended the run, or None."""
     print(", ".join(f"{len(texts)} texts for {name}" for name, (texts, _) in parts.items()), end=", ")
     print(listed(model.label_names) if model.label_names else "one number for each text")
-    print(describe_recipe(recipe, settings["recipe"], settings["encoder"]))
+    print(describe_recipe(recipe, settings["recipe"], settings["encoder"], reason))
 
     checkpoint = adaptation.TrainingCheckpoint(folder / CHECKPOINTS, keep=1, signals=("SIGINT", "SIGTERM"))
     train = text.batches(*parts["train"], preprocessor=model.preprocessor, batch_size=recipe.batch_size, seed=seed)

@@ -67,10 +67,10 @@ TASKS_HELP = "; ".join(f"{name}: {what}" for name, what in TASKS.items())
 QUANTIZATIONS = {"savedmodel": (), "litert": ("int8_dynamic", "float16"), "onnx": ("int8_dynamic",)}  # Of each format.
 MODEL = "folder that `train` or `quickstart` wrote, or a .keras file"
 TABLE = ".csv, .tsv or .jsonl file"
-GUIDE = "Guide: docs/production/commands.md"
+GUIDE = 'Guide: the page "Without a script" of the documentation'
 EXAMPLES = {
     "quickstart": "keras-transfer quickstart --output questions",
-    "train": "keras-transfer train --data reviews.csv --text-column review --label-column stars --output classifier",
+    "train": "keras-transfer train --data reviews.csv --text-column review --label-column kind --output classifier",
     "evaluate": "keras-transfer evaluate classifier --data test.csv --slice-words not never --report test.html",
     "predict": "keras-transfer predict classifier --data new.csv --output predicted.csv",
     "classify": 'keras-transfer classify classifier "What a film!" "What a bore."',
@@ -151,7 +151,7 @@ def make_parser(version):
     _add_columns(command)
     _add_encoder(command)
     _add_recipe(command)
-    _add_training(command)
+    _add_training(command, ", or more for a small table, so that there are at least 60 steps")
     command.add_argument("--learning-rate", type=float, metavar="RATE", help="default: the value of the recipe")
     _add_memory(command)
     command.add_argument(
@@ -354,8 +354,8 @@ def _add_recipe(command):
     )
 
 
-def _add_training(command):
-    command.add_argument("--epochs", type=int, metavar="N", help="default: the value of the recipe")
+def _add_training(command, more=""):
+    command.add_argument("--epochs", type=int, metavar="N", help=f"default: the value of the recipe{more}")
     command.add_argument("--batch-size", type=int, metavar="N", help="default: the value of the recipe")
     _add_seed(command)
 

@@ -3,7 +3,8 @@
 import os
 import pathlib
 
-from keras_transfer.datasets.base import SOURCES, Splits, read_lines
+from keras_transfer.datasets.base import SOURCES, Splits
+from keras_transfer.datasets.tagging.conll import read_sentences
 from keras_transfer.datasets.tagging.conllu import TaggedSentences
 from keras_transfer.names import check_one_of
 
@@ -68,15 +69,14 @@ def _find(folder, names):
 
 def _read(path, field):
     sentences = TaggedSentences([], [])
-    words, labels = [], []
-    for number, line in enumerate([*read_lines(path), ""], 1):
-        columns = line.split()
-        if columns and len(columns) != 4:
-            raise ValueError(
-                f"{path}, line {number}: Expected a word and its part of speech, chunk and entity. "
-                f"Received: {line[:80]!r}"
-            )
-        if columns and columns[0] != "-DOCSTART-":
+    for rows in read_sentences(path):
+        words, labels = [], []
+        for number, line, columns in rows:
+            if len(columns) != 4:
+                raise ValueError(
+                    f"{path}, line {number}: Expected a word and its part of speech, chunk and entity. For files with "
+                    f"other columns, use `read_conll`. Received: {line[:80]!r}"
+                )
             words.append(columns[0])
             labels.append(columns[COLUMNS[field]])
             if field != "pos" and columns[COLUMNS[field]] != "O" and labels[-1][:2] not in ("B-", "I-"):
@@ -85,12 +85,8 @@ def _read(path, field):
                 raise ValueError(
                     f"{path}, line {number}: Expected an entity of the types {ENTITIES}. Received: {labels[-1]!r}"
                 )
-        elif words:
-            sentences.words.append(words)
-            sentences.labels.append(labels if field == "pos" else _begin_with_b(labels))
-            words, labels = [], []
-    if not sentences.words:
-        raise ValueError(f"{path}: Expected at least one sentence. Received: no words")
+        sentences.words.append(words)
+        sentences.labels.append(labels if field == "pos" else _begin_with_b(labels))
     return sentences
 
 

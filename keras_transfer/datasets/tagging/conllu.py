@@ -87,7 +87,8 @@ def _read(line, field, words, last, where):
     columns = line.split("\t")
     if len(columns) != len(COLUMNS) or not (number := ID.fullmatch(columns[0])):
         raise ValueError(
-            f"{where}: Expected ten columns separated by tabs, starting with an id. Received: {line[:80]!r}"
+            f"{where}: Expected ten columns separated by tabs, starting with an id. For files "
+            f"with other columns, use `read_conll`. Received: {line[:80]!r}"
         )
     if number["after"]:
         expected, found, last = words, int(number["after"]), max(last, 1)

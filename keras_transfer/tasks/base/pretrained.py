@@ -45,7 +45,7 @@ class Pretrained(_Task):
             source: String or path. A checkpoint folder, the name of a downloaded Hugging Face model, a KerasHub preset,
                 or `"minilm-l6"`. `Encoder.from_pretrained` describes all forms.
             sequence_length: Integer. Number of tokens to which texts are truncated. Defaults to `None`, the value of
-                the checkpoint.
+                the checkpoint, but at most the encoder's number of positions.
             encoder: Dict of encoder arguments that differ from the checkpoint's, such as `{"dropout": 0.0}`. Defaults
                 to `None`, for no differences.
             head: String. `"new"` for a new head, even if the checkpoint has one. Defaults to `None`.
@@ -61,7 +61,8 @@ class Pretrained(_Task):
 
         Raises:
             TypeError: If the task has no argument of a name in `arguments`.
-            ValueError: If both `preprocessor` and `sequence_length` are given, or both `labels` and another argument
+            ValueError: If both `preprocessor` and `sequence_length` are given, if `sequence_length` is more than the
+                encoder's number of positions, or if both `labels` and another argument are given
                 for the size of the head.
             CheckpointError: If the checkpoint cannot be read, does not match, has no preprocessor for the task, has no
                 head while `arguments` do not ask for a new one, or has a head that `arguments` or a preprocessor
@@ -91,6 +92,14 @@ class Pretrained(_Task):
         if automatic:
             preprocessor = checkpoint.preprocessor(sequence_length, wanted.word_level)
         built, arguments, load_head = checkpoint.with_head(cls, head, encoder or {}, arguments, own_preprocessor)
+        positions = getattr(built, "max_sequence_length", None)
+        if automatic and positions is not None and (getattr(preprocessor, "sequence_length", None) or 0) > positions:
+            if sequence_length is not None:
+                raise ValueError(
+                    f"`sequence_length` must be at most {positions}, the encoder's number of positions. Pass "
+                    f"`sequence_length={positions}` to `from_pretrained`. Received: sequence_length={sequence_length}"
+                )
+            preprocessor = checkpoint.preprocessor(positions, wanted.word_level)
         task = cls(built, preprocessor=preprocessor, **arguments)
         load_head(task)
         return task

@@ -169,6 +169,12 @@ def to_sentences(sentences):
     result = []
     for index, words in enumerate(sentences):
         if not isinstance(words, (list, tuple)) and not _is_column(words):
+            if isinstance(words, str) and any(isinstance(other, (list, tuple)) for other in sentences):
+                texts = [place for place, other in enumerate(sentences) if isinstance(other, str)]
+                raise ValueError(
+                    "The data must be either texts or sentences that are lists of words, not both. Split the texts "
+                    f"into words, or pass them separately. Received: texts at the positions {listed(texts)}"
+                )
             raise ValueError(f"A sentence must be a list of words. Received: {words!r:.100} at position {index}")
         try:
             result.append(to_list(list(words)))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.analysis import ClassificationReport, report
-from keras_transfer.tasks import TextEmbedder, TextRegressor
+from keras_transfer.tasks import TextEmbedder, TextRegressor, TokenClassifier
 from tests.tasks.tiny import classifier, examples, of_vectors
 
 NAMES = ["bad", "good"]
@@ -234,8 +234,10 @@ def test_a_report_requires_a_classifier_and_at_least_one_row():
     for task in (
         TextRegressor(model.encoder, model.preprocessor, num_targets=2),
         TextEmbedder(model.encoder, model.preprocessor),
+        TokenClassifier(model.encoder, model.preprocessor, label_names=["O", "B-PER"]),
     ):
-        with pytest.raises(ValueError, match=f"requires a classifier.* Received: {type(task).__name__}"):
+        with pytest.raises(ValueError, match=f"requires a classifier.* Received: {type(task).__name__}") as raised:
             report(task, ["good", "bad"], [0, 1])
+        assert ("`metrics.entity_report`" in str(raised.value)) == isinstance(task, TokenClassifier)
     with pytest.raises(ValueError, match="must have at least one row. Received: no rows"):
         report(model, [], [])

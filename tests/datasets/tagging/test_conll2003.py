@@ -47,7 +47,10 @@ def test_labels_may_be_parts_of_speech_or_chunks(tmp_path):
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("Ann NNP I-NP\n", "eng.train, line 1: Expected a word and its part of speech, .* Received: 'Ann NNP I-NP'"),
+        (
+            "Ann NNP I-NP\n",
+            "eng.train, line 1: Expected a word and its part of speech, .*`read_conll`. Received: 'Ann NNP I-NP'",
+        ),
         ("Ann NNP I-NP I-PRE\n", r"eng.train, line 1: Expected an entity of the types .*'PER'.* Received: 'I-PRE'"),
         ("Ann NNP I-NP PER\n", "line 1: Expected O, B-TYPE or I-TYPE. Received: 'PER'"),
         (START, "Expected at least one sentence. Received: no words"),

@@ -79,10 +79,10 @@ def test_the_lemma_of_the_word_underscore_is_an_underscore(tmp_path):
         (
             [word(1), "2\tbark\tbark"],
             2,
-            "Expected ten columns separated by tabs, starting with an id. Received: '2.tbark",
+            "Expected ten columns separated by tabs, starting with an id. .*`read_conll`. Received: '2.tbark",
         ),
         ([word(1).replace("\t", " ")], 1, "Expected ten columns"),
-        ([word("x")], 1, "starting with an id. Received: 'x"),
+        ([word("x")], 1, "starting with an id. .*`read_conll`. Received: 'x"),
         ([word("-1")], 1, "starting with an id"),
         ([word(1), word(3)], 2, "Ids must be in order. Expected the one after word 1. Received: '3'"),
         ([word(1), word(1)], 2, "after word 1. Received: '1'"),

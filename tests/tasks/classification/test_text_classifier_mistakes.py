@@ -1,5 +1,7 @@
 """Each mistake with a task is one clear error before any training."""
 
+import json
+
 import keras
 import numpy as np
 import pytest
@@ -130,6 +132,18 @@ def test_an_unbatched_dataset_of_texts_is_an_error(model):
         model.fit(tf.data.Dataset.from_tensor_slices((["a"], [0])), verbose=0)
     with pytest.raises(ValueError, match=r"must be nested: `\(\(text, text_pair\),\)`"):
         model.predict(tf.data.Dataset.from_tensor_slices((["a"], ["b"])).batch(1), verbose=0)
+
+
+def test_the_default_length_is_at_most_the_number_of_positions(tmp_path):
+    model = TextClassifier(encoder(), num_classes=2, preprocessor=preprocessor(sequence_length=16))
+    model.save_pretrained(tmp_path / "saved")
+    path = tmp_path / "saved" / "tokenizer_config.json"
+    config = json.loads(path.read_text("utf-8"))
+    del config["model_max_length"]
+    path.write_text(json.dumps(config), "utf-8")
+    assert TextClassifier.from_pretrained(tmp_path / "saved").preprocessor.sequence_length == 32
+    with pytest.raises(ValueError, match="at most 32, .* Pass `sequence_length=32` to `from_pretrained`. Received"):
+        TextClassifier.from_pretrained(tmp_path / "saved", sequence_length=64)
 
 
 def test_a_preprocessor_that_does_not_fit_the_encoder_is_an_error():

@@ -118,6 +118,10 @@ def test_texts_are_split_by_the_option_of_the_preprocessor():
 
 
 test_inputs_that_are_not_sentences_are_an_error = check_errors(
+    (
+        [["a"], "the film"],
+        "either texts or sentences that are lists of words, not both. ... Received: texts at the positions [1]",
+    ),
     (["the film"], "A sentence must be a list of words. Received: 'the film' at position 0"),
     ([["a"], ["b", 3]], "in sentence 1. Texts must be strings, but 1 of 2"),
     ([["a"], None], "A sentence must be a list of words. Received: None at position 1"),

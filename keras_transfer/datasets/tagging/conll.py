@@ -1,0 +1,101 @@
+"""Words and their labels from files with a word on each line and an empty line after each sentence."""
+
+import os
+import pathlib
+
+from keras_transfer.datasets.base import existing_file, read_lines
+from keras_transfer.datasets.tagging.conllu import TaggedSentences
+from keras_transfer.integers import check_integer
+
+
+def read_conll(path: str | os.PathLike, *, word_column: int = 0, label_column: int = -1) -> TaggedSentences:
+    """Reads words and their labels from a file with a word on each line and an empty line after each sentence.
+
+    This is the format of most files for tagging: `word<TAB>label`, or more columns, as in the shared tasks of CoNLL.
+    Columns are separated by tabs, in lines that have any, and otherwise by spaces. All lines have the same number of
+    columns. Lines with `-DOCSTART-` are skipped, and so are lines that begin with `#` and have a different number of
+    columns. Labels are not changed: see `load_conll2003` for files whose entities begin with `I-`.
+
+    Args:
+        path: Path of the file, in UTF-8.
+        word_column: Integer. Column of the words, counted from 0, or from the end if it is negative. Defaults to `0`.
+        label_column: Integer. Column of the labels, counted in the same way. Defaults to `-1`, the last one.
+
+    Returns:
+        `TaggedSentences`.
+
+    Raises:
+        FileNotFoundError: If the file does not exist.
+        ValueError: If a column is not an integer, if both are the same column, if a line has too few columns, or a
+            different number of columns from the first one, or no word or label, or if the file has no sentences or is
+            not in UTF-8.
+
+    Example:
+    ```python
+    with open("dogs.tsv", "w") as file:
+        file.write("Dogs\\tNOUN\\nbark\\tVERB\\n\\n")
+    keras_transfer.datasets.read_conll("dogs.tsv")  # words [["Dogs", "bark"]], labels [["NOUN", "VERB"]]
+    ```
+
+    Source: https://aclanthology.org/W03-0419
+    """
+    chosen = check_integer("word_column", word_column), check_integer("label_column", label_column)
+    path = existing_file(path)
+    found = read_sentences(path)
+    first = next((row for rows in found for row in rows if not row[1].startswith("#")), None)
+    if first is None:
+        raise ValueError(f"{path}: Expected at least one sentence. Received: only lines that begin with #")
+    sentences = TaggedSentences([], [])
+    for rows in found:
+        pairs = [_word_and_label(path, row, first, *chosen) for row in rows if not _is_comment(row, first)]
+        if pairs:
+            sentences.words.append([word for word, _ in pairs])
+            sentences.labels.append([label for _, label in pairs])
+    return sentences
+
+
+def read_sentences(path: pathlib.Path):
+    """Returns the sentences of a file as lists of rows `(number, line, columns)`, one for each word.
+
+    Raises:
+        ValueError: If there is no sentence, or if the file is not in UTF-8.
+    """
+    sentences = [[]]
+    for number, line in enumerate(read_lines(path), 1):
+        columns = [column.strip() for column in line.strip().split("\t" if "\t" in line.strip() else None)]
+        if not line.strip() or columns[0].startswith("-DOCSTART-"):
+            sentences.append([])
+        else:
+            sentences[-1].append((number, line, columns))
+    sentences = [rows for rows in sentences if rows]
+    if not sentences:
+        raise ValueError(f"{path}: Expected at least one sentence. Received: no words")
+    return sentences
+
+
+def _is_comment(row, first):
+    """Returns whether a row is a comment. `#` can be a word too, in a row with as many columns as the first one."""
+    return row[1].startswith("#") and len(row[2]) != len(first[2])
+
+
+def _word_and_label(path, row, first, word_column, label_column):
+    """Returns the word and the label of a row, given the first row of the file and the columns."""
+    number, line, columns = row
+    where, count = f"{path}, line {number}", len(columns)
+    expected = f"the word in column {word_column} and the label in column {label_column}, counted from 0"
+    if not all(-count <= column < count for column in (word_column, label_column)) or count < 2:
+        raise ValueError(f"{where}: Expected {expected}. Received: {line[:80]!r}")
+    if word_column % count == label_column % count:
+        raise ValueError(
+            f"`word_column` and `label_column` must be different columns of {path}, whose lines have {count}. "
+            f"Received: word_column={word_column}, label_column={label_column}"
+        )
+    if count != len(first[2]):
+        raise ValueError(
+            f"{where}: Expected {len(first[2])} columns separated by tabs or spaces, as in line {first[0]}. "
+            f"Received: {line[:80]!r}"
+        )
+    word, label = columns[word_column], columns[label_column]
+    if not word or not label:
+        raise ValueError(f"{where}: Expected {expected}. Received: {line[:80]!r}")
+    return word, label

@@ -1,0 +1,70 @@
+"""Files with a word and its label on each line are read, whatever their other columns, and mistakes name their line."""
+
+import pytest
+
+from keras_transfer.datasets import read_conll
+
+PLAIN = "Ada\tB-PER\nsmiles\tO\n\nIt\tO\nrains\tO\n"
+EXPECTED = ([["Ada", "smiles"], ["It", "rains"]], [["B-PER", "O"], ["O", "O"]])
+
+
+def read(tmp_path, text, **options):
+    (tmp_path / "a.tsv").write_bytes(text if isinstance(text, bytes) else text.encode())
+    return read_conll(tmp_path / "a.tsv", **options)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PLAIN,
+        PLAIN.replace("\t", " "),
+        PLAIN.replace("\n", "\r\n"),
+        "-DOCSTART-\tO\n\n" + PLAIN.replace("\n\n", "\n \n\n"),
+        "# id 1 domain=en\n" + PLAIN,
+        PLAIN.replace("\t", " X  Y "),
+    ],
+    ids=["tabs", "spaces", "CRLF", "documents", "comment", "more columns"],
+)
+def test_the_first_column_is_the_word_and_the_last_one_the_label(tmp_path, text):
+    assert read(tmp_path, text) == EXPECTED
+
+
+def test_other_columns_can_be_chosen(tmp_path):
+    found = read(tmp_path, "1 Ada NNP PER\n2 smiles VBZ O\n", word_column=1, label_column=-2)
+    assert found == ([["Ada", "smiles"]], [["NNP", "VBZ"]])
+
+
+def test_a_word_can_contain_a_space_between_tabs_and_can_be_a_number_sign(tmp_path):
+    assert read(tmp_path, "20 000\tNUM\n#\tSYM\n").words == [["20 000", "#"]]
+
+
+@pytest.mark.parametrize(
+    "text, options, message",
+    [
+        ("a\tX\nb\n", {}, r"a.tsv, line 2: Expected the word in column 0 and the label in column -1, .*: 'b'"),
+        (
+            "a X\nb c X\n",
+            {},
+            r"line 2: Expected 2 columns separated by tabs or spaces, as in line 1. Received: 'b c X'",
+        ),
+        ("a\t\tX\n", {"label_column": 1}, r"line 1: Expected the word in column 0 and the label in column 1, .*'a"),
+        ("a X\n", {"label_column": 3}, r"line 1: Expected .* the label in column 3, counted from 0. Received: 'a X'"),
+        (
+            "a X\n",
+            {"label_column": -2},
+            r"must be different columns of .*a.tsv, whose lines have 2. Received: word_col",
+        ),
+        ("a X\n", {"label_column": "X"}, r"`label_column` must be an integer. Received: label_column='X'"),
+        ("\n", {}, r"a.tsv: Expected at least one sentence. Received: no words"),
+        ("# a b\n", {}, r"a.tsv: Expected at least one sentence. Received: only lines that begin with #"),
+        (b"caf\xe9 X\n", {}, r"a.tsv, line 1: Expected UTF-8"),
+    ],
+)
+def test_a_mistake_is_an_error_that_names_its_line(tmp_path, text, options, message):
+    with pytest.raises(ValueError, match=message):
+        read(tmp_path, text, **options)
+
+
+def test_a_missing_file_is_an_error(tmp_path):
+    with pytest.raises(FileNotFoundError, match="The file does not exist"):
+        read_conll(tmp_path / "b.tsv")
