@@ -40,14 +40,14 @@ def read_conll(path: str | os.PathLike, *, word_column: int = 0, label_column: i
     Source: https://aclanthology.org/W03-0419
     """
     chosen = check_integer("word_column", word_column), check_integer("label_column", label_column)
-    path = existing_file(path)
-    found = read_sentences(path)
+    file = existing_file(path)
+    found = read_sentences(file)
     first = next((row for rows in found for row in rows if not row[1].startswith("#")), None)
     if first is None:
-        raise ValueError(f"{path}: Expected at least one sentence. Received: only lines that begin with #")
+        raise ValueError(f"{file}: Expected at least one sentence. Received: only lines that begin with #")
     sentences = TaggedSentences([], [])
     for rows in found:
-        pairs = [_word_and_label(path, row, first, *chosen) for row in rows if not _is_comment(row, first)]
+        pairs = [_word_and_label(file, row, first, *chosen) for row in rows if not _is_comment(row, first)]
         if pairs:
             sentences.words.append([word for word, _ in pairs])
             sentences.labels.append([label for _, label in pairs])

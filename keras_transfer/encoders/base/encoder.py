@@ -184,7 +184,8 @@ class Encoder(ReachesAllLayers, Quantizes, keras.Model):
     ):
         # There is no **kwargs because Keras ignores unknown arguments of a functional model.
         super().__init__(inputs=inputs, outputs=outputs, name=name)
-        if self.trainable != trainable:  # Keras's own argument does not reach the layers.
+        # Keras's own argument does not reach the layers.
+        if self.trainable != trainable:  # type: ignore[has-type]
             self.trainable = trainable
         check_one_of("pooling", pooling, (None, *self.POOLINGS))
         self.dtype_policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
