@@ -205,6 +205,6 @@ def check_order(found, names):
     elif isinstance(found, list) and isinstance(names, list) and found != names and sorted(found) == sorted(names):
         raise ValueError(
             "The weights belong to a model with the same classes in another order, so their labels would be mixed up. "
-            "Create the model with the `label_names` of the file. "
+            "Create the model with the `label_names` of the file, and rename its classes afterwards. "
             f"Received: a file with {listed(found)}, and a model with {listed(names)}"
         )

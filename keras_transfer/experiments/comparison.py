@@ -273,8 +273,14 @@ def _definitions(metrics):
     """Returns what distinguishes metrics that are passed to `compile`, or None for those of the task."""
     if isinstance(metrics, str) and metrics == "auto":
         return None
+
+    def described(metric):
+        if inspect.isfunction(metric):  # Keras would serialize the code of a lambda and the line where it is.
+            return f"{metric.__module__}.{metric.__qualname__}"
+        return keras.saving.serialize_keras_object(metric)
+
     # Keras numbers the default names of the metrics of a process.
-    return re.sub(r"('name': '[^']*?)_\d+'", r"\1'", repr(keras.saving.serialize_keras_object(metrics)))
+    return re.sub(r"('name': '[^']*?)_\d+'", r"\1'", repr(keras.tree.map_structure(described, metrics)))
 
 
 def _describe(make_model):

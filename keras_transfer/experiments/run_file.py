@@ -5,6 +5,8 @@ import math
 import os
 import pathlib
 
+LATER = ("metrics",)  # settings that files of earlier versions lack
+
 
 class RunFile:
     """The results of finished runs, in memory and, if there is a path, in a file.
@@ -62,7 +64,8 @@ class RunFile:
                 )
         if end == 0 and data and not b'{"settings": '.startswith(data[:13]):
             raise ValueError(f"`results` must be a new file, or one that `compare` wrote. Received: {str(self.path)!r}")
-        if lines and (different := _differences(lines[0]["settings"], settings)):
+        absent = {key: settings[key] for key in LATER if lines and key in settings and key not in lines[0]["settings"]}
+        if lines and (different := _differences({**absent, **lines[0]["settings"]}, settings)):
             raise ValueError(
                 "The file contains runs with different settings. Choose another file for `results`. "
                 f"Received: results={str(self.path)!r}, with {'; '.join(different)}"

@@ -13,14 +13,14 @@ def weight_sizes(path):
         path: Path of a `.keras` file.
 
     Raises:
-        OSError, zipfile.BadZipFile: If it is damaged.
+        OSError, RuntimeError, struct.error, zlib.error, zipfile.BadZipFile: If it is damaged.
     """
     import h5py
 
     sizes = {False: 0, True: 0}
 
     def add(name, found):
-        if isinstance(found, h5py.Dataset):
+        if isinstance(found, h5py.Dataset) and not name.endswith("/facts"):  # Those describe the weights.
             sizes[name.startswith("optimizer/")] += found.nbytes
 
     with zipfile.ZipFile(path) as archive, open(path, "rb") as file:

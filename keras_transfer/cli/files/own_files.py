@@ -4,7 +4,9 @@ import json
 import math
 import pathlib
 import re
+import struct
 import zipfile
+import zlib
 
 from keras_transfer.cli.files.ask import LABELS_FILE
 from keras_transfer.cli.files.hdf5_headers import weight_sizes
@@ -70,7 +72,7 @@ def _keras_file(path):
             config, metadata = (_read_json(path, file.read(name)) for name in ("config.json", "metadata.json"))
             assets = sorted({name.split("/")[-1] for name in file.namelist() if name.startswith("assets/")})
         weights, optimizer = weight_sizes(path)
-    except (KeyError, OSError, zipfile.BadZipFile) as error:
+    except (KeyError, OSError, RuntimeError, struct.error, zlib.error, zipfile.BadZipFile) as error:
         raise ValueError(f"The file must be a .keras file. Received: {path}, {error}") from None
     name = str(config.get("registered_name") or config.get("class_name"))
     rows = [("kind", "a Keras model: load it with `keras.saving.load_model` after `import keras_transfer`")]

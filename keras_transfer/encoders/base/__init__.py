@@ -23,7 +23,7 @@ from keras_transfer.encoders.base.running import (
 )
 from keras_transfer.encoders.base.sharing import have_same_embeddings, with_embeddings_of
 from keras_transfer.encoders.base.stack import TransformerStack, check_further_inputs, takes_positions
-from keras_transfer.encoders.base.weight_facts import facts_of, store_facts, without_facts
+from keras_transfer.encoders.base.weight_facts import store_weight_facts, weight_facts_of, without_weight_facts
 from keras_transfer.encoders.base.wiring import (
     bert_layers,
     gpt_layers,
@@ -47,7 +47,6 @@ __all__ = [
     "dense_on",
     "embed",
     "encode",
-    "facts_of",
     "gpt_layers",
     "groups_of",
     "have_same_embeddings",
@@ -61,8 +60,9 @@ __all__ = [
     "run_blocks",
     "select_inputs",
     "step",
-    "store_facts",
+    "store_weight_facts",
     "takes_positions",
+    "weight_facts_of",
     "with_embeddings_of",
-    "without_facts",
+    "without_weight_facts",
 ]

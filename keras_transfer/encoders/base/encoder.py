@@ -9,7 +9,7 @@ import keras
 
 from keras_transfer.distribute import write_together
 from keras_transfer.encoders.base.quantization import Quantizes, quantization_of, quantize_again
-from keras_transfer.encoders.base.weight_facts import facts_of, store_facts, without_facts
+from keras_transfer.encoders.base.weight_facts import store_weight_facts, weight_facts_of, without_weight_facts
 from keras_transfer.keras_internals import ReachesAllLayers, could_train, set_trainable
 from keras_transfer.layers.adapters import show_old_places
 from keras_transfer.layers.basic import serialize_activation
@@ -346,10 +346,10 @@ class Encoder(ReachesAllLayers, Quantizes, keras.Model):
 
     def save_own_variables(self, store):
         super().save_own_variables(store)
-        store_facts(store, facts_of(self, self))
+        store_weight_facts(store, weight_facts_of(self))
 
     def load_own_variables(self, store):
-        super().load_own_variables(without_facts(store, facts_of(self, self)))
+        super().load_own_variables(without_weight_facts(store, weight_facts_of(self)))
 
     @classmethod
     def from_pretrained(cls, source: str | os.PathLike, **overrides: Any) -> Any:

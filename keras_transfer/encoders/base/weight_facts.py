@@ -4,39 +4,37 @@ import json
 
 import numpy as np
 
-from keras_transfer.keras_internals import layer_tracking
 from keras_transfer.names import check_order
 
 _KEY = "facts"
 
 
-def facts_of(model, encoder, names=None):
+def weight_facts_of(encoder, names=None):
     """Returns what Keras does not compare when it loads weights, as a dict of JSON values.
 
     Args:
-        model: `Encoder` or `Task`.
-        encoder: Its encoder.
+        encoder: `Encoder`, alone or of a task.
         names: List of the names of its classes, dict of these for several heads, or `None`. Defaults to `None`.
     """
-    count = sum(bool(layer.weights) for layer in layer_tracking.layers_in(model))
+    count = sum(bool(getattr(operation, "weights", ())) for operation in getattr(encoder, "operations", ()))
     return {"layers": count, "adapters": list(getattr(encoder, "adapters", {})), "label_names": names}
 
 
-def store_facts(store, facts):
+def store_weight_facts(store, facts):
     """Adds facts to what `save_own_variables` writes."""
     store[_KEY] = np.frombuffer(json.dumps(facts).encode(), "uint8")
 
 
-def without_facts(store, facts):
+def without_weight_facts(store, facts):
     """Returns a store without its facts, after it has compared them with those of the model that loads it.
 
     Args:
         store: Dict-like, from names to arrays. Files of earlier versions have no facts.
-        facts: Dict, what `facts_of` returns for the model.
+        facts: Dict, what `weight_facts_of` returns for the model.
 
     Raises:
-        ValueError: If the file has layers that the model lacks, if adapters have different names or another order, or
-            if the same classes have another order.
+        ValueError: If the encoder of the file has more or fewer layers, if adapters have different names or another
+            order, or if the same classes have another order.
     """
     values = {key: store[key] for key in list(store.keys())}
     if _KEY not in values:
@@ -50,8 +48,8 @@ def without_facts(store, facts):
         )
     if found["layers"] != facts["layers"]:
         raise ValueError(
-            "The weights belong to a model with another number of layers. Create the model as it was when the file was "
-            f"saved. Received: a file with {found['layers']} layers, and a model with {facts['layers']}"
+            "The weights belong to an encoder with another number of layers. Create the model as it was when the file "
+            f"was saved. Received: a file with {found['layers']} layers, and an encoder with {facts['layers']}"
         )
     check_order(found["label_names"], facts["label_names"])
     return values

@@ -60,7 +60,7 @@ def check_sizes(preprocessor, positions, rows, name="preprocessor"):
     if tokens is not None and positions is not None and tokens > positions:
         raise ValueError(
             f"The `sequence_length` of `{name}` must be at most {positions}, the encoder's number of positions. "
-            f"Create it with `sequence_length={positions}`. Received: sequence_length={tokens}"
+            f"Create it with `sequence_length={positions}`, or set it to that. Received: sequence_length={tokens}"
         )
     words = _vocabulary_size(preprocessor)
     if words is not None and rows is not None and words > rows:
@@ -87,7 +87,8 @@ def warn_of_half_weights(model):
 def require_compiled(task, method):
     """Raises a `ValueError` if a task is not compiled, before its data is processed."""
     if task.compiled:
-        if task.optimizer is None and method in ("fit", "train_on_batch"):
+        own = not type(task).train_step.__module__.startswith("keras_transfer.")  # It may have optimizers of its own.
+        if task.optimizer is None and method in ("fit", "train_on_batch") and not own:
             raise ValueError(
                 f"`{method}` requires an optimizer. Call `model.compile()` for the task's own, or pass another one to "
                 "it. Received: a model that was compiled with `optimizer=None`"

@@ -8,7 +8,13 @@ import keras
 
 from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.distribute import check_accumulation, check_scope, reducible
-from keras_transfer.encoders.base import Quantizes, facts_of, select_inputs, store_facts, without_facts
+from keras_transfer.encoders.base import (
+    Quantizes,
+    select_inputs,
+    store_weight_facts,
+    weight_facts_of,
+    without_weight_facts,
+)
 from keras_transfer.encoders.keras_hub import current_encoder
 from keras_transfer.keras_internals import NotCloned, ReachesAllLayers
 from keras_transfer.label_names import renamed
@@ -356,10 +362,10 @@ class Task(Pretrained, DataMethods, SeveralDevices, NotCloned, ReachesAllLayers,
         self.head_adapters.check()
         super().save_own_variables(store)
         store_heads(self.head_adapters, store)
-        store_facts(store, facts_of(self, self.encoder, names_of_classes(self.labels)))
+        store_weight_facts(store, weight_facts_of(self.encoder, names_of_classes(self.labels)))
 
     def load_own_variables(self, store):
-        store = without_facts(store, facts_of(self, self.encoder, names_of_classes(self.labels)))
+        store = without_weight_facts(store, weight_facts_of(self.encoder, names_of_classes(self.labels)))
         values, heads = take_heads(self.head_adapters, store)
         super().load_own_variables(values)
         self.head_adapters.heads.update(heads)

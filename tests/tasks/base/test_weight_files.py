@@ -1,5 +1,6 @@
 """Files that cannot be loaded are not written, and weights of other layers, adapters or classes are not loaded."""
 
+import keras
 import pytest
 
 from keras_transfer.adaptation import add_adapters, set_active_adapter
@@ -33,6 +34,25 @@ def test_weights_of_adapters_in_another_order_are_rejected(tmp_path):
     other = add_adapters(add_adapters(tiny.classifier(), "lora:r=2", name="second"), "lora:r=2", name="first")
     with pytest.raises(ValueError, match=r"adapters \['first', 'second'\], and a model with \['second', 'first'\]"):
         set_active_adapter(other, "second").load_weights(path)
+
+
+def test_a_model_that_holds_another_one_can_be_loaded(tmp_path):
+    model = tiny.classifier()
+    model.teacher = tiny.classifier()
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert tiny.difference(loaded.encoder.get_weights(), model.encoder.get_weights()) == 0
+
+
+def test_files_without_facts_are_loaded(tmp_path, monkeypatch):
+    model = tiny.classifier()
+    with monkeypatch.context() as context:
+        context.setattr("keras_transfer.tasks.base.task.store_weight_facts", lambda *_: None)
+        context.setattr("keras_transfer.encoders.base.encoder.store_weight_facts", lambda *_: None)
+        path = saved(model, tmp_path)
+    other = tiny.classifier()
+    other.load_weights(path)
+    assert tiny.difference(other.get_weights(), model.get_weights()) == 0
 
 
 def test_weights_of_a_model_with_the_same_layers_are_loaded(tmp_path):
