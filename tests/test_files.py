@@ -75,7 +75,8 @@ KINDS = pytest.mark.parametrize("kind", ["folder", "file", "broken link"])
 def test_an_existing_path_is_an_error_and_stays(kind, tmp_path):
     path = tmp_path / "folder"
     before = occupy(path, kind)
-    with pytest.raises(FileExistsError, match=r"overwrite=True`. Received: folder='.*folder'"), atomic_folder(path):
+    name = "folder" if kind == "folder" else "path"
+    with pytest.raises(FileExistsError, match=rf"overwrite=True`. Received: {name}='.*folder'"), atomic_folder(path):
         pass
     assert look(path) == before and list(tmp_path.iterdir()) == [path]
 
