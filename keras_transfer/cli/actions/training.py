@@ -142,7 +142,7 @@ def _train(model, parts, recipe, reason, folder, settings, seed):
         scores = report
     card = checkpoints.ModelCard(
         data_size={name: len(texts) for name, (texts, _) in parts.items()},
-        training=training_facts(recipe, settings.get("recipe"), seed),
+        training=training_facts(recipe, settings["recipe"], seed),
         metrics=scores,
         evaluated_on="the validation data",
     )
