@@ -8,6 +8,8 @@ import pathlib
 import secrets
 import tempfile
 
+WEIGHT_FACTS = "facts"  # The name under which files of weights have what describes their model.
+
 
 @contextlib.contextmanager
 def atomic_folder(folder, overwrite=False):

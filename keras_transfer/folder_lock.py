@@ -79,7 +79,7 @@ def _lock(file, folder):
 def _is_at(file, path):
     try:
         return os.path.samestat(os.fstat(file), os.stat(path))
-    except OSError:
+    except OSError:  # Another process has removed the file.
         return False
 
 

@@ -136,7 +136,7 @@ def _plain(name):
 
 
 def hint_for(name, known, hints=None):
-    """Returns a sentence, after a space, on what to pass instead of an argument that does not exist, or `""`."""
+    """Returns a sentence on what to pass instead of an argument that does not exist, preceded by a space, or `""`."""
     hint = {**_HINTS, **(hints or {})}.get(name)
     return did_you_mean(name, known) if hint is None or hint.startswith(f"Pass `{name}=") else f" {hint}"
 

@@ -250,6 +250,14 @@ def test_folders_and_files_are_small():
     assert lines[longest] <= MOST_LINES, longest
 
 
+@functools.cache
+def own_names():
+    """The names of the package's functions, classes and attributes."""
+    nodes = [node for path in FILES for node in ast.walk(tree_of(path))]
+    names = {node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    return names | {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
+
+
 def private_things(path):
     """Yields what a file does that the public API of Keras, TensorFlow and Python does not provide for."""
     for module, _, _ in imports(path):
@@ -274,6 +282,10 @@ def private_things(path):
                 yield "an attribute set on another object"
         if changes and re.match(r"(keras|ops|tf|tensorflow|jax|torch)\b", owner):
             yield "an attribute of a class or module of Keras or TensorFlow"
+        if isinstance(node, ast.Attribute) and re.match("_(?!_)", node.attr) and folder_of(path) != "keras_internals":
+            documented = node.attr == "_replace" or ast.unparse(node) == "os._exit"
+            if not documented and node.attr not in own_names() and ast.unparse(node.value) not in ("self", "cls"):
+                yield "a private name of another package"
         name = getattr(node, "attr", getattr(node, "id", None))
         if name in {"_getframe", "walk_stack", "currentframe", "settrace", "setprofile"}:
             yield "stack frames"

@@ -16,6 +16,7 @@ import pytest
 import keras_transfer as kt
 from keras_transfer.cli.arguments.parser import make_parser
 from keras_transfer.datasets.texts.questions import TREC_FILES
+from tests import comments
 from tests.pages import REPOSITORY, blocks, few_questions
 
 # Calls in examples, and the real data that they read.
@@ -65,7 +66,16 @@ def test_the_example_in_a_docstring_runs(code, tmp_path, monkeypatch, request, e
     if "add_implementation" in code:  # registrations end with the example
         registry = pytest.importorskip("tensorflow_hub").registry.resolver
         monkeypatch.setattr(registry, "_impls", list(registry._impls))
-    exec(compile(code, "example", "exec"), names)
+    comments.run(code, names, compared="count_weights" not in code)  # The encoder of the tests is smaller.
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["1 + 1  # 3", "x = [1.0, 2.0]  # [1.0, 2.1]", "'a'  # 'b'", "{'a': 1}  # {'b': ...}", "x = 2\nx / 3\n# 0.65"],
+)
+def test_a_comment_that_shows_another_value_is_found(code):
+    with pytest.raises(AssertionError, match="The comment shows"):
+        comments.run(code, {})
 
 
 def test_every_public_class_and_function_has_an_example():

@@ -1,16 +1,17 @@
-"""Runs the blocks of pages in `docs`, and writes what each block prints below it.
+"""Runs the blocks of pages in `docs`, and writes what each block prints and logs below it.
 
     python tools/page_outputs.py docs/tasks/classification.md            # prints the page with its outputs
     python tools/page_outputs.py docs/tasks/classification.md --write    # changes the page
 
-The blocks of a page share their variables. A block that prints is followed by a block in ```text, which this tool
-replaces or inserts. A line `<!-- not run: REASON -->` above a block leaves the block out, and
-`<!-- output: shortened -->` above an output keeps that output as it is.
+The blocks of a page share their variables. A block that prints, or in which the library logs a warning, is followed by
+a block in ```text, which this tool replaces or inserts. A line `<!-- not run: REASON -->` above a block leaves the
+block out, and `<!-- output: shortened -->` above an output keeps that output as it is.
 """
 
 import argparse
 import contextlib
 import io
+import logging
 import pathlib
 import re
 import sys
@@ -41,6 +42,18 @@ class Screen(io.StringIO):
         return TIMES.sub(r"\1", "\n".join(shown)).strip("\n")
 
 
+@contextlib.contextmanager
+def shown_on(screen):
+    """Shows on a screen what is printed, and the messages that the library logs, which a terminal shows too."""
+    logger, handler = logging.getLogger("keras_transfer"), logging.StreamHandler(screen)
+    logger.addHandler(handler)
+    try:
+        with contextlib.redirect_stdout(screen):
+            yield
+    finally:
+        logger.removeHandler(handler)
+
+
 def blocks(text):
     """The code of each block of a page that is not marked `<!-- not run: ... -->`."""
     text = (text or "") + "\n"  # A docstring may end with a block.
@@ -48,13 +61,13 @@ def blocks(text):
 
 
 def with_outputs(text, names):
-    """The page after its blocks have run with the variables `names`, each block followed by what it printed."""
+    """The page after its blocks have run with the variables `names`, each block followed by what it has shown."""
 
     def run(match):
         if match["reason"]:
             return match[0]
         screen, code = Screen(), textwrap.dedent(match["code"])
-        with contextlib.redirect_stdout(screen):
+        with shown_on(screen):
             exec(compile(code, "page", "exec"), names)
         if match["kept"]:
             return match[0]

@@ -148,12 +148,12 @@ def how_made(path, seconds, busy):
 
     backend = keras.backend.backend()
     version = getattr(__import__(backend), "__version__", "")
-    return (
-        "---\n\n"
+    text = (
         f"`python tools/render_tutorials.py {path.stem}` made this page from `examples/tutorials/{path.name}` in "
         f"{seconds // 60:.0f} min {seconds % 60:.0f} s ({busy:.0f} s of CPU time), on {len(os.sched_getaffinity(0))} "
         f"CPU cores that other processes shared, with Keras {keras.__version__} on {backend} {version}."
     )
+    return "---\n\n" + textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
 
 
 def main(arguments=None):

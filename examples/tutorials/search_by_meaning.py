@@ -4,8 +4,8 @@
 # A sentence embedding is one vector for a text. Texts with similar meanings have similar vectors, so a search compares
 # vectors instead of words. It finds "Which physicist discovered it?" near "found by Marie Curie".
 #
-# **You will learn** to embed texts, to search them, to measure the search, and to adapt the embeddings to your own idea
-# of similar.
+# **You will learn** to embed texts, to search them, to measure the search, and to adapt the embeddings to your own
+# notion of similarity.
 #
 # **You need** a few minutes on a CPU. The last sections use the questions that ship with the library. The search of
 # paragraphs needs `dev-v1.1.json` of [SQuAD](https://rajpurkar.github.io/SQuAD-explorer) in a folder `squad1.1`.
@@ -39,8 +39,8 @@ print(model.similarity("A man plays a guitar.", ["Somebody makes music.", "The s
 #
 # ## Search paragraphs
 #
-# The corpus has the paragraphs of six articles of Wikipedia, and each question belongs to one of them. We embed the
-# corpus once. A search is then a product of matrices.
+# The corpus contains the paragraphs of six Wikipedia articles, and each question belongs to one of them. We embed the
+# corpus once. A search is then a matrix product.
 #
 # This search is *asymmetric*: the queries are short questions, and the results are long passages that answer them. In a
 # *symmetric* search, both sides are of the same kind, such as questions and the questions that were asked before. The
@@ -52,8 +52,8 @@ print(model.similarity("A man plays a guitar.", ["Somebody makes music.", "The s
 # | checkpoint | for similar sentences, as packaged | **for queries and passages**: E5, BGE, multi-qa |
 # | prompts | the same for both sides, or none | one for queries, one for passages |
 #
-# A *prompt* is a text in front of each text, such as `"query: "` and `"passage: "` for E5, that tells the encoder which
-# side it reads. `search` adds the prompts of the checkpoint or those that you [pass](../tasks/embeddings.md).
+# A *prompt* is a prefix of each text, such as `"query: "` and `"passage: "` for E5, that tells the encoder which side
+# it reads. `search` adds the prompts of the checkpoint or those that you [pass](../tasks/embeddings.md).
 # all-MiniLM-L6-v2 has none, and was trained on pairs of both kinds.
 
 # %%
@@ -79,7 +79,7 @@ for score, index in zip(scores[0], found[0]):
 # ## Measure it
 #
 # Recall at k is the fraction of questions whose paragraph is among the first k. The baseline counts words, weighted by
-# how rare they are (TF-IDF), with a layer of Keras:
+# how rare they are (TF-IDF), with a Keras layer:
 
 
 # %%
@@ -102,7 +102,7 @@ for name, result in (("TF-IDF", counted), ("embeddings", found)):
 #
 # An embedder encodes the query and the text separately. This is what makes it fast, and it is also its limit, because
 # one vector has to stand for everything in the text. A *cross-encoder*, a model that reads query and text together as a
-# pair, compares their words and is more accurate, but it has to run again for each pair. So use both:
+# pair, compares their words and is more accurate, but it has to run again for each pair. Therefore, use both:
 #
 # 1. **Retrieve**: the embedder returns the 50 to 100 nearest of all texts. Here, the right paragraph is among the first
 #    five in 91.9% of the searches.
@@ -127,7 +127,7 @@ for name, result in (("TF-IDF", counted), ("embeddings", found)):
 # All of them accept the array of `embed`. Its vectors have length 1, so the inner product is the cosine. An approximate
 # index misses some neighbors: compare its first ten with the first ten of `search` on a sample of your queries.
 #
-# ## Your own idea of similar
+# ## Your own notion of similarity
 #
 # To this model, two questions are similar if they are about the same topic. For an assistant, they may be similar if
 # they ask for the same kind of thing. The questions of the library have six kinds. How often is the most similar
@@ -170,14 +170,14 @@ print(model.similarity("Who wrote Hamlet?", ["Who painted the Mona Lisa?", "When
 # ## What it means
 #
 # On these paragraphs, embeddings find 68.4% of the answers at once, and TF-IDF 64.6%. Questions about articles share
-# many rare words with them, which is what counting is good at, and embeddings lead nevertheless. Many search engines
-# add both scores.
+# many rare words with them, which favors word counts, but embeddings still find more. Many search engines add both
+# scores.
 #
 # Fine-tuned on STS-B for two epochs, the Spearman correlation with human judgments is 89.39 ± 0.01 here, and 89.41 ±
 # 0.01 with sentence-transformers ([quality](../benchmarks/quality.md)).
 #
 # One epoch of triples has turned topics into kinds: "Who painted the Mona Lisa?" is now close to "Who wrote Hamlet?",
-# and "When was Hamlet written?" is not. Adapt embeddings only if your idea of similar differs from the pretrained
+# and "When was Hamlet written?" is not. Adapt embeddings only if your notion of similarity differs from the pretrained
 # model's, and measure on queries that were not in the triples, as above.
 #
 # ## Exercises

@@ -71,7 +71,7 @@ class Batches(keras.utils.PyDataset):
         return real_lengths(self.inputs)
 
     def check_preprocessor(self, preprocessor: Any) -> None:
-        """Raises a `ValueError` if the ids are known to come from another tokenizer.
+        """Raises a `ValueError` if the ids are known to come from another tokenizer, which only subclasses know.
 
         Args:
             preprocessor: Preprocessor of the model.
@@ -167,9 +167,9 @@ class Batches(keras.utils.PyDataset):
         return self._copy(chosen=chosen, _position=self._position.apart(first))
 
     def grouped(self) -> Self:
-        """Returns the same rows in batches of similar length, as when they are shuffled.
+        """Returns the same rows in batches of similar length, as in training.
 
-        This needs less padding. Even without shuffling, the rows are not in their order: see `restorer`.
+        This needs less padding. Even unshuffled, the rows are not in their original order, which `restorer` restores.
 
         Returns:
             `Batches`.

@@ -84,9 +84,9 @@ def _wait(children):
 def _stop(child):
     """Ends a process and its children."""
     for number in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(ProcessLookupError):  # It has ended by itself.
             os.killpg(child.pid, number)
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        with contextlib.suppress(subprocess.TimeoutExpired):  # It ignores the signal, but cannot ignore the next one.
             child.wait(PATIENCE)
             return
 

@@ -89,8 +89,8 @@ class ModelParallel(keras.distribution.ModelParallel):
         Returns:
             A `keras.distribution.TensorLayout`.
         """
-        layout = getattr(variable, "_layout", None) or self._layout_map[variable.path]
-        if layout is None:
+        layout = super().get_variable_layout(variable)
+        if layout is not super().get_variable_layout(variable):  # Keras made both, because nobody has chosen one.
             axes = _axes_of(variable.path, variable.shape, self.device_mesh, *self._names)
             layout = keras.distribution.TensorLayout(axes, self.device_mesh)
         _check(variable.path, variable.shape, layout)

@@ -139,7 +139,7 @@ def met(addresses, index, timeout):
 
 
 def _listen(address, index):
-    """Returns a server at the address of a process. gRPC would share the port with another job; this one does not."""
+    """Returns a server at the address of a process. Unlike gRPC, it does not share the port with another job."""
     dual = {"family": socket.AF_INET6, "dualstack_ipv6": True} if socket.has_dualstack_ipv6() else {}
     try:
         return socket.create_server(("", int(address.rpartition(":")[2])), backlog=1024, **dual)

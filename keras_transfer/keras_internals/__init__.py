@@ -1,9 +1,10 @@
-"""The private names of Keras and TensorFlow on which the library relies, one subject a file.
+"""The private names of Keras, TensorFlow and tensorflow_hub on which the library relies, one subject a file.
 
 `tests/keras_internals` fails if one of them is gone.
 """
 
 from keras_transfer.keras_internals import (
+    hub_modules,
     keras_callbacks,
     layer_tracking,
     optimizers,
@@ -40,6 +41,7 @@ __all__ = [
     "calls_of",
     "could_train",
     "has_metrics",
+    "hub_modules",
     "in_safe_mode",
     "in_symbolic_scope",
     "keep_values",

@@ -80,7 +80,7 @@ def _places(names, booleans):
     for place, name in enumerate(names):
         try:
             value = float(name)
-        except ValueError:
+        except ValueError:  # This name is a word.
             continue
         if math.isfinite(value):
             numbers.setdefault(value, place)

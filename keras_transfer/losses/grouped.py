@@ -47,6 +47,8 @@ class PartsLoss(keras.losses.Loss):
     def check_labels(self, labels: np.ndarray) -> None:
         """Raises a `ValueError` if an array of labels is not valid for this loss.
 
+        Subclasses that expect certain values override this. By default, all labels are valid.
+
         Args:
             labels: Array `[rows]`.
         """

@@ -117,7 +117,9 @@ def test_two_replicas_train_in_stages_as_one_device_does(tensorflow_process):
 
 @pytest.mark.slow
 def test_two_replicas_have_the_rates_and_penalties_of_one_device(tensorflow_process):
-    for kind, (apart_by, moved, counts) in tensorflow_process("tests.adaptation.test_replicas:layerwise").items():
+    report = tensorflow_process("tests.adaptation.test_replicas:layerwise")
+    assert set(report) == {"averaged", "thawed"}
+    for kind, (apart_by, moved, counts) in report.items():
         assert apart_by < 1e-6 < 1e-4 < moved, kind
         assert counts == ([10, 10, 10, 12] if kind == "thawed" else [12] * 4), kind
 

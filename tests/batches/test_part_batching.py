@@ -41,6 +41,7 @@ def test_every_row_has_its_texts_in_order_each_as_if_it_were_alone():
 
 def test_a_batch_is_as_long_as_the_longest_text_of_any_part():
     dataset = part_batches(columns(), np.arange(21), preprocessor=PREPROCESSOR, batch_size=4, seed=0)
+    assert len(dataset) == 6
     for inputs, _ in (dataset[i] for i in range(len(dataset))):
         mask = inputs["padding_mask"]
         assert mask.shape == inputs["token_ids"].shape and mask.shape[1] == 3

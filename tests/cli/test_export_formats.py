@@ -58,7 +58,7 @@ def test_a_portable_folder_answers_as_the_run(folder, capsys):
     for rows in tables[1:]:
         assert [[*row.values()][:4] for row in rows] == [[*row.values()][:4] for row in tables[0]]
         assert list(rows[0]) == list(tables[0][0]) == ["id", "text", "label", "prediction", "probability"]
-        for row, expected in zip(rows, tables[0]):
+        for row, expected in zip(rows, tables[0], strict=True):
             assert float(row["probability"]) == pytest.approx(float(expected["probability"]), abs=0.05)
 
 

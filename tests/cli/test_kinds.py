@@ -47,7 +47,7 @@ def test_several_labels_are_lists_in_json_lines_and_have_a_separator_in_csv(tagg
         assert run("predict", "tagger.keras", "--data", f"a.{kind}", "--output", f"b.{kind}") == 0
     rows = [json.loads(line) for line in (folder / "b.jsonl").read_text().splitlines()]
     assert [row["prediction"] for row in rows] == expected
-    for row, values in zip(rows, likely):
+    for row, values in zip(rows, likely, strict=True):
         wanted = [values[NAMES.index(name)] for name in row["prediction"]]
         assert row["probability"] == pytest.approx(wanted, abs=1e-6)
     assert read_table(folder / "b.csv", "text", label_column="prediction", label_separator="|").labels == expected

@@ -46,7 +46,7 @@ def test_json_lines_keep_their_values(predict, tmp_path):
     assert predict("a.jsonl", "--output", "b.jsonl", "--text-column", "body") == 0
     found = [json.loads(line) for line in (tmp_path / "b.jsonl").read_text("utf-8").splitlines()]
     assert [{name: row[name] for name in old} for row, old in zip(found, rows)] == rows
-    assert all(set(row) - set(old) == {"prediction", "probability"} for row, old in zip(found, rows))
+    assert all(set(row) - set(old) == {"prediction", "probability"} for row, old in zip(found, rows, strict=True))
 
 
 def test_a_later_row_that_has_a_prediction_is_an_error(predict, tmp_path, capsys):
@@ -71,7 +71,7 @@ def test_a_table_is_read_and_written_in_parts_with_the_same_result(predict, tmp_
     whole, parts = ((tmp_path / name).read_text("utf-8").splitlines() for name in ("whole.tsv", "parts.tsv"))
     rows, expected = ([line.split("\t") for line in lines] for lines in (parts, whole))
     assert len(parts) == 24 and [row[:2] for row in rows] == [row[:2] for row in expected]
-    for row, other in zip(rows[1:], expected[1:]):
+    for row, other in zip(rows[1:], expected[1:], strict=True):
         assert float(row[2]) == pytest.approx(float(other[2]), abs=1e-5)
 
 

@@ -83,7 +83,7 @@ def test_two_workers_write_the_same_file_as_one(predict, tmp_path):
     )
     assert len(two) == 71 and len({row[3] for row in two}) > 10  # so that another order would be seen
     assert [row[:3] for row in two] == [row[:3] for row in one]
-    for row, other in zip(two[1:], one[1:]):
+    for row, other in zip(two[1:], one[1:], strict=True):
         assert float(row[3]) == pytest.approx(float(other[3]), abs=2e-6)  # in steps of 1e-6
 
 

@@ -42,12 +42,16 @@ def test_a_model_saved_with_two_replicas_loads_outside_and_inside_the_scope_and_
 
 def test_two_replicas_train_like_one_device_if_a_token_occurs_several_times_in_a_batch(tensorflow_process):
     """Keras would square the gradient of each occurrence instead of their sum."""
-    for differs, moved in tensorflow_process("tests.distribute.mirrored:repeated_tokens").values():
+    report = tensorflow_process("tests.distribute.mirrored:repeated_tokens")
+    assert set(report) == {"AdamW", "layer-wise"}
+    for differs, moved in report.values():
         assert differs < 1e-6 < 1e-3 < moved
 
 
 def test_the_accumulation_of_gradients_which_keras_cannot_do_on_replicas_is_an_error(tensorflow_process):
-    for message in tensorflow_process("tests.distribute.mirrored:accumulation"):
+    messages = tensorflow_process("tests.distribute.mirrored:accumulation")
+    assert len(messages) == 2
+    for message in messages:
         assert message.startswith("Keras cannot accumulate gradients on several replicas")
         assert message.endswith("Received: gradient_accumulation_steps=2 on 2 replicas")
 
@@ -79,7 +83,9 @@ def test_steps_on_batches_that_replicas_cannot_share_evenly_equal_those_of_one_d
 
 
 def test_two_replicas_train_language_models_like_one_device_though_each_has_other_numbers_of_tokens(tensorflow_process):
-    for difference, (one, two), moved in tensorflow_process("tests.distribute.mirrored:language_models").values():
+    report = tensorflow_process("tests.distribute.mirrored:language_models")
+    assert len(report) == 8
+    for difference, (one, two), moved in report.values():
         assert difference < 1e-6 < 1e-3 < moved
         assert two == pytest.approx(one, abs=1e-5)
 

@@ -63,6 +63,14 @@ def test_the_links_of_a_page_lead_to_files_and_headings_that_exist(page):
             assert heading in {slug(title) for title in titles}, link
 
 
+def test_lines_have_at_most_120_characters_outside_of_code_tables_and_pictures():
+    longer = {}
+    for page in set(PAGES) - {"benchmarks/quality"}:  # A script writes that page.
+        lines = FENCE.sub("", read(page)).splitlines()
+        longer[page] = [line for line in lines if len(line) > 120 and not line.lstrip().startswith(("|", "!["))]
+    assert {page: lines for page, lines in longer.items() if lines} == {}
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_a_block_of_python_is_valid_and_says_why_it_is_not_run(page):
     text = read(page)

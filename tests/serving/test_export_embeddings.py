@@ -40,7 +40,7 @@ def reference():
 def test_embeddings_are_those_of_sentence_transformers(embed, reference):
     texts, expected = reference
     assert expected.shape == (7, 384)
-    for text, vector in zip(texts, expected):
+    for text, vector in zip(texts, expected, strict=True):
         np.testing.assert_allclose(embed([text])[0], vector, atol=1e-5, err_msg=text[:50])
 
 

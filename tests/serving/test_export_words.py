@@ -47,7 +47,7 @@ def test_words_goes_from_words_to_labels(served):
     answer = loaded.signatures["words"](words=tf.constant(words))
     expected = model.predict_words([["a", "good", ","], [], ["bad", "", "b"]])
     assert answer["label"].shape == (3, 4)
-    for found, pairs in zip(answer["label"].numpy(), expected):
+    for found, pairs in zip(answer["label"].numpy(), expected, strict=True):
         assert [value.decode() for value in found] == [tag for _, tag in pairs] + [""] * (4 - len(pairs))
 
 

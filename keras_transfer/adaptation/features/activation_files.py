@@ -41,7 +41,7 @@ class Memory:
         return [np.empty(shape_of(*pair), pair[0]["dtype"]) for pair in zip(kinds, starts)]
 
     def finish(self, rows, last=False):
-        pass
+        """Does nothing: what is in memory is not written."""
 
 
 class CacheFolder:

@@ -9,7 +9,7 @@ _OPTIMIZER = re.compile(r"(adam_m|adam_v|global_step|lamb_m|lamb_v|beta1_power|b
 
 
 def recognises(folder):
-    """Returns whether the folder is one of this format."""
+    """Returns whether a folder has this format."""
     return (folder / "bert_config.json").exists()
 
 

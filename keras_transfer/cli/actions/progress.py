@@ -12,7 +12,7 @@ def bar_or_lines():
 
 
 class Progress:
-    """A context manager that shows the progress as a bar on a terminal, and otherwise only at the end.
+    """A context manager that shows a progress bar on a terminal, and otherwise prints only a summary at the end.
 
     Args:
         noun: String. What is counted, such as `"texts"`.

@@ -5,6 +5,8 @@ import os
 import struct
 import zipfile
 
+from keras_transfer.files import WEIGHT_FACTS
+
 
 def weight_sizes(path):
     """Returns the number of bytes of the weights in a `.keras` file, and of the state of the optimizer.
@@ -20,7 +22,7 @@ def weight_sizes(path):
     sizes = {False: 0, True: 0}
 
     def add(name, found):
-        if isinstance(found, h5py.Dataset) and not name.endswith("/facts"):  # Those describe the weights.
+        if isinstance(found, h5py.Dataset) and name.rpartition("/")[2] != WEIGHT_FACTS:
             sizes[name.startswith("optimizer/")] += found.nbytes
 
     with zipfile.ZipFile(path) as archive, open(path, "rb") as file:

@@ -220,12 +220,15 @@ def _change_state(folder, **changes):
 
 
 def _read_state(folder):
-    """Returns a dict of the `settings` of the run in a folder, whether it is `finished` and more, or None."""
+    """Returns a dict of the `settings` of the run in a folder, whether it is `finished` and more.
+
+    If the folder has no such file, or one that this command did not write, it is not that of a run: `None`.
+    """
     try:
         state = json.loads((folder / STATE).read_text("utf-8"))
-        return state if {"settings", "finished"} <= state.keys() else None
-    except (OSError, ValueError, AttributeError):
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
+    return state if isinstance(state, dict) and {"settings", "finished"} <= state.keys() else None
 
 
 def _remove(path):

@@ -21,19 +21,19 @@ AG_NEWS_NAMES = ["World", "Sports", "Business", "Sci/Tech"]  # the order of the 
 def load_imdb(folder: str | os.PathLike) -> Splits:
     """Reads the Large Movie Review Dataset (Maas et al. 2011) from the official folder `aclImdb`.
 
-    The texts are not changed, and contain `<br />` where lines end. A warning says if a folder does not have the
-    official number of reviews.
+    The texts are unchanged, and contain `<br />` where lines end. Logs a warning if a folder does not have the official
+    number of reviews.
 
     Args:
         folder: Path of the folder, with `train/neg`, `train/pos`, `test/neg` and `test/pos`.
 
     Returns:
-        `Splits` of two `Split`s, `train` and `test`, with 25,000 reviews each: first the negative ones, and in each
-        class by the number of the file. The label names are neg and pos.
+        `Splits` of two `Split`s, `train` and `test`, with 25,000 reviews each: the negative ones first, and each
+        class in the order of the numbers of its files. The label names are neg and pos.
 
     Raises:
         FileNotFoundError: If one of the folders is missing or has no reviews.
-        ValueError: If a review is not in UTF-8, or the name of its file is not `NUMBER_RATING.txt`.
+        ValueError: If a review is not valid UTF-8, or the name of its file is not `NUMBER_RATING.txt`.
 
     Example:
     ```python

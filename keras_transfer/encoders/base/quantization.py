@@ -149,7 +149,7 @@ def _chosen(layers, filters):
 def _matches(pattern, path):
     try:
         return isinstance(pattern, str) and re.search(pattern, path) is not None
-    except re.error:
+    except re.error:  # The error about a pattern that matches nothing says why it is no expression.
         return False
 
 

@@ -4,9 +4,8 @@ import json
 
 import numpy as np
 
+from keras_transfer.files import WEIGHT_FACTS
 from keras_transfer.names import check_order
-
-_KEY = "facts"
 
 
 def weight_facts_of(encoder, names=None):
@@ -22,7 +21,7 @@ def weight_facts_of(encoder, names=None):
 
 def store_weight_facts(store, facts):
     """Adds facts to what `save_own_variables` writes."""
-    store[_KEY] = np.frombuffer(json.dumps(facts).encode(), "uint8")
+    store[WEIGHT_FACTS] = np.frombuffer(json.dumps(facts).encode(), "uint8")
 
 
 def without_weight_facts(store, facts):
@@ -37,9 +36,9 @@ def without_weight_facts(store, facts):
             order, or if the same classes have another order.
     """
     values = {key: store[key] for key in list(store.keys())}
-    if _KEY not in values:
+    if WEIGHT_FACTS not in values:
         return values
-    found = json.loads(np.asarray(values.pop(_KEY)).tobytes())
+    found = json.loads(np.asarray(values.pop(WEIGHT_FACTS)).tobytes())
     if found["adapters"] != facts["adapters"]:
         raise ValueError(
             "The weights belong to a model with other adapters, or with the same ones in another order. Add adapters "

@@ -122,7 +122,7 @@ def _unused(found):
 
 
 def _ids(found, key):
-    """Returns a setting, an id or a list of ids, as a tuple, or None if it is missing."""
+    """Returns a setting that is an id or a list of ids as a tuple, or `None` if it is missing."""
     return _checked(found[key], key) if key in found else None
 
 

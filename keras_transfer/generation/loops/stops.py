@@ -43,7 +43,7 @@ def stop_table(stops, pieces):
 
 
 def _byte_table(stops):
-    """Returns next states `[states, 256]` of the automaton over bytes."""
+    """Returns the next states `[states, 256]` of the automaton over bytes."""
     prefixes = sorted({stop[:end] for stop in stops for end in range(len(stop))}, key=len)
     number = {prefix: index for index, prefix in enumerate(prefixes)}
     last = len(prefixes)

@@ -157,18 +157,28 @@ def with_shape(outputs, shapes, batch):
     Raises:
         HubError: If the shapes do not fit the outputs.
     """
-    import tensorflow as tf
-
-    try:
-        if isinstance(outputs, dict) and outputs.keys() == shapes.keys():
-            return {name: with_shape(output, shapes[name], batch) for name, output in outputs.items()}
-        if isinstance(outputs, (list, tuple)):
-            return [with_shape(output, shape, batch) for output, shape in zip(outputs, shapes, strict=True)]
-        shape = batch.concatenate(shapes)
-        if outputs.shape.is_compatible_with(shape):
-            return tf.ensure_shape(outputs, shape)
-    except (AttributeError, TypeError, ValueError):  # the nests differ
-        pass
+    found = _shaped(outputs, shapes, batch)
+    if found is not None:
+        return found
     raise HubError(
         f"`output_shape` must match {describe(outputs)} without the batch dimension. Received: output_shape={shapes}"
     )
+
+
+def _shaped(outputs, shapes, batch):
+    """Returns a nest of outputs with static shapes, or `None` if the shapes do not fit it."""
+    import tensorflow as tf
+
+    if isinstance(outputs, dict):
+        same = isinstance(shapes, dict) and outputs.keys() == shapes.keys()
+        found = [_shaped(output, shapes[name], batch) for name, output in outputs.items()] if same else [None]
+        return None if any(output is None for output in found) else dict(zip(outputs, found))
+    if isinstance(outputs, (list, tuple)):
+        same = isinstance(shapes, (list, tuple)) and len(outputs) == len(shapes)
+        found = [_shaped(*pair, batch) for pair in zip(outputs, shapes)] if same else [None]
+        return None if any(output is None for output in found) else found
+    try:
+        shape = batch.concatenate(shapes)
+    except (TypeError, ValueError):  # These are no sizes of axes, such as the shapes of several outputs.
+        return None
+    return tf.ensure_shape(outputs, shape) if outputs.shape.is_compatible_with(shape) else None

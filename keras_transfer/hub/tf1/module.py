@@ -5,6 +5,7 @@ import functools
 from keras_transfer.hub.modules import Module, load, open_module
 from keras_transfer.hub.tf1.gradient import has_old_gradient, with_old_gradient
 from keras_transfer.hub.transport import HubError
+from keras_transfer.keras_internals import hub_modules
 
 
 def open_tf1_module(loaded, folder, tags, signature):
@@ -251,10 +252,10 @@ class _Graph:
         """Fills the tables of the other CPU devices. The loader has filled the first device's tables."""
         import tensorflow as tf
 
-        self.bind(self.loaded.initializer._init_fn)  # it is saved with the tables
+        self.bind(hub_modules.table_initializer(self.loaded))  # it is saved with the tables
         for device in tf.config.list_logical_devices("CPU")[1:]:
             with tf.device(device.name):
-                self.loaded.initializer._initialize()
+                hub_modules.fill_tables(self.loaded)
 
 
 def _handle(weight):

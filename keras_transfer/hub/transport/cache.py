@@ -123,7 +123,7 @@ class Cache:
                 if self._usable(place):
                     break
                 _record(place).unlink(missing_ok=True)
-                with contextlib.suppress(FileNotFoundError):
+                with contextlib.suppress(FileNotFoundError):  # The cache has no earlier module there.
                     place.rename(scratch / f"old{last_try}")
                 try:
                     module.rename(place)

@@ -20,7 +20,7 @@ def check_ownership(paths):
     for path in paths:
         try:
             status = os.stat(path)
-        except FileNotFoundError:
+        except FileNotFoundError:  # No other user has put anything there.
             continue
         mode, uid = status.st_mode, status.st_uid
         shared = mode & stat.S_IWOTH or (mode & stat.S_IWGRP and not _is_group_of_one(status.st_gid, uid))
@@ -39,6 +39,6 @@ def _is_group_of_one(gid, uid):
 
     try:
         group, user = grp.getgrgid(gid), pwd.getpwuid(uid)
-    except KeyError:
+    except KeyError:  # A group or user without a name, as in some containers, may have other members.
         return False
     return group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}

@@ -4,6 +4,7 @@ import os
 import sys
 
 from keras_transfer.hub.transport.errors import HubError, one_line, shown
+from keras_transfer.keras_internals import hub_modules
 
 
 def resolve_with_registered(handle):
@@ -65,6 +66,5 @@ def registered_resolvers():
         return []  # no resolver was registered, and the import requires TensorFlow and pkg_resources
     from tensorflow_hub import registry
 
-    # No public name lists them; see tests/hub/transport/test_resolvers.py.
-    resolvers = reversed(registry.resolver._impls)
+    resolvers = reversed(hub_modules.resolvers_of(registry))
     return [each for each in resolvers if type(each).__module__.split(".")[0] != "tensorflow_hub"]

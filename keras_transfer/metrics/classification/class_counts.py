@@ -61,6 +61,8 @@ class ClassCounts(keras.metrics.Metric):
     def check_classes(self, classes: int, several: bool) -> None:
         """Raises a `ValueError` if the metric does not exist for this number of classes.
 
+        Subclasses with such a limit override this. By default, any number of classes is valid.
+
         Args:
             classes: Integer. Number of classes.
             several: Boolean. Whether a row can have several labels.

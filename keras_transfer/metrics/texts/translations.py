@@ -40,7 +40,7 @@ class SacreBleuMetric(TextMetric):
 
     @property
     def signature(self) -> str:
-        """String. The settings and the version of sacrebleu, which a published score should name.
+        """String. The settings and the version of sacrebleu, which should accompany a published score.
 
         Raises:
             ValueError: If no result was computed.

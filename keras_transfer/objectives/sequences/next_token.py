@@ -23,7 +23,8 @@ class NextToken:
     ```python
     objective = keras_transfer.objectives.NextToken()
     inputs = {"token_ids": np.array([[5, 6, 7, 0]]), "padding_mask": np.array([[1, 1, 1, 0]])}
-    inputs, targets, weights = objective(inputs)  # [[6, 7, 0, 0]], [[1, 1, 0, 0]]
+    inputs, targets, weights = objective(inputs)
+    targets, weights  # [[6, 7, 0, 0]], [[1, 1, 0, 0]]
     ```
 
     Source: https://www.jmlr.org/papers/v3/bengio03a.html

@@ -167,7 +167,7 @@ def written_labels(label_names):
 
 
 def _fill(parts, text, label=""):
-    """Joins parts of a template and replaces the fields with a text and a label."""
+    """Joins the parts of a template and replaces the fields with a text and a label."""
     return "".join({"{text}": text, "{label}": label}.get(part, part) for part in parts)
 
 

@@ -102,7 +102,7 @@ class GenerationOptions:
 
 
 def _token_ids(task, tokens, argument):
-    """Returns the ids of a token, or of a list of tokens, that the user passed, as a tuple."""
+    """Returns the ids of the token or list of tokens that the user passed, as a tuple."""
     tokens, count = tokens if isinstance(tokens, (list, tuple)) else [tokens], task.output.shape[-1]
     found = tuple(named_token_id(target_preprocessor(task), token, argument) for token in tokens)
     if wrong := [token for token in found if not 0 <= token < count]:

@@ -83,11 +83,11 @@ def dialogue_rows(examples, ids_of, special, length):
 
 
 def _fit(persona, history, replies, length):
-    """Returns the parts of a dialogue, cut so that it has at most `length` tokens.
+    """Returns the components of a dialogue, truncated to at most `length` tokens in total.
 
     The oldest utterances are cut first, but never the last one. Next are the last sentences of the persona, as long as
-    the persona takes up more than half of the available tokens, and then the start of the last utterance. Replies lose
-    their end only if they would leave less than half of `length` for the dialogue before them.
+    the persona takes up more than half of the available tokens, and then the start of the last utterance. The ends of
+    replies are cut only if less than half of `length` would be left for the dialogue before them.
     """
 
     def size(sentences, utterances):

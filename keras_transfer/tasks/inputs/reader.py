@@ -49,14 +49,20 @@ class Reader:
             )
 
     def require_whole(self, action):
-        """Raises a `ValueError` if the task is a component of another one, and cannot be `"saved"` (`action`)."""
+        """Raises a `ValueError` if the task is a component of another one, and cannot be `"saved"` (`action`).
+
+        The reader of such a component overrides this. By default, a task is whole.
+        """
 
     def accepts(self, x):
         """Returns whether `x` is raw data in memory that this reader can prepare."""
         return is_text(x)
 
     def check(self, x, method):
-        """Raises a `ValueError` if `x` cannot be used for a method, such as `"fit"`, `"evaluate"` or `"predict"`."""
+        """Raises a `ValueError` if `x` cannot be used for a method, such as `"fit"`, `"evaluate"` or `"predict"`.
+
+        Subclasses override this. By default, all data that the reader accepts can be used for all methods.
+        """
 
     def columns(self, x):
         """Returns raw data as columns that can be sliced: an array or a list, or a tuple of them."""

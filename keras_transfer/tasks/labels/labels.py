@@ -107,6 +107,8 @@ class Labels:
     def check(self, labels, loss=None, inputs=None):
         """Raises a `ValueError` if encoded labels in memory cannot be labels of this task.
 
+        Subclasses override this. By default, all labels are valid.
+
         Args:
             labels: Labels in the form that the loss expects.
             loss: The compiled loss. Defaults to `None`.
@@ -115,6 +117,8 @@ class Labels:
 
     def check_inputs(self, inputs, labels=None):
         """Raises a `ValueError` if prepared inputs that `targets` would otherwise make are invalid for this task.
+
+        Subclasses whose `targets` make targets override this. By default, all inputs are valid.
 
         Args:
             inputs: Dict of arrays, or of the columns of raw data.
@@ -144,6 +148,8 @@ class Labels:
 
     def check_batch(self, inputs, count, task):
         """Raises a `ValueError` if a batch of `count` rows is too small for the loss.
+
+        Subclasses whose loss compares rows override this. By default, a batch may have any number of rows.
 
         Args:
             inputs: Dict of the inputs of a batch.

@@ -62,7 +62,7 @@ class CarriedState(keras.layers.Layer):
         """Stores nothing, because the state belongs to a position in the texts of a run."""
 
     def load_own_variables(self, store):
-        """Loads nothing."""
+        """Loads nothing, because nothing was stored."""
 
 
 def check_streams(batch_size, num_streams, task_name="CausalLM"):

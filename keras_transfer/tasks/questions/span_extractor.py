@@ -84,7 +84,8 @@ class SpanExtractor(Task):
     questions, contexts = ["Who ran?", "Where?"], ["Ann ran home.", "It rained."]
     model.compile(keras_transfer.adaptation.FusedAdamW(1e-4))
     model.fit((questions, contexts), [("Ann", 0), None])
-    model.answer("Who ran?", "Bob and Ann ran.")  # {"text": ..., "score": ..., "start": ..., "end": ...}
+    answer = model.answer("Who ran?", "Bob and Ann ran.")
+    answer  # {"text": ..., "score": ..., "start": ..., "end": ..., "no_answer_score": ...}
     ```
 
     Source: Devlin et al. 2019, "BERT", sections 4.2 and 4.3. https://arxiv.org/abs/1810.04805

@@ -28,7 +28,7 @@ def allowed_transitions(label_names):
     """
     try:
         labels = read_labels(label_names)
-    except ValueError:
+    except ValueError:  # The labels have no entities, such as those of parts of speech.
         return None
     given = set(labels)
 

@@ -50,16 +50,24 @@ class Penalty:
     def check(self, weights: Sequence[keras.Variable]) -> None:
         """Raises a `ValueError` if the penalty applies to none of these weights.
 
+        Subclasses that have values for certain weights only override this. By default, a penalty applies to all.
+
         Args:
             weights: List of `keras.Variable`s that have a start and are trainable.
         """
 
     def check_complete(self) -> None:
-        """Raises a `ValueError` if data that the penalty needs has not been loaded."""
+        """Raises a `ValueError` if data that the penalty needs has not been loaded.
+
+        Subclasses with such data override this. By default, a penalty needs none.
+        """
         return None  # TensorFlow's AutoGraph cannot convert a function without a statement.
 
     def complete(self) -> None:
-        """Marks the penalty as complete after the optimizer has loaded its variables from a file."""
+        """Marks the penalty as complete after the optimizer has loaded its variables from a file.
+
+        Subclasses whose data these variables are override this. By default, there is nothing to mark.
+        """
 
     def importance(self, weight: keras.Variable) -> Any:
         """Returns the array that the optimizer stores with the start of a weight.

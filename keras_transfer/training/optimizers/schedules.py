@@ -380,7 +380,8 @@ class WindowRate(_Schedule):
 
     Example:
     ```python
-    schedule = keras_transfer.adaptation.WindowRate(30.0, [70, 35, 70], window=70)  # 30, 15, 30
+    schedule = keras_transfer.adaptation.WindowRate(30.0, [70, 35, 70], window=70)
+    float(schedule(0)), float(schedule(1)), float(schedule(2))  # 30.0, 15.0, 30.0
     optimizer = keras_transfer.adaptation.NTASGD(schedule, global_clipnorm=0.25)
     ```
 

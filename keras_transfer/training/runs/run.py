@@ -20,7 +20,10 @@ class RunCallback(keras.callbacks.Callback):
     run = None
 
     def close(self) -> None:
-        """Restores what the callback has changed. Calling it again has no effect."""
+        """Restores what the callback has changed. Calling it again has no effect.
+
+        Subclasses override this. By default, a callback has changed nothing.
+        """
 
     def __enter__(self):
         return self

@@ -139,7 +139,9 @@ def test_the_upper_part_evaluates_predicts_and_takes_validation_data_like_the_wh
         part.evaluate(data, verbose=0) for part, data in ((upper, features), (model, cached.sentences(model)))
     )
     np.testing.assert_allclose(ours, theirs, rtol=1e-5)
-    for row, expected in zip(upper.predict(other, verbose=0), model.predict(cached.SENTENCES[:3], verbose=0)):
+    for row, expected in zip(
+        upper.predict(other, verbose=0), model.predict(cached.SENTENCES[:3], verbose=0), strict=True
+    ):
         np.testing.assert_allclose(row, expected, atol=1e-5)
     assert "val_loss" in upper.fit(features, validation_data=other, verbose=0).history
 

@@ -209,7 +209,7 @@ def test_fine_tune_equals_compile_and_fit_with_what_the_recipe_builds():
     optimizer.exclude_from_weight_decay(var_list=[w for w in by_hand.weights if len(w.shape) == 1])
     by_hand.compile(optimizer)
     by_hand.fit(TEXTS, LABELS, epochs=2, batch_size=8, verbose=0)
-    for ours, theirs in zip(by_recipe.get_weights(), by_hand.get_weights()):
+    for ours, theirs in zip(by_recipe.get_weights(), by_hand.get_weights(), strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
 

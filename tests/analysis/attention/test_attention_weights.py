@@ -72,7 +72,7 @@ def test_the_weights_are_those_by_hand_in_both_halves_and_between_them():
         expected = by_hand(model.encoder.blocks[layer].attention, own[layer], own[layer], mask)
         np.testing.assert_allclose(weights, expected, atol=1e-5)
     causal = np.tri(3)[None] * IDS["decoder_padding_mask"][:, None] == 1
-    for layer, (block, weights) in enumerate(zip(model.decoder.blocks, found.decoder)):
+    for layer, (block, weights) in enumerate(zip(model.decoder.blocks, found.decoder, strict=True)):
         x = decoded[layer]
         np.testing.assert_allclose(weights, by_hand(block.attention, x, x, causal), atol=1e-5)
         x, seen = (keras.ops.convert_to_tensor(value) for value in (x, causal))

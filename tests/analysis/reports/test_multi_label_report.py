@@ -50,7 +50,7 @@ def test_intervals_contain_the_values_and_depend_on_the_seed_and_the_confidence(
         for seed, confidence in ((1, 0.95), (1, 0.95), (2, 0.95), (1, 0.5))
     )
     assert found.metrics == same.metrics and found.metrics != other.metrics
-    for score, inner in zip(found.metrics.values(), narrow.metrics.values()):
+    for score, inner in zip(found.metrics.values(), narrow.metrics.values(), strict=True):
         assert score.low < inner.low < score.value < inner.high < score.high
     assert all(values["f1"].low < values["f1"].value < values["f1"].high for values in found.classes.values())
 

@@ -26,7 +26,7 @@ def test_the_dev_set_has_10570_questions_whose_answers_are_in_their_contexts(dat
     data = load_squad(data_dir("squad1.1") / "dev-v1.1.json")
     assert {len(column) for column in data} == {10570} and len(set(data.ids)) == 10570
     assert len(set(data.titles)) == 48 and data.answers[0][0] == Answer("Denver Broncos", 177)
-    for context, answers in zip(data.contexts, data.answers):
+    for context, answers in zip(data.contexts, data.answers, strict=True):
         assert answers and all(context[start : start + len(text)] == text for text, start in answers)
 
 

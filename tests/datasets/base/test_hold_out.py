@@ -39,7 +39,7 @@ def test_the_texts_of_pairs_are_divided_together_and_missing_labels_remain_missi
     train, held_out = hold_out(Split((TEXTS, TEXTS[::-1]), None), validation_split=0.3)
     assert isinstance(train, Split) and train.labels is held_out.labels is None
     assert [len(column) for column in (*train.texts, *held_out.texts)] == [7, 7, 3, 3]
-    for first, second in zip(*held_out.texts):
+    for first, second in zip(*held_out.texts, strict=True):
         assert TEXTS.index(first) + TEXTS.index(second) == len(TEXTS) - 1
 
 

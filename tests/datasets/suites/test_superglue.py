@@ -101,7 +101,7 @@ def test_record_has_entities_and_answers_without_duplicates(tmp_path):
 
 def test_wic_has_places_of_the_word_in_both_sentences(tmp_path):
     train = read(tmp_path, "WiC").train
-    for sentences, spans in zip(train.sentences, train.spans):
+    for sentences, spans in zip(train.sentences, train.spans, strict=True):
         (start, end) = spans[0]
         assert sentences[0][start:end] == train.words[0] == "bank"
     assert train.labels == [0]

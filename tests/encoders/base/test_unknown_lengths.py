@@ -22,10 +22,11 @@ def test_one_graph_serves_texts_of_all_lengths(cls, options):
     function = tf.function(lambda *arrays: encoder(dict(zip(names, arrays))), input_signature=specs)
     for batch, length in ((2, 3), (1, 5)):
         arrays = [np.ones((batch, *[length] * (len(spec.shape) - 1)), "int32") for spec in specs]
-        for name, output in function(*arrays).items():
-            expected = encoder(dict(zip(names, arrays)))[name]
-            assert output.shape == expected.shape
-            np.testing.assert_allclose(output, expected, atol=1e-5)
+        outputs, expected = function(*arrays), encoder(dict(zip(names, arrays)))
+        assert set(outputs) == set(expected) and "sequence_output" in outputs
+        for name, output in outputs.items():
+            assert output.shape == expected[name].shape
+            np.testing.assert_allclose(output, expected[name], atol=1e-5)
 
 
 def test_one_graph_of_a_query_stream_serves_texts_of_all_lengths():

@@ -60,7 +60,7 @@ def test_it_computes_its_definition_on_each_text_and_gives_zeros_at_padding():
     encoder = make(**dict.fromkeys(RATES, 0.5))
     states = outputs_of(keras.Model(encoder.input, list(encoder.hidden_states)), encoder_inputs(encoder, IDS, real=4))
     for row, ids in enumerate(IDS):
-        for ours, theirs in zip(states, reference(encoder, ids[:4])):
+        for ours, theirs in zip(states, reference(encoder, ids[:4]), strict=True):
             np.testing.assert_allclose(ours[row, :4], theirs, atol=1e-5)
     assert [state.shape[-1] for state in states] == [4, 6, 6, 4] and not states[-1][:, 4:].any()
 
@@ -108,7 +108,7 @@ def test_texts_in_steps_have_the_vectors_of_whole_texts():
     np.testing.assert_allclose(np.concatenate(outputs, axis=1), whole, atol=1e-6)
     # Padding leaves the state as it is.
     _, padded = encoder.step(IDS[:, :2], state, padding_mask=np.zeros((3, 2), "int32"))
-    for ours, theirs in zip(keras.tree.flatten(padded), keras.tree.flatten(state)):
+    for ours, theirs in zip(keras.tree.flatten(padded), keras.tree.flatten(state), strict=True):
         np.testing.assert_array_equal(numpy_of(ours), numpy_of(theirs))
 
 

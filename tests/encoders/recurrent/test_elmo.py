@@ -82,7 +82,7 @@ def test_a_saved_checkpoint_equals_the_original(data_dir, tmp_path):
         for name in names:
             np.testing.assert_array_equal(ours[name][...], theirs[name][...])
     again = ElmoEncoder.from_pretrained(tmp_path / "elmo")
-    assert all((a.numpy() == b.numpy()).all() for a, b in zip(again.weights, encoder.weights))
+    assert all((a.numpy() == b.numpy()).all() for a, b in zip(again.weights, encoder.weights, strict=True))
 
 
 WORDS = word_vocabulary(TEXTS)
@@ -159,7 +159,7 @@ def test_vectors_of_a_text_do_not_depend_on_the_other_texts():
     together = encode(encoder, arrays(preprocessor(["a good film", "bad", ""])), hidden_states=True)
     alone = encode(encoder, arrays(preprocessor(["bad"], sequence_length=1)), hidden_states=True)
     assert len(together.hidden_states) == 3
-    for states, single in zip(together.hidden_states, alone.hidden_states):
+    for states, single in zip(together.hidden_states, alone.hidden_states, strict=True):
         assert states.shape == (3, 6, 10)
         np.testing.assert_allclose(states[1, :1], single[0], atol=1e-6)
         assert not np.asarray(states[2]).any() and not np.asarray(states[1, 1:]).any()

@@ -94,7 +94,7 @@ def test_new_weights_are_reported_and_in_the_last_group_which_trains_alone(two, 
 def test_tied_halves_share_their_layers(shared):
     alone = Encoder.from_pretrained(FOLDER / "bert")
     assert len(shared.weights) == len(alone.weights) + 2 * 8 + 4
-    for ours, theirs in zip(shared.decoder.blocks, shared.encoder.blocks):
+    for ours, theirs in zip(shared.decoder.blocks, shared.encoder.blocks, strict=True):
         assert ours.attention is theirs.attention and ours.feed_forward_norm is theirs.feed_forward_norm
     # The decoder sees only earlier tokens, although its layers are those of the encoder.
     outputs, changed = to_numpy(shared(IDS)["decoder_sequence_output"]), dict(IDS)

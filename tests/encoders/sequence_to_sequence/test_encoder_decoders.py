@@ -62,7 +62,7 @@ def test_vectors_and_logits_are_as_exact_as_those_of_the_original(loaded):
         "decoder": (outputs["decoder_sequence_output"], inputs["decoder_padding_mask"]),
         "logits": (model(inputs), inputs["decoder_padding_mask"]),
     }
-    for (key, (ours, mask)), error in zip(found.items(), expected["errors"]):
+    for (key, (ours, mask)), error in zip(found.items(), expected["errors"], strict=True):
         real = mask == 1
         # Where the original in float32 is further from float64 than 1e-5, ours may be twice as far as the original.
         difference = np.abs(to_numpy(ours) - expected[key])[real].max()

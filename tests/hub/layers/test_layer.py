@@ -124,7 +124,7 @@ def test_outputs_and_gradients_are_those_of_a_tape_on_the_module(case):
     outputs, found = gradients(model, inputs, [weight.value for weight in layer.trainable_weights])
     np.testing.assert_array_equal(outputs, expected)
     assert len(found) == len(expected_gradients) > 1
-    for weight, ours, theirs in zip(layer.trainable_weights, found, expected_gradients):
+    for weight, ours, theirs in zip(layer.trainable_weights, found, expected_gradients, strict=True):
         assert (ours is None) == (theirs is None)
         if theirs is not None:
             np.testing.assert_array_equal(tf.convert_to_tensor(ours), tf.convert_to_tensor(theirs))

@@ -104,7 +104,7 @@ def test_a_keras_file_restores_the_trained_module_and_the_optimizer(trained, tmp
     np.testing.assert_array_equal(loaded.predict(TEXTS, verbose=0), trained.predict(TEXTS, verbose=0))
     for ours, theirs in ((loaded.weights, trained.weights), (loaded.optimizer.variables, trained.optimizer.variables)):
         assert [weight.path for weight in ours] == [weight.path for weight in theirs]
-        for weight, expected in zip(ours, theirs):
+        for weight, expected in zip(ours, theirs, strict=True):
             np.testing.assert_array_equal(weight, expected)
     assert loaded.optimizer.iterations == 3
     assert loaded.layers[1].trainable and loaded.layers[1].get_config() == trained.layers[1].get_config()

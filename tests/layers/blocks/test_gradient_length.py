@@ -52,12 +52,12 @@ def test_padding_and_graphs_of_unknown_length_make_no_difference():
     _, _, after = step(make(KEPT))
     longer = [np.pad(values, [[0, 0], [0, 4]]) for values in (IDS, MASK)]
     for model, inputs in ((make(KEPT), longer), (make(KEPT, eager=False), (IDS, MASK))):
-        for ours, theirs in zip(step(model, inputs)[2], after):
+        for ours, theirs in zip(step(model, inputs)[2], after, strict=True):
             np.testing.assert_allclose(ours, theirs, atol=1e-6)
     short = (IDS[2:, :2], MASK[2:, :2])  # shorter than the part with gradients
     expected = step(make(None), short, Y[2:])[2]
     for eager in (EAGER, False):
-        for ours, theirs in zip(step(make(KEPT, eager=eager), short, Y[2:])[2], expected):
+        for ours, theirs in zip(step(make(KEPT, eager=eager), short, Y[2:])[2], expected, strict=True):
             np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
 

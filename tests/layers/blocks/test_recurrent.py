@@ -58,7 +58,7 @@ def test_it_computes_its_formula_on_each_text_without_its_padding(case):
     outputs, h, c = map(numpy_of, layer(X, padding_mask=MASK, return_state=True))
     for row, length in enumerate(LENGTHS):
         expected = reference(layer, X[row], length)
-        for ours, theirs in zip((outputs[row], h[row], c[row]), expected):
+        for ours, theirs in zip((outputs[row], h[row], c[row]), expected, strict=True):
             np.testing.assert_allclose(ours, theirs, atol=2e-6)
     assert not outputs[MASK == 0].any()
     np.testing.assert_allclose(numpy_of(make(**CASES[case])(X, padding_mask=MASK)), outputs, atol=1e-6)
@@ -78,7 +78,7 @@ def test_the_content_of_padding_changes_nothing():
         layer = make(**CASES[case])
         other = np.where(MASK[:, :, None], X, 99.0)
         pair = [layer(x, padding_mask=MASK, return_state=True) for x in (X, other)]
-        for ours, theirs in zip(*pair):
+        for ours, theirs in zip(*pair, strict=True):
             np.testing.assert_array_equal(numpy_of(ours), numpy_of(theirs))
 
 
@@ -132,7 +132,9 @@ def gradients(cls, options, dtype, traced=False):
 )
 def test_its_gradients_are_those_of_plain_products(case, dtype, traced):
     ours = gradients(ProjectedLSTM, CASES[case], dtype, traced)
-    for (path, gradient), expected in zip(ours.items(), gradients(PlainProducts, CASES[case], dtype).values()):
+    for (path, gradient), expected in zip(
+        ours.items(), gradients(PlainProducts, CASES[case], dtype).values(), strict=True
+    ):
         assert np.abs(expected).max() > 1e-3, path
         np.testing.assert_allclose(gradient, expected, atol=1e-6 if dtype == "float32" else 1e-3, err_msg=path)
 

@@ -61,7 +61,7 @@ def test_the_expected_recurrent_kernel_is_kept():
 @pytest.mark.core
 def test_outside_of_training_it_is_the_layer_without_weight_dropout():
     outputs = make()(X, return_state=True)
-    for ours, theirs in zip(outputs, make(weight_dropout=0.0)(X, return_state=True)):
+    for ours, theirs in zip(outputs, make(weight_dropout=0.0)(X, return_state=True), strict=True):
         np.testing.assert_array_equal(numpy_of(ours), numpy_of(theirs))
 
 

@@ -52,7 +52,7 @@ def check_against_all_sequences(layer, transitions, emissions, mask):
         layer.decode(emissions, mask),
         layer.marginals(emissions, mask),
     ]
-    for row, (partition, likelihood, best, marginals) in enumerate(zip(*map(numpy, found))):
+    for row, (partition, likelihood, best, marginals) in enumerate(zip(*map(numpy, found), strict=True)):
         real = mask[row] == 1
         scores = all_scores(emissions[row][real], transitions)
         total = log_sum(scores.values())
@@ -154,7 +154,7 @@ def test_a_step_compiles():
         return tape.gradient(loss, [emissions, layer.transitions.value]), layer.decode(emissions)
 
     compiled = tf.function(step, jit_compile=True, autograph=False)(emissions)
-    for ours, other in zip(tf.nest.flatten(compiled), tf.nest.flatten(step(emissions))):
+    for ours, other in zip(tf.nest.flatten(compiled), tf.nest.flatten(step(emissions)), strict=True):
         np.testing.assert_allclose(ours, other, atol=1e-5)
 
 

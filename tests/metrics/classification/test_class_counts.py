@@ -38,7 +38,7 @@ def test_scores_of_one_label_per_row_equal_those_of_scikit_learn(classes):
     cases = class_cases(COUNT // 3 + 1, classes)
     *found, matthews = results_of([*(cls(average) for cls, average in kinds), MatthewsCorrelation()], *cases)
     different = set()
-    for case, (labels, logits, weights) in enumerate(zip(*cases)):
+    for case, (labels, logits, weights) in enumerate(zip(*cases, strict=True)):
         real = weights > 0
         true, given, weights = labels[real], logits.argmax(1)[real], weights[real]
         cls, average = kinds[case % len(kinds)]

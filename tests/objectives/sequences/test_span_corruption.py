@@ -58,14 +58,14 @@ def test_no_source_or_target_is_longer_than_it_may_be(density):
     objective, random = SpanCorruption(density, mean_span_length=1.0), np.random.default_rng(0)
     for length in range(1, 60):
         sources, targets = objective([np.arange(size) for size in range(1, length + 1)], random, np.arange(100, 200))
-        for parts, longest in zip((sources, targets), objective.max_lengths(length)):
+        for parts, longest in zip((sources, targets), objective.max_lengths(length), strict=True):
             assert max(map(len, parts)) <= longest <= max(map(len, parts)) + 1
 
 
 def test_a_prefix_ends_anywhere_with_the_same_probability():
     objective, row = PrefixLM(), np.arange(11)
     sources, targets = objective([row] * 10_000, np.random.default_rng(0))
-    for source, target in zip(sources[:20], targets[:20]):
+    for source, target in zip(sources[:20], targets[:20], strict=True):
         np.testing.assert_array_equal(np.concatenate([source, target]), row)
     counts = np.bincount([len(source) for source in sources], minlength=11)
     assert counts[0] == 0 and stats.chisquare(counts[1:]).pvalue > 0.01

@@ -58,6 +58,7 @@ def test_the_table_is_that_of_the_saved_model(classifier, texts):
         pickle.loads(pickle.dumps(serving.Predictor(classifier / format, ["a", "b"], batch_size=3)))(table)
         for format in ("litert", "savedmodel")
     )
+    assert len(litert) > len(table) and len(litert["id"]) == len(texts)
     same(litert, saved_model)
 
 
@@ -68,6 +69,7 @@ def test_the_columns_of_answers_in_a_context_are_those_of_the_saved_model(tmp_pa
         folder = serving.export(model, tmp_path / format, format=format, texts=texts)
         predict = serving.Predictor(folder, {"question": "text", "context": "context"})
         tables.append(predict({"text": questions, "context": contexts}))
+    assert {"text", "context", "answer", "score"} <= set(tables[0])
     same(*tables)
 
 

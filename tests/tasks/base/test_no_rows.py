@@ -59,7 +59,7 @@ def test_an_empty_arrow_array_gets_no_logits_whatever_its_type(models):
 
 
 def test_no_ids_get_no_logits(models):
-    for model, shape in zip(models, [(0, 2), (0, 8, 3)]):
+    for model, shape in zip(models, [(0, 2), (0, 8, 3)], strict=True):
         logits = model.predict({name: np.zeros((0, 8), "int32") for name in model.input}, verbose=0)
         assert logits.shape == shape and logits.dtype == "float32"
         logits = model.predict([np.zeros((0, 8), "int32") for _ in model.input], verbose=0)

@@ -30,7 +30,7 @@ def lengths(monkeypatch):
 def test_each_sentence_has_the_logits_that_it_has_alone(eagerly):
     model = tagger()
     together = model.predict(SENTENCES, batch_size=3, verbose=0)
-    for sentence, logits in zip(SENTENCES, together):
+    for sentence, logits in zip(SENTENCES, together, strict=True):
         assert logits.shape == (len(sentence), 3)
         np.testing.assert_allclose(logits, model.predict([sentence], verbose=0)[0], atol=1e-5)
 
@@ -46,7 +46,9 @@ def test_labels_of_the_batches_change_nothing(eagerly):
     data = word_batches(
         SENTENCES, labels, preprocessor=model.preprocessor, batch_size=3, shuffle=False, label_names=model.label_names
     )
-    for found, expected in zip(model.predict(data, verbose=0), model.predict(SENTENCES, batch_size=3, verbose=0)):
+    for found, expected in zip(
+        model.predict(data, verbose=0), model.predict(SENTENCES, batch_size=3, verbose=0), strict=True
+    ):
         np.testing.assert_array_equal(found, expected)
 
 
@@ -67,7 +69,7 @@ def language_model():
 
 def compare_with_single_texts(model):
     texts = [" ".join("abcdefghij"[:length]) for length in (3, 9, 1, 5, 7, 2, 8)]
-    for text, logits in zip(texts, model.predict(texts, batch_size=2, verbose=0)):
+    for text, logits in zip(texts, model.predict(texts, batch_size=2, verbose=0), strict=True):
         [alone] = model.predict([text], verbose=0)
         np.testing.assert_allclose(logits, alone, atol=1e-5)
 
@@ -76,7 +78,7 @@ def test_answers_do_not_depend_on_the_other_contexts(eagerly):
     model = SpanExtractor(encoder(), preprocessor())
     contexts = [" ".join("abcdefghij"[:length]) for length in (3, 9, 1, 5, 7, 2, 8, 4)]
     together = model.answer(["bad"] * 8, contexts, batch_size=1)
-    for context, found in zip(contexts, together):
+    for context, found in zip(contexts, together, strict=True):
         alone = model.answer("bad", context)
         assert (found["text"], found["start"]) == (alone["text"], alone["start"])
         assert found["score"] == pytest.approx(alone["score"], abs=1e-5)

@@ -59,7 +59,9 @@ def test_weights_of_a_model_with_the_same_layers_are_loaded(tmp_path):
     for model, other in ((tiny.classifier(), tiny.classifier()), (tiny.encoder(), tiny.encoder())):
         model.set_weights([weight + 1 for weight in model.get_weights()])
         other.load_weights(saved(model, tmp_path))
-        assert all(tiny.difference([a], [b]) == 0 for a, b in zip(model.get_weights(), other.get_weights()))
+        assert all(
+            tiny.difference([a], [b]) == 0 for a, b in zip(model.get_weights(), other.get_weights(), strict=True)
+        )
 
 
 def test_a_task_is_not_saved_in_a_file_that_cannot_be_loaded(tmp_path):

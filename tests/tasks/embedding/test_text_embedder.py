@@ -46,7 +46,7 @@ def test_the_vectors_are_those_of_each_text_alone_in_the_order_of_the_texts():
     model = embedder()
     vectors = model.embed(TEXTS, batch_size=2, verbose=0)
     assert vectors.shape == (5, 16) and vectors.dtype == "float32"
-    for text, vector in zip(TEXTS, vectors):
+    for text, vector in zip(TEXTS, vectors, strict=True):
         np.testing.assert_allclose(model.embed(text, verbose=0), [vector], atol=1e-5)
     assert model.embed([], verbose=0).shape == (0, 16)
     assert model.predict(([], []), verbose=0).shape == (0, 2, 16)

@@ -44,7 +44,7 @@ def test_windows_overlap_and_the_last_ends_with_the_text():
     expected = [windows_of(text.split()) for text in TEXTS]
     longest = max(map(len, expected))
     assert inputs["token_ids"].shape == (len(TEXTS), longest * LENGTH)
-    for row, mask, parts in zip(inputs["token_ids"], inputs["padding_mask"], expected):
+    for row, mask, parts in zip(inputs["token_ids"], inputs["padding_mask"], expected, strict=True):
         found = [ids_of[kept == 1] for ids_of, kept in zip(np.split(row, longest), np.split(mask, longest))]
         found = [part.tolist() for part in found if len(part)]
         assert found == [[2, *(ids[token] for token in part), 3] for part in parts]

@@ -84,7 +84,7 @@ def test_a_loader_gives_the_batches_of_data_in_memory(kind, name):
     assert len(items) == 2
     if task.labels.targets_of_streams:  # It draws targets.
         return
-    for rows, item in zip(([0, 1], [2, 3]), items):
+    for rows, item in zip(([0, 1], [2, 3]), items, strict=True):
         batch = rows_of(name, rows)
         x, y = batch if isinstance(batch, tuple) and CASES[name][2] is not None else (batch, None)
         [expected] = task.dataset(x, y, batch_size=9)

@@ -179,7 +179,9 @@ def test_it_learns_and_survives_keras_files(eagerly):
     assert set(history) == {"loss", "perplexity", "val_loss", "val_perplexity"}
     again = save_and_load(model)
     assert again.preprocessor.vocabulary == WORDS and again.num_sampled == 6
-    for ours, theirs in zip(again.score(TEXTS).word_log_likelihoods, model.score(TEXTS).word_log_likelihoods):
+    for ours, theirs in zip(
+        again.score(TEXTS).word_log_likelihoods, model.score(TEXTS).word_log_likelihoods, strict=True
+    ):
         np.testing.assert_array_equal(ours, theirs)
 
 

@@ -42,7 +42,7 @@ def test_greedy_texts_take_the_likeliest_token_after_a_whole_pass(model):
     found = model.generate(PROMPTS)
     rows = [[*prompt, *ids] for prompt, ids in zip(PROMPTS, found)]
     likeliest = log_probabilities(model, rows).argmax(axis=-1)
-    for prompt, ids, row in zip(PROMPTS, found, likeliest):
+    for prompt, ids, row in zip(PROMPTS, found, likeliest, strict=True):
         assert len(prompt) + len(ids) == LENGTH
         assert ids == row[len(prompt) - 1 : LENGTH - 1].tolist()
     assert len({token for row in found for token in row}) > 3

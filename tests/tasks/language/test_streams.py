@@ -116,12 +116,12 @@ def test_four_windows_lead_to_the_state_and_logits_of_one_long_window(corpus):
     parts = [to_numpy(model(short[number][0], training=True)) for number in range(4)]
     found = states(model)
     whole = to_numpy(model(long[0][0], training=True))
-    for ours, theirs in zip(found, states(model)):
+    for ours, theirs in zip(found, states(model), strict=True):
         np.testing.assert_array_equal(ours, theirs)
     np.testing.assert_allclose(np.concatenate(parts, axis=1), whole, atol=1e-6)
     # The first window of an epoch forgets the state.
     model(long[0][0], training=True)
-    for ours, theirs in zip(found, states(model)):
+    for ours, theirs in zip(found, states(model), strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
 
@@ -134,9 +134,9 @@ def test_validation_has_a_state_of_its_own(corpus):
     training, evaluation = states(model), states(model, 1)
     assert all(values.any() for values in [*training, *evaluation])
     model.evaluate(corpus.streams(3, 6).take(1), verbose=0)
-    for ours, theirs in zip(states(model), training):
+    for ours, theirs in zip(states(model), training, strict=True):
         np.testing.assert_array_equal(ours, theirs)
-    assert all((ours != theirs).any() for ours, theirs in zip(states(model, 1), evaluation))
+    assert all((ours != theirs).any() for ours, theirs in zip(states(model, 1), evaluation, strict=True))
 
 
 class StopAfter(keras.callbacks.Callback):
@@ -174,7 +174,7 @@ def test_files_and_other_data_have_no_state(corpus, eagerly):
         {"token_ids": np.ones((2, 4), "int32"), "padding_mask": np.ones((2, 4), "int32")}, np.ones((2, 4), "int32")
     )
     model.generate([[5, 6]], max_new_tokens=2)
-    for ours, theirs in zip(states(model), before):
+    for ours, theirs in zip(states(model), before, strict=True):
         np.testing.assert_array_equal(ours, theirs)
     again = save_and_load(model)
     assert [group.name for group in layer_groups(again)] == ["embeddings", "block_0", "block_1"]

@@ -90,7 +90,7 @@ def test_four_windows_lead_to_the_states_and_losses_of_one_long_window():
     parts = [to_numpy(model(short[number][0], training=False)) for number in range(4)]
     found = states(model, 1)
     whole = to_numpy(model(long[0][0], training=False))
-    for ours, theirs in zip(found, states(model, 1)):
+    for ours, theirs in zip(found, states(model, 1), strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-6)
         assert ours.any()
     np.testing.assert_allclose(np.concatenate([part[..., 0] for part in parts], 1), whole[..., 0], atol=1e-5)
@@ -108,9 +108,9 @@ def test_it_trains_on_streams_and_validation_has_a_state_of_its_own():
     model.evaluate(streams(window=2).take(1), verbose=0)
     model.score(TEXTS[:2])
     assert all(values.any() for values in training)
-    for ours, theirs in zip(states(model), training):
+    for ours, theirs in zip(states(model), training, strict=True):
         np.testing.assert_array_equal(ours, theirs)
-    assert all((ours != theirs).any() for ours, theirs in zip(states(model, 1), training))
+    assert all((ours != theirs).any() for ours, theirs in zip(states(model, 1), training, strict=True))
 
 
 def test_a_run_resumes_within_an_epoch_with_its_states(tmp_path, eagerly):

@@ -82,7 +82,7 @@ def test_targets_are_drawn_anew_in_each_epoch_and_fixed_for_evaluation():
     assert data.contents.makes_labels and len(data) == 4
     before = [data[i] for i in range(4)]
     again = [data[i] for i in range(4)]
-    for (inputs, targets), (same, same_targets) in zip(before, again):
+    for (inputs, targets), (same, same_targets) in zip(before, again, strict=True):
         np.testing.assert_array_equal(inputs["token_ids"], same["token_ids"])
         np.testing.assert_array_equal(targets, same_targets)
     fixed = model.dataset(TEXTS * 4, batch_size=4).apart(one_epoch=True)

@@ -59,7 +59,7 @@ def test_the_seed_the_epoch_and_the_batch_determine_the_targets():
         permutation_lm(objective=PermutationLanguageModel(seed=1)).dataset(TEXTS * 4, batch_size=4) for _ in range(2)
     ]
     first, again = ([part[index] for index in range(4)] for part in data)
-    for (inputs, targets), (same, same_targets) in zip(first, again):
+    for (inputs, targets), (same, same_targets) in zip(first, again, strict=True):
         np.testing.assert_array_equal(inputs["factorization_order"], same["factorization_order"])
         np.testing.assert_array_equal(targets, same_targets)
     data[0].on_epoch_end()

@@ -68,7 +68,7 @@ def test_the_loss_is_the_mean_of_the_two_cross_entropies():
     assert float(result["accuracy"]) == pytest.approx((logits.argmax(-1) == labels).mean())
     moved = [(keras.ops.convert_to_numpy(w) != old).any() for w, old in zip(model.trainable_weights, before)]
     unused = ["segment" in w.path or "pooler" in w.path for w in model.trainable_weights]
-    assert all(one or two for one, two in zip(moved, unused))
+    assert all(one or two for one, two in zip(moved, unused, strict=True))
 
 
 def test_the_head_is_one_layer_with_two_rows():
@@ -148,7 +148,10 @@ def test_it_learns_to_find_a_marked_word(eagerly):
     found = model.answer(*texts)
     right = [(answer["text"], answer["start"]) == expected for answer, expected in zip(found, answers)]
     assert np.mean(right) > 0.8
-    assert all(context[answer["start"] : answer["end"]] == answer["text"] for answer, context in zip(found, texts[1]))
+    assert all(
+        context[answer["start"] : answer["end"]] == answer["text"]
+        for answer, context in zip(found, texts[1], strict=True)
+    )
     assert model.evaluate(texts, answers, verbose=0, return_dict=True)["accuracy"] > 0.8
 
 

@@ -221,7 +221,7 @@ def test_the_penalty_is_added_after_the_gradient_is_clipped():
     for weight in model.weights:
         weight.assign_add(5 * keras.ops.ones_like(weight))
     apply(optimizer, model.weights, gradients(model.weights, 1, scale=1e6))
-    for weight, gradient in zip(model.weights, gradients(model.weights, 1)[0]):
+    for weight, gradient in zip(model.weights, gradients(model.weights, 1)[0], strict=True):
         distance = 5 + start[weight.path] * weight.path.startswith("top")
         expected = start[weight.path] + 5 - RATE * (0.1 * np.sign(gradient) + distance)
         np.testing.assert_allclose(weight, expected, atol=2e-6)

@@ -83,7 +83,7 @@ def test_model_checkpoint_keeps_the_best_model(tmp_path):
     interrupted(tmp_path / "run", callbacks, [22], epochs=3)
     best, expected = keras.saving.load_model(tmp_path / "best.keras", compile=False), linear()
     fit(expected, data=SHORT, epochs=2)
-    for a, b in zip(best.weights, expected.weights):
+    for a, b in zip(best.weights, expected.weights, strict=True):
         np.testing.assert_array_equal(keras.ops.convert_to_numpy(a), keras.ops.convert_to_numpy(b))
 
 
@@ -98,7 +98,7 @@ def test_model_checkpoint_saves_after_the_same_batches(tmp_path):
     saved = ["1-2.weights.h5", "2-1.weights.h5", "2-3.weights.h5"]
     ours = ["1-2.weights.h5", "2-1.weights.h5"]  # The second of these is the third, of the rest of the epoch.
     assert names(tmp_path / "whole") == saved and names(tmp_path / "ours") == ours
-    for name, other in zip(["1-2.weights.h5", "2-3.weights.h5"], ours):
+    for name, other in zip(["1-2.weights.h5", "2-3.weights.h5"], ours, strict=True):
         whole, model = linear(), linear()
         whole.load_weights(tmp_path / "whole" / name)
         model.load_weights(tmp_path / "ours" / other)

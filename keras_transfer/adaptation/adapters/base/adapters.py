@@ -297,7 +297,7 @@ def check_names(encoder, names):
 
 
 def adapter_weights(encoder, name):
-    """Returns the weights of adapters by the place of their slot and their names (`"block_0.attention/up_kernel"`)."""
+    """Returns a dict from the slot and the name of each weight of adapters (`"block_0.attention/up_kernel"`) to it."""
     found = {}
     for slot in encoder.adapter_slots:
         if name in slot.adapters:

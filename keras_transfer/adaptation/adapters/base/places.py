@@ -268,7 +268,7 @@ def _matches(pattern, path, available):
     has_parts = path.endswith(whole) and part is not None and part[1:3] == available[path][1:3]
     try:
         return re.fullmatch(pattern, path) is not None and (not has_parts or whole in pattern)
-    except (re.error, TypeError):
+    except (re.error, TypeError):  # The error about a pattern that matches nothing says why it is no expression.
         return False
 
 

@@ -139,7 +139,7 @@ class _Pair:
         return copies
 
     def read(self, found, config):
-        """Returns the arguments of the model: `Architecture.read`."""
+        """Returns the arguments of the model, as `Architecture.read` does."""
         halves = {
             "encoder": _read_half(self.first, "encoder", config),
             "decoder": _read_half(self.second, "decoder", config),
