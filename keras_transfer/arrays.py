@@ -1,5 +1,6 @@
 """Columns that users pass, such as labels and weights, as lists and NumPy arrays."""
 
+import hashlib
 import numbers
 
 import keras
@@ -87,9 +88,10 @@ def row_weights(weights, count, row, advice=""):
 
 
 def check_weights(weights, name="sample_weight"):
-    """Returns an array of weights, or raises a `ValueError` if one is not a finite number.
+    """Returns an array of weights, or raises a `ValueError` if one is not a finite number of at least 0.
 
-    Training with such a weight would make all weights of the model NaN.
+    Training with one that is not finite would make all weights of the model NaN, and with a negative one, the loss has
+    no minimum.
     """
     kind = getattr(weights.dtype, "kind", "V")
     if kind == "O":  # A column with None or other objects.
@@ -102,12 +104,41 @@ def check_weights(weights, name="sample_weight"):
     elif kind in "SUMm":
         raise ValueError(f"`{name}` must be finite numbers. Received: an array of type {weights.dtype}")
     with np.errstate(over="ignore"):
-        wrong = np.argwhere(~np.isfinite(np.asarray(weights, "float32")))
-    if len(wrong):
-        place = tuple(wrong[0].tolist())
-        raise ValueError(f"`{name}` must be finite numbers. Received: {weights[place]} at position {_plain(place)}")
+        values = np.asarray(weights, "float32")
+    for wrong, expected in ((~np.isfinite(values), "finite numbers"), (values < 0, "at least 0")):
+        if wrong.any():
+            place = tuple(np.argwhere(wrong)[0].tolist())
+            raise ValueError(f"`{name}` must be {expected}. Received: {weights[place]} at position {_plain(place)}")
     return weights
 
 
 def _plain(place):
     return place[0] if len(place) == 1 else place
+
+
+def data_digest(data):
+    """Returns a digest of data in memory, a string, with which a later run finds out whether it has the same data.
+
+    Args:
+        data: Arrays, or lists, tuples and dicts of texts, numbers and arrays.
+    """
+    digest = hashlib.sha256()
+    _add_to_digest(digest, data, False)
+    return digest.hexdigest()[:16]
+
+
+def _add_to_digest(digest, part, in_list):
+    """Adds a part of data to a digest. Files of earlier versions contain digests of data without lists in lists."""
+    if isinstance(part, (list, tuple, dict)):
+        keys = sorted(part, key=str) if isinstance(part, dict) else range(len(part))
+        if in_list:
+            digest.update(f"{type(part).__name__} of {list(keys)}".encode(errors="surrogatepass"))
+        for key in keys:
+            _add_to_digest(digest, part[key], in_list or isinstance(part, list))
+        return
+    array = np.asarray(part)
+    digest.update(repr((array.shape, array.dtype.kind)).encode())
+    if array.dtype.kind in "OUS":
+        digest.update("\0".join(map(str, array.ravel().tolist())).encode(errors="surrogatepass"))
+    else:
+        digest.update(np.ascontiguousarray(array).reshape(-1).view("uint8").data)

@@ -5,7 +5,14 @@ from keras_transfer.batches.choice_batching import choice_batches, choice_column
 from keras_transfer.batches.contents import Contents, no_weights, real_lengths
 from keras_transfer.batches.contexts import check_span_preprocessor, context_windows, windows_in_memory
 from keras_transfer.batches.part_batching import are_parts, part_batches, parts_item, to_parts, with_placeholders
-from keras_transfer.batches.pipeline import all_class_weights, as_pipeline, batches_of, counting_epochs, of_at_most
+from keras_transfer.batches.pipeline import (
+    all_class_weights,
+    as_pipeline,
+    batches_of,
+    counting_epochs,
+    of_at_most,
+    times_class_weights,
+)
 from keras_transfer.batches.planning import LENGTH_STEP, MAX_LENGTHS, Options, lengths_for
 from keras_transfer.batches.span_batching import span_batches, span_columns, window_distance
 from keras_transfer.batches.text_batching import batches, preprocess_texts
@@ -37,6 +44,7 @@ __all__ = [
     "real_lengths",
     "span_batches",
     "span_columns",
+    "times_class_weights",
     "to_parts",
     "trim",
     "window_distance",

@@ -77,6 +77,20 @@ def all_class_weights(class_weight, pipeline):
     return {number: class_weight.get(number, 1.0) for number in range(max([highest, *class_weight]) + 1)}
 
 
+def times_class_weights(sample_weight, labels, class_weight):
+    """Returns sample weights multiplied by the weights of the classes, which Keras does not accept together.
+
+    Args:
+        sample_weight: Array of floats `[rows, ...]`.
+        labels: Array of integers `[rows]`, or of one-hot labels `[rows, classes]`.
+        class_weight: Dict from classes to weights. Other classes have the weight 1.
+    """
+    labels, sample_weight = np.asarray(labels), np.asarray(sample_weight, "float32")
+    labels = labels.argmax(axis=1) if labels.ndim == 2 and labels.shape[1] > 1 else labels.reshape(-1)
+    of_rows = np.array([class_weight.get(int(label), 1.0) for label in labels], "float32")
+    return sample_weight * of_rows.reshape(-1, *[1] * (sample_weight.ndim - 1))
+
+
 @contextlib.contextmanager
 def counting_epochs(data, pipeline, callbacks):
     """Gives `fit` a further callback in this context, so that an epoch of the batches is one of the run.

@@ -1,7 +1,6 @@
 """Comparing methods on the same data over several seeds, in runs that continue after the process was killed."""
 
 import gc
-import hashlib
 import inspect
 import math
 import re
@@ -14,6 +13,7 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.adaptation.recipes import Recipe, fine_tune
+from keras_transfer.arrays import data_digest
 from keras_transfer.experiments.comparison_methods import named_variants
 from keras_transfer.experiments.comparison_report import Comparison, shorten
 from keras_transfer.experiments.run_file import RunFile
@@ -110,7 +110,7 @@ def compare(
     parts = _parts(data)
     mode = _mode(mode, metric)
     settings = {
-        "data": {name: _digest(part) for name, part in parts.items()},
+        "data": {name: data_digest(part) for name, part in parts.items()},
         "metric": metric,
         "backend": keras.backend.backend(),
         "model": _describe(make_model),
@@ -256,17 +256,6 @@ def _mode(mode, metric):
 
 
 # === Settings, which identify the runs of a results file ===
-
-
-def _digest(part):
-    """Returns a digest of data in memory."""
-    digest = hashlib.sha256()
-    for leaf in keras.tree.flatten(part):
-        array = np.asarray(leaf)
-        digest.update(repr((array.shape, array.dtype.kind)).encode())
-        text = array.dtype.kind in "OUS"
-        digest.update("\0".join(map(str, array.ravel().tolist())).encode() if text else array.tobytes())
-    return digest.hexdigest()[:16]
 
 
 def _definitions(metrics):

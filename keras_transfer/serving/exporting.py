@@ -1,5 +1,6 @@
 """Exports a trained task in a format that needs neither this library nor Keras."""
 
+import contextlib
 import inspect
 import json
 import os
@@ -290,13 +291,27 @@ except ValueError as error:
 """
 
 
+@contextlib.contextmanager
+def _without_optimizer(model):
+    """Lets `save` write a compiled model without the state of its optimizer, which may be two thirds of a file."""
+    optimizer = getattr(model, "optimizer", None)
+    if optimizer is not None:
+        model.optimizer = None
+    try:
+        yield
+    finally:
+        if optimizer is not None:
+            model.optimizer = optimizer
+
+
 def _write_with_tensorflow_backend(model, folder, options):
     """Saves the model and exports it in a process with the TensorFlow backend."""
     if options.get("verbose") and options["adapters"] is not None:
         print("Exporting in another process, with the TensorFlow backend", flush=True)
     with tempfile.TemporaryDirectory() as scratch:
         path = pathlib.Path(scratch) / "model.keras"
-        model.save(path)
+        with _without_optimizer(model):
+            model.save(path)
         result = subprocess.run(
             [sys.executable, "-P", "-c", _EXPORT_SAVED],
             input=json.dumps([str(path), str(folder.absolute()), options]),

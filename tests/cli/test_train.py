@@ -181,6 +181,17 @@ def test_the_model_of_a_run_has_no_optimizer_and_trains_after_compile(train, mon
     model.fit(TEXTS, LABELS, verbose=0)
 
 
+def test_a_model_that_cannot_be_written_has_no_card(train, tmp_path, monkeypatch, capsys):
+    def full(*arguments, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(TextClassifier, "from_pretrained", from_vectors)
+    monkeypatch.setattr(TextClassifier, "save", full)
+    assert train() == 1
+    assert "No space left" in capsys.readouterr().err
+    assert not (tmp_path / "classifier" / "README.md").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

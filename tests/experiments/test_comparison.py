@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.adaptation import Recipe, get_recipe
+from keras_transfer.arrays import data_digest
 from keras_transfer.experiments import compare
 from keras_transfer.experiments.comparison_methods import define
 from keras_transfer.experiments.comparison_report import shorten
@@ -228,6 +229,14 @@ def test_a_file_with_runs_of_other_settings_or_of_something_else_is_refused_and_
         with pytest.raises(ValueError, match="must be a new file, or one that `compare` wrote"):
             compare(make_model, DATA, method, seeds=1, results=file, verbose=0)
         assert file.read_bytes() == content
+
+
+def test_digests_of_data_tell_texts_in_other_lists_apart():
+    one, other = ([["a"], ["b", "c"]], [0, 1]), ([["a", "b"], ["c"]], [0, 1])
+    assert data_digest(one) != data_digest(other)
+    assert data_digest(([{"a": "b"}], [0])) != data_digest(([{"c": "b"}], [0]))
+    assert data_digest((["a", "b"], [0, 1])) == "0fb9c93bb5e1ec46"  # as in files of earlier versions
+    assert data_digest((np.arange(3), {"y": np.zeros((2, 2))})) == "7a04ca1f1a20f828"
 
 
 def test_the_plain_values_of_a_callable_distinguish_it():

@@ -4,11 +4,13 @@ import keras
 import pytest
 
 from keras_transfer import encoders, serving, tasks, text
+from keras_transfer.cli.files.hdf5_headers import weight_sizes
 from keras_transfer.serving import exporting
 from keras_transfer.tasks.base import Signature
 from keras_transfer.tasks.inputs import Reader, encode_texts
 from keras_transfer.tasks.labels import Labels
 from tests.errors import check_errors
+from tests.tasks.tiny import of_vectors
 
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")
@@ -177,3 +179,16 @@ def test_a_custom_task_exports_its_signatures(tmp_path):
     served = tf.saved_model.load(serving.export(model, tmp_path / "served")).signatures
     assert list(served) == ["serving_default"]
     assert served["serving_default"](text=tf.constant(["a b", "a"]))["length"].numpy().tolist() == [4, 3]
+
+
+def test_the_file_for_the_process_that_exports_has_no_optimizer(tmp_path):
+    model = of_vectors()
+    model.compile("adam", run_eagerly=True)
+    model.train_on_batch(["good", "bad"], [0, 1])
+    optimizer = model.optimizer
+    with exporting._without_optimizer(model):
+        model.save(tmp_path / "model.keras")
+    assert weight_sizes(tmp_path / "model.keras")[1] == 0
+    assert model.optimizer is optimizer and model.compiled
+    model.save(tmp_path / "whole.keras")
+    assert weight_sizes(tmp_path / "whole.keras")[1] > 0

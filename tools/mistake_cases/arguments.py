@@ -3,7 +3,7 @@
 import keras
 
 import keras_transfer as kt
-from mistake_cases.models import NAMES, TEXTS, Mistake
+from mistake_cases.models import LABELS, NAMES, TEXTS, Mistake
 
 tasks = kt.tasks
 
@@ -100,6 +100,15 @@ MISTAKES = [
     # === compile ===
     Mistake("metrics=['f1']", compiled("classifier", metrics=["f1"]), "F1", lambda found: found is None),
     Mistake("metrics=['f2']", compiled("classifier", metrics=["f2"]), "f2"),
+    Mistake("metrics='f2'", compiled("classifier", metrics="f2"), "f2"),
+    Mistake("an unknown loss in a dict", compiled("classifier", loss={"logits": "focl"}), "focal"),
+    Mistake("epochs=1.5", lambda m: m.classifier().fit(TEXTS, LABELS, epochs=1.5), "integer"),
+    Mistake("validation_freq=0", lambda m: m.classifier().fit(TEXTS, LABELS, validation_freq=0), "integer"),
+    Mistake(
+        "a class as callback",
+        lambda m: m.classifier().fit(TEXTS, LABELS, callbacks=[keras.callbacks.Callback]),
+        r"\(\)",
+    ),
     Mistake("accuracy of a regressor", compiled("regressor", metrics=["accuracy"]), "accuracy"),
     Mistake("a metric of probabilities", compiled("classifier", metrics=[keras.metrics.AUC()]), "logits"),
     Mistake(

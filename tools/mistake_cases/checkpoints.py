@@ -139,6 +139,7 @@ MISTAKES = [
         "at least one word",
         lambda found: found == 0,
     ),
+    Mistake("weights of classes in another order", lambda m: reordered(m, skip_mismatch=True), "another order"),
     Mistake("a vocabulary of no texts", lambda m: kt.text.train_vocabulary([], "wordpiece", 100), "text|no "),
     Mistake("a vocabulary of 2 tokens", lambda m: kt.text.train_vocabulary(["a b"], "wordpiece", 2), "2"),
     Mistake("a module that does not exist", lambda m: kt.hub.HubLayer(str(m.folder / "module")), "module"),
@@ -156,3 +157,9 @@ def with_head(models):
     folder = models.folder / "task"
     models.bert_classifier().save_pretrained(folder)
     return folder
+
+
+def reordered(models, **options):
+    path = models.folder / "saved.weights.h5"
+    models.classifier(label_names=["a", "b"]).save_weights(path)
+    models.classifier(label_names=["b", "a"]).load_weights(path, **options)

@@ -85,6 +85,7 @@ MISTAKES = [
         lambda m: fit(m.classifier(), stream(np.array(TEXTS)[:, None], LABELS), None),
         "axis",
     ),
+    Mistake("a tf.data with names", lambda m: fit(m.classifier(), stream(TEXTS, ["b", "a"] * 2), None), "label_names"),
     Mistake("a tf.data without labels", lambda m: fit(m.classifier(), stream(TEXTS), None), "label"),
     Mistake("a tf.data and labels", lambda m: fit(m.classifier(), stream(TEXTS, LABELS), LABELS), "`y`.*must be None"),
     Mistake(

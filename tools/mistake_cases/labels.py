@@ -166,6 +166,11 @@ MISTAKES = [
         "sample_weight.*nan",
     ),
     Mistake(
+        "a negative sample_weight",
+        lambda m: fit(m.classifier(), LABELS, sample_weight=weights(1, -1, 1, 1)),
+        "at least 0.*-1.*position 1",
+    ),
+    Mistake(
         "NaN among the sample weights of prepared ids",
         lambda m: fit(m.classifier(), np.array(LABELS), prepared(m), sample_weight=weights(1, np.nan, 1, 1)),
         "sample_weight.*nan",

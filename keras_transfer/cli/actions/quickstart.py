@@ -10,7 +10,7 @@ import keras
 
 from keras_transfer import adaptation, analysis, checkpoints, datasets, serving, tasks, text
 from keras_transfer.cli.actions.progress import bar_or_lines
-from keras_transfer.cli.actions.scores import describe_recipe, training_facts, write_card
+from keras_transfer.cli.actions.scores import card_facts, describe_recipe, training_facts, write_card
 from keras_transfer.cli.arguments import check_quickstart
 from keras_transfer.cli.files import MODEL, REPORT, ask
 from keras_transfer.files import atomic_folder
@@ -84,7 +84,7 @@ def run_quickstart(
             metrics=report,
             evaluated_on=f"{len(data.test.texts)} held-out questions",
         )
-        write_card(card, model, temporary, replaced=folder)
+        write_card(card, card_facts(model, folder), temporary, replaced=folder)
         model.compile(optimizer=None)  # The file is for use. The optimizer's state would be two thirds of it.
         model.save(temporary / MODEL)
     print(f"\nThe report with pictures is in {folder / REPORT}, and the model in {folder / MODEL}")

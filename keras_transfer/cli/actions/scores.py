@@ -28,19 +28,23 @@ def describe_numbers(scores, count):
     return Table(f"{count:,} rows", ["", "value"], rows).to_text()
 
 
-def write_card(card, model, folder, replaced=None):
+def card_facts(model, folder):
+    """Returns what the model card of a run says about its task, whose file is in the folder `folder`."""
+    name = folder.absolute().name
+    return facts_of(model, folder, name, f"keras.models.load_model({f'{name}/{MODEL}'!r})")
+
+
+def write_card(card, facts, folder, replaced=None):
     """Writes the `README.md` of a run, and prints a note if it keeps a card that the user has written.
 
     Args:
         card: `ModelCard`.
-        model: Task, whose file is in the folder.
+        facts: What `card_facts` returned for the task.
         folder: Path of the folder.
         replaced: Path of the folder that `folder` will replace. Defaults to `None`, the same folder.
     """
     own = folder if replaced is None else replaced
-    name = own.absolute().name
-    load = f"keras.models.load_model({f'{name}/{MODEL}'!r})"
-    if not card.write(facts_of(model, folder, name, load), folder, name, replaced):
+    if not card.write(facts, folder, own.absolute().name, replaced):
         print(f"{shlex.quote(str(own / CARD))} is yours, and is kept")
 
 

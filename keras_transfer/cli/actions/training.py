@@ -13,6 +13,7 @@ from keras_transfer import adaptation, analysis, checkpoints, tasks, text
 from keras_transfer.adaptation.recipes import STEPS, steps_of, with_enough_epochs
 from keras_transfer.cli.actions.progress import bar_or_lines
 from keras_transfer.cli.actions.scores import (
+    card_facts,
     describe_numbers,
     describe_recipe,
     finite,
@@ -146,11 +147,12 @@ def _train(model, parts, recipe, reason, folder, settings, seed):
         metrics=scores,
         evaluated_on="the validation data",
     )
-    write_card(card, model, folder)
+    facts = card_facts(model, folder)  # of the optimizer, too
     model.compile(optimizer=None)  # The file is for use. The optimizer's state would be two thirds of it.
     with tempfile.TemporaryDirectory(prefix=".model-", dir=folder) as scratch:
         model.save(pathlib.Path(scratch) / MODEL)
         os.replace(pathlib.Path(scratch) / MODEL, folder / MODEL)
+    write_card(card, facts, folder)  # A model that could not be written has no card.
     run_folder.finish(folder)
     print(f"\nThe model is in {folder / MODEL}. To use it:")
     column = "" if settings["text_column"] == "text" else f" --text-column {shlex.quote(settings['text_column'])}"

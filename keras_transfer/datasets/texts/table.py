@@ -33,10 +33,11 @@ def read_table(
 ) -> Split | Splits:
     """Reads texts and labels from a table, by the names of its columns.
 
-    Labels are returned as in the table: names, numbers, or lists of names for several labels. A CSV file has no types:
-    its labels are integers or floats if all of them are numbers, and names otherwise. A mix of numbers and names is an
-    error. With `label_names`, labels become positions. Lists of labels become lists of names, which tasks with
-    `multi_label=True` accept. They are not changed if all of them have a zero or a one for each name.
+    Labels are returned as in the table: names, numbers, or lists of names for several labels. Booleans are the names
+    `"False"` and `"True"`, in JSON Lines `"false"` and `"true"`. A CSV file has no types: its labels are integers or
+    floats if all of them are numbers, and names otherwise. A mix of numbers and names is an error. With `label_names`,
+    labels become positions. Lists of labels become lists of names, which tasks with `multi_label=True` accept. They are
+    not changed if all of them have a zero or a one for each name.
 
     Args:
         source: One of the following:
@@ -163,6 +164,8 @@ def _read(source, columns, label_names, label_separator, prefix=""):
         if label_separator is not None:
             rows = [label.split(label_separator) if label.strip() else [] for label in labels]
             labels = [[each.strip() for each in row] for row in rows]
+        if label_names is None:
+            labels = _booleans_as_words(labels, is_path and _format(pathlib.Path(source)) in (".jsonl", ".json"))
         labels = _labels(labels, where, _is_untyped(source), label_names)
         check_spaces({each for label in labels for each in _as_list(label) if isinstance(each, str)}, where(None))
     return Split(tuple(texts) if len(texts) > 1 else texts[0], labels), class_names
@@ -317,8 +320,17 @@ def _booleans_as_names(labels, values, names):
     by_value = {str(name).lower(): str(name) for name in names}
     if by_value.keys() != {"false", "true"}:
         return labels
-    is_boolean = [type(value).__name__ in ("bool", "bool_") for value in values]
-    return [by_value[str(bool(label)).lower()] if found else label for label, found in zip(labels, is_boolean)]
+    return [by_value[str(bool(label)).lower()] if _is_boolean(value) else label for label, value in zip(labels, values)]
+
+
+def _booleans_as_words(values, as_in_json):
+    """Returns labels in which booleans are the words in which they are written, as in a CSV file."""
+    words = {value: str(value).lower() if as_in_json else str(value) for value in (False, True)}
+    return [words[bool(value)] if _is_boolean(value) else value for value in values]
+
+
+def _is_boolean(value):
+    return type(value).__name__ in ("bool", "bool_")  # Python's and NumPy's.
 
 
 def _named(labels, where, names):

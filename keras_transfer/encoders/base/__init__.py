@@ -23,7 +23,12 @@ from keras_transfer.encoders.base.running import (
 )
 from keras_transfer.encoders.base.sharing import have_same_embeddings, with_embeddings_of
 from keras_transfer.encoders.base.stack import TransformerStack, check_further_inputs, takes_positions
-from keras_transfer.encoders.base.weight_facts import store_weight_facts, weight_facts_of, without_weight_facts
+from keras_transfer.encoders.base.weight_facts import (
+    LoadsOwnWeights,
+    store_weight_facts,
+    weight_facts_of,
+    without_weight_facts,
+)
 from keras_transfer.encoders.base.wiring import (
     bert_layers,
     gpt_layers,
@@ -34,6 +39,7 @@ from keras_transfer.encoders.base.wiring import (
 __all__ = [
     "EMBEDDINGS",
     "Encoder",
+    "LoadsOwnWeights",
     "Quantizes",
     "StackLayers",
     "TransformerStack",

@@ -9,7 +9,12 @@ import keras
 
 from keras_transfer.distribute import write_together
 from keras_transfer.encoders.base.quantization import Quantizes, quantization_of, quantize_again
-from keras_transfer.encoders.base.weight_facts import store_weight_facts, weight_facts_of, without_weight_facts
+from keras_transfer.encoders.base.weight_facts import (
+    LoadsOwnWeights,
+    store_weight_facts,
+    weight_facts_of,
+    without_weight_facts,
+)
 from keras_transfer.keras_internals import ReachesAllLayers, could_train, set_trainable
 from keras_transfer.layers.adapters import show_old_places
 from keras_transfer.layers.basic import serialize_activation
@@ -141,7 +146,7 @@ def constructor_settings(arguments):
     return {name: value for name, value in arguments.items() if name not in own}
 
 
-class Encoder(ReachesAllLayers, Quantizes, keras.Model):
+class Encoder(ReachesAllLayers, LoadsOwnWeights, Quantizes, keras.Model):
     """Base class of the encoders, functional models from token ids to vectors.
 
     A subclass's constructor has three parts: the layers, the functional model, and the attributes that
@@ -349,7 +354,9 @@ class Encoder(ReachesAllLayers, Quantizes, keras.Model):
         store_weight_facts(store, weight_facts_of(self))
 
     def load_own_variables(self, store):
-        super().load_own_variables(without_weight_facts(store, weight_facts_of(self)))
+        with self._rejecting():
+            values = without_weight_facts(store, weight_facts_of(self))
+        super().load_own_variables(values)
 
     @classmethod
     def from_pretrained(cls, source: str | os.PathLike, **overrides: Any) -> Any:

@@ -1,8 +1,11 @@
-"""Checks of a task: whether its preprocessor matches its encoder, and whether it is compiled."""
+"""Checks of a task: whether its preprocessor matches its encoder, whether it is compiled, and the options of `fit`."""
 
 import logging
+import numbers
 
 import keras
+
+from keras_transfer.integers import check_integer
 
 log = logging.getLogger("keras_transfer")
 
@@ -103,6 +106,42 @@ def require_compiled(task, method):
         f"Call `compile` before `{method}`: `model.compile()` uses the task's loss and metrics. "
         "Received: a model that is not compiled"
     )
+
+
+def check_fit_options(epochs, callbacks, validation_split, shuffle, options):
+    """Raises a `ValueError` if options of `fit` are not what Keras expects, and warns if no epoch would be trained.
+
+    Args:
+        epochs, callbacks, validation_split, shuffle: The arguments of `Task.fit`.
+        options: Dict of the other arguments of `keras.Model.fit`.
+    """
+    epochs, first = (
+        check_integer("epochs", epochs, 0),
+        check_integer("initial_epoch", options.get("initial_epoch", 0), 0),
+    )
+    if first and first >= epochs:
+        log.warning(
+            "`fit` trains no epoch, because `epochs` is the number of the last one, and not how many follow "
+            "`initial_epoch`. Received: initial_epoch=%d, epochs=%d",
+            first,
+            epochs,
+        )
+    for name in ("steps_per_epoch", "validation_steps", "validation_freq"):
+        value = options.get(name)
+        if value is not None and (name != "validation_freq" or isinstance(value, numbers.Real)):
+            check_integer(name, value, 1)
+    if not isinstance(validation_split, numbers.Real):
+        raise ValueError(
+            f"`validation_split` must be a number between 0 and 1. Received: validation_split={validation_split!r:.100}"
+        )
+    if isinstance(shuffle, str):
+        raise ValueError(f"`shuffle` must be `True` or `False`. Received: shuffle={shuffle!r}")
+    for callback in keras.tree.flatten(getattr(callbacks, "callbacks", callbacks) or []):
+        if not isinstance(callback, keras.callbacks.Callback):
+            advice = " Create it: add `()` after its name." if isinstance(callback, type) else ""
+            raise ValueError(
+                f"`callbacks` must be a list of `keras.callbacks.Callback`s.{advice} Received: {callback!r:.100}"
+            )
 
 
 def _compatible(shape, other):

@@ -5,11 +5,11 @@ from typing import Any
 
 import keras
 
-from keras_transfer.batches import Batches, as_pipeline, batches_of
+from keras_transfer.batches import Batches, as_pipeline, batches_of, times_class_weights
 from keras_transfer.distribute import check_scope
 from keras_transfer.keras_internals import keep_values, trace_predict
 from keras_transfer.tasks.base.card_facts import FitRecord, remember_fit
-from keras_transfer.tasks.base.checks import require_compiled
+from keras_transfer.tasks.base.checks import check_fit_options, require_compiled
 from keras_transfer.tasks.base.data_path import batches_or_stream, ready_batch, ready_data, ready_for_fit, stream_of
 from keras_transfer.tasks.base.prediction import Prediction
 from keras_transfer.tasks.inputs import (
@@ -118,18 +118,20 @@ class DataMethods(_Task):
             shuffle: Boolean. Whether to shuffle the rows in every epoch. Defaults to `True`.
             class_weight: Dict from classes to weights in the loss. A `TextClassifier` also accepts names as classes,
                 and `"balanced"`, which gives all classes the same total weight. Defaults to `None`.
-            sample_weight: Array of floats `[rows]`. Weights of the rows in the loss. Defaults to `None`.
+            sample_weight: Array of floats `[rows]` of at least 0. Weights of the rows in the loss, which are multiplied
+                by those of the classes. Defaults to `None`.
             **kwargs: Other arguments of `keras.Model.fit`, such as `initial_epoch` or `steps_per_epoch`.
 
         Returns:
             A `keras.callbacks.History`, whose `history` has the loss and metrics of each epoch.
 
         Raises:
-            ValueError: If the model is not compiled, if `dataset` rejects the data, if labels are missing, or if the
-                replicas cannot share the batches.
+            ValueError: If the model is not compiled, if `dataset` rejects the data, if labels are missing, if the
+                replicas cannot share the batches, or if another argument is invalid.
         """
         check_scope(self)
         require_compiled(self, "fit")
+        check_fit_options(epochs, callbacks, validation_split, shuffle, kwargs)
         data, validation_data, class_weight = ready_for_fit(
             self,
             x,
@@ -271,6 +273,9 @@ class DataMethods(_Task):
         batch = ready_batch(self, "train_on_batch", x, y, sample_weight)
         if class_weight is not None:
             class_weight = self.labels.class_weight(class_weight, batch[1])
+            if batch[2] is not None:
+                weights = times_class_weights(batch[2], batch[1], class_weight)
+                batch, class_weight = (*batch[:2], weights), None
         self.fitted_on = kind_of(self, x)
         with mends_failures(self, "train_function"):
             return super().train_on_batch(*batch, class_weight=class_weight, return_dict=return_dict)

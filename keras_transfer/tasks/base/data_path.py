@@ -3,7 +3,7 @@
 import keras
 
 from keras_transfer.arrays import check_weights, to_array, without_float64
-from keras_transfer.batches import Batches, are_parts
+from keras_transfer.batches import Batches, are_parts, times_class_weights
 from keras_transfer.distribute import check_distribution, check_stream, replicas_of, share
 from keras_transfer.keras_internals import build_metrics
 from keras_transfer.tasks.base.checks import check_lengths, require_compiled
@@ -215,11 +215,28 @@ def ready_for_fit(
         size = batch_size if validation_batch_size is None else validation_batch_size
         validation_data = ready_data(task, "evaluate", *parts, batch_size=size)
     data = ready_data(task, "fit", x, y, sample_weight, batch_size, bool(shuffle))
+    if class_weight is not None:
+        data, class_weight = _with_class_weights(data, class_weight)
     callbacks = keras.tree.flatten(getattr(callbacks, "callbacks", callbacks) or [])
     if any(isinstance(callback, TrainingCheckpoint) for callback in callbacks):
         check_apart(position_of_stream(data), position_of_stream(validation_data))
     task.fitted_on = kind
     return data, validation_data, class_weight
+
+
+def _with_class_weights(data, class_weight):
+    """Returns data whose sample weights are multiplied by those of the classes, and the class weights for Keras.
+
+    Keras accepts either sample weights or class weights.
+    """
+    if isinstance(data, Batches) and data.sample_weight is not None and data.labels is not None:
+        return data.replace(sample_weight=times_class_weights(data.sample_weight, data.labels, class_weight)), None
+    if is_stream(data) and isinstance(data.element_spec, tuple) and len(data.element_spec) > 2:
+        raise ValueError(
+            "`class_weight` cannot be used with a dataset that contains sample weights. Multiply these by the weights "
+            f"of the classes. Received: class_weight={class_weight!r:.100}, and a dataset of {data.element_spec}"
+        )
+    return data, class_weight
 
 
 def ready_batch(task, method, x, y, sample_weight):

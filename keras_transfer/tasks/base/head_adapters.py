@@ -18,10 +18,11 @@ class HeadAdapters:
         known: Dict from the names of all adapters of the encoder to their kinds, at the time when the task last changed
             its adapters. Adapters that replace others under the same name have a different list of kinds.
         compile_again: Boolean. Whether the adapters have changed since `compile`.
+        trained: Set of the `id`s of the weights that trained after the last change of the adapters, or `None`.
     """
 
     def __init__(self, task):
-        self._task, self.heads, self.compile_again = task, {}, False
+        self._task, self.heads, self.compile_again, self.trained = task, {}, False, None
         self.remember()
 
     def remember(self, given=None, known=None):

@@ -9,6 +9,7 @@ import keras
 from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.distribute import check_accumulation, check_scope, reducible
 from keras_transfer.encoders.base import (
+    LoadsOwnWeights,
     Quantizes,
     select_inputs,
     store_weight_facts,
@@ -84,7 +85,9 @@ def of_part(part, name, doc=None):
     return property(get, put, doc=doc)
 
 
-class Task(Pretrained, DataMethods, SeveralDevices, NotCloned, ReachesAllLayers, Quantizes, keras.Model):
+class Task(
+    Pretrained, DataMethods, SeveralDevices, NotCloned, ReachesAllLayers, LoadsOwnWeights, Quantizes, keras.Model
+):
     """Base class of the tasks: an encoder, a head on it, a reader of the user's data, and labels.
 
     A task is a functional model from the encoder's inputs, through its layers, to the head. Each layer of the encoder
@@ -259,8 +262,8 @@ class Task(Pretrained, DataMethods, SeveralDevices, NotCloned, ReachesAllLayers,
                 to `"auto"`, a `FusedAdamW` with a learning rate of 5e-5.
             loss: Keras loss or function that expects logits, or the name of a loss of Keras or of the task. Defaults to
                 `"auto"`, the loss of the task.
-            metrics: List of Keras metrics, or of names of metrics of Keras or of the task. Defaults to `"auto"`, the
-                metrics of the task, or the accuracy if those do not accept the labels of the loss.
+            metrics: List of Keras metrics, or of names of metrics of Keras or of the task, or a single one. Defaults to
+                `"auto"`, the metrics of the task, or the accuracy if those do not accept the labels of the loss.
             weighted_metrics: List of metrics, as for `metrics`, that are weighted by `sample_weight` or `class_weight`.
                 Defaults to `None`.
             **kwargs: Other arguments of `keras.Model.compile`, such as `run_eagerly`, `jit_compile` or
@@ -277,6 +280,7 @@ class Task(Pretrained, DataMethods, SeveralDevices, NotCloned, ReachesAllLayers,
         warn_of_half_weights(self)
         if isinstance(optimizer, str) and optimizer in _RATES:
             optimizer = FusedAdamW(_RATES[optimizer])
+        metrics, weighted_metrics = (_as_list(given) for given in (metrics, weighted_metrics))
         loss, metrics, weighted_metrics = self.labels.compiled(loss, metrics, weighted_metrics)
         if loss is None and kwargs.get("loss_weights") is not None:
             raise ValueError(
@@ -365,7 +369,14 @@ class Task(Pretrained, DataMethods, SeveralDevices, NotCloned, ReachesAllLayers,
         store_weight_facts(store, weight_facts_of(self.encoder, names_of_classes(self.labels)))
 
     def load_own_variables(self, store):
-        store = without_weight_facts(store, weight_facts_of(self.encoder, names_of_classes(self.labels)))
-        values, heads = take_heads(self.head_adapters, store)
+        with self._rejecting():
+            store = without_weight_facts(store, weight_facts_of(self.encoder, names_of_classes(self.labels)))
+            values, heads = take_heads(self.head_adapters, store)
         super().load_own_variables(values)
         self.head_adapters.heads.update(heads)
+
+
+def _as_list(metrics):
+    """Returns a single metric as a list, in which Keras requires it, and anything else unchanged."""
+    is_name = isinstance(metrics, str) and metrics != "auto"
+    return [metrics] if is_name or isinstance(metrics, keras.metrics.Metric) or callable(metrics) else metrics

@@ -76,8 +76,9 @@ def preprocess_stream(preprocessor, dataset):
         return dataset
     if isinstance(spec, tuple) and len(spec) > 1 and getattr(spec[1], "dtype", None) == "string":
         raise ValueError(
-            "Labels must be numbers. Pairs of texts without labels must be nested: `((text, text_pair),)`. "
-            f"Received: {spec}"
+            "Labels of a `tf.data.Dataset` must be numbers, such as the positions of names in `label_names`. Convert "
+            "names before you make the dataset: `model.labels.encode(names)`. Pairs of texts without labels must be "
+            f"nested: `((text, text_pair),)`. Received: {spec}"
         )
     if any(len(text.shape) != 1 for text in texts):
         raise ValueError(f"A `tf.data.Dataset` of texts must be batched: `dataset.batch(32)`. Received: {spec}")

@@ -68,9 +68,10 @@ class Labels:
         Raises:
             ValueError: If the name of a loss or metric is unknown, or if it does not match the outputs or the labels.
         """
-        if isinstance(loss, str):
-            named = {"auto": self.loss, **self.named_losses()}
-            loss = from_name(loss, named, keras.losses.get, "loss")
+        named = {"auto": self.loss, **self.named_losses()}
+        loss = keras.tree.map_structure(
+            lambda each: from_name(each, named, keras.losses.get, "loss") if isinstance(each, str) else each, loss
+        )
         metrics = default_metrics(self.metrics(), loss) if isinstance(metrics, str) and metrics == "auto" else metrics
         metrics, weighted_metrics = (self._with_names(given) for given in (metrics, weighted_metrics))
         check_loss(loss)

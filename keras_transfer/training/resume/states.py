@@ -6,6 +6,8 @@ import sys
 import keras
 import numpy as np
 
+from keras_transfer.arrays import data_digest
+from keras_transfer.batches import Batches
 from keras_transfer.keras_internals import keras_callbacks
 
 _ARRAY, _BYTES, _TORCH = "array in this file", "bytes in this file", "tensor of torch in this file"
@@ -25,6 +27,20 @@ def state_in_epoch(data, beginning, batch):
         batch: Integer. Number of batches that have been consumed.
     """
     return data.state_in_epoch() if hasattr(data, "state_in_epoch") else {**beginning, "batch": batch}
+
+
+def rows_digest(data):
+    """Returns a digest of the inputs, labels and weights of `Batches`, or `None` for other data.
+
+    Inputs in files, such as those of a corpus, are not part of it.
+    """
+    if not isinstance(data, Batches):
+        return None
+    in_memory = [
+        isinstance(column, np.ndarray) and not isinstance(column, np.memmap) for column in data.inputs.values()
+    ]
+    inputs = {name: column for (name, column), whole in zip(data.inputs.items(), in_memory) if whole}
+    return data_digest([inputs, data.labels, data.sample_weight])
 
 
 def split(value, name, arrays):

@@ -28,6 +28,7 @@ from keras_transfer.training.resume.states import (
     load_random_states,
     load_states,
     random_states,
+    rows_digest,
     split,
     state_in_epoch,
     stateful,
@@ -71,8 +72,8 @@ class TrainingCheckpoint(RunCallback):
 
     Raises:
         ValueError: If an argument is invalid. In `fit()`, if the checkpoint belongs to a different model, optimizer or
-            epoch length, or to the same classes in another order, if all checkpoints are damaged, or if
-            `steps_per_epoch` is not the number of batches of the data.
+            epoch length, or to the same classes in another order, if its epoch has begun with other data, if all
+            checkpoints are damaged, or if `steps_per_epoch` is not the number of batches of the data.
         RuntimeError: If another process uses the folder.
         OSError: If the folder cannot be written (before the first step), or the disk is full.
 
@@ -180,6 +181,7 @@ class TrainingCheckpoint(RunCallback):
         self._others = [callback for callback in others if callback is not self]
         self._data = self.data if self.data is not None or run is None else run.data
         self._data = self._data if has_state(self._data) else None
+        self._rows = rows_digest(self._data)
         if self._data is None or (run is None and self.callbacks is None):
             log.warning(
                 "The state of %s is not stored. An interrupted run will repeat its epoch from the start. Pass `data` "
@@ -287,6 +289,7 @@ class TrainingCheckpoint(RunCallback):
             "made for": self._made_for,
             "rates": self._rates,
             "rates now": rates_of(model.optimizer),
+            "rows": self._rows,
             "states": split(states, "states", arrays),
         }
         variables = variables_of(model) | arrays
@@ -347,13 +350,20 @@ class TrainingCheckpoint(RunCallback):
         configs = run["model"], self._made_with["model"]
         check_order(*(config.get("label_names") if isinstance(config, dict) else None for config in configs))
         counts = self._made_with["batches"], run["batches"]
-        if state["batch"] and (counts[0] != counts[1] or not self._can_resume_in_epoch()):
-            data = "data without a state" if counts[0] == counts[1] else f"{counts[0]} batches"
+        # Older training checkpoints have no digest of the rows.
+        other_rows = None not in (self._rows, state.get("rows")) and self._rows != state["rows"]
+        other_rows = other_rows if self._processes == 1 else agree(int(other_rows), self.model)
+        if state["batch"] and (counts[0] != counts[1] or other_rows or not self._can_resume_in_epoch()):
+            data = "other inputs, labels or weights" if other_rows else "data without a state"
+            data = data if counts[0] == counts[1] else f"{counts[0]} batches"
             raise ValueError(
                 "To resume in the middle of an epoch, use the same data in the same batches. "
                 f"Received: {data} (training checkpoint: {counts[1]}, {stored.path})"
             )
-        if others := differences(self._made_with, run):
+        others = differences(self._made_with, run)
+        if other_rows:
+            others.append(f"other inputs, labels or weights than those of the training checkpoint {stored.path}")
+        if others:
             log.warning("The run continues, but its result may differ. Received: %s", "; ".join(others))
         if self._rates not in (state["rates"], state["rates now"]):
             now, theirs = (", ".join(f"{rate:.6g}" for rate in part) for part in (self._rates, state["rates now"]))

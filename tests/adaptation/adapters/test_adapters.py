@@ -151,6 +151,22 @@ def test_each_adapter_has_its_own_head():
         np.testing.assert_array_equal(outputs(kt.set_active_adapter(again, name)), expected)
 
 
+def test_adapters_that_are_active_already_keep_what_is_traced_and_compiled():
+    model = kt.add_adapters(models.classifier(), "lora:r=2", name="first")
+    model.compile("sgd")
+    model.make_predict_function()
+    expected, traced = outputs(model), model.predict_function
+    assert kt.set_active_adapter(model, "first") is model
+    assert model.compiled and model.predict_function is traced
+    model.encoder.trainable = True  # Other weights train than those of the adapters.
+    kt.set_active_adapter(model, "first")
+    assert not model.compiled and model.predict_function is None
+    assert {weight.path for weight in model.trainable_weights} == {
+        weight.path for weight in kt.add_adapters(models.classifier(), "lora:r=2", name="first").trainable_weights
+    }
+    np.testing.assert_array_equal(outputs(model), expected)
+
+
 def test_weights_that_are_loaded_into_a_model_with_several_adapters_replace_their_heads(tmp_path):
     model = train(kt.add_adapters(models.classifier(), "lora:r=2", name="first"))
     first = outputs(model)

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from keras_transfer.cli.files.labelled_texts import read_texts
 from keras_transfer.datasets import read_table
 
 CSV = 'id,text,label\n1,"What a film, ""really""!",good\n2,"Two\nlines.",bad\n'
@@ -132,7 +133,7 @@ def test_labels_of_json_lines_keep_their_types(tmp_path):
         rows = "".join(json.dumps({"t": "x", "y": value}) + "\n" for value in values)
         return read_table(write(tmp_path, rows, "data.json"), "t", label_column="y").labels
 
-    assert labels("1", "2") == ["1", "2"] and labels(True, False) == [1, 0] and labels(1, 0.5) == [1.0, 0.5]
+    assert labels("1", "2") == ["1", "2"] and labels(True, False) == ["true", "false"] and labels(1, 0.5) == [1.0, 0.5]
     assert labels(["a", "b"], []) == [["a", "b"], []]
 
 
@@ -328,6 +329,19 @@ def test_booleans_are_the_names_of_booleans_in_any_order(tmp_path):
     path = write(tmp_path, '{"t": "x", "y": true}\n{"t": "x", "y": false}\n', "data.jsonl")
     for names, expected in ((["False", "True"], [1, 0]), (["true", "false"], [0, 1]), (["no", "yes"], [1, 0])):
         assert read_table(path, "t", label_column="y", label_names=names).labels == expected
+
+
+def test_booleans_without_label_names_are_the_words_of_the_table(tmp_path):
+    def names_of(source):
+        return read_table({"train": source}, "t", label_column="y").label_names
+
+    assert names_of([{"t": "x", "y": np.bool_(True)}, {"t": "x", "y": False}]) == ["False", "True"]
+    assert names_of(write(tmp_path, "t,y\nx,True\nx,False\n")) == ["False", "True"]
+    path = write(tmp_path, '{"t": "x", "y": true}\n{"t": "x", "y": false}\n', "data.jsonl")
+    assert names_of(path) == ["false", "true"]
+    assert read_texts(path, "t", "y")[1] == ["true", "false"]  # as the command reads it
+    with pytest.raises(ValueError, match="all names or all numbers.*Received: 1 after 'True'"):
+        names_of([{"t": "x", "y": True}, {"t": "x", "y": 1}])
 
 
 def test_labels_must_differ_by_more_than_spaces(tmp_path):

@@ -131,3 +131,9 @@ def test_the_data_are_prepared_once(monkeypatch):
 def test_data_that_do_not_match_are_an_error(model, x, options, message):
     with pytest.raises(ValueError, match=message):
         model.dataset(x, **options)
+
+
+def test_names_as_labels_of_a_stream_are_an_error_that_says_how_to_convert_them(model):
+    tf = pytest.importorskip("tensorflow")
+    with pytest.raises(ValueError, match=r"positions of names in `label_names`.*`model.labels.encode\(names\)`"):
+        model.dataset(tf.data.Dataset.from_tensor_slices((["good", "bad"], ["no", "yes"])).batch(2))

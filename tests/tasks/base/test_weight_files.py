@@ -28,6 +28,30 @@ def test_weights_of_classes_in_another_order_are_rejected(tmp_path):
         tiny.classifier(None, label_names=["good", "bad"]).load_weights(path)
 
 
+@pytest.mark.parametrize("suffix", [".weights.h5", ".keras"])
+def test_rejected_weights_leave_the_model_unchanged(suffix, tmp_path):
+    path, model = tmp_path / f"saved{suffix}", tiny.classifier(None, label_names=["bad", "good"])
+    (model.save if suffix == ".keras" else model.save_weights)(path)
+    other = tiny.classifier(None, label_names=["good", "bad"])
+    other.set_weights([weight + 1 for weight in other.get_weights()])
+    before = other.get_weights()
+    for skip in (False, True):
+        with pytest.raises(ValueError, match="same classes in another order"):
+            other.load_weights(path, skip_mismatch=skip)
+        assert tiny.difference(other.get_weights(), before) == 0
+    path.unlink()  # The file is closed, so that Windows can delete it.
+
+
+def test_skip_mismatch_loads_the_encoder_of_a_model_with_more_classes(tmp_path):
+    model, other = tiny.classifier(3), tiny.classifier(2)
+    model.set_weights([weight + 1 for weight in model.get_weights()])
+    head = other.layers[-1].get_weights()
+    with pytest.warns(UserWarning, match="could not be loaded"):
+        other.load_weights(saved(model, tmp_path), skip_mismatch=True)
+    assert tiny.difference(other.encoder.get_weights(), model.encoder.get_weights()) == 0
+    assert tiny.difference(other.layers[-1].get_weights(), head) == 0
+
+
 def test_weights_of_adapters_in_another_order_are_rejected(tmp_path):
     model = add_adapters(add_adapters(tiny.classifier(), "lora:r=2", name="first"), "lora:r=2", name="second")
     path = saved(model, tmp_path)

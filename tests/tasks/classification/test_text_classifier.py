@@ -255,6 +255,24 @@ def test_sample_weights_and_class_weights_reach_the_loss_as_in_keras(size):
     assert np.abs(kernels[0] - kernels[3]).max() > 1e-3
 
 
+def test_sample_weights_are_multiplied_by_class_weights():
+    texts, labels = examples(6)
+    weights, both = np.linspace(0.5, 2, 6), np.linspace(0.5, 2, 6) * np.where(np.array(labels) == 1, 3.0, 1.0)
+    model, found = of_vectors(), []
+    model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
+    start = model.get_weights()
+    for options in ({"sample_weight": both}, {"sample_weight": weights, "class_weight": {1: 3.0}}):
+        for train in (lambda **given: model.fit(batch_size=6, verbose=0, **given), model.train_on_batch):
+            model.set_weights(start)
+            train(x=texts, y=labels, **options)
+            found.append(head(model))
+    for other in found[1:]:
+        np.testing.assert_allclose(other, found[0], atol=1e-6)
+    tf = pytest.importorskip("tensorflow")
+    with pytest.raises(ValueError, match="cannot be used with a dataset that contains sample weights.*Received: class"):
+        model.fit(tf.data.Dataset.from_tensor_slices((texts, labels, weights)).batch(3), class_weight={1: 3.0})
+
+
 def test_validation_data_can_be_raw_text_or_a_fraction_of_the_training_data():
     texts, labels = examples(20)
     model = eager()

@@ -39,6 +39,12 @@ def test_a_weight_of_a_text_is_a_finite_number(model, wrong):
         np.testing.assert_array_equal(old, new)
 
 
+def test_a_weight_is_not_negative(model):
+    for call in (model.fit, model.evaluate, model.train_on_batch):
+        with pytest.raises(ValueError, match="`sample_weight` must be at least 0. Received: -0.5 at position 1"):
+            call(TEXTS, LABELS, sample_weight=[1.0, -0.5, 2.0])
+
+
 def test_a_weight_in_a_table_column_is_a_finite_number(model):
     pandas = pytest.importorskip("pandas")
     with pytest.raises(ValueError, match="finite numbers. Received: nan at position 2"):

@@ -173,6 +173,17 @@ def test_what_fits_is_compiled_and_evaluated(model, loss, metric):
     assert len(found) == 2 and found[0] == pytest.approx(expected, rel=1e-5)
 
 
+def test_a_single_metric_and_names_in_a_dict_of_losses_mean_the_same_as_usual(model):
+    model.compile("sgd", run_eagerly=EAGER)
+    expected = model.test_on_batch(["good", "bad"], [0, 1])
+    for options in ({"metrics": "accuracy"}, {"metrics": metrics.SparseCategoricalAccuracy()}):
+        for loss in ("auto", {"logits": "auto"}, ["auto"]):
+            model.compile("sgd", loss=loss, **options, run_eagerly=EAGER)
+            assert model.test_on_batch(["good", "bad"], [0, 1]) == pytest.approx(expected)
+    with pytest.raises(ValueError, match="Unknown loss. Did you mean 'focal'"):
+        model.compile("sgd", loss={"logits": "focl"})
+
+
 def test_integer_labels_do_not_go_with_a_loss_of_one_hot_labels(model):
     for loss in (ONE_HOT, "mse", keras.losses.BinaryCrossentropy(from_logits=True)):
         model.compile("sgd", loss=loss, metrics=[], run_eagerly=EAGER)

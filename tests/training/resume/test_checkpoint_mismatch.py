@@ -84,6 +84,27 @@ def test_other_data_are_an_error_within_an_epoch_and_a_warning_at_its_start(cras
     assert "its result may differ. Received: batches=5 (training checkpoint: 10)" in caplog.text
 
 
+def test_other_rows_of_the_same_number_are_an_error_within_an_epoch_and_a_warning_at_its_start(tmp_path, caplog):
+    def run(folder, texts=("a", "b", "a", "b"), labels=(0, 1, 0, 1), weights=None, epochs=2):
+        model = of_words(["a", "b"], num_classes=2)
+        model.compile("sgd", run_eagerly=True)
+        checkpoint = TrainingCheckpoint(tmp_path / folder, save_every=1, keep=9)
+        weights = None if weights is None else np.array(weights)
+        options = {"sample_weight": weights, "batch_size": 2, "epochs": epochs, "verbose": 0}
+        model.fit(list(texts), list(labels), callbacks=[checkpoint], **options)
+
+    run("begin", epochs=1)
+    (tmp_path / "within").mkdir()
+    shutil.copy(tmp_path / "begin" / "epoch-0000-batch-000001.safetensors", tmp_path / "within")
+    for other in ({"texts": "aabb"}, {"labels": (1, 0, 0, 1)}, {"weights": [1.0, 1.0, 1.0, 2.0]}):
+        with pytest.raises(ValueError, match="the same data in the same batches. Received: other inputs, labels or w"):
+            run("within", **other)
+    run("within")
+    assert "may differ" not in caplog.text
+    run("begin", labels=(1, 0, 0, 1))
+    assert caplog.text.count("its result may differ. Received: other inputs, labels or weights than those of") == 1
+
+
 def test_another_initial_epoch_is_an_error(tmp_path):
     crash(tmp_path / "first epoch", 6, make=linear)
     with pytest.raises(ValueError, match="resumes in epoch 0, counted from 0.*Received: epoch 1"):

@@ -192,7 +192,7 @@ def set_active_adapter(model: Any, name: str | Sequence[str] | None) -> Any:
         name: String, a list of names to apply in this order, or `None` to apply no adapters.
 
     Returns:
-        The model, which must be compiled again.
+        The model, which must be compiled again, unless it applied the same adapters already.
 
     Raises:
         ValueError: If the model has no adapters with such a name.
@@ -208,8 +208,23 @@ def set_active_adapter(model: Any, name: str | Sequence[str] | None) -> Any:
     encoder = adapted_encoder(model)
     names = [] if name is None else [name] if isinstance(name, str) else list(name)
     check_names(encoder, names)
+    if _is_given(model, encoder, names):
+        return model
     encoder.activate_adapters(names)
     return _changed(model, encoder)
+
+
+def _is_given(model, encoder, names):
+    """Returns whether nothing has changed since a task was given these adapters, and the same weights train."""
+    if not isinstance(model, Task) or encoder.active_adapters != tuple(names):
+        return False
+    own = model.head_adapters
+    same = own.given == tuple(names) and own.known.keys() == encoder.adapters.keys() and not own.replaced()
+    return same and own.trained == _ids(model.trainable_weights)
+
+
+def _ids(weights):
+    return {id(weight) for weight in weights}
 
 
 def get_adapters(spec):
@@ -341,8 +356,10 @@ def _changed(model, encoder):
         model.head_adapters.remember()
         model.head_adapters.compile_again |= model.compiled
     active = [weight for name in active for weight in adapter_weights(encoder, name).values()]
-    chosen = {id(weight) for weight in (*head, *active)}
+    chosen = _ids((*head, *active))
     set_trainable(model, [weight for weight in model.weights if id(weight) in chosen])
+    if isinstance(model, Task):
+        model.head_adapters.trained = _ids(model.trainable_weights)
     parts = (model, encoder, getattr(encoder, "backbone", encoder))
     for changed in {id(part): part for part in parts}.values():
         changed.train_function = changed.test_function = changed.predict_function = None

@@ -1,0 +1,39 @@
+"""Options of `fit` that Keras would not understand are one clear error, before the first step."""
+
+import keras
+import pytest
+
+from tests.errors import check_errors
+from tests.tasks.tiny import of_vectors
+
+
+def fit(**options):
+    def call():
+        model = of_vectors()
+        model.compile("sgd", run_eagerly=True)
+        model.fit(["good", "bad"], [0, 1], verbose=0, **options)
+
+    return call
+
+
+test_a_mistake_is_one_clear_error = check_errors(
+    (fit(epochs=1.5), "`epochs` must be an integer of at least 0. Received: epochs=1.5"),
+    (fit(epochs=-1), "Received: epochs=-1"),
+    (fit(initial_epoch="1"), "`initial_epoch` must be an integer of at least 0. Received: initial_epoch='1'"),
+    (fit(steps_per_epoch=0), "`steps_per_epoch` must be an integer of at least 1. Received: steps_per_epoch=0"),
+    (fit(validation_freq=0), "`validation_freq` must be an integer of at least 1. Received: validation_freq=0"),
+    (fit(validation_split="0.5"), "must be a number between 0 and 1. Received: validation_split='0.5'"),
+    (fit(shuffle="no"), "`shuffle` must be `True` or `False`. Received: shuffle='no'"),
+    (fit(callbacks=[keras.callbacks.EarlyStopping]), "Create it: add `()` after its name. Received: <class"),
+    (fit(callbacks="early"), "must be a list of `keras.callbacks.Callback`s. Received: 'early'"),
+)
+
+
+def test_a_run_without_epochs_is_a_warning(caplog):
+    fit(initial_epoch=2, epochs=2)()
+    assert "`fit` trains no epoch" in caplog.text and "initial_epoch=2, epochs=2" in caplog.text
+
+
+def test_a_list_of_epochs_to_validate_after_is_accepted():
+    with pytest.raises(ValueError, match="`x` must have at least one row"):  # of the validation data
+        fit(validation_freq=[1], validation_data=([], []))()
