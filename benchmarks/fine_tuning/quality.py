@@ -22,7 +22,7 @@ class Dataset(NamedTuple):
 
     Attributes:
         title: String. Name in the tables.
-        epochs: Integer.
+        epochs: Tuple of integers. Numbers of epochs of its runs.
         other: String. The contender beside ours.
         metrics: Tuple of strings. Metrics in the tables.
         same_order: Boolean. Whether ours is also trained on the other contender's batches in their order. Defaults to
@@ -30,20 +30,20 @@ class Dataset(NamedTuple):
     """
 
     title: str
-    epochs: int
+    epochs: tuple
     other: str
     metrics: tuple
     same_order: bool = False
 
 
 DATASETS = {
-    "sst2": Dataset("SST-2, 10,000", 1, "transformers", ("accuracy",)),
-    "cola": Dataset("CoLA", 2, "transformers", ("matthews",)),
-    "rte": Dataset("RTE", 3, "transformers", ("accuracy",)),
-    "sts_b": Dataset("STS-B", 2, "transformers", ("pearson", "spearman")),
-    "sts_b_embeddings": Dataset("STS-B, embeddings", 2, "sentence_transformers", ("spearman",), True),
-    "ewt": Dataset("EWT, tags", 1, "transformers", ("accuracy",)),
-    "squad": Dataset("SQuAD 1.1", 1, "transformers", ("exact_match", "f1"), True),
+    "sst2": Dataset("SST-2, 10,000", (1,), "transformers", ("accuracy",)),
+    "cola": Dataset("CoLA", (2,), "transformers", ("matthews",)),
+    "rte": Dataset("RTE", (3,), "transformers", ("accuracy",)),
+    "sts_b": Dataset("STS-B", (2,), "transformers", ("pearson", "spearman")),
+    "sts_b_embeddings": Dataset("STS-B, embeddings", (2,), "sentence_transformers", ("spearman",), True),
+    "ewt": Dataset("EWT, tags", (1,), "transformers", ("accuracy",)),
+    "squad": Dataset("SQuAD 1.1", (1, 3), "transformers", ("exact_match", "f1"), True),
 }
 METRICS = {
     "accuracy": "accuracy",
@@ -61,8 +61,10 @@ TIMES = ("training_wall", "training_cpu")
 def main(arguments=None):
     parser = runs.parser(__doc__, DATASETS, CONTENDERS, "quality.jsonl")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--epochs", nargs="+", type=int, help="only the runs with so many epochs; defaults to all")
     args = parser.parse_args(arguments)
-    cases = [{"dataset": name, "epochs": DATASETS[name].epochs} for name in args.datasets]
+    cases = [{"dataset": name, "epochs": epochs} for name in args.datasets for epochs in DATASETS[name].epochs]
+    cases = [case for case in cases if not args.epochs or case["epochs"] in args.epochs]
     planned = runs.plan(args, CONTENDERS, [{"seed": seed} for seed in args.seeds], cases, takes_part)
     runs.write(report, planned, "fine_tuning.quality_run", args, ("metrics", *TIMES))
 
@@ -80,15 +82,17 @@ def report(lines):
     """Returns the page of the lines of finished runs."""
     found = {}
     for line in lines:
-        found.setdefault((line["dataset"], line["contender"]), []).append(line)
+        found.setdefault((line["dataset"], line["epochs"], line["contender"]), []).append(line)
     compared, missing = {}, []
     for (name, dataset), contender in itertools.product(DATASETS.items(), (OURS, SAME_ORDER)):
-        groups = found.get((name, contender), []), found.get((name, dataset.other), [])
-        seeds = set.intersection(*({line["seed"] for line in lines} for lines in groups))
-        if seeds:  # those that both have
-            compared[name, contender] = tuple([line for line in lines if line["seed"] in seeds] for lines in groups)
-        elif contender == OURS or dataset.same_order:
-            missing.append(title(name, contender))
+        for epochs in dataset.epochs:
+            groups = [found.get((name, epochs, each), []) for each in (contender, dataset.other)]
+            seeds = set.intersection(*({line["seed"] for line in lines} for lines in groups))
+            if seeds:  # those that both have
+                both = tuple([line for line in lines if line["seed"] in seeds] for lines in groups)
+                compared[name, epochs, contender] = both
+            elif contender == OURS or dataset.same_order:
+                missing.append(f"{title(name, contender)} (epochs: {epochs})")
     parts = [INTRODUCTION, quality(compared), TIMES_INTRODUCTION, times(compared)]
     parts += [machine(lines)] if lines else []
     return "\n".join(parts + ([f"Not run yet: {'; '.join(missing)}.\n"] if missing else []))
@@ -103,16 +107,16 @@ def quality(compared):
     """Returns the table of metrics.
 
     Args:
-        compared: Dict from `(dataset, contender)` to the lines of our runs and of the others.
+        compared: Dict from `(dataset, epochs, contender)` to the lines of our runs and of the others.
     """
     text = runs.head("data", "epochs", "seeds", "metric", "ours", "theirs", "difference", "within")
-    for (name, contender), groups in compared.items():
+    for (name, epochs, contender), groups in compared.items():
         for metric in DATASETS[name].metrics:
             ours, theirs = (runs.mean_and_error([100 * line["metrics"][metric] for line in lines]) for lines in groups)
             difference = ours[0] - theirs[0], math.hypot(ours[1], theirs[1])
             within = "" if math.isnan(difference[1]) else "yes" if difference[0] >= -difference[1] else "no"
             cells = runs.figure(*ours), runs.figure(*theirs), runs.figure(*difference, "+.2f")
-            labels = title(name, contender), DATASETS[name].epochs, len(groups[0]), METRICS[metric]
+            labels = title(name, contender), epochs, len(groups[0]), METRICS[metric]
             text += runs.row(*labels, *cells, within)
     return text
 
@@ -121,7 +125,7 @@ def times(compared):
     """Returns the table of training times, with the ratio of their sums in the last row."""
     text = runs.head("data", "with", "ours, s", "theirs, s", "wall", "ours, CPU s", "theirs, CPU s", "CPU", "memory")
     rows = []
-    for (name, contender), groups in compared.items():
+    for (name, _, contender), groups in compared.items():
         if contender == SAME_ORDER:
             continue
         means = [statistics.mean(line[time] for line in lines) for time in TIMES for lines in groups]

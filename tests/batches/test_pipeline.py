@@ -73,3 +73,24 @@ def test_fit_counts_the_epochs(listed):
     callbacks = keras.callbacks.CallbackList([keras.callbacks.History()], model=model) if listed else None
     model.fit(data, epochs=3, callbacks=callbacks, validation_data=(TEXTS, LABELS), verbose=0)
     assert data.epoch == 3 and (callbacks is None or len(callbacks.callbacks) == 1)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("late", [False, True])
+def test_only_the_epoch_that_begins_with_a_later_batch_is_shorter(late):
+    model = tiny.of_vectors()
+    model.compile("sgd")
+    data = model.dataset(TEXTS, LABELS, batch_size=4, shuffle=True)
+    begun = []
+    counts = keras.callbacks.LambdaCallback(
+        on_train_begin=lambda logs: data.seek(3) if late else None,
+        on_epoch_begin=lambda epoch, logs: begun.append(0),
+        on_train_batch_end=lambda batch, logs: begun.append(begun.pop() + 1),
+    )
+    if not late:
+        data.seek(3)
+    model.fit(data, epochs=3, callbacks=[counts], verbose=0)
+    assert begun == [2, 5, 5]
+    data.seek(3)
+    model.fit(data, epochs=2, verbose=0)
+    assert int(model.optimizer.iterations) == 12 + 7

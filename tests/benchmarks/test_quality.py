@@ -21,6 +21,7 @@ def lines(dataset, contender, metric, values, wall, cpu=20.0, memory=900.0):
         "others": 0.0,
         "machine": MACHINE,
         "threads": 1,
+        "epochs": quality.DATASETS[dataset].epochs[0],
     }
     return [
         {"dataset": dataset, "contender": contender, "seed": seed, "metrics": {metric: value}, **figures}
@@ -54,8 +55,10 @@ def test_the_page_has_means_standard_errors_and_whether_the_difference_is_within
     [figures, _] = cells(page, "CoLA")
     assert figures == ["2", "2", "Matthews", "40.00 ± 0.00", "42.00 ± 1.00", "-2.00 ± 1.00", "no"]
     assert cells(page, "RTE") == []
-    embeddings, questions = (f"{title}; {title}, same order" for title in ("STS-B, embeddings", "SQuAD 1.1"))
-    assert f"Not run yet: RTE; STS-B; {embeddings}; EWT, tags; {questions}." in page
+    missing = ["RTE (epochs: 3)", "STS-B (epochs: 2)"]
+    missing += [f"STS-B, embeddings{order} (epochs: 2)" for order in ("", ", same order")] + ["EWT, tags (epochs: 1)"]
+    missing += [f"SQuAD 1.1{order} (epochs: {epochs})" for order in ("", ", same order") for epochs in (1, 3)]
+    assert f"Not run yet: {'; '.join(missing)}." in page
     assert "12 runs, each on 1 of 2 cores (x86_64)" in page and "keras 3.15.1" in page
 
 
@@ -114,6 +117,21 @@ def test_the_same_order_has_rows_of_its_own_without_times():
     [same] = cells(page, "STS-B, embeddings, same order")
     assert [own[3], own[6]] == ["47.00 ± 1.00", "no"] and own_times[0] == "sentence_transformers"
     assert same == ["2", "2", "Spearman", "50.00 ± 1.00", "50.00 ± 1.00", "+0.00 ± 1.41", "yes"]
+
+
+def test_runs_with_other_numbers_of_epochs_have_rows_of_their_own():
+    once, more = (
+        [{**line, "epochs": epochs} for line in found] for epochs, found in ((1, squad(0.4)), (3, squad(0.5)))
+    )
+    first, second = cells(quality.report(once + more), "SQuAD 1.1, same order")[::2]
+    assert [first[0], first[3]] == ["1", "40.00 ± 0.00"] and [second[0], second[3]] == ["3", "50.00 ± 0.00"]
+
+
+def squad(value):
+    """Returns runs with the order of Transformers, and those of Transformers."""
+    contenders = ("keras_transfer_same_order", "transformers")
+    found = [line for contender in contenders for line in lines("squad", contender, "exact_match", [value] * 2, 1.0)]
+    return [{**line, "metrics": {**line["metrics"], "f1": 0.6}} for line in found]
 
 
 def test_in_the_same_order_both_train_on_the_same_rows():

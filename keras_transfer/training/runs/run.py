@@ -5,6 +5,7 @@ import dataclasses
 import keras
 
 from keras_transfer.batches import all_class_weights, as_pipeline, counting_epochs
+from keras_transfer.training.runs.run_length import ScheduleLength
 
 
 class RunCallback(keras.callbacks.Callback):
@@ -76,11 +77,12 @@ def fit_in_run(fit, data, callbacks, options, *, settings=None, position=None):
     Returns:
         Keras's `History`.
     """
-    pipeline = as_pipeline(data, may_end_early=True)  # A resumed epoch has fewer batches.
+    listed = getattr(callbacks, "callbacks", callbacks)
+    pipeline = as_pipeline(data, may_end_early=not all(isinstance(each, ScheduleLength) for each in listed))
     validation = options.get("validation_data")
     run = Run(
         data if position is None else position,
-        getattr(callbacks, "callbacks", callbacks),
+        listed,
         validation is not None,
         settings or {},
     )
