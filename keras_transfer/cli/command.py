@@ -19,7 +19,7 @@ from keras_transfer.cli.arguments import (
     checks,
     make_parser,
 )
-from keras_transfer.cli.files import ask, labelled_texts, own_files, run_folder
+from keras_transfer.cli.files import ask, check_adapter, labelled_texts, own_files, run_folder
 from keras_transfer.version import __version__
 
 
@@ -104,18 +104,18 @@ def _train(task, data, validation_data, text_column, label_column, output, overw
     return 128 + stopped_by if stopped_by else 0
 
 
-def _evaluate(model, data, text_column, label_column, **options):
-    path, kind = _find_model(model)
+def _evaluate(model, data, text_column, label_column, adapter, **options):
+    path, kind = _find_model(model, adapter)
     checks.check_evaluation(kind, **options)
     texts, labels = labelled_texts.read_texts(data, text_column, label_column, kind)
     _import_package()
     from keras_transfer.cli.actions import run_evaluation
 
-    run_evaluation(path, kind, data, texts, labels, **options)
+    run_evaluation(path, kind, data, texts, labels, adapter=adapter, **options)
 
 
-def _predict(model, data, text_column, output, overwrite, workers):
-    path, kind = _find_model(model)
+def _predict(model, data, text_column, adapter, output, overwrite, workers):
+    path, kind = _find_model(model, adapter)
     table = labelled_texts.Table(data, [text_column])
     checks.check_predictions(table, kind, output, overwrite, workers)
     _import_package()
@@ -123,29 +123,33 @@ def _predict(model, data, text_column, output, overwrite, workers):
 
     several = processes.start(workers, _import_package) if workers > 1 else contextlib.nullcontext()
     with several as map_in_order:
-        run_predictions(path, kind, table, text_column, output, map_in_order)
+        run_predictions(path, kind, table, text_column, output, map_in_order, adapter)
 
 
-def _classify(model, texts):
+def _classify(model, texts, adapter):
     if ask.is_exported(model):
-        ask.print_answers(texts, ask.answers_of(model, texts))
+        check_adapter(model, adapter)
+        ask.print_answers(texts, ask.answers_of(model, texts, adapter))
         return
-    path, kind = _find_model(model)
+    path, kind = _find_model(model, adapter)
     _import_package()
     from keras_transfer.cli.actions import answer_texts
 
-    ask.print_answers(texts, answer_texts(path, kind, texts))
+    ask.print_answers(texts, answer_texts(path, kind, texts, adapter))
 
 
-def _export(model, output, pairs, overwrite, format, quantization, data, text_column, **limits):
+def _export(model, output, pairs, overwrite, format, quantization, data, text_column, adapters, **limits):
     path = run_folder.find_model(model)
-    checks.check_export(format, quantization, pairs, data, **limits)
+    checks.check_export(format, quantization, pairs, data, adapters, **limits)
+    for name in adapters or ():
+        check_adapter(path, name, "--adapters")
     checks.check_folder_to_write(output, overwrite)
     texts = data and labelled_texts.read_column(data, text_column)
     _import_package()
     from keras_transfer.cli.actions import run_export
 
-    run_export(path, output, pairs, overwrite, format=format, quantization=quantization, texts=texts, **limits)
+    options = {"format": format, "quantization": quantization, "texts": texts, "adapters": adapters}
+    run_export(path, output, pairs, overwrite, **options, **limits)
 
 
 def _compare(data, validation_data, test_data, text_column, label_column, results, markdown, plot, **options):
@@ -215,15 +219,17 @@ def _info(source):
     print_info(source)
 
 
-def _find_model(model):
-    """Returns the path of a model, exported or not, and what it predicts."""
+def _find_model(model, adapter):
+    """Returns the path of a model, exported or not, which has these adapters, and what it predicts."""
     path = run_folder.find_model(model, exported=True)
-    if not path.is_dir():
-        return path, run_folder.read_kind(path)
+    kind = None if path.is_dir() else run_folder.read_kind(path)
+    check_adapter(path, adapter)
+    if kind is not None:
+        return path, kind
     _import_package()
     from keras_transfer.cli.actions import ExportedModel
 
-    return path, ExportedModel(path).kind
+    return path, ExportedModel(path, adapter).kind
 
 
 def _import_package():

@@ -73,8 +73,8 @@ def _choosing(model, function, weights):
     def choose(adapter, **inputs):
         adapter = tf.where(adapter == "", names[0], adapter)
         known = tf.reduce_any(adapter[:, None] == tf.constant(names)[None], axis=1)
-        message = f"`adapter` must be one of {names}. Received:"
-        with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(known), [message, adapter])]):
+        message, unknown = f"`adapter` must be one of {names}. Received:", tf.boolean_mask(adapter, ~known)
+        with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(known), [message, unknown])]):
             adapter = tf.identity(adapter)
         parts, places = [], []
         for name in names:

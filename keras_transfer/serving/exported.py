@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pathlib
+import re
 import threading
 from collections.abc import Callable
 
@@ -15,6 +16,9 @@ SAVED_MODEL, PORTABLE = "saved_model.pb", "export.json"  # The file that identif
 # The files that determine the answers of a folder. The index of a SavedModel's variables has their checksums.
 FILES = (SAVED_MODEL, "variables/variables.index", PORTABLE, "labels.json", "tokenizer.json")
 FILES += tuple(module.FILE for module in FORMATS.values())
+
+# The sentence of a failed check of an export, and what it received, inside TensorFlow's message.
+ASSERTION = re.compile(r"assertion failed: \[(.+?:)\] (\[.*?\])\n", re.DOTALL)
 
 # The models of this process by folder and time of their file, so that all `Predictor`s of a folder share one.
 _LOADED, _LOCK = {}, threading.Lock()
@@ -138,7 +142,13 @@ def _in_batches(function, texts, batch_size):
     parts = []
     for start in range(0, max(len(order), 1), batch_size):  # Without rows, an empty batch determines the types.
         rows = order[start : start + batch_size]
-        outputs = function(**{name: tf.constant(column[rows], tf.string) for name, column in texts.items()})
+        inputs = {name: tf.constant(column[rows], tf.string) for name, column in texts.items()}
+        try:
+            outputs = function(**inputs)
+        except tf.errors.InvalidArgumentError as error:
+            if found := ASSERTION.search(str(error)):  # Such as an unknown adapter.
+                raise ValueError(" ".join(found.groups()).replace("\\'", "'")) from None
+            raise
         parts.append({name: value.numpy() for name, value in outputs.items()})
     places = np.argsort(order)
     return {name: _decode(_together([part[name] for part in parts])[places]) for name in sorted(parts[0])}

@@ -110,7 +110,8 @@ def export(
     Texts are UTF-8. A request may be empty (no texts, words or ids). The outputs then have as many rows as the
     request. To load the model, import `tensorflow` and `tensorflow_text` (for the text operations); nothing else is
     needed. TensorFlow Serving expects a folder for each version: `served/1`. The file `assets.extra/labels.json` in it
-    lists the labels.
+    lists the labels, and `assets.extra/export.json` the task, the inputs and outputs of each signature with their
+    shapes, and the names of the adapters to choose from.
 
     On the JAX and torch backends, another process exports the model with the TensorFlow backend on the CPU.
 

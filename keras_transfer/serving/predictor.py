@@ -30,8 +30,8 @@ class Predictor:
         ImportError: If the runtime of the export is not installed, in a call.
         TypeError: If a call receives anything other than a dict or a `pandas.DataFrame`.
         ValueError: If `batch_size` is not positive; and in a call, if a column is missing, has a different number of
-            rows, contains anything other than strings, or has the name of an answer, or if the signature does not exist
-            or does not expect one text for each row and input.
+            rows, contains anything other than strings, or has the name of an answer, if the signature does not exist
+            or does not expect one text for each row and input, or if a row names an unknown adapter.
 
     Example:
     ```python

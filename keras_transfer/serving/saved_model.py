@@ -5,9 +5,10 @@ import pathlib
 
 from keras_transfer.serving.by_adapter import signatures_by_adapter
 from keras_transfer.serving.signature import concrete_signature, in_tensorflow
+from keras_transfer.version import __version__
 
 # A SavedModel stores files in this folder that belong to it but are not loaded with it.
-LABELS_FILE = "assets.extra/labels.json"
+LABELS_FILE, FACTS_FILE = "assets.extra/labels.json", "assets.extra/export.json"
 
 
 def write_saved_model(model, folder, label_names, pairs, adapters, jit_compile, verbose=0):
@@ -24,9 +25,16 @@ def write_saved_model(model, folder, label_names, pairs, adapters, jit_compile, 
     if verbose and adapters is not None:
         print("Writing the SavedModel", flush=True)
     tf.saved_model.save(module, str(folder), signatures=signatures)
-    file = pathlib.Path(folder) / LABELS_FILE
-    file.parent.mkdir()
-    file.write_text(json.dumps(label_names, ensure_ascii=False, indent=2) + "\n", "utf-8")
+    facts = {
+        "task": type(model).__name__,
+        "adapters": list(adapters or ()),
+        "signatures": {name: _shapes_of(signature) for name, signature in signatures.items()},
+        "keras_transfer": __version__,
+    }
+    (pathlib.Path(folder) / LABELS_FILE).parent.mkdir()
+    for name, content in ((LABELS_FILE, label_names), (FACTS_FILE, facts)):
+        text = json.dumps(content, ensure_ascii=False, indent=2)
+        (pathlib.Path(folder) / name).write_text(f"{text}\n", "utf-8")
 
 
 def make_signatures(model, labels, pairs=False, adapters=None, jit_compile=False, verbose=0):
@@ -55,6 +63,19 @@ def make_signatures(model, labels, pairs=False, adapters=None, jit_compile=False
         axes = signature.shared_axes, signature.input_axes
         concrete[name] = concrete_signature(in_tensorflow(signature, labels), specs, *axes)
     return concrete
+
+
+def _shapes_of(signature):
+    """Returns the shapes of the inputs and of the outputs of a concrete function by name, as lists.
+
+    A dynamic size is `None`, and so is a shape of unknown rank.
+    """
+
+    def shape_of(spec):
+        return None if spec.shape.rank is None else spec.shape.as_list()
+
+    sides = {"inputs": signature.structured_input_signature[1], "outputs": signature.structured_outputs}
+    return {side: {name: shape_of(spec) for name, spec in specs.items()} for side, specs in sides.items()}
 
 
 def _layers(layer):

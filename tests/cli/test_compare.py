@@ -2,7 +2,9 @@
 
 import pytest
 
+from keras_transfer.adaptation.recipes import steps_of
 from keras_transfer.cli import command
+from keras_transfer.cli.actions import comparison
 from keras_transfer.cli.files.labelled_texts import Table, read_parts, read_texts
 from keras_transfer.datasets import load_demo_questions
 
@@ -38,6 +40,7 @@ def test_the_command_compares_recipes_continues_and_writes_the_table(
     assert command.main(line) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("38 texts for train, 10 texts for test, 10 texts for validation, ['ABBR', ")
+    assert "\nRecipe 'bert' for minilm-l6: 1 epoch, learning rate 5e-05, batch size 64\n" in printed
     assert printed.count(", seed ") == 2 and "1 seed: no intervals" in printed
     assert (tmp_path / "table.md").read_text().startswith("| method | validation | test |")
     assert command.main(line) == 0
@@ -51,6 +54,30 @@ def test_the_command_compares_recipes_continues_and_writes_the_table(
     ):
         assert command.main([*line, *wrong]) == 1
         assert message in capsys.readouterr().err
+
+
+def test_each_recipe_has_so_many_epochs_on_a_small_table_that_there_are_60_steps(tmp_path, monkeypatch, capsys, caplog):
+    found = {}
+    monkeypatch.setattr(comparison.experiments, "compare", lambda make, data, methods, **options: found.update(methods))
+    parts = {"train": ([str(number) for number in range(100)], [0, 1] * 50), "validation": (["a", "b"], [0, 1])}
+
+    def compare(**options):
+        options = {"epochs": None, "batch_size": None, **options}
+        methods = ["bert", "feature_extraction"]
+        files = {"results": str(tmp_path / "runs.jsonl")}
+        comparison.run_comparison(parts, ["x", "y"], "minilm-l6", methods, baseline=None, seeds=1, **files, **options)
+        return capsys.readouterr().out.splitlines()
+
+    lines = compare()
+    assert [steps_of(recipe, 100) >= 60 for recipe in found.values()] == [True, True] and not caplog.messages
+    assert lines[1].startswith("Recipe 'bert' for minilm-l6: 15 epochs, so that there are at least 60 steps, ")
+    assert lines[2].startswith("Recipe 'feature_extraction' for minilm-l6: ")
+    compare(epochs=2)
+    assert [recipe.epochs for recipe in found.values()] == [2, 2]
+    assert [message[: message.index(", and")] for message in caplog.messages] == [
+        "--epochs 2 makes 8 steps with 100 rows and the recipe 'bert'",
+        "--epochs 2 makes 8 steps with 100 rows and the recipe 'feature_extraction'",
+    ]
 
 
 def test_tables_have_named_columns_and_quotes_only_in_csv(tmp_path):

@@ -54,6 +54,8 @@ def test_an_exported_model_and_its_file_answer_the_same(model, capsys):
     printed = capsys.readouterr().out
     assert printed.startswith(f"The {type(model).__name__} is exported to served/1. Its signatures:\n")
     assert "  serving_default: text\n" in printed and printed.endswith('\nkeras-transfer classify served/1 "TEXT"\n')
+    assert main(["info", "served/1"]) == 0
+    assert 'ask it with `keras-transfer classify served/1 "TEXT"`' in capsys.readouterr().out
     for path in ("model.keras", ".", "served/1"):
         assert main(["classify", path, *TEXTS]) == 0
         assert capsys.readouterr().out.splitlines() == lines_of(model)

@@ -13,7 +13,7 @@ from keras_transfer import precision
 from keras_transfer.adaptation import TrainingCheckpoint, get_recipe
 from keras_transfer.cli import actions, command
 from keras_transfer.cli.actions import training
-from keras_transfer.cli.actions.scores import describe_recipe
+from keras_transfer.cli.actions.scores import describe_recipe, with_epochs
 from keras_transfer.cli.actions.validation import with_validation
 from keras_transfer.cli.files.hdf5_headers import weight_sizes
 from keras_transfer.cli.files.labelled_texts import read_parts
@@ -118,18 +118,18 @@ def test_a_run_writes_a_model_and_a_report_that_evaluate_confirms(train, tmp_pat
 
 
 def test_a_small_table_has_so_many_epochs_that_there_are_60_steps(caplog):
-    recipe, reason = training._with_epochs(get_recipe("bert"), 72, None)
+    recipe, reason = with_epochs(get_recipe("bert"), 72, None)
     line = describe_recipe(recipe, "bert", "minilm-l6", reason)
     assert line.endswith(": 20 epochs, so that there are at least 60 steps, learning rate 5e-05, batch size 32")
     assert not caplog.messages
-    recipe, reason = training._with_epochs(get_recipe("bert", epochs=4), 72, 4)
+    recipe, reason = with_epochs(get_recipe("bert", epochs=4), 72, 4)
     assert (recipe.epochs, reason) == (4, None)
     [message] = caplog.messages
     assert message.startswith("--epochs 4 makes 12 steps with 72 rows, ") and message.endswith("or pass --epochs 20.")
     for recipe in (get_recipe("bert", epochs=20), get_recipe("bert", steps=3), get_recipe("tapt")):
-        assert training._with_epochs(recipe, 72, recipe.epochs) == (recipe, None)
+        assert with_epochs(recipe, 72, recipe.epochs) == (recipe, None)
     halved = get_recipe("bert", gradient_accumulation_steps=2)
-    assert training._with_epochs(halved, 72, None)[0].epochs == 40
+    assert with_epochs(halved, 72, None)[0].epochs == 40
 
 
 def test_after_ctrl_c_the_same_command_continues_as_if_nothing_had_happened(train, tmp_path, monkeypatch, capsys):

@@ -1,6 +1,7 @@
 """The export of each task answers raw text as the model does, without this package, for empty requests too."""
 
 import dataclasses
+import json
 
 import keras
 import numpy as np
@@ -211,8 +212,17 @@ def test_each_row_of_a_request_names_its_adapter(tmp_path, capsys):
         rows = [expected[name or "first"][i] for i, name in enumerate(names)]
         np.testing.assert_allclose(found, rows, atol=1e-6)
     assert answer(text=NOTHING, adapter=NOTHING)["probabilities"].shape == (0, 2)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="must be one of"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"must be one of .* Received:\] \[third\]"):
         answer(text=tf.constant(texts), adapter=tf.constant(["first", "third", ""]))
+    facts = json.loads((tmp_path / "served" / "assets.extra" / "export.json").read_text("utf-8"))
+    assert (facts["task"], facts["adapters"]) == ("TextClassifier", ["first", "second", "same"])
+    expected = {"inputs": {"adapter": [None], "text": [None]}, "outputs": {"embedding": [None, 16]}}
+    assert facts["signatures"]["embed"] == expected
+    predict = serving.Predictor(tmp_path / "served", {"text": "text", "adapter": "customer"})
+    with pytest.raises(
+        ValueError, match=r"^`adapter` must be one of \['first', 'second', 'same'\]. Received: \[it's\]$"
+    ):
+        predict({"text": texts, "customer": ["first", "it's", "same"]})
     with pytest.raises(ValueError, match="at least two names"):
         serving.export(model, tmp_path / "other", adapters=["first"])
 

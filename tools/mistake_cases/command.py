@@ -1,5 +1,6 @@
 """Mistakes at the command line."""
 
+import keras_transfer as kt
 from mistake_cases.models import NAMES, Mistake
 
 
@@ -36,6 +37,27 @@ def pairs(models):
     model.fitted_on = "texts"
     model.save(path)
     return models.command("export", path, "--output", "o", "--pairs")
+
+
+def adapted(models):
+    """A classifier with two adapters."""
+    model = models.bert_classifier(label_names=NAMES)
+    for name in ("acme", "globex"):
+        kt.adaptation.add_adapters(model, "bitfit", name=name)
+    models.forget()
+    return models.watch(model, None)
+
+
+def unknown_adapter(models):
+    path = str(models.folder / "model.keras")
+    adapted(models).save(path)
+    return models.command("predict", path, "--data", models.write("t.csv", "text\na\n"), "--adapter", "acm")
+
+
+def unnamed_adapter(models):
+    folder = models.folder / "served"
+    kt.serving.export(adapted(models), folder, adapters=["acme", "globex"], verbose=0)
+    return models.command("classify", folder, "a")
 
 
 MISTAKES = [
@@ -119,6 +141,13 @@ MISTAKES = [
         lambda m: m.command("classify", m.write("t.csv", "text\na\n"), "a"),
         "must be a .keras file",
     ),
+    Mistake(
+        "classify with adapters that a model lacks",
+        lambda m: m.command("classify", m.model_file(), "a", "--adapter", "acme"),
+        "no adapters to choose from",
+    ),
+    Mistake("predict with an unknown adapter", unknown_adapter, "among.*'acme'"),
+    Mistake("classify by an export of several adapters", unnamed_adapter, "--adapter.*'acme', 'globex'"),
     Mistake(
         "export of a table", lambda m: m.command("export", m.write("t.csv", "x"), "--output", "o"), "must be a .keras"
     ),

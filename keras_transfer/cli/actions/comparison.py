@@ -3,6 +3,7 @@
 import pathlib
 
 from keras_transfer import adaptation, experiments, tasks
+from keras_transfer.cli.actions.scores import describe_recipe, with_epochs
 from keras_transfer.cli.actions.validation import as_task_labels, with_validation
 from keras_transfer.cli.arguments import check_comparison
 from keras_transfer.names import listed
@@ -20,7 +21,8 @@ def run_comparison(
         encoder: As for `TextClassifier.from_pretrained`.
         methods: List of names of recipes.
         baseline, seeds, results: As for `experiments.compare`.
-        epochs, batch_size: Integers that replace the values of each recipe, or None.
+        epochs, batch_size: Integers that replace the values of each recipe, or None. Without `epochs`, each recipe has
+            as many as `train` gives it, so that there are at least 60 steps.
         markdown, plot: Paths of files to write, or None.
 
     Raises:
@@ -34,10 +36,15 @@ def run_comparison(
     changes = {name: value for name, value in {"epochs": epochs, "batch_size": batch_size}.items() if value is not None}
     print(", ".join(f"{len(texts)} texts for {name}" for name, (texts, _) in parts.items()), end=", ")
     print(listed(label_names))
+    recipes = {}
+    for name in methods:
+        recipe = adaptation.get_recipe(name, **changes)
+        recipes[name], reason = with_epochs(recipe, len(parts["train"][0]), epochs, name)
+        print(describe_recipe(recipes[name], name, encoder, reason))
     comparison = experiments.compare(
         lambda: tasks.TextClassifier.from_pretrained(encoder, label_names=label_names, head="new"),
         {name: as_task_labels(part, label_names) for name, part in parts.items()},
-        {name: adaptation.get_recipe(name, **changes) for name in methods},
+        recipes,
         seeds=seeds,
         baseline=baseline,
         results=results,

@@ -13,6 +13,7 @@ class ExportedModel:
 
     Args:
         folder: Path of a folder that `serving.export` wrote in any format.
+        adapter: String. Name of the adapter that answers, if the export has several. Defaults to `None`.
 
     Attributes:
         kind: String. What the model predicts, as `run_folder.read_kind` returns it.
@@ -23,10 +24,11 @@ class ExportedModel:
         ValueError: If the export predicts something else, or does not accept single texts.
     """
 
-    def __init__(self, folder):
-        self.predictor = serving.Predictor(folder)
-        nothing = self.predictor({"text": []})
-        del nothing["text"]
+    def __init__(self, folder, adapter=None):
+        self.adapter = adapter
+        columns = {"text": "text"} if adapter is None else {"text": "text", "adapter": "adapter"}
+        self.predictor = serving.Predictor(folder, columns)
+        nothing = self._answers([])
         ask.refuse_taggers(folder, nothing)
         self.kind = ask.KINDS.get(tuple(nothing))
         if self.kind is None or (self.kind == "regression" and nothing["values"].shape[1] != 1):
@@ -40,10 +42,15 @@ class ExportedModel:
 
     def predict(self, texts):
         """Returns the probabilities [texts, classes] or the numbers [texts], and a list of labels."""
-        found = self.predictor({"text": texts})
+        found = self._answers(texts)
         if self.kind == "regression":
             return check_numbers(found["values"][:, 0]), []
         if self.kind == "classification":
             return found["probabilities"], list(found["label"])
         chosen = [[name for name, one in zip(self.label_names, row) if one] for row in found["chosen"]]
         return found["probabilities"], chosen
+
+    def _answers(self, texts):
+        columns = {"text": texts, "adapter": [self.adapter] * len(texts)}
+        found = self.predictor({name: columns[name] for name in self.predictor.text_columns})
+        return {name: values for name, values in found.items() if name not in columns}

@@ -12,7 +12,7 @@ import sys
 import keras
 import numpy as np
 
-from keras_transfer import analysis
+from keras_transfer import adaptation, analysis
 from keras_transfer.cli.actions.exported import ExportedModel
 from keras_transfer.cli.actions.progress import Progress
 from keras_transfer.cli.actions.scores import describe_numbers, scores_of_numbers
@@ -30,7 +30,7 @@ DIALECTS = {  # The dialects that `datasets.lines` reads.
 }
 
 
-def run_evaluation(path, kind, data, texts, labels, slice_words=(), report=None):
+def run_evaluation(path, kind, data, texts, labels, slice_words=(), report=None, adapter=None):
     """Evaluates a model on labeled texts, and prints the report.
 
     Args:
@@ -41,12 +41,13 @@ def run_evaluation(path, kind, data, texts, labels, slice_words=(), report=None)
         slice_words: List of strings. The texts with each of these words are also evaluated separately. Defaults to
             `()`.
         report: Path of the page to write, or None. Defaults to `None`.
+        adapter: String. Name of the adapters that answer. Defaults to `None`, for a model that needs no name.
 
     Raises:
         ValueError: If the model cannot be loaded or does not know a label, or if its labels cannot be read from the
             format of the table.
     """
-    model = _load(path, kind, data)
+    model = _load(path, kind, data, adapter)
     if kind == "classification":  # This check precedes the reading of the texts.
         positions_of(labels, model.label_names)
     elif kind == "multi-label":
@@ -74,7 +75,7 @@ def run_evaluation(path, kind, data, texts, labels, slice_words=(), report=None)
         print(f"\nThe report with pictures is in {found.to_html(report, title=f'Evaluation of {path}')}")
 
 
-def run_predictions(path, kind, table, text, output=None, map_in_order=None):
+def run_predictions(path, kind, table, text, output=None, map_in_order=None, adapter=None):
     """Writes the rows of a table with their predictions: labels and their probabilities, or numbers.
 
     Args:
@@ -86,6 +87,7 @@ def run_predictions(path, kind, table, text, output=None, map_in_order=None):
             output.
         map_in_order: Function that `processes.start` yields, for predictions in several processes. Defaults to `None`,
             for this process.
+        adapter: As for `run_evaluation`.
 
     Raises:
         ValueError: If the model cannot be loaded, if a row of the table is damaged, has no text, or has predictions, or
@@ -93,10 +95,10 @@ def run_predictions(path, kind, table, text, output=None, map_in_order=None):
     """
     parts, done, columns = _parts(table, text, PREDICTIONS[kind]), 0, PREDICTIONS[kind]
     if map_in_order is None:
-        model = _load(path, kind, table.path)
+        model = _load(path, kind, table.path, adapter)
         answered = ((kept, _answers(model, kind, texts)) for kept, texts in parts)
     else:
-        answered = map_in_order(functools.partial(_answers_in_process, path, kind, table.path), parts)
+        answered = map_in_order(functools.partial(_answers_in_process, path, kind, table.path, adapter), parts)
     with (
         contextlib.nullcontext(sys.stdout.buffer) if output is None else atomic_file(output) as file,
         Progress("texts") as progress,
@@ -124,15 +126,16 @@ def _parts(table, text, columns):
         yield ([row for _, row in chunk], table.fraction), [row[text] for _, row in chunk]
 
 
-def answer_texts(path, kind, texts):
+def answer_texts(path, kind, texts, adapter=None):
     """Returns `(answer, probability)` for each text, where only a single label has a probability.
 
     Args:
         path: Path of a `.keras` file or an exported model.
         kind: String. What the model predicts, as `run_folder.read_kind` returns it.
         texts: List of strings.
+        adapter: As for `run_evaluation`.
     """
-    answers = _answers(ExportedModel(path) if pathlib.Path(path).is_dir() else load_model(path), kind, texts)
+    answers = _answers(_load_any(path, adapter), kind, texts)
     return answers if kind == "classification" else [(answer[0], None) for answer in answers]
 
 
@@ -149,9 +152,17 @@ def load_model(path):
         raise ValueError(f"The model cannot be loaded. Received: {path}, {problem}") from None
 
 
-def _load(path, kind, data):
+def _load_any(path, adapter):
+    """Returns the model in a `.keras` file, with other active adapters if they are named, or an exported model."""
+    if pathlib.Path(path).is_dir():
+        return ExportedModel(path, adapter)
+    model = load_model(path)
+    return model if adapter is None else adaptation.set_active_adapter(model, adapter)
+
+
+def _load(path, kind, data, adapter):
     """Returns a model, after checking that the format of the table `data` can contain its labels."""
-    model = ExportedModel(path) if pathlib.Path(path).is_dir() else load_model(path)
+    model = _load_any(path, adapter)
     joined = kind == "multi-label" and pathlib.Path(data).suffix.lower() != ".jsonl"
     if joined and SEPARATOR in "".join(model.label_names):
         raise ValueError(
@@ -164,8 +175,8 @@ def _load(path, kind, data):
 _load_once = functools.cache(_load)  # For processes that use a single model.
 
 
-def _answers_in_process(path, kind, data, texts):
-    return _answers(_load_once(path, kind, data), kind, texts)
+def _answers_in_process(path, kind, data, adapter, texts):
+    return _answers(_load_once(path, kind, data, adapter), kind, texts)
 
 
 def _outputs(model, kind, texts):

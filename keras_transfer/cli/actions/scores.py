@@ -1,16 +1,20 @@
-"""The recipe and the scores of a run as text, and in the model card in the same folder as its `.keras` file."""
+"""The recipe of a run and its scores, as text and in the model card in the same folder as its `.keras` file."""
 
 import dataclasses
+import logging
 import math
 import shlex
 
 import keras
 
+from keras_transfer.adaptation.recipes import STEPS, steps_of, with_enough_epochs
 from keras_transfer.analysis.output import Table
 from keras_transfer.checkpoints.cards import CARD
 from keras_transfer.cli.files import MODEL
 from keras_transfer.metrics.regression import PearsonCorrelation, SpearmanCorrelation
 from keras_transfer.tasks.base import facts_of
+
+log = logging.getLogger("keras_transfer")
 
 
 def scores_of_numbers(labels, predicted):
@@ -46,6 +50,30 @@ def write_card(card, facts, folder, replaced=None):
     own = folder if replaced is None else replaced
     if not card.write(facts, folder, own.absolute().name, replaced):
         print(f"{shlex.quote(str(own / CARD))} is yours, and is kept")
+
+
+def with_epochs(recipe, rows, epochs, name=None):
+    """Returns a recipe for so many rows of training data, and why it has more epochs than its own, or None.
+
+    Logs a warning if the user asked for `epochs`, and they are too few.
+
+    Args:
+        recipe: `Recipe`, which has the user's epochs.
+        rows: Integer. Number of rows of the training data.
+        epochs: Integer that the user passed as `--epochs`, or None.
+        name: String. Name of the recipe, if there are several. Defaults to `None`.
+    """
+    enough = with_enough_epochs(recipe, rows)
+    if enough is recipe:
+        return recipe, None
+    if epochs is None:
+        return enough, f"so that there are at least {STEPS} steps"
+    log.warning(
+        "--epochs %d makes %d steps with %d rows%s, and a model that trains for fewer than %d has often learned "
+        "little. Leave --epochs out, or pass --epochs %d.",
+        *(epochs, steps_of(recipe, rows), rows, f" and the recipe {name!r}" if name else "", STEPS, enough.epochs),
+    )
+    return recipe, None
 
 
 def describe_recipe(recipe, name, encoder, reason=None):

@@ -1,6 +1,5 @@
 """`keras-transfer train`: trains a classifier or a regressor on a table. A run can continue after Ctrl-C or a kill."""
 
-import logging
 import os
 import pathlib
 import shlex
@@ -10,7 +9,6 @@ import tempfile
 import keras
 
 from keras_transfer import adaptation, analysis, checkpoints, tasks, text
-from keras_transfer.adaptation.recipes import STEPS, steps_of, with_enough_epochs
 from keras_transfer.cli.actions.progress import bar_or_lines
 from keras_transfer.cli.actions.scores import (
     card_facts,
@@ -19,13 +17,12 @@ from keras_transfer.cli.actions.scores import (
     finite,
     scores_of_numbers,
     training_facts,
+    with_epochs,
     write_card,
 )
 from keras_transfer.cli.actions.validation import as_task_labels, with_validation
 from keras_transfer.cli.files import CHECKPOINTS, MODEL, REPORT, check_run, run_folder
 from keras_transfer.names import listed
-
-log = logging.getLogger("keras_transfer")
 
 
 def run_training(
@@ -82,7 +79,7 @@ def run_training(
     recipe = adaptation.get_recipe(recipe, **{name: value for name, value in changes.items() if value is not None})
     check_run(output, settings, overwrite)
     parts = with_validation(parts, label_names)
-    recipe, reason = _with_epochs(recipe, len(parts["train"][0]), epochs)
+    recipe, reason = with_epochs(recipe, len(parts["train"][0]), epochs)
     keras.utils.set_random_seed(seed)
     options = {"sequence_length": sequence_length, "head": "new", "scalar_mix": recipe.scalar_mix}
     if recipe.precision is not None:
@@ -95,24 +92,6 @@ def run_training(
     # Another process may have used the folder since `check_run`.
     with run_folder.running(output, settings, overwrite) as folder:
         return _train(model, parts, recipe, reason, folder, settings, seed)
-
-
-def _with_epochs(recipe, rows, epochs):
-    """Returns a recipe for so many rows, and why it has more epochs than its own, or None.
-
-    Logs a warning if the user asked for `epochs`, and they are too few.
-    """
-    enough = with_enough_epochs(recipe, rows)
-    if enough is recipe:
-        return recipe, None
-    if epochs is None:
-        return enough, f"so that there are at least {STEPS} steps"
-    log.warning(
-        "--epochs %d makes %d steps with %d rows, and a model that trains for fewer than %d has often learned little. "
-        "Leave --epochs out, or pass --epochs %d.",
-        *(epochs, steps_of(recipe, rows), rows, STEPS, enough.epochs),
-    )
-    return recipe, None
 
 
 def _train(model, parts, recipe, reason, folder, settings, seed):

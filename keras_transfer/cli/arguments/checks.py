@@ -160,7 +160,7 @@ def check_evaluation(kind, slice_words, report):
         )
 
 
-def check_export(format, quantization, pairs, data, max_difference, min_equal_labels):
+def check_export(format, quantization, pairs, data, adapters, max_difference, min_equal_labels):
     """Raises a `ValueError` for options of `export` that the format lacks, or that cannot be combined."""
     tested = {"data": data, "max-difference": max_difference, "min-equal-labels": min_equal_labels}
     for name, value in {"quantization": quantization, **tested}.items():
@@ -171,6 +171,13 @@ def check_export(format, quantization, pairs, data, max_difference, min_equal_la
             f"`--quantization` with `--format {format}` must be one of {QUANTIZATIONS[format]}. "
             f"Received: --quantization {quantization}"
         )
+    if adapters is not None and format != "savedmodel":
+        raise ValueError(
+            "Only a SavedModel can choose among adapters. Leave out `--adapters`, which exports the active ones. "
+            f"Received: --format {format} --adapters {' '.join(adapters)}"
+        )
+    if adapters is not None and len(set(adapters)) < max(2, len(adapters)):
+        raise ValueError(f"`--adapters` must be two or more different names. Received: {' '.join(adapters)}")
     if pairs and data is not None:
         raise ValueError(
             "`--data` has one text in a row, and cannot test a model of pairs. Use `serving.export(..., texts=pairs)` "

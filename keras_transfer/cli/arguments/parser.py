@@ -62,6 +62,7 @@ RATES = {"tiny": 1e-3, "mini": 7e-4, "small": 5e-4, "medium": 3e-4, "base": 1e-4
 ELECTRA_RATES = {**RATES, "base": 2e-4, "large": 2e-4}
 RATE_OF_CHECKPOINT = 5e-5
 RATE_OF_LSTM = 30.0
+ENOUGH_STEPS = ", or more for a small table, so that there are at least 60 steps"
 LENGTH, WINDOW = 128, 70  # Tokens of a row, and of an LSTM's part of a text.
 TASKS_HELP = "; ".join(f"{name}: {what}" for name, what in TASKS.items())
 QUANTIZATIONS = {"savedmodel": (), "litert": ("int8_dynamic", "float16"), "onnx": ("int8_dynamic",)}  # Of each format.
@@ -151,7 +152,7 @@ def make_parser(version):
     _add_columns(command)
     _add_encoder(command)
     _add_recipe(command)
-    _add_training(command, ", or more for a small table, so that there are at least 60 steps")
+    _add_training(command, ENOUGH_STEPS)
     command.add_argument("--learning-rate", type=float, metavar="RATE", help="default: the value of the recipe")
     _add_memory(command)
     command.add_argument(
@@ -168,6 +169,7 @@ def make_parser(version):
     command.add_argument("model", help=f"{MODEL}, or an exported model")
     command.add_argument("--data", required=True, metavar="FILE", help=f"{TABLE} of texts with labels")
     _add_columns(command)
+    _add_adapter(command)
     command.add_argument(
         "--slice-words", nargs="+", default=[], metavar="WORD", help="also score the texts that contain each word"
     )
@@ -177,6 +179,7 @@ def make_parser(version):
     command.add_argument("model", help=f"{MODEL}, or an exported model")
     command.add_argument("--data", required=True, metavar="FILE", help=f"{TABLE} of texts")
     _add_text_column(command)
+    _add_adapter(command)
     command.add_argument("--output", metavar="FILE", help="file of the same format; default: standard output")
     command.add_argument("--overwrite", action="store_true", help="replace the output file if it exists")
     command.add_argument(
@@ -186,6 +189,7 @@ def make_parser(version):
     command = add_command("classify", "print what a model predicts for texts from the command line")
     command.add_argument("model", help=f"{MODEL}, or an exported model")
     command.add_argument("texts", nargs="+", metavar="text")
+    _add_adapter(command)
 
     command = add_command("export", "export a model for TensorFlow Serving, LiteRT or ONNX Runtime")
     command.add_argument("model", help=f"{MODEL} of any task")
@@ -201,6 +205,12 @@ def make_parser(version):
         help="int8_dynamic: a quarter of the size, and faster; float16 (litert): half of the size; default: float32",
     )
     command.add_argument("--pairs", action="store_true", help="the model takes pairs of texts")
+    command.add_argument(
+        "--adapters",
+        nargs="+",
+        metavar="NAME",
+        help="two or more adapters, one of which each row of a request names (savedmodel); default: the active ones",
+    )
     command.add_argument(
         "--data", metavar="FILE", help=f"{TABLE} of texts, with which litert and onnx are tested; default: 64 questions"
     )
@@ -228,7 +238,7 @@ def make_parser(version):
     )
     command.add_argument("--baseline", help="default: the first of the methods", **names)
     command.add_argument("--seeds", type=int, default=5, metavar="N", help="number of seeds; default: 5")
-    command.add_argument("--epochs", type=int, metavar="N", help="default: the value of each recipe")
+    command.add_argument("--epochs", type=int, metavar="N", help=f"default: the value of each recipe{ENOUGH_STEPS}")
     command.add_argument("--batch-size", type=int, metavar="N", help="default: the value of each recipe")
     command.add_argument(
         "--results",
@@ -327,6 +337,14 @@ def _add_text_column(command):
 def _add_columns(command):
     _add_text_column(command)
     command.add_argument("--label-column", default="label", metavar="NAME", help="default: label")
+
+
+def _add_adapter(command):
+    command.add_argument(
+        "--adapter",
+        metavar="NAME",
+        help="adapters that answer; required for an export with several; default: the active ones of a .keras file",
+    )
 
 
 def _add_validation_data(command):

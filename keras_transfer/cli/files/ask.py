@@ -9,7 +9,8 @@ import pathlib
 import sys
 import tempfile
 
-LABELS_FILE = "assets.extra/labels.json"  # The path in a SavedModel that `serving.export` wrote.
+# Paths in a SavedModel that `serving.export` wrote.
+LABELS_FILE, FACTS_FILE = "assets.extra/labels.json", "assets.extra/export.json"
 KINDS = {  # From the outputs of an export to what it predicts.
     ("label", "label_id", "probabilities"): "classification",
     ("chosen", "probabilities"): "multi-label",
@@ -52,6 +53,22 @@ def is_exported(folder):
     return (pathlib.Path(folder) / "saved_model.pb").exists()
 
 
+def read_facts(folder):
+    """Returns a dict of the `task`, `adapters` and `signatures` of an export, empty for an export that lacks the file.
+
+    Raises:
+        ValueError: If the file is damaged.
+    """
+    file = pathlib.Path(folder) / FACTS_FILE
+    if not file.is_file():
+        return {}
+    try:
+        facts = json.loads(file.read_text("utf-8"))
+        return {name: facts[name] for name in ("task", "adapters", "signatures")}
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"{file} is damaged. Export the model again. Received: {error!r}") from None
+
+
 def refuse_taggers(folder, outputs):
     """Raises a ValueError if the names of the outputs of an export are those of a tagger."""
     if "words" in outputs:
@@ -61,12 +78,13 @@ def refuse_taggers(folder, outputs):
         )
 
 
-def answers_of(folder, texts):
+def answers_of(folder, texts, adapter=None):
     """Returns what an exported classifier or regressor of texts answers.
 
     Args:
         folder: Path of a folder that `keras_transfer.serving.export` wrote.
         texts: List of strings.
+        adapter: String. Name of the adapter that answers, if the export has several. Defaults to `None`.
 
     Returns:
         A list of `(answer, probability)`, one for each text. The answer is a label, a list of labels or a number. The
@@ -74,7 +92,8 @@ def answers_of(folder, texts):
 
     Raises:
         FileNotFoundError: If the folder has no SavedModel.
-        ValueError: If the model does not take a single text, or answers with something else.
+        ValueError: If the model does not take a single text, or answers with something else; or if it has several
+            adapters and `adapter` is None, or the other way round.
     """
     if not is_exported(folder):
         raise FileNotFoundError(f"The model's folder must contain saved_model.pb. Received: {folder}")
@@ -84,10 +103,16 @@ def answers_of(folder, texts):
     signature = tf.saved_model.load(str(folder)).signatures["serving_default"]
     inputs, names = sorted(signature.structured_input_signature[1]), sorted(signature.structured_outputs)
     kind = KINDS.get(tuple(names))
-    if inputs != ["text"]:
-        raise ValueError(f"The model must have a single input `text`. Received: a model with the inputs {inputs}")
     refuse_taggers(folder, names)
-    outputs = {name: output.numpy() for name, output in signature(text=tf.constant(texts)).items()}
+    several = inputs == ["adapter", "text"]
+    if inputs != ["text"] and not several:
+        raise ValueError(f"The model must have a single input `text`. Received: a model with the inputs {inputs}")
+    if several != (adapter is not None):
+        expected = "has several adapters, and needs" if several else "has no adapters to choose from, and accepts no"
+        raise ValueError(f"The exported model {expected} `adapter`. Received: {folder}, with adapter={adapter!r}")
+    columns = {"text": texts, **({"adapter": [adapter] * len(texts)} if several else {})}
+    found = signature(**{name: tf.constant(column, tf.string) for name, column in columns.items()})
+    outputs = {name: output.numpy() for name, output in found.items()}
     if kind == "classification" and outputs["label"].ndim == 1:
         labels = [label.decode() for label in outputs["label"]]
         return list(zip(labels, outputs["probabilities"].max(axis=-1).tolist(), strict=True))

@@ -4,11 +4,12 @@ import json
 import math
 import pathlib
 import re
+import shlex
 import struct
 import zipfile
 import zlib
 
-from keras_transfer.cli.files.ask import LABELS_FILE
+from keras_transfer.cli.files.ask import KINDS, LABELS_FILE, read_facts
 from keras_transfer.cli.files.hdf5_headers import weight_sizes
 from keras_transfer.cli.files.run_folder import is_unfinished
 from keras_transfer.names import listed
@@ -80,6 +81,11 @@ def _keras_file(path):
     rows += _values(config.get("config"), TASK_ROWS)
     encoder = _part(config, "encoder")
     rows += [("encoder", encoder["class_name"]), *_values(encoder.get("config"), ENCODER_ROWS)] if encoder else []
+    if adapters := (encoder.get("config") or {}).get("adapters"):
+        active = encoder["config"].get("active_adapters", [])
+        rows.append(
+            ("adapters", f"{listed(adapters)}, of which {listed(active)} {'is' if len(active) == 1 else 'are'} active")
+        )
     preprocessor = _part(config, "preprocessor")
     rows += [("preprocessor", preprocessor["class_name"])] if preprocessor else []
     rows += _values(preprocessor.get("config"), ("sequence_length",))
@@ -90,14 +96,40 @@ def _keras_file(path):
 
 
 def _saved_model(folder):
-    rows = [("kind", "a SavedModel: use it with `keras-transfer predict`, `tf.saved_model.load` or TensorFlow Serving")]
-    labels = folder / LABELS_FILE
-    if labels.is_file():
-        rows.append(("labels", listed(_read_json(labels, labels.read_text("utf-8"), list))))
+    facts, labels = read_facts(folder), folder / LABELS_FILE
+    rows = [("kind", f"a SavedModel: {_use_of(folder, facts, labels.is_file())}, or use TensorFlow Serving")]
+    rows += _values(facts, ("task",))
+    for name, sides in facts.get("signatures", {}).items():
+        rows.append(
+            (f"signature {name}", " -> ".join(", ".join(sorted(sides[side])) for side in ("inputs", "outputs")))
+        )
+    rows += [("adapters", listed(facts["adapters"]))] if facts.get("adapters") else []
+    if labels.is_file() and (names := _read_json(labels, labels.read_text("utf-8"), list)):
+        rows.append(("labels", listed(names)))
     if (folder / "assets.extra" / "report.html").is_file():
         rows.append(("report", "assets.extra/report.html"))
     size = sum(path.stat().st_size for path in folder.rglob("variables.data-*"))
     return [*rows, ("weights", f"{size / 1e6:,.1f} MB")]
+
+
+def _use_of(folder, facts, labeled):
+    """Returns a command or a line of Python that uses an export, given what `read_facts` returns of it."""
+    path, serving = shlex.quote(str(folder)), facts.get("signatures", {}).get("serving_default")
+    if not facts and labeled:
+        return f'if it expects single texts, ask it with `keras-transfer classify {path} "TEXT"`'
+    load = f"load it with `tf.saved_model.load({str(folder)!r})` after `import tensorflow_text`"
+    if serving is None:
+        return load
+    inputs, outputs = serving["inputs"], serving["outputs"]
+    answered = tuple(sorted(outputs)) in KINDS and (outputs.get("values") or [1])[-1] == 1
+    if answered and {*inputs} <= {"adapter", "text"}:
+        adapter = f" --adapter {facts['adapters'][0]}" if facts["adapters"] else ""
+        return f'ask it with `keras-transfer classify {path}{adapter} "TEXT"`'
+    if any(len(shape) > 1 for shape in inputs.values()):
+        return load
+    columns = {name: name for name in inputs}
+    more = "" if [*inputs] == ["text"] else f", {columns}"
+    return f"call it with `keras_transfer.serving.Predictor({str(folder)!r}{more})`"
 
 
 def _portable(folder):
