@@ -6,10 +6,8 @@ import json
 
 import keras
 
-from keras_transfer.encoders.base import Encoder, TransformerStack, encode
+from keras_transfer.encoders.base import MASKS, Encoder, TransformerStack, encode
 from keras_transfer.groups import depth_of, layer_groups
-
-_MASKS = ("padding_mask", "attention_mask")
 
 
 @dataclasses.dataclass
@@ -121,7 +119,7 @@ def _at_block(task, encoder, groups, depth, read, head):
 
     def upper(inputs):
         options = {"start": number, "first_only": _reads_only_pooled(task, encoder)}
-        masks = {name: inputs[name] for name in _MASKS if name in inputs}
+        masks = {name: inputs[name] for name in MASKS if name in inputs}
         outputs, later = encoder.run_blocks(inputs[names[-1]], **masks, **options)
         found = {**dict(zip(list(states)[number:], later)), **outputs, **inputs}
         return head({name: found[name] for name in {**read, **_inputs_above(task, encoder)}})
@@ -145,7 +143,7 @@ def _inputs_above(task, encoder):
     """Returns the inputs of a task that are not embedded, by name: masks, and inputs of its head."""
     own = encoder.input if isinstance(encoder.input, dict) else {tensor.name: tensor for tensor in encoder.inputs}
     inputs = {tensor.name: tensor for tensor in task.inputs}
-    return {name: tensor for name, tensor in inputs.items() if name in _MASKS or name not in own}
+    return {name: tensor for name, tensor in inputs.items() if name in MASKS or name not in own}
 
 
 def _hidden_states(task, encoder):

@@ -22,7 +22,7 @@ from keras_transfer.encoders.base.running import (
     step,
 )
 from keras_transfer.encoders.base.sharing import have_same_embeddings, with_embeddings_of
-from keras_transfer.encoders.base.stack import TransformerStack, check_further_inputs, takes_positions
+from keras_transfer.encoders.base.stack import MASKS, TransformerStack, check_further_inputs, takes_positions
 from keras_transfer.encoders.base.weight_facts import (
     LoadsOwnWeights,
     store_weight_facts,
@@ -38,6 +38,7 @@ from keras_transfer.encoders.base.wiring import (
 
 __all__ = [
     "EMBEDDINGS",
+    "MASKS",
     "Encoder",
     "LoadsOwnWeights",
     "Quantizes",
