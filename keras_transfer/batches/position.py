@@ -16,7 +16,8 @@ class Position:
     """
 
     def __init__(self, seed, epoch=0):
-        self.seed, self.epoch, self.first = seed, epoch, 0
+        self.seed = None if seed is None else check_integer("seed", seed, 0)
+        self.epoch, self.first = epoch, 0
         self.begin()
 
     def begin(self):

@@ -9,6 +9,7 @@ from keras_transfer.arrays import as_column
 from keras_transfer.batches.batching import Batches
 from keras_transfer.batches.contents import Contents, real_lengths
 from keras_transfer.batches.planning import LENGTH_STEP, MAX_LENGTHS
+from keras_transfer.integers import check_integer
 from keras_transfer.text.base import check_batch_size, preprocess, to_columns
 from keras_transfer.text.preprocessors import count_truncated, warn_of_truncation
 
@@ -81,7 +82,8 @@ def batches(
     kind = "pairs" if isinstance(x, tuple) else "texts"
     inputs = preprocess_texts(x, preprocessor)
     if lengths is not None and "padding_mask" in inputs:
-        lengths, longest = sorted(lengths), real_lengths(inputs).max()
+        lengths = sorted(check_integer("lengths", length, 1) for length in lengths)
+        longest = real_lengths(inputs).max()
         if not 1 <= len(lengths) <= MAX_LENGTHS or lengths[-1] < longest:
             raise ValueError(
                 f"`lengths` must contain 1 to {MAX_LENGTHS} lengths, the largest at least that of the longest text, "

@@ -228,6 +228,8 @@ def test_given_lengths_are_used_and_must_reach_the_longest_text(preprocessor):
         batches(["a"], [0], preprocessor=preprocessor, lengths=[])
     with pytest.raises(ValueError, match=r"longest text, which has 11 tokens. Received: lengths=\[8\]"):
         batches(["a", "b c d e f g h i j"], [0, 1], preprocessor=preprocessor, lengths=[8])
+    with pytest.raises(ValueError, match="`lengths` must be an integer of at least 1. Received: lengths=-2"):
+        batches(["a"], [0], preprocessor=preprocessor, lengths=[-2, 16])
 
 
 def test_pairs_are_a_tuple_of_two_columns(preprocessor):
@@ -289,6 +291,8 @@ def test_a_missing_preprocessor_and_a_batch_size_of_0_are_errors(preprocessor):
         batches(["a"], [0], preprocessor="minilm-l6")
     with pytest.raises(ValueError, match="Received: batch_size=0"):
         batches(["a"], [0], preprocessor=preprocessor, batch_size=0)
+    with pytest.raises(ValueError, match="`seed` must be an integer of at least 0. Received: seed='a'"):
+        batches(["a"], [0], preprocessor=preprocessor, seed="a")
 
 
 def test_padding_on_the_left_is_an_error_that_names_the_text():

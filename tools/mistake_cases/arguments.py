@@ -137,9 +137,10 @@ MISTAKES = [
     Mistake(
         "a learning rate as optimizer",
         compiled("classifier", optimizer=1e-3),
-        "optimizer",
-        elsewhere="optimizer identifier: 0.001",
+        "FusedAdamW",
     ),
+    Mistake("an optimizer's class", compiled("classifier", optimizer=keras.optimizers.Adam), r"\(\)"),
+    Mistake("a learning rate below 0", compiled("classifier", optimizer=keras.optimizers.SGD(-1.0)), "at least 0"),
     Mistake(
         "fit without an optimizer",
         lambda m: (

@@ -1,5 +1,6 @@
 """Texts and labels from any table, by the names of its columns: files, pandas, Hugging Face and TensorFlow datasets."""
 
+import collections
 import math
 import numbers
 import os
@@ -65,9 +66,10 @@ def read_table(
         FileNotFoundError: If the file does not exist.
         ValueError: If a column is missing or occurs twice, if a row has another number of fields, if a text is missing
             or not a string, if labels are missing, unknown, of mixed types (also in different splits) or differ only in
-            spaces, if they are the column of the texts, if the splits have different names in their `ClassLabel`s, if
-            there are no rows, if `label_separator` is used without `label_column` or with files other than CSV and TSV
-            files, or if the file is cut or has another format.
+            spaces, if they are the column of the texts, if `label_names` is not a list of different names, if the
+            splits have different names in their `ClassLabel`s, if there are no rows, if `label_separator` is used
+            without `label_column` or with files other than CSV and TSV files, or if the file is cut or has another
+            format.
 
     Example:
     ```python
@@ -85,6 +87,8 @@ def read_table(
             "`label_column` must be another column than that of the texts. "
             f"Received: text_column={text_column!r}, pair_column={pair_column!r}, label_column={label_column!r}"
         )
+    if label_names is not None:
+        _check_names(label_names)
     if label_separator is not None:
         _check_separator(label_separator, label_column, source.values() if isinstance(source, Mapping) else [source])
     if not isinstance(source, Mapping):
@@ -181,6 +185,13 @@ def _separator_advice(names):
         f" The table has one column, whose name contains {found[0]!r}. Columns are separated by ',' in a `.csv` file "
         "and by a tab in a `.tsv` file. Read others with `pandas.read_csv(path, sep=...)`, and pass the `DataFrame`."
     )
+
+
+def _check_names(names):
+    """Raises a `ValueError` if `label_names` is not a list of different names."""
+    counts = {} if isinstance(names, str) else collections.Counter(str(name) for name in names)
+    if not counts or max(counts.values()) > 1:
+        raise ValueError(f"`label_names` must be a list of different names. Received: label_names={names!r:.200}")
 
 
 def _check_separator(separator, label_column, sources):

@@ -1,6 +1,7 @@
 """Checks of a task: whether its preprocessor matches its encoder, whether it is compiled, and the options of `fit`."""
 
 import logging
+import math
 import numbers
 
 import keras
@@ -87,6 +88,24 @@ def warn_of_half_weights(model):
         )
 
 
+def check_optimizer(optimizer):
+    """Raises a `ValueError` if what was passed to `compile` is no optimizer, or has an impossible learning rate."""
+    advice = " Create it: add `()` after its name." if isinstance(optimizer, type) else ""
+    if isinstance(optimizer, numbers.Real):
+        advice = f" For a learning rate, pass `keras_transfer.adaptation.FusedAdamW({optimizer!r})`."
+    if advice:
+        raise ValueError(
+            f"`optimizer` must be a Keras optimizer or its name.{advice} Received: optimizer={optimizer!r:.100}"
+        )
+    config = optimizer.get_config() if type(optimizer).__module__.startswith(("keras.", "keras_transfer.")) else {}
+    rate = config.get("learning_rate")
+    if isinstance(rate, numbers.Real) and not 0 <= rate < math.inf:
+        raise ValueError(
+            "The learning rate of `optimizer` must be a finite number of at least 0. "
+            f"Received: learning_rate={rate!r} of {type(optimizer).__name__}"
+        )
+
+
 def require_compiled(task, method):
     """Raises a `ValueError` if a task is not compiled, before its data is processed."""
     if task.compiled:
@@ -135,7 +154,7 @@ def check_fit_options(epochs, callbacks, validation_split, shuffle, options):
             f"`validation_split` must be a number between 0 and 1. Received: validation_split={validation_split!r:.100}"
         )
     if isinstance(shuffle, str):
-        raise ValueError(f"`shuffle` must be `True` or `False`. Received: shuffle={shuffle!r}")
+        raise ValueError(f"`shuffle` must be a boolean. Received: shuffle={shuffle!r}")
     for callback in keras.tree.flatten(getattr(callbacks, "callbacks", callbacks) or []):
         if not isinstance(callback, keras.callbacks.Callback):
             advice = " Create it: add `()` after its name." if isinstance(callback, type) else ""

@@ -20,7 +20,7 @@ from keras_transfer.encoders.keras_hub import current_encoder
 from keras_transfer.keras_internals import NotCloned, ReachesAllLayers
 from keras_transfer.label_names import renamed
 from keras_transfer.names import check_foreign_arguments
-from keras_transfer.tasks.base.checks import check_preprocessor, warn_of_half_weights
+from keras_transfer.tasks.base.checks import check_optimizer, check_preprocessor, warn_of_half_weights
 from keras_transfer.tasks.base.data_methods import DataMethods
 from keras_transfer.tasks.base.head_adapters import HeadAdapters
 from keras_transfer.tasks.base.pretrained import Pretrained
@@ -270,16 +270,17 @@ class Task(
                 `steps_per_execution`.
 
         Raises:
-            ValueError: If the name of a loss or metric is unknown, if one of them expects probabilities or does not fit
-                the task, if a metric expects different labels from the loss, if the model or its encoder was created
-                outside of the strategy's scope, or if the optimizer accumulates gradients on several replicas of
-                TensorFlow.
+            ValueError: If `optimizer` is no optimizer or its learning rate is negative or not finite, if the name of a
+                loss or metric is unknown, if one of them expects probabilities or does not fit the task, if a metric
+                expects different labels from the loss, if the model or its encoder was created outside of the
+                strategy's scope, or if the optimizer accumulates gradients on several replicas of TensorFlow.
         """
         check_scope(self)
         check_accumulation(self, optimizer)
         warn_of_half_weights(self)
         if isinstance(optimizer, str) and optimizer in _RATES:
             optimizer = FusedAdamW(_RATES[optimizer])
+        check_optimizer(optimizer)
         metrics, weighted_metrics = (_as_list(given) for given in (metrics, weighted_metrics))
         loss, metrics, weighted_metrics = self.labels.compiled(loss, metrics, weighted_metrics)
         if loss is None and kwargs.get("loss_weights") is not None:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
+import numpy as np
+
 from keras_transfer.text.base import as_text_tensors, is_language_code
 from keras_transfer.text.strings import join_pieces
 
@@ -274,10 +276,16 @@ class Tokenizer:
 
         Returns:
             A string tensor [batch], or a scalar.
+
+        Raises:
+            ValueError: If an id is not in the vocabulary. In a graph, a `tf.errors.InvalidArgumentError`.
         """
         import tensorflow as tf
 
-        texts = join_pieces(tf.gather(self.piece_table(), ids))
+        pieces = self.piece_table()
+        if tf.executing_eagerly():
+            _check_ids(ids, len(pieces))
+        texts = join_pieces(tf.gather(pieces, ids))
         return tf.strings.regex_replace(texts, self.outer_space, "") if self.outer_space else texts
 
     def trimmed(self, ids: set[int]) -> Self:
@@ -368,6 +376,17 @@ def check_offsets(tokenizer):
         raise ValueError(
             "The characters of tokens are known only for a `WordPieceTokenizer` (such as in a `BertPreprocessor`), and "
             f"for a `ByteBPETokenizer` (GPT-2, RoBERTa, ModernBERT). Received: {type(tokenizer).__name__}"
+        )
+
+
+def _check_ids(ids, count):
+    """Raises a `ValueError` if ids are not integers from 0 to `count - 1`. A device may read others as no token."""
+    values = np.asarray(getattr(ids, "flat_values", ids))
+    wrong = values if values.dtype.kind not in "iu" else values[(values < 0) | (values >= count)]
+    if wrong.size:
+        raise ValueError(
+            f"Ids must be integers from 0 to {count - 1}, the positions of tokens in the vocabulary. "
+            f"Received: {wrong.ravel()[0].item()!r}"
         )
 
 

@@ -86,6 +86,9 @@ class WordPieceTokenizer(Tokenizer):
         mask_token: str = "[MASK]",
     ):
         self._splitter = None
+        for name, value in (("lowercase", lowercase), ("strip_accents", strip_accents)):
+            if isinstance(value, str):
+                raise ValueError(f"`{name}` must be a boolean. Received: {name}={value!r}")
         super().__init__(vocabulary, unk_token, mask_token)
         self.lowercase = bool(lowercase)
         self.strip_accents = strip_accents

@@ -344,6 +344,12 @@ def test_booleans_without_label_names_are_the_words_of_the_table(tmp_path):
         names_of([{"t": "x", "y": True}, {"t": "x", "y": 1}])
 
 
+@pytest.mark.parametrize("names", ["xy", ["x", "x"], []])
+def test_label_names_are_a_list_of_different_names(names):
+    with pytest.raises(ValueError, match="`label_names` must be a list of different names. Received: label_names="):
+        read_table([{"t": "a", "y": "x"}], "t", label_column="y", label_names=names)
+
+
 def test_labels_must_differ_by_more_than_spaces(tmp_path):
     with pytest.raises(ValueError, match="must not differ only in the spaces.*Received: 'good' and 'good '"):
         read_table(write(tmp_path, "t,y\nx,good\nx,bad\nx,good \n"), "t", label_column="y")

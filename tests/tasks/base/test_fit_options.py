@@ -23,7 +23,7 @@ test_a_mistake_is_one_clear_error = check_errors(
     (fit(steps_per_epoch=0), "`steps_per_epoch` must be an integer of at least 1. Received: steps_per_epoch=0"),
     (fit(validation_freq=0), "`validation_freq` must be an integer of at least 1. Received: validation_freq=0"),
     (fit(validation_split="0.5"), "must be a number between 0 and 1. Received: validation_split='0.5'"),
-    (fit(shuffle="no"), "`shuffle` must be `True` or `False`. Received: shuffle='no'"),
+    (fit(shuffle="no"), "`shuffle` must be a boolean. Received: shuffle='no'"),
     (fit(callbacks=[keras.callbacks.EarlyStopping]), "Create it: add `()` after its name. Received: <class"),
     (fit(callbacks="early"), "must be a list of `keras.callbacks.Callback`s. Received: 'early'"),
 )

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from keras import metrics
 
+from keras_transfer.adaptation import FusedAdamW
 from keras_transfer.tasks.labels.keras_losses import check_loss, takes_vectors
 from tests.helpers import EAGER
 from tests.tasks.tiny import of_vectors
@@ -182,6 +183,21 @@ def test_a_single_metric_and_names_in_a_dict_of_losses_mean_the_same_as_usual(mo
             assert model.test_on_batch(["good", "bad"], [0, 1]) == pytest.approx(expected)
     with pytest.raises(ValueError, match="Unknown loss. Did you mean 'focal'"):
         model.compile("sgd", loss={"logits": "focl"})
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "message"),
+    [
+        (keras.optimizers.Adam, r"Create it: add `\(\)` after its name. Received: optimizer=<class"),
+        (1e-3, r"pass `keras_transfer.adaptation.FusedAdamW\(0.001\)`. Received: optimizer=0.001"),
+        (keras.optimizers.SGD(-0.1), r"must be a finite number of at least 0. Received: learning_rate=-0.1\d* of SGD"),
+        (FusedAdamW(float("nan")), "must be a finite number of at least 0. Received: learning_rate=nan of FusedAdamW"),
+    ],
+    ids=["class", "rate", "negative", "nan"],
+)
+def test_what_is_no_optimizer_or_has_no_possible_rate_is_an_error(model, optimizer, message):
+    with pytest.raises(ValueError, match=message):
+        model.compile(optimizer)
 
 
 def test_integer_labels_do_not_go_with_a_loss_of_one_hot_labels(model):

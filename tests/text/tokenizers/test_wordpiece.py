@@ -23,6 +23,18 @@ def ids(inputs):
     return inputs["token_ids"].numpy().tolist()
 
 
+def test_ids_that_are_not_in_the_vocabulary_have_no_text(preprocessor):
+    assert preprocessor.detokenize([[5, 6]]).numpy().tolist() == [b"the film"]
+    for ids, received in (([[-1, 5]], "-1"), ([[5, 11]], "11"), ([[1.5]], "1.5")):
+        with pytest.raises(ValueError, match=f"Ids must be integers from 0 to 10, .* Received: {received}"):
+            preprocessor.detokenize(ids)
+
+
+def test_a_word_as_boolean_is_an_error():
+    with pytest.raises(ValueError, match="`lowercase` must be a boolean. Received: lowercase='no'"):
+        BertPreprocessor(VOCABULARY, sequence_length=8, lowercase="no")
+
+
 def test_special_ids_come_from_the_vocabulary(preprocessor):
     found = [getattr(preprocessor, f"{name}_id") for name in ("pad", "unk", "cls", "sep", "mask")]
     assert found == [0, 1, 2, 3, 4]
