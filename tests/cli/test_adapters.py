@@ -208,6 +208,14 @@ def test_the_hint_is_what_the_signature_accepts(inputs, outputs, hint, tmp_path,
     assert f"`{hint}`" in rows_of(capsys.readouterr().out)["kind"]
 
 
+def test_a_table_is_not_predicted_by_an_export_of_pairs(tmp_path, capsys):
+    describe(tmp_path, {"text": [None], "text_pair": [None]}, {"values": [None, 1]})
+    (tmp_path / "a.csv").write_text("text\na\n")
+    assert command.main(["predict", str(tmp_path), "--data", str(tmp_path / "a.csv")]) == 1
+    error = capsys.readouterr().err
+    assert "must have a single input `text`." in error and "a model with the inputs ['text', 'text_pair']" in error
+
+
 def test_damaged_facts_of_an_export_are_an_error_of_one_line(tmp_path, capsys):
     describe(tmp_path, {}, {})
     for content in ("no JSON", "[]", "{}"):

@@ -27,6 +27,13 @@ class ExportedModel:
     def __init__(self, folder, adapter=None):
         self.adapter = adapter
         columns = {"text": "text"} if adapter is None else {"text": "text", "adapter": "adapter"}
+        signatures = ask.read_facts(folder).get("signatures", {})
+        inputs = sorted(signatures.get("serving_default", {"inputs": columns})["inputs"])
+        if inputs != sorted(columns):
+            raise ValueError(
+                "The exported model must have a single input `text`. Answer other requests in Python with "
+                f"`serving.Predictor(folder, columns)`. Received: {folder}, a model with the inputs {inputs}"
+            )
         self.predictor = serving.Predictor(folder, columns)
         nothing = self._answers([])
         ask.refuse_taggers(folder, nothing)
