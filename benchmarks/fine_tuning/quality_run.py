@@ -49,7 +49,7 @@ def torch_embeddings(data, folder, epochs, seed, clock):
     torch.manual_seed(seed)
     model = SentenceTransformer(folder, device="cpu")
     model.max_seq_length = data.length
-    loss = CosineSimilarityLoss(name=model)
+    loss = CosineSimilarityLoss(model)
     texts, labels = data.train
 
     def loss_of(batch):
