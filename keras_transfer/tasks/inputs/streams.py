@@ -76,7 +76,7 @@ def preprocess_stream(preprocessor, dataset):
         return dataset
     if isinstance(spec, tuple) and len(spec) > 1 and getattr(spec[1], "dtype", None) == "string":
         raise ValueError(
-            "Labels of a `tf.data.Dataset` must be numbers, such as the positions of names in `label_names`. Convert "
+            "Labels of a dataset must be numbers, such as the positions of names in `label_names`. Convert "
             "names before you make the dataset: `model.labels.encode(names)`. Pairs of texts without labels must be "
             f"nested: `((text, text_pair),)`. Received: {spec}"
         )

@@ -215,7 +215,7 @@ test_a_mistake_is_one_clear_error = check_errors(
         "`mask_positions` and a dict of targets, or neither",
     ),
     (lambda: compiled().fit([[[["a"], ["b"]], [1]]].__iter__()), "must not be an iterator"),
-    (lambda: compiled().fit(torch_loader(["a"], ["b"], ["c"])), "Labels must be "),
+    (lambda: compiled().fit(torch_loader(["a"], ["b"], ["c"])), "Labels of a dataset must be numbers"),
     (lambda: pretraining().score_pairs((["a"], ["b"]), batch_size=0), "Received: batch_size=0"),
     (lambda: compiled().predict((["a"], ["b"])), "Use `score_pairs(texts)`"),
     (
