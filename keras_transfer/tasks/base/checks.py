@@ -1,8 +1,10 @@
 """Checks of a task: whether its preprocessor matches its encoder, whether it is compiled, and the options of `fit`."""
 
+import contextlib
 import logging
 import math
 import numbers
+import warnings
 
 import keras
 
@@ -97,8 +99,11 @@ def check_optimizer(optimizer):
         raise ValueError(
             f"`optimizer` must be a Keras optimizer or its name.{advice} Received: optimizer={optimizer!r:.100}"
         )
-    config = optimizer.get_config() if type(optimizer).__module__.startswith(("keras.", "keras_transfer.")) else {}
-    rate = config.get("learning_rate")
+    rate = None
+    if type(optimizer).__module__.startswith(("keras.", "keras_transfer.")):
+        with warnings.catch_warnings(), contextlib.suppress(OSError, TypeError):  # of a function as learning rate
+            warnings.simplefilter("ignore")
+            rate = optimizer.get_config().get("learning_rate")
     if isinstance(rate, numbers.Real) and not 0 <= rate < math.inf:
         raise ValueError(
             "The learning rate of `optimizer` must be a finite number of at least 0. "

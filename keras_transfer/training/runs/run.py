@@ -5,7 +5,6 @@ import dataclasses
 import keras
 
 from keras_transfer.batches import all_class_weights, as_pipeline, counting_epochs
-from keras_transfer.training.runs.run_length import ScheduleLength
 
 
 class RunCallback(keras.callbacks.Callback):
@@ -78,7 +77,7 @@ def fit_in_run(fit, data, callbacks, options, *, settings=None, position=None):
         Keras's `History`.
     """
     listed = getattr(callbacks, "callbacks", callbacks)
-    pipeline = as_pipeline(data, may_end_early=not all(isinstance(each, ScheduleLength) for each in listed))
+    pipeline = as_pipeline(data, may_end_early=True)  # A resumed epoch has fewer batches, and so has one of streams.
     validation = options.get("validation_data")
     run = Run(
         data if position is None else position,
