@@ -167,8 +167,8 @@ five for an epoch of SQuAD.
   seeds, ours is 0.6 ± 0.8 points higher in exact match and 1.0 ± 0.8 in F1. In its own order, ours is lower than
   Transformers with the same three seeds by 1.8 and 1.3 points, and than all five runs of Transformers by 1.0 ± 0.8 and
   0.6 ± 0.7.
-- **Three epochs on SQuAD** instead of one add 11 points to both. With the one seed that was run, in the same batches,
-  ours has 59.99 and an F1 of 72.25, and Transformers 59.65 and 71.71.
+- **Three epochs on SQuAD** instead of one add 10 to 12 points to the exact match of both, and 9 to 10 to the F1. With
+  the one seed that was run, in the same batches, ours has 59.99 and an F1 of 72.25, and Transformers 59.65 and 71.71.
 - **Training takes 0.58 to 0.88 of the time** on one core, depending on the dataset. **Most runs shared their machine**:
   other processes used more than 5% of it in nearly all runs, so trust the ratios of CPU time (0.58 to 0.83 without
   SQuAD) more than the ratios of wall time. [Performance](performance.md) has timings from an idle machine.
