@@ -22,8 +22,8 @@ def as_pipeline(data, may_end_early=False):
 
     Args:
         data: `Batches`. Anything else is returned unchanged, as are batches on other backends.
-        may_end_early: Boolean. Whether a callback may continue in the middle of an epoch, which then has fewer batches.
-            This makes a pipeline that is read only once slower. Defaults to `False`.
+        may_end_early: Boolean. Whether an epoch may have fewer batches, such as a resumed one. This makes a pipeline
+            that is read only once slower. Defaults to `False`.
     """
     if keras.backend.backend() != "tensorflow" or not hasattr(data, "planned"):
         return data

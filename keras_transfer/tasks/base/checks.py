@@ -139,10 +139,8 @@ def check_fit_options(epochs, callbacks, validation_split, shuffle, options):
         epochs, callbacks, validation_split, shuffle: The arguments of `Task.fit`.
         options: Dict of the other arguments of `keras.Model.fit`.
     """
-    epochs, first = (
-        check_integer("epochs", epochs, 0),
-        check_integer("initial_epoch", options.get("initial_epoch", 0), 0),
-    )
+    epochs = check_integer("epochs", epochs, 0)
+    first = check_integer("initial_epoch", options.get("initial_epoch", 0), 0)
     if first and first >= epochs:
         log.warning(
             "`fit` trains no epoch, because `epochs` is the number of the last one, and not how many follow "

@@ -76,12 +76,11 @@ def fit_in_run(fit, data, callbacks, options, *, settings=None, position=None):
     Returns:
         Keras's `History`.
     """
-    listed = getattr(callbacks, "callbacks", callbacks)
     pipeline = as_pipeline(data, may_end_early=True)  # A resumed epoch has fewer batches, and so has one of streams.
     validation = options.get("validation_data")
     run = Run(
         data if position is None else position,
-        listed,
+        getattr(callbacks, "callbacks", callbacks),
         validation is not None,
         settings or {},
     )
