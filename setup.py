@@ -38,6 +38,7 @@ EXTRAS = {
     "test": [
         "pytest>=8",
         "pytest-xdist>=3.6,<4",
+        "hypothesis>=6.130,<7",
         "ruff==0.17.5",
         "mypy==2.4.1",
         "sentencepiece>=0.2.1,<1",
