@@ -53,6 +53,7 @@ class FillsMasks(InContext):
         if not self.reader.accepts(texts) or isinstance(texts, tuple):
             raise ValueError(f"`texts` must be a list of strings. Received: {type(texts).__name__}")
         texts, mask, answers = to_list(texts), self._mask_token(), []
+        vocabulary = self.preprocessor.vocabulary
         counts = [text.count(mask) for text in texts]
         if 0 in counts:
             at = counts.index(0)
@@ -67,11 +68,13 @@ class FillsMasks(InContext):
                         f"Shorten the text. Received: {count - found} behind them, in the text at position {at}"
                     )
             found = self._best(super().predict_on_batch(inputs), k)
-            tokens, values = (np.asarray(part) for part in found)
-            words = np.asarray(self.preprocessor.to_tokens(tokens)).astype(str)
+            tokens, values = (ops.convert_to_numpy(part).tolist() for part in found)
             for row, real in enumerate(places):
                 answers.append(
-                    [list(zip(words[row, i].tolist(), values[row, i].tolist())) for i in np.flatnonzero(real)]
+                    [
+                        [(vocabulary[token], value) for token, value in zip(tokens[row][place], values[row][place])]
+                        for place in np.flatnonzero(real)
+                    ]
                 )
         return answers
 

@@ -214,13 +214,14 @@ class ReplacedTokenDetection(HiddenTokenTask):
             raise ValueError(f"`texts` must be a list of strings. Received: {type(texts).__name__}")
         texts, answers, special = to_list(texts), [], self.preprocessor.special_ids
         special = [token for token in special if token != self.preprocessor.unk_id]
+        vocabulary = self.preprocessor.vocabulary
         for start in range(0, len(texts), batch_size):
             inputs = self.reader.inputs(texts[start : start + batch_size])
             values = np.asarray(ops.convert_to_numpy(ops.sigmoid(super().predict_on_batch(inputs))))
             ids = np.asarray(inputs["token_ids"])
-            words = np.asarray(self.preprocessor.to_tokens(inputs["token_ids"])).astype(str)
             for row, keep in enumerate((np.asarray(inputs["padding_mask"]) == 1) & ~np.isin(ids, special)):
-                answers.append(list(zip(words[row, keep].tolist(), values[row, keep].tolist())))
+                words = [vocabulary[token] for token in ids[row, keep].tolist()]
+                answers.append(list(zip(words, values[row, keep].tolist())))
         return answers
 
     def signatures(self, pairs: bool = False) -> dict[str, Signature]:
