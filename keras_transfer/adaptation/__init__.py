@@ -24,7 +24,6 @@ from keras_transfer.adaptation.recipes.few_shot import sample_pairs, set_fit
 from keras_transfer.adaptation.recipes.fine_tuning import fine_tune
 from keras_transfer.adaptation.recipes.recipe import Recipe, get_recipe
 from keras_transfer.adaptation.recipes.rematerialization import rematerialize
-from keras_transfer.adaptation.recipes.suggestion import suggest
 from keras_transfer.groups import LayerGroup, LayerGroups, layer_groups, select_groups
 from keras_transfer.training.optimizers import (
     EWC,
@@ -108,7 +107,6 @@ __all__ = [
     "select_groups",
     "set_active_adapter",
     "set_fit",
-    "suggest",
     "trainable_summary",
     "trim_vocabulary",
     "unfreeze",

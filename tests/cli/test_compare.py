@@ -2,7 +2,6 @@
 
 import pytest
 
-from keras_transfer.adaptation.recipes import steps_of
 from keras_transfer.cli import command
 from keras_transfer.cli.actions import comparison
 from keras_transfer.cli.files.labelled_texts import Table, read_parts, read_texts
@@ -56,7 +55,7 @@ def test_the_command_compares_recipes_continues_and_writes_the_table(
         assert message in capsys.readouterr().err
 
 
-def test_each_recipe_has_so_many_epochs_on_a_small_table_that_there_are_60_steps(tmp_path, monkeypatch, capsys, caplog):
+def test_each_recipe_chooses_its_epochs_unless_they_are_given(tmp_path, monkeypatch, capsys, caplog):
     found = {}
     monkeypatch.setattr(comparison.experiments, "compare", lambda make, data, methods, **options: found.update(methods))
     parts = {"train": ([str(number) for number in range(100)], [0, 1] * 50), "validation": (["a", "b"], [0, 1])}
@@ -69,8 +68,8 @@ def test_each_recipe_has_so_many_epochs_on_a_small_table_that_there_are_60_steps
         return capsys.readouterr().out.splitlines()
 
     lines = compare()
-    assert [steps_of(recipe, 100) >= 60 for recipe in found.values()] == [True, True] and not caplog.messages
-    assert lines[1].startswith("Recipe 'bert' for minilm-l6: 15 epochs, so that there are at least 60 steps, ")
+    assert [recipe.epochs for recipe in found.values()] == ["auto", "auto"] and not caplog.messages
+    assert lines[1].startswith("Recipe 'bert' for minilm-l6: epochs and learning rate by the table and the encoder, ")
     assert lines[2].startswith("Recipe 'feature_extraction' for minilm-l6: ")
     compare(epochs=2)
     assert [recipe.epochs for recipe in found.values()] == [2, 2]

@@ -13,7 +13,7 @@ from keras_transfer import precision
 from keras_transfer.adaptation import TrainingCheckpoint, get_recipe
 from keras_transfer.cli import actions, command
 from keras_transfer.cli.actions import training
-from keras_transfer.cli.actions.scores import describe_recipe, with_epochs
+from keras_transfer.cli.actions.scores import describe_recipe, warn_of_few_steps
 from keras_transfer.cli.actions.validation import with_validation
 from keras_transfer.cli.files.hdf5_headers import weight_sizes
 from keras_transfer.cli.files.labelled_texts import read_parts
@@ -117,19 +117,23 @@ def test_a_run_writes_a_model_and_a_report_that_evaluate_confirms(train, tmp_pat
     assert "contains a finished run. Choose another one, or pass --overwrite" in capsys.readouterr().err
 
 
-def test_a_small_table_has_so_many_epochs_that_there_are_60_steps(caplog):
-    recipe, reason = with_epochs(get_recipe("bert"), 72, None)
-    line = describe_recipe(recipe, "bert", "minilm-l6", reason)
-    assert line.endswith(": 20 epochs, so that there are at least 60 steps, learning rate 5e-05, batch size 32")
+def test_the_line_about_a_recipe_says_what_is_chosen_and_few_steps_are_a_warning(caplog):
+    line = describe_recipe(get_recipe("bert"), "bert", "minilm-l6")
+    assert line.endswith(": epochs and learning rate by the table and the encoder, batch size 32")
+    assert describe_recipe(get_recipe("bert", epochs=2, learning_rate=1e-4), "bert", "minilm-l6").endswith(
+        ": 2 epochs, learning rate 0.0001, batch size 32"
+    )
+    for recipe in (get_recipe("bert"), get_recipe("bert", epochs=34), get_recipe("bert", steps=3), get_recipe("tapt")):
+        warn_of_few_steps(recipe, 72)
     assert not caplog.messages
-    recipe, reason = with_epochs(get_recipe("bert", epochs=4), 72, 4)
-    assert (recipe.epochs, reason) == (4, None)
-    [message] = caplog.messages
-    assert message.startswith("--epochs 4 makes 12 steps with 72 rows, ") and message.endswith("or pass --epochs 20.")
-    for recipe in (get_recipe("bert", epochs=20), get_recipe("bert", steps=3), get_recipe("tapt")):
-        assert with_epochs(recipe, 72, recipe.epochs) == (recipe, None)
-    halved = get_recipe("bert", gradient_accumulation_steps=2)
-    assert with_epochs(halved, 72, None)[0].epochs == 40
+    warn_of_few_steps(get_recipe("bert", epochs=4), 72)
+    warn_of_few_steps(get_recipe("bert", epochs=4, gradient_accumulation_steps=2), 72)
+    messages = caplog.messages
+    assert messages[0].startswith("--epochs 4 makes 12 steps with 72 rows, ")
+    assert [message[message.index("or pass") :] for message in messages] == [
+        "or pass --epochs 34.",
+        "or pass --epochs 67.",
+    ]
 
 
 def test_after_ctrl_c_the_same_command_continues_as_if_nothing_had_happened(train, tmp_path, monkeypatch, capsys):

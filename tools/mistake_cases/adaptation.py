@@ -103,7 +103,6 @@ MISTAKES = [
     Mistake("L2SP of a strength below 0", lambda m: adapt.L2SP(-1.0), "`strength`.*-1"),
     Mistake("an unknown recipe", lambda m: adapt.fine_tune(m.bert_classifier(), TEXTS, LABELS, recipe="brt"), "bert"),
     Mistake("Adafactor at AdamW's rate", lambda m: adapt.Recipe(optimizer="adafactor"), "learning_rate.*1e-3"),
-    Mistake("suggest for no tasks", lambda m: adapt.suggest(m.classifier(), TEXTS, LABELS, tasks=0), "`tasks`"),
     Mistake("a recipe with epochs and steps", lambda m: adapt.get_recipe("bert", epochs=2, steps=9), "epochs.*steps"),
     Mistake(
         "an unknown option of a recipe",

@@ -98,7 +98,7 @@ def set_fit(
     pairs = part_batches((x[first], x[second]), same, preprocessor=model.preprocessor, batch_size=batch_size, seed=seed)
     on_pairs = embedder.fit(pairs, epochs=epochs, verbose=verbose)
     restore = remember_trainable(model)
-    recipe = get_recipe("feature_extraction", batch_size=batch_size)
+    recipe = get_recipe("feature_extraction", epochs=10, batch_size=batch_size)
     try:
         return on_pairs, fine_tune(model, x, y, recipe=recipe, verbose=verbose)
     finally:

@@ -84,7 +84,7 @@ def fine_tune(
     if searches:
         check_batch_search(given, kwargs)
         plan = dataclasses.replace(plan, gradient_accumulation_steps=None)
-    epochs, data, options, steps = _run_of(plan, given, kwargs)
+    plan, epochs, data, options, steps = _run_of(plan, model, given, kwargs)
     frozen = sum(math.prod(weight.shape) for weight in could_train(model) if not weight.trainable)
     if frozen:
         log.warning("%d parameters were frozen before the recipe was applied and remain frozen.", frozen)
@@ -92,7 +92,7 @@ def fine_tune(
     if searches:
         model.compile(plan.build_optimizer(model, epochs * steps), loss=loss)
         plan, given = with_largest_batch(plan, model, given)
-        epochs, data, options, steps = _run_of(plan, given, kwargs)
+        plan, epochs, data, options, steps = _run_of(plan, model, given, kwargs)
     optimizer = plan.build_optimizer(model, epochs * steps)  # The adapters have already been added.
     model.compile(optimizer, loss=loss, metrics=metrics)
     build_optimizer(model)  # TensorFlow would trace the first step twice, the first time only to create its variables.
@@ -118,11 +118,12 @@ def _check_options(model, options):
         raise ValueError(f"Further arguments of `fine_tune` must be arguments of `fit`.{advice} Received: {name!r}")
 
 
-def _run_of(plan, data, options):
-    """Returns the epochs of the run of a recipe, data and options of `fit` for them, and the batches of each epoch.
+def _run_of(plan, model, data, options):
+    """Returns a recipe in numbers, its epochs, data and options of `fit` for them, and the batches of each epoch.
 
     Args:
         plan: `Recipe`.
+        model: Model to train.
         data: Dict of arguments of `fit`.
         options: Dict of arguments of `fit`.
     """
@@ -139,7 +140,10 @@ def _run_of(plan, data, options):
         ) from error
     if steps == 0:
         raise ValueError("`x` must have at least one row. Received: no rows")
-    return (plan.epochs, data, options, steps) if plan.steps is None else _shortened(data, options, steps, plan.steps)
+    plan = plan.resolve(model, steps)
+    if plan.steps is None:
+        return plan, plan.epochs, data, options, steps
+    return plan, *_shortened(data, options, steps, plan.steps)
 
 
 def _shortened(data, options, length, steps):

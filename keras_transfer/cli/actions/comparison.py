@@ -3,7 +3,7 @@
 import pathlib
 
 from keras_transfer import adaptation, experiments, tasks
-from keras_transfer.cli.actions.scores import describe_recipe, with_epochs
+from keras_transfer.cli.actions.scores import describe_recipe, warn_of_few_steps
 from keras_transfer.cli.actions.validation import as_task_labels, with_validation
 from keras_transfer.cli.arguments import check_comparison
 from keras_transfer.names import listed
@@ -21,8 +21,7 @@ def run_comparison(
         encoder: As for `TextClassifier.from_pretrained`.
         methods: List of names of recipes.
         baseline, seeds, results: As for `experiments.compare`.
-        epochs, batch_size: Integers that replace the values of each recipe, or None. Without `epochs`, each recipe has
-            as many as `train` gives it, so that there are at least 60 steps.
+        epochs, batch_size: Integers that replace the values of each recipe, or None.
         markdown, plot: Paths of files to write, or None.
 
     Raises:
@@ -38,9 +37,9 @@ def run_comparison(
     print(listed(label_names))
     recipes = {}
     for name in methods:
-        recipe = adaptation.get_recipe(name, **changes)
-        recipes[name], reason = with_epochs(recipe, len(parts["train"][0]), epochs, name)
-        print(describe_recipe(recipes[name], name, encoder, reason))
+        recipes[name] = adaptation.get_recipe(name, **changes)
+        warn_of_few_steps(recipes[name], len(parts["train"][0]), name)
+        print(describe_recipe(recipes[name], name, encoder))
     comparison = experiments.compare(
         lambda: tasks.TextClassifier.from_pretrained(encoder, label_names=label_names, head="new"),
         {name: as_task_labels(part, label_names) for name, part in parts.items()},

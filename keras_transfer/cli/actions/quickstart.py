@@ -16,8 +16,6 @@ from keras_transfer.cli.files import MODEL, REPORT, ask
 from keras_transfer.files import atomic_folder
 
 ENCODER, EXPORT = "minilm-l6", "served"
-# With so few packaged questions, the recipe's learning rate would hardly change the encoder.
-CHANGES = {"bert": {"learning_rate": 2e-4, "epochs": 5}}
 # None of the datasets contains these.
 QUESTIONS = [
     "Who designed the first printed circuit board?",
@@ -46,7 +44,7 @@ def run_quickstart(
         output: Path of the folder for `model.keras`, `report.html` and the SavedModel `served`. Defaults to
             `"quickstart_model"`.
         recipe: String. Name of a recipe, as in `adaptation.get_recipe`. Defaults to `"bert"`.
-        epochs: Integer. Defaults to the recipe's number, but to 5 for `"bert"`.
+        epochs: Integer. Defaults to the recipe's number.
         seed: Integer. Seed of all random numbers. Defaults to `0`.
         batch_size: Integer. Defaults to the recipe's.
         overwrite: Boolean. Whether to replace `output` if it exists. Defaults to `False`.
@@ -60,14 +58,15 @@ def run_quickstart(
     """
     check_quickstart(dataset, data_dir, output, epochs, batch_size, overwrite)
     changes = {"epochs": epochs, "batch_size": batch_size}
-    here = CHANGES.get(recipe, {}) | {name: value for name, value in changes.items() if value is not None}
-    name, recipe = recipe, adaptation.get_recipe(recipe, **here)
+    changes = {key: value for key, value in changes.items() if value is not None}
+    name, recipe = recipe, adaptation.get_recipe(recipe, **changes)
     data = datasets.load_trec6(data_dir) if dataset == "trec6" else datasets.load_demo_questions()
     checkpoints.resolve(ENCODER)
     keras.utils.set_random_seed(seed)
     start = time.time()
     print(f"{len(data.train.texts)} questions for training, {len(data.test.texts)} held out, {data.label_names}")
     model = tasks.TextClassifier.from_pretrained(ENCODER, label_names=data.label_names, scalar_mix=recipe.scalar_mix)
+    recipe = recipe.resolve(model, -(-len(data.train.texts) // recipe.batch_size))
     print(describe_recipe(recipe, name, ENCODER))
     train = text.batches(*data.train, preprocessor=model.preprocessor, batch_size=recipe.batch_size, seed=seed)
     adaptation.fine_tune(model, train, recipe=recipe, verbose=bar_or_lines())

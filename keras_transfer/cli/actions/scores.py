@@ -7,7 +7,7 @@ import shlex
 
 import keras
 
-from keras_transfer.adaptation.recipes import STEPS, steps_of, with_enough_epochs
+from keras_transfer.adaptation.recipes import STEPS, enough_epochs, steps_of
 from keras_transfer.analysis.output import Table
 from keras_transfer.checkpoints.cards import CARD
 from keras_transfer.cli.files import MODEL
@@ -52,39 +52,31 @@ def write_card(card, facts, folder, replaced=None):
         print(f"{shlex.quote(str(own / CARD))} is yours, and is kept")
 
 
-def with_epochs(recipe, rows, epochs, name=None):
-    """Returns a recipe for so many rows of training data, and why it has more epochs than its own, or None.
+def warn_of_few_steps(recipe, rows, name=None):
+    """Logs a warning if a `Recipe` whose epochs the user chose makes too few steps with so many rows.
 
-    Logs a warning if the user asked for `epochs`, and they are too few.
-
-    Args:
-        recipe: `Recipe`, which has the user's epochs.
-        rows: Integer. Number of rows of the training data.
-        epochs: Integer that the user passed as `--epochs`, or None.
-        name: String. Name of the recipe, if there are several. Defaults to `None`.
+    `name` is the name of the recipe, if there are several.
     """
-    enough = with_enough_epochs(recipe, rows)
-    if enough is recipe:
-        return recipe, None
-    if epochs is None:
-        return enough, f"so that there are at least {STEPS} steps"
+    if recipe.epochs in (None, "auto") or steps_of(recipe, rows) >= STEPS:
+        return
     log.warning(
         "--epochs %d makes %d steps with %d rows%s, and a model that trains for fewer than %d has often learned "
         "little. Leave --epochs out, or pass --epochs %d.",
-        *(epochs, steps_of(recipe, rows), rows, f" and the recipe {name!r}" if name else "", STEPS, enough.epochs),
+        *(recipe.epochs, steps_of(recipe, rows), rows, f" and the recipe {name!r}" if name else "", STEPS),
+        enough_epochs(recipe, math.ceil(rows / recipe.batch_size)),
     )
-    return recipe, None
 
 
-def describe_recipe(recipe, name, encoder, reason=None):
-    """Returns a line about a `Recipe` called `name` for an encoder, with the fields that differ from their defaults.
-
-    `reason` says why it has so many epochs.
-    """
+def describe_recipe(recipe, name, encoder):
+    """Returns a line about a `Recipe` called `name` for an encoder, with the fields that differ from their defaults."""
     length = "epochs" if recipe.steps is None else "steps"
     count = getattr(recipe, length)
-    shown = [f"{count} {length if count > 1 else length[:-1]}", *([reason] if reason else [])]
-    shown += [f"learning rate {recipe.learning_rate:g}", f"batch size {recipe.batch_size}"]
+    if count == "auto":
+        shown = ["epochs and learning rate by the table and the encoder"]
+    else:
+        rate = "by the encoder" if recipe.learning_rate == "auto" else f"{recipe.learning_rate:g}"
+        shown = [f"{count} {length if count > 1 else length[:-1]}", f"learning rate {rate}"]
+    shown.append(f"batch size {recipe.batch_size}")
     for field in dataclasses.fields(recipe):
         value = getattr(recipe, field.name)
         if field.name not in ("epochs", "steps", "learning_rate", "batch_size") and value != field.default:

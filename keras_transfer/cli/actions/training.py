@@ -17,7 +17,7 @@ from keras_transfer.cli.actions.scores import (
     finite,
     scores_of_numbers,
     training_facts,
-    with_epochs,
+    warn_of_few_steps,
     write_card,
 )
 from keras_transfer.cli.actions.validation import as_task_labels, with_validation
@@ -58,8 +58,7 @@ def run_training(
         multi_label: Boolean. Whether a text may have several labels, or none. Defaults to `False`.
         encoder, sequence_length: As for `TextClassifier.from_pretrained`.
         recipe, epochs, learning_rate, batch_size, gradient_accumulation_steps: Name of a recipe, and values that
-            replace its own, or None. Without `epochs`, a small table has more epochs than the recipe, so that there are
-            at least 60 steps.
+            replace its own, or None.
         rematerialize: Boolean. Whether to compute blocks twice to save memory. Defaults to `False`.
         precision: String, the `precision` of a recipe. Defaults to `None`, float32.
         seed: Integer. Seed of all random numbers. Defaults to `0`.
@@ -79,7 +78,8 @@ def run_training(
     recipe = adaptation.get_recipe(recipe, **{name: value for name, value in changes.items() if value is not None})
     check_run(output, settings, overwrite)
     parts = with_validation(parts, label_names)
-    recipe, reason = with_epochs(recipe, len(parts["train"][0]), epochs)
+    rows = len(parts["train"][0])
+    warn_of_few_steps(recipe, rows)
     keras.utils.set_random_seed(seed)
     options = {"sequence_length": sequence_length, "head": "new", "scalar_mix": recipe.scalar_mix}
     if recipe.precision is not None:
@@ -91,14 +91,14 @@ def run_training(
         model = tasks.TextClassifier.from_pretrained(encoder, label_names=label_names, **options)
     # Another process may have used the folder since `check_run`.
     with run_folder.running(output, settings, overwrite) as folder:
-        return _train(model, parts, recipe, reason, folder, settings, seed)
+        return _train(model, parts, recipe.resolve(model, -(-rows // recipe.batch_size)), folder, settings, seed)
 
 
-def _train(model, parts, recipe, reason, folder, settings, seed):
+def _train(model, parts, recipe, folder, settings, seed):
     """Trains a model, and writes it with its report. Returns the number of the signal that ended the run, or None."""
     print(", ".join(f"{len(texts)} texts for {name}" for name, (texts, _) in parts.items()), end=", ")
     print(listed(model.label_names) if model.label_names else "one number for each text")
-    print(describe_recipe(recipe, settings["recipe"], settings["encoder"], reason))
+    print(describe_recipe(recipe, settings["recipe"], settings["encoder"]))
 
     checkpoint = adaptation.TrainingCheckpoint(folder / CHECKPOINTS, keep=1, signals=("SIGINT", "SIGTERM"))
     train = text.batches(*parts["train"], preprocessor=model.preprocessor, batch_size=recipe.batch_size, seed=seed)

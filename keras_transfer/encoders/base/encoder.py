@@ -1,6 +1,7 @@
 """The encoder protocol: what every pretrained encoder accepts, returns and can do."""
 
 import dataclasses
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -173,6 +174,8 @@ class Encoder(ReachesAllLayers, LoadsOwnWeights, Quantizes, keras.Model):
     """
 
     shares_blocks_with = staticmethod(lambda: None)  # In an `EncoderDecoder`, a function that returns the other model.
+    # From the largest widths to the rates of `default_learning_rate`.
+    LEARNING_RATES: dict[float, float] = {128: 3e-4, 256: 2e-4, 512: 1e-4, 768: 5e-5, math.inf: 2e-5}
     POOLINGS: tuple[str, ...] = ("first", "last", "mean", "max", "weighted_mean", "mean_sqrt")
 
     def __init__(
@@ -231,6 +234,16 @@ class Encoder(ReachesAllLayers, LoadsOwnWeights, Quantizes, keras.Model):
             "for an encoder-decoder, or `kt.tasks.CausalLM` for an encoder whose tokens see only earlier ones. "
             f"Received: `generate` of {type(self).__name__}"
         )
+
+    @property
+    def default_learning_rate(self) -> float:
+        """Peak learning rate at which all weights of an encoder of this width and family fine-tune well with AdamW.
+
+        1e-4 for a width of 384 is measured (`benchmarks.fine_tuning.methods`), the other widths are rounded from the
+        ranges that their authors searched (Devlin et al. 2018; Turc et al. 2019, https://arxiv.org/abs/1908.08962).
+        """
+        width = keras.tree.flatten(self.output)[-1].shape[-1]
+        return next(rate for largest, rate in self.LEARNING_RATES.items() if width <= largest)
 
     def layer_groups(self) -> list:
         """Returns the encoder's layers or weights in order, from the inputs to the outputs.

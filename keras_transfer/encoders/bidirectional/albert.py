@@ -1,5 +1,6 @@
 """ALBERT: one block, applied many times, over narrow embeddings (Lan et al. 2020)."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -50,6 +51,8 @@ class AlbertEncoder(TransformerStack):
 
     Source: https://arxiv.org/abs/1909.11942
     """
+
+    LEARNING_RATES = {math.inf: 2e-5}  # Lan et al. 2019: 1e-5 to 5e-5, one set of weights for all blocks.
 
     def __init__(
         self,

@@ -1,5 +1,6 @@
 """DeBERTa v2 and v3: attention to contents and to relative positions (He et al. 2021)."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -54,6 +55,8 @@ class DebertaV2Encoder(TransformerStack):
 
     Source: https://arxiv.org/abs/2006.03654, https://arxiv.org/abs/2111.09543
     """
+
+    LEARNING_RATES = {384: 5e-5, math.inf: 2e-5}  # He et al. 2021, rounded.
 
     def __init__(
         self,

@@ -1,5 +1,6 @@
 """ELECTRA: BERT's encoder with embeddings of another width (Clark et al. 2020)."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -49,6 +50,8 @@ class ElectraEncoder(TransformerStack):
 
     Source: https://arxiv.org/abs/2003.10555
     """
+
+    LEARNING_RATES = {256: 3e-4, 768: 1e-4, math.inf: 5e-5}  # Clark et al. 2020, table 7.
 
     def __init__(
         self,

@@ -1,5 +1,6 @@
 """AWD-LSTM: LSTMs with dropped recurrent weights, which read from left to right (Merity et al. 2018)."""
 
+import math
 import numbers
 import types
 from collections.abc import Sequence
@@ -69,6 +70,7 @@ class AWDLSTMEncoder(Encoder):
     """
 
     is_causal = True
+    LEARNING_RATES = {math.inf: 5e-4}
 
     def __init__(
         self,

@@ -1,5 +1,6 @@
 """ELMo: a bidirectional LSTM language model over characters (Peters et al. 2018)."""
 
+import math
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -107,6 +108,8 @@ class ElmoEncoder(Encoder):
 
     Source: https://arxiv.org/abs/1802.05365; https://github.com/allenai/bilm-tf.
     """
+
+    LEARNING_RATES = {math.inf: 5e-4}
 
     def __init__(
         self,

@@ -1,5 +1,6 @@
 """textgenrnn: LSTMs over the last characters, and an attention that averages all of their layers (Woolf 2017)."""
 
+import math
 import types
 from collections.abc import Sequence
 from typing import Any
@@ -58,6 +59,7 @@ class TextGenRNNEncoder(Encoder):
     """
 
     is_causal = True
+    LEARNING_RATES = {math.inf: 5e-4}
 
     def __init__(
         self,

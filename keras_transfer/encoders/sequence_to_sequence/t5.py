@@ -1,5 +1,6 @@
 """T5: an encoder-decoder with relative positions for texts in, texts out (Raffel et al. 2020)."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -47,6 +48,8 @@ class T5Encoder(TransformerStack):
 
     Source: https://arxiv.org/abs/1910.10683
     """
+
+    LEARNING_RATES = {math.inf: 3e-4}  # Its vectors are not normalized between blocks; AdamW in place of Adafactor.
 
     def __init__(
         self,
@@ -120,6 +123,8 @@ class T5(EncoderDecoder):
 
     Source: https://arxiv.org/abs/1910.10683
     """
+
+    LEARNING_RATES = T5Encoder.LEARNING_RATES
 
     def __init__(
         self,

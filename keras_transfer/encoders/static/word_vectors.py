@@ -1,5 +1,6 @@
 """An encoder from word vectors, which do not depend on the context."""
 
+import math
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -140,6 +141,7 @@ class WordVectorEncoder(Encoder):
     ```
     """
 
+    LEARNING_RATES = {math.inf: 1e-3}
     POOLINGS = ("mean", "max", "sif")
 
     def __init__(

@@ -39,7 +39,7 @@ from keras_transfer.tasks.inputs import (
     check_kind,
 )
 from keras_transfer.text.preprocessors import PlainText, WindowPreprocessor
-from keras_transfer.training.optimizers import FusedAdamW, build_optimizer, train_step
+from keras_transfer.training.optimizers import FusedAdamW, build_optimizer, fine_tuning_rate, train_step
 
 # Methods with which the tasks answer, and that of sentence-transformers.
 _ANSWERS = (
@@ -61,7 +61,6 @@ _ANSWERS = (
     "detect",
     "encode",
 )
-_RATES = {"auto": 5e-5, "adamw": 1e-3}  # Default learning rates of the optimizers that `compile` accepts by name.
 
 
 def of_part(part, name, doc=None):
@@ -258,8 +257,9 @@ class Task(
         """Configures training as `keras.Model.compile` does, with defaults for the task.
 
         Args:
-            optimizer: Keras optimizer or its name. `"adamw"` is a `FusedAdamW` with a learning rate of 1e-3. Defaults
-                to `"auto"`, a `FusedAdamW` with a learning rate of 5e-5.
+            optimizer: Keras optimizer or its name. Defaults to `"auto"`, which is also `"adamw"`: a `FusedAdamW` with
+                half of the encoder's `default_learning_rate`, since the rate stays constant. For all-MiniLM-L6-v2, it
+                is 5e-5.
             loss: Keras loss or function that expects logits, or the name of a loss of Keras or of the task. Defaults to
                 `"auto"`, the loss of the task.
             metrics: List of Keras metrics, or of names of metrics of Keras or of the task, or a single one. Defaults to
@@ -278,8 +278,8 @@ class Task(
         check_scope(self)
         check_accumulation(self, optimizer)
         warn_of_half_weights(self)
-        if isinstance(optimizer, str) and optimizer in _RATES:
-            optimizer = FusedAdamW(_RATES[optimizer])
+        if isinstance(optimizer, str) and optimizer in ("auto", "adamw"):
+            optimizer = FusedAdamW(fine_tuning_rate(self) / 2)
         check_optimizer(optimizer)
         metrics, weighted_metrics = (_as_list(given) for given in (metrics, weighted_metrics))
         loss, metrics, weighted_metrics = self.labels.compiled(loss, metrics, weighted_metrics)

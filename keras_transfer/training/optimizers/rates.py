@@ -177,6 +177,11 @@ def check_pattern(optimizer):
         )
 
 
+def fine_tuning_rate(model):
+    """Returns the peak learning rate at which all weights of a task, or of any other model, fine-tune well."""
+    return getattr(getattr(model, "encoder", None), "default_learning_rate", 5e-5)
+
+
 def rate_of(optimizer):
     """Returns the learning rate that an optimizer was created with: a float, schedule or function."""
     rate = optimizers.learning_rate(optimizer)

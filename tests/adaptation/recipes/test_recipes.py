@@ -1,6 +1,7 @@
 """Recipes: what they build, which groups each trains, and `fine_tune`, which is `compile` and `fit`."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -19,7 +20,7 @@ from keras_transfer.adaptation import (
     unfreeze,
 )
 from keras_transfer.adaptation.recipes import RECIPES
-from keras_transfer.encoders import ElectraEncoder
+from keras_transfer.encoders import AWDLSTMEncoder, ElectraEncoder
 from keras_transfer.tasks import MaskedLM, ReplacedTokenDetection
 from keras_transfer.training.runs import epochs_of_steps
 from tests.errors import check_errors
@@ -173,11 +174,11 @@ def test_recipes_build_the_optimizers_schedules_and_callbacks_of_their_papers():
     assert isinstance(bert, LayerwiseOptimizer) and set(bert.rates.values()) == {1.0}
     config = bert.get_config()["optimizer"]["config"]
     assert config["weight_decay"] == 0.01 and config["global_clipnorm"] == 1.0
-    assert float(bert.learning_rate) == pytest.approx(float(LinearWarmupDecay(5e-5, 100)(0)))
+    assert float(bert.learning_rate) == pytest.approx(float(LinearWarmupDecay(3e-4, 100)(0)))
     ulmfit = get_recipe("ulmfit_classifier")
     optimizer = ulmfit.build_optimizer(model, 100)
     assert list(optimizer.rates.values()) == pytest.approx([2.6**-3, 2.6**-2, 2.6**-1, 1.0])
-    assert float(optimizer.learning_rate) == pytest.approx(float(SlantedTriangular(2e-4, 100)(0)))
+    assert float(optimizer.learning_rate) == pytest.approx(float(SlantedTriangular(18 * 3e-4, 100)(0)))
     assert [type(callback) for callback in ulmfit.build_callbacks()] == [GradualUnfreezing]
     assert [type(callback) for callback in get_recipe("chain_thaw").build_callbacks()] == [ChainThaw]
     assert get_recipe("bert").build_callbacks() == []
@@ -196,6 +197,44 @@ def test_the_schedule_of_lp_ft_spans_its_second_stage():
     assert (tune.train, tune.fresh_optimizer, tune.learning_rate) == ("all", True, None)
 
 
+@pytest.mark.parametrize(
+    ("name", "epochs", "rates"),
+    [
+        ("bert", 3, (3e-4, 1e-4, 5e-5, 2e-5)),
+        ("linear_probe_then_finetune", 3, (3e-4, 1e-4, 5e-5, 2e-5)),
+        ("lora", 3, (9e-3, 3e-3, 1.5e-3, 6e-4)),
+        ("ulmfit_classifier", 3, (5.4e-3, 1.8e-3, 9e-4, 3.6e-4)),
+        ("chain_thaw", 3, (9e-4, 3e-4, 1.5e-4, 6e-5)),
+        ("feature_extraction", 10, (1e-2,) * 4),
+    ],
+)
+def test_a_recipe_chooses_its_rate_by_the_width_of_the_encoder_and_by_what_trains(name, epochs, rates):
+    recipe = get_recipe(name)
+    for width, rate in zip((8, 384, 768, 1024), rates, strict=True):
+        found = recipe.resolve(SimpleNamespace(encoder=SimpleNamespace(default_learning_rate=rate_of(width))), 1000)
+        assert (found.epochs, found.learning_rate) == (epochs, pytest.approx(rate))
+        assert dataclasses.replace(found, epochs="auto", learning_rate="auto") == recipe
+
+
+def rate_of(width):
+    return encoder(hidden_dim=width, num_heads=1, num_layers=1, intermediate_dim=4).default_learning_rate
+
+
+def test_families_have_rates_of_their_own():
+    assert encoder(ElectraEncoder, hidden_dim=256, num_heads=1, intermediate_dim=4).default_learning_rate == 3e-4
+    assert AWDLSTMEncoder(10, embedding_dim=8, units=4).default_learning_rate == 5e-4
+
+
+def test_a_small_table_has_so_many_epochs_that_there_are_100_updates():
+    recipe, model = get_recipe("bert"), classifier()
+    assert [recipe.resolve(model, batches).epochs for batches in (1, 18, 33, 34, 1000)] == [100, 6, 4, 3, 3]
+    assert get_recipe("bert", gradient_accumulation_steps=2).resolve(model, 18).epochs == 12
+    assert get_recipe("bert", epochs=2).resolve(model, 18).epochs == 2
+    assert get_recipe("bert", steps=5).resolve(model, 18).steps == 5
+    fine_tune(model, TEXTS, LABELS, recipe=get_recipe("feature_extraction", batch_size=8), verbose=0)
+    assert int(model.optimizer.iterations) == 100
+
+
 def test_fine_tune_equals_compile_and_fit_with_what_the_recipe_builds():
     by_hand, by_recipe = classifier(), classifier()
     by_recipe.set_weights(by_hand.get_weights())
@@ -204,7 +243,7 @@ def test_fine_tune_equals_compile_and_fit_with_what_the_recipe_builds():
     fine_tune(by_recipe, TEXTS, LABELS, recipe=recipe, verbose=0)
     keras.utils.set_random_seed(0)
     batches = len(TEXTS) // 8
-    rate = LinearWarmupDecay(5e-5, 2 * batches)
+    rate = LinearWarmupDecay(3e-4, 2 * batches)
     optimizer = keras.optimizers.AdamW(rate, weight_decay=0.01, global_clipnorm=1.0)
     optimizer.exclude_from_weight_decay(var_list=[w for w in by_hand.weights if len(w.shape) == 1])
     by_hand.compile(optimizer)
@@ -217,6 +256,7 @@ def test_a_recipe_can_be_printed_copied_with_changes_and_compared():
     recipe = dataclasses.replace(get_recipe("bert"), epochs=7)
     assert "epochs=7" in repr(recipe) and "schedule='linear'" in repr(recipe)
     assert recipe == get_recipe("bert", epochs=7) == Recipe(epochs=7)
+    assert Recipe(steps=5) == get_recipe("bert", steps=5)
 
 
 def test_fine_tune_takes_arrays_datasets_and_more_arguments_of_fit():
@@ -259,25 +299,31 @@ def tune(**options):
 test_a_mistake_is_one_error = check_errors(
     (lambda: get_recipe("brt"), "Did you mean 'bert'? Received: 'brt'"),
     (lambda: get_recipe("bert", epoch=2), "Received: ['epoch']"),
-    (lambda: get_recipe("bert", learning_rate=-1.0), "`learning_rate` must be positive and finite. Received: -1.0"),
-    (lambda: get_recipe("bert", learning_rate=None), "`learning_rate` must be positive and finite. Received: None"),
-    (lambda: get_recipe("bert", learning_rate=np.inf), "`learning_rate` must be positive and finite. Received: inf"),
-    (lambda: get_recipe("bert", learning_rate=np.nan), "`learning_rate` must be positive and finite. Received: nan"),
+    (
+        lambda: get_recipe("bert", learning_rate=-1.0),
+        "`learning_rate` must be positive and finite, or ... Received: -1.0",
+    ),
+    (
+        lambda: get_recipe("bert", learning_rate=None),
+        "`learning_rate` must be positive and finite, or ... Received: None",
+    ),
+    (
+        lambda: get_recipe("bert", learning_rate=np.inf),
+        "`learning_rate` must be positive and finite, or ... Received: inf",
+    ),
+    (
+        lambda: get_recipe("bert", learning_rate=np.nan),
+        "`learning_rate` must be positive and finite, or ... Received: nan",
+    ),
     (lambda: get_recipe("bert", weight_decay=np.inf), "`weight_decay` must be at least 0 and finite. Received: inf"),
-    (lambda: get_recipe("bert", epochs=0), "`epochs` must be a positive integer or None. Received: 0"),
-    (lambda: get_recipe("bert", epochs=1.5), "`epochs` must be a positive integer or None. Received: 1.5"),
-    (lambda: get_recipe("bert", epochs="3"), "`epochs` must be a positive integer or None. Received: '3'"),
+    (lambda: get_recipe("bert", epochs=0), "`epochs` must be a positive integer, 'auto' or None. Received: 0"),
+    (lambda: get_recipe("bert", epochs=1.5), "`epochs` must be a positive integer, 'auto' or None. Received: 1.5"),
+    (lambda: get_recipe("bert", epochs="3"), "`epochs` must be a positive integer, 'auto' or None. Received: '3'"),
     (lambda: get_recipe("bert", epochs=None), "`epochs` and `steps` must be set", "Received: epochs=None, steps=None"),
     (lambda: get_recipe("bert", epochs=2, steps=3), "`epochs` and `steps` must be set", "epochs=2, steps=3"),
     (
-        lambda: Recipe(steps=5),
-        "Pass `epochs=None` with `steps`",
-        "use `get_recipe(name, steps=...)`",
-        "epochs=4, steps=5",
-    ),
-    (
         lambda: dataclasses.replace(get_recipe("electra"), epochs=3),
-        "`steps=None` with `epochs`, or use ... Received: epochs=3, steps=1000000",
+        "Pass `steps=None` with `epochs`, or use `get_recipe(name, epochs=...)` ... epochs=3, steps=1000000",
     ),
     (lambda: get_recipe("bert", steps=0), "`steps` must be a positive integer or None. Received: 0"),
     (lambda: get_recipe("electra", steps=np.inf), "`steps` must be a positive integer or None. Received: inf"),

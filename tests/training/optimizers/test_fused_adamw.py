@@ -82,9 +82,11 @@ def test_gradients_of_the_same_token_are_added_up_before_they_are_squared():
 @pytest.mark.core
 def test_tasks_use_it_by_default_and_for_adamw_and_keep_what_is_passed_in():
     model = classifier()
-    for given, rate in ((None, 5e-5), ("adamw", 1e-3)):
-        model.compile(*([] if given is None else [given]))
-        assert type(model.optimizer) is FusedAdamW and float(model.optimizer.learning_rate) == pytest.approx(rate)
+    for given in ((), ("auto",), ("adamw",)):
+        model.compile(*given)
+        assert type(model.optimizer) is FusedAdamW
+        rate = model.encoder.default_learning_rate / 2
+        assert float(model.optimizer.learning_rate) == pytest.approx(rate)
     own = optimizers.AdamW()
     model.compile(own)
     assert model.optimizer is own
