@@ -92,7 +92,8 @@ def report(lines):
                 both = tuple([line for line in lines if line["seed"] in seeds] for lines in groups)
                 compared[name, epochs, contender] = both
             elif contender == OURS or dataset.same_order:
-                missing.append(f"{title(name, contender)} (epochs: {epochs})")
+                own = ", own order" if contender == OURS and dataset.same_order else ""
+                missing.append(f"{title(name, contender)}{own} (epochs: {epochs})")
     parts = [INTRODUCTION, quality(compared), TIMES_INTRODUCTION, times(compared)]
     parts += [machine(lines)] if lines else []
     return "\n".join(parts + ([f"Not run yet: {'; '.join(missing)}.\n"] if missing else []))

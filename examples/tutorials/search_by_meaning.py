@@ -173,7 +173,7 @@ print(model.similarity("Who wrote Hamlet?", ["Who painted the Mona Lisa?", "When
 # many rare words with them, which favors word counts, but embeddings still find more. Many search engines add both
 # scores.
 #
-# Fine-tuned on STS-B for two epochs, the Spearman correlation with human judgments is 89.39 ± 0.01 here, and 89.41 ±
+# Fine-tuned on STS-B for two epochs, the Spearman correlation with human judgments is 89.40 ± 0.01 here, and 89.40 ±
 # 0.01 with sentence-transformers ([quality](../benchmarks/quality.md)).
 #
 # One epoch of triples has turned topics into kinds: "Who painted the Mona Lisa?" is now close to "Who wrote Hamlet?",
