@@ -22,6 +22,7 @@ from keras_transfer.datasets.suites.superglue import (
 from keras_transfer.datasets.tagging.conll import read_conll
 from keras_transfer.datasets.tagging.conll2003 import load_conll2003
 from keras_transfer.datasets.tagging.conllu import TaggedSentences, load_universal_dependencies, read_conllu
+from keras_transfer.datasets.tagging.schemes import label_spans, to_bio
 from keras_transfer.datasets.texts.classified_texts import load_ag_news, load_imdb
 from keras_transfer.datasets.texts.questions import load_demo_questions, load_trec6
 from keras_transfer.datasets.texts.table import read_table
@@ -44,6 +45,7 @@ __all__ = [
     "WordsInContext",
     "download",
     "hold_out",
+    "label_spans",
     "load_ag_news",
     "load_blimp",
     "load_cnn_dailymail",
@@ -69,4 +71,5 @@ __all__ = [
     "read_sgm",
     "read_stories",
     "read_table",
+    "to_bio",
 ]

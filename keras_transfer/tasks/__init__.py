@@ -14,13 +14,14 @@ from keras_transfer.tasks.masked.permutation_lm import PermutationLM
 from keras_transfer.tasks.masked.replaced_tokens import ReplacedTokenDetection
 from keras_transfer.tasks.questions.span_extractor import SpanExtractor
 from keras_transfer.tasks.sequence_to_sequence.seq2seq_lm import Seq2SeqLM
-from keras_transfer.tasks.tagging.token_classifier import TokenClassifier
+from keras_transfer.tasks.tagging.token_classifier import Entity, TokenClassifier
 
 __all__ = [
     "BertPretraining",
     "BidirectionalLM",
     "CausalLM",
     "DialogueModel",
+    "Entity",
     "MaskedLM",
     "MultipleChoice",
     "PermutationLM",

@@ -1,9 +1,10 @@
 """Tagging: one label for each word of a sentence."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_transfer.batches import UNUSED
@@ -13,6 +14,7 @@ from keras_transfer.keras_internals import has_metrics
 from keras_transfer.label_names import checked_names
 from keras_transfer.layers.basic import Dropout
 from keras_transfer.layers.heads import ConditionalRandomField
+from keras_transfer.metrics.words import entities, read_labels
 from keras_transfer.tasks.base import Signature, Task, check_numbers
 from keras_transfer.tasks.heads import encode_mixed, hidden_vectors
 from keras_transfer.tasks.labels import most_likely
@@ -24,7 +26,26 @@ from keras_transfer.tasks.tagging.word_chain import (
 )
 from keras_transfer.tasks.tagging.word_reader import WordReader
 from keras_transfer.tasks.tagging.word_tags import WordTags
-from keras_transfer.text.preprocessors import check_word_level
+from keras_transfer.text.base import is_sentences, is_text, to_list
+from keras_transfer.text.preprocessors import character_offsets, check_word_level
+
+
+class Entity(NamedTuple):
+    """An entity in a text.
+
+    Attributes:
+        type: String. Its type, such as `"PER"`.
+        start: Integer. Position of its first character.
+        end: Integer. Position after its last character.
+        text: String. `text[start:end]`.
+        score: Float between 0 and 1. The mean probability of the labels of its words.
+    """
+
+    type: str
+    start: int
+    end: int
+    text: str
+    score: float
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -196,14 +217,69 @@ class TokenClassifier(Task):
         """
         if not self.reader.accepts(x):
             raise ValueError(f"`x` must be a list of lists of words, or texts. Received: {type(x).__name__}")
-        self.reader.require()
-        sentences = self.reader.columns([x] if isinstance(x, (str, bytes)) else x)
-        logits = check_numbers(self.predict(sentences, batch_size=batch_size, verbose=verbose))
-        labels = decode_sentences(self.random_field, logits) if self.crf else [row.argmax(-1) for row in logits]
+        sentences, _, labels = self._tag(x, batch_size, verbose)
         return [
             [(word, self.label_names[best]) for word, best in zip(words, of_words)]
             for words, of_words in zip(sentences, labels)
         ]
+
+    def predict_entities(self, x: Any, *, batch_size: int | None = None, verbose: str | int = 0) -> list[list[Entity]]:
+        """Returns the entities in texts, with their places in the characters of the text.
+
+        Labels are read as in `metrics.entities`. `datasets.label_spans` is the reverse, for training data.
+
+        Args:
+            x: A text, or a list, array or table column of texts.
+            batch_size: Integer. Number of rows per batch. Defaults to `None`, for 32.
+            verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `0`.
+
+        Returns:
+            List of lists of `Entity`s, one list for each text. An `Entity` has a `type`, the `start` and the exclusive
+            `end` of its `text`, and a `score`, the mean probability of the labels of its words.
+
+        Raises:
+            ValueError: If `x` does not contain texts, if the labels are not those of entities, if the task has no
+                preprocessor, or if an output of the model is not a finite number.
+
+        Example:
+        ```python
+        model = keras_transfer.tasks.TokenClassifier.from_pretrained("minilm-l6", label_names=["O", "B-PER", "I-PER"])
+        [(entity.type, entity.text) for entity in model.predict_entities("Ada smiles.")[0]]  # not trained yet
+        ```
+        """
+        if is_sentences(x) or isinstance(x, tuple) or not is_text(x):
+            raise ValueError(
+                "`x` must be texts, in which entities have places. For lists of words, use `predict_words`. "
+                f"Received: {x!r:.100}"
+            )
+        try:
+            read_labels(self.label_names)
+        except ValueError as error:
+            raise ValueError(f"`predict_entities` requires labels of entities. Use `predict_words`. {error}") from None
+        texts = to_list(x)
+        sentences, logits, labels = self._tag(texts, batch_size, verbose)
+        if self.crf:
+            probabilities = decode_sentences(self.random_field.marginals, logits)
+        else:
+            exponents = [np.exp(row - row.max(-1, keepdims=True)) for row in logits]
+            probabilities = [row / row.sum(-1, keepdims=True) for row in exponents]
+        found = []
+        for text, words, best, row in zip(texts, sentences, labels, probabilities):
+            offsets, scores, of_text = character_offsets(text, words), row[np.arange(len(best)), best], []
+            for kind, first, last in entities([self.label_names[label] for label in best]):
+                start, end = offsets[first][0], offsets[last - 1][1]
+                of_text.append(Entity(kind, start, end, text[start:end], float(scores[first:last].mean())))
+            found.append(of_text)
+        return found
+
+    def _tag(self, x, batch_size, verbose):
+        """Returns the words of each sentence or text, their logits, and the positions of their labels."""
+        self.reader.require()
+        sentences = self.reader.columns([x] if isinstance(x, (str, bytes)) else x)
+        logits = check_numbers(self.predict(sentences, batch_size=batch_size, verbose=verbose))
+        if self.crf:
+            return sentences, logits, decode_sentences(self.random_field.decode, logits)
+        return sentences, logits, [row.argmax(-1) for row in logits]
 
     # === Export ===
 

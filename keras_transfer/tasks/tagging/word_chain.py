@@ -103,16 +103,16 @@ def weights_of_rows(weights, real):
     return ops.sum(weights * real, axis=1) / ops.maximum(ops.sum(real, axis=1), 1.0)
 
 
-def decode_sentences(field, logits, batch_size=256):
-    """Returns the most probable labels of sentences of any length.
+def decode_sentences(decode, logits, batch_size=256):
+    """Returns the most probable labels of sentences of any length, or the probabilities of all labels.
 
     Args:
-        field: `layers.ConditionalRandomField`.
+        decode: The method `decode` of a `layers.ConditionalRandomField`, or `marginals`.
         logits: List of arrays [words, labels], one for each sentence.
         batch_size: Integer. Number of sentences that are decoded together. Defaults to `256`.
 
     Returns:
-        List of integer arrays [words].
+        List of integer arrays [words], or of float arrays [words, labels].
     """
     found = []
     for start in range(0, len(logits), batch_size):
@@ -120,8 +120,8 @@ def decode_sentences(field, logits, batch_size=256):
         width = -(-max(1, *map(len, part)) // _STEP) * _STEP
         emissions = np.stack([np.pad(values, [(0, width - len(values)), (0, 0)]) for values in part])
         mask = np.arange(width) < np.array([len(values) for values in part])[:, None]
-        labels = ops.convert_to_numpy(field.decode(emissions, mask))
-        found += [row[: len(values)] for row, values in zip(labels, part)]
+        outputs = ops.convert_to_numpy(decode(emissions, mask))
+        found += [row[: len(values)] for row, values in zip(outputs, part)]
     return found
 
 

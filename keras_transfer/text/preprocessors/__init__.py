@@ -16,7 +16,8 @@ from keras_transfer.text.preprocessors.predicted_words import BEGIN, END
 from keras_transfer.text.preprocessors.token_preprocessor import TokenPreprocessor
 from keras_transfer.text.preprocessors.truncation import count_truncated, warn_of_truncation
 from keras_transfer.text.preprocessors.windows import WindowPreprocessor
-from keras_transfer.text.preprocessors.word_level import check_word_level
+from keras_transfer.text.preprocessors.word_level import character_offsets, check_word_level
+from keras_transfer.text.preprocessors.words import WordPreprocessor
 
 __all__ = [
     "BEGIN",
@@ -32,6 +33,8 @@ __all__ = [
     "PlainText",
     "TokenPreprocessor",
     "WindowPreprocessor",
+    "WordPreprocessor",
+    "character_offsets",
     "check_word_level",
     "count_truncated",
     "dialogue_inputs",

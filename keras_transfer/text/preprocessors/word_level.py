@@ -148,6 +148,16 @@ def check_word_level(preprocessor):
         )
 
 
+def character_offsets(text, words):
+    """Returns `(start, end)` of each word in the characters of the text that was split into these words."""
+    found, end = [], 0
+    for word in words:
+        start = text.index(word, end)
+        end = start + len(word)
+        found.append((start, end))
+    return found
+
+
 def as_ragged(sentences):
     """Returns a list of lists of strings as a ragged string tensor [sentences, None]."""
     import tensorflow as tf

@@ -58,6 +58,9 @@ def test_a_word_can_contain_a_space_between_tabs_and_can_be_a_number_sign(tmp_pa
         ("\n", {}, r"a.tsv: Expected at least one sentence. Received: no words"),
         ("# a b\n", {}, r"a.tsv: Expected at least one sentence. Received: only lines that begin with #"),
         (b"caf\xe9 X\n", {}, r"a.tsv, line 1: Expected UTF-8"),
+        ("word,tag\nAda,PER\n", {}, r"line 1: .* Read a table with commas with `pandas.read_csv\(path\)`. Received"),
+        ('{"text": "a", "label": "b"}\n', {}, r"line 1: .* Read a file of JSON with `read_table` or `load_squad`"),
+        ("1\tAda\tAda\tPROPN\tNNP\t_\t0\troot\t_\tSpaceAfter=No\n", {}, r"line 1: .* `read_conllu\(path\)`, or"),
     ],
 )
 def test_a_mistake_is_an_error_that_names_its_line(tmp_path, text, options, message):
@@ -68,3 +71,32 @@ def test_a_mistake_is_an_error_that_names_its_line(tmp_path, text, options, mess
 def test_a_missing_file_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError, match="The file does not exist"):
         read_conll(tmp_path / "b.tsv")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Ada/B-PER smiles/O\nIt/O rains/O\n",
+        "Ada_B-PER smiles_O\n\nIt_O rains_O\n",
+        "Ada smiles\tB-PER O\nIt rains\tO O\n",
+    ],
+)
+def test_a_file_with_a_sentence_on_each_line_is_read(tmp_path, text):
+    assert read(tmp_path, text) == EXPECTED
+
+
+def test_words_may_contain_the_character_between_words_and_labels(tmp_path):
+    assert read(tmp_path, "and/or/CC 1/2/CD ./.\n").words == [["and/or", "1/2", "."]]
+    assert read(tmp_path, "a/b X\n1/2 O\n") == ([["a/b", "1/2"]], [["X", "O"]])
+
+
+def test_a_line_with_the_names_of_the_columns_is_left_out_with_a_warning(tmp_path, caplog):
+    assert read(tmp_path, "Token\tLabel\n" + PLAIN) == EXPECTED
+    assert "the names of the columns" in caplog.text
+    assert read(tmp_path, "Token\tLabel\n\n" + PLAIN) == EXPECTED
+    assert read(tmp_path, "word\tNOUN\nlabels\tNOUN\n").words == [["word", "labels"]]
+
+
+def test_columns_of_conllu_can_be_chosen(tmp_path):
+    line = "1\tAda\tAda\tPROPN\tNNP\t_\t0\troot\t_\tSpaceAfter=No\n"
+    assert read(tmp_path, line, word_column=1, label_column=3) == ([["Ada"]], [["PROPN"]])

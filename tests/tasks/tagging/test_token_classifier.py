@@ -16,6 +16,7 @@ from keras_transfer.adaptation import (
     layer_groups,
 )
 from keras_transfer.layers import ScalarMix
+from keras_transfer.metrics import entities
 from keras_transfer.tasks import TokenClassifier
 from keras_transfer.text import BertPreprocessor, word_batches
 from tests.helpers import EAGER, save_and_load
@@ -278,3 +279,33 @@ def test_a_keras_hub_backbone_learns_to_label_words():
     model.run_eagerly = True
     assert model.evaluate(words, tags, verbose=0, return_dict=True)["accuracy"] > 0.9
     assert save_and_load(model).predict_words(words) == model.predict_words(words)
+
+
+@pytest.mark.parametrize("crf", [False, True])
+def test_entities_have_their_places_in_the_characters_of_the_text(crf, monkeypatch):
+    model = tagger("vectors", ["O", "B-X", "I-X"], crf=crf)
+    texts = ["a  (good bad),\nh", "", "🎉 Zoë"]  # of 7, 0 and 2 words
+    best = [[1, 0, 1, 2, 0, 0, 0], [], [0, 1]]
+    logits = [np.log(np.eye(3)[row] * 0.7 + 0.1).astype("float32") for row in best]
+    monkeypatch.setattr(model, "predict", lambda *arguments, **options: logits)
+    found = model.predict_entities(texts)
+    places = [[entity[:4] for entity in row] for row in found]
+    assert places == [[("X", 0, 1, "a"), ("X", 4, 12, "good bad")], [], [("X", 2, 5, "Zoë")]]
+    assert all(text[e.start : e.end] == e.text for text, row in zip(texts, found) for e in row)
+    scores = [entity.score for row in found for entity in row]
+    if crf:  # The probabilities of whole sequences, of which some are impossible.
+        assert all(0.8 < score < 1 for score in scores)
+    else:
+        assert scores == pytest.approx([0.8] * 3)
+
+
+def test_entities_of_one_text_are_those_of_its_words(untrained):
+    model = tagger("vectors", ["O", "B-X", "I-X"])
+    [words], [found] = model.predict_words("a good , bad h"), model.predict_entities("a good , bad h")
+    assert [(e.type, e.text.split()) for e in found] == [
+        (kind, [word for word, _ in words[start:end]]) for kind, start, end in entities([label for _, label in words])
+    ]
+    with pytest.raises(ValueError, match="`x` must be texts, .* use `predict_words`. Received: "):
+        model.predict_entities([["a", "good"]])
+    with pytest.raises(ValueError, match="requires labels of entities. Use `predict_words`.* Received: 'LETTER'"):
+        untrained("vectors").predict_entities("a")
