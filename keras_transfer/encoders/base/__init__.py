@@ -23,6 +23,7 @@ from keras_transfer.encoders.base.running import (
 )
 from keras_transfer.encoders.base.sharing import have_same_embeddings, with_embeddings_of
 from keras_transfer.encoders.base.stack import MASKS, TransformerStack, check_further_inputs, takes_positions
+from keras_transfer.encoders.base.traced import TracesAgain
 from keras_transfer.encoders.base.weight_facts import (
     LoadsOwnWeights,
     store_weight_facts,
@@ -43,6 +44,7 @@ __all__ = [
     "LoadsOwnWeights",
     "Quantizes",
     "StackLayers",
+    "TracesAgain",
     "TransformerStack",
     "bert_layers",
     "by_path",

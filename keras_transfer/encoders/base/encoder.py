@@ -10,6 +10,7 @@ import keras
 
 from keras_transfer.distribute import write_together
 from keras_transfer.encoders.base.quantization import Quantizes, quantization_of, quantize_again
+from keras_transfer.encoders.base.traced import TracesAgain
 from keras_transfer.encoders.base.weight_facts import (
     LoadsOwnWeights,
     store_weight_facts,
@@ -147,7 +148,7 @@ def constructor_settings(arguments):
     return {name: value for name, value in arguments.items() if name not in own}
 
 
-class Encoder(ReachesAllLayers, LoadsOwnWeights, Quantizes, keras.Model):
+class Encoder(ReachesAllLayers, LoadsOwnWeights, TracesAgain, Quantizes, keras.Model):
     """Base class of the encoders, functional models from token ids to vectors.
 
     A subclass's constructor has three parts: the layers, the functional model, and the attributes that

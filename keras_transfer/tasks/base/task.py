@@ -11,6 +11,7 @@ from keras_transfer.distribute import check_accumulation, check_scope, reducible
 from keras_transfer.encoders.base import (
     LoadsOwnWeights,
     Quantizes,
+    TracesAgain,
     select_inputs,
     store_weight_facts,
     weight_facts_of,
@@ -85,7 +86,15 @@ def of_part(part, name, doc=None):
 
 
 class Task(
-    Pretrained, DataMethods, SeveralDevices, NotCloned, ReachesAllLayers, LoadsOwnWeights, Quantizes, keras.Model
+    Pretrained,
+    DataMethods,
+    SeveralDevices,
+    NotCloned,
+    ReachesAllLayers,
+    LoadsOwnWeights,
+    TracesAgain,
+    Quantizes,
+    keras.Model,
 ):
     """Base class of the tasks: an encoder, a head on it, a reader of the user's data, and labels.
 

@@ -365,7 +365,6 @@ def _changed(model, encoder):
         changed.train_function = changed.test_function = changed.predict_function = None
         changed.compiled = False
         trainer.forget_jax_state(changed)
-        getattr(changed, "compiled_generators", {}).clear()
     return model
 
 
