@@ -19,6 +19,7 @@ from keras_transfer.datasets.texts.questions import TREC_FILES
 from tests import comments
 from tests.pages import REPOSITORY, blocks, few_questions
 
+README = REPOSITORY / "README.md"
 # Calls in examples, and the real data that they read.
 DATA_OF_EXAMPLES = {
     'load_trec6("trec6")': "trec6",
@@ -102,7 +103,7 @@ def run_the_readme(step, tmp_path, monkeypatch):
     """The variables of the README's script, run on every `step`th question, and the held-out questions."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "served").mkdir()  # by the same script, or by one in `docs`
-    code = "\n".join(blocks((REPOSITORY / "README.md").read_text("utf-8")))
+    code = "\n".join(blocks(README.read_text("utf-8")))
     assert "model.fit" in code and "export" in code
     few_questions(monkeypatch, step)
     names = {}
@@ -117,12 +118,28 @@ def test_the_script_in_the_readme_runs(tmp_path, monkeypatch, small_minilm):
     assert "text" in names["served"].structured_input_signature[1]
 
 
+def recipes_of_the_readme():
+    """The names of the recipes in the README's table of methods."""
+    return sorted(set(re.findall(r'^\|[^|]*\|[^|]*`recipe="(\w+)"`', README.read_text("utf-8"), re.M)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", recipes_of_the_readme())
+def test_each_recipe_of_the_readme_learns_the_packaged_questions(name, minilm):
+    data = kt.datasets.load_demo_questions()
+    keras.utils.set_random_seed(0)
+    model = kt.tasks.TextClassifier.from_pretrained(minilm, label_names=data.label_names)
+    kt.adaptation.fine_tune(model, *data.train, recipe=name)
+    low, high = map(float, re.search(r"accuracy between ([\d.]+) and ([\d.]+)", README.read_text("utf-8")).groups())
+    assert low <= model.evaluate(*data.test, return_dict=True)["accuracy"] <= high
+
+
 def test_the_readme_has_at_most_170_lines():
-    assert len((REPOSITORY / "README.md").read_text("utf-8").splitlines()) <= 170
+    assert len(README.read_text("utf-8").splitlines()) <= 170
 
 
 def test_every_block_of_the_readme_is_run_or_is_a_command_that_exists():
-    text = (REPOSITORY / "README.md").read_text("utf-8")
+    text = README.read_text("utf-8")
     fences = re.findall(r"^```(\w*)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     assert {language for language, _ in fences} == {"python", "sh", ""}
     lines = [shlex.split(line) for language, block in fences if language == "sh" for line in block.splitlines()]

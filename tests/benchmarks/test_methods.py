@@ -3,14 +3,17 @@
 import argparse
 import json
 import pathlib
+from types import SimpleNamespace
 
 import keras
 import pytest
 
 from benchmarks.fine_tuning import methods
-from keras_transfer.adaptation import layer_groups
+from keras_transfer.adaptation import get_recipe, layer_groups
 from keras_transfer.datasets import load_demo_questions
+from keras_transfer.encoders import BertEncoder
 from keras_transfer.experiments import Comparison
+from tests.pages import REPOSITORY
 from tests.tasks.tiny import classifier, examples
 
 
@@ -119,3 +122,17 @@ def test_an_interrupted_series_goes_on_and_the_page_has_all_finished_methods(
 def test_the_page_begins_with_the_introduction_that_the_script_writes():
     page = (pathlib.Path(methods.__file__).parents[2] / "docs" / "benchmarks" / "methods.md").read_text("utf-8")
     assert page.startswith(methods.INTRODUCTION.format(costs=methods.COSTS))
+
+
+@pytest.mark.parametrize(
+    ("method", "recipe"),
+    [("full", "bert"), ("LoRA", "lora"), ("Houlsby", "adapters"), ("the three together", "ulmfit_classifier")],
+)
+def test_the_recipes_have_the_numbers_of_the_runs_in_the_table_of_trec(method, recipe):
+    page = (REPOSITORY / "docs/benchmarks/methods.md").read_text("utf-8")
+    table = page[page.index("\n## TREC-6") : page.index("\n## SST-2")]
+    [row] = [line for line in table.splitlines() if line.startswith(f"| {method} ")]
+    encoder = BertEncoder(10, num_layers=1, num_heads=1, hidden_dim=384, intermediate_dim=4, max_sequence_length=4)
+    found = get_recipe(recipe).resolve(SimpleNamespace(encoder=encoder), steps_per_epoch=-(-4362 // methods.BATCH))
+    assert (found.epochs, found.batch_size) == (methods.EPOCHS, methods.BATCH)
+    assert found.learning_rate == float(row.split("|")[8])

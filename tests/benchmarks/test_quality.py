@@ -56,8 +56,12 @@ def test_the_page_has_means_standard_errors_and_whether_the_difference_is_within
     assert figures == ["2", "2", "Matthews", "40.00 ± 0.00", "42.00 ± 1.00", "-2.00 ± 1.00", "no"]
     assert cells(page, "RTE") == []
     missing = ["RTE (epochs: 3)", "STS-B (epochs: 2)"]
-    missing += [f"STS-B, embeddings{order} (epochs: 2)" for order in (", own order", ", same order")] + ["EWT, tags (epochs: 1)"]
-    missing += [f"SQuAD 1.1{order} (epochs: {epochs})" for order in (", own order", ", same order") for epochs in (1, 3)]
+    missing += [f"STS-B, embeddings{order} (epochs: 2)" for order in (", own order", ", same order")] + [
+        "EWT, tags (epochs: 1)"
+    ]
+    missing += [
+        f"SQuAD 1.1{order} (epochs: {epochs})" for order in (", own order", ", same order") for epochs in (1, 3)
+    ]
     assert f"Not run yet: {'; '.join(missing)}." in page
     assert "12 runs, each on 1 of 2 cores (x86_64)" in page and "keras 3.15.1" in page
 

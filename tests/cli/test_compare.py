@@ -39,7 +39,7 @@ def test_the_command_compares_recipes_continues_and_writes_the_table(
     assert command.main(line) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("38 texts for train, 10 texts for test, 10 texts for validation, ['ABBR', ")
-    assert "\nRecipe 'bert' for minilm-l6: 1 epoch, learning rate 5e-05, batch size 64\n" in printed
+    assert "\nRecipe 'bert' for minilm-l6: 1 epoch, learning rate by the encoder, batch size 64\n" in printed
     assert printed.count(", seed ") == 2 and "1 seed: no intervals" in printed
     assert (tmp_path / "table.md").read_text().startswith("| method | validation | test |")
     assert command.main(line) == 0
