@@ -1,5 +1,8 @@
 """The style of all plots, which is readable in grey and for color-blind readers, and the error without matplotlib."""
 
+import functools
+import io
+
 # The colors of Okabe and Ito (2008), each with a line style and a marker, so that color is not the only difference.
 BLUE, ORANGE, GREEN, RED, PURPLE, BLACK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#000000"
 GREY = "#767676"
@@ -24,11 +27,27 @@ def new_axes(width=6.4, height=3.6):
         ImportError: If matplotlib is not installed.
     """
     try:
-        from matplotlib.figure import Figure
+        axes = _figure_class()(figsize=(width, height), layout="constrained").add_subplot()
     except ImportError as error:
         raise ImportError(
             f"Plotting requires matplotlib. Install it with `pip install matplotlib`. Received: {error}"
         ) from error
-    axes = Figure(figsize=(width, height), layout="constrained").add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
     return axes
+
+
+@functools.cache
+def _figure_class():
+    """Returns a class of figures that a notebook displays, also without `%matplotlib inline`."""
+    from matplotlib.figure import Figure
+
+    class NotebookFigure(Figure):
+        def _repr_png_(self):
+            file = io.BytesIO()
+            self.savefig(file, format="png")
+            return file.getvalue()
+
+        def __reduce__(self):  # Pickle finds no class that is created in a function.
+            return object.__new__, (Figure,), self.__getstate__()
+
+    return NotebookFigure

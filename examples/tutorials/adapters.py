@@ -31,7 +31,7 @@ model = kt.tasks.TextClassifier.from_pretrained("minilm-l6", label_names=data.la
 
 # %%
 kt.adaptation.add_adapters(model, "houlsby:64")
-groups = kt.adaptation.trainable_summary(model)
+kt.adaptation.trainable_summary(model)
 
 # %% [markdown]
 # ## Train them
@@ -65,7 +65,7 @@ print(f"{os.path.getsize('questions.safetensors') / 1e6:.2f} MB, of {whole / 1e6
 keras.utils.set_random_seed(0)
 model = kt.tasks.TextClassifier.from_pretrained("minilm-l6", label_names=data.label_names)
 kt.adaptation.add_adapters(model, "lora:r=8")
-groups = kt.adaptation.trainable_summary(model)
+kt.adaptation.trainable_summary(model)
 
 # %% [markdown]
 # A few steps of training show that merging changes the weights and not the answers:

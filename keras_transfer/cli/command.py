@@ -84,7 +84,8 @@ def _quickstart(dataset, data_dir, output, epochs, batch_size, overwrite, **opti
 
 def _train(task, data, validation_data, text_column, label_column, output, overwrite, **options):
     output = output or ("regressor" if task == "regression" else "classifier")
-    checks.check_training(**options)
+    trained = run_folder.trained_model(options["encoder"])
+    checks.check_training(**options, trained=trained)
     parts, label_names = labelled_texts.read_parts(data, validation_data, None, text_column, label_column, task)
     columns = {"text_column": text_column, "label_column": label_column}
     if options["precision"] == "auto":  # A resumed run keeps the precision that it started with.
@@ -94,13 +95,15 @@ def _train(task, data, validation_data, text_column, label_column, output, overw
         precision = recommended_precision()
         print(precision)
         options["precision"] = precision.policy
+    if trained is not None and os.path.realpath(trained.parent) == os.path.realpath(output):
+        raise ValueError(f"`--output` must be a different folder from `--encoder`. Received: {output}")
     settings = run_folder.describe(data, validation_data, task=task, **columns, **options)
     run_folder.check_run(output, settings, overwrite)
     _import_package()
     from keras_transfer.cli.actions import run_training
 
-    several = task == "multi-label"
-    stopped_by = run_training(parts, label_names, output, settings, overwrite, multi_label=several, **options)
+    options |= {"multi_label": task == "multi-label", "trained": trained}
+    stopped_by = run_training(parts, label_names, output, settings, overwrite, **options)
     return 128 + stopped_by if stopped_by else 0
 
 

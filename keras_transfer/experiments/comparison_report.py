@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_transfer.analysis.output import Table, page
 from keras_transfer.experiments.comparison_plots import plot_comparison
 from keras_transfer.experiments.significance import mean_interval, paired_test
 
@@ -71,6 +72,9 @@ class Comparison:
         return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:], *self._notes()])
 
     __repr__ = __str__
+
+    def _repr_html_(self):
+        return page.section(Table("Comparison", *self._cells(), " ".join(self._notes())))
 
     def to_markdown(self) -> str:
         """Returns the table and its notes as Markdown.

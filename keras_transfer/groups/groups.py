@@ -34,6 +34,9 @@ class LayerGroup:
     pretrained: bool
     layers: list
 
+    def __repr__(self):
+        return f"LayerGroup({self.name!r}, {self.kind}, {len(self.variables)} weights, {self.parameters:,} parameters)"
+
     @property
     def parameters(self) -> int:
         """Integer. Number of parameters."""

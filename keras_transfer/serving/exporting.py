@@ -3,6 +3,7 @@
 import contextlib
 import inspect
 import json
+import logging
 import os
 import pathlib
 import subprocess
@@ -233,7 +234,17 @@ def export(
 
 def write_export(model, folder, options):
     """Writes a task on the TensorFlow backend into an empty folder, and returns the measurements, if there are any."""
-    return (write_portable if "format" in options else write_saved_model)(model, folder, **options)
+    logger = logging.getLogger("tensorflow")
+    logger.addFilter(_names_no_temporary_folder)
+    try:
+        return (write_portable if "format" in options else write_saved_model)(model, folder, **options)
+    finally:
+        logger.removeFilter(_names_no_temporary_folder)
+
+
+def _names_no_temporary_folder(record):
+    """Returns whether to log a record of TensorFlow: not the one with the folder that is renamed afterwards."""
+    return "Assets written to" not in record.getMessage()
 
 
 def _check_weights(model):

@@ -52,6 +52,8 @@ def concrete_signature(function, specs, axes=1, input_axes=2):
     import tensorflow as tf
 
     def answer(**inputs):
+        # A single string is no batch. TensorFlow would not say so, and not which input it is.
+        inputs = {name: tf.ensure_shape(inputs[name], spec.shape, f"batch_of_{name}") for name, spec in specs.items()}
         sizes = tf.shape(next(iter(inputs.values())))
         request = tuple(slice(sizes[axis]) for axis in range(axes))
         with tf.control_dependencies(_checks(inputs, input_axes)):

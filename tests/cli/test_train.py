@@ -4,6 +4,7 @@ import json
 import pathlib
 import re
 import signal
+import zipfile
 
 import keras
 import numpy as np
@@ -338,3 +339,29 @@ def test_a_missing_column_of_json_lines_names_the_line(tmp_path, monkeypatch, ca
     pathlib.Path("a.jsonl").write_text('{"text": "a", "label": 1}\n\n{"text": "b", "labels": 0}\n')
     assert command.main(["train", "--data", "a.jsonl"]) == 1
     assert "a.jsonl, line 3: There is no column 'label'. Did you mean 'labels'?" in capsys.readouterr().err
+
+
+def test_a_trained_model_continues_to_train_with_its_head_or_with_a_new_one(train, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(training.tasks.TextClassifier, "from_pretrained", from_vectors)
+    assert train() == 0
+    before = weights_of(tmp_path / "classifier" / "model.keras")
+    assert train("--encoder", "classifier", "--output", "more", "--learning-rate", "1e-9") == 0
+    assert "The training continues from classifier/model.keras, with its head" in capsys.readouterr().out
+    after = weights_of(tmp_path / "more" / "model.keras")
+    assert all(np.allclose(*pair, atol=1e-6) for pair in zip(before, after))
+    write(tmp_path / "reviews.csv", TEXTS, [label.upper() for label in LABELS])
+    assert train("--encoder", "classifier/model.keras", "--output", "other") == 0
+    assert "the encoder of classifier/model.keras, with a new head" in capsys.readouterr().out
+    assert keras.saving.load_model(tmp_path / "other" / "model.keras").label_names == ["FIRST", "LAST"]
+
+
+def test_what_a_trained_model_cannot_have_is_an_error(train, tmp_path, monkeypatch, capsys):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.json").write_text(json.dumps({"settings": {}, "finished": False}))
+    assert train("--encoder", "run") == 1 and "The run is not finished." in capsys.readouterr().err
+    (tmp_path / "run" / "run.json").write_text(json.dumps({"settings": {}, "finished": True}))
+    with zipfile.ZipFile(tmp_path / "run" / "model.keras", "w"):
+        pass
+    assert train("--encoder", "run", "--sequence-length", "8") == 1
+    assert "A trained model keeps its sequence length. Leave out" in capsys.readouterr().err
+    assert train("--encoder", "run", "--output", "run") == 1 and "a different folder" in capsys.readouterr().err

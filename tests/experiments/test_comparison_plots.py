@@ -1,5 +1,7 @@
 """The pictures of comparisons: what they show, and the mistakes that they refuse."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -73,3 +75,12 @@ test_a_mistake_is_one_error = check_errors(
         "at most 6 methods",
     ),
 )
+
+
+def test_a_notebook_draws_a_figure_and_a_table(tmp_path):
+    found = comparison({"a": [0.5, 0.6], "b|c": [0.7, 0.8]})
+    figure = found.plot()
+    figure.savefig(tmp_path / "figure.png")
+    assert figure._repr_png_().startswith(b"\x89PNG")
+    assert type(pickle.loads(pickle.dumps(figure))).__name__ == "Figure"
+    assert found._repr_html_().count("<tr>") == 3 and "b|c" in found._repr_html_()

@@ -83,3 +83,8 @@ def test_norms_and_biases_are_all_but_tables_and_kernels():
     assert rest == {"embeddings", "kernel"}
     kept = {weight.path.split("/")[-1] for weight in model.weights if is_norm_or_bias(weight)}
     assert kept == {"bias", "gamma", "beta"}
+
+
+def test_a_group_prints_in_one_line():
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2, name="low")])
+    assert repr(layer_groups(model)[0]) == "LayerGroup('low', other, 2 weights, 10 parameters)"

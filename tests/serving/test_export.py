@@ -1,6 +1,7 @@
 """`export`: the signatures of the SavedModel, and that they give the same answers as the model for any text."""
 
 import json
+import logging
 import shutil
 import stat
 import warnings
@@ -226,3 +227,31 @@ def test_export_prints_nothing_and_does_not_change_the_model(make_classifier, tm
     model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
     model.fit(TEXTS, [i % 3 for i in range(len(TEXTS))], verbose=0)
     assert np.abs(model.predict(TEXTS, verbose=0) - before).max() > 0.01
+
+
+def test_a_single_string_is_an_error_that_names_the_input_and_the_shape(exported):
+    function = tf.saved_model.load(str(exported)).signatures["serving_default"]
+    for text in ("good", [["good"]]):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"Shape of tensor text .* expected shape \[\?\]"):
+            function(text=tf.constant(text))
+
+
+def test_the_method_of_keras_exports_the_tokenizer_and_the_labels(classifier, exported, tmp_path):
+    folder = classifier.export(tmp_path / "served", format="tf_saved_model", verbose=None, label_names=LABELS)
+    names = [path / "assets.extra" / name for path in (exported, folder) for name in ("labels.json", "export.json")]
+    assert [name.read_text() for name in names[:2]] == [name.read_text() for name in names[2:]]
+    with pytest.raises(FileExistsError):
+        classifier.export(folder)
+
+
+def test_no_line_of_the_log_has_a_temporary_folder(classifier, tmp_path, caplog):
+    logger = logging.getLogger("tensorflow")
+    level, propagate = logger.level, logger.propagate
+    logger.setLevel("INFO")
+    logger.propagate = True
+    try:
+        serving.export(classifier, tmp_path / "served", label_names=LABELS)
+    finally:
+        logger.setLevel(level)
+        logger.propagate = propagate
+    assert not [line for line in caplog.messages if "Assets" in line]

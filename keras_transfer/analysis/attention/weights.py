@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.analysis.output import Table, page
 from keras_transfer.arrays import to_numpy
 from keras_transfer.encoders.base import Encoder, check_ids, select_inputs
 from keras_transfer.names import check_one_of
@@ -16,7 +17,7 @@ from keras_transfer.tasks.base import Task
 _AXES = {"encoder": ("tokens", "tokens"), "decoder": ("read", "read"), "cross": ("written", "tokens")}
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(repr=False)
 class AttentionWeights:
     """The attention weights for some texts, which `attention_weights` returns.
 
@@ -45,6 +46,23 @@ class AttentionWeights:
     tokens: list | None = None
     read: list | None = None
     written: list | None = None
+
+    def __repr__(self):
+        kinds = {kind: getattr(self, kind) for kind in _AXES if getattr(self, kind) is not None}
+        shown = ", ".join(f"{kind}: {len(layers)} of {list(layers[0].shape)}" for kind, layers in kinds.items())
+        return f"AttentionWeights({shown}; tokens: {' '.join(self.tokens[0]):.80})"
+
+    def _repr_html_(self):
+        kind = self._kind(None)
+        matrix, queries, keys = self._matrix(kind, 0, -1, None)
+        colors = {
+            (i, j + 1): f"background: rgba(0, 114, 178, {weight:.2f})"
+            for i, weights in enumerate(matrix)
+            for j, weight in enumerate(weights)
+        }
+        rows = [[query, *(f"{weight:.2f}" for weight in weights)] for query, weights in zip(queries, matrix)]
+        note = f"Row 0, the last layer, and the mean of all heads. `plot` and `matrix` show the others. {self!r}"
+        return page.section(Table(f"Attention: {kind}", ["", *keys], rows, note), colors=colors)
 
     def matrix(self, kind: str | None = None, *, row: int = 0, layer: int = -1, head: int | None = None) -> np.ndarray:
         """Returns the weights of one row as a matrix without padding.
@@ -150,7 +168,7 @@ def attention_weights(model: keras.Model, x: Any, targets: Any = None) -> Attent
     Source: Bahdanau et al. 2015, figure 3. https://arxiv.org/abs/1409.0473
     """
     encoder = getattr(model, "encoder", model) if isinstance(model, Task) else model
-    if not isinstance(encoder, Encoder):
+    if not isinstance(encoder, Encoder) or type(encoder).attention_weights is Encoder.attention_weights:
         raise ValueError(
             "`model` must be a task with a Transformer of `keras_transfer.encoders`, or such an encoder. "
             f"Received: {type(encoder).__name__}"

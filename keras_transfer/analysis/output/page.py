@@ -33,24 +33,29 @@ def page_of(report, found, title):
         found: Dict of its tables.
         title: String. Escaped title.
     """
-    metrics = found["metrics"]
-    parts = [f"<h1>{title}</h1>", f"<p>{_escape(metrics.title)}</p>{_table(metrics)}"]
-    for kind, table in found.items():
-        if kind == "confusion":
-            parts.append(_section(table, colors=_confusion_colors(report)))
-        elif kind in PICTURES:
-            parts.append(_section(table, PICTURES[kind](report)))
-        elif kind != "metrics":
-            parts.append(_section(table))
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n'
         f'<meta name="viewport" content="width=device-width">\n<style>{STYLE}</style>\n</head>\n<body>\n'
-        + "\n".join(parts)
-        + "\n</body>\n</html>\n"
+        f"<h1>{title}</h1>\n{content_of(report, found)}\n</body>\n</html>\n"
     )
 
 
-def _section(table, picture="", colors=None):
+def content_of(report, found):
+    """Returns the tables and pictures of the page, which a notebook also displays."""
+    metrics = found["metrics"]
+    parts = [f"<p>{_escape(metrics.title)}</p>{_table(metrics)}"]
+    for kind, table in found.items():
+        if kind == "confusion":
+            parts.append(section(table, colors=_confusion_colors(report)))
+        elif kind in PICTURES:
+            parts.append(section(table, PICTURES[kind](report)))
+        elif kind != "metrics":
+            parts.append(section(table))
+    return "\n".join(parts)
+
+
+def section(table, picture="", colors=None):
+    """Returns a table with its title and note, next to a picture. Cells may have colors by their row and column."""
     note = f"<p>{_escape(table.note)}</p>" if table.note else ""
     return f'<h2>{_escape(table.title)}</h2>\n<div class="side">{picture}<div>{_table(table, colors)}{note}</div></div>'
 

@@ -136,6 +136,9 @@ class Report:
 
     __repr__ = __str__
 
+    def _repr_html_(self):
+        return page.content_of(self, self._tables())
+
     def to_html(self, path: str | pathlib.Path, title: str = "Classification report") -> pathlib.Path:
         """Writes the report as one HTML page with pictures, which needs no other file and no connection.
 

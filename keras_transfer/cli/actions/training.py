@@ -42,6 +42,7 @@ def run_training(
     rematerialize=False,
     precision=None,
     seed=0,
+    trained=None,
 ):
     """Trains a text classifier or regressor, and writes it with a report on the validation data.
 
@@ -62,6 +63,8 @@ def run_training(
         rematerialize: Boolean. Whether to compute blocks twice to save memory. Defaults to `False`.
         precision: String, the `precision` of a recipe. Defaults to `None`, float32.
         seed: Integer. Seed of all random numbers. Defaults to `0`.
+        trained: Path of a `.keras` file, a model that continues to train: with its head if its labels are the same,
+            and otherwise with a new one. Defaults to `None`, for a new model over `encoder`.
 
     Returns:
         The number of the signal that ended the run, or None if it is finished.
@@ -84,14 +87,25 @@ def run_training(
     options = {"sequence_length": sequence_length, "head": "new", "scalar_mix": recipe.scalar_mix}
     if recipe.precision is not None:
         options["encoder"] = {"dtype": recipe.precision}
-    if label_names is None:
-        model = tasks.TextRegressor.from_pretrained(encoder, **options)
-    else:
-        options["multi_label"] = multi_label
-        model = tasks.TextClassifier.from_pretrained(encoder, label_names=label_names, **options)
+    task = tasks.TextRegressor if label_names is None else tasks.TextClassifier
+    if label_names is not None:
+        options |= {"label_names": label_names, "multi_label": multi_label}
+    model = task.from_pretrained(encoder, **options) if trained is None else _continued(task, trained, options)
     # Another process may have used the folder since `check_run`.
     with run_folder.running(output, settings, overwrite) as folder:
         return _train(model, parts, recipe.resolve(model, -(-rows // recipe.batch_size)), folder, settings, seed)
+
+
+def _continued(task, trained, options):
+    """Returns a trained model if it is one of the task with these labels, or else the task over its encoder."""
+    model = keras.saving.load_model(trained)
+    same = {name: getattr(model, name, None) for name in ("label_names", "multi_label") if name in options}
+    if type(model) is task and all(options[name] == value for name, value in same.items()):
+        print(f"The training continues from {trained}, with its head", end=": ")
+        return model
+    print(f"The training continues from the encoder of {trained}, with a new head", end=": ")
+    settings = {name: options[name] for name in (*same, "scalar_mix") if options[name] is not None}
+    return task(model.encoder, model.preprocessor, **settings)
 
 
 def _train(model, parts, recipe, folder, settings, seed):

@@ -82,10 +82,17 @@ def check_training(
     seeds=None,
     methods=(),
     baseline=None,
+    trained=None,
     **others,
 ):
     """Raises a `ValueError` for arguments of `train` or `compare` that no encoder and no recipe accepts."""
-    check_source(encoder)
+    if trained is None:
+        check_source(encoder)
+    elif sequence_length is not None:
+        raise ValueError(
+            "A trained model keeps its sequence length. Leave out `--sequence-length`. "
+            f"Received: --encoder {encoder} --sequence-length {sequence_length}"
+        )
     _check_counts(epochs=epochs, batch_size=batch_size, sequence_length=sequence_length, seeds=seeds)
     _check_counts(gradient_accumulation_steps=gradient_accumulation_steps)
     _check_rate(learning_rate)

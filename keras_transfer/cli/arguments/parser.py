@@ -358,7 +358,8 @@ def _add_encoder(command):
         "--encoder",
         default="minilm-l6",
         metavar="SOURCE",
-        help="folder, hf://organization/name or the name of a packaged encoder; default: minilm-l6",
+        help="folder, hf://organization/name, the name of a packaged encoder, or for `train` a model "
+        "that it wrote, which then continues to train; default: minilm-l6",
     )
 
 

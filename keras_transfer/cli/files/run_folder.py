@@ -193,6 +193,14 @@ def find_model(path, exported=False):
     return path
 
 
+def trained_model(encoder):
+    """Returns the `.keras` file if `--encoder` is a model that `train` wrote, or its folder, and None for others."""
+    path = pathlib.Path(encoder)
+    if path.suffix == ".keras" or (path / MODEL).is_file() or (path / STATE).is_file():
+        return None if (path / "config.json").is_file() else find_model(path)
+    return None
+
+
 def read_kind(path):
     """Returns what the model in a `.keras` file predicts: `"classification"`, `"multi-label"` or `"regression"`.
 

@@ -9,6 +9,7 @@ from keras_transfer.datasets.base import (
     SOURCES,
     Splits,
     checked_rows,
+    columns_repr,
     existing_files,
     get,
     read_rows,
@@ -35,6 +36,8 @@ class Choices(NamedTuple):
     questions: list
     choices: list
     labels: list
+
+    __repr__ = columns_repr
 
     @property
     def inputs(self) -> tuple[list[str], list[list[str]]]:

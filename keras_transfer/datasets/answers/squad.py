@@ -5,7 +5,14 @@ import os
 import pathlib
 from typing import NamedTuple
 
-from keras_transfer.datasets.base import existing_file, get, read_json_lines, read_whole_json, shorten
+from keras_transfer.datasets.base import (
+    columns_repr,
+    existing_file,
+    get,
+    read_json_lines,
+    read_whole_json,
+    shorten,
+)
 
 
 class Answer(NamedTuple):
@@ -37,6 +44,8 @@ class Questions(NamedTuple):
     contexts: list
     answers: list
     titles: list
+
+    __repr__ = columns_repr
 
 
 def load_squad(path: str | os.PathLike) -> Questions:

@@ -2,7 +2,7 @@
 
 from keras_transfer.datasets.base.dataset import Split
 from keras_transfer.datasets.base.sources import SOURCES, existing_file, existing_files, missing_files
-from keras_transfer.datasets.base.splits import Splits, positions, score
+from keras_transfer.datasets.base.splits import Splits, columns_repr, positions, score
 from keras_transfer.lines import (
     NUMBER,
     checked_rows,
@@ -24,6 +24,7 @@ __all__ = [
     "Split",
     "Splits",
     "checked_rows",
+    "columns_repr",
     "existing_file",
     "existing_files",
     "get",

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from keras_transfer.datasets.base.splits import columns_repr
 from keras_transfer.names import check_arguments
 
 log = logging.getLogger("keras_transfer")
@@ -29,6 +30,8 @@ class Split(NamedTuple):
 
     texts: list
     labels: list
+
+    __repr__ = columns_repr
 
     def __getattr__(self, name):
         hint = ""

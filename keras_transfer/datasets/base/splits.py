@@ -38,10 +38,30 @@ class Splits(dict):
         raise AttributeError(self._message(name))
 
     def __repr__(self):
-        return f"Splits({', '.join(self)}; label_names={self.label_names})"
+        names = None if self.label_names is None else listed(self.label_names)
+        return f"Splits({', '.join(self)}; label_names={names})"
 
     def _message(self, name):
         return f"The dataset has no split {name!r}.{did_you_mean(name, self)} Expected one of {list(self)}."
+
+
+def columns_repr(split):
+    """Returns a short string for a named tuple of columns: how many rows it has, and the first one."""
+    columns = {name: getattr(split, name) for name in split._fields if getattr(split, name) is not None}
+    count = max((len(_first(column)) for column in columns.values()), default=0)
+    first = "".join(f"  {name}: {_row(column)!r:.80}\n" for name, column in columns.items() if count)
+    return f"{type(split).__name__} of {count:,} rows" + (f". The first one is\n{first.rstrip()}" if first else "")
+
+
+def _first(column):
+    """Returns the first column of a tuple of columns, such as the texts of pairs, or the column itself."""
+    return column[0] if isinstance(column, tuple) else column
+
+
+def _row(column):
+    if isinstance(column, tuple):
+        return tuple(_row(part) for part in column)
+    return next(iter(column), None)
 
 
 def positions(labels, names, where):

@@ -4,7 +4,7 @@ import os
 import pathlib
 from typing import NamedTuple
 
-from keras_transfer.datasets.base import SOURCES, Splits, existing_file, get, read_json_lines, read_lines
+from keras_transfer.datasets.base import SOURCES, Splits, columns_repr, existing_file, get, read_json_lines, read_lines
 
 
 def load_wikitext(folder: str | os.PathLike) -> Splits:
@@ -61,6 +61,8 @@ class MinimalPairs(NamedTuple):
     good: list
     bad: list
     phenomena: list
+
+    __repr__ = columns_repr
 
 
 def load_blimp(path: str | os.PathLike) -> MinimalPairs | Splits:

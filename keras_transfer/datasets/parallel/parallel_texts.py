@@ -3,7 +3,7 @@
 import os
 from typing import NamedTuple
 
-from keras_transfer.datasets.base import existing_file, log, read_lines, shorten
+from keras_transfer.datasets.base import columns_repr, existing_file, log, read_lines, shorten
 
 
 class ParallelTexts(NamedTuple):
@@ -16,6 +16,8 @@ class ParallelTexts(NamedTuple):
 
     sources: list
     targets: list
+
+    __repr__ = columns_repr
 
 
 def read_parallel(

@@ -5,7 +5,7 @@ import pathlib
 from typing import NamedTuple
 
 from keras_transfer.datasets.answers import Choices, add_copa
-from keras_transfer.datasets.base import Split, Splits, existing_files, get, positions, read_json_lines
+from keras_transfer.datasets.base import Split, Splits, columns_repr, existing_files, get, positions, read_json_lines
 from keras_transfer.names import look_up
 
 FILES = {"train": "train.jsonl", "validation": "val.jsonl", "test": "test.jsonl"}
@@ -33,6 +33,8 @@ class AnswersToGrade(NamedTuple):
     labels: list
     questions: list
 
+    __repr__ = columns_repr
+
 
 class ClozeQuestions(NamedTuple):
     """ReCoRD: passages, and statements about them with a gap for one of their entities.
@@ -48,6 +50,8 @@ class ClozeQuestions(NamedTuple):
     queries: list
     entities: list
     answers: list
+
+    __repr__ = columns_repr
 
 
 class WordsInContext(NamedTuple):
@@ -65,6 +69,8 @@ class WordsInContext(NamedTuple):
     spans: tuple
     labels: list
 
+    __repr__ = columns_repr
+
 
 class Coreferences(NamedTuple):
     """WSC: a noun phrase and a pronoun in a text, which may or may not refer to the same thing.
@@ -80,6 +86,8 @@ class Coreferences(NamedTuple):
     phrases: tuple
     places: tuple
     labels: list
+
+    __repr__ = columns_repr
 
 
 def load_superglue(folder: str | os.PathLike, task: str) -> Splits:

@@ -5,7 +5,7 @@ import pathlib
 import re
 from typing import NamedTuple
 
-from keras_transfer.datasets.base import SOURCES, Splits, existing_file, read_lines
+from keras_transfer.datasets.base import SOURCES, Splits, columns_repr, existing_file, read_lines
 from keras_transfer.names import check_one_of
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -25,6 +25,8 @@ class TaggedSentences(NamedTuple):
 
     words: list
     labels: list
+
+    __repr__ = columns_repr
 
 
 def read_conllu(path: str | os.PathLike, *, field: str = "upos") -> TaggedSentences:

@@ -336,6 +336,30 @@ class Task(
 
     # === Export and files ===
 
+    def export(self, filepath: Any, format: str = "savedmodel", verbose: Any = 1, **kwargs: Any) -> Any:
+        """Writes the task with its tokenizer and its labels, as `serving.export` does.
+
+        `keras.Model.export` writes only the model from token ids to logits: `keras.Model.export(model, folder)`.
+
+        Args:
+            filepath: String or path. Folder that does not exist yet.
+            format: String, `"savedmodel"` or Keras's name for it, `"tf_saved_model"`, `"litert"` or `"onnx"`. Defaults
+                to `"savedmodel"`.
+            verbose: Boolean or integer. Whether to print what was measured. Defaults to `1`.
+            **kwargs: Other arguments of `serving.export`, such as `quantization` and `overwrite`.
+
+        Returns:
+            The folder as a `pathlib.Path`.
+
+        Raises:
+            FileExistsError: If the folder exists and `overwrite=False`.
+            ValueError: If `serving.export` rejects the task or an argument, such as a task without a preprocessor.
+        """
+        from keras_transfer.serving import export
+
+        format = "savedmodel" if format == "tf_saved_model" else format
+        return export(self, filepath, format=format, verbose=1 if verbose is None else int(verbose), **kwargs)
+
     def signatures(self, pairs: bool = False) -> dict[str, Signature]:
         """Returns the signatures of an exported model.
 

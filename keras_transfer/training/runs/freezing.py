@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from keras_transfer.groups import LayerGroups, depth_of, is_norm, layer_groups, select_groups
+from keras_transfer.groups import depth_of, is_norm, layer_groups, select_groups
 from keras_transfer.keras_internals import could_train, optimizers, remember_trainable, set_trainable, trainer
 from keras_transfer.names import did_you_mean, listed, why_no_expression
 from keras_transfer.training.runs.run import sync
@@ -98,16 +98,15 @@ def unfreeze(model: Any, groups: Any = None, *, paths: str | None = None, norms:
     return _apply(model, [weight for weight in could_train(model) if id(weight) in chosen])
 
 
-def trainable_summary(model: keras.layers.Layer, groups: Any = None) -> LayerGroups:
+def trainable_summary(model: keras.layers.Layer, groups: Any = None) -> None:
     """Prints the layer groups of a model with their numbers of parameters and trainable parameters.
+
+    It returns nothing, as `model.summary()`. `layer_groups` returns the groups.
 
     Args:
         model: Built model or layer.
         groups: List of `(name, regex)` that groups the weights by path, as for `layer_groups`. Defaults to `None`, the
             default groups.
-
-    Returns:
-        The printed `LayerGroups`.
 
     Example:
     ```python
@@ -119,7 +118,6 @@ def trainable_summary(model: keras.layers.Layer, groups: Any = None) -> LayerGro
     total, trainable = sum(g.parameters for g in groups), sum(g.trainable_parameters for g in groups)
     fraction = "less than 0.01%" if 0 < trainable / total < 0.00005 else f"{trainable / total:.2%}"
     print(f"{groups}\n{trainable:,} of {total:,} parameters are trainable ({fraction})")
-    return groups
 
 
 def _weights(model, groups, below, paths, norms):

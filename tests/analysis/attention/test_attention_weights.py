@@ -159,6 +159,7 @@ test_a_mistake_is_one_clear_error = check_errors(
     (lambda: attention_weights(encoder(), {"token_ids": IDS["token_ids"]}), "Received: ['token_ids']"),
     (lambda: attention_weights(seq2seq(), [], []), "at least one row. Received: no rows"),
     (lambda: attention_weights("minilm-l6", ["a"]), "or such an encoder. Received: str"),
+    (lambda: attention_weights(ElmoEncoder(**ELMO), {}), "must be a task with a Transformer ... Received: ElmoEncoder"),
     (lambda: ElmoEncoder(**ELMO).attention_weights({}), "Transformers of `keras_transfer.encoders`. ... ElmoEncoder"),
     (lambda: GIVEN.matrix("cross"), "one of ('encoder',). Received: kind='cross'"),
     (lambda: GIVEN.matrix(row=2), "from -2 to 1. Received: row=2"),
@@ -193,3 +194,11 @@ def test_the_weights_are_those_of_transformers(folder):
             real = inputs["padding_mask" if kind == "encoder" else "decoder_padding_mask"][:, :queries] == 1
             difference = np.abs(ours - theirs.numpy()[:, :, :queries, :keys]).transpose(0, 2, 1, 3)[real]
             assert difference.max() <= 1e-5
+
+
+def test_weights_print_in_one_line_and_show_a_matrix_in_a_notebook(eagerly):
+    weights = attention_weights(classifier(), ["good bad", "a"])
+    assert repr(weights).startswith("AttentionWeights(encoder: 1 of [2, ") and len(repr(weights)) < 200
+    assert "tokens: [CLS] good bad [SEP])" in repr(weights)
+    page = weights._repr_html_()
+    assert page.count("<tr>") == 5 and f">{weights.matrix()[1, 2]:.2f}</td>" in page

@@ -26,6 +26,7 @@ def test_a_classifier_is_evaluated_on_texts_and_names_of_labels(eagerly):
     np.testing.assert_array_equal(found.predicted, model.predict(texts, verbose=0).argmax(axis=-1))
     assert found.slices[-1].rows.tolist() == [row for row, text in enumerate(texts) if "good" in text]
     assert found.hardest[0].text == (texts[found.hardest[0].position],)
+    assert found._repr_html_().count("<table>") == str(found).count("\n\n") + 1  # in a notebook
 
 
 def test_pairs_of_texts_are_evaluated(eagerly):

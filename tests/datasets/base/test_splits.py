@@ -3,8 +3,10 @@
 import copy
 import pickle
 
+import numpy as np
 import pytest
 
+from keras_transfer import datasets
 from keras_transfer.datasets import Split, Splits
 
 
@@ -34,3 +36,28 @@ def test_a_split_that_does_not_exist_is_an_error_with_the_closest_name():
 def test_splits_can_be_copied_and_pickled(duplicate):
     data = duplicate(make_splits())
     assert data == make_splits() and data.label_names == ["no", "yes"]
+
+
+@pytest.mark.parametrize(
+    "split",
+    [
+        datasets.Split(["a text"] * 700, [1] * 700),
+        datasets.Split((["a text"] * 700, ["another"] * 700), None),
+        datasets.Split(np.array(["a text"] * 700), np.ones(700)),
+        datasets.ParallelTexts(["a text"] * 700, ["ein Text"] * 700),
+        datasets.TaggedSentences([["a", "text"] * 500] * 700, [["DET", "NOUN"] * 500] * 700),
+        datasets.Choices(["a text"] * 700, ["b"] * 700, [["c", "d"]] * 700, [0] * 700),
+    ],
+    ids=lambda split: type(split).__name__,
+)
+def test_a_split_prints_its_size_and_its_first_row(split):
+    assert repr(split).startswith(f"{type(split).__name__} of 700 rows. The first one is") and "a" in repr(split)
+    assert len(repr(split)) < 300
+
+
+def test_an_empty_split_prints_its_size():
+    assert repr(datasets.Split([], [])) == "Split of 0 rows"
+
+
+def test_many_names_of_classes_are_shortened():
+    assert repr(datasets.Splits({}, [str(number) for number in range(12)])).endswith("'9', ... and 2 more])")
