@@ -143,6 +143,13 @@ def labels(contexts, answers, stride=3, **options):
     return data[0][1].tolist()
 
 
+@pytest.mark.report(
+    "Windows without the answer train as if it were cut off at their edge.",
+    "bert#801",
+    "transformers#441",
+    "transformers#1020",
+    "transformers#1282",
+)
 def test_the_labels_are_the_positions_of_the_answer_in_the_windows_that_contain_it():
     assert labels([LONG], [("d e", 6)]) == [[6, 7], [3, 4], [0, 0]]
     assert labels([LONG], [("e f", 8)]) == [[0, 0], [4, 5], [0, 0]]
@@ -150,6 +157,7 @@ def test_the_labels_are_the_positions_of_the_answer_in_the_windows_that_contain_
 
 
 @pytest.mark.parametrize("stride", [5, 128])
+@pytest.mark.report("With a large stride, words of a context are in no window.", "transformers#2548")
 def test_every_answer_of_half_a_window_is_whole_in_one_however_large_the_stride_is(stride):
     starts = range(0, len(LONG) - 4, 2)
     found = labels([LONG] * len(starts), [(LONG[start : start + 5], start) for start in starts], stride)

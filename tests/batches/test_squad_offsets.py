@@ -49,6 +49,7 @@ def read_back(preprocessor, questions, contexts, answers):
 
 
 @pytest.mark.parametrize("file", INSIDE)
+@pytest.mark.report("The characters of an answer are off by a few places.", "squash-generation#22", "transformers#3804")
 def test_every_answer_is_the_same_again_unless_it_begins_or_ends_inside_a_token(file, data_dir):
     preprocessor = BertPreprocessor(data_dir("vocabs") / file, 384, lowercase="uncased" in file)
     ids, questions, contexts, answers = map(list, zip(*answers_of_squad(data_dir)))

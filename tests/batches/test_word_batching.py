@@ -17,6 +17,13 @@ def preprocessor(length=32):
 
 
 @pytest.mark.parametrize("length", [32, 7])
+@pytest.mark.report(
+    "Words beyond the maximum length have no label.",
+    "transformers#2882",
+    "transformers#18050",
+    "masakhane-ner#16",
+    "simpletransformers#1129",
+)
 def test_every_word_has_its_label_once(length):
     data = word_batches(SENTENCES, TAGS, preprocessor=preprocessor(length), batch_size=2, seed=0, label_names=NAMES)
     pairs = []

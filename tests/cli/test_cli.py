@@ -88,6 +88,14 @@ def test_quickstart_uses_the_given_recipe_reports_exports_and_asks_the_model(tmp
 UNLABELED = {"dapt", "tapt", "ulmfit_lm", "electra", "gpt", "roberta"}  # for tasks without labels
 
 
+@pytest.mark.report(
+    "The help of a command takes seconds, because it imports everything.",
+    "transformers#16863",
+    "transformers#44273",
+    "transformers#45599",
+    "Annif#514",
+    "tensorflow#47833",
+)
 def test_help_imports_nothing_slow_and_lists_the_recipes():
     script = (
         "import json, sys, keras_transfer_command\n"

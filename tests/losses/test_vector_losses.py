@@ -89,6 +89,9 @@ def test_cosine_similarity_loss_is_the_squared_error_of_the_cosine():
     assert value(CosineSimilarityLoss(), values, labels) == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.report(
+    "The Matryoshka loss fails around some losses.", "sentence-transformers#3538", "sentence-transformers#3880"
+)
 def test_matryoshka_is_the_weighted_sum_over_the_beginnings_of_the_vectors():
     values, labels = vectors(2), np.linspace(-1, 1, 5)
     loss = MatryoshkaLoss(CosineSimilarityLoss(), [6, 3, 2], weights=[1.0, 0.5, 2.0])

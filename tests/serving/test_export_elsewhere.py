@@ -83,6 +83,9 @@ def test_a_program_without_python_gives_the_same_answers(serve, operations, expo
 
 
 @pytest.mark.slow
+@pytest.mark.report(
+    "A server lacks the operations of the tokenizer.", "serving#2267", "serving#2064", "text#173", "text#200", "hub#729"
+)
 def test_a_program_without_the_text_operations_says_that_they_are_required(serve, exported, tensors):
     result = serve(str(exported), *tensors, "good")
     assert result.returncode == 1 and result.stdout == ""

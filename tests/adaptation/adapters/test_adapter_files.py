@@ -25,6 +25,14 @@ class ChildOfLoRA(kt.LoRA):
 
 
 @pytest.mark.core
+@pytest.mark.report(
+    "The trained head does not come back with its adapter.",
+    "peft#876",
+    "peft#602",
+    "transformers#26160",
+    "transformers#48595",
+    "sentence-transformers#3980",
+)
 def test_a_file_is_loaded_under_its_name_or_another_and_without_a_head_into_an_encoder(tmp_path):
     model = train(kt.add_adapters(models.classifier(), ["dora:r=2", "bitfit"], name="task"))
     file = kt.save_adapters(model, tmp_path / "task.safetensors")
@@ -193,6 +201,7 @@ def test_a_file_of_an_encoder_with_other_settings_is_refused(setting, tmp_path):
             kt.load_adapters(other, file)
 
 
+@pytest.mark.report("The labels of an adapter are lost or exchanged.", "adapters#181", "adapters#107", "adapters#35")
 def test_labels_in_another_order_than_in_the_file_are_refused(tmp_path):
     file = kt.save_adapters(kt.add_adapters(named(["bad", "good"]), "lora:r=2"), tmp_path / "a")
     with pytest.raises(ValueError, match=r"in the same order.*`label_names=\['bad', 'good'\]`. .*\['good', 'bad'\] in"):

@@ -47,6 +47,7 @@ SAME_OPERATIONS = ("pfeiffer:3", "parallel:3") * (keras.backend.backend() != "te
 
 @pytest.mark.core
 @pytest.mark.parametrize("spec", [spec for spec in KINDS if spec not in SAME_OPERATIONS])
+@pytest.mark.report("A merged adapter answers differently.", "peft#1035", "peft#1388", "peft#2502")
 def test_a_kind_starts_as_the_identity_trains_is_saved_removed_and_merged(spec, tmp_path):
     num_layers, parameters, options = KINDS[spec]
 
@@ -185,6 +186,9 @@ def test_weights_whose_head_belongs_to_other_adapters_are_refused(tmp_path):
 
 
 @pytest.mark.core
+@pytest.mark.report(
+    "A fusion of adapters is worse after it was loaded.", "adapters#477", "adapters#188", "adapters#54", "adapters#74"
+)
 def test_fusion_attends_to_several_adapters_and_trains_alone():
     model = models.classifier()
     for name in ("first", "second"):

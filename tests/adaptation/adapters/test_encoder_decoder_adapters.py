@@ -124,6 +124,7 @@ def test_a_prefix_is_at_no_distance_for_relative_positions():
     np.testing.assert_allclose(outputs(removed), same, atol=1e-5)
 
 
+@pytest.mark.report("An adapter that is loaded to continue its training starts anew.", "alpaca-lora#298")
 def test_a_run_with_adapters_resumes_from_its_training_checkpoint(tmp_path):
     def fit(epochs, *callbacks):
         model = kt.add_adapters(models.writer(Bart), ["houlsby:2", "lora:r=2"])

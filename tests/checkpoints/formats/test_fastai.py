@@ -87,6 +87,7 @@ def test_a_language_model_has_the_logits_of_torch(options, names, file, tmp_path
     assert model.encoder.checkpoint_report.unused == []
 
 
+@pytest.mark.report("A fine-tuned language model does not load into the classifier.", "multifit#83")
 def test_files_of_learners_of_encoders_and_of_classifiers_have_the_same_encoder(tmp_path):
     original = Original()
     states = {

@@ -52,6 +52,11 @@ def test_shards_are_put_together(plain, tmp_path):
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16], ids=["float16", "bfloat16"])
+@pytest.mark.report(
+    "Weights stored in half precision break a part of the model.",
+    "sentence-transformers#3528",
+    "sentence-transformers#3524",
+)
 def test_half_precision_files_give_float32_weights_of_the_same_values(dtype, tmp_path):
     halves = {name: value.astype(dtype) for name, value in bert_tensors().items()}
     encoder = BertEncoder.from_pretrained(write_bert(tmp_path / "half", halves))

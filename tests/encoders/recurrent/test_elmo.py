@@ -154,6 +154,15 @@ test_other_words_than_those_of_the_softmax_are_an_error = check_errors(
 )
 
 
+@pytest.mark.report(
+    "ELMo's vectors of one sentence differ from call to call.",
+    "bilm-tf#176",
+    "bilm-tf#107",
+    "allennlp#1169",
+    "allennlp#2643",
+    "allennlp#2398",
+    "jiant#345",
+)
 def test_vectors_of_a_text_do_not_depend_on_the_other_texts():
     encoder, preprocessor = ElmoEncoder(**SIZES), ElmoPreprocessor(sequence_length=6)
     together = encode(encoder, arrays(preprocessor(["a good film", "bad", ""])), hidden_states=True)
@@ -192,6 +201,7 @@ def test_a_classifier_with_it_learns_from_raw_text_and_survives_keras_files(trai
 
 
 @pytest.mark.slow
+@pytest.mark.report("ELMo cannot be exported for serving.", "allennlp#2516", "allennlp#2722", "allennlp#3995")
 def test_an_export_takes_raw_text(trained, tmp_path):
     tf = pytest.importorskip("tensorflow")
     from keras_transfer.serving import export

@@ -98,6 +98,12 @@ def test_the_layer_groups_follow_from_the_names(tmp_path):
 # `.keras` and `.weights.h5`
 
 
+@pytest.mark.report(
+    "A model with a TF Hub module cannot be saved and loaded.",
+    "tensorflow#83279",
+    "tensorflow-deep-learning#668",
+    "zero-to-mastery-ml#100",
+)
 def test_a_keras_file_restores_the_trained_module_and_the_optimizer(trained, tmp_path):
     trained.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras", safe_mode=False)

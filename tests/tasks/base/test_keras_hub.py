@@ -47,6 +47,9 @@ def trained():
 # Raw texts
 
 
+@pytest.mark.report(
+    "KerasHub's backbones have no tagger and no question answering.", "keras-hub#624", "keras-hub#878", "keras-hub#754"
+)
 def test_it_learns_from_raw_texts(trained):
     model, history = trained
     assert history["loss"][-1] < 0.1 < history["loss"][0]
@@ -73,6 +76,12 @@ def test_pairs_of_raw_texts_give_the_same_logits_as_preprocessed_ones(trained, e
 # Loading
 
 
+@pytest.mark.report(
+    "A fine-tuned classifier does not load, or lacks its tokenizer.",
+    "keras-hub#1042",
+    "keras-hub#784",
+    "keras-hub#1547",
+)
 def test_a_keras_file_brings_back_predictions_and_vocabulary(trained, eagerly):
     model, _ = trained
     loaded = save_and_load(model)
@@ -160,6 +169,7 @@ def test_an_export_takes_strings(trained, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.report("A model of pairs cannot be exported.", "hub#747")
 def test_a_loaded_model_can_be_exported_with_pairs(trained, tmp_path, monkeypatch):
     model, _ = trained
     monkeypatch.setattr(model, "fitted_on", None)  # It was trained on single texts.

@@ -63,6 +63,7 @@ def test_prepared_inputs_are_passed_on(model):
 
 
 @pytest.mark.core
+@pytest.mark.report("`train_on_batch` returns the mean of earlier batches.", "keras#22596", "keras#22617")
 def test_train_on_batch_learns_what_fit_learns_from_one_batch():
     model = compiled()  # A model that was trained on texts refuses pairs.
     start, weights = model.get_weights(), [1.0, 0.5, 2.0]

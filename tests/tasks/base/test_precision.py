@@ -66,6 +66,7 @@ def test_predictions_nearly_equal_those_of_float32(trained, eagerly):
 
 
 @pytest.mark.parametrize("pooling", ["pooled", "mean", "max", "concat"])
+@pytest.mark.report("The mask of padding overflows in half precision.", "keras-hub#2519", "needle#53")
 def test_padding_changes_nothing_in_float16(pooling):
     model = classifier("mixed_float16", pooling=pooling)
     short = model.preprocessor(["a b good", "c d e"], sequence_length="longest")

@@ -117,6 +117,7 @@ def test_the_answer_of_an_export_is_one_number_for_each_class(model):
         (HOT * np.nan, r"Received: nan at position \(0, 0\)"),
     ],
 )
+@pytest.mark.report("Names of labels for a model with several labels are read letter by letter.", "setfit#69")
 def test_other_labels_are_one_clear_error(model, labels, message):
     with pytest.raises(ValueError, match=message):
         model.fit(TEXTS, labels, verbose=0)

@@ -133,6 +133,7 @@ def test_the_last_block_still_has_an_output_for_all_tokens():
     np.testing.assert_allclose(features(inputs), model.encoder(inputs)["sequence_output"], atol=1e-6)
 
 
+@pytest.mark.report("The first token is padding if texts are padded on the left.", "sentence-transformers#3767")
 def test_with_the_first_real_token_texts_may_be_padded_on_the_left():
     model = eager(pooling="first")
     ids = {name: np.zeros((1, 5), "int32") for name in model.input}
@@ -216,6 +217,7 @@ def test_every_form_of_the_same_data_trains_to_the_same_weights():
     assert np.abs(results["list"] - untrained).max() > 1e-3
 
 
+@pytest.mark.report("`evaluate` of a short last batch differs from the mean over all rows.", "keras#23179")
 def test_loss_and_metrics_do_not_depend_on_the_batches():
     texts, labels = examples(33)
     model = of_vectors()
@@ -255,6 +257,7 @@ def test_sample_weights_and_class_weights_reach_the_loss_as_in_keras(size):
     assert np.abs(kernels[0] - kernels[3]).max() > 1e-3
 
 
+@pytest.mark.report("Weights of classes and of examples exclude each other.", "setfit#407")
 def test_sample_weights_are_multiplied_by_class_weights():
     texts, labels = examples(6)
     weights, both = np.linspace(0.5, 2, 6), np.linspace(0.5, 2, 6) * np.where(np.array(labels) == 1, 3.0, 1.0)

@@ -122,6 +122,7 @@ def test_each_stage_moves_its_groups_and_leaves_the_others_bit_identical(eagerly
 
 
 @pytest.mark.core
+@pytest.mark.report("The backward model contains weights of the forward one.", "course-nlp#19")
 def test_a_backward_encoder_is_the_forward_one_on_reversed_texts():
     forward, backward = encoder(), encoder(reverse=True)
     backward.set_weights(forward.get_weights())

@@ -33,6 +33,11 @@ def test_search_equals_brute_force_in_blocks_of_any_size(k, blocks, monkeypatch)
 
 
 @pytest.mark.parametrize("size", [1, 2, 63, 64, 65, 129])
+@pytest.mark.report(
+    "A search for more texts than the corpus has returns placeholders.",
+    "sentence-transformers#3873",
+    "sentence-transformers#3887",
+)
 def test_search_returns_a_whole_corpus_in_order(size):
     random = np.random.default_rng(size)
     queries, corpus = (random.normal(size=(count, 8)).astype("float32") for count in (3, size))

@@ -28,6 +28,7 @@ def ids(model):
 
 
 @pytest.mark.core
+@pytest.mark.report("Labels that begin at 1 or have gaps train another model, or crash.", "BERT-NER#56", "bert#695")
 def test_a_label_out_of_range_in_a_dataset_is_an_error_and_not_trained(model, ids):
     tf = pytest.importorskip("tensorflow")
     wrong = [1, 0, 5]

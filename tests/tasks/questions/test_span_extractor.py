@@ -155,6 +155,7 @@ def test_it_learns_to_find_a_marked_word(eagerly):
     assert model.evaluate(texts, answers, verbose=0, return_dict=True)["accuracy"] > 0.8
 
 
+@pytest.mark.report("Questions without an answer cannot be trained on.", "transformers#154")
 def test_questions_without_an_answer_and_long_contexts_train(eagerly):
     model = extractor(doc_stride=10)
     model.compile(keras.optimizers.SGD(0.1))

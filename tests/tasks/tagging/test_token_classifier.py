@@ -90,6 +90,7 @@ def test_the_logits_of_a_word_are_those_at_its_first_sub_word(untrained, kind):
 
 
 @pytest.mark.parametrize("kind", ENCODERS)
+@pytest.mark.report("Long and odd words vanish from the answers of a tagger.", "transformers#11036")
 def test_no_word_of_long_or_empty_sentences_is_lost(kind):
     words, tags = [["a", "good", ","] * 40, [], ["bad"]], [["LETTER", "WORD", "MARK"] * 40, [], ["WORD"]]
     model = tagger(kind)
@@ -115,6 +116,7 @@ def test_sentences_without_words_have_no_predictions_and_train_nothing(untrained
 
 
 @pytest.mark.core
+@pytest.mark.report("Padding is trained on, and predicted as an entity.", "transformers#7168")
 def test_the_loss_is_the_mean_over_words_whatever_the_padding(untrained):
     (words, tags), model = TWO, untrained()
     logits = np.concatenate(model.predict(words, verbose=0))

@@ -94,6 +94,7 @@ KINDS += ["pandas", "pandas categories", "arrow"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.report("An array of strings is taken for one text.", "sentence-transformers#3720")
 def test_texts_can_be_any_kind_of_column(kind, preprocessor):
     expected = [[2, 5, 6, 3, 0, 0, 0, 0], [2, 6, 7, 3, 0, 0, 0, 0]]
     assert ids(preprocessor(column(kind))) == expected

@@ -47,6 +47,9 @@ def hugging_face(normalization=None, add_prefix_space=False, added=()):
 
 @pytest.mark.parametrize("options", [{}, {"add_prefix_space": True, "normalization": "NFC"}])
 @pytest.mark.parametrize("added", [[], ["|x|", "   "]])
+@pytest.mark.report(
+    "Ids of line breaks and spaces differ in byte-level BPE.", "transformers#5738", "keras-hub#1904", "keras-hub#1910"
+)
 def test_the_ids_are_those_of_hugging_face(options, added):
     ours = ByteBPETokenizer(VOCABULARY, MERGES, added_tokens=added, **options)
     expected = [encoding.ids for encoding in hugging_face(added=added, **options).encode_batch(HARD)]

@@ -76,6 +76,9 @@ def test_the_ids_are_those_of_tokenize_for_hard_texts_and_all_characters(variant
     assert not differing_offsets(tokenizer, texts)
 
 
+@pytest.mark.report(
+    "Offsets are wrong after accents.", "transformers#35", "transformers#5490", "tokenizers#1011", "tokenizers#1663"
+)
 def test_the_offsets_are_those_of_hugging_face_but_for_removed_accents(data_dir):
     tokenizers = pytest.importorskip("tokenizers")
     tokenizer = WordPieceTokenizer(data_dir("vocabs") / "bert-base-uncased-vocab.txt")

@@ -113,6 +113,7 @@ def test_transformers_reads_duplicate_lines_in_the_same_way(tmp_path):
         assert expected == ids(preprocessor(["the films x", "film"]))
 
 
+@pytest.mark.report("Ids shift when a vocabulary with blank tokens is written.", "transformers#328")
 def test_a_saved_folder_loads_as_it_was(tmp_path):
     saved = BertPreprocessor([*VOCABULARY, "É", "\u00a0", "\u0c04"], 16, lowercase=False, strip_accents=True)
     saved.save(tmp_path / "new" / "folder")

@@ -47,6 +47,14 @@ def interrupted(folder, make, crashes, callbacks=(), save_every=3, newest=None, 
     "optimizer",
     ["a schedule", *(pytest.param(name, marks=pytest.mark.slow) for name in ("a scaled loss", "moving averages"))],
 )
+@pytest.mark.report(
+    "The rate jumps, or the order of the data is lost, after a resume.",
+    "transformers#34053",
+    "transformers#27749",
+    "transformers#9099",
+    "transformers#33336",
+    "Megatron-Bridge#4565",
+)
 def test_a_crashed_run_resumes_with_the_same_result(optimizer, tmp_path):
     interrupted(tmp_path, lambda: build(OPTIMIZERS[optimizer]), [18])
 

@@ -202,6 +202,7 @@ def make_with_norm():
     return model
 
 
+@pytest.mark.report("The best weights are restored for the encoder only.", "sentence-transformers#3360")
 def test_early_stopping_restores_the_best_weights():
     model, rates = make(keras.optimizers.SGD(0.1)), [0.1, 0.1, -0.3, -0.3, -0.3]
     expected = reference(model, lambda step: gradually(step, STEPS), ("sgd", always(0.1), 0.0), batches=2 * STEPS)

@@ -38,6 +38,7 @@ def plan(callback, model=None, epochs=10, steps=10):
 # Plans, with quotes from the papers
 
 
+@pytest.mark.report("Unfreezing fails without validation data.", "fastai#2426")
 def test_gradual_unfreezing_thaws_the_last_group_first_and_one_more_each_epoch():
     # "We first unfreeze the last layer and fine-tune all unfrozen layers for one epoch. We then unfreeze the next lower
     # frozen layer and repeat, until we finetune all layers until convergence."
