@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import zlib
+from collections.abc import Mapping
 
 from keras_transfer.arrays import is_lazy
 from keras_transfer.arrow_files import SUFFIXES, column_names, record_batches
@@ -35,9 +36,15 @@ def paths_of(source):
     """Returns the list of paths that `source` is or contains, or None for an iterable of texts.
 
     Raises:
-        ValueError: If the first text is the name of a file.
+        ValueError: If the first text is the name of a file, or if `source` is a table or a dict.
         FileNotFoundError: If there is no file of a path.
     """
+    if isinstance(source, Mapping) or hasattr(source, "columns"):  # Iterating would give the names of the columns.
+        names = [str(name) for name in (source if isinstance(source, Mapping) else source.columns)]
+        raise ValueError(
+            "The texts of a table or a dict are one of its columns: pass `table['text']`, or the values of the dict. "
+            f"Received: {type(source).__name__} with {names!r:.100}"
+        )
     if isinstance(source, (str, os.PathLike)):
         source = [pathlib.Path(source)]
     if not isinstance(source, (list, tuple)) or not any(isinstance(each, os.PathLike) for each in source):

@@ -199,8 +199,8 @@ class Batches(keras.utils.PyDataset):
 
         Args:
             make: Function that returns an item, given the inputs of a batch and a `np.random.Generator`.
-            seed: Integer. Seed of the order and of the objective. Defaults to `None`, the seed of these batches or a
-                new one.
+            seed: Integer. Seed of the objective, and of the order if these batches have no seed of their own. Defaults
+                to `None`, the seed of these batches or a new one.
 
         Returns:
             `Batches`.
@@ -210,14 +210,13 @@ class Batches(keras.utils.PyDataset):
         """
         if self.sample_weight is not None:
             raise no_weights(f"sample_weight of type {type(self.sample_weight).__name__}")
-        seed = self.seed if seed is None else seed
-        seed = np.random.randint(2**31) if seed is None else seed
+        if seed is None and self._position.seed is None:
+            self._position.seed = np.random.randint(2**31)
 
         def item(columns, length, random):
             return make(columns[0], random) if columns[1] is None else make(columns[0], random, columns[1])
 
-        found = self.replace(prepare=item, makes_labels=True)
-        return found if seed == self.seed else found._copy(_position=Position(seed, self.epoch))
+        return self.replace(prepare=item, makes_labels=True, seed=seed)
 
     def shard(self, index: int, count: int) -> Self:
         """Returns every `count`-th batch, for one of several processes that train together, each with its own part.
@@ -280,7 +279,7 @@ class Batches(keras.utils.PyDataset):
     @property
     def seed(self) -> int:
         """Integer. Seed of the order. Can be set."""
-        return self._position.seed
+        return self._position.seed if self._seeded or self.contents.seed is None else self.contents.seed
 
     @seed.setter
     def seed(self, seed):
@@ -322,6 +321,16 @@ class Batches(keras.utils.PyDataset):
         """
         self._position.load_state_dict(state)
 
+    def identity(self) -> dict:
+        """Returns what determines the batches of an epoch, except for rows in memory and what `state_dict` returns.
+
+        Returns:
+            A dict of JSON values. Subclasses add what identifies their files, and how rows are made of them.
+        """
+        names = ("batch_size", "lengths", "label_lengths", "shuffle", "grouped", "drop_remainder", "max_batches")
+        values = {name: getattr(self.options, name) for name in names}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
     # === Batches ===
 
     def planned(self) -> list:
@@ -341,7 +350,13 @@ class Batches(keras.utils.PyDataset):
 
     def _moment(self):
         """Returns the seed and the epoch that determine the plan."""
-        return (self.seed, self.epoch) if self.options.shuffle else (0, 0)
+        return self._random_state() if self.options.shuffle else (0, 0)
+
+    def _random_state(self):
+        """Returns the seed and the epoch of this epoch's random numbers, which are the same in all evaluations."""
+        if not self.options.one_epoch:
+            return self.seed, self.epoch
+        return (self.seed if self._seeded else self.contents.seed) or 0, 0
 
     def _plan(self, seed, epoch):
         return plan(self._needed(), self.options, seed, epoch)
@@ -399,7 +414,9 @@ class Batches(keras.utils.PyDataset):
             return (inputs, *(column for column in (labels, weights) if column is not None))
         first, count = self.options.shard
         number = first + index * count  # among those of all shards
-        random = np.random.default_rng([self.seed or 0, 0 if self.options.one_epoch else self.epoch, number])
+        seed = 0 if self.options.one_epoch else self._position.seed or 0
+        seed = seed if self.contents.seed is None else self.contents.seed
+        random = np.random.default_rng([seed, self._random_state()[1], number])
         return self.contents.prepare((inputs, labels, weights), length, random)
 
     def read(self, rows: Any, length: int) -> dict:

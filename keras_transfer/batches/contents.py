@@ -20,6 +20,8 @@ class Contents:
         places: `WordPlaces`, for words. Defaults to `None`.
         real_labels: Integer array [rows]. The length of each row of labels [rows, length] that are padded on the right,
             such as target texts. Defaults to `None`, for labels that are not sequences.
+        seed: Integer. Seed of what `prepare` draws, and of the order of batches without a seed of their own. Defaults
+            to `None`, the seed of the batches.
     """
 
     kind: str | None = None
@@ -27,6 +29,7 @@ class Contents:
     makes_labels: bool = False
     places: object = None
     real_labels: Any = None
+    seed: int | None = None
 
 
 def no_weights(received):

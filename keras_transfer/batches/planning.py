@@ -34,8 +34,8 @@ class Options:
             each of `lengths`. Defaults to `()`, as long as the longest labels of a batch.
         inferred: Boolean. Whether Keras infers from the first two batches which axes vary, as it does on TensorFlow
             unless it gets a pipeline. Defaults to `True`.
-        one_epoch: Boolean. Whether every epoch draws the same random numbers as the first, as for evaluation.
-            Defaults to `False`.
+        one_epoch: Boolean. Whether every epoch draws the same random numbers as the first, also in other processes, as
+            for evaluation. Defaults to `False`.
         shard: Tuple `(index, count)`. Only every `count`-th batch of an epoch, from the one at `index` on. Defaults to
             `(0, 1)`, all of them.
         max_batches: Integer. Number of batches after which an epoch ends. Defaults to `None`, for all of them.

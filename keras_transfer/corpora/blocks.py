@@ -16,15 +16,19 @@ class Blocks(Batches):
         rows: `Rows`.
         options: `Options`, of which `lengths` has one length.
         seed: Integer. Defaults to `None`, which follows `keras.utils.set_random_seed`.
+        source: Dict of JSON values that identify the corpus and how rows are made of it. Defaults to `None`.
 
     Attributes: See `Batches`.
     """
 
-    def __init__(self, rows, options, seed=None):
-        self.rows = rows
+    def __init__(self, rows, options, seed=None, source=None):
+        self.rows, self.source = rows, source or {}
         length = options.lengths[-1]
         columns = {name: Column(self, name, (len(rows), length)) for name in rows.features}
         super().__init__(columns, options=options, seed=seed, contents=Contents("texts"))
+
+    def identity(self):
+        return {**super().identity(), **self.source}
 
     def check_preprocessor(self, preprocessor):
         self.rows.form.check_preprocessor(preprocessor)

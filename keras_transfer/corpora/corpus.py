@@ -1,6 +1,7 @@
 """Text as ids in files on the disk, from which models are pretrained."""
 
 import dataclasses
+import json
 import numbers
 import os
 import pathlib
@@ -9,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from keras_transfer.arrays import data_digest
 from keras_transfer.batches import Batches, Options
 from keras_transfer.corpora.blocks import Blocks, Rows
 from keras_transfer.corpora.building import build_shards, check_begin
@@ -41,6 +43,7 @@ class Corpus:
         folder: `pathlib.Path`. Folder that contains the corpus.
         settings: Dict, the content of `corpus.json`.
         shards: List of the files of token ids.
+        counts: List of dicts, what is known of each of these files. Defaults to `()`, for nothing.
 
     Attributes:
         folder: `pathlib.Path`.
@@ -59,10 +62,11 @@ class Corpus:
     ```
     """
 
-    def __init__(self, folder: pathlib.Path, settings: Mapping, shards: Sequence):
+    def __init__(self, folder: pathlib.Path, settings: Mapping, shards: Sequence, counts: Sequence = ()):
         self.folder = folder
         self._settings, self._shards = settings, shards
         self._form = RowForm(**settings["rows"])
+        self._digest = data_digest([json.dumps([settings, list(counts)], sort_keys=True)])
         self.num_tokens = sum(len(shard.ids) for shard in shards)
         self.num_documents = sum(len(shard.documents) for shard in shards)
         self.num_lines = sum(len(shard.lines) for shard in shards)
@@ -89,7 +93,7 @@ class Corpus:
             source: Path or list of paths, or an iterable of strings, each a document. Files are plain text, JSON Lines
                 (`.jsonl`, `.json`), each also with `.gz`, or Parquet. The iterable must yield the same texts again if
                 a stopped call is to go on, which compares them. Of a complete corpus, only the first text is compared.
-                Of files, digests are compared.
+                Of files, digests are compared. The texts of a table are one of its columns, such as `table["text"]`.
                 The lines of a document are its sentences, if it is written so.
             preprocessor: `text.TokenPreprocessor`.
             folder: Path of the folder to write, which is created if it does not exist.
@@ -185,7 +189,8 @@ class Corpus:
                 f"{folder}: Expected the files of {settings['shards']} shards. Some are missing: copy the whole "
                 f"folder, or remove it and build the corpus again. Received: {len(counts)} shards"
             )
-        return cls(folder, settings, [open_shard(folder, number, each) for number, each in enumerate(counts)])
+        shards = [open_shard(folder, number, each) for number, each in enumerate(counts)]
+        return cls(folder, settings, shards, counts)
 
     def blocks(
         self,
@@ -231,7 +236,8 @@ class Corpus:
                 f"row. Received: length={length}"
             )
         rows = Rows(self._shards, [row_starts(shard, packing, width) for shard in self._shards], self._form)
-        return Blocks(rows, Options(batch_size, (length,), shuffle, drop_remainder=drop_remainder), seed)
+        options = Options(batch_size, (length,), shuffle, drop_remainder=drop_remainder)
+        return Blocks(rows, options, seed, {"corpus": self._digest, "packing": packing})
 
     def streams(
         self,
@@ -277,7 +283,8 @@ class Corpus:
                 f"size. Received: {self.num_tokens} ids"
             )
         options = Options(batch_size, tuple(sorted(set(drawn))), len(set(drawn)) > 1, drop_remainder=True)
-        return Streams(self._shards, options, drawn, self._form.pad_id, self._form.check_preprocessor, seed, reverse)
+        form, source = self._form, {"corpus": self._digest}
+        return Streams(self._shards, options, drawn, form.pad_id, form.check_preprocessor, seed, reverse, source)
 
     def pairs(
         self,
@@ -354,7 +361,8 @@ class Corpus:
             )
         separator = len(self._settings["separator"])
         rows = PairRows(self._shards, self._form, separator, length, objective, float(short))
-        return Pairs(rows, Options(batch_size, (length,), shuffle, drop_remainder=drop_remainder), seed)
+        options = Options(batch_size, (length,), shuffle, drop_remainder=drop_remainder)
+        return Pairs(rows, options, seed, {"corpus": self._digest, "objective": objective, "short": float(short)})
 
 
 def _check_view(length, batch_size, shuffle, seed):

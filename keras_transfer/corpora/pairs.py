@@ -17,12 +17,13 @@ class Pairs(Batches):
         rows: `PairRows`.
         options: `Options`, of which `lengths` has one length.
         seed: Integer. Defaults to `None`, which follows `keras.utils.set_random_seed`.
+        source: Dict of JSON values that identify the corpus and how pairs are made of it. Defaults to `None`.
 
     Attributes: See `Batches`.
     """
 
-    def __init__(self, rows, options, seed=None):
-        self.rows = rows
+    def __init__(self, rows, options, seed=None, source=None):
+        self.rows, self.source = rows, source or {}
         self._drawn = np.random.randint(2**31) if seed is None else int(seed)
         length = options.lengths[-1]
         columns = {name: Column(self, name, (self._count(), length)) for name in rows.features}
@@ -32,12 +33,15 @@ class Pairs(Batches):
     def _count(self):
         return len(self.rows.starts(self._drawn, 0))
 
+    def identity(self):
+        return {**super().identity(), **self.source}
+
     def check_preprocessor(self, preprocessor):
         self.rows.form.check_preprocessor(preprocessor)
 
     def _moment(self):
         """Returns the seed and the epoch that determine the pairs."""
-        return self.seed, 0 if self.options.one_epoch else self.epoch
+        return self._random_state()
 
     def _plan(self, seed, epoch):
         starts = self.rows.starts(seed, epoch)

@@ -81,7 +81,7 @@ class RowForm:
         return {name: found[name] for name in self.features}
 
     def check_preprocessor(self, preprocessor):
-        """Raises a `ValueError` if a preprocessor has another tokenizer than the corpus."""
+        """Raises a `ValueError` if a preprocessor has another tokenizer or other special tokens than the corpus."""
         if hasattr(preprocessor, "tokenizer") and digest_of(preprocessor) != self.tokenizer:
             raise ValueError(
                 "The corpus must have the tokenizer of the task's preprocessor. Build it again with "
@@ -93,6 +93,16 @@ class RowForm:
             raise ValueError(
                 "The corpus must have the segments that the task's preprocessor makes. Build it again with "
                 "`Corpus.build(source, task.preprocessor, folder)`. Received: a corpus without segments"
+            )
+        if packing is None:
+            return
+        ours, names = RowForm.of(preprocessor), ("start", "end", "between", "pad_id")
+        known = [name for name in names if getattr(self, name) is not None]
+        if changed := [name for name in known if getattr(self, name) != getattr(ours, name)]:
+            raise ValueError(
+                "The corpus must have the special tokens of the task's preprocessor. Build it again with "
+                "`Corpus.build(source, task.preprocessor, folder)`. Received: a corpus with "
+                f"{', '.join(f'{name}={getattr(self, name)} (task: {getattr(ours, name)})' for name in changed)}"
             )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_transfer.arrays import data_digest
 from keras_transfer.batches import UNUSED, Batches, Contents, Options
 from keras_transfer.corpora.blocks import Column
 from keras_transfer.corpora.streams import refuse_shard
@@ -171,6 +172,10 @@ class WordStreams(Batches):
                 f"streams were made with. Received: {type(preprocessor).__name__}"
             )
 
+    def identity(self):
+        words = data_digest([self.sentences.tokens, self.sentences.lengths, self.sentences.characters])
+        return {**super().identity(), "words": words}
+
     def _real_lengths(self):
         return np.broadcast_to(np.int64(self.window), self.num_streams * -(-self.width // self.window))
 
@@ -178,10 +183,6 @@ class WordStreams(Batches):
         # A row's number is the number of its window times the number of texts, plus the number of its text.
         texts = np.arange(self.num_streams)
         return [(self.window, number * self.num_streams + texts) for number in range(-(-self.width // self.window))]
-
-    def _moment(self):
-        seed, epoch = super()._moment()
-        return seed, 0 if self.options.one_epoch else epoch
 
     def extremes(self):
         rows = np.arange(self.num_streams)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+import zlib
 
 import numpy as np
 
@@ -42,7 +43,10 @@ def write_shard(folder, number, columns, **facts):
         for name in _COLUMNS:
             with atomic_file(_path(folder, number, name)) as file:
                 np.save(file, columns[name])
-        write_json(_counts(folder, number), {name: len(columns[name]) for name in _COLUMNS} | facts)
+        found = {name: len(columns[name]) for name in _COLUMNS} | facts
+        write_json(
+            _counts(folder, number), found | {"checksums": {name: _checksum(columns[name]) for name in _COLUMNS}}
+        )
     except OSError as error:  # That of NumPy says how many bytes are missing, and not where.
         raise OSError(
             f"{folder}: A file of the corpus cannot be written. If the disk is full, make room and call `Corpus.build` "
@@ -86,7 +90,22 @@ def open_shard(folder, number, counts):
                 f"{path}: Expected {counts[name]:,} values. It is from another corpus: remove the folder and build the "
                 f"corpus again. Received: {columns[name].shape}"
             )
+        # Earlier versions wrote no checksums.
+        if counts.get("checksums", {}).get(name) not in (None, found := _checksum(columns[name])):
+            raise ValueError(
+                f"{path}: Expected the values that were written, with the checksum {counts['checksums'][name]}. The "
+                "file is damaged: copy it again, or remove the folder and build the corpus again. "
+                f"Received: the checksum {found}"
+            )
     return Shard(**columns)
+
+
+def _checksum(values):
+    """Returns the CRC-32 of an array, which is read in parts."""
+    found, step = 0, 2**22
+    for start in range(0, len(values), step):
+        found = zlib.crc32(values[start : start + step].tobytes(), found)
+    return found
 
 
 def _path(folder, number, name):

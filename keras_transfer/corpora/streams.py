@@ -25,19 +25,23 @@ class Streams(Batches):
         check: Function that raises an error for a preprocessor with another tokenizer.
         seed: Integer. Defaults to `None`, which follows `keras.utils.set_random_seed`.
         reverse: Boolean. Whether the corpus is read from its last id to its first. Defaults to `False`.
+        source: Dict of JSON values that identify the corpus. Defaults to `None`.
 
     Attributes: See `Batches`.
     """
 
-    def __init__(self, shards, options, lengths, pad_id, check, seed=None, reverse=False):
+    def __init__(self, shards, options, lengths, pad_id, check, seed=None, reverse=False, source=None):
         self.shards, self.drawn, self.pad_id, self.check_preprocessor = shards, lengths, pad_id, check
-        self.reverse = reverse
+        self.reverse, self.source = reverse, source or {}
         self.num_streams = options.batch_size
         self._first = np.cumsum([0, *(len(shard.ids) for shard in shards)])
         self.width = -(-int(self._first[-1]) // self.num_streams)
         shape = (self.width * self.num_streams, options.lengths[-1])
         columns = {name: Column(self, name, shape) for name in ("token_ids", "padding_mask", "begins")}
         super().__init__(columns, options=options, seed=seed, contents=Contents("texts", _targets, makes_labels=True))
+
+    def identity(self):
+        return {**super().identity(), "drawn": list(self.drawn), "reverse": self.reverse, **self.source}
 
     def _real_lengths(self):
         return np.broadcast_to(np.int64(self.options.lengths[-1]), self.width * self.num_streams)

@@ -12,7 +12,7 @@ from keras_transfer.corpora.shuffling import Shuffle
 from keras_transfer.encoders import BertEncoder, TransformerEncoder
 from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks import CausalLM, MaskedLM
-from keras_transfer.text import BertPreprocessor, Corpus
+from keras_transfer.text import BertPreprocessor, Corpus, Packing, TokenPreprocessor
 from keras_transfer.training.resume import TrainingCheckpoint
 from tests.errors import check_errors
 from tests.helpers import EAGER
@@ -300,7 +300,53 @@ def test_a_run_that_was_stopped_within_an_epoch_goes_on_and_gives_the_same_weigh
         np.testing.assert_array_equal(keras.ops.convert_to_numpy(one), keras.ops.convert_to_numpy(other))
 
 
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory):
+    """A corpus, another one with rows of the same lengths, and the folder of a run that was stopped within an epoch."""
+    folder = tmp_path_factory.mktemp("stopped")
+    corpora = [build(folder / name, texts) for name, texts in (("a", documents()), ("b", moved(documents())))]
+    with pytest.raises(KeyError, match="stop"), TrainingCheckpoint(folder / "run", save_every=4) as checkpoint:
+        train_on(corpora[0].blocks(16, batch_size=4, seed=0), checkpoint, Stop())
+    return (*corpora, folder / "run")
+
+
+def moved(texts):
+    return [text.translate(str.maketrans("abcdefghij", "bcdefghija")) for text in texts]
+
+
+def train_on(blocks, *callbacks):
+    targets = lambda inputs, random, *labels: (inputs["token_ids"][:, 1:5], inputs["token_ids"][:, 5] % 3)  # noqa: E731
+    data = blocks.take(8).with_targets(targets)
+    tell(callbacks, data)
+    linear().fit(data, epochs=1, verbose=0, shuffle=False, callbacks=list(callbacks))
+
+
+OTHERS = {
+    "corpus": lambda one, other: other.blocks(16, batch_size=4, seed=0),
+    "lengths.0": lambda one, other: one.blocks(15, batch_size=4, seed=0),
+    "packing": lambda one, other: one.blocks(16, batch_size=4, packing="document", seed=0),
+    "shuffle": lambda one, other: one.blocks(16, batch_size=4, shuffle=False),
+    "batch_size": lambda one, other: one.blocks(16, batch_size=3, seed=0),
+    "drawn.0": lambda one, other: one.streams(4, 16),
+    "objective": lambda one, other: one.pairs(16, batch_size=4, seed=0),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_run_does_not_resume_within_an_epoch_of_other_data(name, stopped):
+    *corpora, folder = stopped
+    match = f"use the same data in the same batches. Received: (.*; )?{name}=\\S+ "
+    with pytest.raises(ValueError, match=match), TrainingCheckpoint(folder, save_every=4) as checkpoint:
+        train_on(OTHERS[name](*corpora), checkpoint)
+
+
 # === Mistakes ===
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 64
+    path.write_bytes(content)
 
 
 def broken(folder, write):
@@ -323,6 +369,14 @@ test_mistakes_of_building_are_errors = check_errors(
     (lambda tmp_path: build(tmp_path / "c", []), "at least one token. Received: a source without text"),
     (lambda tmp_path: build(tmp_path / "c", ["", " \n"]), "at least one token. Received: a source without text"),
     (lambda tmp_path: build(tmp_path / "c", [3]), "Received: 3 at position 0"),
+    (
+        lambda tmp_path: build(tmp_path / "c", {"text": ["a b"], "label": [0]}),
+        "The texts of a table or a dict are one of its columns ... Received: dict with ['text', 'label']",
+    ),
+    (
+        lambda tmp_path: build(tmp_path / "c", pytest.importorskip("pandas").DataFrame({"text": ["a b"]})),
+        "pass `table['text']`, or the values of the dict. Received: DataFrame with ['text']",
+    ),
     (
         lambda tmp_path: build(tmp_path / "c", [str(file(tmp_path / "a.txt", b"a"))]),
         "A list of strings contains texts. Pass files as a list of `pathlib.Path`. Received: ",
@@ -393,6 +447,10 @@ test_mistakes_of_use_are_errors = check_errors(
         lambda tmp_path: broken(tmp_path / "c", lambda folder: (folder / "00001.json").unlink()),
         "Some are missing: copy the whole folder ... Received: 1 shards",
     ),
+    (
+        lambda tmp_path: broken(tmp_path / "c", lambda folder: flip(folder / "00001.ids.npy")),
+        "00001.ids.npy: Expected the values that were written ... The file is damaged ... Received: the checksum",
+    ),
     (lambda tmp_path: build(tmp_path / "c").blocks(2), "`length` must be greater than 2"),
     (
         lambda tmp_path: build(tmp_path / "c").blocks(8, packing="all"),
@@ -429,3 +487,22 @@ def test_a_corpus_of_another_tokenizer_is_an_error(other, tmp_path):
     model.compile("adam", run_eagerly=True)
     with pytest.raises(ValueError, match="The corpus must have the tokenizer of the task's preprocessor"):
         model.fit(build(tmp_path / "corpus").blocks(16), verbose=0)
+
+
+def test_a_corpus_with_other_special_tokens_is_an_error(tmp_path):
+    build(tmp_path / "corpus")
+    packing = Packing(["[MASK]"], ["[SEP]"], ["[SEP]"], segments=(0, 1))
+    other = TokenPreprocessor(preprocessor().tokenizer, packing, sequence_length=16)
+    blocks = Corpus.load(tmp_path / "corpus").blocks(8)
+    with pytest.raises(ValueError, match=r"must have the special tokens .* Received: .* start=\[2\] \(task: \[4\]\)$"):
+        blocks.check_preprocessor(other)
+    blocks.check_preprocessor(BertPreprocessor(WORDS, sequence_length=12))
+
+
+def test_a_corpus_of_an_earlier_version_has_no_checksums(tmp_path):
+    build(tmp_path / "corpus")
+    for path in (tmp_path / "corpus").glob("0*.json"):
+        path.write_text(
+            json.dumps({name: value for name, value in json.loads(path.read_text()).items() if name != "checksums"})
+        )
+    assert len(Corpus.load(tmp_path / "corpus").blocks(8)) > 0

@@ -70,7 +70,8 @@ class PositionLogits(keras.layers.Layer):
 class SampleTokens(keras.layers.Layer):
     """Replaces the tokens at some positions of each sequence by tokens drawn from a language model's distribution.
 
-    No gradient flows through the tokens.
+    No gradient flows through the tokens. With `training=False`, as in `evaluate`, each call with the same arguments
+    draws the same tokens.
 
     Args:
         seed: Integer. Seed of the random numbers. Defaults to `None`.
@@ -80,6 +81,8 @@ class SampleTokens(keras.layers.Layer):
         - `token_ids`: Integer tensor of shape `[batch, length]`.
         - `positions`: Integer tensor of shape `[batch, places]`, different in each row, negative at unused places.
         - `logits`: Tensor of shape `[batch, places, vocabulary_size]`.
+        - `training`: Boolean. Whether each call draws other tokens. Defaults to `None`, which means `True` outside of
+            `evaluate` and `predict`.
 
     Returns:
         An int32 tensor of shape `[batch, length]`.
@@ -98,13 +101,14 @@ class SampleTokens(keras.layers.Layer):
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed)
 
-    def call(self, token_ids, positions, logits):
+    def call(self, token_ids, positions, logits, training=None):
+        seed = (self.seed or 0) if training is False else self.seed_generator
         # The largest of the log-probabilities with Gumbel noise is a draw from the distribution. It has no gradient.
-        uniform = keras.random.uniform(ops.shape(logits), 1e-7, 1.0 - 1e-7, "float32", seed=self.seed_generator)
+        uniform = keras.random.uniform(ops.shape(logits), 1e-7, 1.0 - 1e-7, "float32", seed=seed)
         drawn = ops.argmax(logits - ops.log(-ops.log(uniform)), axis=-1)
         return put_tokens(token_ids, positions, drawn)
 
-    def compute_output_spec(self, token_ids, positions, logits):
+    def compute_output_spec(self, token_ids, positions, logits, training=None):
         return keras.KerasTensor(token_ids.shape, "int32")
 
     def get_config(self):

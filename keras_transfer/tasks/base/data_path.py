@@ -23,6 +23,7 @@ from keras_transfer.tasks.inputs import (
     columns_of,
     count_rows,
     draws_like,
+    epochs_trained,
     fix_targets,
     input_names,
     input_names_of,
@@ -151,6 +152,8 @@ def ready_data(task, method, x, y=None, sample_weight=None, batch_size=None, shu
     if method == "evaluate":
         data = data.apart(one_epoch=True) if isinstance(data, Batches) else data
         fix_targets(data)
+    elif isinstance(data, Batches) and not isinstance(x, Batches) and data.contents.seed is not None:
+        data.epoch = epochs_trained(task)
     if method != "predict" and task.labels.compares_rows and are_parts(data):
         task.labels.check_batch(data[0][0], min(data.options.batch_size, len(data.order)), task)
     _prepare_metrics(task, data)
@@ -262,6 +265,10 @@ def ready_batch(task, method, x, y, sample_weight):
     if isinstance(data, NoRows) or not data.has_labels:
         received = "no rows" if isinstance(data, NoRows) else "y=None"
         raise ValueError(f"Raw text must have at least one row, and labels. Received: {received}")
+    if method == "test_on_batch":
+        data = data.replace(one_epoch=True)
+    elif data.contents.seed is not None:  # The same seed draws other targets in each step.
+        data.epoch = int(task.optimizer.iterations)
     inputs, labels, *weights = data[0]
     task.labels.check_batch(inputs, len(next(iter(inputs.values()))), task)
     return inputs, labels, weights[0] if weights else None

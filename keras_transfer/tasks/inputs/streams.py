@@ -147,8 +147,9 @@ def _stream_with_targets(dataset, make, seed, task):
 
     if isinstance(dataset.element_spec, tuple) and len(dataset.element_spec) > 2:
         raise no_weights(f"a `tf.data.Dataset` of {dataset.element_spec}")
-    seed = agree(np.random.randint(2**31), task) if seed is None else seed
-    state = {"seed": seed, "reading": 0, "fits": 0, "fixed": False, "position": None}
+    fits = 0 if task is None else epochs_trained(task)
+    state = {"objective": seed, "reading": 0, "fits": fits, "fixed": False, "position": None}
+    state["seed"] = agree(np.random.randint(2**31), task) if seed is None else seed
 
     def generate():
         reading = state["reading"]
@@ -181,9 +182,15 @@ def _stream_with_targets(dataset, make, seed, task):
 
 
 def fix_targets(dataset):
-    """Makes a stream from `with_targets` draw the same targets each time. Anything else is left unchanged."""
+    """Makes a stream from `with_targets` draw the same targets in all evaluations. Anything else is left unchanged."""
     if is_stream(dataset) and dataset in _drawing:
-        _drawing[dataset]["fixed"] = True
+        state = _drawing[dataset]
+        state.update(fixed=True, reading=0, seed=state["objective"] or 0)
+
+
+def epochs_trained(task):
+    """Returns in how many epochs a task was trained, so that another `fit` with the same seed draws other targets."""
+    return sum(record.epochs for record in task.fits)
 
 
 def draws_like(found, dataset):

@@ -43,6 +43,11 @@ def rows_digest(data):
     return data_digest([inputs, data.labels, data.sample_weight])
 
 
+def identity_of(data):
+    """Returns the dict of JSON values that identifies `Batches` besides their rows, or `None` for other data."""
+    return data.identity() if isinstance(data, Batches) else None
+
+
 def split(value, name, arrays):
     """Returns a state as a JSON value, and adds its arrays to a dict, with names that begin with `name`.
 

@@ -24,6 +24,7 @@ from keras_transfer.training.resume.checkpoint_variables import restore_variable
 from keras_transfer.training.resume.run_settings import differences, may_differ, must_agree, rates_of
 from keras_transfer.training.resume.states import (
     has_state,
+    identity_of,
     join,
     load_random_states,
     load_states,
@@ -181,7 +182,7 @@ class TrainingCheckpoint(RunCallback):
         self._others = [callback for callback in others if callback is not self]
         self._data = self.data if self.data is not None or run is None else run.data
         self._data = self._data if has_state(self._data) else None
-        self._rows = rows_digest(self._data)
+        self._rows, self._identity = rows_digest(self._data), identity_of(self._data)
         if self._data is None or (run is None and self.callbacks is None):
             log.warning(
                 "The state of %s is not stored. An interrupted run will repeat its epoch from the start. Pass `data` "
@@ -290,6 +291,7 @@ class TrainingCheckpoint(RunCallback):
             "rates": self._rates,
             "rates now": rates_of(model.optimizer),
             "rows": self._rows,
+            "data": self._identity,
             "states": split(states, "states", arrays),
         }
         variables = variables_of(model) | arrays
@@ -350,17 +352,19 @@ class TrainingCheckpoint(RunCallback):
         configs = run["model"], self._made_with["model"]
         check_order(*(config.get("label_names") if isinstance(config, dict) else None for config in configs))
         counts = self._made_with["batches"], run["batches"]
-        # Older training checkpoints have no digest of the rows.
+        # Older training checkpoints have no digest of the rows, or do not identify the data.
         other_rows = None not in (self._rows, state.get("rows")) and self._rows != state["rows"]
+        identities = self._identity, state.get("data")
+        other_data = [] if None in identities else differences(*identities)
         other_rows = other_rows if self._processes == 1 else agree(int(other_rows), self.model)
-        if state["batch"] and (counts[0] != counts[1] or other_rows or not self._can_resume_in_epoch()):
-            data = "other inputs, labels or weights" if other_rows else "data without a state"
+        if state["batch"] and (counts[0] != counts[1] or other_rows or other_data or not self._can_resume_in_epoch()):
+            data = "other inputs, labels or weights" if other_rows else "; ".join(other_data) or "data without a state"
             data = data if counts[0] == counts[1] else f"{counts[0]} batches"
             raise ValueError(
                 "To resume in the middle of an epoch, use the same data in the same batches. "
                 f"Received: {data} (training checkpoint: {counts[1]}, {stored.path})"
             )
-        others = differences(self._made_with, run)
+        others = [*differences(self._made_with, run), *other_data]
         if other_rows:
             others.append(f"other inputs, labels or weights than those of the training checkpoint {stored.path}")
         if others:
