@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 from keras_transfer.arrays import is_lazy
 from keras_transfer.arrow_files import SUFFIXES, column_names, record_batches
-from keras_transfer.lines import decode_lines, incomplete_gzip, json_objects
+from keras_transfer.lines import decode_lines, incomplete, json_objects
+from keras_transfer.tables import EXCEL, Table
 
 _CHUNK = 1000  # Number of texts of a dataset's column that are loaded at once.
 MAX_LINE = 2**22  # In bytes. A longer line is not text, and tokenizing it would need gigabytes.
@@ -21,7 +22,7 @@ def read_documents(source, text_column, documents):
 
     Args:
         source: Path or list of paths of files, or an iterable of strings, each a document.
-        text_column: String. The column of JSON Lines, Parquet and Arrow files.
+        text_column: String. The column of JSON, CSV, TSV, Excel, Parquet and Arrow files.
         documents: String. What ends a document in a text file, `"blank_line"` or `"line"`.
 
     Raises:
@@ -84,8 +85,10 @@ def _from_iterable(source):
 def _read_file(path, text_column, documents):
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
     kind = suffixes[-1] if suffixes else ""
-    if kind in (".jsonl", ".ndjson", ".json"):
+    if kind in (".jsonl", ".ndjson"):
         read = _json_documents
+    elif kind in (".csv", ".tsv", ".json", *EXCEL):
+        read = _rows
     elif kind in SUFFIXES:
         read = _table_documents
     else:
@@ -105,7 +108,7 @@ def _lines_of(file, path):
         try:
             line = file.readline(MAX_LINE + 1)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise incomplete_gzip(path, error) from None
+            raise incomplete(path, error) from None
         if not line:
             return
         if len(line) > MAX_LINE:
@@ -137,6 +140,12 @@ def _by_blank_line(path, text_column):
 def _json_documents(path, text_column):
     for number, row in json_objects(_read_lines(path), path):
         yield _text_of(row, text_column, f"{path}, line {number}")
+
+
+def _rows(path, text_column):
+    table = Table(path)
+    for number, row in table:
+        yield _text_of(row, text_column, f"{path}, {table.unit} {number}")
 
 
 def _table_documents(path, text_column):

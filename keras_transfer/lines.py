@@ -1,12 +1,15 @@
 """Reads text, JSON and CSV files, with errors that name the file and the line."""
 
+import bz2
 import csv
 import gzip
 import io
 import json
 import logging
+import lzma
 import pathlib
 import re
+import zipfile
 import zlib
 
 log = logging.getLogger("keras_transfer")
@@ -32,39 +35,84 @@ def read_lines(path):
 
 
 def open_binary(path):
-    """Opens a file, or the content of a gzip file, to read bytes.
+    """Opens a file, or the content of one that is compressed by gzip, zip, bz2 or xz, to read bytes.
 
     Raises:
-        ValueError: If a gzip file is not complete.
+        ValueError: If a compressed file is not complete, or if a zip file has several files.
     """
     path = pathlib.Path(path)
-    if path.suffix.lower() != ".gz":
-        return path.open("rb")
-    data = path.read_bytes()
+    file = path.open("rb")
+    start = file.read(6)
+    file.seek(0)
+    unpack = next((unpack for magic, unpack in _UNPACK.items() if start.startswith(magic)), None)
+    if unpack is None:
+        return file
+    with file:
+        data = file.read()
     try:
-        return io.BytesIO(gzip.decompress(data))
-    except (EOFError, OSError, zlib.error) as error:
-        raise incomplete_gzip(path, error) from None
+        return io.BytesIO(unpack(data))
+    except (EOFError, OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as error:
+        raise incomplete(path, error) from None
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
-def incomplete_gzip(path, error):
-    """Returns the error for a gzip file that could not be read to its end."""
-    return ValueError(f"{path}: Expected a complete gzip file. It may have been cut or damaged. Received: {error}")
+def _unzip(data):
+    """Returns the content of the only file in a zip file."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        names = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX")]
+        if len(names) != 1:
+            raise ValueError(f"Expected one file in a zip file. Unpack it, and pass one of them. Received: {names[:8]}")
+        return archive.read(names[0])
 
 
-def decode_lines(file, path):
-    """Yields the lines of a binary file in UTF-8 as they are read, with their ends. Only newlines end lines.
+_UNPACK = {  # By the first bytes, since many files have another name.
+    b"\x1f\x8b": gzip.decompress,
+    b"PK\x03\x04": _unzip,
+    b"BZh": bz2.decompress,
+    b"\xfd7zXZ\x00": lzma.decompress,
+}
+
+
+def incomplete(path, error):
+    """Returns the error for a compressed file that could not be read to its end."""
+    kind = "compressed" if path.suffix.lower() != ".gz" else "gzip"
+    return ValueError(f"{path}: Expected a complete {kind} file. It may have been cut or damaged. Received: {error}")
+
+
+def decode_lines(file, path, encoding="utf-8", choose=False):
+    """Yields the lines of a binary file as they are read, with their ends. Only newlines end lines.
+
+    Args:
+        file: Binary file.
+        path: Path of the file, its name in errors.
+        encoding: String. Its encoding, in which a newline is one byte. Defaults to `"utf-8"`.
+        choose: Boolean. Whether the user can pass `encoding`. Defaults to `False`.
 
     Raises:
-        ValueError: If the file is not in UTF-8. `path` is its name in the error.
+        ValueError: If the file has a different encoding.
     """
     for number, line in enumerate(file, 1):
         try:
-            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+            yield line.decode("utf-8-sig" if number == 1 and encoding == "utf-8" else encoding)
         except UnicodeDecodeError as error:
+            advice = f" Pass `encoding` if one of these is right: {_others(line, error.start)}." if choose else ""
             raise ValueError(
-                f"{path}, line {number}: Expected UTF-8. Received: {error.object[error.start :][:8]}"
+                f"{path}, line {number}: Expected {encoding.upper()}.{advice} "
+                f"Received: {error.object[error.start :][:8]}"
             ) from None
+
+
+def _others(line, place):
+    """Returns how the part of a line around a place reads in the common encodings in which it is valid."""
+    found = []
+    for name in ("cp1252", "gb18030", "cp1251", "shift_jis"):
+        try:
+            text, start = line.decode(name).strip(), len(line[:place].decode(name, "replace"))
+        except UnicodeDecodeError:
+            continue
+        found.append(f"{text[max(start - 12, 0) :][:24]!r} ({name})")
+    return ", ".join(found)
 
 
 def read_whole_json(path):
@@ -73,7 +121,7 @@ def read_whole_json(path):
     Raises:
         ValueError: If the file is not complete JSON in UTF-8. The error names the line.
     """
-    return _parse(read_text(path), path, 1)
+    return parse_json(read_text(path), path, 1)
 
 
 def read_json_lines(path):
@@ -97,7 +145,7 @@ def json_objects(lines, path):
     """
     for number, line in enumerate(lines, 1):
         if line.strip():
-            row = _parse(_without_end(line), path, number)
+            row = parse_json(_without_end(line), path, number)
             if not isinstance(row, dict):
                 raise ValueError(f"{path}, line {number}: Expected a JSON object. Received: {line.strip()[:80]!r}")
             yield number, row
@@ -148,7 +196,12 @@ def split_rows(lines, path, columns=0):
         ValueError: If a quote is not closed.
     """
     tabs = pathlib.Path(path).name.lower().removesuffix(".gz").endswith(".tsv")
-    for number, fields in _split_tabs(lines) if tabs else _split_csv(lines, path):
+    return split_fields(lines, path, "\t" if tabs else ",", not tabs, columns)
+
+
+def split_fields(lines, path, separator, quoted, columns=0):
+    """Yields what `split_rows` yields, given the character between fields, and whether fields may be in quotes."""
+    for number, fields in _split_csv(lines, path, separator) if quoted else _split_plain(lines, separator):
         columns = columns or len(fields)
         if fields or columns == 1:
             yield number, fields or [""]
@@ -195,7 +248,8 @@ def get(record, name, where, kind=str):
     return record[name]
 
 
-def _parse(text, path, first_line):
+def parse_json(text, path, first_line):
+    """Returns the value of a text in JSON, or raises a `ValueError` that names the line."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
@@ -209,14 +263,14 @@ def _without_end(line):
     return line.removesuffix("\n").removesuffix("\r")
 
 
-def _split_tabs(lines):
+def _split_plain(lines, separator):
     for number, line in enumerate(lines, 1):
-        yield number, _without_end(line).split("\t")
+        yield number, _without_end(line).split(separator)
 
 
-def _split_csv(lines, path):
+def _split_csv(lines, path, separator):
     lines = (part for line in lines for part in io.StringIO(line, newline=""))  # A single "\r" also ends a row.
-    reader, begin = csv.reader(lines, strict=True), 1
+    reader, begin = csv.reader(lines, delimiter=separator, strict=True), 1
     try:
         while (fields := _next_row(reader)) is not None:
             yield begin, fields

@@ -2,8 +2,12 @@
 
 import difflib
 import inspect
+import logging
 import re
 
+log = logging.getLogger("keras_transfer")
+
+_MISSING = ("nan", "none", "null", "na", "n/a", "<na>", "#n/a")
 _LENGTH = "Pass `sequence_length=...` to `from_pretrained` or to the preprocessor."
 _NAMES = "Pass `label_names=[...]`, the names in the order of the head."
 _SAMPLER = "Pass `sampler=...`, such as `generation.TopP(0.9, temperature=0.7)`, `TopK(50)` or `BeamSearch(4)`."
@@ -178,17 +182,36 @@ def check_foreign_arguments(cls, given):
 def check_spaces(names, received):
     """Raises a `ValueError` if two names of classes differ only in the spaces around them.
 
+    It also logs a warning if two names differ only in case, or if one is a missing value in words, such as `nan`.
+
     Args:
         names: Iterable of strings.
         received: String. Where the names come from, the beginning of the error message.
     """
-    found = {}
-    for name in sorted(names):
+    found, names = {}, sorted(names)
+    for name in names:
         other = found.setdefault(name.strip(), name)
         if other != name:
             raise ValueError(
                 f"{received}: Names of classes must not differ only in the spaces around them. Remove these with "
                 f"`label.strip()`. Received: {other!r} and {name!r}"
+            )
+    if missing := [name for name in names if name.strip().lower() in _MISSING]:
+        log.warning(
+            "%s: The class %r looks like a missing value. If it is one, leave out its rows, such as with "
+            "`DataFrame.dropna(subset=[...])` before labels become strings.",
+            received,
+            missing[0],
+        )
+    lower = {}
+    for name in names:
+        if (other := lower.setdefault(name.lower(), name)) != name:
+            log.warning(
+                "%s: The classes %r and %r differ only in case. If they are one class, convert the labels with "
+                "`label.lower()`.",
+                received,
+                other,
+                name,
             )
 
 

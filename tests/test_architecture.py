@@ -26,6 +26,7 @@ FLOORS = [
         "version",
         "arrays",
         "arrow_files",
+        "tables",
         "documents",
         "plots",
         "precision",

@@ -84,10 +84,10 @@ def _quickstart(dataset, data_dir, output, epochs, batch_size, overwrite, **opti
 
 def _train(task, data, validation_data, text_column, label_column, output, overwrite, **options):
     output = output or ("regressor" if task == "regression" else "classifier")
-    trained = run_folder.trained_model(options["encoder"])
+    form, trained = _form(options), run_folder.trained_model(options["encoder"])
     checks.check_training(**options, trained=trained)
-    parts, label_names = labelled_texts.read_parts(data, validation_data, None, text_column, label_column, task)
-    columns = {"text_column": text_column, "label_column": label_column}
+    parts, label_names = labelled_texts.read_parts(data, validation_data, None, text_column, label_column, task, **form)
+    columns = {"text_column": text_column, "label_column": _only(label_column), **form}
     if options["precision"] == "auto":  # A resumed run keeps the precision that it started with.
         _import_package()
         from keras_transfer.precision import recommended_precision
@@ -109,17 +109,19 @@ def _train(task, data, validation_data, text_column, label_column, output, overw
 
 def _evaluate(model, data, text_column, label_column, adapter, **options):
     path, kind = _find_model(model, adapter)
+    form = _form(options)
     checks.check_evaluation(kind, **options)
-    texts, labels = labelled_texts.read_texts(data, text_column, label_column, kind)
+    texts, labels = labelled_texts.read_texts(data, text_column, label_column, kind, **form)
     _import_package()
     from keras_transfer.cli.actions import run_evaluation
 
     run_evaluation(path, kind, data, texts, labels, adapter=adapter, **options)
 
 
-def _predict(model, data, text_column, adapter, output, overwrite, workers):
+def _predict(model, data, text_column, adapter, output, overwrite, workers, **form):
     path, kind = _find_model(model, adapter)
-    table = labelled_texts.Table(data, [text_column])
+    table = labelled_texts.Table(data, [text_column], **form)
+    [text_column] = table.columns
     checks.check_predictions(table, kind, output, overwrite, workers)
     _import_package()
     from keras_transfer.cli.actions import run_predictions
@@ -142,12 +144,12 @@ def _classify(model, texts, adapter):
 
 
 def _export(model, output, pairs, overwrite, format, quantization, data, text_column, adapters, **limits):
-    path = run_folder.find_model(model)
+    path, form = run_folder.find_model(model), _form(limits)
     checks.check_export(format, quantization, pairs, data, adapters, **limits)
     for name in adapters or ():
         check_adapter(path, name, "--adapters")
     checks.check_folder_to_write(output, overwrite)
-    texts = data and labelled_texts.read_column(data, text_column)
+    texts = data and labelled_texts.read_column(data, text_column, **form)
     _import_package()
     from keras_transfer.cli.actions import run_export
 
@@ -156,9 +158,10 @@ def _export(model, output, pairs, overwrite, format, quantization, data, text_co
 
 
 def _compare(data, validation_data, test_data, text_column, label_column, results, markdown, plot, **options):
+    form = _form(options)
     checks.check_comparison(results, markdown, plot)
     checks.check_training(**options)
-    parts, label_names = labelled_texts.read_parts(data, validation_data, test_data, text_column, label_column)
+    parts, label_names = labelled_texts.read_parts(data, validation_data, test_data, text_column, label_column, **form)
     _import_package()
     from keras_transfer.cli.actions import run_comparison
 
@@ -220,6 +223,16 @@ def _info(source):
     from keras_transfer.cli.actions import print_info
 
     print_info(source)
+
+
+def _form(options):
+    """Removes the options that say how tables are read, and returns those that were given."""
+    found = {name: options.pop(name, None) for name in ("separator", "encoding", "no_header", "label_separator")}
+    return {name: value for name, value in found.items() if value}
+
+
+def _only(names):
+    return names[0] if isinstance(names, list) and len(names) == 1 else names
 
 
 def _find_model(model, adapter):

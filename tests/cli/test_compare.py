@@ -110,11 +110,16 @@ def test_blank_lines_are_empty_texts_in_one_column_skipped_in_csv_and_an_error_i
     ("name", "content", "message"),
     [
         ("none.tsv", None, "The table does not exist. Received: none.tsv"),
-        ("texts.json", "{}", "must be a .csv, .tsv or .jsonl file. Received: texts.json"),
+        (
+            "texts.json",
+            '[{"label": "b"}]',
+            "texts.json, row 0: There is no column 'text'. Name the column with",
+        ),
         (
             "texts.tsv",
             "sentence\tlabel\na\tb\n",
-            "no column 'text'. Name the column with --text-column. Received: the columns ['sentence', 'label']",
+            "no column 'text'. For a file without a header, pass `--no-header`, and numbers from 0 as columns. "
+            "Name the column with --text-column. Received: the columns ['sentence', 'label']",
         ),
         (
             "texts.tsv",
@@ -131,8 +136,12 @@ def test_blank_lines_are_empty_texts_in_one_column_skipped_in_csv_and_an_error_i
         ),
         ("texts.tsv", "text\tlabel\n", "Expected at least one row"),
         ("texts.tsv", "text\tlabel\na\tb\nc\tb\n", "Expected at least two labels. Received: ['b']"),
-        ("texts.tsv", b"text\tlabel\n\xff\tb\n", "texts.tsv, line 2: Expected UTF-8. Received: b"),
-        ("texts.tsv", "", "Received: the columns []"),
+        (
+            "texts.tsv",
+            b"text\tlabel\n\xff\tb\n",
+            "texts.tsv, line 2: Expected UTF-8. Pass `--encoding` if one of these is right: 'ÿ\\tb' (cp1252), ",
+        ),
+        ("texts.tsv", "", "texts.tsv: Expected at least one row. Received: no rows"),
     ],
 )
 def test_a_bad_table_is_one_line_of_error_before_anything_is_imported(

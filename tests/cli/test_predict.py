@@ -40,6 +40,17 @@ def test_a_table_in_csv_keeps_its_columns_and_gets_two_more(predict, tmp_path, c
     assert output.err.startswith(b"3 texts, ")
 
 
+def test_a_table_in_another_form_is_written_in_its_form(predict, tmp_path):
+    (tmp_path / "a.csv").write_bytes("1;bäd, bad\n2;good\n".encode("cp1252"))
+    options = ["--encoding", "cp1252", "--no-header", "--text-column", "1"]
+    assert predict("a.csv", "--output", "b.csv", *options) == 0
+    rows = [line.split(";") for line in (tmp_path / "b.csv").read_text("utf-8").splitlines()]
+    assert [row[:2] for row in rows] == [["1", "bäd, bad"], ["2", "good"]] and {len(row) for row in rows} == {4}
+    (tmp_path / "a.json").write_text('[{"text": "good"}]')
+    assert predict("a.json", "--output", "b.jsonl") == 0
+    assert json.loads((tmp_path / "b.jsonl").read_text()).keys() == {"text", "prediction", "probability"}
+
+
 def test_json_lines_keep_their_values(predict, tmp_path):
     rows = [{"body": "a good film", "id": 1, "tags": ["x"]}, {"body": "bäd", "other": None}]
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
@@ -104,7 +115,7 @@ def test_texts_may_be_longer_than_csv_allows_by_default(tmp_path):
             "a.csv, line 3: Expected 2 fields, ['id', 'text']. The file may have been cut. Received: 1 f",
         ),
         ('text\na\n"b\nc\n', "a.csv, line 3: Expected a row whose quotes are closed"),
-        (b"text\n\xff\n", "a.csv, line 2: Expected UTF-8. Received: b"),
+        (b"text\n\xff\n", "a.csv, line 2: Expected UTF-8. Pass `--encoding` if one of these is right: 'ÿ' (cp1252)"),
         (b'text\ngood\n"bad" film\n', "a.csv, line 3: Expected a row whose quotes are closed"),
     ],
 )
@@ -121,8 +132,9 @@ def test_a_damaged_row_is_an_error_that_leaves_nothing_behind(content, message, 
     [
         ("a.csv", "review\na\n", ["--text-column", "Reviews"], "There is no column 'Reviews'. Did you mean 'review'?"),
         ("a.jsonl", '{"text": "a"\n', [], "a.jsonl, line 1: Expected complete JSON. The file may have been cut."),
-        ("a.jsonl", "[1]\n", [], "a.jsonl, line 1: Expected a JSON object. Received: '[1]'"),
-        ("a.txt", "text\na\n", [], "must be a .csv, .tsv or .jsonl file. Received: a.txt"),
+        ("a.jsonl", "[1]\n", [], "a.jsonl, row 0: Expected a JSON object. Received: 1"),
+        ("a.txt", "some\ntext\n", [], "There is no column 'text'. For a file without a header, pass `--no-header`"),
+        ("a.csv", "text\na\n", ["--separator", "::"], "`--separator` must be one character, such as ';' or a tab."),
         ("a.csv", "text,prediction\na,b\n", [], "must not exist. Received: a table with ['prediction']"),
         ("a.csv", "text\na\n", ["--output", "b.jsonl"], "The output must be a .csv file"),
         ("a.csv", "text\na\n", ["--output", "a.csv"], "The output exists. Choose another file, or pass --overwrite"),

@@ -24,10 +24,6 @@ from keras_transfer.names import listed
 from keras_transfer.tasks.base import check_numbers
 
 ROWS = 1024  # Number of rows that are predicted at once.
-DIALECTS = {  # The dialects that `datasets.lines` reads.
-    ".csv": {"delimiter": ","},
-    ".tsv": {"delimiter": "\t", "quoting": csv.QUOTE_NONE, "quotechar": None},
-}
 
 
 def run_evaluation(path, kind, data, texts, labels, slice_words=(), report=None, adapter=None):
@@ -103,7 +99,7 @@ def run_predictions(path, kind, table, text, output=None, map_in_order=None, ada
         contextlib.nullcontext(sys.stdout.buffer) if output is None else atomic_file(output) as file,
         Progress("texts") as progress,
     ):
-        if table.kind != ".jsonl":
+        if table.dialect is not None and table.header is not None:
             file.write(_lines(table, [{name: name for name in [*table.names, *columns]}], columns))
         for (rows, fraction), found in answered:
             file.write(_lines(table, [{**row, **dict(zip(columns, new))} for row, new in zip(rows, found)], columns))
@@ -118,10 +114,12 @@ def _parts(table, text, columns):
     while chunk := list(itertools.islice(numbered, ROWS)):
         for number, row in chunk:
             if not isinstance(row[text], str):
-                raise ValueError(f"{table.path}, line {number}: Expected a text. Received: {text}={row[text]!r:.80}")
+                raise ValueError(
+                    f"{table.path}, {table.unit} {number}: Expected a text. Received: {text}={row[text]!r:.80}"
+                )
             if taken := [name for name in columns if name in row]:
                 raise ValueError(
-                    f"{table.path}, line {number}: The columns of predictions must not exist. Received: {taken}"
+                    f"{table.path}, {table.unit} {number}: The columns of predictions must not exist. Received: {taken}"
                 )
         yield ([row for _, row in chunk], table.fraction), [row[text] for _, row in chunk]
 
@@ -163,7 +161,7 @@ def _load_any(path, adapter):
 def _load(path, kind, data, adapter):
     """Returns a model, after checking that the format of the table `data` can contain its labels."""
     model = _load_any(path, adapter)
-    joined = kind == "multi-label" and pathlib.Path(data).suffix.lower() != ".jsonl"
+    joined = kind == "multi-label" and pathlib.Path(data).suffix.lower() not in (".jsonl", ".json")
     if joined and SEPARATOR in "".join(model.label_names):
         raise ValueError(
             f"Names of labels must not contain {SEPARATOR!r}, which joins the labels of a text. Use a .jsonl file. "
@@ -204,10 +202,10 @@ def _answers(model, kind, texts):
 def _lines(table, rows, columns):
     """Returns rows with added columns in the format of the table, as bytes."""
     lines = io.StringIO(newline="")
-    if table.kind == ".jsonl":
-        lines.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    if table.dialect is None:
+        lines.writelines(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)
     else:
-        writer = csv.DictWriter(lines, [*table.names, *columns], lineterminator="\n", **DIALECTS[table.kind])
+        writer = csv.DictWriter(lines, [*table.names, *columns], lineterminator="\n", **table.dialect)
         try:
             writer.writerows({name: _as_field(value) for name, value in row.items()} for row in rows)
         except csv.Error as error:  # The name of a label contains a tab.

@@ -219,7 +219,7 @@ def check_predictions(table, kind, output, overwrite, workers=1):
         return
     output = pathlib.Path(output)
     if output.suffix.lower() != table.kind:
-        raise ValueError(f"The output must be a {table.kind} file, like the table. Received: {output}")
+        raise ValueError(f"The output must be a {table.kind} file for this table. Received: {output}")
     if os.path.lexists(output) and not overwrite:
         raise FileExistsError(f"The output exists. Choose another file, or pass --overwrite. Received: {output}")
     if not output.parent.is_dir():

@@ -67,7 +67,7 @@ LENGTH, WINDOW = 128, 70  # Tokens of a row, and of an LSTM's part of a text.
 TASKS_HELP = "; ".join(f"{name}: {what}" for name, what in TASKS.items())
 QUANTIZATIONS = {"savedmodel": (), "litert": ("int8_dynamic", "float16"), "onnx": ("int8_dynamic",)}  # Of each format.
 MODEL = "folder that `train` or `quickstart` wrote, or a .keras file"
-TABLE = ".csv, .tsv or .jsonl file"
+TABLE = ".csv, .tsv, .json, .jsonl or Excel file, also compressed,"
 GUIDE = 'Guide: the page "Without a script" of the documentation'
 EXAMPLES = {
     "quickstart": "keras-transfer quickstart --output questions",
@@ -179,6 +179,7 @@ def make_parser(version):
     command.add_argument("model", help=f"{MODEL}, or an exported model")
     command.add_argument("--data", required=True, metavar="FILE", help=f"{TABLE} of texts")
     _add_text_column(command)
+    _add_form(command)
     _add_adapter(command)
     command.add_argument("--output", metavar="FILE", help="file of the same format; default: standard output")
     command.add_argument("--overwrite", action="store_true", help="replace the output file if it exists")
@@ -215,6 +216,7 @@ def make_parser(version):
         "--data", metavar="FILE", help=f"{TABLE} of texts, with which litert and onnx are tested; default: 64 questions"
     )
     _add_text_column(command)
+    _add_form(command)
     command.add_argument(
         "--max-difference", type=float, metavar="X", help="write nothing if an output differs from the model by more"
     )
@@ -334,9 +336,23 @@ def _add_text_column(command):
     command.add_argument("--text-column", default="text", metavar="NAME", help="default: text")
 
 
+def _add_form(command):
+    command.add_argument("--separator", metavar="X", help="between fields, or tab; default: as found in the file")
+    command.add_argument("--encoding", metavar="NAME", help="such as cp1252; default: utf-8, or utf-16 with its mark")
+    command.add_argument("--no-header", action="store_true", help="the first row is data; columns are numbers from 0")
+
+
 def _add_columns(command):
     _add_text_column(command)
-    command.add_argument("--label-column", default="label", metavar="NAME", help="default: label")
+    command.add_argument(
+        "--label-column",
+        nargs="+",
+        default=["label"],
+        metavar="NAME",
+        help="default: label; with several names, there is one column of 1 and 0 for each label",
+    )
+    command.add_argument("--label-separator", metavar="X", help="between the labels of a text; default: |")
+    _add_form(command)
 
 
 def _add_adapter(command):

@@ -3,123 +3,128 @@
 import itertools
 import json
 import math
-import pathlib
 import sys
 
-from keras_transfer import lines
+from keras_transfer import lines, tables
 from keras_transfer.names import check_spaces, did_you_mean, listed
 
 OPTIONS = ("--text-column", "--label-column")
-FORMATS = (".csv", ".tsv", ".jsonl")
-SEPARATOR = "|"  # Separates the labels of a text in a `.csv` or `.tsv` file.
+SEPARATOR = "|"  # Separates the labels of a text in a `.csv` or `.tsv` file by default.
 FEW_ROWS = 20  # Tables with fewer rows may have a label for each row.
 LARGEST = 3.4028234663852886e38  # The largest float32 number.
 
 
-class Table:
-    """The rows of a table, which are read one at a time, so that a table may be larger than memory.
-
-    Iterating yields `(number of the line, row)`, where the row is a dict from columns to values.
+class Table(tables.Table):
+    """A `tables.Table` that has the columns of texts and labels.
 
     Args:
-        path: Path of a `.csv`, `.tsv` or `.jsonl` (JSON Lines) file in UTF-8. The first line of a `.csv` or `.tsv` file
-            has the names of the columns. Blank lines are empty texts in a table with one column. In others, they are
-            skipped, but are an error in a `.tsv` file.
-        columns: List of strings. Columns that the table must have: the text column, and the label column if needed.
-
-    Attributes:
-        names: List of strings. The columns of the table, or of its first row in a `.jsonl` file.
-        fraction: Float. Fraction of the file that was read.
+        path: As for `tables.Table`.
+        columns: List of strings. Columns that the table must have: the text column, and those of labels if needed.
+            Without a header, they are numbers from 0.
+        separator, encoding: As for `tables.Table`. `separator` may also be `"tab"`.
+        no_header: Boolean. Whether the first row is data. Defaults to `False`.
 
     Raises:
-        FileNotFoundError: If the file does not exist.
-        ValueError: If the file has a different format, lacks a column or has two of the same name, or, while reading,
-            if a row is damaged or has a different number of fields.
+        FileNotFoundError, ImportError, ValueError: As for `tables.Table`. ValueError also if it lacks a column.
     """
 
-    def __init__(self, path, columns):
-        self.path, self.columns, self.fraction = pathlib.Path(path), columns, 0.0
-        self.kind = self.path.suffix.lower()
-        if self.kind not in FORMATS:
-            raise ValueError(f"The table must be a .csv, .tsv or .jsonl file. Received: {self.path}")
-        if not self.path.is_file():
-            raise FileNotFoundError(f"The table does not exist. Received: {self.path}")
-        first = next(iter(self), None)
-        if self.kind == ".jsonl":
-            self.names = [] if first is None else list(first[1])
+    def __init__(self, path, columns, separator=None, encoding=None, no_header=False):
+        self.columns = as_columns(columns, no_header)
+        separator = {"tab": "\t", "\\t": "\t"}.get(separator, separator)
+        super().__init__(path, separator, encoding, None if no_header else 0)
+        self._check(self.names, path)
 
     def __iter__(self):
-        size = max(self.path.stat().st_size, 1)
-        with lines.open_binary(self.path) as file:
-            read = self._objects if self.kind == ".jsonl" else self._rows
-            for row in read(lines.decode_lines(file, self.path)):
-                self.fraction = min(file.tell() / size, 1.0)
-                yield row
-
-    def _rows(self, content):
-        rows = lines.split_rows(content, self.path)
-        _, self.names = next(rows, (0, []))
-        self._check(self.names, self.path)
-        lines.check_names(self.path, self.names)
-        for number, fields in lines.checked_rows(self.path, self.names, rows):
-            yield number, dict(zip(self.names, fields))
-
-    def _objects(self, content):
-        for number, row in lines.json_objects(content, self.path):
-            self._check(row, f"{self.path}, line {number}")
+        for number, row in super().__iter__():
+            if self.typed:
+                self._check(row, f"{self.path}, {self.unit} {number}")
             yield number, row
 
     def _check(self, names, where):
-        for column, option in zip(self.columns, OPTIONS):
+        for place, column in enumerate(self.columns):
             if column not in names:
+                hint = did_you_mean(column, [str(name) for name in names])
+                if not (hint or self.typed or self.header is None):
+                    hint = " For a file without a header, pass `--no-header`, and numbers from 0 as columns."
                 raise ValueError(
-                    f"{where}: There is no column {column!r}.{did_you_mean(column, names)} Name the column "
-                    f"with {option}. Received: the columns {listed(names)}"
+                    f"{where}: There is no column {column!r}.{hint} Name the column "
+                    f"with {OPTIONS[min(place, 1)]}. Received: the columns {listed(names)}"
                 )
 
 
-def read_texts(path, text="text", label="label", kind="classification"):
+def as_columns(columns, no_header):
+    """Returns the names of columns, which are numbers without a header."""
+    return [int(name) if no_header and str(name).isdecimal() else name for name in columns]
+
+
+def read_texts(path, text="text", label="label", kind="classification", label_separator=None, **form):
     """Returns `(texts, labels)`, two lists, from a table.
 
     Args:
         path: As for `Table`.
-        text, label: Strings. Names of the columns. Default to `"text"` and `"label"`.
-        kind: String. What the labels are: strings (`"classification"`), lists of strings (`"multi-label"`, which a
-            `.csv` or `.tsv` file joins with `SEPARATOR`) or floats (`"regression"`). Defaults to `"classification"`.
+        text: String. Name of the column of the texts. Defaults to `"text"`.
+        label: String. Name of the column of the labels, or list of strings with a column for each label. Defaults to
+            `"label"`.
+        kind: String. What the labels are: strings (`"classification"`), lists of strings (`"multi-label"`) or floats
+            (`"regression"`). Defaults to `"classification"`.
+        label_separator: String. What separates the labels of a text in a file without types. Defaults to `None`, for
+            `SEPARATOR`.
+        **form: Other arguments of `Table`.
 
     Raises:
-        FileNotFoundError: If the file does not exist.
-        ValueError: If the file has a different format, lacks a column, has a row without text or label, or has no rows,
-            or if both columns are the same.
+        FileNotFoundError, ImportError: As for `Table`.
+        ValueError: As for `Table`, or if a row has no text or label, if there are no rows, or if both columns are the
+            same.
     """
-    if text == label:
+    label = [label] if isinstance(label, str) else list(label)
+    if text in label:
         raise ValueError(
             f"{path}: The texts and their labels must be in different columns. "
-            f"Received: {OPTIONS[0]} {text!r} and {OPTIONS[1]} {label!r}"
+            f"Received: {OPTIONS[0]} {text!r} and {OPTIONS[1]} {' '.join(map(repr, label))}"
+        )
+    if (len(label) > 1 or label_separator is not None) and kind != "multi-label":
+        raise ValueError(
+            f"Several labels of a text require a model of several labels (`--task multi-label`). Received: {path} with "
+            f"{' '.join(map(repr, label))}"
         )
     convert, expected = LABELS[kind]
-    texts, labels, table = [], [], Table(path, [text, label])
-    joined = kind == "multi-label" and table.kind != ".jsonl"
+    texts, labels, table = [], [], Table(path, [text, *label], **form)
+    (text, *label), separator = table.columns, label_separator or SEPARATOR
     for number, row in table:
-        found = convert(_separated(row[label]) if joined else row[label])
+        if len(label) > 1:
+            value, found = {name: row[name] for name in label}, tables.marked(row, label)
+            found, expected = found and [str(name) for name in found], "1 or 0, true or false for each label"
+        else:
+            value = row[label[0]]
+            joined = kind == "multi-label" and not table.typed
+            found = convert(_separated(value, separator) if joined else value)
         if found is None or not (row[text] and isinstance(row[text], str)):
             raise ValueError(
-                f"{path}, line {number}: Expected a text and {expected}. "
-                f"Received: {text}={row[text]!r:.80} and {label}={row[label]!r:.80}"
+                f"{path}, {table.unit} {number}: Expected a text and {expected}. "
+                f"Received: {text}={row[text]!r:.80} and {label[0]}={value!r:.80}"
             )
         texts.append(row[text])
         labels.append(found)
     if not texts:
         raise ValueError(f"{path}: Expected at least one row. Received: no rows")
+    if kind == "classification" and (joined := tables.looks_joined(labels)):
+        lines.log.warning(
+            "%s: Some labels, such as %r, look like several labels. If they are, pass `--task multi-label "
+            "--label-separator %r`.",
+            path,
+            next(each for each in labels if joined in each),
+            joined,
+        )
     return texts, labels
 
 
-def read_column(path, text="text"):
+def read_column(path, text="text", **form):
     """Returns the texts of a table as a list. The arguments and errors are the same as for `read_texts`."""
-    texts, table = [], Table(path, [text])
+    texts, table = [], Table(path, [text], **form)
+    [text] = table.columns
     for number, row in table:
         if not isinstance(row[text], str):
-            raise ValueError(f"{path}, line {number}: Expected a text. Received: {text}={row[text]!r:.80}")
+            raise ValueError(f"{path}, {table.unit} {number}: Expected a text. Received: {text}={row[text]!r:.80}")
         texts.append(row[text])
     if not texts:
         raise ValueError(f"{path}: Expected at least one row. Received: no rows")
@@ -133,9 +138,9 @@ def _as_name(value):
     return value if isinstance(value, str) and value.strip() else None
 
 
-def _separated(value):
-    """Returns the labels of a `.csv` or `.tsv` file as a list, as `datasets.read_table` does."""
-    return [name.strip() for name in value.split(SEPARATOR)] if value.strip() else []
+def _separated(value, separator):
+    """Returns the labels of a file without types as a list, as `datasets.read_table` does."""
+    return [name.strip() for name in value.split(separator)] if value.strip() else []
 
 
 def _as_names(value):
@@ -159,7 +164,7 @@ LABELS = {
 }
 
 
-def read_parts(data, validation=None, test=None, text="text", label="label", task="classification"):
+def read_parts(data, validation=None, test=None, text="text", label="label", task="classification", **form):
     """Returns `({"train": (texts, labels), ...}, label names)` from the tables of the parts that are given.
 
     For the task `"classification"`, labels are integers, the places of their names in the sorted list of label names.
@@ -171,7 +176,7 @@ def read_parts(data, validation=None, test=None, text="text", label="label", tas
             two differ only in the spaces around them, or if other parts have labels that the training data lack.
     """
     paths = {"train": data, "validation": validation, "test": test}
-    parts = {name: read_texts(path, text, label, task) for name, path in paths.items() if path is not None}
+    parts = {name: read_texts(path, text, label, task, **form) for name, path in paths.items() if path is not None}
     if task == "regression":
         return parts, None
     several = task == "multi-label"

@@ -9,28 +9,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from keras_transfer.arrow_files import SUFFIXES, column_names, record_batches
-from keras_transfer.datasets.base import (
-    NUMBER,
-    Split,
-    Splits,
-    positions,
-    read_json_lines,
-    read_records,
-    shorten,
-)
+from keras_transfer.datasets.base import NUMBER, Split, Splits, log, positions, shorten
 from keras_transfer.names import check_spaces, did_you_mean
-
-FORMATS = (".csv", ".tsv", ".jsonl", ".json", *SUFFIXES)
+from keras_transfer.tables import SEPARATORS, Table, looks_joined, marked
 
 
 def read_table(
     source: Any,
-    text_column: str,
+    text_column: str | int,
+    label_column: str | int | Sequence[str | int] | None = None,
     *,
-    label_column: str | None = None,
-    pair_column: str | None = None,
+    pair_column: str | int | None = None,
     label_names: Sequence[str] | None = None,
     label_separator: str | None = None,
+    separator: str | None = None,
+    encoding: str | None = None,
+    header: int | None = 0,
 ) -> Split | Splits:
     """Reads texts and labels from a table, by the names of its columns.
 
@@ -40,60 +34,82 @@ def read_table(
     labels become positions. Lists of labels become lists of names, which tasks with `multi_label=True` accept. They are
     not changed if all of them have a zero or a one for each name.
 
+    What a file contains counts more than its name: the separator of the fields, quotes, compression, and the form of
+    JSON are found in it. A warning says what the name does not say.
+
     Args:
         source: One of the following:
-            - Path of a `.csv`, `.tsv`, `.jsonl` or `.json` (JSON Lines) file in UTF-8, or a compressed one (`.csv.gz`
-              and so on). A `.tsv` file has no quotes, as in GLUE.
+            - Path of a CSV or TSV file, or another file of text with separated fields. Fields between tabs are read
+              without quotes, as in GLUE, unless all are in quotes exactly as pandas or Excel writes them.
+            - Path of a JSON file: JSON Lines, an array, or any form that pandas writes.
+            - Each of these compressed by gzip, zip, bz2 or xz.
+            - Path of an `.xlsx`, `.xls` or `.ods` file, whose first sheet is read by pandas.
             - Path of a `.parquet` file, or of an `.arrow` file (Arrow IPC, as a file or a stream).
             - A pandas `DataFrame`, a pyarrow `Table`, or a Hugging Face `Dataset`.
             - A `tf.data.Dataset` of dicts, such as `tfds.load(name, split="train")`, or another iterable of dicts.
             - A dict of such sources: the splits by name. A Hugging Face `DatasetDict` and `tfds.load(name)` are dicts.
         text_column: String. Column of the texts.
-        label_column: String. Column of the labels. Defaults to `None`, for texts without labels. A Hugging Face
-            `ClassLabel` is read as names, and ignored if the whole column is -1.
+        label_column: String. Column of the labels, or list of strings for one column per label, with a one, true, yes
+            or x where a text has it, and a zero, false, no or nothing where not. Defaults to `None`, for texts without
+            labels. A Hugging Face `ClassLabel` is read as names, and ignored if the whole column is -1.
         pair_column: String. Column of the second texts of pairs. Defaults to `None`.
         label_names: List of strings. Names of the labels in order. Either all labels of a table are names, or all are
             positions. They are names if one of the names is a number. Defaults to `None`.
-        label_separator: String. Separator of the labels of a text in a CSV or TSV file, such as `"|"`. Each text then
-            has a list of labels, which may be empty, without the spaces around them. Defaults to `None`, for one label
-            per text.
+        label_separator: String. Separator of the labels of a text in a file without types, such as `"|"` in CSV. Each
+            text then has a list of labels, which may be empty, without the spaces around them. Defaults to `None`, for
+            one label per text.
+        separator: String. The character between the fields of a file. Defaults to `None`, for the one that divides the
+            first lines into the same number of fields.
+        encoding: String. Encoding of a file, such as `"cp1252"`. Defaults to `None`, for UTF-8, or for UTF-16 if the
+            file begins with its mark.
+        header: `0` if the first row of a file has the names of the columns, or `None` if there are none. The columns
+            are then integers from 0, such as `text_column=1`. Defaults to `0`.
 
     Returns:
-        A `Split`, or `Splits` for a dict. Their `label_names` are those given, those of a `ClassLabel`, or the sorted
-        names of all splits, and `None` for numbers.
+        A `Split`, or `Splits` for a dict. Their `label_names` are those given, those of a `ClassLabel`, the names of
+        several label columns, or the sorted names of all splits, and `None` for numbers.
 
     Raises:
         FileNotFoundError: If the file does not exist.
+        ImportError: If pandas or pyarrow is required to read the file.
         ValueError: If a column is missing or occurs twice, if a row has another number of fields, if a text is missing
             or not a string, if labels are missing, unknown, of mixed types (also in different splits) or differ only in
             spaces, if they are the column of the texts, if `label_names` is not a list of different names, if the
             splits have different names in their `ClassLabel`s, if there are no rows, if `label_separator` is used
-            without `label_column` or with files other than CSV and TSV files, or if the file is cut or has another
-            format.
+            without `label_column` or with tables that have types, if a file is cut, is a URL or has another format or
+            encoding, or if `separator`, `encoding` or `header` is invalid or is used without a file.
 
     Example:
     ```python
     with open("reviews.csv", "w") as file:
         file.write('review,sentiment\\n"What a film, really!",good\\nA bore.,bad\\n')
-    texts, labels = keras_transfer.datasets.read_table("reviews.csv", "review", label_column="sentiment")
-    data = keras_transfer.datasets.read_table({"train": "reviews.csv"}, "review", label_column="sentiment")
+    texts, labels = keras_transfer.datasets.read_table("reviews.csv", "review", "sentiment")
+    data = keras_transfer.datasets.read_table({"train": "reviews.csv"}, "review", "sentiment")
     data.label_names  # ["bad", "good"]
     ```
     """
-    columns = {"text_column": text_column, "pair_column": pair_column, "label_column": label_column}
-    columns = {argument: name for argument, name in columns.items() if name is not None}
-    if label_column is not None and label_column in (text_column, pair_column):
+    several = isinstance(label_column, (list, tuple))
+    label_columns = list(label_column) if several else [] if label_column is None else [label_column]
+    columns = {"text_column": [text_column], "label_column": label_columns}
+    columns["pair_column"] = [] if pair_column is None else [pair_column]
+    if text_column in label_columns or (pair_column is not None and pair_column in label_columns):
         raise ValueError(
             "`label_column` must be another column than that of the texts. "
             f"Received: text_column={text_column!r}, pair_column={pair_column!r}, label_column={label_column!r}"
         )
     if label_names is not None:
         _check_names(label_names)
-    if label_separator is not None:
-        _check_separator(label_separator, label_column, source.values() if isinstance(source, Mapping) else [source])
+    form = {"separator": separator, "encoding": encoding, "header": header}
+    if several and label_names is not None:
+        raise ValueError(
+            "`label_names` are the names of the columns, with one column for each label. Leave it out. "
+            f"Received: label_names={label_names!r:.200}"
+        )
+    label_names = [str(name) for name in label_columns] if several else label_names
+    options = (columns, several, label_names, label_separator, form)
     if not isinstance(source, Mapping):
-        return _read(source, columns, label_names, label_separator)[0]
-    splits = {name: _read(each, columns, label_names, label_separator, f"{name}: ") for name, each in source.items()}
+        return _read(source, *options)[0]
+    splits = {name: _read(each, *options, f"{name}: ") for name, each in source.items()}
     if label_names is None:
         return Splits(*_with_one_type(splits))
     return Splits({name: split for name, (split, _) in splits.items()}, list(label_names))
@@ -138,26 +154,47 @@ def _type(labels):
     return f"lists of {kind}" if isinstance(labels[0], list) else kind
 
 
-def _read(source, columns, label_names, label_separator, prefix=""):
+def _read(source, columns, several, label_names, label_separator, form, prefix=""):
     """Returns `(Split, names of a ClassLabel or None)`."""
+    wanted = [(argument, name) for argument, each in columns.items() for name in each]
     is_path = isinstance(source, (str, os.PathLike))
-    names, values, where = _read_file(pathlib.Path(source)) if is_path else _read_object(source, columns, prefix)
-    for argument, name in columns.items():
+    if is_path and not str(source).lower().endswith((*SUFFIXES, *(f"{suffix}.gz" for suffix in SUFFIXES))):
+        table = Table(source, **form)
+        rows = list(table) if table.typed or {name for _, name in wanted} <= {*table.names} else []
+        names = table.names if not table.typed else list(dict.fromkeys(name for _, row in rows for name in row))
+        advice = _advice(table)
+
+        def values(name):
+            return [row.get(name) for _, row in rows]
+
+        def where(row):
+            return f"{source}" if row is None else f"{source}, {table.unit} {rows[row][0]}"
+    else:
+        if given := [name for name, value in form.items() if value != (0 if name == "header" else None)]:
+            raise ValueError(f"`{given[0]}` requires a file of text. Received: {shorten(source)}")
+        names, values, where = _read_arrow(source) if is_path else _read_object(source, columns, prefix)
+        table, advice = None, ""
+    untyped = table is not None and not table.typed
+    _check_separator(label_separator, untyped, columns["label_column"], several, source)
+    for argument, name in wanted:
         if name not in names:
+            near = did_you_mean(name, [str(each) for each in names])
             raise ValueError(
-                f"{where(None)}: There is no column {name!r}.{did_you_mean(name, names)}{_separator_advice(names)} "
-                f"Expected one of {list(names)}. Received: {argument}={name!r}"
+                f"{where(None)}: There is no column {name!r}.{near} Expected one of {list(names)}."
+                f"{'' if near else advice} Received: {argument}={name!r}"
             )
-    if repeated := [name for name in columns.values() if list(names).count(name) > 1]:
+    if repeated := [name for _, name in wanted if list(names).count(name) > 1]:
         raise ValueError(
             f"{where(None)}: The names of the columns must be unique. Rename one of the columns {repeated[0]!r}. "
             f"Received: {list(names)}"
         )
-    columns = {argument: values(name) for argument, name in columns.items()}
-    texts = [_texts(columns[each], where) for each in ("text_column", "pair_column") if each in columns]
+    texts = [_texts(values(name), where) for each in ("text_column", "pair_column") for name in columns[each]]
     if not texts[0]:
         raise ValueError(f"{where(None)}: Expected at least one row. Received: no rows")
-    class_names, labels = None, columns.get("label_column")
+    texts = tuple(texts) if len(texts) > 1 else texts[0]
+    if several:
+        return Split(texts, _of_columns({name: values(name) for name in columns["label_column"]}, where)), None
+    class_names, labels = None, values(columns["label_column"][0]) if columns["label_column"] else None
     if isinstance(labels, tuple):  # Hugging Face's `ClassLabel`
         class_names, labels = labels
         if set(labels) == {-1}:  # test data
@@ -166,25 +203,48 @@ def _read(source, columns, label_names, label_separator, prefix=""):
             labels = [_class_name(label, class_names, where(row)) for row, label in enumerate(labels)]
     if labels is not None:
         if label_separator is not None:
-            rows = [label.split(label_separator) if label.strip() else [] for label in labels]
-            labels = [[each.strip() for each in row] for row in rows]
+            rows_of_labels = [label.split(label_separator) if label.strip() else [] for label in labels]
+            labels = [[each.strip() for each in row] for row in rows_of_labels]
+        elif label_names is None and (joined := looks_joined(labels)):
+            log.warning(
+                "%s: Some labels, such as %r, look like several labels. If they are, pass `label_separator=%r`.",
+                where(None),
+                next(label for label in labels if joined in str(label)),
+                joined,
+            )
         if label_names is None:
-            labels = _booleans_as_words(labels, is_path and _format(pathlib.Path(source)) in (".jsonl", ".json"))
-        labels = _labels(labels, where, _is_untyped(source), label_names)
+            labels = _booleans_as_words(labels, table is not None and table.typed)
+        labels = _labels(labels, where, untyped, label_names)
         check_spaces({each for label in labels for each in _as_list(label) if isinstance(each, str)}, where(None))
-    return Split(tuple(texts) if len(texts) > 1 else texts[0], labels), class_names
+    return Split(texts, labels), class_names
 
 
-def _separator_advice(names):
-    """Returns a sentence for a table whose only column looks like several, or ""."""
-    only = str(next(iter(names))) if len(names) == 1 else ""
-    found = [each for each in (";", "\t", "|", ",") if each in only]
-    if not found:
+def _advice(table):
+    """Returns what to do if a file lacks a column, as the next sentence of an error message."""
+    if table.typed:
         return ""
-    return (
-        f" The table has one column, whose name contains {found[0]!r}. Columns are separated by ',' in a `.csv` file "
-        "and by a tab in a `.tsv` file. Read others with `pandas.read_csv(path, sep=...)`, and pass the `DataFrame`."
-    )
+    only = str(table.names[0]) if len(table.names) == 1 else ""
+    if found := [each for each in SEPARATORS if each in only]:
+        return f" The table has one column, whose name contains {found[0]!r}. Pass `separator={found[0]!r}`."
+    if table.blank and table.separator == "\t":
+        return " For words and their labels, with an empty line after each sentence, use `read_conll`."
+    if table.header is not None:
+        return " For a file without a header, pass `header=None`, and numbers as columns, such as `text_column=0`."
+    return ""
+
+
+def _of_columns(columns, where):
+    """Returns the names of the labels of each text from one column for each label."""
+    labels = []
+    for row, values in enumerate(zip(*columns.values())):
+        found = marked(dict(zip(columns, values)), columns)
+        if found is None:
+            raise ValueError(
+                f"{where(row)}: A column of one label must have 1 or 0, true or false, yes or no, or x or nothing. "
+                f"Remove rows that have no label yet. Received: {dict(zip(columns, values))!r:.200}"
+            )
+        labels.append([str(name) for name in found])
+    return labels
 
 
 def _check_names(names):
@@ -194,24 +254,21 @@ def _check_names(names):
         raise ValueError(f"`label_names` must be a list of different names. Received: label_names={names!r:.200}")
 
 
-def _check_separator(separator, label_column, sources):
+def _check_separator(separator, untyped, label_columns, several, source):
     """Raises a `ValueError` if `label_separator` cannot be used with these arguments."""
+    if separator is None:
+        return
     if not isinstance(separator, str) or not separator:
         raise ValueError(f"`label_separator` must be a string. Received: label_separator={separator!r}")
-    if label_column is None:
-        raise ValueError(f"`label_separator` requires `label_column`. Received: label_separator={separator!r}")
-    for source in sources:
-        if not _is_untyped(source):
-            received = source if isinstance(source, (str, os.PathLike)) else type(source).__name__
-            raise ValueError(
-                "`label_separator` requires CSV or TSV files. In other tables, labels are lists. "
-                f"Received: label_separator={separator!r} and the table {received}"
-            )
-
-
-def _is_untyped(source):
-    """Returns whether a source is a file whose labels are all strings."""
-    return isinstance(source, (str, os.PathLike)) and _format(pathlib.Path(source)) in (".csv", ".tsv")
+    if not label_columns or several:
+        expected = "one `label_column`, not one for each label" if several else "`label_column`"
+        raise ValueError(f"`label_separator` requires {expected}. Received: label_separator={separator!r}")
+    if not untyped:
+        received = source if isinstance(source, (str, os.PathLike)) else type(source).__name__
+        raise ValueError(
+            "`label_separator` requires CSV or TSV files. In other tables, labels are lists. "
+            f"Received: label_separator={separator!r} and the table {received}"
+        )
 
 
 def _class_name(label, class_names, where):
@@ -220,40 +277,21 @@ def _class_name(label, class_names, where):
     return class_names[label]
 
 
-def _format(path):
-    return pathlib.Path(path.name.lower().removesuffix(".gz")).suffix
-
-
-def _read_file(path):
-    """Returns `(names of the columns, function from a name to values, function from a row to a string)`."""
-    if _format(path) not in FORMATS:
-        raise ValueError(f"The table must be a file with the ending {', '.join(FORMATS)}. Received: {path}")
+def _read_arrow(source):
+    """Returns the names of the columns of a file, a function from a name to values, and one from a row to a string."""
+    path = pathlib.Path(source)
     if not path.is_file():
         raise FileNotFoundError(f"The table does not exist. Received: {path}")
-    if _format(path) in SUFFIXES:
-        names, columns = _arrow_columns(path)
-        return names, columns, lambda row: f"{path}" if row is None else f"{path}, row {row}"
-    if _format(path) in (".jsonl", ".json"):
-        rows = read_json_lines(path)
-        names = list(dict.fromkeys(name for _, row in rows for name in row))
-    else:
-        names, rows = read_records(path)
-        rows = list(rows)
+    names, batches = column_names(path), list(record_batches(path))
 
-    def where(row):
-        return f"{path}" if row is None else f"{path}, line {rows[row][0]}"
+    def values(name):
+        return [value for batch in batches for value in batch.column(name).to_pylist()]
 
-    return names, lambda name: [row.get(name) for _, row in rows], where
-
-
-def _arrow_columns(path):
-    """Returns the names of the columns of a Parquet or Arrow file, and a function from a name to values."""
-    batches = list(record_batches(path))
-    return column_names(path), lambda name: [value for batch in batches for value in batch.column(name).to_pylist()]
+    return names, values, lambda row: f"{path}" if row is None else f"{path}, row {row}"
 
 
 def _read_object(source, columns, prefix):
-    """Returns what `_read_file` returns. Values of Hugging Face's `ClassLabel` are a tuple: names and integers."""
+    """Returns what `_read_arrow` returns. Values of Hugging Face's `ClassLabel` are a tuple: names and integers."""
 
     def where(row):
         return f"{prefix}{type(source).__name__}" if row is None else f"{prefix}row {row}"
@@ -277,7 +315,7 @@ def _read_object(source, columns, prefix):
                 "A `tf.data.Dataset` must have dicts as elements. Call `tfds.load` without `as_supervised=True`. "
                 f"Received: {source.element_spec}"
             )
-        text = source.element_spec.get(columns["text_column"])
+        text = source.element_spec.get(columns["text_column"][0])
         if text is not None and text.shape.rank:
             source = source.unbatch()
         source = source.as_numpy_iterator()
@@ -292,7 +330,11 @@ def _read_object(source, columns, prefix):
         if not isinstance(row, Mapping):
             raise ValueError(f"{where(len(rows))}: Expected a dict. Received: {shorten(row)}")
         rows.append(row)
-    names = list(dict.fromkeys(name for row in rows for name in row)) if rows else list(columns.values())
+    names = (
+        list(dict.fromkeys(name for row in rows for name in row))
+        if rows
+        else [name for each in columns.values() for name in each]
+    )
     return names, lambda name: [row.get(name) for row in rows], where
 
 
@@ -395,7 +437,11 @@ def _is_integer(label):
 
 
 def _mixed(labels, row, where):
+    joined = looks_joined(labels)
+    advice = (
+        f"`label_separator={joined!r}` if they join several" if joined else "`label_names` if numbers are names too"
+    )
     return ValueError(
-        f"{where(row)}: Labels must be all names or all numbers. Pass `label_names` if numbers are names too. "
+        f"{where(row)}: Labels must be all names or all numbers. Pass {advice}. "
         f"Received: {labels[row]!r} after {labels[0]!r}"
     )

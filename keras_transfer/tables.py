@@ -1,0 +1,306 @@
+"""Tables in files: what separates and encodes their fields is found in the file, and their rows are read one by one."""
+
+import codecs
+import csv
+import io
+import itertools
+import json
+import logging
+import os
+import pathlib
+import re
+
+from keras_transfer import lines
+from keras_transfer.names import listed
+
+SEPARATORS = (",", "\t", ";", "|")
+EXCEL = (".xlsx", ".xls", ".ods")
+MARKS = {"1": True, "1.0": True, "true": True, "yes": True, "x": True}  # In a column of one label.
+MARKS |= {"0": False, "0.0": False, "false": False, "no": False, "": False}
+_SAMPLE = 100  # Number of lines from which the separator is found.
+_BYTE_ORDER_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",  # It begins with the one of UTF-16.
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+
+
+class Table:
+    """The rows of a table in a file, which are read one at a time, so that a table may be larger than memory.
+
+    Iterating yields `(number, row)`, where the row is a dict from columns to values. A warning says what was found in
+    the file that its name does not say.
+
+    Args:
+        path: Path of a text file with separated fields; of JSON Lines, or of JSON as an array or as pandas writes it;
+            each also compressed by gzip, zip, bz2 or xz; or of an Excel file. Blank lines are empty texts in a table
+            with one column. In others, they are skipped, but are an error if tabs separate fields without quotes.
+        separator: String. One character between fields. Defaults to `None`, for the one that divides the first lines
+            into the same number of fields.
+        encoding: String. Encoding of the file. Defaults to `None`, UTF-8, or UTF-16 and UTF-32 with their marks.
+        header: `0` if the first row has the names of the columns, or `None` if there are none, for which the columns
+            are numbers from 0. Defaults to `0`.
+
+    Attributes:
+        names: List of the columns, or of those of the first row in JSON Lines.
+        kind: String. Kind of the rows, `".csv"`, `".tsv"` or `".jsonl"`.
+        typed: Boolean. Whether values have types, as in JSON. All others are strings.
+        dialect: Dict. The arguments of `csv.writer` for such a file.
+        unit: String. What is counted by the number of a row, `"line"` or `"row"`.
+        fraction: Float. Fraction of the file that was read.
+
+    Raises:
+        FileNotFoundError: If the file does not exist.
+        ImportError: If pandas is required to read the file.
+        ValueError: If an argument is invalid, if the file has a different format or encoding, has two columns of the
+            same name, or, while reading, if a row is damaged or has a different number of fields.
+    """
+
+    def __init__(self, path, separator=None, encoding=None, header=0):
+        if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", os.fspath(path)):
+            raise ValueError(
+                "The table must be a file. Download it with `keras.utils.get_file(origin=url)`, which returns its "
+                f"path, or pass `pandas.read_csv(url)`. Received: {path}"
+            )
+        self.path, self.header, self.fraction = pathlib.Path(path), header, 0.0
+        if not self.path.is_file():
+            raise FileNotFoundError(f"The table does not exist. Received: {path}")
+        self.encoding = _checked_encoding(encoding)
+        if separator is not None and not (isinstance(separator, str) and len(separator) == 1):
+            raise ValueError(
+                "`separator` must be one character, such as ';' or a tab. Read other files with `pandas.read_csv(path, "
+                f"sep=..., engine='python')`, and pass the `DataFrame`. Received: separator={separator!r}"
+            )
+        if header not in (0, None) or header is False:
+            raise ValueError(f"`header` must be 0, or None for a file without a header. Received: header={header!r}")
+        self.rows, self.unit, found = None, "line", []
+        name = self.path.name.lower()
+        while name.endswith((".gz", ".zip", ".bz2", ".xz")):
+            name = name.rpartition(".")[0]
+        self.typed = name.endswith((".jsonl", ".ndjson", ".json", *EXCEL))
+        if name.endswith(EXCEL):
+            self._set_rows(_read_excel(self.path, header))
+        else:
+            self._find(name, separator, found)
+        first = next(iter(self), None) if self.typed else None
+        if self.typed:
+            self.names = [] if first is None else list(first[1])
+        level = logging.WARNING if found else logging.INFO
+        lines.log.log(level, "%s is read as %s.", path, ", ".join([*found, f"columns {listed(self.names)}"]))
+
+    def _find(self, name, separator, found):
+        """Finds the form of a file of text, and adds what its name does not say to the list `found`."""
+        given = self.encoding
+        with self._open() as file:
+            head = list(itertools.islice(self._decoded(file), _SAMPLE))
+        if self.encoding != given:
+            found.append(self.encoding.upper())
+        start = next((line.strip() for line in head if line.strip()), "")
+        if not self.typed and start[:1] in ("{", "[") and separator is None and re.match(r'[\[{]\s*(["{\[]|$)', start):
+            self.typed = True
+            found.append("JSON")
+        if self.typed:
+            self.kind, self.dialect = ".jsonl", None
+            if not _is_json_lines(head, name):
+                with self._open() as file:
+                    text = "".join(self._decoded(file))
+                rows, form = _records(lines.parse_json(text, self.path, 1), self.path)
+                self._set_rows(rows)
+                found += [form] if form else []
+            return
+        default = "\t" if name.endswith((".tsv", ".tab")) else ","
+        self.separator = separator or _find_separator(head, default)
+        with self._open() as file:
+            self.quoted = self.separator != "\t" or _is_quoted(self._decoded(file))
+        if self.separator != default:
+            found.append(f"fields separated by {self.separator!r}")
+        if self.separator == "\t" and self.quoted:
+            found.append("fields in quotes, which are removed")
+        kind = ".tsv" if self.separator == "\t" else ".csv"
+        self.kind = next((each for each in (".csv", ".tsv") if name.endswith(each)), kind)
+        self.dialect = {"delimiter": self.separator}
+        if not self.quoted:
+            self.dialect |= {"quoting": csv.QUOTE_NONE, "quotechar": None}
+        _, first = next(lines.split_fields(head, self.path, self.separator, self.quoted), (0, []))
+        if not first:
+            raise ValueError(f"{self.path}: Expected at least one row. Received: no rows")
+        self.names = list(range(len(first)))
+        if self.header is not None:
+            self.names = [name or f"Unnamed: {place}" for place, name in enumerate(first)]
+        lines.check_names(self.path, self.names)
+        self.blank = "\n" in [line.lstrip("\r") for line in head]
+
+    def _set_rows(self, rows):
+        self.rows, self.unit, self.kind, self.dialect = list(enumerate(rows)), "row", ".jsonl", None
+
+    def _open(self):
+        return lines.open_binary(self.path)
+
+    def _decoded(self, file):
+        """Yields the lines of a file as strings, with their ends."""
+        start = file.read(64)
+        file.seek(0)
+        marks = [name for mark, name in _BYTE_ORDER_MARKS.items() if start.startswith(mark)]
+        self.encoding = self.encoding or (marks[0] if marks else None)
+        if self.encoding is None and b"\0" in start:
+            raise ValueError(
+                f"{self.path}: Expected a file of text. For UTF-16 without its mark, pass `encoding='utf-16-le'`. "
+                f"Received: {start[:16]!r}"
+            )
+        if self.encoding is not None and self.encoding.startswith(("utf-16", "utf-32")):
+            try:
+                return io.StringIO(file.read().decode(self.encoding).removeprefix("\ufeff"), newline="\n")
+            except UnicodeDecodeError as error:
+                raise ValueError(f"{self.path}: Expected {self.encoding}. Received: {error}") from None
+        return lines.decode_lines(file, self.path, self.encoding or "utf-8", choose=True)
+
+    def __iter__(self):
+        if self.rows is not None:
+            yield from self.rows
+            return
+        size = max(self.path.stat().st_size, 1)
+        with self._open() as file:
+            for row in (self._objects if self.typed else self._fields)(self._decoded(file)):
+                self.fraction = min(file.tell() / size, 1.0)
+                yield row
+
+    def _fields(self, content):
+        rows = lines.split_fields(content, self.path, self.separator, self.quoted)
+        if self.header is not None:
+            next(rows, None)
+        for number, fields in lines.checked_rows(self.path, self.names, rows):
+            yield number, dict(zip(self.names, fields))
+
+    def _objects(self, content):
+        return lines.json_objects(content, self.path)
+
+
+def marked(row, columns):
+    """Returns the names of the columns of a row with a mark, a one or true, or None if another value is neither."""
+    values = [MARKS.get(str(row.get(name)).strip().lower()) for name in columns]
+    return None if None in values else [name for name, value in zip(columns, values) if value]
+
+
+def looks_joined(labels):
+    """Returns the character that joins several labels in some of these, such as ',' in '2,7', or None."""
+    labels = {label.strip() for label in labels if isinstance(label, str)}
+    for separator in (",", ";", "|"):
+        parts = {part.strip() for label in labels for part in label.split(separator)}
+        if len(parts) < len(labels):
+            return separator
+    return None
+
+
+def _checked_encoding(encoding):
+    try:
+        return None if encoding is None else codecs.lookup(encoding).name.replace("utf-8-sig", "utf-8")
+    except (LookupError, TypeError):
+        raise ValueError(
+            "`encoding` must be the name of an encoding, such as 'utf-8', 'cp1252', 'utf-16' or 'gb18030'. "
+            f"Received: encoding={encoding!r}"
+        ) from None
+
+
+def _read_excel(path, header):
+    """Returns the rows of the first sheet of an Excel file as dicts."""
+    try:
+        import pandas
+
+        table = pandas.read_excel(path, header=header)
+    except ImportError as error:
+        raise ImportError(f"To read {path}, run `pip install pandas openpyxl`, or save it as CSV. {error}") from None
+    return table.to_dict("records")
+
+
+def _find_separator(head, default):
+    """Returns the character that divides all lines into the same number of fields, more than one, or `default`."""
+    for separator in dict.fromkeys([default, *SEPARATORS]):
+        for quoted in (False, True) if separator == "\t" else (True,):
+            try:
+                rows = list(lines.split_fields(head, "", separator, quoted))
+            except ValueError:
+                continue
+            rows = rows[:-1] if len(head) == _SAMPLE else rows  # The last one may be cut.
+            lengths = {len(fields) for _, fields in rows}
+            if len(lengths) == 1 and lengths.pop() > 1:
+                return separator
+    return default
+
+
+def _is_quoted(content):
+    """Returns whether fields between tabs are in quotes exactly as pandas, Excel or a writer of all quotes writes them.
+
+    Otherwise, a quote is a part of its text, as in GLUE.
+    """
+    taken, found = [], False
+    special = ['\t"\r\n', '\t"\r\n,', ""]  # What puts a field into quotes: in pandas, in Excel, and everything.
+
+    def keep():
+        for line in content:
+            taken.append(line)
+            yield line
+
+    try:
+        for _, fields in lines.split_fields(keep(), "", "\t", True):
+            line = "".join(taken).rstrip("\r\n")
+            taken.clear()
+            found = found or '"' in line
+            special = [each for each in special if "\t".join(_quote(field, each) for field in fields) == line]
+            if not special:
+                return False
+    except ValueError:
+        return False
+    return found
+
+
+def _quote(field, special):
+    if special and not any(character in field for character in special):
+        return field
+    return '"' + field.replace('"', '""') + '"'
+
+
+def _is_json_lines(head, name):
+    """Returns whether the first lines are JSON objects, one on each line, and not one object of a whole table."""
+    rows = [line for line in head if line.strip()]
+    try:
+        first = json.loads(rows[0]) if rows else {}
+    except ValueError:
+        return name.endswith((".jsonl", ".ndjson")) and rows[0].strip() not in ("[", "{")
+    return isinstance(first, dict) and (len(rows) != 1 or not _is_whole(first))
+
+
+def _is_whole(value):
+    """Returns whether a JSON object is a table: its values are columns, rows or parts of these."""
+    kinds = {type(each) for each in value.values()}
+    return bool(kinds) and (kinds <= {dict} or kinds <= {list} or isinstance(value.get("data"), list))
+
+
+def _records(data, path):
+    """Returns the rows of a table in JSON as dicts, and the name of its form, or None for an array of rows."""
+    form = None
+    if isinstance(data, dict):
+        rows, names = data.get("data"), data.get("columns")
+        values = list(data.values())
+        if isinstance(rows, list) and isinstance(names, list):
+            data, form = [dict(zip(names, row)) for row in rows], "the parts 'columns' and 'data'"
+        elif isinstance(rows, list):
+            data, form = rows, "the part 'data'"
+        elif values and all(isinstance(value, dict) for value in values):
+            if all(str(name).isdecimal() for name in data) and not all(name.isdecimal() for name in values[0]):
+                data, form = values, "rows by number"
+            else:
+                data = [{name: cells.get(number) for name, cells in data.items()} for number in values[0]]
+                form = "columns of rows by number"
+        elif values and all(isinstance(value, list) for value in values):
+            data, form = [dict(zip(data, row)) for row in itertools.zip_longest(*values)], "columns"
+        else:
+            data = [data]
+    for number, row in enumerate(data if isinstance(data, list) else [data]):
+        if not isinstance(row, dict):
+            raise ValueError(f"{path}, row {number}: Expected a JSON object. Received: {lines.shorten(row)}")
+        if "paragraphs" in row:
+            raise ValueError(
+                f"{path}: Expected a table. Read SQuAD's questions with `load_squad`. Received: paragraphs"
+            )
+    return data, form
