@@ -118,8 +118,8 @@ def test_blank_lines_are_empty_texts_in_one_column_skipped_in_csv_and_an_error_i
         (
             "texts.tsv",
             "sentence\tlabel\na\tb\n",
-            "no column 'text'. For a file without a header, pass `--no-header`, and numbers from 0 as columns. "
-            "Name the column with --text-column. Received: the columns ['sentence', 'label']",
+            "no column 'text'. Name the column with --text-column. For a file without a header, pass `--no-header`, "
+            "and numbers from 0 as columns. Received: the columns ['sentence', 'label']",
         ),
         (
             "texts.tsv",

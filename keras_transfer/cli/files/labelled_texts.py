@@ -10,6 +10,7 @@ from keras_transfer.names import check_spaces, did_you_mean, listed
 
 OPTIONS = ("--text-column", "--label-column")
 SEPARATOR = "|"  # Separates the labels of a text in a `.csv` or `.tsv` file by default.
+NO_HEADER = " For a file without a header, pass `--no-header`, and numbers from 0 as columns."
 FEW_ROWS = 20  # Tables with fewer rows may have a label for each row.
 LARGEST = 3.4028234663852886e38  # The largest float32 number.
 
@@ -44,11 +45,10 @@ class Table(tables.Table):
         for place, column in enumerate(self.columns):
             if column not in names:
                 hint = did_you_mean(column, [str(name) for name in names])
-                if not (hint or self.typed or self.header is None):
-                    hint = " For a file without a header, pass `--no-header`, and numbers from 0 as columns."
+                more = "" if hint or self.typed or self.header is None else NO_HEADER
                 raise ValueError(
                     f"{where}: There is no column {column!r}.{hint} Name the column "
-                    f"with {OPTIONS[min(place, 1)]}. Received: the columns {listed(names)}"
+                    f"with {OPTIONS[min(place, 1)]}.{more} Received: the columns {listed(names)}"
                 )
 
 

@@ -232,7 +232,7 @@ test_a_file_that_is_no_such_table_is_one_error_with_the_next_step = check_errors
         "no header": (read("a.csv", fields(header=False)), f"no column 'text'. Expected one of ['Go now ... {ADVICE}"),
         "no header, command": (
             lambda tmp_path: read_texts(write(tmp_path, "a.csv", fields(header=False))),
-            "no column 'text'. For a file without a header, pass `--no-header`, and numbers from 0 as columns.",
+            "no column 'text' ... For a file without a header, pass `--no-header`, and numbers from 0 as columns.",
         ),
         "a URL": (
             lambda: read_table("https://a.org/b.csv", "t"),
