@@ -7,7 +7,7 @@ from keras_transfer.adaptation.adapters.base.adapters import (
     set_active_adapter,
 )
 from keras_transfer.adaptation.adapters.files.adapter_files import load_adapters, save_adapters
-from keras_transfer.adaptation.adapters.kinds.bitfit import BitFit
+from keras_transfer.adaptation.adapters.kinds.bitfit import BitFit, LayerCopies
 from keras_transfer.adaptation.adapters.kinds.bottlenecks import Houlsby, Parallel, Pfeiffer
 from keras_transfer.adaptation.adapters.kinds.compacter import Compacter
 from keras_transfer.adaptation.adapters.kinds.fusion import Fusion
@@ -69,6 +69,7 @@ __all__ = [
     "GradualUnfreezing",
     "Houlsby",
     "InverseSquareRoot",
+    "LayerCopies",
     "LayerGroup",
     "LayerGroups",
     "LayerwiseOptimizer",

@@ -57,15 +57,15 @@ def lora(name, base_name, **options):
     np.savez(FOLDER / name / "outputs.npz", states(model))
 
 
-def lora_with_head(kind, head, auto, task_type, targets):
+def lora_with_head(kind, head, auto, task_type, targets, suffix="", **options):
     """Writes a folder as PEFT does for a task, over a reference folder of heads, with `outputs.npz`."""
-    source, path = HERE / "heads" / f"{kind}_{head}", FOLDER / "peft_heads" / f"{kind}_{head}"
+    source, path = HERE / "heads" / f"{kind}_{head}", FOLDER / "peft_heads" / f"{kind}_{head}{suffix}"
     source = source if source.exists() else HERE / "heads" / f"{kind}_classifier"
     torch.manual_seed(0)
     model = auto.from_pretrained(source, attn_implementation="eager")
-    config = peft.LoraConfig(task_type, r=2, lora_alpha=5, target_modules=targets)
+    config = peft.LoraConfig(task_type, r=2, lora_alpha=5, target_modules=targets, **options)
     model = peft.get_peft_model(model, config).eval()
-    randomize(model, ["lora_", "modules_to_save"])
+    randomize(model, ["lora_", "modules_to_save", "trainable_tokens"])
     shutil.rmtree(path, ignore_errors=True)
     model.save_pretrained(path)
     (path / "README.md").unlink(missing_ok=True)
@@ -244,6 +244,11 @@ def main():
     for kind, names in {**targets, "modernbert": ["Wqkv", "Wi", "mlp.Wo"]}.items():
         lora_with_head(kind, "classifier", transformers.AutoModelForSequenceClassification, "SEQ_CLS", names)
         lora_with_head(kind, "tokens", transformers.AutoModelForTokenClassification, "TOKEN_CLS", names)
+    auto = transformers.AutoModelForSequenceClassification
+    for kind, options in (("bert", {"use_dora": True}), ("albert", {}), ("deberta-v2", {})):
+        lora_with_head(kind, "classifier", auto, "SEQ_CLS", "all-linear", "_all", **options)
+    saved = {"modules_to_save": ["pooler", "LayerNorm"], "trainable_token_indices": [7, 3]}
+    lora_with_head("bert", "classifier", auto, "SEQ_CLS", ["query"], "_saved", **saved)
     task = {"task_type": "SEQ_2_SEQ_LM"}
     of_encoder_decoder("t5", "lora", peft.LoraConfig(r=2, lora_alpha=5, **task))
     of_encoder_decoder("t5_gated", "ia3", peft.IA3Config(**task))

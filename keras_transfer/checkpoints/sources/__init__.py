@@ -3,10 +3,12 @@
 from keras_transfer.checkpoints.sources.composing import compose
 from keras_transfer.checkpoints.sources.registry import (
     check_length,
+    encoder_entries,
     head_entries,
     head_prefixes,
     load,
     open_checkpoint,
+    plain_name,
     save,
     tensor_names,
 )
@@ -14,10 +16,12 @@ from keras_transfer.checkpoints.sources.registry import (
 __all__ = [
     "check_length",
     "compose",
+    "encoder_entries",
     "head_entries",
     "head_prefixes",
     "load",
     "open_checkpoint",
+    "plain_name",
     "save",
     "tensor_names",
 ]

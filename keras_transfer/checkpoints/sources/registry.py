@@ -296,8 +296,17 @@ def save(encoder, folder, preprocessor=None, overwrite=False, task=None):
 
 def tensor_names(encoder):
     """Returns a dict from the id of each variable of an encoder that a table names to the names of its tensors."""
-    entries = entries_of(encoder, architecture_for(encoder).tensors)
-    return {id(variable): entry.names for entry in entries for variable in entry.variables}
+    return {id(variable): entry.names for entry in encoder_entries(encoder) for variable in entry.variables}
+
+
+def encoder_entries(encoder):
+    """Returns an `Entry` for each weight of an encoder that a table names."""
+    return entries_of(encoder, architecture_for(encoder).tensors)
+
+
+def plain_name(encoder, name):
+    """Returns the name of a tensor in a checkpoint of the encoder with any head as its table has it."""
+    return architecture_for(encoder).plain_name(name)
 
 
 def head_prefixes(encoder):

@@ -34,6 +34,11 @@ class WeightSlot(Adapted):
                 variable = getattr(self.adapters[name], attribute, variable)
             object.__setattr__(self.parent(), attribute, variable)
 
+    def merge(self):
+        """Sets the originals to the copies that the layer computes with."""
+        for attribute, variable in self.originals().items():
+            variable.assign(getattr(self.parent(), attribute))
+
     def save_own_variables(self, store):
         """Writes the originals: `Dense` writes the bias that it computes with, which may be a copy."""
         for attribute, variable in self.originals().items():
@@ -58,7 +63,9 @@ class WeightCopies(Adapter):
 
     def build(self, _=None):
         for name, variable in self.originals().items():
-            copy = self.add_weight(name=name, shape=variable.shape, dtype=variable.dtype, initializer="zeros")
+            copy = self.add_weight(
+                name=name.strip("_"), shape=variable.shape, dtype=variable.dtype, initializer="zeros"
+            )
             copy.assign(np.array(ops.convert_to_numpy(variable)))  # On JAX, it would share the original's memory.
             setattr(self, name, copy)
 

@@ -26,7 +26,7 @@ KINDS = {
     "rslora:r=2": (Bart, ATTENTIONS * 2 * 2 * 2 * DIM, {"tolerance": 0, "merges": True}),
     "ia3": (Bart, ATTENTIONS * 2 * DIM + BLOCKS * INNER, {"tolerance": 0, "merges": True}),
     "prefix:3": (T5, ATTENTIONS * 2 * 3 * DIM, {"tolerance": None}),
-    "bitfit": (Bart, 2 * BIASES + 5 * DIM + 2 * DIM, {}),
+    "bitfit": (Bart, 2 * BIASES + 5 * DIM + 2 * DIM, {"merges": True}),
 }
 CORE = ("houlsby:3", "lora:r=2", "prefix:3")  # run on every backend
 

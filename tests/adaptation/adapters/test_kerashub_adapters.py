@@ -28,9 +28,10 @@ BIASES = 3 * DIM + DIM + INNER + DIM + 2 * DIM + DIM
 # `run_adapter_test`.
 CASES = {
     **{("Bert", spec): KINDS[spec] for spec in ("houlsby:3", "dora:r=2", "ia3", "bitfit")},
+    ("Bert", "copies:.*feedforward_layer_norm"): (1, 2 * DIM, {"tolerance": 0, "merges": True}),
     ("Roberta", "houlsby:3,norms=False lora:r=2"): (1, 2 * (BOTTLENECK + 4 * DIM), {}),
     ("GPT2", "houlsby:3 lora:r=2"): (2, 2 * (2 * (BOTTLENECK + 4 * DIM) + NORMS), {}),
-    ("GPT2", "bitfit"): (1, BIASES, {}),
+    ("GPT2", "bitfit"): (1, BIASES, {"merges": True}),
 }
 
 

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import pathlib
+import re
 import shutil
 
 import numpy as np
@@ -62,6 +63,48 @@ def test_a_folder_of_peft_with_a_head_gives_the_same_logits(kind, head, tmp_path
     for key, value in theirs.items():
         np.testing.assert_array_equal(ours[key], value)
     np.testing.assert_array_equal(logits(kt.load_adapters(task(kind, head), again)), logits(model))
+
+
+WHOLE = {  # Layers outside of the blocks with LoRA, and layers and tokens that PEFT saved as a whole
+    "bert_classifier_all": ("pooler",),
+    "albert_classifier_all": ("embeddings_projection", "pooler"),
+    "deberta-v2_classifier_all": (),  # Its pooler is part of the head.
+    "bert_classifier_saved": (
+        *("token_embedding", "embeddings_norm", "block_0.attention_norm", "block_0.feed_forward_norm", "pooler"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_layers_and_tokens_that_a_folder_changes_as_a_whole_become_copies(name, tmp_path):
+    from safetensors.numpy import load_file
+
+    kind, folder = name.split("_")[0], FOLDERS / name
+    [expected] = np.load(folder / "outputs.npz").values()
+    model = task(kind, "classifier")
+    before = logits(model)
+    kt.load_adapters(model, folder)
+    np.testing.assert_allclose(logits(model), expected, rtol=0, atol=1e-5)
+    copies = [adapter.layers for adapter in model.encoder.adapters["default"][1:]]
+    assert copies == [WHOLE[name]] * bool(WHOLE[name])
+    again = kt.save_adapters(model, tmp_path / "again", format="peft")
+    assert "base_model.model.classifier.weight" in load_file(again / "adapter_model.safetensors")
+    np.testing.assert_array_equal(logits(kt.load_adapters(task(kind, "classifier"), again)), logits(model))
+    np.testing.assert_allclose(logits(kt.merge_adapters(model)), expected, rtol=0, atol=1e-5)
+    # Without the adapters, the encoder is what it was.
+    model = kt.remove_adapters(kt.load_adapters(task(kind, "classifier"), folder))
+    plain = TextClassifier.from_pretrained(base(kind, "classifier"), preprocessor=None, encoder={"dropout": 0.0})
+    for ours, theirs in zip(model.encoder.weights, plain.encoder.weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert np.abs(before - expected).max() > 1e-3
+
+
+def test_a_folder_loads_beside_other_copies_as_over_the_encoder_alone():
+    model, folder = task("bert", "classifier"), FOLDERS / "bert_classifier_all"
+    [expected] = np.load(folder / "outputs.npz").values()
+    randomize(kt.add_adapters(model, "copies:pooler", name="other"), "other")
+    kt.load_adapters(model, folder)
+    np.testing.assert_allclose(logits(model), expected, rtol=0, atol=1e-5)
 
 
 def test_an_encoder_takes_only_lora_from_a_folder_with_a_head():
@@ -146,6 +189,42 @@ def test_a_head_that_does_not_fit_the_task_is_a_clear_error_that_changes_nothing
         with pytest.raises(ValueError, match=message):
             kt.load_adapters(model, path)
         assert not model.encoder.adapters
+
+
+UNSUPPORTED = {
+    "alora_invocation_tokens": [3, 4],
+    "layer_replication": [[0, 1], [0, 1]],
+    "use_qalora": True,
+    "bias": "all",
+    "target_parameters": ["q"],
+}
+
+
+@pytest.mark.parametrize("key", UNSUPPORTED)
+def test_settings_of_peft_that_would_change_the_outputs_are_refused_by_their_keys(key, tmp_path):
+    folder = changed(tmp_path / "folder", **{key: UNSUPPORTED[key]})
+    received = re.escape(str({key: UNSUPPORTED[key]}))
+    with pytest.raises(ValueError, match=f"These settings of PEFT are not supported.*{key}.*Received: {received}"):
+        kt.load_adapters(task("bert", "classifier"), folder)
+
+
+def test_a_layer_of_another_size_is_one_clear_error(tmp_path):
+    from safetensors.numpy import load_file, save_file
+
+    folder = changed(tmp_path / "folder", "bert_classifier_saved")
+    file = folder / "adapter_model.safetensors"
+    tensors = load_file(file)
+    tensors["base_model.model.bert.pooler.dense.weight"] = np.zeros((9, 8), "float32")
+    save_file(tensors, file)
+    with pytest.raises(ValueError, match=r"does not fit BertEncoder.*'pooler.dense.weight' of shape \(9, 8\) instead"):
+        kt.load_adapters(task("bert", "classifier"), folder)
+
+
+def test_a_module_that_is_adapted_and_copied_cannot_be_written_for_peft(tmp_path):
+    kinds = ["lora:2,targets='outer'", "copies:block_0.feed_forward.outer"]
+    model = randomize(kt.add_adapters(task("bert", "classifier"), kinds))
+    with pytest.raises(ValueError, match="either saves a module as a whole or adds adapters.*layer.0.output.dense"):
+        kt.save_adapters(model, tmp_path / "a", format="peft")
 
 
 def test_a_head_that_transformers_does_not_have_cannot_be_written(tmp_path):

@@ -16,7 +16,7 @@ from keras_transfer.encoders.keras_hub import BackboneEncoder, is_backbone
 from keras_transfer.encoders.sequence_to_sequence import ComposedEncoderDecoder, EncoderDecoder
 from keras_transfer.groups import layer_groups
 from keras_transfer.keras_internals import set_trainable, trainer
-from keras_transfer.layers.adapters import check_kernel
+from keras_transfer.layers.adapters import WeightSlot, check_kernel
 from keras_transfer.names import did_you_mean, hint_for
 from keras_transfer.tasks.base import Task
 
@@ -36,13 +36,14 @@ def add_adapters(model: Any, adapters: Any, *, name: str = "default") -> Any:
     Args:
         model: Task with a Transformer encoder or an encoder-decoder of this library or with a KerasHub backbone, or an
             encoder of this library. Wrap a KerasHub backbone in a task first. KerasHub backbones support `Houlsby`,
-            `Compacter`, `LoRA`, `IA3` and `BitFit`, and `Fusion` of the first two. Encoder-decoders support all kinds
-            except `Prompt` and `PALs`. A model of `EncoderDecoder.from_encoders` cannot have adapters.
+            `Compacter`, `LoRA`, `IA3`, `BitFit` and `LayerCopies`, and `Fusion` of the first two. Encoder-decoders
+            support all kinds except `Prompt` and `PALs`. A model of `EncoderDecoder.from_encoders` cannot have
+            adapters.
         adapters: Name of a kind with its sizes, a kind, or a list of these:
             - `"houlsby:64"`, `"pfeiffer:48"`, `"parallel:64"`, `"compacter:32"`: bottlenecks of this width
             - `"lora:8"`, `"lora:rank=8,alpha=16"` (also `"rslora"`, `"dora"`), `"ia3"`: changes to dense layers
             - `"prefix:20"`, `"prompt:20"`, `"pals:204"`: changes to attention
-            - `"bitfit"`: biases
+            - `"bitfit"`, `"copies:pooler"`: copies of biases, and of whole layers
             Arguments can be abbreviated to their first letters (`"lora:r=8"`).
         name: String. Name of the adapters. A model can have several, under different names. The last one is active.
             Defaults to `"default"`.
@@ -171,9 +172,11 @@ def merge_adapters(model: Any) -> Any:
             "Adapters of this kind cannot be merged into the weights of the encoder. Expected some of "
             f"{possible}. Received: {others[0]}"
         )
-    for slot in encoder.adapter_slots:
-        check_kernel(slot.base)
-    for slot in encoder.adapter_slots:
+    slots = sorted(encoder.adapter_slots, key=lambda slot: isinstance(slot, WeightSlot))  # Others may change copies.
+    for slot in slots:
+        if not isinstance(slot, WeightSlot):
+            check_kernel(slot.base)
+    for slot in slots:
         slot.merge()
     return remove_adapters(model)
 

@@ -113,8 +113,9 @@ def load_adapters(model: Any, path: str | pathlib.Path, *, name: str | None = No
             head.
         path: String or path. File that `save_adapters` wrote, or a PEFT folder with LoRA or IA3 (`adapter_config.json`
             and `adapter_model.safetensors`). If the folder contains a head (such as with the task types `SEQ_CLS` and
-            `TOKEN_CLS`), it is loaded, too, and the task must have the same one. A PEFT folder contains no fingerprint
-            of its encoder, and no label names unless `save_adapters` wrote it.
+            `TOKEN_CLS`), it is loaded, too, and the task must have the same one. Other layers that PEFT saved as a
+            whole become `LayerCopies`. A PEFT folder contains no fingerprint of its encoder, and no label names unless
+            `save_adapters` wrote it.
         name: String. Name of the adapters in this model. Defaults to `None`, the name in the file, or `"default"`.
 
     Returns:

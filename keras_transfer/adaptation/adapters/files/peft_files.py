@@ -1,6 +1,7 @@
 """PEFT folders with LoRA or IA3, which contain `adapter_config.json` and `adapter_model.safetensors`."""
 
 import contextlib
+import functools
 import json
 import logging
 import re
@@ -9,22 +10,27 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.adaptation.adapters.files.peft_ia3 import read_ia3, written_ia3
-from keras_transfer.adaptation.adapters.files.peft_lora import read_lora, written_lora
+from keras_transfer.adaptation.adapters.files.peft_lora import changed_weight, read_lora, written_lora
 from keras_transfer.adaptation.adapters.files.peft_modules import modules_of
 from keras_transfer.adaptation.adapters.files.settings import check_head_settings, head_settings
-from keras_transfer.adaptation.adapters.kinds import IA3, LoRA
-from keras_transfer.checkpoints.sources import head_entries, head_prefixes
+from keras_transfer.adaptation.adapters.kinds import IA3, LayerCopies, LoRA, layers_of, own_weights, place_of
+from keras_transfer.checkpoints.sources import encoder_entries, head_entries, head_prefixes, plain_name
 from keras_transfer.files import atomic_folder
 
 log = logging.getLogger("keras_transfer")
 
 _START = "base_model.model."
-_NAME = re.compile(r"(?P<module>.+)\.(?P<part>lora_A|lora_B|lora_magnitude_vector|ia3_l)(\.default)?(\.weight)?$")
+_NAME = re.compile(
+    r"(?P<module>.+)\.(?P<part>lora_(embedding_)?[AB]|lora_magnitude_vector|ia3_l)(\.default)?(\.weight)?$"
+)
 _SAVED = re.compile(r"\.modules_to_save(\.default)?(?=\.)")  # Older versions of PEFT have this in tensor names.
+_TOKENS = ".token_adapter.trainable_tokens_delta"
 # Maps the names of kinds in PEFT to the kinds, with functions that read and write them.
 _KINDS = {"LORA": (LoRA, read_lora, written_lora), "IA3": (IA3, read_ia3, written_ia3)}
-# Only these values of these keys of adapter_config.json can be loaded.
-_FIXED = {"bias": "none", "lora_bias": False}
+# Only these values of these keys of adapter_config.json can be loaded. Others change what the adapters compute.
+_FIXED = {"bias": "none"} | dict.fromkeys(("lora_bias", "use_qalora"), False)
+_FIXED |= dict.fromkeys(("alora_invocation_tokens", "arrow_config", "kasa_config", "layer_replication"))
+_FIXED |= dict.fromkeys(("monteclora_config", "target_parameters", "use_bdlora"))
 _OTHER_KINDS = {
     "PREFIX_TUNING": ("a prefix", "prefix"),
     "PROMPT_TUNING": ("a prompt", "prompt"),
@@ -57,21 +63,26 @@ def read(model, encoder, folder):
             head for this task.
     """
     config, tensors, names = _read_files(folder)
-    modules, matrices, others = modules_of(encoder), {}, {}
+    modules, matrices, alone, changes = modules_of(encoder), {}, {}, {}
     for name, tensor in tensors.items():
         plain = name.removeprefix(_START)
         if match := _NAME.match(plain):
             module = next((key for key in modules if f".{match['module']}".endswith(f".{key}")), None)
-            if module is None:
-                raise ValueError(_does_not_fit(folder, encoder, name))
-            matrices.setdefault((module, match["module"]), {})[match["part"]] = tensor
+            found = alone if module is None else matrices
+            found.setdefault((module, match["module"]), {})[match["part"]] = tensor
+        elif plain.endswith(_TOKENS):
+            module = plain.removesuffix(_TOKENS)
+            changes[f"{module}.weight"] = functools.partial(_with_rows, config, module, tensor)
         else:
-            others[_SAVED.sub("", plain)] = tensor
-    kind, found = _KINDS[config["peft_type"]][1](config, modules, matrices, folder)
+            changes[_SAVED.sub("", plain)] = functools.partial(_instead, tensor)
+    for (_, module), parts in alone.items():  # LoRA outside of the blocks
+        changes[f"{module}.weight"] = functools.partial(changed_weight, config, module, parts)
     _, prefixes = head_prefixes(encoder)
-    for name in others:
-        if not name.startswith(prefixes):
-            raise ValueError(_does_not_fit(folder, encoder, name))
+    others = {name: change for name, change in changes.items() if name.startswith(prefixes)}
+    inside = {plain_name(encoder, name): change for name, change in changes.items() if name not in others}
+    places, copies = _copies(encoder, inside, folder)
+    kind, found = _KINDS[config["peft_type"]][1](config, modules, matrices, folder)
+    kinds, found = [kind, *([LayerCopies(places)] if places else [])], found | copies
     if others and model is not encoder:
         if model.head_is_pretrained:
             raise ValueError(
@@ -79,7 +90,67 @@ def read(model, encoder, folder):
                 f"To load only the adapters, pass `model.encoder`. Received: {sorted(others)[:3]}"
             )
         found |= _read_head(model, config, others, names, folder)
-    return [kind], found
+    return kinds, found
+
+
+def _instead(tensor, _):
+    return tensor
+
+
+def _with_rows(config, module, values, table):
+    """Returns the table of an embedding with the values of the tokens that PEFT trained."""
+    rows, table = config["trainable_token_indices"], table.copy()
+    if isinstance(rows, dict):
+        rows = next(rows for end, rows in rows.items() if f".{module}".endswith(f".{end}"))
+    table[rows] = values
+    return table
+
+
+def _changed(entry, changes, expected):
+    """Returns the tensors of an `Entry` as a folder changes them, or raises an error that says what is expected."""
+    tensors = entry.tensors()
+    for name in changes.keys() & tensors.keys():
+        try:
+            changed = changes[name](tensors[name])
+            received = f"shape {changed.shape}"
+        except (IndexError, KeyError, ValueError) as error:  # LoRA of another size or kind
+            changed, received = None, f"{type(error).__name__}: {error}"
+        if changed is None or changed.shape != tensors[name].shape:
+            raise ValueError(f"{expected} Received: {name!r} of {received} instead of shape {tensors[name].shape}")
+        tensors[name] = np.asarray(changed, "float32")
+    return list(tensors.values())
+
+
+def _copies(encoder, changes, folder):
+    """Returns the layers of an encoder that a folder changes as a whole, and the tensors of their `LayerCopies`."""
+    (entries, layers), values = _whole_layers(encoder), {}
+    for entry in entries:
+        if found := changes.keys() & set(entry.names):
+            tensors = _changed(entry, changes, f"{folder} has a tensor that does not fit {type(encoder).__name__}.")
+            values |= dict(zip(map(id, entry.variables), entry.arrays(tensors)))
+            changes = {name: change for name, change in changes.items() if name not in found}
+    if changes:
+        raise ValueError(_does_not_fit(folder, encoder, next(iter(changes))))
+    found, places = {}, []
+    for place, weights in layers.items():
+        if any(id(weight) in values for weight in weights.values()):
+            places.append(place)
+            for key, weight in weights.items():
+                found[f"adapter/{key}"] = values[id(weight)] if id(weight) in values else ops.convert_to_numpy(weight)
+    return places, found
+
+
+def _whole_layers(encoder):
+    """Returns the entries of an encoder, and a dict from the paths of layers to their weights by the keys of copies."""
+    active = encoder.active_adapters
+    encoder.activate_adapters(())  # The layers compute with their copies while these are active.
+    entries = encoder_entries(encoder)
+    layers = {place_of(layer): own_weights(layer) for layer in layers_of(encoder)}
+    encoder.activate_adapters(active)
+    return entries, {
+        place: {f"{place}.weights/{name.strip('_')}": weight for name, weight in weights.items()}
+        for place, weights in layers.items()
+    }
 
 
 @contextlib.contextmanager
@@ -116,8 +187,8 @@ def _read_files(folder):
             config["r"], config["lora_alpha"]
     if wrong := {key: config[key] for key, value in _FIXED.items() if (config.get(key) or value) != value}:
         raise ValueError(
-            f"Only LoRA without bias training can be loaded. Train the adapters in PEFT with {_FIXED}. "
-            f"Received: {wrong} in {folder}"
+            "These settings of PEFT are not supported. Train the adapters with "
+            f"{ {key: _FIXED[key] for key in wrong} }. Received: {wrong} in {folder}"
         )
     start = str(config.get("init_lora_weights", True)).lower()
     if start not in ("true", "false", "gaussian", "eva", "orthogonal"):
@@ -132,7 +203,7 @@ def _does_not_fit(folder, encoder, name):
     return f"{folder} has a tensor that does not fit {type(encoder).__name__}. Received: {name!r}"
 
 
-def _read_head(task, config, tensors, names, folder):
+def _read_head(task, config, changes, names, folder):
     """Returns the head tensors of a task. Weights that the folder lacks keep their values, with a warning."""
     given, own = config.get("task_type"), _TASK_TYPES.get(task.checkpoint_head.name)
     if given in _TASK_TYPES.values() and given != own:
@@ -142,24 +213,17 @@ def _read_head(task, config, tensors, names, folder):
         )
     advice = "Create the task with this argument, or pass `model.encoder` to load only the adapters."
     entries = head_entries(task, "loaded from a PEFT folder", advice)
+    expected = f"The head of {folder} must have the same shapes as the task's, so the same number of labels."
     if names is not None:
         check_head_settings({"label_names": names}, task, folder)
     found, kept, known = {}, [], set()
     for entry in entries:
         known |= set(entry.names)
-        missing = [name for name in entry.names if name not in tensors]
-        kept += missing
-        values = [ops.convert_to_numpy(variable) for variable in entry.variables]
-        if not missing:
-            shapes = entry.shapes()
-            if wrong := [name for name in entry.names if tensors[name].shape != shapes[name]]:
-                raise ValueError(
-                    f"The head of {folder} must have the same shapes as the task's, so the same number of labels. "
-                    f"Received: {wrong[0]!r} of shape {tensors[wrong[0]].shape} instead of {shapes[wrong[0]]}"
-                )
-            values = entry.arrays([np.asarray(tensors[name], "float32") for name in entry.names])
-        found |= {f"head/{variable.path}": value for variable, value in zip(entry.variables, values)}
-    if unknown := [name for name in tensors if name not in known]:
+        # LoRA changes the weight that the task has.
+        kept += [name for name in entry.names if name not in changes or changes[name].func is changed_weight]
+        tensors = _changed(entry, changes, expected)
+        found |= {f"head/{variable.path}": value for variable, value in zip(entry.variables, entry.arrays(tensors))}
+    if unknown := [name for name in changes if name not in known]:
         raise ValueError(f"{folder} has a head that a `{type(task).__name__}` does not have. Received: {unknown[:3]}")
     if kept:
         log.warning("%s does not contain all weights of the head. These keep the model's values: %s", folder, kept)
@@ -175,7 +239,7 @@ def write(model, encoder, folder, kinds, arrays, head, overwrite=False):
         model: Task with the adapters, or `encoder`.
         encoder: `TransformerStack` or `EncoderDecoder` with the adapters.
         folder: Path to write.
-        kinds: List of kinds. It must contain a single `LoRA` or `IA3`.
+        kinds: List of kinds. It must contain a single `LoRA` or `IA3`, and may contain `LayerCopies`.
         arrays: Dict from the names of `adapter_weights` to arrays.
         head: Dict from the ids of the head weights to their arrays.
         overwrite: Boolean. Whether to replace an existing folder. Defaults to `False`.
@@ -185,10 +249,12 @@ def write(model, encoder, folder, kinds, arrays, head, overwrite=False):
     """
     from safetensors.numpy import save_file
 
+    kinds = [kind for kind in kinds if not isinstance(kind, LayerCopies)]
     found = [name for name, (cls, *_) in _KINDS.items() if len(kinds) == 1 and isinstance(kinds[0], cls)]
     if not found:
         raise ValueError(
-            "Only a single `LoRA` or `IA3` can be written for PEFT. Use `format='keras_transfer'` for other kinds. "
+            "Only a single `LoRA` or `IA3`, with `LayerCopies` or without, can be written for PEFT. Use "
+            "`format='keras_transfer'` for other kinds. "
             f"Received: {kinds}"
         )
     [kind], [peft_type], modules = kinds, found, modules_of(encoder)
@@ -200,7 +266,14 @@ def write(model, encoder, folder, kinds, arrays, head, overwrite=False):
             metadata["label_names"] = json.dumps(names)
     saved = sorted({name.partition(".")[0] for name in tensors})
     added, targets, used, own = _KINDS[peft_type][2](kind, modules, arrays, prefix)
-    if unused := sorted(arrays.keys() - used):
+    copied, keys = _written_copies(encoder, arrays, prefix)
+    saved, added = sorted({*saved, *(name.rpartition(".")[0] for name in copied)}), added | copied
+    if both := sorted(set(saved).intersection(targets)):
+        raise ValueError(
+            "PEFT either saves a module as a whole or adds adapters to it. Use `format='keras_transfer'`, or save the "
+            f"whole model after `merge_adapters`. Received: {both[:3]}"
+        )
+    if unused := sorted(arrays.keys() - used - keys):
         raise ValueError(
             "Transformers has no module for these adapter weights. Save them with `format='keras_transfer'`. "
             f"Received: {unused[:3]}"
@@ -219,6 +292,20 @@ def write(model, encoder, folder, kinds, arrays, head, overwrite=False):
         (temporary / "adapter_config.json").write_text(json.dumps(config, indent=2) + "\n", "utf-8")
         tensors = {f"{_START}{name}": tensor for name, tensor in {**tensors, **added}.items()}
         save_file(tensors, temporary / "adapter_model.safetensors", metadata)
+
+
+def _written_copies(encoder, arrays, prefix):
+    """Returns the tensors of the modules that `LayerCopies` have changed by their names in PEFT, and all keys."""
+    entries, layers = _whole_layers(encoder)
+    keys = {id(weight): key for weights in layers.values() for key, weight in weights.items() if key in arrays}
+    tensors, modules = {}, set()
+    for entry in entries:
+        if all(id(variable) in keys for variable in entry.variables):
+            found = entry.tensors(lambda variable: arrays[keys[id(variable)]])
+            tensors |= found
+            modules |= {name.rpartition(".")[0] for name, own in entry.tensors().items() if (found[name] != own).any()}
+    changed = {name: tensor for name, tensor in tensors.items() if name.rpartition(".")[0] in modules}
+    return {f"{prefix}{name}": np.ascontiguousarray(tensor) for name, tensor in changed.items()}, set(keys.values())
 
 
 def _written_head(task, task_type, head):

@@ -30,8 +30,7 @@ def read_lora(config, modules, matrices, folder):
             raise ValueError(f"{folder} must have all tensors of each module. Received: {sorted(parts)} of {name!r}")
         a, b = parts["lora_A"].T, parts["lora_B"].T
         own_rank = a.shape[1]
-        own_alpha = _of_pattern(config, "alpha_pattern", name, config["lora_alpha"])
-        own_scale = LoRA(own_rank, alpha=own_alpha, rank_stabilized=stabilized).scale
+        own_scale = scale_of(config, name, own_rank)
         if abs(own_scale / scale - 1) > 1e-12:
             b = (b * (own_scale / scale)).astype(b.dtype)
         if own_rank < rank:
@@ -55,10 +54,25 @@ def read_lora(config, modules, matrices, folder):
     ), found
 
 
-def _of_pattern(config, key, module, default):
-    """Returns the value for a module in a PEFT dict from name endings or regular expressions to values."""
-    patterns = config.get(key) or {}
-    return next((value for end, value in patterns.items() if re.match(rf"(.*\.)?({end})$", module)), default)
+def scale_of(config, module, rank):
+    """Returns the factor of LoRA in a module, whose alpha may differ: PEFT has a dict of endings or expressions."""
+    patterns = (config.get("alpha_pattern") or {}).items()
+    alpha = next((value for end, value in patterns if re.match(rf"(.*\.)?({end})$", module)), config["lora_alpha"])
+    return LoRA(rank, alpha=alpha, rank_stabilized=bool(config.get("use_rslora"))).scale
+
+
+def changed_weight(config, module, parts, weight):
+    """Returns the weight of a Transformers module with LoRA or DoRA, or the table of an embedding with LoRA.
+
+    Raises:
+        KeyError, ValueError: If `parts`, the tensors of the module, do not belong to such a weight.
+    """
+    if "lora_embedding_A" in parts and len(parts) == 2:
+        a, b = parts["lora_embedding_A"], parts["lora_embedding_B"]
+        return weight + (b @ a).T * scale_of(config, module, len(a))
+    a, b, lengths = parts["lora_A"], parts["lora_B"], parts.get("lora_magnitude_vector")
+    changed = weight + b @ a * scale_of(config, module, len(a))
+    return changed if lengths is None else changed * (lengths.ravel() / np.linalg.norm(changed, axis=1))[:, None]
 
 
 def written_lora(kind, modules, arrays, prefix):
