@@ -4,6 +4,7 @@ import dataclasses
 import json
 import pathlib
 
+import keras
 import numpy as np
 
 from keras_transfer.checkpoints.base import CheckpointError, read_json, reading
@@ -45,6 +46,7 @@ class Modules:
         folder: Path. The folder of the encoder's weights.
         pooling, normalize, dense, truncate_dim, prompts, default_prompt_name: As for `tasks.TextEmbedder`.
         dense_folders: List of paths. The folders of the weights of the dense layers.
+        pools_prompts: Boolean. Whether the pooling reads the tokens of a prompt, too.
         problem: String. What keras_transfer does not support, or `None`.
     """
 
@@ -56,6 +58,7 @@ class Modules:
     truncate_dim: int | None = None
     prompts: dict = dataclasses.field(default_factory=dict)
     default_prompt_name: str | None = None
+    pools_prompts: bool = True
     problem: str | None = None
 
     def of_encoder(self):
@@ -74,21 +77,31 @@ class Modules:
         return {name: value for name, value in found.items() if value}
 
     def load_into(self, task, read_tensors):
-        """Loads the weights of the dense layers into a `TextEmbedder`, unless it has other layers."""
+        """Loads the weights of the dense layers into a `TextEmbedder`, unless it has other layers.
+
+        Raises:
+            CheckpointError: If the tensors do not fit, or if the pooling would have to leave out the tokens of prompts.
+        """
+        if not self.pools_prompts and any(task.prompts.values()):
+            raise CheckpointError(
+                "The pooling of this folder leaves out the tokens of prompts (include_prompt=false), which a "
+                "TextEmbedder does not support. Pass `prompts=None, default_prompt_name=None` for texts without "
+                f"prompts. Received: prompts={task.prompts}"
+            )
         if not self.dense or task.dense != self.dense:
             return
         for layer, folder in zip(task.dense_layers, self.dense_folders):
             with reading(folder):
                 tensors = {name: np.asarray(read()) for name, read in read_tensors(folder).items()}
-            expected = {"linear.weight": tuple(layer.kernel.shape)[::-1]}
-            if layer.use_bias:
-                expected["linear.bias"] = tuple(layer.bias.shape)
+            kind = "linear" if isinstance(layer, keras.layers.Dense) else "norm"
+            names = [f"{kind}.{part}" for part in ("weight", "bias")][: len(layer.weights)]
+            expected = {name: tuple(weight.shape)[::-1] for name, weight in zip(names, layer.weights)}
             received = {name: tensor.shape for name, tensor in tensors.items()}
             if received != expected:
                 raise CheckpointError(
-                    f"{folder} must contain the tensors of a dense layer, {expected}. Received: {received}"
+                    f"{folder} must contain the tensors of a dense layer or a norm, {expected}. Received: {received}"
                 )
-            layer.set_weights([tensors["linear.weight"].T, *([tensors["linear.bias"]] if layer.use_bias else [])])
+            layer.set_weights([tensors[name].T for name in names])
 
 
 def read_modules(folder):
@@ -105,18 +118,24 @@ def read_modules(folder):
         found = Modules(modules[0][1])
     except (AttributeError, KeyError, IndexError, TypeError) as error:
         raise CheckpointError(f"{file} must be sentence-transformers' list of modules. Received: {error!r}") from error
+    modules = [module for module in modules if module[0] != "Dropout"]  # It has no effect in prediction.
     kinds = [kind for kind, _ in modules]
     after = kinds[2:-1] if kinds[-1] == "Normalize" else kinds[2:]
-    if kinds[:2] != ["Transformer", "Pooling"] or set(after) - {"Dense"}:
+    if kinds[:2] != ["Transformer", "Pooling"] or set(after) - {"Dense", "LayerNorm"}:
         found.problem = f"its modules {kinds} are not supported"
         return found
     found.normalize = kinds[-1] == "Normalize"
-    found.pooling, found.problem = _pooling(read_json(modules[1][1] / "config.json"))
+    pooling = read_json(modules[1][1] / "config.json")
+    found.pooling, found.problem = _pooling(pooling)
+    found.pools_prompts = bool(pooling.get("include_prompt", True))
     for kind, path in modules[2:]:
         config = read_json(path / "config.json") if (path / "config.json").exists() else {}
         ports = {config.get("module_input_name") or _VECTOR, config.get("module_output_name") or _VECTOR}
         if ports != {_VECTOR} or config.get("use_residual"):
             found.problem = found.problem or f"its {kind} {config} is not supported"
+        elif kind == "LayerNorm":
+            found.dense.append({"layer_norm": True})
+            found.dense_folders.append(path)
         elif kind == "Dense":
             activation = config.get("activation_function", "torch.nn.modules.activation.Tanh")
             if activation not in _ACTIVATIONS:
@@ -174,7 +193,9 @@ def write_modules(embedder, folder):
     from safetensors.numpy import save_file
 
     encoder, layers = getattr(embedder, "encoder", embedder), getattr(embedder, "dense_layers", [])
-    kinds = ["Transformer", "Pooling", *["Dense"] * len(layers), *(["Normalize"] if embedder.normalize else [])]
+    settings = getattr(embedder, "dense", [])
+    kinds = ["LayerNorm" if "layer_norm" in each else "Dense" for each in settings]
+    kinds = ["Transformer", "Pooling", *kinds, *(["Normalize"] if embedder.normalize else [])]
     paths = ["", *(f"{index}_{kind}" for index, kind in enumerate(kinds[1:], 1))]
     modules = [
         {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
@@ -187,18 +208,19 @@ def write_modules(embedder, folder):
     config |= {key: _POOLINGS[name] == embedder.pooling for name, key in _OLD_KEYS.items()}
     _write_json(folder / paths[1] / "config.json", config)
     names = {ours: name for name, ours in _ACTIVATIONS.items()}
-    for path, layer, settings in zip(paths[2:], layers, getattr(embedder, "dense", [])):
-        kernel = np.asarray(layer.get_weights()[0])
-        config = {
-            "in_features": kernel.shape[0],
-            "out_features": kernel.shape[1],
-            "bias": settings["use_bias"],
-            "activation_function": names[settings["activation"]],
-        }
+    for path, layer, each in zip(paths[2:], layers, settings):
+        weights, kind = layer.get_weights(), "norm" if "layer_norm" in each else "linear"
+        config = {"dimension": len(weights[0])}
+        if kind == "linear":
+            config = {
+                "in_features": weights[0].shape[0],
+                "out_features": weights[0].shape[1],
+                "bias": each["use_bias"],
+                "activation_function": names[each["activation"]],
+            }
         _write_json(folder / path / "config.json", config)
-        tensors = {"linear.weight": np.ascontiguousarray(kernel.T)}
-        if settings["use_bias"]:
-            tensors["linear.bias"] = np.ascontiguousarray(layer.get_weights()[1])
+        parts = zip(("weight", "bias"), weights)
+        tensors = {f"{kind}.{name}": np.ascontiguousarray(weight.T) for name, weight in parts}
         save_file(tensors, folder / path / "model.safetensors", metadata={"format": "pt"})
     settings = {name: getattr(embedder, name, None) for name in ("prompts", "default_prompt_name", "truncate_dim")}
     if any(settings.values()):
@@ -212,7 +234,7 @@ def check_writable(embedder):
             f"A folder of sentence-transformers can contain the poolings {sorted(set(_POOLINGS.values()))}. Save the "
             f"model with `model.save('model.keras')`. Received: pooling={embedder.pooling!r}"
         )
-    activations = [settings["activation"] for settings in getattr(embedder, "dense", [])]
+    activations = [settings.get("activation", "linear") for settings in getattr(embedder, "dense", [])]
     if wrong := set(activations) - set(_ACTIVATIONS.values()):
         raise CheckpointError(
             f"A folder of sentence-transformers can contain the activations {sorted(_ACTIVATIONS.values())}. Save the "
@@ -230,8 +252,6 @@ def _pooling(config):
     unknown = [key for key, value in config.items() if key.startswith("pooling_mode_") and value]
     if len(modes) != 1 or modes[0] not in _POOLINGS or set(unknown) - set(_OLD_KEYS.values()):
         return None, f"its pooling {config} is not supported"
-    if not config.get("include_prompt", True):
-        return None, "its pooling without the tokens of the prompt (include_prompt=false) is not supported"
     return _POOLINGS[modes[0]], None
 
 

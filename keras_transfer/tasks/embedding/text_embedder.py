@@ -25,6 +25,7 @@ from keras_transfer.tasks.heads import (
     check_encoder,
     check_truncation,
     checked_dense,
+    make_dense,
     merge_parts,
     read_by,
     split_parts,
@@ -56,7 +57,8 @@ class TextEmbedder(Task):
         normalize: Boolean. Whether vectors are scaled to length 1. Defaults to `None`: the setting of the encoder's
             checkpoint, otherwise `False`.
         dense: List of dicts of `units`, `activation` and `use_bias`, the arguments of `keras.layers.Dense`: dense
-            layers between the pooling and the normalization. Defaults to `None`, for no layers.
+            layers between the pooling and the normalization. A dict `{"layer_norm": True}` is a layer
+            normalization. Defaults to `None`, for no layers.
         truncate_dim: Integer. Number of leading values to keep of each vector, after the normalization. Use it for a
             model that was trained with `losses.MatryoshkaLoss`. Defaults to `None`, for all of them.
         prompts: Dict from names to texts that are put in front of a text, such as `{"query": "query: ", "document":
@@ -110,10 +112,7 @@ class TextEmbedder(Task):
         check_encoder(encoder)
         dense, prompts = checked_dense(dense), checked_prompts(prompts, default_prompt_name)
         check_truncation(truncate_dim)
-        layers = [
-            keras.layers.Dense(**settings, dtype="float32", name=f"vector_dense_{index}")
-            for index, settings in enumerate(dense)
-        ]
+        layers = [make_dense(settings, index) for index, settings in enumerate(dense)]
 
         # === Functional model ===
         vectors, pooling, normalize = text_vectors(encoder, pooling, normalize, layers=layers)

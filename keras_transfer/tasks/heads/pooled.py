@@ -72,23 +72,35 @@ def text_vectors(encoder, pooling=None, normalize=None, default="mean", layers=(
 
 
 def checked_dense(dense):
-    """Returns the settings of dense layers as a list of dicts with all keys.
+    """Returns the settings of dense layers and norms as a list of dicts with all keys.
 
     Raises:
         ValueError: If the settings are malformed.
     """
     found = []
     for settings in [] if dense is None else dense:
+        if settings == {"layer_norm": True}:
+            found.append(dict(settings))
+            continue
         known = {"units": None, "activation": "linear", "use_bias": True}
         if not isinstance(settings, dict) or not settings.keys() <= known.keys() or "units" not in settings:
             raise ValueError(
-                "`dense` must be a list of dicts of `units`, and possibly `activation` and `use_bias`. "
+                "`dense` must be a list of dicts of `units`, and possibly `activation` and `use_bias`, or of "
+                "`layer_norm=True` alone. "
                 f"Received: {settings!r} at position {len(found)}"
             )
         settings = {**known, **settings}
         activation = keras.activations.serialize(keras.activations.get(settings["activation"]))
         found.append({**settings, "activation": activation})
     return found
+
+
+def make_dense(settings, index):
+    """Returns the layer of the settings that `checked_dense` returns at a position."""
+    options = {"dtype": "float32", "name": f"vector_dense_{index}"}
+    if "layer_norm" in settings:
+        return keras.layers.LayerNormalization(epsilon=1e-5, **options)  # as in torch
+    return keras.layers.Dense(**settings, **options)
 
 
 def check_truncation(truncate_dim):

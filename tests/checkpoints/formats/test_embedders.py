@@ -44,16 +44,18 @@ def test_what_a_folder_cannot_contain_is_an_error_and_writes_nothing(tmp_path):
 
 def with_everything():
     """An embedder with all modules that a folder can contain."""
-    return TextEmbedder(
+    model = TextEmbedder(
         encoder(),
         preprocessor(),
         pooling="weighted_mean",
         normalize=True,
-        dense=[{"units": 12, "activation": "tanh"}, {"units": 8, "use_bias": False}],
+        dense=[{"units": 12, "activation": "tanh"}, {"layer_norm": True}, {"units": 8, "use_bias": False}],
         truncate_dim=6,
         prompts={"query": "a good ", "document": ""},
         default_prompt_name="query",
     )
+    model.dense_layers[1].set_weights([np.arange(1, 13) / 6, np.arange(12) / 9])  # Otherwise, ones and zeros.
+    return model
 
 
 @pytest.mark.core
@@ -116,6 +118,29 @@ def test_a_folder_that_an_embedder_cannot_compute_is_an_error(file, values, mess
         TextEmbedder.from_pretrained(folder)
 
 
+def test_dropout_between_the_modules_has_no_effect_on_vectors(everything, tmp_path):
+    folder = shutil.copytree(everything, tmp_path / "saved")
+    modules = json.loads((folder / "modules.json").read_text())
+    dropout = {"idx": 9, "name": "9", "path": "9_Dropout", "type": "sentence_transformers.models.Dropout"}
+    (folder / "modules.json").write_text(json.dumps([*modules[:3], dropout, *modules[3:]]))
+    (folder / "9_Dropout").mkdir()
+    (folder / "9_Dropout" / "config.json").write_text('{"dropout": 0.5}')
+    found, expected = (TextEmbedder.from_pretrained(path).embed(TEXTS, verbose=0) for path in (folder, everything))
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_pooling_without_the_tokens_of_prompts_is_read_if_there_are_no_prompts(everything, tmp_path):
+    folder = shutil.copytree(everything, tmp_path / "saved")
+    change(folder / "1_Pooling/config.json", include_prompt=False)
+    none = {"prompts": None, "default_prompt_name": None}
+    found, expected = (
+        TextEmbedder.from_pretrained(path, **none).embed(TEXTS, verbose=0) for path in (folder, everything)
+    )
+    np.testing.assert_array_equal(found, expected)
+    with pytest.raises(CheckpointError, match=r"Pass `prompts=None.*Received: prompts=\{'query': 'a good '"):
+        TextEmbedder.from_pretrained(folder)
+
+
 def test_modules_that_an_embedder_does_not_have_are_an_error_and_the_encoder_alone_loads(tmp_path, caplog):
     with_everything().save_pretrained(tmp_path / "saved")
     path = tmp_path / "saved" / "modules.json"
@@ -147,6 +172,7 @@ def test_a_folder_that_lowercases_texts_requires_a_tokenizer_that_does(tmp_path)
         ("lasttoken", [], False, {}),
         ("weightedmean", [], True, {}),
         ("mean_sqrt_len_tokens", [("Identity", 8), ("GELU", 20)], False, {}),
+        ("mean", [("LayerNorm", 16), ("Dropout", 16), ("Tanh", 8)], True, {}),
         ("mean", [], True, {"truncate_dim": 5}),
         ("mean", [], True, {"prompts": {"query": "a good ", "document": "Bad: "}}),
         ("lasttoken", [("ReLU", 8)], True, {"prompts": {"x": "a good "}, "default_prompt_name": "x"}),
@@ -161,7 +187,13 @@ def test_each_kind_of_folder_gives_the_vectors_of_sentence_transformers(mode, de
     encoder(initializer_range=0.3).save_pretrained(tmp_path / "encoder", preprocessor())
     modules, size = [models.Transformer(str(tmp_path / "encoder")), models.Pooling(16, mode)], 16
     for activation, units in dense:
-        modules.append(models.Dense(size, units, activation == "Tanh", getattr(torch.nn, activation)()))
+        if activation == "Dropout":
+            modules.append(models.Dropout(0.5))
+        elif activation == "LayerNorm":
+            modules.append(models.LayerNorm(size))
+            torch.nn.init.normal_(modules[-1].norm.weight)
+        else:
+            modules.append(models.Dense(size, units, activation == "Tanh", getattr(torch.nn, activation)()))
         size = units
     modules += [models.Normalize()] if normalize else []
     theirs = library.SentenceTransformer(modules=modules, device="cpu", **settings)
