@@ -1,6 +1,7 @@
 """Atomic writing of folders and files, and reading of JSON files."""
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -8,6 +9,7 @@ import pathlib
 import secrets
 import tempfile
 
+_CODES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 WEIGHT_FACTS = "facts"  # The name under which files of weights have what describes their model.
 
 
@@ -27,6 +29,7 @@ def atomic_folder(folder, overwrite=False):
 
     Raises:
         FileExistsError, PermissionError, ValueError: If `check_folder` rejects the folder.
+        OSError: If a file cannot be written. The error names `folder`.
 
     Example:
     ```python
@@ -39,19 +42,96 @@ def atomic_folder(folder, overwrite=False):
     check_folder(folder, overwrite)
     folder = pathlib.Path(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:
-        new, old = pathlib.Path(scratch) / "new", pathlib.Path(scratch) / "old"
+    with _scratch(folder, folder.parent) as scratch:
+        new = scratch / "new" / folder.name
         new.mkdir()  # It is inside the temporary folder so that it has default permissions.
         yield new
         _check_free(folder, overwrite)
-        if os.path.lexists(folder):
-            folder.rename(old)
-        try:
-            new.rename(folder)
-        except OSError:
-            if os.path.lexists(old):
-                old.rename(folder)
+        _move(scratch, folder.parent, [folder.name])
+
+
+@contextlib.contextmanager
+def atomic_files(folder, named=None):
+    """Yields an empty folder to write into, and moves its files into `folder`, which keeps its other files.
+
+    All files are moved if the block ends without an error, and otherwise none.
+
+    Args:
+        folder: Path. It is created if it does not exist.
+        named: Path that errors name. Defaults to `None`, for `folder`.
+
+    Yields:
+        The `pathlib.Path` of the empty folder, on the same file system.
+
+    Raises:
+        OSError: If a file cannot be written. The error names the path.
+
+    Example:
+    ```python
+    from keras_transfer.files import atomic_files
+
+    with atomic_files(".") as folder:
+        (folder / "accuracy.txt").write_text("0.93")
+        (folder / "loss.txt").write_text("0.21")
+    ```
+    """
+    folder = pathlib.Path(folder)
+    if named is None and not os.path.lexists(folder):
+        with atomic_folder(folder) as new:
+            yield new
+        return
+    with _scratch(pathlib.Path(named or folder), folder) as scratch:
+        yield scratch / "new"
+        # Settings come last. Without them, what a killed process leaves is no checkpoint.
+        _move(scratch, folder, sorted(os.listdir(scratch / "new"), key=lambda name: name.endswith("config.json")))
+
+
+@contextlib.contextmanager
+def _scratch(path, parent):
+    """Yields a temporary folder with the empty folders `new` and `old`."""
+    with naming(path), tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=parent) as scratch:
+        for name in ("new", "old"):
+            (pathlib.Path(scratch) / name).mkdir()
+        yield pathlib.Path(scratch)
+
+
+def _move(scratch, folder, names):
+    """Moves files and folders from `new` into a folder, all or none, and what they replace to `old`."""
+    done = []
+    try:
+        for name in names:
+            new, target = scratch / "new" / name, folder / name
+            steps = [(new, target)]
+            # The operating system replaces a single file at once.
+            if os.path.lexists(target) and (len(names) > 1 or new.is_dir() or target.is_dir()):
+                steps.insert(0, (target, scratch / "old" / name))
+            for step in steps:
+                os.replace(*step)
+                done.append(step)
+    except OSError:
+        for before, after in reversed(done):
+            os.replace(after, before)
+        raise
+
+
+@contextlib.contextmanager
+def naming(path):
+    """Lets errors of the file system name a path: that of `write` names none, and others name a temporary one."""
+    try:
+        yield
+    except Exception as error:
+        text, code = str(error), getattr(error, "errno", None)
+        if isinstance(error, OSError):
+            temporary = [os.path.join(folder, f".{path.name}-") for folder in (path, path.parent)]
+            ours = error.filename is None or str(error.filename).startswith(tuple(temporary))
+            known = ours and (code is not None or type(error) is OSError)
+        else:  # Libraries that write by themselves, such as HDF5 and safetensors, say what the system says.
+            code = next((each for each in _CODES if os.strerror(each) in text), None)
+            known = code is not None
+        if not known:
             raise
+        text = f"{path} cannot be written. Its content is kept. If the disk is full, free some space. Received: {text}"
+        raise OSError(*([] if code is None else [code]), text) from error
 
 
 def check_folder(folder, overwrite=False):
@@ -103,6 +183,9 @@ def atomic_file(path):
     Yields:
         A binary file.
 
+    Raises:
+        OSError: If the file cannot be written. The error names `path`.
+
     Example:
     ```python
     from keras_transfer.files import atomic_file
@@ -113,21 +196,21 @@ def atomic_file(path):
     """
     path = pathlib.Path(path)
     temporary = path.with_name(f".{path.name}-{secrets.token_hex(4)}.tmp")
-    try:
-        with open(temporary, "xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with naming(path):
+        try:
+            with open(temporary, "xb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
     if os.name == "posix":  # Other systems cannot open a folder, and can lose the new name in a power cut.
         folder = os.open(path.parent, os.O_RDONLY)
-        try:
+        with contextlib.suppress(OSError):  # Not every file system can. The file is whole, and has its name.
             os.fsync(folder)
-        finally:
-            os.close(folder)
+        os.close(folder)
 
 
 def _check_free(folder, overwrite):

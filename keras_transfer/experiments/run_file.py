@@ -5,6 +5,8 @@ import math
 import os
 import pathlib
 
+from keras_transfer.files import naming
+
 LATER = ("metrics",)  # settings that files of earlier versions lack
 
 
@@ -43,10 +45,18 @@ class RunFile:
         self.runs.append(run)
 
     def _append(self, line):
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        before = self.path.stat().st_size if self.path.exists() else None
+        try:
+            with naming(self.path), self.path.open("ab") as file:
+                file.write(f"{json.dumps(line)}\n".encode())
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            if before is None:
+                self.path.unlink(missing_ok=True)
+            else:
+                os.truncate(self.path, before)
+            raise
 
     def _read(self, settings):
         data = self.path.read_bytes()

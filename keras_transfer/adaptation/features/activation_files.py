@@ -12,7 +12,7 @@ import zlib
 
 import numpy as np
 
-from keras_transfer.files import atomic_file
+from keras_transfer.files import atomic_file, naming
 from keras_transfer.folder_lock import lock_folder
 
 log = logging.getLogger("keras_transfer")
@@ -147,22 +147,22 @@ class CacheFolder:
         size = sum(int(np.prod(shape)) * np.dtype(kind["dtype"]).itemsize for kind, shape in zip(kinds, shapes))
         self._check_room(size, shutil.disk_usage(self.path).free)
         (self.path / DONE).unlink(missing_ok=True)
-        with atomic_file(self.path / RECORD) as file:
-            file.write(json.dumps({"made_by": self.made_by, "kinds": kinds}).encode())
         paths, new = [*self._paths(kinds), self.path / CHECKSUMS, self.path / DONE], np.lib.format.open_memmap
         dtypes, shapes = [kind["dtype"] for kind in kinds], [*shapes, (len(kinds), count), (count,)]
         found = []
-        for path, dtype, shape in zip(paths, [*dtypes, "uint32", "uint8"], shapes):
-            found.append(new(path, mode="w+", dtype=dtype, shape=shape))
-            try:
+        try:
+            with atomic_file(self.path / RECORD) as file:
+                file.write(json.dumps({"made_by": self.made_by, "kinds": kinds}).encode())
+            for path, dtype, shape in zip(paths, [*dtypes, "uint32", "uint8"], shapes):
+                found.append(new(path, mode="w+", dtype=dtype, shape=shape))
                 _allocate(path)
-            except OSError as error:
-                if error.errno != errno.ENOSPC:
-                    raise
-                free = shutil.disk_usage(self.path).free
-                for part in (*paths, self.path / RECORD):
-                    part.unlink(missing_ok=True)
+        except OSError as error:
+            free = shutil.disk_usage(self.path).free
+            for part in (*paths, self.path / RECORD):
+                part.unlink(missing_ok=True)
+            if error.errno == errno.ENOSPC:
                 self._check_room(size, min(free, size - 1))
+            raise
         *self._arrays, self._checksums, self._done = found  # The last one is the last file.
         self._starts = starts
         log.info("%.2f GB of activations are stored in %s", size / 1e9, self.path)
@@ -182,10 +182,11 @@ class CacheFolder:
         if last or time.monotonic() - self._time >= INTERVAL:
             for row in self._rows:
                 self._checksums[:, row] = self._sums(row)
-            for array in (*self._arrays, self._checksums) if self._rows else ():
-                array.flush()
-            self._done[self._rows] = 1
-            self._done.flush()
+            with naming(self.path):
+                for array in (*self._arrays, self._checksums) if self._rows else ():
+                    array.flush()
+                self._done[self._rows] = 1
+                self._done.flush()
             self._rows, self._time = [], time.monotonic()
         if last:
             self._lock.release()

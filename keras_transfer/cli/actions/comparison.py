@@ -6,6 +6,7 @@ from keras_transfer import adaptation, experiments, tasks
 from keras_transfer.cli.actions.scores import describe_recipe, warn_of_few_steps
 from keras_transfer.cli.actions.validation import as_task_labels, with_validation
 from keras_transfer.cli.arguments import check_comparison
+from keras_transfer.files import atomic_file, atomic_files
 from keras_transfer.names import listed
 
 
@@ -50,9 +51,11 @@ def run_comparison(
     )
     print(f"\n{comparison}")
     if markdown is not None:
-        pathlib.Path(markdown).write_text(comparison.to_markdown() + "\n", "utf-8")
+        with atomic_file(markdown) as file:
+            file.write(f"{comparison.to_markdown()}\n".encode())
     if plot is not None:
-        comparison.plot().savefig(plot)
+        with atomic_files(pathlib.Path(plot).parent, plot) as folder:
+            comparison.plot().savefig(folder / pathlib.Path(plot).name)
 
 
 def _check_picture(path):

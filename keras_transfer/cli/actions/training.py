@@ -1,10 +1,7 @@
 """`keras-transfer train`: trains a classifier or a regressor on a table. A run can continue after Ctrl-C or a kill."""
 
-import os
-import pathlib
 import shlex
 import signal
-import tempfile
 
 import keras
 
@@ -142,9 +139,7 @@ def _train(model, parts, recipe, folder, settings, seed):
     )
     facts = card_facts(model, folder)  # of the optimizer, too
     model.compile(optimizer=None)  # The file is for use. The optimizer's state would be two thirds of it.
-    with tempfile.TemporaryDirectory(prefix=".model-", dir=folder) as scratch:
-        model.save(pathlib.Path(scratch) / MODEL)
-        os.replace(pathlib.Path(scratch) / MODEL, folder / MODEL)
+    model.save(folder / MODEL)
     write_card(card, facts, folder)  # A model that could not be written has no card.
     run_folder.finish(folder)
     print(f"\nThe model is in {folder / MODEL}. To use it:")

@@ -1,12 +1,8 @@
 """`keras-transfer pretrain`: pretrains a language model on files of text. A run can continue after Ctrl-C or a kill."""
 
 import math
-import os
-import pathlib
 import shlex
-import shutil
 import signal
-import tempfile
 
 import keras
 
@@ -16,6 +12,7 @@ from keras_transfer.cli.actions import bar_or_lines
 from keras_transfer.cli.files import CHECKPOINTS, run_folder
 from keras_transfer.cli.pretraining.plans import GENERATOR, PLANS, continued_model, new_model, new_vocabulary
 from keras_transfer.documents import read_documents
+from keras_transfer.files import atomic_files
 from keras_transfer.training.runs import accumulated_batches, epochs_of_steps
 
 CORPUS, VALIDATION_CORPUS, TOKENIZER = "corpus", "validation_corpus", "tokenizer"
@@ -132,9 +129,7 @@ def _vocabulary(plan, paths, folder, options):
     if not (folder / TOKENIZER).exists():
         print(f"Training a vocabulary of {options[0]:,} tokens")
         preprocessor = new_vocabulary(plan, paths, *options)
-        with tempfile.TemporaryDirectory(prefix=".tokenizer-", dir=folder) as scratch:
-            preprocessor.save(pathlib.Path(scratch) / TOKENIZER)
-            os.replace(pathlib.Path(scratch) / TOKENIZER, folder / TOKENIZER)
+        preprocessor.save(folder / TOKENIZER)
     return plan.preprocessor.load(folder / TOKENIZER, sequence_length=plan.text_length(options[1]))
 
 
@@ -159,22 +154,19 @@ def _exp(value):
 
 def _write(model, folder):
     """Writes a model as a checkpoint into the folder of its run."""
-    with tempfile.TemporaryDirectory(prefix=".model-", dir=folder) as scratch:
-        scratch = pathlib.Path(scratch)
-        written = scratch / "checkpoint" / folder.name  # The model card has this name.
+    with atomic_files(folder) as new:
+        written = new / folder.name  # The model card has this name.
         model.save_pretrained(written)
         if keep_own_card(folder, written):
             print(f"{folder / CARD} is yours, and is kept")
         names = {path.name for path in written.iterdir()} - {CARD}  # The user may edit it later.
         run_folder.name_files(folder, [GENERATOR, *names])
         if isinstance(model, tasks.ReplacedTokenDetection) and model.generator is not None:
-            model.generator.save_pretrained(scratch / GENERATOR)
-            model.preprocessor.save(scratch / GENERATOR)
-            shutil.rmtree(folder / GENERATOR, ignore_errors=True)
-            os.replace(scratch / GENERATOR, folder / GENERATOR)
-        # The configuration comes last: without it, the folder is no checkpoint.
-        for path in sorted(written.iterdir(), key=lambda path: path.name == "config.json"):
-            os.replace(path, folder / path.name)
+            model.generator.save_pretrained(new / GENERATOR)
+            model.preprocessor.save(new / GENERATOR)
+        for path in [*written.iterdir()]:
+            path.rename(new / path.name)
+        written.rmdir()
 
 
 def _say_what_next(folder, objective):

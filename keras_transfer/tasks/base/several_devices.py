@@ -1,5 +1,7 @@
 """Overrides of Keras's methods that let a task run on several devices and in several processes."""
 
+import os
+import pathlib
 from typing import Any
 
 import keras
@@ -13,6 +15,7 @@ from keras_transfer.distribute import (
     whole_on_each_device,
     write_together,
 )
+from keras_transfer.files import atomic_files
 
 _Task: Any = object  # To type checkers, the mixin has all attributes of the task that it is a part of.
 
@@ -98,8 +101,7 @@ class SeveralDevices(StringInputs, _Task):
                 "A task must be saved in a file that ends in `.keras`. HDF5 files contain no vocabulary, and Keras "
                 f"cannot load a task from them. `save_weights` saves the weights alone. Received: filepath={filepath!r}"
             )
-        write = super().save
-        write_together(lambda path: write(path, *args, **kwargs), filepath, self)
+        write_together(_whole(super().save, *args, **kwargs), filepath, self)
 
     def save_weights(self, filepath: Any, *args: Any, **kwargs: Any) -> None:
         """Saves the weights as `keras.Model.save_weights` does. If there are several processes, the first one writes.
@@ -109,5 +111,19 @@ class SeveralDevices(StringInputs, _Task):
             *args: Other positional arguments of `keras.Model.save_weights`.
             **kwargs: Other arguments of `keras.Model.save_weights`, such as `overwrite`.
         """
-        write = super().save_weights
-        write_together(lambda path: write(path, *args, **kwargs), filepath, self)
+        write_together(_whole(super().save_weights, *args, **kwargs), filepath, self)
+
+
+def _whole(save, *args, **kwargs):
+    """Returns a function that writes files with a method of Keras, completely or not at all."""
+
+    def write(path):
+        place = pathlib.Path(os.path.realpath(path))
+        asks = place.exists() and not kwargs.get("overwrite", (*args, True)[0])
+        if "://" in str(path) or place.is_dir() or asks:
+            save(path, *args, **kwargs)
+            return
+        with atomic_files(place.parent, place) as folder:
+            save(folder / place.name, *args, **kwargs)
+
+    return write

@@ -2,12 +2,12 @@
 
 import json
 import os
-import pathlib
 from collections.abc import Sequence
 from typing import Self
 
 import keras
 
+from keras_transfer.files import atomic_files
 from keras_transfer.text.base import DEFAULT_LENGTH, Packing
 from keras_transfer.text.folders import CONFIG_FILE, check_no_tokenizer
 from keras_transfer.text.preprocessors.token_preprocessor import TokenPreprocessor
@@ -108,10 +108,7 @@ class BertPreprocessor(TokenPreprocessor):
         preprocessor.save("my_preprocessor")
         ```
         """
-        folder = pathlib.Path(folder)
         check_no_tokenizer(folder, overwrite)
-        folder.mkdir(parents=True, exist_ok=True)
-        self.save_assets(folder)
         config = {
             "tokenizer_class": "BertTokenizer",
             "do_lower_case": self.lowercase,
@@ -120,7 +117,9 @@ class BertPreprocessor(TokenPreprocessor):
             "model_max_length": self.sequence_length,
             SPLIT_KEY: self.split,
         }
-        (folder / CONFIG_FILE).write_text(json.dumps(config, indent=2) + "\n", "utf-8")
+        with atomic_files(folder) as new:
+            self.save_assets(new)
+            (new / CONFIG_FILE).write_text(json.dumps(config, indent=2) + "\n", "utf-8")
 
     @classmethod
     def load(  # type: ignore[override]

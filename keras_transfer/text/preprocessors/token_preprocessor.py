@@ -5,6 +5,7 @@ from typing import Any, Self
 
 import keras
 
+from keras_transfer.files import atomic_files
 from keras_transfer.text.base import DEFAULT_LENGTH, Packing, as_text_tensors, batch_shape
 from keras_transfer.text.folders import check_no_tokenizer
 from keras_transfer.text.preprocessors.masked_text import mask_positions, masked_ids
@@ -280,7 +281,8 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
                 more than that.
         """
         check_no_tokenizer(folder, overwrite)
-        write_tokenizer_folder(folder, self.tokenizer, self.packing, self.sequence_length, self.split, target)
+        with atomic_files(folder) as new:
+            write_tokenizer_folder(new, self.tokenizer, self.packing, self.sequence_length, self.split, target)
 
     @classmethod
     def load(

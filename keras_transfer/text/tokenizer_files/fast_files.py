@@ -132,7 +132,6 @@ def write_fast(folder, tokenizer, packing, roles, target):
             "The tokenizer of targets may differ from that of sources only in the language, unless both are a "
             f"`MarianTokenizer`. Received: target={target!r} with packing={target.packing}, and {packing}"
         )
-    folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save_assets(folder)
     fast = fast_content(tokenizer, packing, roles.values())
     (folder / FAST_FILE).write_text(json.dumps(fast, ensure_ascii=False) + "\n", "utf-8")

@@ -41,7 +41,6 @@ def write_marian(folder, tokenizer, packing, roles, target):
             "The files of a Marian model cannot contain `normalization` and `keep_spaces`. "
             f"Received: {wrong[0].get_config()}"
         )
-    folder.mkdir(parents=True, exist_ok=True)
     (folder / "source.spm").write_bytes(tokenizer.serialized_model)
     (folder / "target.spm").write_bytes(target.tokenizer.serialized_model)
     ids = {token: tokenizer.token_to_id(token) for token in tokenizer.vocabulary}
