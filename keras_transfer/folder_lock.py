@@ -8,8 +8,6 @@ import pathlib
 import socket
 import weakref
 
-from keras_transfer.files import naming
-
 log = logging.getLogger("keras_transfer")
 
 # The locks of this process. A `fit` that fails does not release its lock, and the next one takes it over.
@@ -37,11 +35,11 @@ class FolderLock:
             os.close(self.file)  # The previous owner has just removed the file.
         self.release = weakref.finalize(self, _remove, self.file, path)
         try:
-            with naming(path):
-                os.ftruncate(self.file, 0)
-                os.write(self.file, f"process {os.getpid()} on {socket.gethostname()}".encode())
-        except OSError:
+            os.ftruncate(self.file, 0)
+            os.write(self.file, f"process {os.getpid()} on {socket.gethostname()}".encode())
+        except OSError as error:
             self.release()
+            error.filename = str(path)  # `write` names none.
             raise
 
 

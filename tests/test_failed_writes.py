@@ -192,7 +192,7 @@ def check_resumable(run, folder, target):
     seen = {
         (kind, re.sub(r"-\w+(\.tmp)?$|\d", "", path)): number
         for number, (kind, path) in enumerate(files.seen)
-        if kind != "mkdir"
+        if kind != "mkdir" and not path.endswith(".lock")
     }
     for (kind, path), number in seen.items():
         place = target / str(number)
