@@ -3,6 +3,7 @@
 import difflib
 import inspect
 import logging
+import numbers
 import re
 
 log = logging.getLogger("keras_transfer")
@@ -213,6 +214,22 @@ def check_spaces(names, received):
                 other,
                 name,
             )
+
+
+def advice_on_label(label):
+    """Returns what to do about a label that is neither a name nor an integer, as a sentence after a space, or `""`."""
+    if type(label).__name__ in ("bool", "bool_"):  # Python's and NumPy's.
+        return " Convert booleans to names with `labels.astype(str)`."
+    if label is None or label != label:
+        return " Leave out rows without a label, such as with `table.dropna(subset=[...])`."
+    if not isinstance(label, numbers.Real) or isinstance(label, numbers.Integral):
+        return ""
+    if label % 1:
+        return " For measurements, use a `TextRegressor`. If they are classes, convert them with `labels.astype(str)`."
+    return (
+        " A column of integers with an empty cell is float. Leave out the rows without a label, and convert the others "
+        "with `labels.astype(int)`."
+    )
 
 
 def check_order(found, names):

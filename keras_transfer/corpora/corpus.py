@@ -99,7 +99,7 @@ class Corpus:
             folder: Path of the folder to write, which is created if it does not exist.
             documents: String. How the documents of plain text are separated: by empty lines, `"blank_line"`, or each
                 line is one, `"line"`. Defaults to `"blank_line"`.
-            text_column: String. Column of JSON Lines, Parquet and Arrow files. Defaults to `"text"`.
+            text_column: String. Column of JSON, CSV, TSV, Excel, Parquet and Arrow files. Defaults to `"text"`.
             shard_size: Integer. Number of ids from which on a file is complete. Building needs memory for two times
                 as many. Defaults to `2**26`.
             workers: Integer. Number of threads that tokenize. Defaults to `2`.

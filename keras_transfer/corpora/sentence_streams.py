@@ -45,7 +45,7 @@ def word_streams(
         window: Integer. Number of words of each text in a batch. Defaults to `20`, the original's.
         shuffle: Boolean. Whether the sentences are in another order in each epoch. Defaults to `True`.
         seed: Integer. Seed of the order. Defaults to `None`, which follows `keras.utils.set_random_seed`.
-        text_column: String. Column of JSON Lines and Parquet files. Defaults to `"text"`.
+        text_column: String. Column of JSON, CSV, TSV and Parquet files. Defaults to `"text"`.
 
     Returns:
         `Batches` of the inputs `character_ids` and `backward_ids` [batch_size, window, characters], `padding_mask` of

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from keras_transfer.label_names.columns import as_string, has_names, is_list, is_name, rows_of
-from keras_transfer.names import check_spaces, listed
+from keras_transfer.names import advice_on_label, check_spaces, listed
 
 log = logging.getLogger("keras_transfer")
 
@@ -47,7 +47,7 @@ def names_in(labels):
     for position, label in enumerate(flat):
         if not is_name(label):
             raise ValueError(
-                "`labels` must be all names or all integers. "
+                f"`labels` must be all names or all integers.{advice_on_label(label)} "
                 f"Received: {label!r:.100} of type {type(label).__name__} at position {position}"
             )
     names = sorted({as_string(label) for label in flat})

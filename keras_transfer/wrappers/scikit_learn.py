@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from keras_transfer.adaptation.recipes import Recipe, fine_tune, get_recipe
-from keras_transfer.names import did_you_mean
+from keras_transfer.names import advice_on_label, check_spaces, did_you_mean
 from keras_transfer.tasks.classification import TextClassifier
 from keras_transfer.text.base import to_columns
 
@@ -82,12 +82,19 @@ class KerasTransferClassifier:
 
         Raises:
             ValueError: If an argument of the constructor is invalid, if texts are not strings, if texts and labels
-                differ in number, or if there are fewer than two labels or labels of different types.
+                differ in number, or if labels are fewer than two, of different types, fractions, or names that differ
+                only in the spaces around them.
         """
         texts, labels = _columns(X), _labels(y)
         classes = np.unique(labels)
         if len(classes) < 2:
             raise ValueError(f"`y` must contain at least two different labels. Received: {classes.tolist()}")
+        if classes.dtype.kind == "f" and len(fractions := classes[classes % 1 != 0]):
+            raise ValueError(
+                f"`y` must be classes.{advice_on_label(fractions[0])} Received: {fractions.tolist()!r:.100}"
+            )
+        if classes.dtype.kind == "U":
+            check_spaces(classes.tolist(), "`y`")
         recipe = self._recipe()
         if self.random_state is not None:
             seed = self.random_state
@@ -244,8 +251,9 @@ def _labels(y):
     kind = str if values and isinstance(values[0], str) else numbers.Real
     for position, label in enumerate(values):
         if not isinstance(label, kind) or label != label:
+            advice = advice_on_label(label) if label is None or label != label else ""
             raise ValueError(
-                "Labels must be strings or numbers, all of the same type, and none may be missing. "
+                f"Labels must be strings or numbers, all of the same type, and none may be missing.{advice} "
                 f"Received: {label!r:.100} at position {position}, {values[0]!r:.100} at position 0"
             )
     return np.array(values)

@@ -9,6 +9,7 @@ from keras_transfer.label_names import names_in
 from keras_transfer.losses import SparseCategoricalFocalCrossentropy
 from keras_transfer.tasks import TextClassifier, TokenClassifier
 from keras_transfer.tasks.labels import class_labels
+from keras_transfer.tasks.labels.label_checks import check_class_labels
 from keras_transfer.text import batches
 from tests.helpers import save_and_load
 from tests.tasks.tiny import WORDS, classifier, encoder, examples, of_words, preprocessor
@@ -88,6 +89,40 @@ def test_names_that_occur_become_the_names_of_the_classes():
         names_in(["a", 1])
     with pytest.raises(ValueError, match=r"zeros and ones.*Received: an array of shape \(2, 2\)"):
         names_in(np.eye(2, dtype=int))
+
+
+@pytest.mark.parametrize(
+    ("labels", "advice"),
+    [
+        (
+            [1.0, 0.0],
+            r"A column of integers .* Leave out the rows without a label, and convert the others with `labels.astype\(int\)`.* 1.0",
+        ),
+        ([1.5, 0.0], "For measurements, use a `TextRegressor`.* Received: 1.5"),
+        ([True, False], r"Convert booleans to names with `labels.astype\(str\)`. Received: True"),
+        ([np.True_], r"Convert booleans to names with `labels.astype\(str\)`"),
+        (["a", None], r"Leave out rows without a label, such as with `table.dropna\(subset=\[...\]\)`. Received: None"),
+        (["a", float("nan")], "Leave out rows without a label.* Received: nan"),
+    ],
+)
+def test_a_column_that_is_no_column_of_names_gets_an_advice(labels, advice):
+    with pytest.raises(ValueError, match=f"all names or all integers. {advice}"):
+        names_in(labels)
+
+
+@pytest.mark.parametrize(
+    ("labels", "advice"),
+    [([1.5, 0.0], "For measurements, use a `TextReg"), ([np.nan, 0.0], "Leave out rows without a")],
+)
+def test_fractions_and_missing_values_are_no_classes(labels, advice):
+    with pytest.raises(ValueError, match=f"Labels must be integers from 0 to 1. {advice}"):
+        check_class_labels(labels, 2)
+
+
+def test_names_that_differ_in_case_or_look_missing_get_a_warning(caplog):
+    assert names_in(["Yes", "yes", "NULL"]) == ["NULL", "Yes", "yes"]
+    assert "The class 'NULL' looks like a missing value" in caplog.text
+    assert "The classes 'Yes' and 'yes' differ only in case" in caplog.text
 
 
 def test_from_pretrained_takes_the_names_from_a_column(tmp_path):

@@ -157,6 +157,12 @@ def test_without_scikit_learn_only_its_tags_are_missing(classifier, monkeypatch)
         (TEXTS, [0, 1, float("nan"), 0, 1, 0], "Received: nan at position 2"),
         (TEXTS, np.eye(2)[[0, 1] * 3], r"one label for each text. Received: an array of shape \(6, 2\)"),
         (TEXTS, LABELS[:4], "4 labels, 6 texts"),
+        (
+            TEXTS,
+            [1.0, 2.5, 3.7] * 2,
+            r"must be classes. For measurements, use a `TextRegressor`.* Received: \[2.5, 3.7\]",
+        ),
+        (TEXTS, ["a", "a ", "b"] * 2, "`y`: Names of classes must not differ only in the spaces around them"),
         ((TEXTS, TEXTS), LABELS, r"an array of shape \[rows, 2\].* Received: a tuple of 2 values"),
         (np.array([["a"] * 3] * 6), LABELS, "two for pairs. Received: 3 columns"),
         ([1.5] * 6, LABELS, "Texts must be strings"),

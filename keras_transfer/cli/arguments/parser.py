@@ -271,7 +271,10 @@ def make_parser(version):
     )
     files = {"nargs": "+", "metavar": "FILE"}
     command.add_argument(
-        "--corpus", required=True, help="files of text: .txt, .jsonl, each also with .gz, .parquet or .arrow", **files
+        "--corpus",
+        required=True,
+        help="files of text: .txt, .jsonl or .csv, each also with .gz, .parquet or .arrow",
+        **files,
     )
     command.add_argument("--validation-corpus", default=[], help="files of the validation texts", **files)
     command.add_argument(

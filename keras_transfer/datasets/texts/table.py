@@ -398,6 +398,9 @@ def _named(labels, where, names):
     complete = all(isinstance(label, list) and len(label) == len(names) for label in labels)
     if complete and all(each in (0, 1) for each in flat):
         return labels
+    # Columns of integers that have or had an empty cell are float, also in files that pandas wrote.
+    whole = [str(each).endswith(".0") and str(each) not in names and NUMBER.fullmatch(str(each)) for each in flat]
+    flat = [int(float(each)) if is_whole else each for each, is_whole in zip(flat, whole)]
     rows = [row for row, label in enumerate(labels) for _ in _as_list(label)]
     found = iter(positions(flat, names, lambda place: where(rows[place])))
     return [[names[next(found)] for _ in label] if isinstance(label, list) else next(found) for label in labels]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from keras_transfer.arrays import to_array
+from keras_transfer.names import advice_on_label
 
 
 def check_class_labels(labels, count, vectors=None, hint=""):
@@ -36,7 +37,9 @@ def check_class_labels(labels, count, vectors=None, hint=""):
     with np.errstate(invalid="ignore"):
         [*wrong] = np.flatnonzero((values < 0) | (values >= count) | (values % 1 != 0))
     if wrong:
-        raise ValueError(f"{expected}. Received: {values[wrong[0]]} at position {wrong[0]}")
+        value = values[wrong[0]]
+        advice = advice_on_label(value) if value % 1 else ""
+        raise ValueError(f"{expected}.{advice} Received: {value} at position {wrong[0]}")
 
 
 def check_multi_hot(labels, count):

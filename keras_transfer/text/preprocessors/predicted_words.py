@@ -83,7 +83,7 @@ def word_vocabulary(
             `None`, for all.
         min_count: Integer. How often a word must occur. Defaults to `1`.
         split: String. How texts are split into words, as for `ElmoPreprocessor`. Defaults to `"whitespace"`.
-        text_column: String. Column of JSON Lines and Parquet files. Defaults to `"text"`.
+        text_column: String. Column of JSON, CSV, TSV and Parquet files. Defaults to `"text"`.
 
     Returns:
         List of strings: `"<S>"`, `"</S>"`, `"<UNK>"`, and the words, the most frequent first.

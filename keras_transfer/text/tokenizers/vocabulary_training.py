@@ -41,7 +41,7 @@ def train_vocabulary(
             any others. Defaults to `("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")`.
         lowercase: Boolean. Whether texts are lowercased. `"byte_bpe"` cannot lowercase. Defaults to `None`, which is
             `False` for `"byte_bpe"` and otherwise `True`.
-        text_column: String. Column of JSON Lines and Parquet files. Defaults to `"text"`.
+        text_column: String. Column of JSON, CSV, TSV and Parquet files. Defaults to `"text"`.
         sample: Integer. Number of texts, or of lines of files, that are drawn at random, each with the same
             probability. Those are kept in memory. Defaults to `None`, for all.
         seed: Integer. Seed of the sample. Defaults to `0`.

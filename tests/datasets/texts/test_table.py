@@ -163,6 +163,14 @@ def test_labels_are_all_names_or_all_positions():
             labels(*values, names=["good", "bad"])
 
 
+def test_positions_may_be_float_because_of_an_empty_cell(tmp_path):
+    names = ["bad", "good"]
+    assert read_table(write(tmp_path, "t,y\nx,1.0\nx,0.0\n"), "t", "y", label_names=names).labels == [1, 0]
+    assert read_table([{"t": "x", "y": 1.0}, {"t": "x", "y": 0.0}], "t", "y", label_names=names).labels == [1, 0]
+    versions = ["1.0", "v2.0"]
+    assert read_table(write(tmp_path, "t,y\nx,v2.0\nx,1.0\n"), "t", "y", label_names=versions).labels == [1, 0]
+
+
 def test_a_dict_of_tables_becomes_splits_with_the_sorted_names_of_all(tmp_path):
     path = write(tmp_path, CSV)
     data = read_table({"train": path, "test": [{"text": "Fine.", "label": "fine"}]}, "text", label_column="label")
