@@ -96,7 +96,7 @@ def test_names_that_occur_become_the_names_of_the_classes():
     [
         (
             [1.0, 0.0],
-            r"A column of integers .* Leave out the rows without a label, and convert the others with `labels.astype\(int\)`.* 1.0",
+            r"A column of integers .* and convert the others with `labels.astype\(int\)`.* 1.0",
         ),
         ([1.5, 0.0], "For measurements, use a `TextRegressor`.* Received: 1.5"),
         ([True, False], r"Convert booleans to names with `labels.astype\(str\)`. Received: True"),
