@@ -19,6 +19,7 @@ from keras_transfer.batches.planning import (
     compiles_each_length,
     lengths_for,
     plan,
+    put_apart,
 )
 from keras_transfer.batches.position import Position
 from keras_transfer.distribute import ALL, fill_up
@@ -359,7 +360,8 @@ class Batches(keras.utils.PyDataset):
         return (self.seed if self._seeded else self.contents.seed) or 0, 0
 
     def _plan(self, seed, epoch):
-        return plan(self._needed(), self.options, seed, epoch)
+        found = plan(self._needed(), self.options, seed, epoch)
+        return put_apart(found, self.labels, self.real) if self.contents.parts_apart and self.options.shuffle else found
 
     def _needed(self):
         """Returns the length of the batches that each row fits into, of which its labels may require more."""

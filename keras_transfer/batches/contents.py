@@ -22,6 +22,8 @@ class Contents:
             such as target texts. Defaults to `None`, for labels that are not sequences.
         seed: Integer. Seed of what `prepare` draws, and of the order of batches without a seed of their own. Defaults
             to `None`, the seed of the batches.
+        parts_apart: Boolean. Whether labels [rows, parts] are numbers of texts, and rows with equal ones are put into
+            different batches where possible. Defaults to `False`.
     """
 
     kind: str | None = None
@@ -30,6 +32,7 @@ class Contents:
     places: object = None
     real_labels: Any = None
     seed: int | None = None
+    parts_apart: bool = False
 
 
 def no_weights(received):

@@ -27,15 +27,25 @@ def are_parts(data):
     return isinstance(data, Batches) and data.contents.kind == "parts"
 
 
-def with_placeholders(data):
-    """Returns the same batches with zeros as labels. Keras requires labels, even for a loss that uses none."""
+def with_placeholders(data, texts=False):
+    """Returns the same batches with labels, which Keras requires even for a loss that uses none.
 
-    def item(columns, length, random):
-        inputs, _, weights = columns
-        rows = len(next(iter(inputs.values())))
-        return parts_item((inputs, np.zeros(rows, "float32"), weights), length, random)
+    Args:
+        data: `Batches` of parts.
+        texts: Boolean. Whether labels are numbers [rows, parts], the same for equal texts, which are put into different
+            batches where possible, instead of zeros [rows]. Defaults to `False`.
+    """
+    ids = data.inputs.get("token_ids", next(iter(data.inputs.values())))
+    if not texts:
+        return data.replace(labels=np.zeros(len(ids), "float32"))
+    numbers = {}
+    columns = np.moveaxis(ids, 2, 1) if ids.ndim > 2 else ids
+    found = [[numbers.setdefault(_key(text), len(numbers)) for text in row] for row in columns]
+    return data.replace(labels=np.array(found, "float32"), parts_apart=True)
 
-    return data.replace(prepare=item, makes_labels=True)
+
+def _key(text):
+    return text.tobytes() if isinstance(text, np.ndarray) else text
 
 
 def part_batches(

@@ -102,18 +102,26 @@ def all_class_weights(class_weight, pipeline):
     return {number: class_weight.get(number, 1.0) for number in range(max([highest, *class_weight]) + 1)}
 
 
-def times_class_weights(sample_weight, labels, class_weight):
+def times_class_weights(sample_weight, labels, class_weight, of_places=False):
     """Returns sample weights multiplied by the weights of the classes, which Keras does not accept together.
 
     Args:
-        sample_weight: Array of floats `[rows, ...]`.
+        sample_weight: Array of floats `[rows, ...]`, or `None`.
         labels: Array of integers `[rows]`, or of one-hot labels `[rows, classes]`.
-        class_weight: Dict from classes to weights. Other classes have the weight 1.
+        class_weight: Dict from each class to its weight.
+        of_places: Boolean. Whether labels are integers `[rows, places]`, negative at unused places. Defaults to
+            `False`.
     """
-    labels, sample_weight = np.asarray(labels), np.asarray(sample_weight, "float32")
-    labels = labels.argmax(axis=1) if labels.ndim == 2 and labels.shape[1] > 1 else labels.reshape(-1)
-    of_rows = np.array([class_weight.get(int(label), 1.0) for label in labels], "float32")
-    return sample_weight * of_rows.reshape(-1, *[1] * (sample_weight.ndim - 1))
+    labels, table = np.asarray(labels), np.array([class_weight[i] for i in range(len(class_weight))], "float32")
+    if not of_places:
+        labels = labels.argmax(axis=1) if labels.ndim == 2 and labels.shape[1] > 1 else labels.reshape(-1)
+    weights = table[np.maximum(labels, 0).astype(int)]
+    if sample_weight is None:
+        return weights
+    sample_weight = np.asarray(sample_weight, "float32")
+    axes = max(sample_weight.ndim, weights.ndim)
+    weights, sample_weight = (each.reshape(*each.shape, *[1] * (axes - each.ndim)) for each in (weights, sample_weight))
+    return weights * sample_weight
 
 
 @contextlib.contextmanager

@@ -133,6 +133,43 @@ def plan(real, options, seed=0, epoch=0):
     return _put_varied_first(found, longest)
 
 
+def put_apart(found, texts, real, tries=20):
+    """Returns the batches of a plan after exchanging rows, so that batches have no equal texts where this is possible.
+
+    Args:
+        found: What `plan` returns.
+        texts: Array [rows, parts] of numbers, the same for equal texts.
+        real: Integer array [rows]. Number of real tokens of each row.
+        tries: Integer. Number of shorter and of longer batches where a row may find another place. Defaults to `20`.
+    """
+    batches = [list(rows) for _, rows in found]
+    by_length = sorted(range(len(found)), key=lambda batch: found[batch][0])
+    where = {batch: i for i, batch in enumerate(by_length)}
+    of_rows = [frozenset(row) for row in texts.tolist()]
+
+    def others(batch, place):
+        return frozenset().union(*(of_rows[row] for i, row in enumerate(batches[batch]) if i != place))
+
+    def exchange(batch, place):
+        row, own = batches[batch][place], others(batch, place)
+        for other in by_length[max(where[batch] - tries, 0) : where[batch] + tries]:
+            if other == batch:
+                continue
+            for i, candidate in enumerate(batches[other]):
+                fits = real[candidate] <= found[batch][0] and real[row] <= found[other][0]
+                if fits and not own & of_rows[candidate] and not of_rows[row] & others(other, i):
+                    batches[batch][place], batches[other][i] = candidate, row
+                    return
+
+    for batch, rows in enumerate(batches):
+        seen = set()
+        for place, row in enumerate(rows):
+            if of_rows[row] & seen:
+                exchange(batch, place)
+            seen |= of_rows[rows[place]]
+    return [(length, np.array(rows)) for (length, _), rows in zip(found, batches)]
+
+
 def lengths_for(real, longest):
     """Returns the lengths of batches: every length of a text, or a few if Keras compiles a step for each length.
 

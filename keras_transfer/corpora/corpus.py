@@ -121,9 +121,7 @@ class Corpus:
                 f"`preprocessor` must be a `text.TokenPreprocessor`. Received: preprocessor={preprocessor!r:.100}"
             )
         check_one_of("documents", documents, DOCUMENTS)
-        for name, value in (("shard_size", shard_size), ("workers", workers)):
-            if type(value) is not int or value < 1:
-                raise ValueError(f"`{name}` must be an integer of at least 1. Received: {name}={value!r}")
+        shard_size, workers = check_integer("shard_size", shard_size, 1), check_integer("workers", workers, 1)
         paths = paths_of(source)
         separator = preprocessor.packing.end[:1] or (preprocessor.tokenizer.eos_token,)
         settings = {

@@ -5,6 +5,7 @@ import inspect
 import math
 import re
 import time
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -76,7 +77,8 @@ def compare(
         A `Comparison`, which prints as a table.
 
     Raises:
-        ValueError: If there are no methods, or if one is unknown; if `"train"` or `"validation"` is missing or not in
+        ValueError: If `make_model` is no function, or returns a model that an earlier run has trained; if there are no
+            methods, or if one is unknown; if `"train"` or `"validation"` is missing or not in
             memory; if `seeds`, `baseline` or `mode` is invalid; if `evaluate` does not return `metric`; or if the file
             contains runs with different data, or a different model, metric, list of metrics, loss or backend.
 
@@ -117,12 +119,12 @@ def compare(
         "loss": None if loss == "auto" else repr(keras.saving.serialize_keras_object(loss)),
         "metrics": _definitions(metrics),
     }
-    file = RunFile(results, settings)
+    file, trained = RunFile(results, settings), {}
     done = {(run["method"], run["definition"], run["seed"]): run for run in file.runs}
 
     def run(name, definition, seed):
         if (name, definition, seed) not in done:
-            scores = _run(make_model, variants[name][definition], seed, parts, metric, loss, metrics)
+            scores = _run(make_model, variants[name][definition], seed, parts, metric, loss, metrics, trained)
             done[name, definition, seed] = {"method": name, "definition": definition, "seed": seed, **scores}
             file.add(done[name, definition, seed])
             if verbose:
@@ -140,7 +142,7 @@ def compare(
                 chosen[name] = [better(first, key=lambda line: _rank(line["validation"], mode))]
             else:
                 chosen[name].append(run(name, chosen[name][0]["definition"], seed))
-    return Comparison(chosen, metric, mode, baseline, variants)
+    return Comparison(chosen, metric, mode, baseline, variants, parts["validation"][1])
 
 
 class _StepTimes(keras.callbacks.Callback):
@@ -160,10 +162,21 @@ class _StepTimes(keras.callbacks.Callback):
         self._last = now
 
 
-def _run(make_model, method, seed, parts, metric, loss, metrics):
-    """Trains a model with a method, and returns its scores, times and numbers of weights."""
+def _run(make_model, method, seed, parts, metric, loss, metrics, trained):
+    """Trains a model with a method, and returns its scores, times and numbers of weights.
+
+    `trained` has the digests of the weights that the run before has changed, by their positions.
+    """
     keras.utils.set_random_seed(seed)
     model, times = make_model(), _StepTimes()
+    weights = model.weights
+    begin = _digests(weights)
+    if any(position < len(begin) and begin[position] == digest for position, digest in trained.items()):
+        raise ValueError(
+            "`make_model` must return a new model each time, over a new encoder. This one begins with the weights that "
+            "the run before has trained, so the methods could not be compared. Create the model inside the function, "
+            "such as `lambda: TextClassifier.from_pretrained(...)`. Received: a model that is already trained"
+        )
     keras.utils.set_random_seed(seed)  # Makes the order of the data independent of how the model was created.
     start = time.perf_counter()
     train, validation = parts["train"], parts["validation"]
@@ -182,13 +195,19 @@ def _run(make_model, method, seed, parts, metric, loss, metrics):
             "A method must compile the model that it trains, or return one that is compiled. "
             "Received: a model that is not compiled"
         )
+    trained.clear()
+    trained.update({i: end for i, (end, start) in enumerate(zip(_digests(weights), begin)) if end != start})
     scores = {name: _score(model, part, metric) for name, part in parts.items() if name != "train"}
     total = sum(math.prod(weight.shape) for weight in model.weights)
     trainable = sum(math.prod(weight.shape) for weight in model.trainable_weights)
     step = float(np.median(times.seconds)) if times.seconds else None
-    del model, answer
+    del model, answer, weights
     gc.collect()  # Traced functions are in reference cycles.
     return {**scores, "seconds": seconds, "step_seconds": step, "trainable": trainable, "parameters": total}
+
+
+def _digests(weights):
+    return [zlib.crc32(ops.convert_to_numpy(weight).tobytes()) for weight in weights]
 
 
 def _score(model, part, metric):
@@ -274,6 +293,11 @@ def _definitions(metrics):
 
 def _describe(make_model):
     """Returns what distinguishes the model: its class, its number of weights, and their mean magnitude."""
+    if isinstance(make_model, keras.Model) or not callable(make_model):
+        raise ValueError(
+            "`make_model` must be a function that returns a new model each time, such as `lambda: "
+            f"TextClassifier.from_pretrained(...)`. Received: {type(make_model).__name__}"
+        )
     keras.utils.set_random_seed(0)
     model = make_model()
     if not isinstance(model, keras.Model) or not model.built:

@@ -8,6 +8,7 @@ import numpy as np
 from keras_transfer.analysis.output import Table, page
 from keras_transfer.experiments.comparison_plots import plot_comparison
 from keras_transfer.experiments.significance import mean_interval, paired_test
+from keras_transfer.label_names import label_of_accuracy
 
 
 class Comparison:
@@ -19,6 +20,8 @@ class Comparison:
         mode: `"max"` if a higher score is better, or `"min"`.
         baseline: String. Name of the method to which the others are compared.
         tried: Dict from the name of each method to the definitions of its variants. Defaults to `None`.
+        labels: List or array of the labels of the validation data. If the runs of a method are exactly as accurate as
+            one answer to all of it, a note says so. Defaults to `None`.
 
     Attributes:
         best: String. Name of the method with the best mean score on the validation data.
@@ -34,7 +37,13 @@ class Comparison:
     """
 
     def __init__(
-        self, runs: dict[str, Any], metric: str, mode: str, baseline: str, tried: dict[str, Any] | None = None
+        self,
+        runs: dict[str, Any],
+        metric: str,
+        mode: str,
+        baseline: str,
+        tried: dict[str, Any] | None = None,
+        labels: Any = None,
     ) -> None:
         if len({len(found) for found in runs.values()}) != 1:
             raise ValueError(
@@ -42,6 +51,8 @@ class Comparison:
                 f"Received: { ({name: len(found) for name, found in runs.items()}) }"
             )
         self.runs, self.metric, self.mode, self.baseline = runs, metric, mode, baseline
+        known = labels is not None and metric == "accuracy"
+        self._answers = {name: _one_answer(labels, found) for name, found in runs.items()} if known else {}
         tried = tried or {}
         self.parts = [part for part in ("validation", "test") if part in runs[baseline][0]]
         self.rows = [self._row(name, tried.get(name, ())) for name in runs]
@@ -139,6 +150,9 @@ class Comparison:
     def _notes(self):
         part, count = self.parts[-1], self.rows[0]["seeds"]
         notes = [f"* has the best mean {self.metric} on the validation data."] if self.best is not None else []
+        for name, label in self._answers.items():
+            if label is not None:
+                notes.append(f"{name}: the validation accuracy is exactly that of the answer {label!r} to everything.")
         if count == 1:
             return [*notes, "1 seed: no intervals and no tests."]
         notes.append(f"±: 95% t interval of the mean over {count} seeds.")
@@ -146,6 +160,12 @@ class Comparison:
             against = f"{part} {self.metric} against {self.baseline!r}"
             notes.append(f"difference, p: {against}, paired t test over the seeds.")
         return notes
+
+
+def _one_answer(labels, runs):
+    """Returns the label that is the only answer of all runs, as far as their accuracy says, or `None`."""
+    found = {label_of_accuracy(labels, run["validation"]) for run in runs}
+    return found.pop() if len(found) == 1 else None
 
 
 def _score(mean, interval):

@@ -1,5 +1,6 @@
 """Selecting layer groups by name, depth, regular expression or origin."""
 
+import numbers
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -58,9 +59,9 @@ def select_groups(groups: Sequence[LayerGroup], selection: Any) -> list[LayerGro
 
 
 def _depths(groups, part):
-    if isinstance(part, bool) or not isinstance(part, (str, int)):
+    if isinstance(part, bool) or not isinstance(part, (str, numbers.Integral)):
         return set()
-    if isinstance(part, int):
+    if isinstance(part, numbers.Integral):
         return {groups[part].depth} if -len(groups) <= part < len(groups) else set()
     if part == "all":
         return {group.depth for group in groups}

@@ -1,7 +1,7 @@
 """Names of classes, and labels in memory that are names or positions: which ones occur, and as arrays."""
 
 from keras_transfer.label_names.columns import are_empty, has_names, whole_labels
-from keras_transfer.label_names.listing import checked_names, names_in, renamed
+from keras_transfer.label_names.listing import checked_names, label_of_accuracy, names_in, renamed
 from keras_transfer.label_names.numbers import keys_as_positions
 from keras_transfer.label_names.positions import (
     check_not_positions,
@@ -21,6 +21,7 @@ __all__ = [
     "in_order_of_names",
     "keys_as_positions",
     "label_ids",
+    "label_of_accuracy",
     "multi_hot",
     "names_in",
     "names_of_numbers",

@@ -119,3 +119,20 @@ def checked_names(names):
                 f"`unicodedata.normalize('NFC', label)`. Received: {names[index]!r} at positions {other} and {index}"
             )
     return [str(name) for name in names]
+
+
+def label_of_accuracy(labels, accuracy):
+    """Returns the label that has exactly this accuracy if it is the answer to every row, or `None`.
+
+    Args:
+        labels: List or array [rows] of labels. Fewer than 20, or labels that are all the same, say nothing. If they
+            have another form, such as lists of labels, the result is `None`.
+        accuracy: Float.
+    """
+    if any(np.ndim(label) for label in labels):
+        return None
+    values, counts = np.unique(np.asarray(labels), return_counts=True)
+    if counts.sum() < 20 or len(values) < 2:
+        return None
+    [found] = np.nonzero(np.abs(counts / counts.sum() - accuracy) < 1e-6)
+    return values[found[0]].item() if len(found) else None

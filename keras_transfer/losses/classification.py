@@ -18,7 +18,9 @@ class _OfIntegers(keras.losses.Loss):
         y_true, y_pred = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)
         if len(y_true.shape) == len(y_pred.shape) and y_true.shape[-1] == 1:
             y_true = ops.squeeze(y_true, -1)
-        return self.of_one_hot(ops.one_hot(ops.cast(y_true, "int32"), y_pred.shape[-1], dtype=y_pred.dtype), y_pred)
+        return self.of_one_hot(
+            ops.one_hot(ops.cast(y_true, "int32"), ops.shape(y_pred)[-1], dtype=y_pred.dtype), y_pred
+        )
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer", name="SparseFocalCrossentropy")

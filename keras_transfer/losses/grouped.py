@@ -20,6 +20,8 @@ class PartsLoss(keras.losses.Loss):
         max_parts: Integer. Largest number of texts per row, or `None` for no limit.
         takes_labels: Boolean. Whether the loss needs a number for each row.
         min_rows: Integer. Smallest batch of rows of two texts from which a model learns.
+        takes_texts: Boolean. Whether `labels` may be numbers `[batch, parts]` that are the same for equal texts, for a
+            loss that compares rows.
 
     Args:
         name: String. Name of the loss. Defaults to `None`.
@@ -30,6 +32,7 @@ class PartsLoss(keras.losses.Loss):
     min_parts = 2
     max_parts: int | None = 2
     takes_labels = True
+    takes_texts = False
     min_rows = 1
 
     def row_losses(self, labels: Any, *vectors: Any) -> Any:
@@ -62,7 +65,9 @@ class PartsLoss(keras.losses.Loss):
                 f"`{type(self).__name__}` takes rows of {count} texts. Pass a tuple of as many columns as `x`, and "
                 f"train a `TextEmbedder`. Received: outputs of shape {tuple(shape)}"
             )
-        return self.row_losses(ops.reshape(y_true, (-1,)), *(y_pred[:, part] for part in range(shape[1])))
+        if not self.takes_texts:
+            y_true = ops.reshape(y_true, (-1,))
+        return self.row_losses(y_true, *(y_pred[:, part] for part in range(shape[1])))
 
     def get_config(self):
         return {**super().get_config(), "dtype": self.dtype}

@@ -76,7 +76,7 @@ class MatryoshkaLoss(PartsLoss):
             )
         self.loss, self.dims, self.weights = loss, [int(size) for size in dims], weights
         self.min_parts, self.max_parts, self.takes_labels = loss.min_parts, loss.max_parts, loss.takes_labels
-        self.min_rows = loss.min_rows
+        self.min_rows, self.takes_texts = loss.min_rows, loss.takes_texts
 
     def check_labels(self, labels: np.ndarray) -> None:
         self.loss.check_labels(labels)

@@ -17,8 +17,9 @@ class MultipleNegativesRankingLoss(PartsLoss):
 
         -log(exp(s(anchor_i, positive_i)) / sum over c of exp(s(anchor_i, c)))
 
-    Larger batches have more negatives and usually give better vectors. Equal texts in different rows of a batch count
-    as negatives of each other. If replicas share a batch (`tf.distribute`), each uses its own rows.
+    Larger batches have more negatives and usually give better vectors. A `TextEmbedder` puts equal texts into different
+    batches where it can, and the loss leaves them out where it cannot: a candidate is no negative if it equals the
+    anchor or the positive, or if its anchor does. If replicas share a batch (`tf.distribute`), each uses its own rows.
 
     A batch of one row without hard negatives has nothing to compare, and its loss is 0. A `TextEmbedder` therefore
     requires a `batch_size` of at least 2 then, and adds a last batch of one row to the batch before it.
@@ -31,7 +32,7 @@ class MultipleNegativesRankingLoss(PartsLoss):
         **kwargs: `reduction` and `dtype`, as in Keras.
 
     Call arguments:
-        - `y_true`: Numbers `[batch]`, which are ignored.
+        - `y_true`: Numbers `[batch, parts]` that are the same for equal texts, or `[batch]`, which are ignored.
         - `y_pred`: Vectors `[batch, parts, dim]`, at least two parts.
 
     Raises:
@@ -48,6 +49,7 @@ class MultipleNegativesRankingLoss(PartsLoss):
 
     max_parts = None
     takes_labels = False
+    takes_texts = True
     min_rows = 2
 
     def __init__(
@@ -68,7 +70,7 @@ class MultipleNegativesRankingLoss(PartsLoss):
         """Computes the loss of each row.
 
         Args:
-            labels: Tensor `[batch]`, which is ignored.
+            labels: Tensor `[batch, parts]`, the same numbers for equal texts, or `[batch]`, which is ignored.
             anchors: Tensor `[batch, dim]`. Vectors of the anchors.
             *candidates: Tensors `[batch, dim]`: the positives, then the hard negatives.
 
@@ -78,6 +80,8 @@ class MultipleNegativesRankingLoss(PartsLoss):
         candidates = ops.concatenate([normalized(part) for part in candidates])
         scores = self.scale * ops.matmul(normalized(anchors), ops.transpose(candidates))
         rows = ops.shape(anchors)[0]
+        if len(labels.shape) == 2 and labels.shape[1] > 1:
+            scores = ops.where(_are_equal(labels), -1e9, scores)
         right = ops.diagonal(scores)  # The first candidates are the positives, in order.
         losses = ops.logsumexp(scores, axis=1) - right
         if self.symmetric:
@@ -86,3 +90,16 @@ class MultipleNegativesRankingLoss(PartsLoss):
 
     def get_config(self):
         return {**super().get_config(), "scale": self.scale, "symmetric": self.symmetric}
+
+
+def _are_equal(texts):
+    """Returns which candidates `[batch, candidates]` are no negatives of which anchors, because of equal texts."""
+    anchors, positives = texts[:, :1], texts[:, 1:2]
+    candidates = ops.reshape(ops.transpose(texts[:, 1:]), (1, -1))
+    # The anchors of positives. A hard negative of one anchor may be one of an equal anchor, too.
+    unknown = ops.full_like(ops.transpose(anchors), -1)
+    owners = ops.concatenate([ops.transpose(anchors), *[unknown] * (texts.shape[1] - 2)], axis=1)
+    rows, columns = ops.shape(anchors)[0], ops.shape(candidates)[1]
+    own = ops.arange(columns)[None] == ops.arange(rows)[:, None]
+    equal = (candidates == positives) | (candidates == anchors) | (owners == anchors)
+    return ops.logical_and(equal, ops.logical_not(own))

@@ -66,6 +66,22 @@ def test_placeholders_are_the_labels_of_rows_without_any():
     assert filled.has_labels and labels.tolist() == [0] * 21 and sorted(weights) == list(range(21))
 
 
+def test_equal_texts_have_equal_numbers_and_are_in_different_batches_where_this_is_possible():
+    firsts = [f"a {letter}" for letter in "bcdefghi"]
+    texts = (firsts * 4, [f"{one} {two}" for one in "bcde" for two in "efghijab"])
+    dataset = part_batches(texts, None, preprocessor=PREPROCESSOR, batch_size=4, seed=0)
+    numbered = with_placeholders(dataset, texts=True)
+    assert sorted(numbered.order) == list(range(32))
+    for epoch in range(3):
+        numbered.epoch = epoch
+        for inputs, labels in (numbered[i] for i in range(8)):
+            assert len(set(labels.ravel())) == 8
+            rows = inputs["token_ids"].reshape(8, -1)
+            assert len(np.unique(rows, axis=0)) == 8
+    few = with_placeholders(part_batches((["a"] * 8, firsts), None, preprocessor=PREPROCESSOR), texts=True)
+    assert sorted(few.order) == list(range(8))
+
+
 def test_characters_of_words_have_their_own_axis_after_the_length():
     texts = (["a bc", "d"], ["e f g", "h"])
     inputs, _ = part_batches(texts, [0, 1], preprocessor=ElmoPreprocessor(sequence_length=8), shuffle=False)[0]

@@ -9,6 +9,7 @@ import pytest
 from keras_transfer.cli import command
 from keras_transfer.cli.actions import predictions
 from keras_transfer.cli.files.labelled_texts import Table, read_texts
+from keras_transfer.lines import read_rows
 from keras_transfer.tasks import TextClassifier
 from tests.tasks.tiny import of_vectors
 
@@ -49,6 +50,13 @@ def test_a_table_in_another_form_is_written_in_its_form(predict, tmp_path):
     (tmp_path / "a.json").write_text('[{"text": "good"}]')
     assert predict("a.json", "--output", "b.jsonl") == 0
     assert json.loads((tmp_path / "b.jsonl").read_text()).keys() == {"text", "prediction", "probability"}
+
+
+def test_a_lone_carriage_return_is_quoted_because_it_would_end_the_row(predict, tmp_path):
+    (tmp_path / "a.csv").write_bytes(b'id,text\n1,"good\rbad"\n2,film\n')
+    assert predict("a.csv", "--output", "b.csv") == 0
+    assert b'1,"good\rbad",' in (tmp_path / "b.csv").read_bytes()
+    assert [row[0] for _, row in read_rows(tmp_path / "b.csv")[1]] == ["1", "2"]
 
 
 def test_json_lines_keep_their_values(predict, tmp_path):

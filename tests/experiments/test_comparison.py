@@ -69,6 +69,25 @@ def test_scores_are_means_with_t_intervals_and_paired_tests_against_the_baseline
     assert len({start for _, start in methods["plain"].runs}) == 3
 
 
+def adam(model, train, validation, seed):
+    model.compile("adam", "mse")
+    model.fit(*train, verbose=0)
+    model.score = 0.5
+
+
+def test_a_model_that_the_run_before_has_trained_is_an_error():
+    shared, one_model = keras.layers.Dense(2, name="encoder"), make_model()
+    make = {
+        "one model": lambda: one_model,
+        "one encoder": lambda: keras.Sequential([keras.Input((2,)), shared, keras.layers.Dense(1, name="head")]),
+    }
+    for function in make.values():
+        with pytest.raises(ValueError, match="`make_model` must return a new model each time, over a new encoder"):
+            compare(function, DATA, {"a": adam, "b": adam}, seeds=1, metric="loss", verbose=0)
+    shared.trainable = False  # What no method changes may be shared.
+    compare(make["one encoder"], DATA, {"a": adam, "b": adam}, seeds=2, metric="loss", verbose=0)
+
+
 def test_one_seed_has_no_interval_and_no_test_and_the_table_says_so():
     methods = {"one": Method(0.8), "two": Method(0.7)}
     comparison = compare(make_model, {**DATA, "test": None}, methods, seeds=1, verbose=0)
@@ -263,6 +282,10 @@ def mistake(methods=None, data=DATA, maker=make_model, **options):
 
 
 test_a_mistake_is_one_error = check_errors(
+    (
+        lambda: compare(make_model(), DATA, {"a": adam}),
+        "must be a function that returns a new model each time ... Received: Scored",
+    ),
     (mistake([]), "`methods` must have at least one method. Received: methods=[]"),
     (mistake("bert"), "`methods` must be a list or a dict. Received: methods='bert'"),
     (mistake(["brt"]), "Did you mean 'bert'", "Received: 'brt'"),

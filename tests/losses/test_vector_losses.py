@@ -196,3 +196,26 @@ def test_losses_equal_those_of_sentence_transformers():
         parts = [torch.tensor(values[:, part]) for part in range(values.shape[1])]
         expected = float(loss.compute_loss_from_embeddings(parts, torch.tensor(labels)))
         assert value(ours, values, labels) == pytest.approx(expected, rel=1e-5), type(loss).__name__
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_equal_texts_are_no_negatives_of_each_other(symmetric):
+    values = vectors(3, rows=4)
+    # Rows 0 and 1 have equal positives, 0 and 2 equal anchors, and the hard negative of 3 is the anchor of 1.
+    texts = np.array([[0, 1, 2], [3, 1, 4], [0, 5, 6], [7, 8, 3]])
+    anchors, candidates = unit(values[:, 0]), unit(values[:, 1:]).swapaxes(0, 1).reshape(8, -1)
+    scores = 5 * anchors @ candidates.T
+    for row, left_out in enumerate([[1, 2], [0, 7], [0], []]):
+        scores[row, left_out] = -1e9
+    expected = cross_entropy(scores)
+    if symmetric:
+        expected = (expected + cross_entropy(scores[:, :4].T)) / 2
+    loss = MultipleNegativesRankingLoss(scale=5.0, symmetric=symmetric)
+    np.testing.assert_allclose(loss(texts, values), expected.mean(), rtol=1e-4)
+    matryoshka = MatryoshkaLoss(loss, [6])
+    np.testing.assert_allclose(matryoshka(texts, values), expected.mean(), rtol=1e-4)
+
+
+def test_without_equal_texts_their_numbers_change_no_loss():
+    values, loss = vectors(3), MultipleNegativesRankingLoss()
+    np.testing.assert_allclose(loss(np.arange(15).reshape(5, 3), values), loss(np.zeros(5), values), rtol=1e-6)

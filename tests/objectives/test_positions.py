@@ -87,7 +87,7 @@ def test_the_config_makes_the_objective_again(objective):
 
 test_mistakes_are_errors = check_errors(
     (lambda: SpanPrediction(0), "above 0 and at most 1. Received: mask_rate=0"),
-    (lambda: SpanPrediction(block_length=0), "a positive integer or None. Received: block_length=0"),
+    (lambda: SpanPrediction(block_length=0), "an integer of at least 1. Received: block_length=0"),
     (lambda: SpanPrediction(mask_token_rate=0.95), "must not exceed 1 together"),
     (lambda: TranslationMasking(1.0), "above 0 and below 1. Received: mask_selection_rate=1.0"),
     (

@@ -43,8 +43,8 @@ def set_fit(
         model: `TextClassifier` of one label per text, with a preprocessor, and without `windows` and `siamese`.
         x: List of strings. The texts.
         y: List of labels as for `fit`, one for each text.
-        num_iterations: Integer. Number of pairs of the same class that are drawn for each text. As many pairs of
-            different classes are drawn. Defaults to `20`.
+        num_iterations: Integer. Number of pairs of the same class that are drawn for each text, if the classes have the
+            same size. As many pairs of different classes are drawn. Defaults to `20`.
         batch_size: Integer. Number of pairs per batch. Defaults to `16`.
         epochs: Integer. Number of epochs over the pairs. Defaults to `1`.
         learning_rate: Float. Learning rate of the encoder. Defaults to `2e-5`.
@@ -111,11 +111,13 @@ def sample_pairs(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Draws pairs of examples of the same class and of different classes.
 
-    For each example and iteration, one other example of its class and one example of another class are drawn.
+    The classes take turns, so that a small class is in as many pairs as a large one. In its turn, the next example of a
+    class is paired with another example of the class, and with an example of another class.
 
     Args:
         y: List or array `[examples]` of labels, one for each example.
-        num_iterations: Integer. Number of pairs of each kind for each example. Defaults to `20`.
+        num_iterations: Integer. Number of pairs of each kind for each example, if the classes have the same size.
+            Defaults to `20`.
         seed: Integer. The same seed gives the same pairs. Defaults to `None`, which follows
             `keras.utils.set_random_seed`.
 
@@ -147,11 +149,14 @@ def sample_pairs(
             f"Received: {dict(zip(classes.tolist(), counts.tolist()))}"
         )
     random = np.random.default_rng(np.random.randint(2**31) if seed is None else seed)
-    rows = np.tile(np.arange(len(y)), num_iterations)
-    pairs = []
-    for row in rows:
-        alike = y == y[row]
-        for candidates in (np.flatnonzero(alike & (np.arange(len(y)) != row)), np.flatnonzero(~alike)):
-            pairs.append((row, random.choice(candidates)))
-    first, second = np.array(pairs).T
-    return first, second, np.tile(np.array([1.0, 0.0], "float32"), len(rows))
+    total, order, ends = len(y) * num_iterations, np.argsort(y, kind="stable"), np.cumsum(counts)
+    first, same, other = (np.zeros(total, int) for _ in range(3))
+    for kind, (end, count) in enumerate(zip(ends, counts)):
+        where = slice(kind, None, len(counts))  # Classes take turns, so that each has the same number of pairs.
+        size, begin = len(first[where]), end - count
+        places = np.concatenate([random.permutation(count) for _ in range(-(-size // count))])[:size]
+        first[where] = begin + places
+        same[where] = begin + (places + random.integers(1, count, size)) % count
+        other[where] = (end + random.integers(0, len(y) - count, size)) % len(y)
+    second = order[np.stack([same, other], axis=1)].ravel()
+    return np.repeat(order[first], 2), second, np.tile(np.array([1.0, 0.0], "float32"), total)

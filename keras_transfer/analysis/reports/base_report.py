@@ -9,6 +9,7 @@ import numpy as np
 from keras_transfer.analysis.output import page, tables
 from keras_transfer.analysis.reports import scores, slices
 from keras_transfer.files import atomic_file
+from keras_transfer.integers import check_integer
 
 
 class Slice(NamedTuple):
@@ -72,10 +73,7 @@ class Report:
 
     def __init__(self, seed, num_examples, resamples, confidence):
         scores.check_resampling(resamples, confidence)
-        if not isinstance(num_examples, int) or num_examples < 0:
-            raise ValueError(
-                f"`num_examples` must be an integer of at least 0. Received: num_examples={num_examples!r}"
-            )
+        num_examples = check_integer("num_examples", num_examples, 0)
         self.confidence = confidence
         self._resampling, self._example_count = (resamples, confidence, seed), num_examples
 

@@ -116,9 +116,12 @@ class ClassificationReport(Report):
         losses = -np.log(np.maximum(self._of_labels[rows], scores.SMALLEST))
         labels, predicted = self.labels[rows], self.predicted[rows]
 
+        count = len(self.label_names)
+        of_all = scores.counts_of(scores.confusion_matrix(labels, predicted, count))
+
         def score(drawn):
-            matrix = scores.confusion_matrix(labels[drawn], predicted[drawn], len(self.label_names))
-            return scores.overall_scores(matrix, losses[drawn])
+            matrix = scores.confusion_matrix(labels[drawn], predicted[drawn], count)
+            return scores.overall_scores(matrix, losses[drawn], of_all)
 
         metrics = scores.scores_with_intervals(score, len(rows), *self._resampling)
         metrics["accuracy"] = scores.fraction_with_interval(int(self._right[rows].sum()), len(rows), self.confidence)

@@ -118,14 +118,16 @@ class MultiLabelReport(Report):
         chosen = [self.labels & self.predicted, self.labels, self.predicted]
         chosen = [each[rows].astype("float64") for each in chosen]  # Sums of booleans are slow.
 
+        of_all = tuple(each.sum(axis=0) for each in chosen)
+
         def score(drawn):
             times = np.bincount(drawn, minlength=len(rows)).astype("float64")  # How often each row was drawn.
             # The product is so small that, with `@`, the BLAS threads would wait for each other if a core is busy.
             counts = [np.einsum("r,rl->l", times, each) for each in chosen]
-            f1, occurs = scores.scores_of_counts(*counts)["f1"], counts[1] + counts[2] > 0
+            f1 = scores.scores_of_counts(*counts)["f1"]
             return {
                 "micro_f1": scores.scores_of_counts(*(each.sum() for each in counts))["f1"].item(),
-                "macro_f1": f1[occurs].mean().item() if occurs.any() else 0.0,
+                "macro_f1": scores.macro_f1(*counts, of_all),
                 **dict(enumerate(f1.tolist())),
             }
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_transfer.integers import check_integer
 from keras_transfer.metrics.classification import calibration_bins
 
 SMALLEST = 1e-15  # Smaller probabilities count as this one in the log loss.
@@ -55,7 +56,7 @@ def confusion_matrix(labels, predicted, count):
 
 def class_scores(matrix):
     """Returns precision, recall and F1 of each class, 0 where undefined, given a confusion matrix."""
-    return scores_of_counts(np.diagonal(matrix), matrix.sum(axis=1), matrix.sum(axis=0))
+    return scores_of_counts(*counts_of(matrix))
 
 
 def scores_of_counts(right, labelled, predicted):
@@ -67,15 +68,41 @@ def scores_of_counts(right, labelled, predicted):
     }
 
 
-def overall_scores(matrix, losses):
-    """Returns the scores of all rows as a dict, given their confusion matrix and the loss of each row."""
+def macro_f1(right, labelled, predicted, of_all):
+    """Returns the mean F1 of the classes that occur in all rows, given the counts of `scores_of_counts` for a resample.
+
+    A class that a resample lacks keeps its F1 of all rows. The mean over the other classes alone would be the score of
+    another set of classes, whose interval may exclude the value.
+
+    Args:
+        right, labelled, predicted: Arrays [classes], the counts in the resample.
+        of_all: Tuple of the same counts in all rows.
+    """
+    everything, occurs = scores_of_counts(*of_all)["f1"], of_all[1] + of_all[2] > 0
+    f1 = np.where(labelled + predicted > 0, scores_of_counts(right, labelled, predicted)["f1"], everything)
+    return f1[occurs].mean().item() if occurs.any() else 0.0
+
+
+def counts_of(matrix):
+    """Returns how often each class is right, is a label, and is predicted, given a confusion matrix."""
+    return np.diagonal(matrix), matrix.sum(axis=1), matrix.sum(axis=0)
+
+
+def overall_scores(matrix, losses, of_all):
+    """Returns the scores of a resample as a dict.
+
+    Args:
+        matrix: Confusion matrix of the resample.
+        losses: Array of the loss of each of its rows.
+        of_all: What `counts_of` returns for all rows.
+    """
     labelled, predicted = matrix.sum(axis=1, dtype="float64"), matrix.sum(axis=0, dtype="float64")
     right, total = np.trace(matrix), labelled.sum()
     # Gorodkin 2004, for any number of classes.
     spread = np.sqrt((total**2 - predicted @ predicted) * (total**2 - labelled @ labelled))
     return {
         "accuracy": float(right / total),
-        "macro_f1": float(class_scores(matrix)["f1"][labelled + predicted > 0].mean()),
+        "macro_f1": macro_f1(*counts_of(matrix), of_all),
         "matthews_correlation": float((right * total - labelled @ predicted) / spread) if spread else 0.0,
         "log_loss": float(losses.mean()),
     }
@@ -114,8 +141,7 @@ def fraction_with_interval(count, total, confidence):
 
 def check_resampling(resamples, confidence):
     """Raises a `ValueError` if an argument of the bootstrap is invalid."""
-    if not isinstance(resamples, int) or resamples < 1:
-        raise ValueError(f"`resamples` must be a positive integer. Received: resamples={resamples!r}")
+    check_integer("resamples", resamples, 1)
     if not 0 < confidence < 1:
         raise ValueError(f"`confidence` must be between 0 and 1. Received: confidence={confidence!r}")
 

@@ -1,6 +1,7 @@
 """Loads and writes the heads of tasks in checkpoints."""
 
 import dataclasses
+import inspect
 import logging
 import types
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from keras_transfer.checkpoints.base.tensors import CheckpointError, fill
 from keras_transfer.names import listed
 
 log = logging.getLogger("keras_transfer")
+OWN_SETTINGS = "keras_transfer_task"  # Arguments of a task in `config.json`, which Transformers does not know.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,6 +87,7 @@ class TaskHead:
             Defaults to `False`.
         check_encoder: Function that raises a `ValueError` if no task of this class can be built over an encoder.
             Defaults to `None`, for tasks over any encoder.
+        exclusive: Tuple of strings. Arguments of which only one may be given. Defaults to none.
         encoder_class: Class of the encoders that the task needs. Defaults to `None`, for any class.
         encoder_arguments: Dict of arguments of these encoders that the task needs. Defaults to `{}`.
     """
@@ -96,6 +99,7 @@ class TaskHead:
     word_level: bool = False
     is_embedder: bool = False
     check_encoder: Callable | None = None
+    exclusive: tuple = ()
     encoder_class: type | None = None
     encoder_arguments: dict = dataclasses.field(default_factory=dict)
 
@@ -177,7 +181,10 @@ class FoundHead:
                     f"The head of {self.source} has {name}={_shown(fixed[name])}. Leave the argument out, or pass "
                     f'`head="new"` for a new head, which is not trained yet. Received: {name}={_shown(value)}'
                 )
-        return {**found, **given, **fixed}
+        own = self.config.get(OWN_SETTINGS, {})
+        taken = set(task.checkpoint_head.exclusive) & set(given)
+        own = {name: value for name, value in own.items() if not (taken and name in task.checkpoint_head.exclusive)}
+        return {**own, **found, **given, **fixed}
 
     def load_into(self, task):
         """Sets the weights of a task's head."""
@@ -325,6 +332,27 @@ def check_head(architecture, task, action, advice):
     return head
 
 
+def _further_settings(head, task):
+    """Returns the arguments of a task that its head does not determine, as a dict, and the names of those not kept."""
+    known = {"encoder", "preprocessor", "target_preprocessor", "name", "tied", "multi_label"}
+    known |= {*head.arguments, *(setting[0] for setting in head.settings), *task.checkpoint_head.sizes}
+    kept, lost = {}, []
+    for name, parameter in inspect.signature(type(task).__init__).parameters.items():
+        if name in known or name in task.saved_apart or not hasattr(task, name):
+            continue
+        value = getattr(task, name)
+        if name == "windows" or not _is_plain(value):  # Windows need another preprocessor.
+            lost += [name] * (value is not None and name in task.arguments_given)
+        elif value != parameter.default and not (name == "thresholds" and not task.tuned_thresholds):
+            kept[name] = value
+    return kept, lost
+
+
+def _is_plain(value):
+    values = value if isinstance(value, (list, tuple)) else [value]
+    return all(each is None or isinstance(each, (str, bool, int, float)) for each in values)
+
+
 def write_head(architecture, task):
     """Returns the `WrittenHead` of a task.
 
@@ -336,10 +364,12 @@ def write_head(architecture, task):
         "with `model.save('model.keras')`."
     )
     head, kind = check_head(architecture, task, "written", advice), type(task).__name__
-    lost = [name for name in ("windows", "tuned_thresholds") if getattr(task, name, None)]
+    kept, lost = _further_settings(head, task)
     if lost:
         log.warning("A checkpoint does not contain %s. `model.save('model.keras')` does.", " and ".join(lost))
     config = {**write_settings(head.settings, vars(task), kind), **head.fixed, **head.written}
+    if kept:
+        config[OWN_SETTINGS] = kept
     if head.labels:
         names = list(task.label_names or [f"LABEL_{i}" for i in range(task.num_targets)])
         config["id2label"] = {str(i): name for i, name in enumerate(names)}

@@ -142,6 +142,12 @@ def _spaced_word(line, dim, where, has_header):
     return parts[0], b" ".join(parts[1:])
 
 
+def is_readable(word):
+    """Returns whether `read_rows` finds a word again in a row of a text file with a header."""
+    _, space, last = word.encode().rpartition(b" ")
+    return not (space and _NUMBER.fullmatch(last))
+
+
 def _parsed(numbers, where):
     try:
         with np.errstate(over="ignore"):  # too large a number becomes infinite, which the caller reports

@@ -13,8 +13,9 @@ import keras
 import numpy as np
 
 from keras_transfer.checkpoints.base import CheckpointError
-from keras_transfer.checkpoints.word_vectors.files import read_rows
+from keras_transfer.checkpoints.word_vectors.files import is_readable, read_rows
 from keras_transfer.files import atomic_file
+from keras_transfer.integers import check_integer
 from keras_transfer.names import check_one_of
 
 log = logging.getLogger("keras_transfer")
@@ -297,8 +298,7 @@ class WordVectors:
         return self._ranked(b_unit - a_unit + c_unit, k, [a, b, c])
 
     def _ranked(self, vector, k, excluded):
-        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-            raise ValueError(f"`k` must be an integer of at least 1. Received: {k!r}")
+        check_integer("k", k, 1)
         if self._unit is None:
             lengths = np.linalg.norm(self.vectors, axis=1, keepdims=True)
             self._unit = self.vectors / np.where(lengths == 0, 1, lengths)
@@ -353,6 +353,7 @@ class WordVectors:
 
         Raises:
             FileExistsError: If the file exists and `overwrite=False`.
+            ValueError: If a word is a phrase that ends in a number, which could not be read from the file.
 
         Example:
         ```python
@@ -361,6 +362,11 @@ class WordVectors:
         """
         if os.path.lexists(path) and not overwrite:
             raise FileExistsError(f"The file exists. Pass another path or `overwrite=True`. Received: {str(path)!r}")
+        if wrong := [word for word in self.words if not is_readable(word)]:
+            raise ValueError(
+                "A word must not end in a space and a number, because its vector follows in the row. Replace the "
+                f"space, as in 'route_66'. Received: {wrong[0]!r}"
+            )
         with atomic_file(path) as raw:
             file = gzip.GzipFile(fileobj=raw, mode="wb", mtime=0) if str(path).endswith(".gz") else raw
             file.write(f"{len(self)} {self.embedding_dim}\n".encode())

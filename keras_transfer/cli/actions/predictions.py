@@ -205,9 +205,15 @@ def _lines(table, rows, columns):
     if table.dialect is None:
         lines.writelines(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)
     else:
-        writer = csv.DictWriter(lines, [*table.names, *columns], lineterminator="\n", **table.dialect)
+        # Python quotes the characters that end lines, and a lone "\r" also ends a row if fields may be quoted.
+        end = "\n" if table.dialect.get("quoting") == csv.QUOTE_NONE else "\r\n"
         try:
-            writer.writerows({name: _as_field(value) for name, value in row.items()} for row in rows)
+            for row in rows:
+                part = io.StringIO(newline="")
+                csv.writer(part, lineterminator=end, **table.dialect).writerow(
+                    [_as_field(row[name]) for name in (*table.names, *columns)]
+                )
+                lines.write(part.getvalue().removesuffix(end) + "\n")
         except csv.Error as error:  # The name of a label contains a tab.
             raise ValueError(
                 f"{table.path}: A prediction cannot be written in this format. Received: {error}"

@@ -1,5 +1,6 @@
 """Sources and targets, and their readers: two files with a text on each line, or one file with two columns."""
 
+import numbers
 import os
 from typing import NamedTuple
 
@@ -95,7 +96,7 @@ def read_parallel_tsv(
     ```
     """
     path, places = existing_file(path), [0, 1] if columns is None else list(columns)
-    if len(places) != 2 or not all(isinstance(place, int) and place >= 0 for place in places):
+    if len(places) != 2 or not all(isinstance(place, numbers.Integral) and place >= 0 for place in places):
         raise ValueError(f"`columns` must be two positions, counted from 0. Received: columns={columns!r}")
     rows, count = [], 2 if columns is None else None
     for number, line in enumerate(read_lines(path), 1):

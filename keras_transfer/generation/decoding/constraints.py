@@ -5,6 +5,8 @@ import dataclasses
 import numpy as np
 from keras import ops
 
+from keras_transfer.integers import check_integer
+
 # Softmax makes it exactly 0, and sums of it are finite. Beams that do not count yet have a larger score.
 NEVER = -(2.0**100)
 
@@ -45,9 +47,7 @@ class Constraints:
                 f"`repetition_penalty` must be greater than 0. Received: repetition_penalty={self.repetition_penalty!r}"
             )
         for name in ("no_repeat_ngram", "min_length", "min_new_tokens"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-                raise ValueError(f"`{name}` must be an integer of at least 0. Received: {name}={value!r}")
+            object.__setattr__(self, name, check_integer(name, getattr(self, name), 0))
         if not all(len(word) for word in self.bad_words):
             raise ValueError(f"`bad_words` must not contain empty words. Received: bad_words={self.bad_words!r}")
 

@@ -1,6 +1,7 @@
 """Resolving the handle of a module to its folder, which is local, in the cache, or downloaded."""
 
 import importlib.util
+import numbers
 import os
 import pathlib
 import re
@@ -63,7 +64,7 @@ def resolve(
         raise HubError(f"`handle` must be a string or a path. Received: {received}")
     if sha256 is not None and not (isinstance(sha256, str) and re.fullmatch(r"[0-9a-fA-F]{64}", sha256)):
         raise HubError(f"`sha256` must be a string of 64 hexadecimal digits. Received: sha256={sha256!r}")
-    if not isinstance(max_bytes, int) or isinstance(max_bytes, bool) or max_bytes < 1:
+    if not isinstance(max_bytes, numbers.Integral) or isinstance(max_bytes, bool) or max_bytes < 1:
         raise HubError(f"`max_bytes` must be a positive integer. Received: max_bytes={max_bytes!r}")
     if not isinstance(cache_dir, (str, os.PathLike, type(None))):
         raise HubError(f"`cache_dir` must be a path. Received: cache_dir={cache_dir!r}")

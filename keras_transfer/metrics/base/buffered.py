@@ -6,6 +6,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_transfer.integers import check_integer
+
 
 class BufferedMetric(keras.metrics.Metric):
     """Base class of metrics computed from all rows of an epoch, as the mean over columns of labels and outputs.
@@ -25,9 +27,7 @@ class BufferedMetric(keras.metrics.Metric):
 
     def __init__(self, capacity, name, dtype):
         super().__init__(name=name, dtype=dtype)
-        if not isinstance(capacity, int) or capacity < 1:
-            raise ValueError(f"`capacity` must be a positive integer. Received: capacity={capacity!r}")
-        self.capacity = capacity
+        self.capacity = check_integer("capacity", capacity, 1)
         self.rows = None
         self._warned = False
         self.seen, self.lost = (self.add_variable((), "zeros", dtype="float32", name=name) for name in ("seen", "lost"))

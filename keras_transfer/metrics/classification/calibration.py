@@ -6,6 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.integers import check_integer
 from keras_transfer.metrics.base import class_rows, count_classes
 
 
@@ -44,7 +45,7 @@ class ExpectedCalibrationError(keras.metrics.Metric):
 
     def __init__(self, num_bins: int = 15, *, name: str = "expected_calibration_error", dtype: Any = None):
         super().__init__(name=name, dtype=dtype)
-        self.num_bins = _checked_bins(num_bins)
+        self.num_bins = check_integer("num_bins", num_bins, 1)
         # For each bin: the weight of its rows, their probabilities, and how many are right.
         self.bins = self.add_variable((3, num_bins), "zeros", dtype="float32", name="bins")
 
@@ -128,7 +129,7 @@ def calibration_bins(y_true: Any, y_pred: Any, *, num_bins: int = 15, sample_wei
     """
     y_true, y_pred = np.asarray(y_true), np.asarray(y_pred, "float64")
     weights = np.ones(len(y_true)) if sample_weight is None else np.asarray(sample_weight, "float64")
-    num_bins = _checked_bins(num_bins)
+    num_bins = check_integer("num_bins", num_bins, 1)
     if y_pred.ndim not in (1, 2) or not y_true.shape == weights.shape == y_pred.shape[:1]:
         raise ValueError(
             "`y_true` and `sample_weight` must have the shape [rows], and `y_pred` [rows, classes] or [rows]. "
@@ -159,9 +160,3 @@ def calibration_bins(y_true: Any, y_pred: Any, *, num_bins: int = 15, sample_wei
     )
     whole = np.where(weight > 0, weight, 1.0)
     return {"weight": weight, "probability": probability / whole, "accuracy": accuracy / whole}
-
-
-def _checked_bins(num_bins):
-    if not isinstance(num_bins, int) or num_bins < 1:
-        raise ValueError(f"`num_bins` must be a positive integer. Received: num_bins={num_bins!r}")
-    return num_bins

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_transfer.integers import check_integer
 from keras_transfer.metrics.base import row_weights
 
 
@@ -23,10 +24,8 @@ class RankingMetric(keras.metrics.Mean):
     needs_k = True
 
     def __init__(self, k, name, dtype):
-        if (k is not None or self.needs_k) and (not isinstance(k, int) or k < 1):
-            raise ValueError(f"`k` must be a positive integer. Received: k={k!r}")
         super().__init__(name=name, dtype=dtype)
-        self.k = k
+        self.k = check_integer("k", k, 1) if k is not None or self.needs_k else None
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         grades, scores, weights = _candidates(y_true, y_pred, sample_weight)

@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 
+from keras_transfer.integers import check_integer
 from keras_transfer.metrics.texts.text_metric import TextMetric, missing_package
 from keras_transfer.names import look_up
 
@@ -107,7 +108,7 @@ class Bleu(SacreBleuMetric):
         effective_order: bool = False,
         name: str = "bleu",
     ):
-        _check_order(max_ngram_order, "max_ngram_order", 1)
+        max_ngram_order = check_integer("max_ngram_order", max_ngram_order, 1)
         super().__init__(
             name,
             tokenize=tokenize,
@@ -161,9 +162,9 @@ class Chrf(SacreBleuMetric):
         whitespace: bool = False,
         name: str = "chrf",
     ):
-        _check_order(char_order, "char_order", 1)
-        _check_order(word_order, "word_order", 0)
-        _check_order(beta, "beta", 1)
+        char_order = check_integer("char_order", char_order, 1)
+        word_order = check_integer("word_order", word_order, 0)
+        beta = check_integer("beta", beta, 1)
         super().__init__(
             name,
             char_order=char_order,
@@ -224,8 +225,3 @@ class Ter(SacreBleuMetric):
             asian_support=asian_support,
             case_sensitive=case_sensitive,
         )
-
-
-def _check_order(value, argument, least):
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ValueError(f"`{argument}` must be an integer of at least {least}. Received: {argument}={value!r}")

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_transfer.integers import check_integer
 from keras_transfer.objectives.base import as_rows, check_kinds, check_seed, hide, mask_tokens
 from keras_transfer.objectives.sequences.sequence_objective import SequenceObjective
 
@@ -69,10 +70,7 @@ class SpanPrediction(SequenceObjective):
     ):
         if not 0 < mask_rate <= 1:
             raise ValueError(f"`mask_rate` must be above 0 and at most 1. Received: mask_rate={mask_rate!r}")
-        if block_length is not None and (not isinstance(block_length, int) or block_length < 1):
-            raise ValueError(
-                f"`block_length` must be a positive integer or None. Received: block_length={block_length!r}"
-            )
+        block_length = block_length if block_length is None else check_integer("block_length", block_length, 1)
         check_kinds(mask_token_rate, random_token_rate)
         check_seed(seed)
         self.mask_rate = mask_rate

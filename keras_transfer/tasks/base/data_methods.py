@@ -11,7 +11,8 @@ from keras_transfer.keras_internals import keep_values, trace_predict
 from keras_transfer.tasks.base.card_facts import FitRecord, remember_fit
 from keras_transfer.tasks.base.checks import check_fit_options, require_compiled
 from keras_transfer.tasks.base.data_path import batches_or_stream, ready_batch, ready_data, ready_for_fit, stream_of
-from keras_transfer.tasks.base.prediction import Prediction
+from keras_transfer.tasks.base.fit_advice import warn_of_one_answer, warn_of_unknown_tokens
+from keras_transfer.tasks.base.prediction import Prediction, distinct_rows
 from keras_transfer.tasks.inputs import (
     ALL_ROWS,
     NoRows,
@@ -116,8 +117,9 @@ class DataMethods(_Task):
             validation_data: Tuple `(x, y)` or `(x, y, sample_weight)`, or a dataset, to evaluate after each epoch. It
                 overrides `validation_split`. Defaults to `None`.
             shuffle: Boolean. Whether to shuffle the rows in every epoch. Defaults to `True`.
-            class_weight: Dict from classes to weights in the loss. A `TextClassifier` also accepts names as classes,
-                and `"balanced"`, which gives all classes the same total weight. Defaults to `None`.
+            class_weight: Dict from classes, their names or numbers, to weights in the loss, which are 1 for others, or
+                `"balanced"`, which gives all classes the same total weight. For a `TextClassifier`, and for the words
+                of a `TokenClassifier`. Defaults to `None`.
             sample_weight: Array of floats `[rows]` of at least 0. Weights of the rows in the loss, which are multiplied
                 by those of the classes. Defaults to `None`.
             **kwargs: Other arguments of `keras.Model.fit`, such as `initial_epoch` or `steps_per_epoch`.
@@ -145,6 +147,7 @@ class DataMethods(_Task):
             validation_batch_size=kwargs.get("validation_batch_size"),
             callbacks=callbacks,
         )
+        warn_of_unknown_tokens(self, data)
         if not isinstance(callbacks, keras.callbacks.CallbackList):  # It already knows its model and parameters.
             callbacks = [*keras.tree.flatten(callbacks or []), ScheduleLength(), *epochs_of_stream(data)]
             callbacks.sort(key=lambda callback: isinstance(callback, TrainingCheckpoint))  # They write what others did.
@@ -165,6 +168,7 @@ class DataMethods(_Task):
             remember_fit(self, before, ())  # Callbacks restore weights only at the end.
             raise
         remember_fit(self, before, getattr(callbacks, "callbacks", callbacks))
+        warn_of_one_answer(self, data, validation_data, found.history)
         return found
 
     def evaluate(
@@ -213,8 +217,8 @@ class DataMethods(_Task):
         """Returns the outputs as `keras.Model.predict` does, one row for each text, in order.
 
         The outputs of a `TokenClassifier` and of a `CausalLM` are lists of arrays, one for each sentence or text. Some
-        tasks predict prepared data only, and have other methods for texts, such as `SpanExtractor.answer`. If `x` has
-        no rows, the result has none, and the model does not run.
+        tasks predict prepared data only, and have other methods for texts, such as `SpanExtractor.answer`. A text that
+        occurs several times is computed once. If `x` has no rows, the result has none, and the model does not run.
 
         Args:
             x: Data in any form that `dataset` accepts, such as a list of texts.
@@ -232,6 +236,12 @@ class DataMethods(_Task):
             RuntimeError: If a callback stops the prediction of data in memory.
         """
         check_kind(self, x, self.fitted_on)
+        distinct, places = distinct_rows(x) if self.reader.accepts(x) else (x, None)
+        if places is not None:  # Explanations of texts, such as LIME's, ask for the same ones again and again.
+            found = self.predict(distinct, batch_size, verbose, steps, callbacks)
+            if isinstance(found, list) and not isinstance(self.output, list):  # one array for each row
+                return [found[place] for place in places]
+            return keras.tree.map_structure(lambda output: output[places], found)
         data = ready_data(self, "predict", x, batch_size=batch_size)
         if not isinstance(data, (Batches, NoRows)):
             with mends_failures(self, "predict_function"):
@@ -273,8 +283,8 @@ class DataMethods(_Task):
         batch = ready_batch(self, "train_on_batch", x, y, sample_weight)
         if class_weight is not None:
             class_weight = self.labels.class_weight(class_weight, batch[1])
-            if batch[2] is not None:
-                weights = times_class_weights(batch[2], batch[1], class_weight)
+            if batch[2] is not None or self.labels.of_places:
+                weights = times_class_weights(batch[2], batch[1], class_weight, self.labels.of_places)
                 batch, class_weight = (*batch[:2], weights), None
         self.fitted_on = kind_of(self, x)
         with mends_failures(self, "train_function"):

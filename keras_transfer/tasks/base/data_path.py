@@ -38,6 +38,7 @@ from keras_transfer.tasks.inputs import (
     stream_of_loader,
     stream_without_float64,
     validation_parts,
+    with_weights_of_places,
 )
 from keras_transfer.training.resume import TrainingCheckpoint
 
@@ -209,9 +210,6 @@ def ready_for_fit(
         y = y if y is None else task.labels.of_any_rows(y)
         (x, y, sample_weight), validation_data = split_last(columns, y, sample_weight, validation_split)
     kind = kind_of(task, x)
-    if class_weight is not None:
-        encoded = x.labels if isinstance(x, Batches) else None if y is None else task.labels.encode(y)
-        class_weight = task.labels.class_weight(class_weight, encoded)
     if validation_data is not None:
         parts = validation_parts(task, validation_data)
         check_kind(task, parts[0], kind)
@@ -219,7 +217,8 @@ def ready_for_fit(
         validation_data = ready_data(task, "evaluate", *parts, batch_size=size)
     data = ready_data(task, "fit", x, y, sample_weight, batch_size, bool(shuffle))
     if class_weight is not None:
-        data, class_weight = _with_class_weights(data, class_weight)
+        labels = data.labels if isinstance(data, Batches) else None
+        data, class_weight = _with_class_weights(task, data, task.labels.class_weight(class_weight, labels))
     callbacks = keras.tree.flatten(getattr(callbacks, "callbacks", callbacks) or [])
     if any(isinstance(callback, TrainingCheckpoint) for callback in callbacks):
         check_apart(position_of_stream(data), position_of_stream(validation_data))
@@ -227,19 +226,25 @@ def ready_for_fit(
     return data, validation_data, class_weight
 
 
-def _with_class_weights(data, class_weight):
+def _with_class_weights(task, data, class_weight):
     """Returns data whose sample weights are multiplied by those of the classes, and the class weights for Keras.
 
-    Keras accepts either sample weights or class weights.
+    Keras accepts either sample weights or class weights, and class weights for labels of rows only.
     """
-    if isinstance(data, Batches) and data.sample_weight is not None and data.labels is not None:
-        return data.replace(sample_weight=times_class_weights(data.sample_weight, data.labels, class_weight)), None
-    if is_stream(data) and isinstance(data.element_spec, tuple) and len(data.element_spec) > 2:
+    of_places = task.labels.of_places
+    if isinstance(data, Batches) and data.labels is not None and (of_places or data.sample_weight is not None):
+        weights = times_class_weights(data.sample_weight, data.labels, class_weight, of_places)
+        return data.replace(sample_weight=weights), None
+    if not is_stream(data):
+        return data, class_weight
+    if isinstance(data.element_spec, tuple) and len(data.element_spec) > 2:
         raise ValueError(
             "`class_weight` cannot be used with a dataset that contains sample weights. Multiply these by the weights "
             f"of the classes. Received: class_weight={class_weight!r:.100}, and a dataset of {data.element_spec}"
         )
-    return data, class_weight
+    if not of_places:
+        return data, class_weight
+    return with_weights_of_places(data, class_weight), None
 
 
 def ready_batch(task, method, x, y, sample_weight):

@@ -26,6 +26,33 @@ def check_numbers(outputs):
     return outputs
 
 
+def distinct_rows(x):
+    """Returns raw texts without repeated rows, and the position of each row among these.
+
+    Args:
+        x: A column of texts or of lists of texts, or a tuple of columns. If it is anything else, or if no row is
+            repeated, it is returned unchanged with `None`.
+    """
+    columns = list(x) if isinstance(x, tuple) else [x]
+    columns = [column.tolist() if hasattr(column, "tolist") else column for column in columns]
+    if not all(isinstance(column, list) for column in columns) or len(set(map(len, columns))) != 1:
+        return x, None
+    rows = list(zip(*([tuple(value) if isinstance(value, list) else value for value in column] for column in columns)))
+    if not all(isinstance(text, str) for row in rows for value in row for text in _texts_of(value)):
+        return x, None
+    found: dict = {}
+    places = [found.setdefault(row, len(found)) for row in rows]
+    if len(found) == len(rows):
+        return x, None
+    first = dict(zip(reversed(places), reversed(range(len(rows)))))
+    columns = [[column[first[place]] for place in range(len(found))] for column in columns]
+    return tuple(columns) if isinstance(x, tuple) else columns[0], np.array(places)
+
+
+def _texts_of(value):
+    return value if isinstance(value, tuple) and value else (value,)
+
+
 def by_length(data):
     """Yields the same `Batches`, padded to a few lengths, as one dataset for each length."""
     data = data.few_lengths()

@@ -135,6 +135,7 @@ class Task(
         head_adapters: The adapters that the head belongs to.
         further_heads: Tuple of layers of the head that are not part of the functional model.
         reads: Tuple of strings. The encoder outputs that the head uses, if the encoder has them.
+        arguments_given: Tuple of strings. Names of the constructor's arguments that differed from their defaults.
         head_is_pretrained: Boolean. Whether the head was pretrained together with the encoder. If so, adding adapters
             freezes it, and `"new"` does not select it.
     """
@@ -146,7 +147,7 @@ class Task(
     reads: tuple[str, ...] = ("pooled_output", "sequence_output")
     fitted_on = of_part("reader", "fitted_on")
     head_is_pretrained = False
-    _given: tuple[str, ...] = ()  # Names of the constructor's arguments that differ from their defaults.
+    arguments_given: tuple[str, ...] = ()
     kept_error = None  # An error in a function that TensorFlow runs, which reports it without its type.
 
     def __new__(cls, *args, **kwargs):
@@ -159,7 +160,7 @@ class Task(
                 f"{kwargs['labels']!r:.100}"
             )
         self = super().__new__(cls, *args, **kwargs)
-        object.__setattr__(self, "_given", given_arguments(cls, args, kwargs))
+        object.__setattr__(self, "arguments_given", given_arguments(cls, args, kwargs))
         return self
 
     def __init__(
@@ -389,7 +390,7 @@ class Task(
         config = config_of(self, self._settings)
         own = type(self).get_config, getattr(type(self).from_config, "__func__", None)
         if own == (Task.get_config, Task.from_config.__func__):  # A subclass may add to the config or complete it.
-            check_loadable(self, config, self._settings, self._given)
+            check_loadable(self, config, self._settings, self.arguments_given)
         return config
 
     @classmethod

@@ -3,6 +3,7 @@
 import dataclasses
 
 from keras_transfer.generation.samplers import BeamSearch, get_sampler
+from keras_transfer.integers import check_integer
 from keras_transfer.names import GENERATION_HINTS, check_arguments
 from keras_transfer.tasks.continuations.tokens import end_ids, named_token_id, target_preprocessor
 
@@ -35,8 +36,7 @@ class GenerationOptions:
                 "`min_new_tokens` must not be greater than `max_new_tokens`. "
                 f"Received: min_new_tokens={least!r} and max_new_tokens={most!r}"
             )
-        if not isinstance(count, int) or count < 1:
-            raise ValueError(f"`num_sequences` must be an integer of at least 1. Received: {count!r}")
+        check_integer("num_sequences", count, 1)
 
     @classmethod
     def of(cls, arguments, hints=None):

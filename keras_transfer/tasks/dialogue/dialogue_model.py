@@ -12,6 +12,7 @@ from keras_transfer.distribute import factors_of_means
 from keras_transfer.encoders.base import encode, initializer_on, select_inputs
 from keras_transfer.generation.loops import cut, text_of
 from keras_transfer.generation.samplers import get_sampler
+from keras_transfer.integers import check_integer
 from keras_transfer.metrics.words import Perplexity
 from keras_transfer.tasks.base import Task, of_part
 from keras_transfer.tasks.continuations import (
@@ -129,8 +130,7 @@ class DialogueModel(Generates, Likelihood, Task):
     ) -> None:
         # === Layers ===
         check_speakers(encoder)
-        if not isinstance(num_candidates, int) or num_candidates < 2:
-            raise ValueError(f"`num_candidates` must be an integer of at least 2. Received: {num_candidates!r}")
+        num_candidates = check_integer("num_candidates", num_candidates, 2)
         if len(special_tokens) != 4 or len(set(special_tokens)) != 4:
             raise ValueError(f"`special_tokens` must be four different tokens. Received: {special_tokens!r}")
         encoded, logits = encode(encoder), causal_head(encoder)
@@ -191,7 +191,7 @@ class DialogueModel(Generates, Likelihood, Task):
         scores = y_pred["next_utterance"]
         right = ops.zeros_like(scores[:, 0], dtype="int32") + (ops.shape(scores)[1] - 1)
         # These are losses of Keras, which work with replicas. The loss for tokens is as in `CausalLM`.
-        of_tokens, of_rows = factors_of_means(ops.sum(sample_weight), ops.shape(scores)[0])
+        of_tokens, of_rows = factors_of_means(ops.sum(ops.cast(sample_weight != 0, "float32")), ops.shape(scores)[0])
         tokens = of_tokens * self._token_loss(y, y_pred["logits"], sample_weight)
         loss = tokens + self.next_utterance_weight * of_rows * self._utterance_loss(right, scores)
         return loss + super().compute_loss() if self.losses else loss

@@ -46,7 +46,9 @@ class SimilarityLabels(Labels):
             return data
         loss = task.loss
         data = data.replace(min_rows=_min_rows(task, data[0][0]))
-        return data if data.has_labels or getattr(loss, "takes_labels", True) else with_placeholders(data)
+        if data.has_labels or getattr(loss, "takes_labels", True):
+            return data
+        return with_placeholders(data, texts=loss.takes_texts)
 
     def check_batch(self, inputs, count, task):
         needed = _min_rows(task, inputs)

@@ -33,6 +33,7 @@ from keras_transfer.tasks.inputs.streams import (
     stream_without_float64,
     texts_of_stream,
     with_targets,
+    with_weights_of_places,
 )
 from keras_transfer.tasks.inputs.text_kinds import check_export, check_kind, kind_of
 
@@ -78,4 +79,5 @@ __all__ = [
     "texts_of_stream",
     "validation_parts",
     "with_targets",
+    "with_weights_of_places",
 ]

@@ -181,6 +181,14 @@ def _stream_with_targets(dataset, make, seed, task):
     return found
 
 
+def with_weights_of_places(dataset, class_weight):
+    """Returns a stream of `(x, y)` with the weights of the classes in `y`, which is negative at unused places."""
+    import tensorflow as tf
+
+    table = tf.constant([class_weight[i] for i in range(len(class_weight))], "float32")
+    return dataset.map(lambda x, y: (x, y, tf.gather(table, tf.maximum(y, 0))))
+
+
 def fix_targets(dataset):
     """Makes a stream from `with_targets` draw the same targets in all evaluations. Anything else is left unchanged."""
     if is_stream(dataset) and dataset in _drawing:

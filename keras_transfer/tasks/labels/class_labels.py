@@ -19,7 +19,6 @@ from keras_transfer.label_names import (
     positions_of,
     positions_of_numbers,
 )
-from keras_transfer.losses import SmoothedCrossentropy, SparseCategoricalFocalCrossentropy
 from keras_transfer.metrics.classification import (
     AUC,
     ExpectedCalibrationError,
@@ -29,7 +28,7 @@ from keras_transfer.metrics.classification import (
     Recall,
 )
 from keras_transfer.tasks.labels.flat import flat_labels, with_flat_labels
-from keras_transfer.tasks.labels.keras_losses import takes_vectors
+from keras_transfer.tasks.labels.keras_losses import NAMED_LOSSES, takes_vectors
 from keras_transfer.tasks.labels.label_checks import check_class_labels, check_multi_hot, check_weights_of_classes
 from keras_transfer.tasks.labels.labels import Labels
 
@@ -51,7 +50,7 @@ class ClassNames(Labels):
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
     def named_losses(self):
-        return {"focal": SparseCategoricalFocalCrossentropy, "label_smoothing": SmoothedCrossentropy}
+        return NAMED_LOSSES
 
     def metrics(self):
         return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
@@ -75,27 +74,12 @@ class ClassNames(Labels):
         check_class_labels(labels, len(self.names), takes_vectors(loss), _SEVERAL)
 
     def class_weight(self, weights, labels=None):
-        if isinstance(weights, Mapping):
-            weights = dict(zip(keys_as_positions(weights, self.names), weights.values()))
-        elif isinstance(weights, str) and weights == "balanced":
-            weights = self._balanced(labels)
-        check_weights_of_classes(weights, len(self.names))
-        return weights
-
-    def _balanced(self, labels):
-        """Returns weights with which all classes have the same total weight."""
-        if labels is None:
-            raise ValueError(
-                "`class_weight='balanced'` requires one label for each text, in memory. Received: a dataset"
-            )
-        labels = positions_of(labels, self.names) if has_names(labels) else labels
-        self.check(labels)
-        labels = to_array(labels)
-        if labels.ndim == 2 and labels.shape[1] > 1:
-            labels = labels.argmax(axis=1)
-        counts = np.bincount(labels.reshape(-1).astype(int), minlength=len(self.names)).tolist()
-        # A class without texts has no weight to balance.
-        return {i: len(labels) / (len(counts) * count) if count else 1.0 for i, count in enumerate(counts)}
+        if isinstance(weights, str) and weights == "balanced" and labels is not None:
+            labels = positions_of(labels, self.names) if has_names(labels) else labels
+            self.check(labels)
+            labels = to_array(labels)
+            labels = labels.argmax(axis=1) if labels.ndim == 2 and labels.shape[1] > 1 else labels.reshape(-1)
+        return weights_of_classes(weights, self.names, labels)
 
     def targets(self, data, task):
         return with_flat_labels(data)
@@ -183,6 +167,27 @@ class MultiHot(Labels):
         """Returns a list of the names of all classes that reach their threshold, for each row."""
         chosen = probabilities >= np.array(self.thresholds, "float32")
         return [[name for name, is_chosen in zip(self.names, row) if is_chosen] for row in chosen]
+
+
+def weights_of_classes(weights, names, labels=None):
+    """Returns `class_weight` as a dict with the weight of each position in the list of names.
+
+    Args:
+        weights: Dict from names or positions to weights, others being 1, or `"balanced"`, so that all classes have the
+            same total weight.
+        names: List of strings.
+        labels: Array of integers, negative where there is none. Defaults to `None`, if they are not in memory.
+    """
+    if isinstance(weights, Mapping):
+        weights = dict(zip(keys_as_positions(weights, names), weights.values()))
+    elif isinstance(weights, str) and weights == "balanced":
+        if labels is None:
+            raise ValueError("`class_weight='balanced'` requires labels in memory. Received: a dataset")
+        counts = np.bincount(labels[labels >= 0].astype(int), minlength=len(names)).tolist()
+        # A class without labels has no weight to balance.
+        weights = {i: sum(counts) / (len(counts) * count) if count else 1.0 for i, count in enumerate(counts)}
+    check_weights_of_classes(weights, len(names))
+    return {i: weights.get(i, 1.0) for i in range(len(names))}  # Keras requires each class that occurs.
 
 
 def most_likely(logits):

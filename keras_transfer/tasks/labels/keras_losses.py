@@ -11,10 +11,13 @@ import itertools
 import keras
 import numpy as np
 
+from keras_transfer.losses import SmoothedCrossentropy, SparseCategoricalFocalCrossentropy
 from keras_transfer.metrics.classification import AUC, ClassCounts
 from keras_transfer.metrics.words import WordAccuracy
 from keras_transfer.names import did_you_mean
 
+# Names of losses of integer labels, in addition to those of Keras.
+NAMED_LOSSES = {"focal": SparseCategoricalFocalCrossentropy, "label_smoothing": SmoothedCrossentropy}
 _SHORT_NAMES = ("accuracy", "acc", "crossentropy", "ce")  # Only `compile` of Keras knows these.
 
 # Classes and functions of Keras, by what they expect.

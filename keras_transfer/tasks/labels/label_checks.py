@@ -86,7 +86,7 @@ def check_weights_of_classes(weights, count):
     if not known:
         raise ValueError(
             f"`class_weight` must be a dict from classes, integers from 0 to {count - 1}, to finite weights of at "
-            "least 0. A `TextClassifier` also accepts names in `label_names`, and 'balanced'. "
+            "least 0. Names in `label_names` and 'balanced' are accepted, too. "
             f"Received: class_weight={weights!r}"
         )
 

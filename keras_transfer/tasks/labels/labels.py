@@ -10,6 +10,7 @@ from keras_transfer.tasks.labels.keras_losses import (
     from_name,
     takes_vectors,
 )
+from keras_transfer.tasks.labels.used_places import of_used_places
 
 
 class Labels:
@@ -75,12 +76,15 @@ class Labels:
         metrics = default_metrics(self.metrics(), loss) if isinstance(metrics, str) and metrics == "auto" else metrics
         metrics, weighted_metrics = (self._with_names(given) for given in (metrics, weighted_metrics))
         check_loss(loss)
-        if self.are_ids and takes_vectors(loss):
+        if (self.of_places or self.are_ids) and takes_vectors(loss):
             raise ValueError(
-                "Targets are token ids, so `loss` must accept integers. Use `SparseCategoricalCrossentropy("
-                f"from_logits=True)`, or one of {['auto', *self.named_losses()]}. Received: loss={loss!r:.100}"
+                "Labels are integers [batch, length], so `loss` must accept integers. Use "
+                f"`SparseCategoricalCrossentropy(from_logits=True)`, or one of {['auto', *self.named_losses()]}. "
+                f"Received: loss={loss!r:.100}"
             )
         check_metrics([metrics, weighted_metrics], loss)
+        if self.of_places or self.are_ids:
+            loss = keras.tree.map_structure(lambda each: of_used_places(each, by_weight=not self.of_places), loss)
         return loss, metrics, weighted_metrics
 
     def _with_names(self, metrics):

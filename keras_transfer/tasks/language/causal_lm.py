@@ -11,6 +11,7 @@ from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.encoders.base import carries_state, decodes_with_cache, encode
 from keras_transfer.generation.decoding import generation_defaults
 from keras_transfer.generation.samplers import get_sampler
+from keras_transfer.integers import check_integer
 from keras_transfer.layers.embeddings import OutputEmbeddings
 from keras_transfer.tasks.base import Signature, Task
 from keras_transfer.tasks.continuations import (
@@ -140,9 +141,10 @@ class CausalLM(Generates, InContext, Likelihood, Task):
     ) -> None:
         # === Layers ===
         check_causal(encoder)
-        if streams is not None and not (type(streams) is int and streams > 0 and carries_state(encoder)):
+        streams = streams if streams is None else check_integer("streams", streams, 1)
+        if streams is not None and not carries_state(encoder):
             raise ValueError(
-                "`streams` must be a positive integer, for a recurrent encoder such as `AWDLSTMEncoder`. "
+                "`streams` requires a recurrent encoder, such as `AWDLSTMEncoder`. "
                 f"Received: streams={streams!r} and encoder={type(encoder).__name__}"
             )
         count = encoder.token_embedding.input_dim

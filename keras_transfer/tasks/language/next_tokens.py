@@ -8,7 +8,7 @@ from keras_transfer.batches import Batches
 from keras_transfer.metrics.words import Perplexity
 from keras_transfer.objectives.sequences import NextToken
 from keras_transfer.tasks.inputs import Reader, check_no_pairs, check_no_windows, lacks_targets, with_targets
-from keras_transfer.tasks.labels import Labels
+from keras_transfer.tasks.labels import NAMED_LOSSES, Labels, UsedPlaces
 from keras_transfer.tasks.language.carried_state import check_streams
 
 
@@ -50,13 +50,15 @@ class NextTokens(Labels):
         self.count = count
 
     def loss(self):
-        # Keras's default reduction would divide by the number of all positions.
-        return keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="mean_with_sample_weight")
+        return UsedPlaces(keras.losses.SparseCategoricalCrossentropy(from_logits=True), by_weight=True)
+
+    def named_losses(self):
+        return NAMED_LOSSES
 
     def weight_of(self, x, y, sample_weight):
         if sample_weight is None:
             return super().weight_of(x, y, sample_weight)
-        return keras.ops.sum(sample_weight)
+        return keras.ops.sum(keras.ops.cast(keras.ops.convert_to_tensor(sample_weight) != 0, "float32"))
 
     def metrics(self):
         return [Perplexity()]

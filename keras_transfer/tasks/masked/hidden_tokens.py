@@ -13,7 +13,7 @@ from keras_transfer.objectives.masking import PermutationLanguageModel, TokenMas
 from keras_transfer.objectives.sequences import SequenceObjective
 from keras_transfer.tasks.base import Task, of_part
 from keras_transfer.tasks.inputs import check_no_pairs, input_names_of, lacks_targets, with_targets
-from keras_transfer.tasks.labels import Labels
+from keras_transfer.tasks.labels import NAMED_LOSSES, Labels
 
 _OBJECTIVES = (TokenMasking, PermutationLanguageModel, SequenceObjective)
 
@@ -58,6 +58,9 @@ class HiddenTokens(Labels):
 
     def loss(self):
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=UNUSED)
+
+    def named_losses(self):
+        return NAMED_LOSSES
 
     def metrics(self):
         return [WordAccuracy()]

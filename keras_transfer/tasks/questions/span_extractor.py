@@ -18,6 +18,7 @@ from keras_transfer.batches import (
 )
 from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.encoders.base import initializer_on
+from keras_transfer.integers import check_integer
 from keras_transfer.layers.basic import Dropout
 from keras_transfer.layers.heads import PositionLogits
 from keras_transfer.tasks.base import Signature, Task, check_numbers, of_part
@@ -92,7 +93,7 @@ class SpanExtractor(Task):
     """
 
     reads = ("sequence_output",)
-    checkpoint_head = TaskHead(name="span", word_level=True)
+    checkpoint_head = TaskHead(name="span", word_level=True, exclusive=("doc_stride", "overlap"))
     doc_stride = of_part("reader", "doc_stride")
     overlap = of_part("reader", "overlap")
 
@@ -120,15 +121,7 @@ class SpanExtractor(Task):
         if preprocessor is not None:
             check_span_preprocessor(preprocessor)
         doc_stride, overlap = window_distance(doc_stride, overlap)
-        if (
-            type(max_answer_length) is bool
-            or not isinstance(max_answer_length, (int, np.integer))
-            or max_answer_length < 1
-        ):
-            raise ValueError(
-                "`max_answer_length` must be an integer of at least 1. "
-                f"Received: max_answer_length={max_answer_length!r}"
-            )
+        max_answer_length = check_integer("max_answer_length", max_answer_length, 1)
         if isinstance(no_answer_threshold, bool) or not isinstance(no_answer_threshold, (numbers.Real, type(None))):
             raise ValueError(
                 "`no_answer_threshold` must be a number, or None. "
@@ -148,7 +141,7 @@ class SpanExtractor(Task):
         settings = {
             "doc_stride": doc_stride,
             "overlap": overlap,
-            "max_answer_length": int(max_answer_length),
+            "max_answer_length": max_answer_length,
             "no_answer_threshold": None if no_answer_threshold is None else float(no_answer_threshold),
             "dropout": dropout,
             "hidden_activation": hidden_activation,

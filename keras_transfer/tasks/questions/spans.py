@@ -6,7 +6,8 @@ from keras import ops
 
 from keras_transfer.arrays import to_array, to_numpy
 from keras_transfer.batches import Batches
-from keras_transfer.tasks.labels import Labels
+from keras_transfer.losses import SmoothedCrossentropy
+from keras_transfer.tasks.labels import NAMED_LOSSES, Labels
 
 
 class Spans(Labels):
@@ -17,6 +18,18 @@ class Spans(Labels):
 
     def metrics(self):
         return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+
+    def compiled(self, loss, metrics, weighted_metrics):
+        if any(isinstance(each, SmoothedCrossentropy) for each in keras.tree.flatten(loss)):
+            raise ValueError(
+                "`loss` cannot be a `SmoothedCrossentropy`, which would give a part of the probability to positions "
+                "where no answer can be, such as padding. Use `loss='auto'` or `'focal'`. "
+                f"Received: loss={loss!r:.100}"
+            )
+        return super().compiled(loss, metrics, weighted_metrics)
+
+    def named_losses(self):
+        return {"focal": NAMED_LOSSES["focal"]}
 
     def encode(self, labels):
         labels = super().encode(labels)

@@ -49,6 +49,8 @@ class LanguageModelLoss(keras.layers.Layer):
             vectors = encode(encoder, inputs).sequence[:, :-1]
             table = ops.cast(table_of(encoder.token_embedding), vectors.dtype)
             ids, mask = (ops.convert_to_tensor(inputs[name])[:, 1:] for name in ("token_ids", "padding_mask"))
+            weights = ops.max(ops.cast(weights, "float32"), axis=1, keepdims=True)  # A row has one weight.
+            mask = weights * ops.cast(mask, "float32")
             loss = loss + _mean(ops.matmul(vectors, ops.transpose(table)), ids, mask)
         return loss
 
@@ -56,6 +58,6 @@ class LanguageModelLoss(keras.layers.Layer):
 def _mean(logits, targets, weights):
     losses = keras.losses.sparse_categorical_crossentropy(targets, ops.cast(logits, "float32"), from_logits=True)
     weights = ops.broadcast_to(ops.cast(weights, "float32"), ops.shape(losses))
-    count = ops.sum(weights)
+    count = ops.sum(ops.cast(weights != 0, "float32"))  # Weights scale the loss. Only padding is left out.
     (factor,) = factors_of_means(count)
     return share_of_loss(factor * ops.sum(losses * weights) / ops.maximum(count, 1e-7))

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 from keras_transfer.arrays import to_array
 from keras_transfer.batches import UNUSED, Batches
-from keras_transfer.losses import SmoothedCrossentropy
 from keras_transfer.objectives.sequences import SequenceObjective
 from keras_transfer.tasks.inputs import check_no_pairs, input_names_of, lacks_targets
 from keras_transfer.tasks.language import NextTokens
@@ -53,9 +52,6 @@ class TargetTexts(NextTokens):
         if self.objective is None:
             return ()
         return (*_DECODER, "decoder_positions") if self.objective.with_positions else _DECODER
-
-    def named_losses(self):
-        return {"label_smoothing": lambda: SmoothedCrossentropy(0.1, reduction="mean_with_sample_weight")}
 
     def weight_of(self, x, y, sample_weight):
         return 1  # The task weights its losses, which are means over tokens of targets or of sources.

@@ -86,6 +86,8 @@ class ChainLoss(keras.losses.Loss):
         sample_weight: Weights of rows `[batch]`.
     """
 
+    counts_used_places = True
+
     def __init__(self, field=None, reduction="sum_over_batch_size", name="chain_loss"):
         super().__init__(name=name, reduction=reduction, dtype="float32")
         self.field = field

@@ -8,7 +8,7 @@ import numpy as np
 from keras_transfer.arrays import to_numpy
 from keras_transfer.batches import UNUSED
 from keras_transfer.metrics.words import EntityF1, WordAccuracy
-from keras_transfer.tasks.labels import Labels, takes_vectors
+from keras_transfer.tasks.labels import NAMED_LOSSES, Labels, weights_of_classes
 from keras_transfer.tasks.tagging.word_chain import ChainLoss
 
 log = logging.getLogger("keras_transfer")
@@ -41,6 +41,9 @@ class WordTags(Labels):
             log.warning("`EntityF1` is not used, because some of `label_names` are not entity labels: %s", error)
             return [WordAccuracy()]
 
+    def named_losses(self):
+        return NAMED_LOSSES
+
     def named_metrics(self):
         return {"entity_f1": lambda: EntityF1(self.names)}
 
@@ -49,7 +52,6 @@ class WordTags(Labels):
             raise ValueError(
                 f"With `crf=True`, the loss must be `'auto'`, the loss of the CRF. Received: loss={loss!r}"
             )
-        _check_loss(loss)
         metrics = self.metrics() if isinstance(metrics, str) and metrics == "auto" else metrics
         metrics, weighted_metrics = (self._with_names(given) for given in (metrics, weighted_metrics))
         metrics, weighted_metrics = (keras.tree.map_structure(_metric, given) for given in (metrics, weighted_metrics))
@@ -75,11 +77,7 @@ class WordTags(Labels):
         )
 
     def class_weight(self, weights, labels=None):
-        raise ValueError(
-            "`fit()` does not support `class_weight`. Pass it to `text.word_batches(sentences, labels, "
-            "preprocessor=model.preprocessor, label_names=..., class_weight=...)`, and the result to `fit()`. "
-            f"Received: class_weight={weights}"
-        )
+        return weights_of_classes(weights, self.names, labels)
 
     def placeholders(self, columns):
         return [[0] * len(words) for words in columns]
@@ -99,26 +97,6 @@ class WordTags(Labels):
         if sample_weight is not None:
             weights = weights * (sample_weight[:, None] if sample_weight.ndim == 1 else sample_weight)
         return np.maximum(labels, 0), weights.astype("float32")
-
-
-def _check_loss(loss):
-    """Raises a `ValueError` if a loss does not accept integer labels, or would count positions without a word."""
-    if loss != "auto" and takes_vectors(loss):
-        raise ValueError(
-            "`loss` must accept integer labels [batch, length]. Use `loss='auto'`, or a "
-            f"`SparseCategoricalCrossentropy` of logits with `ignore_class=-1`. Received: loss={loss!r}"
-        )
-    for function in map(_get_loss, keras.tree.flatten(loss)):
-        config = function.get_config() if isinstance(function, keras.losses.Loss) else {}
-        if config.get("ignore_class", UNUSED) != UNUSED:
-            raise ValueError(
-                "`loss` must ignore the label -1, which marks positions without a word. Use `loss='auto'` or "
-                f"`ignore_class=-1`. Received: loss={function!r}"
-            )
-
-
-def _get_loss(loss):
-    return loss if loss is None or loss == "auto" else keras.losses.get(loss)
 
 
 def _metric(metric):

@@ -1,6 +1,7 @@
 """Packs the ids of a text, or of a pair of texts, into one row of a model's inputs."""
 
 import dataclasses
+import numbers
 import re
 from collections.abc import Sequence
 from typing import Any, Self
@@ -58,10 +59,13 @@ class Packing:
             object.__setattr__(self, name, tuple(tokens))
         if self.segments is not None:
             object.__setattr__(self, "segments", tuple(self.segments))
-            if len(self.segments) not in (2, 3) or any(type(segment) is not int for segment in self.segments):
+            if len(self.segments) not in (2, 3) or not all(
+                isinstance(segment, numbers.Integral) and not isinstance(segment, bool) for segment in self.segments
+            ):
                 raise ValueError(
                     f"`segments` must be two or three integers or None. Received: segments={self.segments}"
                 )
+            object.__setattr__(self, "segments", tuple(map(int, self.segments)))
 
     @property
     def special_tokens(self) -> list[str]:

@@ -17,8 +17,8 @@ class BPETokenizer(Tokenizer):
     Args:
         vocabulary: List of strings, the tokens in the order of their ids, a dict from tokens to ids, or the path of a
             `vocab.json`. Defaults to `None`.
-        merges: List of pairs of tokens in the order in which they are merged, or the path of a `merges.txt`. Required
-            with `vocabulary`. Defaults to `None`.
+        merges: List of pairs of tokens, or of strings such as `"a b"`, in the order in which they are merged, or the
+            path of a `merges.txt`. Required with `vocabulary`. Defaults to `None`.
         unk_token, mask_token, eos_token: Strings. Special tokens, as for `Tokenizer`.
     """
 
@@ -31,7 +31,8 @@ class BPETokenizer(Tokenizer):
                 "`vocabulary` and `merges` must be passed together. "
                 f"Received: vocabulary={vocabulary!r:.60}, merges={merges!r:.60}"
             )
-        self._merges = read_merges(merges) if isinstance(merges, str | os.PathLike) else merges
+        is_path = merges is None or isinstance(merges, str | os.PathLike)
+        self._merges = (merges and read_merges(merges)) if is_path else _pairs(merges, "`merges`")
         if isinstance(vocabulary, dict):
             vocabulary = tokens_of(vocabulary)
         super().__init__(vocabulary, unk_token, mask_token, eos_token)
@@ -120,7 +121,7 @@ def merges_of(model, allowed=()):
     for key in ("continuing_subword_prefix", "dropout", "ignore_merges", "byte_fallback"):
         if model.get(key) and key not in allowed:
             raise ValueError(f"The BPE model must not have `{key}`. Received: {key}={model[key]!r}")
-    return [tuple(merge.split(" ")) if isinstance(merge, str) else tuple(merge) for merge in model["merges"]]
+    return _pairs(model["merges"], "The merges of `tokenizer.json`")
 
 
 def read_merges(path):
@@ -130,7 +131,12 @@ def read_merges(path):
         ValueError: If a line is not two tokens.
     """
     lines = pathlib.Path(path).read_bytes().decode("utf-8").replace("\r\n", "\n").split("\n")
-    merges = [tuple(line.split(" ")) for line in lines if line and not line.startswith("#version")]
-    if wrong := [merge for merge in merges if len(merge) != 2]:
-        raise ValueError(f"Each line of {path} must be two tokens. Received: {' '.join(wrong[0])!r}")
-    return merges
+    return _pairs([line for line in lines if line and not line.startswith("#version")], f"Each line of {path}")
+
+
+def _pairs(merges, what):
+    """Returns merges that are pairs of tokens, or strings of two tokens, as a list of pairs."""
+    found = [tuple(merge.split(" ")) if isinstance(merge, str) else tuple(merge) for merge in merges]
+    if wrong := [given for given, merge in zip(merges, found) if len(merge) != 2]:
+        raise ValueError(f"{what} must be two tokens. Received: {wrong[0]!r}")
+    return found

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from keras_transfer.documents import paths_of, read_documents
+from keras_transfer.integers import check_integer
 from keras_transfer.names import check_one_of
 from keras_transfer.text.base import to_list
 from keras_transfer.text.tokenizers.byte_bpe import ByteBPETokenizer, byte_characters
@@ -71,8 +72,7 @@ def train_vocabulary(
             "Received: kind='byte_bpe', lowercase=True"
         )
     lowercase = True if lowercase is None else lowercase
-    if sample is not None and (type(sample) is not int or sample < 1):
-        raise ValueError(f"`sample` must be an integer of at least 1, or None. Received: sample={sample!r}")
+    sample = sample if sample is None else check_integer("sample", sample, 1)
     special_tokens = list(special_tokens)
     if len(special_tokens) < 5 or len(set(special_tokens)) < len(special_tokens):
         raise ValueError(

@@ -16,6 +16,7 @@ import keras
 import numpy as np
 
 from keras_transfer.distribute import agree, gather, in_first_process, is_chief, processes_of, together
+from keras_transfer.integers import check_integer
 from keras_transfer.keras_internals import trainer
 from keras_transfer.names import check_order
 from keras_transfer.training.resume import checkpoint_files
@@ -106,10 +107,9 @@ class TrainingCheckpoint(RunCallback):
                 "`folder` must be local. Use a local folder, and copy the training checkpoints from there. "
                 f"Received: folder={str(folder)!r}"
             )
-        if save_every != "epoch" and not _is_count(save_every):
-            raise ValueError(f"`save_every` must be 'epoch' or a positive integer. Received: save_every={save_every!r}")
-        if not _is_count(keep):
-            raise ValueError(f"`keep` must be a positive integer. Received: keep={keep!r}")
+        if save_every != "epoch":
+            save_every = check_integer("save_every", save_every, 1)
+        keep = check_integer("keep", keep, 1)
         known = set(signal.Signals.__members__) - {"SIGKILL", "SIGSTOP"}
         signals = [signals] if isinstance(signals, str) else list(signals)
         if unknown := [name for name in signals if name not in known]:
@@ -438,10 +438,6 @@ class TrainingCheckpoint(RunCallback):
     @classmethod
     def from_config(cls, config):
         return cls(**config)
-
-
-def _is_count(value):
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def _ended(callbacks):

@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 
+from keras_transfer.integers import check_integer
 from keras_transfer.training.optimizers import NTASGD
 from keras_transfer.training.runs.run import sync
 
@@ -33,9 +34,7 @@ class NonMonotonicTrigger(keras.callbacks.Callback):
 
     def __init__(self, patience: int = 5, monitor: str = "val_loss") -> None:
         super().__init__()
-        if type(patience) is not int or patience < 1:
-            raise ValueError(f"`patience` must be an integer of at least 1. Received: patience={patience!r}")
-        self.patience, self.monitor = patience, monitor
+        self.patience, self.monitor = check_integer("patience", patience, 1), monitor
         self.values, self._fits, self._swapped = [], False, False
 
     def on_train_begin(self, logs=None):

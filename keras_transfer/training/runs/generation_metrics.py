@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 
+from keras_transfer.integers import check_integer
 from keras_transfer.metrics.texts import TextMetric, check_counts, list_of_texts
 from keras_transfer.names import GENERATION_HINTS, check_arguments
 from keras_transfer.training.runs.run import RunCallback
@@ -72,9 +73,8 @@ class GenerationMetrics(RunCallback):
         **generation: Any,
     ) -> None:
         super().__init__()
-        for argument, value in (("batch_size", batch_size), ("limit", limit)):
-            if not (value is None and argument == "limit") and (not isinstance(value, int) or value < 1):
-                raise ValueError(f"`{argument}` must be a positive integer. Received: {argument}={value!r}")
+        batch_size = check_integer("batch_size", batch_size, 1)
+        limit = limit if limit is None else check_integer("limit", limit, 1)
         metrics = list(metrics) if isinstance(metrics, (list, tuple)) else [metrics]
         if not metrics or (wrong := [each for each in metrics if not isinstance(each, TextMetric)]):
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Warnings about learning rate schedules that end before the run."""
+"""Warnings about learning rate schedules that end before the run, or long after it."""
 
 import contextlib
 import logging
@@ -11,6 +11,7 @@ from keras_transfer.keras_internals import accumulation_steps
 
 log = logging.getLogger("keras_transfer")
 
+_FAR = 10  # A schedule may be that many times longer than a run, because later runs may continue it.
 # Maps optimizers to the last step for which a warning was given.
 _warned = weakref.WeakKeyDictionary()
 # Maps optimizers that restart their schedules to the parameters of the run in which they do.
@@ -18,7 +19,7 @@ _restarting = weakref.WeakKeyDictionary()
 
 
 def warn_if_shorter(optimizer, total_steps):
-    """Logs a warning once if the optimizer's learning rate schedule ends before the run.
+    """Logs a warning once if the optimizer's learning rate schedule ends before the run, or long after it.
 
     A schedule counts batches from the optimizer's first one, even if gradients are accumulated over several. A schedule
     without `total_steps`, or a constant rate, has no end.
@@ -38,6 +39,16 @@ def warn_if_shorter(optimizer, total_steps):
     begin = int(keras.ops.convert_to_numpy(optimizer.iterations)) * accumulation_steps(optimizer)
     last = begin + total_steps
     lengths = {s["config"]["total_steps"]: s for s in find_schedules(optimizer) if s["config"].get("total_steps")}
+    if lengths and min(lengths) > _FAR * last and optimizer not in _warned:
+        _warned[optimizer] = 0
+        log.warning(
+            "The run ends at step %d, but the learning rate schedule %s only at step %d, so that most of it never "
+            "happens. If no later run continues it, create it with total_steps=%d.",
+            last,
+            lengths[min(lengths)]["class_name"],
+            min(lengths),
+            last,
+        )
     if not lengths or min(lengths) >= last or _warned.get(optimizer, 0) >= last:
         return
     _warned[optimizer] = last

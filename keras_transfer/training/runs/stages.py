@@ -116,9 +116,13 @@ class Stages(RunCallback):
     def on_train_end(self, logs=None):
         self._finish_stage()
         self.has_restored = self.stage is not None and self._stages[self.stage].restore_best
-        unknown = [names for start, names in self.schedule if start is None]
-        if unknown:
-            log.warning("The run ended before these stages began. Use more `epochs`: %s", unknown)
+        begun = math.inf if self.stage is None else self.stage
+        later = [names for number, (start, names) in enumerate(self.schedule) if start is None or number > begun]
+        if later:
+            log.warning(
+                "The run ended before these stages began. Use more `epochs`, or more patience if it stops early: %s",
+                later,
+            )
         self.close()
 
     def close(self):

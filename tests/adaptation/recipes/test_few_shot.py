@@ -15,9 +15,27 @@ def test_each_example_is_in_as_many_pairs_of_its_class_as_of_others():
     labels = np.array(["x", "y", "y", "z", "x", "z", "z"])
     first, second, same = sample_pairs(labels, num_iterations=3, seed=0)
     assert len(first) == len(second) == len(same) == 2 * 3 * 7
-    assert np.bincount(first).tolist() == [6] * 7 and (first != second).all()
+    assert (first != second).all() and set(first) == set(range(7))
     np.testing.assert_array_equal(labels[first] == labels[second], same == 1)
     assert same.sum() == 21
+
+
+def test_a_small_class_is_in_as_many_pairs_as_a_large_one_and_each_of_its_examples_is_drawn():
+    labels = np.array([0] * 90 + [1] * 3 + [2] * 7)
+    first, second, same = sample_pairs(labels, num_iterations=3, seed=0)
+    assert np.bincount(labels[first]).tolist() == [200] * 3
+    assert set(np.bincount(first)[90:93]) <= {66, 68} and set(first) == set(range(100))
+    assert (labels[first] == labels[second]).tolist() == (same == 1).tolist() and (first != second).all()
+
+
+def test_examples_of_classes_of_one_size_are_in_the_same_number_of_pairs():
+    first, _, _ = sample_pairs([1, 0, 1, 0, 0, 1], num_iterations=4, seed=0)
+    assert np.bincount(first).tolist() == [8] * 6
+
+
+def test_the_pairs_of_many_examples_are_drawn_at_once():
+    first, _, _ = sample_pairs(np.arange(40000) % 2, num_iterations=5, seed=0)
+    assert len(first) == 400000
 
 
 def test_the_seed_determines_the_pairs():

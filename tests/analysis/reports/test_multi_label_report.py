@@ -88,6 +88,14 @@ def test_intervals_are_those_of_rows_that_are_drawn_anew():
         assert values["f1"].low == pytest.approx(drawn.classes[name]["f1"].value)
 
 
+@pytest.mark.parametrize("right", [True, False])
+def test_the_interval_of_macro_f1_contains_its_value_if_resamples_lack_labels(right):
+    labels = np.eye(20, dtype=int)
+    predicted = labels if right else np.repeat(labels[:1], 20, axis=0)
+    found = MultiLabelReport(labels, predicted, label_names=[*map(str, range(20))], resamples=200).metrics["macro_f1"]
+    assert found.low <= found.value <= found.high
+
+
 def with_probabilities(rows=60, **options):
     """A report on random predictions whose probabilities are those of their labels."""
     random = np.random.default_rng(0)

@@ -58,6 +58,16 @@ def test_intervals_are_percentiles_of_resamples_and_depend_only_on_the_seed():
     assert first.low < narrow.low < value < narrow.high < first.high
 
 
+@pytest.mark.parametrize("predict", [lambda labels: labels, lambda labels: 0 * labels], ids=["all right", "one class"])
+def test_the_interval_of_macro_f1_contains_its_value_if_resamples_lack_classes(predict):
+    labels = np.repeat(np.arange(40), 2)
+    report = report_of(labels, predict(labels), 41, resamples=200, slices={"all": np.full(80, True)})
+    for score in (report.metrics["macro_f1"], report.slices[-1].metrics["macro_f1"]):
+        assert score.low <= score.value <= score.high
+    expected = 1.0 if predict(labels)[-1] else 4 / 82 / 40
+    assert report.metrics["macro_f1"].value == pytest.approx(expected)
+
+
 def test_the_interval_of_accuracy_is_that_of_scipy_and_has_a_width_if_all_rows_are_right():
     stats = pytest.importorskip("scipy.stats", reason="needs SciPy: pip install scipy")
     for right, count in [(0, 1), (1, 1), (9, 9), (3, 7), (90, 100), (0, 40), (1000, 1000)]:

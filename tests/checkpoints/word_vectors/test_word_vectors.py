@@ -79,6 +79,16 @@ def test_saved_vectors_load_bit_identically(tmp_path, name):
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
+@pytest.mark.parametrize("word", ["route 66", "at -1.5e3"])
+def test_a_word_that_could_not_be_read_again_is_not_saved(tmp_path, word):
+    with pytest.raises(ValueError, match="must not end in a space and a number.*as in 'route_66'. Received"):
+        WordVectors(["new york", "66 routes", word], np.ones((3, 2))).save(tmp_path / "a.vec")
+    assert not list(tmp_path.iterdir())
+    vectors = WordVectors(["new york", "66 routes", "66"], np.ones((3, 2)))
+    vectors.save(tmp_path / "a.vec")
+    assert WordVectors.load(tmp_path / "a.vec").words == vectors.words
+
+
 def test_words_can_contain_spaces_if_the_dimension_is_known(write):
     words = [". . .", "at name@domain.com", "the", "1/2 cup"]
     content = glove(words, VECTORS)

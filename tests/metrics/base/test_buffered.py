@@ -141,7 +141,7 @@ def test_they_are_well_behaved_metrics(cls):
 
 test_a_wrong_capacity_and_other_shapes_are_an_error = check_errors(
     *(
-        (lambda size=size: PearsonCorrelation(size), f"must be a positive integer. Received: capacity={size}")
+        (lambda size=size: PearsonCorrelation(size), f"must be an integer of at least 1. Received: capacity={size}")
         for size in (0, 1.5, None)
     ),
     *(

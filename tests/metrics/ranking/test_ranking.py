@@ -110,11 +110,11 @@ def test_they_are_well_behaved_metrics(make, name):
 
 
 test_other_values_of_k_and_other_shapes_are_an_error = check_errors(
-    (lambda: HitsAtK(0), "`k` must be a positive integer. Received: k=0"),
-    (lambda: HitsAtK(None), "`k` must be a positive integer. Received: k=None"),
-    (lambda: NDCG(2.5), "`k` must be a positive integer. Received: k=2.5"),
-    (lambda: RecallAtK(None), "`k` must be a positive integer. Received: k=None"),
-    (lambda: MeanReciprocalRank(-1), "`k` must be a positive integer. Received: k=-1"),
+    (lambda: HitsAtK(0), "`k` must be an integer of at least 1. Received: k=0"),
+    (lambda: HitsAtK(None), "`k` must be an integer of at least 1. Received: k=None"),
+    (lambda: NDCG(2.5), "`k` must be an integer of at least 1. Received: k=2.5"),
+    (lambda: RecallAtK(None), "`k` must be an integer of at least 1. Received: k=None"),
+    (lambda: MeanReciprocalRank(-1), "`k` must be an integer of at least 1. Received: k=-1"),
     *(
         (
             lambda true=true, scores=scores: NDCG().update_state(np.zeros(true), np.zeros(scores)),

@@ -111,8 +111,6 @@ def test_a_tagger_takes_one_batch_of_sentences():
     assert model.test_on_batch(words, tags)[0] < before
     with pytest.raises(ValueError, match="can be called on prepared inputs only.* Use `predict`"):
         model(words)
-    with pytest.raises(ValueError, match="Pass it to `text.word_batches"):
-        model.train_on_batch(words, tags, class_weight={0: 2.0})
 
 
 def test_clone_model_says_what_to_call_instead(model):

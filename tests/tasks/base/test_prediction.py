@@ -41,6 +41,45 @@ def test_batches_are_padded_to_their_longest_sentence_and_no_further(eagerly, le
     assert sorted(lengths) == [len(sentence) + 2 for sentence in sorted(SENTENCES, key=len)]
 
 
+@pytest.fixture
+def rows(monkeypatch):
+    """The numbers of rows that were predicted."""
+    found, predict = [], keras.Model.predict_step
+
+    def recorded(self, data):
+        found.append(len(keras.tree.flatten(data)[0]))
+        return predict(self, data)
+
+    monkeypatch.setattr(keras.Model, "predict_step", recorded)
+    return found
+
+
+@pytest.mark.parametrize("column", [list, np.array])
+def test_a_text_that_occurs_several_times_is_computed_once(column, eagerly, rows):
+    model, texts = classifier(), ["a b", "good", "a b", "c", "good", "a b"]
+    expected = np.concatenate([model.predict([text], verbose=0) for text in texts])
+    rows.clear()
+    np.testing.assert_allclose(model.predict(column(texts), verbose=0), expected, atol=1e-5)
+    assert sum(rows) == 3
+    pairs = (texts, texts[::-1])
+    expected = np.concatenate([model.predict(([a], [b]), verbose=0) for a, b in zip(*pairs)])
+    rows.clear()
+    np.testing.assert_allclose(model.predict(pairs, verbose=0), expected, atol=1e-5)
+    assert sum(rows) == len(set(zip(*pairs)))
+
+
+def test_sentences_that_occur_several_times_have_their_logits_each_time(eagerly):
+    model, sentences = tagger(), [["a", "b"], ["good"], ["a", "b"]]
+    found = model.predict(sentences, verbose=0)
+    assert [len(logits) for logits in found] == [2, 1, 2]
+    np.testing.assert_array_equal(found[0], found[2])
+
+
+def test_what_is_no_text_is_an_error_with_its_position():
+    with pytest.raises(ValueError, match=r"the first at \[2\]"):
+        classifier().predict(["a", "a", None], verbose=0)
+
+
 def test_labels_of_the_batches_change_nothing(eagerly):
     model = tagger()
     labels = [["WORD"] * len(sentence) for sentence in SENTENCES]

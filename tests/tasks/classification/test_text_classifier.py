@@ -412,3 +412,18 @@ def test_a_classifier_can_use_a_mix_of_all_layers():
     np.testing.assert_array_equal(same.scalar_mix.mix, model.scalar_mix.mix)
     with pytest.raises(ValueError, match="has no pooled output"):
         TextClassifier(encoder(), num_classes=2, scalar_mix=True, pooling="pooled")
+
+
+def test_a_class_without_a_weight_has_the_weight_1_in_streams_and_loaders_too(eagerly):
+    tf = pytest.importorskip("tensorflow")
+    texts, labels = ["good a", "bad b", "c d", "good e"], [0, 1, 2, 2]
+    losses = []
+    for data in (
+        (texts, labels),
+        (tf.data.Dataset.from_tensor_slices((texts, labels)).batch(4),),
+        ([(texts, np.array(labels))],),
+    ):
+        model = classifier(num_classes=3)
+        model.compile(keras.optimizers.SGD(0.0))
+        losses.append(model.fit(*data, class_weight={0: 5.0}, verbose=0).history["loss"][0])
+    assert losses == pytest.approx([losses[0]] * 3, rel=1e-5)

@@ -253,7 +253,7 @@ def test_other_mistakes_are_errors():
         task.rank(["hi"], [])
     with pytest.raises(ValueError, match="`history` must be a list of strings"):
         task.reply("hi")
-    with pytest.raises(ValueError, match="`num_candidates` must be an integer of at least 2. Received: 1"):
+    with pytest.raises(ValueError, match="must be an integer of at least 2. Received: num_candidates=1"):
         DialogueModel(task.encoder, task.preprocessor, num_candidates=1)
     encoder = TransformerEncoder(
         len(VOCABULARY), num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16, norm="pre", causal=True

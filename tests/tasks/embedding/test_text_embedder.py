@@ -307,6 +307,16 @@ def test_a_hard_negative_is_enough_for_a_batch_of_one_row_and_other_losses_need_
         assert embedder(loss).fit(rows, labels, batch_size=1, verbose=0).history["loss"][0] > 0
 
 
+def test_equal_texts_in_a_batch_are_no_negatives():
+    texts = (["a b", "a b", "c"], ["b", "b", "d"])
+    model = embedder(MultipleNegativesRankingLoss(scale=1.0))
+    anchors, positives = (np.stack([each / np.linalg.norm(each) for each in model.embed(list(part))]) for part in texts)
+    scores = anchors @ positives.T
+    scores[0, 1] = scores[1, 0] = -np.inf
+    expected = np.mean(np.log(np.exp(scores).sum(1)) - np.diagonal(scores))
+    assert model.evaluate(texts, verbose=0) == pytest.approx(expected, rel=1e-4)
+
+
 @pytest.mark.core
 def test_a_last_pair_alone_joins_the_batch_before_it_and_learns():
     model = embedder(MultipleNegativesRankingLoss())

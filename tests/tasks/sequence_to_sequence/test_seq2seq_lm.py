@@ -195,7 +195,7 @@ test_mistakes_are_errors = check_errors(
     (lambda ready: ready.classify(["a"], ["b", ""]), "at least two different strings"),
     (
         lambda ready: ready.compile(loss="mse"),
-        "must accept integers ... one of ['auto', 'label_smoothing']. Received: loss='mse'",
+        "must accept integers ... one of ['auto', 'focal', 'label_smoothing']. Received: loss='mse'",
     ),
     (
         lambda ready: ready.predict({**_prepared(ready)[0], "padding_mask": np.zeros((2, 5), int)}),

@@ -18,6 +18,7 @@ from keras_transfer.adaptation import (
 from keras_transfer.layers import ScalarMix
 from keras_transfer.metrics import entities
 from keras_transfer.tasks import TokenClassifier
+from keras_transfer.tasks.tagging.word_tags import WordTags
 from keras_transfer.text import BertPreprocessor, word_batches
 from tests.helpers import EAGER, save_and_load
 from tests.tasks.tagging.taggers import ENCODERS, NAMES, VOCABULARY, examples, tagger
@@ -311,3 +312,39 @@ def test_entities_of_one_text_are_those_of_its_words(untrained):
         model.predict_entities([["a", "good"]])
     with pytest.raises(ValueError, match="requires labels of entities. Use `predict_words`.* Received: 'LETTER'"):
         untrained("vectors").predict_entities("a")
+
+
+@pytest.mark.parametrize("crf", [False, True])
+def test_class_weights_weight_the_words(crf):
+    words, tags = examples(8)
+    weights = {"WORD": 3.0, "MARK": 0.0}
+    losses = []
+    for in_fit in (True, False):
+        model = tagger("vectors", crf=crf)
+        model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
+        if in_fit:
+            found = model.fit(words, tags, class_weight=weights, shuffle=False, verbose=0)
+        else:
+            options = {"preprocessor": model.preprocessor, "label_names": NAMES, "shuffle": False}
+            found = model.fit(word_batches(words, tags, class_weight=weights, **options), verbose=0)
+        losses.append([*found.history["loss"], *(np.abs(weight).sum() for weight in model.get_weights())])
+    np.testing.assert_allclose(*losses, rtol=1e-5)
+
+
+def test_balanced_class_weights_give_all_labels_of_words_the_same_total_weight():
+    labels = WordTags(["a", "b", "c"])
+    found = labels.class_weight("balanced", np.array([[0, 0, -1], [0, 1, -1]]))
+    assert found == pytest.approx({0: 4 / 9, 1: 4 / 3, 2: 1.0})
+    assert labels.class_weight({"b": 2.0, 2: 0.5}) == {0: 1.0, 1: 2.0, 2: 0.5}
+
+
+def test_class_weights_of_a_stream_and_of_one_batch_weight_the_words():
+    tf = pytest.importorskip("tensorflow")
+    words, tags = examples(4)
+    model = tagger("vectors")
+    model.compile(keras.optimizers.SGD(0.0), metrics=None, run_eagerly=True)
+    expected = model.fit(words, tags, batch_size=4, class_weight={"WORD": 3.0}, verbose=0).history["loss"][0]
+    inputs, labels = word_batches(words, tags, preprocessor=model.preprocessor, label_names=NAMES, batch_size=4)[0]
+    dataset = tf.data.Dataset.from_tensors((inputs, labels))
+    assert model.fit(dataset, class_weight={1: 3.0}, verbose=0).history["loss"][0] == pytest.approx(expected)
+    assert model.train_on_batch(words, tags, class_weight={"WORD": 3.0}) == pytest.approx(expected)

@@ -89,6 +89,13 @@ def test_texts_of_ids_have_no_padding_and_mark_bytes_that_are_no_character(token
     assert preprocessor.detokenize(preprocessor(["the film", ""])["token_ids"]).numpy().tolist() == [b"the film", b""]
 
 
+def test_merges_may_be_written_as_in_the_files_of_others():
+    vocabulary = [*byte_characters(), "ab"]
+    written, pairs = (ByteBPETokenizer(vocabulary, merges) for merges in (["a b"], [["a", "b"]]))
+    assert written.merges == pairs.merges == [("a", "b")]
+    assert written.tokenize(["abc"]).to_list() == pairs.tokenize(["abc"]).to_list() == [[256, vocabulary.index("c")]]
+
+
 test_a_vocabulary_without_a_byte_and_without_merges_is_an_error = check_errors(
     (
         lambda: ByteBPETokenizer([token for token in byte_characters() if token != "a"], []),
@@ -99,6 +106,8 @@ test_a_vocabulary_without_a_byte_and_without_merges_is_an_error = check_errors(
         lambda: ByteBPETokenizer(byte_characters(), [("x", "y")]).tokenize("x"),
         "both tokens of each merge ... starting with ... 'x', 'y'",
     ),
+    (lambda: ByteBPETokenizer(byte_characters(), ["a b c"]), "`merges` must be two tokens. Received: 'a b c'"),
+    (lambda: ByteBPETokenizer(byte_characters(), ["ab"]), "`merges` must be two tokens. Received: 'ab'"),
     (lambda: ByteBPETokenizer(normalization="nfc"), "Received: normalization='nfc'"),
 )
 

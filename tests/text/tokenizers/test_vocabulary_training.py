@@ -75,7 +75,7 @@ def test_a_mistake_is_one_clear_error(monkeypatch, tmp_path):
         ((TEXTS, "byte_bpe", 260), "`size` must be at least 261. Received: size=260"),
         (
             (TEXTS, "unigram", 330, {"sample": 0}),
-            "`sample` must be an integer of at least 1, or None. Received: sample=0",
+            "`sample` must be an integer of at least 1. Received: sample=0",
         ),
         (
             ([str(tmp_path / "a.txt")], "unigram", 330),

@@ -195,9 +195,9 @@ def test_keras_does_not_warn_that_the_rest_of_an_epoch_is_short(crashed, recwarn
 
 
 test_wrong_arguments_are_errors = check_errors(
-    (lambda: TrainingCheckpoint("a", save_every=0), "'epoch' or a positive integer. Received: save_every=0"),
+    (lambda: TrainingCheckpoint("a", save_every=0), "must be an integer of at least 1. Received: save_every=0"),
     (lambda: TrainingCheckpoint("a", save_every="step"), "Received: save_every='step'"),
-    (lambda: TrainingCheckpoint("a", keep=0), "`keep` must be a positive integer. Received: keep=0"),
+    (lambda: TrainingCheckpoint("a", keep=0), "`keep` must be an integer of at least 1. Received: keep=0"),
     (
         lambda: TrainingCheckpoint("a", signals=["SIGKILL"]),
         "can be caught, such as 'SIGTERM' or 'SIGINT'. Received: ['SIGKILL']",

@@ -45,6 +45,14 @@ def test_a_schedule_shorter_than_the_run_gives_one_warning(caplog):
     assert len(warnings_of(caplog, optimizer, 500)) == 1
 
 
+def test_a_schedule_far_longer_than_the_run_gives_one_warning(caplog):
+    optimizer = keras.optimizers.AdamW(SlantedTriangular(2e-4, 1000))
+    (message,) = warnings_of(caplog, optimizer, 99)
+    assert "ends at step 99, but the learning rate schedule SlantedTriangular only at step 1000" in message
+    assert "total_steps=99" in message and warnings_of(caplog, optimizer, 99) == []
+    assert warnings_of(caplog, keras.optimizers.AdamW(SlantedTriangular(2e-4, 1000)), 100) == []
+
+
 @pytest.mark.parametrize("wrap", ["loss scaling", "layerwise", "both"])
 def test_a_schedule_is_found_in_an_optimizer_that_wraps_another(caplog, wrap):
     model = make_model(0.1)

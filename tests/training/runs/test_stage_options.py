@@ -279,7 +279,17 @@ def test_a_run_that_another_callback_ends_has_the_best_weights():
 def test_a_run_that_ends_too_early_names_the_stages_that_never_began(caplog):
     with caplog.at_level(logging.WARNING, "keras_transfer"):
         fit(make(SGD(0.01)), Say([3, 2, 1]), StagedTraining([Stage("head", patience=1), Stage("all")]), epochs=3)
-    assert f"ended before these stages began. Use more `epochs`: {[NAMES]}" in caplog.text
+    assert f"began. Use more `epochs`, or more patience if it stops early: {[NAMES]}" in caplog.text
+
+
+def test_early_stopping_before_the_last_stage_names_it(caplog):
+    stages = StagedTraining([Stage("head", epochs=2), Stage("all")])
+    with caplog.at_level(logging.WARNING, "keras_transfer"):
+        fit(make(SGD(0.01)), Say([1, 2, 3, 4]), stages, keras.callbacks.EarlyStopping(patience=1), epochs=4)
+        assert f"began. Use more `epochs`, or more patience if it stops early: {[NAMES]}" in caplog.text
+        caplog.clear()
+        fit(make(SGD(0.01)), Say([4, 3, 2, 1]), stages, keras.callbacks.EarlyStopping(patience=1), epochs=4)
+    assert "these stages began" not in caplog.text
 
 
 def test_a_stage_can_wait_for_real_validation_data():

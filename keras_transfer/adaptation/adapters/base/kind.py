@@ -2,9 +2,11 @@
 
 import dataclasses
 import functools
+import numbers
 from typing import Any, Self
 
 import keras
+import numpy as np
 
 from keras_transfer.names import check_foreign_arguments
 
@@ -68,11 +70,14 @@ class AdapterKind:
             **rules: Tuples of a boolean, whether the field is valid, and a string, the expected value.
         """
         for field, (right, expected) in rules.items():
+            value = getattr(self, field)
             if not right:
                 raise ValueError(
                     f"Invalid value for argument `{field}` of `{type(self).__name__}`. Expected {expected}. "
-                    f"Received: {field}={getattr(self, field)!r}"
+                    f"Received: {field}={value!r}"
                 )
+            if isinstance(value, np.generic):  # Configs are JSON.
+                object.__setattr__(self, field, value.item())
 
 
 def register_kind(**names):
@@ -105,12 +110,12 @@ def kind_of(class_name, config):
 
 def positive(value):
     """Returns the rule of `AdapterKind.check` for a positive integer."""
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0, "a positive integer"
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and value > 0, "a positive integer"
 
 
 def fraction(value):
     """Returns the rule of `AdapterKind.check` for a dropout rate."""
-    return isinstance(value, (int, float)) and 0 <= value < 1, "a number from 0 to below 1"
+    return isinstance(value, numbers.Real) and 0 <= value < 1, "a number from 0 to below 1"
 
 
 def boolean(value):

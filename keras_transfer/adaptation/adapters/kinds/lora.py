@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import numbers
 import weakref
 from typing import Any
 
@@ -58,7 +59,7 @@ class LoRA(AdapterKind):
     def __post_init__(self):
         object.__setattr__(self, "targets", strings(self.targets))
         self.check(rank=positive(self.rank), dropout=fraction(self.dropout), targets=(self.targets, "names"))
-        self.check(alpha=(self.alpha is None or isinstance(self.alpha, (int, float)), "a number"))
+        self.check(alpha=(self.alpha is None or isinstance(self.alpha, numbers.Real), "a number"))
         self.check(rank_stabilized=boolean(self.rank_stabilized), magnitude=boolean(self.magnitude))
 
     @property
