@@ -2,6 +2,8 @@
 
 # From the lowest floor to the highest: `text` lists names of `batches`, which imports from the folders of `text`.
 # isort: off
+import sys
+
 from keras_transfer import distribute, layers, losses, metrics, objectives, text, datasets
 from keras_transfer import encoders, generation
 from keras_transfer import checkpoints, hub
@@ -10,6 +12,7 @@ from keras_transfer import adaptation
 from keras_transfer import analysis, experiments, serving, wrappers
 
 # isort: on
+from keras_transfer.door import open_doors
 from keras_transfer.precision import recommended_precision
 from keras_transfer.version import __version__
 
@@ -34,3 +37,4 @@ __all__ = [
     "text",
     "wrappers",
 ]
+open_doors(sys.modules[__name__])

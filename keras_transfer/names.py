@@ -6,74 +6,11 @@ import logging
 import numbers
 import re
 
+from keras_transfer.foreign_names import equivalent
+
 log = logging.getLogger("keras_transfer")
 
 _MISSING = ("nan", "none", "null", "na", "n/a", "<na>", "#n/a")
-_LENGTH = "Pass `sequence_length=...` to `from_pretrained` or to the preprocessor."
-_NAMES = "Pass `label_names=[...]`, the names in the order of the head."
-_SAMPLER = "Pass `sampler=...`, such as `generation.TopP(0.9, temperature=0.7)`, `TopK(50)` or `BeamSearch(4)`."
-# From argument names of Transformers, PEFT and sentence-transformers to the equivalents of this library.
-_HINTS = {
-    "num_labels": "Pass `num_classes=...`, or `label_names=[...]` for labels with names. A `TextRegressor` has "
-    "`num_targets`.",
-    "id2label": _NAMES,
-    "label2id": _NAMES,
-    "problem_type": "Pass `multi_label=True`, or use `TextRegressor` for numbers.",
-    "max_length": _LENGTH,
-    "max_seq_length": _LENGTH,
-    "model_max_length": _LENGTH,
-    "max_position_embeddings": "Pass `max_sequence_length=...` to the encoder.",
-    "truncation": _LENGTH,
-    "padding": "Texts are padded to the longest one of a batch. To change the limit, pass `sequence_length=...`.",
-    "tokenizer": "Pass `preprocessor=...`.",
-    "do_lower_case": "Pass `lowercase=...` to the preprocessor.",
-    "torch_dtype": "Pass `encoder={'dtype': ...}` to a task, and `dtype=...` to an encoder.",
-    "dtype": "Pass `encoder={'dtype': ...}` to `from_pretrained`.",
-    "classifier_dropout": "Pass `dropout=...`.",
-    "hidden_dropout_prob": "Pass `encoder={'dropout': ...}` to a task, and `dropout=...` to an encoder.",
-    "attention_probs_dropout_prob": "Pass `attention_dropout=...` to the encoder.",
-    "hidden_size": "Pass `hidden_dim=...`.",
-    "vocab_size": "Pass `vocabulary_size=...`.",
-    "num_hidden_layers": "Pass `num_layers=...`.",
-    "num_attention_heads": "Pass `num_heads=...`.",
-    "intermediate_size": "Pass `intermediate_dim=...`.",
-    "hidden_act": "Pass `activation=...`.",
-    "output_hidden_states": "Use `encoders.encode(encoder, inputs, hidden_states=True)`.",
-    "ignore_mismatched_sizes": "Pass `head='new'` for a new head.",
-    "revision": "Append it to the name: 'hf://organization/name@revision'.",
-    "device": "Keras chooses the device.",
-    "device_map": "Keras chooses the device.",
-    "stride": "Pass `doc_stride=...`, how far apart windows begin, or `overlap=...`, how many tokens they share.",
-    "pooling_mode": "Pass `pooling=...`, such as 'first', 'last', 'mean' or 'max'.",
-    "normalize_embeddings": "Pass `normalize=True` to the `TextEmbedder`.",
-    "lora_alpha": "Pass `alpha=...`.",
-    "lora_dropout": "Pass `dropout=...`.",
-    "target_modules": "Pass `targets`, such as `LoRA(targets=['query', 'value'])`.",
-    "use_dora": "Pass `magnitude=True`.",
-    "use_rslora": "Pass `rank_stabilized=True`.",
-}
-_BEAMS = "Pass `sampler=generation.BeamSearch(4, length_penalty=..., early_stopping=...)`."
-GENERATION_HINTS = {
-    "min_length": "Pass `min_new_tokens=...`, which does not count the tokens of the prompt.",
-    "do_sample": _SAMPLER,
-    "temperature": _SAMPLER,
-    "top_k": _SAMPLER,
-    "top_p": _SAMPLER,
-    "min_p": _SAMPLER,
-    "typical_p": _SAMPLER,
-    "length_penalty": _BEAMS,
-    "early_stopping": _BEAMS,
-    "penalty_alpha": "Pass `sampler=generation.ContrastiveSearch(k, alpha)`.",
-    "num_return_sequences": "Pass `num_sequences=...`.",
-    "eos_token_id": "Pass `end_token=...`.",
-    "no_repeat_ngram_size": "Pass `no_repeat_ngram=...`.",
-    "bad_words_ids": "Pass `bad_words=[...]`.",
-    "suppress_tokens": "Pass `bad_words=[[token], ...]`.",
-    "forced_bos_token_id": "Pass `forced_first=...`.",
-    "forced_eos_token_id": "Pass `forced_last=...`.",
-    "stop_strings": "Pass `stop=[...]`.",
-    "streamer": "Pass `on_token=...`, a function of the index and the new piece.",
-}
 
 
 def closest(name, names):
@@ -140,10 +77,10 @@ def _plain(name):
     return str(name).lower().replace("-", "").replace("_", "")
 
 
-def hint_for(name, known, hints=None):
+def hint_for(name, known):
     """Returns a sentence on what to pass instead of an argument that does not exist, preceded by a space, or `""`."""
-    hint = {**_HINTS, **(hints or {})}.get(name)
-    return did_you_mean(name, known) if hint is None or hint.startswith(f"Pass `{name}=") else f" {hint}"
+    found = equivalent(name, known)
+    return did_you_mean(name, [each for each in known if each.isidentifier()]) if found is None else f" {found[1]}"
 
 
 def argument_names(cls):
@@ -157,27 +94,19 @@ def argument_names(cls):
     return [name for name in names if name != "self"]
 
 
-def check_arguments(what, given, known, hints=None):
+def check_arguments(what, given, known):
     """Raises a `TypeError` for the first argument that does not exist, with what to pass instead.
 
     Args:
         what: String. What has the arguments, such as the name of a class.
         given: Dict of the arguments.
         known: List of the names of the arguments that exist.
-        hints: Dict from names to hints, in addition to the common ones. Defaults to `None`.
     """
     for name, value in given.items():
         if name not in known:
             raise TypeError(
-                f"`{what}` has no argument `{name}`.{hint_for(name, known, hints)} Received: {name}={value!r:.100}"
+                f"`{what}` has no argument `{name}`.{hint_for(name, known)} Received: {name}={value!r:.100}"
             )
-
-
-def check_foreign_arguments(cls, given):
-    """Raises the error of `check_arguments` for an argument of another library. Python rejects all other names."""
-    foreign = {name: value for name, value in given.items() if name in _HINTS}
-    if foreign:
-        check_arguments(cls.__name__, foreign, argument_names(cls))
 
 
 def check_spaces(names, received):

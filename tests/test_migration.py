@@ -7,6 +7,8 @@ import pathlib
 import re
 
 import keras_transfer as kt
+from keras_transfer import foreign_names
+from tools import migration_names
 
 PAGES = sorted((pathlib.Path(__file__).parents[1] / "docs" / "migration").glob("*.md"))
 
@@ -48,3 +50,24 @@ def test_a_row_has_three_cells_and_a_name_of_another_library_is_in_one_row():
         assert len([cell for cell in row if cell != ""]) in (2, 3) and row[1], row
     others = [row[0] for row in rows()]
     assert len(others) == len(set(others))
+
+
+def test_the_page_has_the_table_of_arguments():
+    assert migration_names.PAGE.read_text("utf-8") == migration_names.written(), "Run python -m tools.migration_names"
+
+
+def test_the_pages_and_the_errors_name_the_same_things():
+    """Each name in the first column of the pages has a row in the table of the errors, with the same place."""
+    explained = {name: own for own, names in foreign_names._NAMES.items() for name in names.split()}
+    listed = {}
+    for row in rows():
+        for name in re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", row[0]))):
+            listed[name] = f"{listed.get(name, '')} {row[1]}"
+    for name, own in explained.items():
+        path = re.search(r"kt[.\w]+", own)
+        if own.startswith("kt."):
+            assert path[0] in listed.get(name, ""), f"No row of a page has `{name}` and {path[0]}"
+    same = {name for module in vars(kt).values() for name in getattr(module, "__all__", ())}
+    leading = {name for row in rows() for name in re.findall(r"`([A-Z][a-z]\w+)[`(]", row[0]) if "`kt." in row[1]}
+    missing = leading - {*explained, *same} - {"Dataset", "Tokenizer"}  # common words of several libraries
+    assert not [name for name in missing if foreign_names.elsewhere(name) is None]

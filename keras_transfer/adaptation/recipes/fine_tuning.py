@@ -11,7 +11,7 @@ import keras
 from keras_transfer.adaptation.recipes.found_batch import check_batch_search, with_largest_batch
 from keras_transfer.adaptation.recipes.recipe import Recipe, get_recipe
 from keras_transfer.keras_internals import could_train
-from keras_transfer.names import closest, did_you_mean
+from keras_transfer.names import closest, hint_for
 from keras_transfer.tasks.base import Task
 from keras_transfer.training.optimizers import build_optimizer
 from keras_transfer.training.runs import epochs_of_steps, fit_in_run
@@ -114,7 +114,7 @@ def _check_options(model, options):
         if field in fields:
             advice = f" Set `{field}` in the recipe: `recipe=get_recipe(name, {field}=...)`."
         else:
-            advice = did_you_mean(name, known)
+            advice = hint_for(name, [*known, "recipe"])
         raise ValueError(f"Further arguments of `fine_tune` must be arguments of `fit`.{advice} Received: {name!r}")
 
 

@@ -9,6 +9,7 @@ import keras
 from keras_transfer.adaptation.adapters.base import add_adapters
 from keras_transfer.adaptation.recipes.length import enough_epochs
 from keras_transfer.adaptation.recipes.rematerialization import blocks_of, rematerialize
+from keras_transfer.foreign_names import belongs
 from keras_transfer.groups import layer_groups
 from keras_transfer.keras_internals import remember_trainable
 from keras_transfer.layers.heads import ScalarMix
@@ -454,7 +455,7 @@ def get_recipe(name: str, **changes: Any) -> Recipe:
     ```
     """
     if not isinstance(name, str) or name not in RECIPES:
-        hint = did_you_mean(name, RECIPES)
+        hint = belongs(name) or did_you_mean(name, RECIPES)
         raise ValueError(f"`recipe` must be a `Recipe` or one of {sorted(RECIPES)}.{hint} Received: {name!r}")
     unknown = set(changes) - {field.name for field in dataclasses.fields(Recipe)}
     if unknown:

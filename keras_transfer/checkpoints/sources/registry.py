@@ -11,7 +11,7 @@ from keras_transfer.checkpoints.architectures.recurrent import elmo, fastai, tex
 from keras_transfer.checkpoints.base import CheckpointError, architecture_for, check_head, entries_of, write_head
 from keras_transfer.checkpoints.formats import google, huggingface, presets
 from keras_transfer.encoders.base import Encoder, is_quantized
-from keras_transfer.names import check_arguments, did_you_mean
+from keras_transfer.names import did_you_mean
 
 # In this order: presets have a config.json too.
 FORMATS = {
@@ -249,9 +249,6 @@ def load_preprocessor(
     preprocessor = keras_transfer.checkpoints.load_preprocessor("minilm-l6", sequence_length=32)
     ```
     """
-    for name in ("max_length", "max_seq_length", "model_max_length"):
-        if name in overrides:
-            check_arguments("load_preprocessor", overrides, ["sequence_length", *(set(overrides) - {name})])
     check_length(sequence_length)
     return open_checkpoint(source).preprocessor(sequence_length, word_level, **overrides)
 

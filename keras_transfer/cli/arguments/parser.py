@@ -3,7 +3,8 @@
 import argparse
 import re
 
-from keras_transfer.names import did_you_mean
+from keras_transfer.foreign_names import equivalent
+from keras_transfer.names import closest, did_you_mean
 
 CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)")  # An error message of argparse.
 
@@ -101,7 +102,7 @@ class Parser(argparse.ArgumentParser):
         if unknown:
             parser = self.commands.choices[options.command]
             names = [name.split("=")[0] for name in unknown if name.startswith("--")]
-            hint = did_you_mean(names[0], parser.names) if names else ""
+            hint = _closest_option(names[0], parser.names) if names else ""
             parser.error(f"unrecognized arguments: {' '.join(unknown)}.{hint}")
         return options
 
@@ -110,6 +111,16 @@ class Parser(argparse.ArgumentParser):
             choices = [name.strip(" '") for name in found[2].split(",")]
             message = f"{message}.{did_you_mean(found[1], choices)}"
         super().error(message)
+
+
+def _closest_option(name, options):
+    """Returns a question with the option that replaces one of another library, or with the closest one, or `""`."""
+    known = {option.removeprefix("--").replace("-", "_"): option for option in options}
+    own, _ = equivalent(name.removeprefix("--").replace("-", "_"), known) or ("", "")
+    if own:
+        return f" Did you mean {known[own]!r}?"
+    near = closest(name.removeprefix("--"), [option.removeprefix("--") for option in options])
+    return "" if near is None else f" Did you mean '--{near}'?"
 
 
 def make_parser(version):

@@ -2,21 +2,13 @@
 
 import logging
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from keras_transfer.datasets.base.splits import columns_repr
-from keras_transfer.names import check_arguments
 
 log = logging.getLogger("keras_transfer")
-
-_HINTS = {
-    "test_size": "Pass `validation_split=...`, a fraction of the rows.",
-    "stratify": "Rows are chosen at random, without regard to their labels.",
-    "random_state": "Pass `seed=...`.",
-    "shuffle": "Rows are always chosen at random, and keep their order.",
-}  # From the argument names of scikit-learn and of Hugging Face's datasets.
 
 
 class Split(NamedTuple):
@@ -42,7 +34,7 @@ class Split(NamedTuple):
         raise AttributeError(f"A `Split` has no attribute `{name}`.{hint} Expected one of {self._fields}")
 
 
-def hold_out(split: Split, validation_split: float = 0.2, *, seed: int = 0, **kwargs: Any) -> tuple:
+def hold_out(split: Split, validation_split: float = 0.2, *, seed: int = 0) -> tuple:
     """Divides training data at random into training and validation data.
 
     The choice is not stratified: a rare class may have a larger or smaller fraction in the validation data. If texts
@@ -54,14 +46,12 @@ def hold_out(split: Split, validation_split: float = 0.2, *, seed: int = 0, **kw
             a tuple of columns, such as the texts of pairs. A column that is `None` remains `None`.
         validation_split: Float between 0 and 1. Fraction of the rows in the validation data. Defaults to `0.2`.
         seed: Integer. Seed of the choice, which is the same on every machine. Defaults to `0`.
-        **kwargs: No other arguments are accepted. Names from scikit-learn, such as `test_size`, get a hint.
 
     Returns:
         `(train, validation)`, two tuples like `split`. The rows keep their order.
 
     Raises:
         ValueError: If `split` is not a tuple of columns of the same length, or if one of the parts would be empty.
-        TypeError: If an argument does not exist.
 
     Example:
     ```python
@@ -69,7 +59,6 @@ def hold_out(split: Split, validation_split: float = 0.2, *, seed: int = 0, **kw
     train, validation = keras_transfer.datasets.hold_out(data.train)
     ```
     """
-    check_arguments("hold_out", kwargs, ["split", "validation_split", "seed"], _HINTS)
     lengths = _lengths(split) if isinstance(split, tuple) else []
     if not lengths or len(set(lengths)) > 1:
         raise ValueError(

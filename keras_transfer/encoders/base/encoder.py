@@ -9,6 +9,7 @@ from typing import Any
 import keras
 
 from keras_transfer.distribute import write_together
+from keras_transfer.door import NamesElsewhere
 from keras_transfer.encoders.base.quantization import Quantizes, quantization_of, quantize_again
 from keras_transfer.encoders.base.traced import TracesAgain
 from keras_transfer.encoders.base.weight_facts import (
@@ -20,7 +21,7 @@ from keras_transfer.encoders.base.weight_facts import (
 from keras_transfer.keras_internals import ReachesAllLayers, could_train, set_trainable
 from keras_transfer.layers.adapters import show_old_places
 from keras_transfer.layers.basic import serialize_activation
-from keras_transfer.names import check_foreign_arguments, check_one_of
+from keras_transfer.names import check_one_of
 
 # Names of encoders' outputs: in this package and KerasHub, then in TF Hub's BERT modules.
 _SEQUENCE_KEYS = ("sequence_output", "sequence_outputs")
@@ -148,7 +149,7 @@ def constructor_settings(arguments):
     return {name: value for name, value in arguments.items() if name not in own}
 
 
-class Encoder(ReachesAllLayers, LoadsOwnWeights, TracesAgain, Quantizes, keras.Model):
+class Encoder(ReachesAllLayers, LoadsOwnWeights, TracesAgain, Quantizes, keras.Model, metaclass=NamesElsewhere):
     """Base class of the encoders, functional models from token ids to vectors.
 
     A subclass's constructor has three parts: the layers, the functional model, and the attributes that
@@ -212,10 +213,6 @@ class Encoder(ReachesAllLayers, LoadsOwnWeights, TracesAgain, Quantizes, keras.M
         # From the names of a checkpoint's files to the settings in them that the encoder does not have. They are
         # written back, and `generate` uses the ones that concern generation.
         object.__setattr__(self, "checkpoint_settings", {})
-
-    def __new__(cls, *args, **kwargs):
-        check_foreign_arguments(cls, kwargs)
-        return super().__new__(cls, *args, **kwargs)
 
     def call(self, inputs, training=None, mask=None):
         return super().call(select_inputs(inputs, self.input), training=training, mask=mask)

@@ -8,6 +8,7 @@ import warnings
 
 import keras
 
+from keras_transfer.foreign_names import belongs
 from keras_transfer.integers import check_integer
 
 log = logging.getLogger("keras_transfer")
@@ -92,7 +93,9 @@ def warn_of_half_weights(model):
 
 def check_optimizer(optimizer):
     """Raises a `ValueError` if what was passed to `compile` is no optimizer, or has an impossible learning rate."""
-    advice = " Create it: add `()` after its name." if isinstance(optimizer, type) else ""
+    advice = belongs(optimizer, "Optimizer")
+    if not advice and isinstance(optimizer, type):
+        advice = " Create it: add `()` after its name."
     if isinstance(optimizer, numbers.Real):
         advice = f" For a learning rate, pass `keras_transfer.adaptation.FusedAdamW({optimizer!r})`."
     if advice:
@@ -109,6 +112,18 @@ def check_optimizer(optimizer):
             "The learning rate of `optimizer` must be a finite number of at least 0. "
             f"Received: learning_rate={rate!r} of {type(optimizer).__name__}"
         )
+
+
+def check_places(**arguments):
+    """Raises a `ValueError` if an argument of `compile` contains something that belongs elsewhere, such as a callback.
+
+    Args:
+        **arguments: Tuples of the kind of object that the argument accepts, and its value.
+    """
+    for name, (kind, value) in arguments.items():
+        for each in keras.tree.flatten(value):
+            if advice := belongs(each, kind):
+                raise ValueError(f"`{name}` does not accept a {type(each).__name__}.{advice} Received: {each!r:.100}")
 
 
 def require_compiled(task, method):
@@ -161,6 +176,7 @@ def check_fit_options(epochs, callbacks, validation_split, shuffle, options):
     for callback in keras.tree.flatten(getattr(callbacks, "callbacks", callbacks) or []):
         if not isinstance(callback, keras.callbacks.Callback):
             advice = " Create it: add `()` after its name." if isinstance(callback, type) else ""
+            advice = belongs(callback, "Callback") or advice
             raise ValueError(
                 f"`callbacks` must be a list of `keras.callbacks.Callback`s.{advice} Received: {callback!r:.100}"
             )

@@ -70,8 +70,10 @@ class Pretrained(_Task):
         """
         own = [name for name in inspect.signature(cls.from_pretrained).parameters if name != "arguments"]
         names = dict.fromkeys([*_OWN_ARGUMENTS, *own[1:], *argument_names(cls)])
-        check_arguments(f"{cls.__name__}.from_pretrained", arguments, [*names])
         wanted = cls.checkpoint_head
+        if "label_names" not in wanted.sizes:
+            names.pop("labels")
+        check_arguments(f"{cls.__name__}.from_pretrained", arguments, [*names, "encoder={}"])
         if labels is not None:
             given = [name for name in wanted.sizes if arguments.get(name) is not None]
             if "label_names" not in wanted.sizes or given:

@@ -1,13 +1,13 @@
 """The base class of all tasks: a functional model from an encoder's inputs to a head, with a data reader and labels."""
 
 import copy
-import inspect
 from typing import TYPE_CHECKING, Any, Self
 
 import keras
 
 from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.distribute import check_accumulation, check_scope, reducible
+from keras_transfer.door import NamesElsewhere, missing_attribute
 from keras_transfer.encoders.base import (
     LoadsOwnWeights,
     Quantizes,
@@ -20,8 +20,7 @@ from keras_transfer.encoders.base import (
 from keras_transfer.encoders.keras_hub import current_encoder
 from keras_transfer.keras_internals import NotCloned, ReachesAllLayers
 from keras_transfer.label_names import renamed
-from keras_transfer.names import check_foreign_arguments
-from keras_transfer.tasks.base.checks import check_optimizer, check_preprocessor, warn_of_half_weights
+from keras_transfer.tasks.base.checks import check_optimizer, check_places, check_preprocessor, warn_of_half_weights
 from keras_transfer.tasks.base.data_methods import DataMethods
 from keras_transfer.tasks.base.head_adapters import HeadAdapters
 from keras_transfer.tasks.base.pretrained import Pretrained
@@ -95,6 +94,7 @@ class Task(
     TracesAgain,
     Quantizes,
     keras.Model,
+    metaclass=NamesElsewhere,
 ):
     """Base class of the tasks: an encoder, a head on it, a reader of the user's data, and labels.
 
@@ -151,14 +151,6 @@ class Task(
     kept_error = None  # An error in a function that TensorFlow runs, which reports it without its type.
 
     def __new__(cls, *args, **kwargs):
-        check_foreign_arguments(cls, kwargs)
-        own = inspect.signature(cls.__init__).parameters
-        if "labels" in kwargs and "labels" not in own and "label_names" in own:
-            raise TypeError(
-                f"`{cls.__name__}` has no argument `labels`, which only `from_pretrained` accepts. Pass "
-                "`label_names=sorted(set(labels))`, the names in the order of the head. Received: labels="
-                f"{kwargs['labels']!r:.100}"
-            )
         self = super().__new__(cls, *args, **kwargs)
         object.__setattr__(self, "arguments_given", given_arguments(cls, args, kwargs))
         return self
@@ -206,7 +198,11 @@ class Task(
                     f"Received: {type(self).__name__}.{name}"
                 )
             inherited = getattr(super(), "__getattr__", None)  # on torch
-            return object.__getattribute__(self, name) if inherited is None else inherited(name)
+            if inherited is not None:
+                return inherited(name)
+            if name.startswith("_") or hasattr(type(self), name):  # such as a property that has failed
+                return object.__getattribute__(self, name)
+            raise AttributeError(missing_attribute(type(self), name))
 
     def over(self, inputs: Any, outputs: Any, reader: Any, name: str | None) -> Self:
         """Returns a task of the same class with the same encoder, labels and settings, but other tensors and data.
@@ -291,6 +287,7 @@ class Task(
         if isinstance(optimizer, str) and optimizer in ("auto", "adamw"):
             optimizer = FusedAdamW(fine_tuning_rate(self) / 2)
         check_optimizer(optimizer)
+        check_places(loss=("Loss", loss), metrics=("Metric", metrics), weighted_metrics=("Metric", weighted_metrics))
         metrics, weighted_metrics = (_as_list(given) for given in (metrics, weighted_metrics))
         loss, metrics, weighted_metrics = self.labels.compiled(loss, metrics, weighted_metrics)
         if loss is None and kwargs.get("loss_weights") is not None:

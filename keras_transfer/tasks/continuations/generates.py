@@ -67,7 +67,6 @@ class Generates(_Task):
         seed: int | None = None,
         on_token: Callable[[int, Any], Any] | None = None,
         batch_size: int = 8,
-        **unknown: Any,
     ) -> Any:
         """Continues prompts, with a cache of keys and values or, for a recurrent encoder, with its state.
 
@@ -116,7 +115,6 @@ class Generates(_Task):
                 `index` is the position of the sequence among all sequences. A piece is a string for texts, and a token
                 id for ids. Defaults to `None`.
             batch_size: Integer. Number of prompts in a batch. Defaults to `8`.
-            **unknown: Must be empty. A Transformers argument raises an error that names the argument to pass instead.
 
         Returns:
             The continuations without their prompts: a list of strings for a list of strings, and a string for a string.
@@ -124,7 +122,6 @@ class Generates(_Task):
             of these for each prompt.
 
         Raises:
-            TypeError: If `unknown` contains an argument.
             ValueError: If a prompt is empty, or longer than the encoder's positions or than `max_length`; if an
                 argument is out of range, or two exclude each other; or if strings are used without a preprocessor.
 

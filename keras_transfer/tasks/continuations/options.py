@@ -4,7 +4,6 @@ import dataclasses
 
 from keras_transfer.generation.samplers import BeamSearch, get_sampler
 from keras_transfer.integers import check_integer
-from keras_transfer.names import GENERATION_HINTS, check_arguments
 from keras_transfer.tasks.continuations.tokens import end_ids, named_token_id, target_preprocessor
 
 
@@ -39,22 +38,11 @@ class GenerationOptions:
         check_integer("num_sequences", count, 1)
 
     @classmethod
-    def of(cls, arguments, hints=None):
-        """Returns the options, given `locals()` at the start of `generate`.
-
-        Args:
-            arguments: Dict of the arguments. Its entry `unknown` is a dict of arguments that do not exist.
-            hints: Dict from names that do not exist to advice on what to pass instead, in addition to the common ones.
-                Defaults to `None`.
-
-        Raises:
-            TypeError: If `unknown` is not empty.
-        """
-        known = [name for name in arguments if name not in ("self", "unknown")]
-        hints = {**GENERATION_HINTS, **(hints or {})}
-        check_arguments(f"{type(arguments['self']).__name__}.generate", arguments["unknown"], known, hints)
-        fields = {field.name for field in dataclasses.fields(cls)}
-        return cls(**{name: value for name, value in arguments.items() if name in fields})
+    def of(cls, arguments):
+        """Returns the options, given `locals()` at the start of `generate`."""
+        return cls(
+            **{field.name: arguments[field.name] for field in dataclasses.fields(cls) if field.name in arguments}
+        )
 
     @property
     def stops(self):

@@ -9,7 +9,6 @@ import numpy as np
 from keras_transfer.arrays import to_numpy
 from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.encoders.base import select_inputs
-from keras_transfer.names import check_arguments
 from keras_transfer.tasks.base import Signature, Task, batches_or_stream, of_part
 from keras_transfer.tasks.embedding.embedder_reader import EmbedderReader
 from keras_transfer.tasks.embedding.prompts import (
@@ -197,7 +196,7 @@ class TextEmbedder(Task):
         return first @ second.T
 
     def search(
-        self, queries: Any, corpus: Any, *, k: int = 10, verbose: str | int = 0, **unknown: Any
+        self, queries: Any, corpus: Any, *, k: int = 10, verbose: str | int = 0
     ) -> tuple[np.ndarray, np.ndarray]:
         """Returns the texts of a corpus that are most similar to each query, by the cosine of their vectors.
 
@@ -212,7 +211,6 @@ class TextEmbedder(Task):
             corpus: Texts as for `embed`, or an array `[corpus, dim]` of their vectors.
             k: Integer. Number of texts to return for each query. Defaults to `10`.
             verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `0`.
-            **unknown: Must be empty. `top_k`, as in sentence-transformers, raises an error that names `k`.
 
         Returns:
             Tuple of a float32 array `[queries, k]` of cosines, highest first, and an int64 array `[queries, k]` of
@@ -221,7 +219,6 @@ class TextEmbedder(Task):
         Raises:
             ValueError: If `k` is not between 1 and the size of the corpus, or if vectors are not finite or differ in
                 size.
-            TypeError: If an argument does not exist.
 
         Example:
         ```python
@@ -230,9 +227,6 @@ class TextEmbedder(Task):
         scores, indices = model.search(["a movie"], corpus, k=2, verbose=0)
         ```
         """
-        check_arguments(
-            "TextEmbedder.search", unknown, ["queries", "corpus", "k", "verbose"], {"top_k": "Pass `k=...`."}
-        )
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
             raise ValueError(f"`k` must be an integer of at least 1. Received: k={k!r}")
         queries, corpus = _checked(queries, "queries"), _checked(corpus, "corpus")

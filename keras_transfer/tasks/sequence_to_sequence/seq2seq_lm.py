@@ -35,7 +35,6 @@ from keras_transfer.tasks.sequence_to_sequence.target_texts import TargetTexts
 from keras_transfer.text.preprocessors import TokenPreprocessor
 from keras_transfer.text.strings import take_pieces, without_first_space
 
-_HINTS = {"max_length": "Pass `max_new_tokens=...`, since a target has no prompt."}
 _NEW_TOKENS = 64  # Maximum length of a target if neither the user nor the checkpoint specifies one.
 
 
@@ -217,7 +216,6 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
         seed: int | None = None,
         on_token: Callable[[int, Any], Any] | None = None,
         batch_size: int = 8,
-        **unknown: Any,
     ) -> Any:
         """Writes a target for each source. A source is encoded once, for all tokens and beams of its target.
 
@@ -250,14 +248,12 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
             on_token: Callable `(index, piece)`, called for each new piece of a target as soon as it is certain. A piece
                 is a string for texts, and a token id for ids. Defaults to `None`.
             batch_size: Integer. Number of sources in a batch. Defaults to `8`.
-            **unknown: Must be empty. A Transformers argument raises an error that names the argument to pass instead.
 
         Returns:
             The targets: a list of strings for a list of strings, and a string for a string. For ids, a list of lists of
             ids, which include the end token. If `num_sequences` is greater than 1, a list of these for each source.
 
         Raises:
-            TypeError: If `unknown` contains an argument.
             ValueError: If prepared ids of a source are empty or longer than the encoder's positions; if an argument is
                 out of range; or if strings are used without a preprocessor.
 
@@ -267,7 +263,7 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
         keras_transfer.tasks.Seq2SeqLM(encoder).generate([[3, 4, 5, 1], [6, 1]], max_new_tokens=4, num_beams=2)
         ```
         """
-        options = GenerationOptions.of(locals(), _HINTS)
+        options = GenerationOptions.of(locals())
         rows, raw, single = rows_of(self, sources, self._source_rows, "source")
         starts = [np.array([self.reader.start_id], "int32")] * len(rows)
         found = self.continue_rows(starts, lengths_of(self, starts, options), options, raw, context_rows=rows)

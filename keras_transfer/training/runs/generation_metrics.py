@@ -8,7 +8,7 @@ import keras
 
 from keras_transfer.integers import check_integer
 from keras_transfer.metrics.texts import TextMetric, check_counts, list_of_texts
-from keras_transfer.names import GENERATION_HINTS, check_arguments
+from keras_transfer.names import check_arguments
 from keras_transfer.training.runs.run import RunCallback
 
 # The callback sets these arguments of `generate` itself.
@@ -103,7 +103,7 @@ class GenerationMetrics(RunCallback):
                 f"Received: {type(model).__name__}{' without a preprocessor' if 'max_new_tokens' in known else ''}"
             )
         known = [name for name in known if name not in _OWN]
-        check_arguments(f"{type(model).__name__}.generate", self.generation, known, GENERATION_HINTS)
+        check_arguments(f"{type(model).__name__}.generate", self.generation, known)
         model.generate([], **self._options())  # Raises if a value is invalid, before the run begins.
         self._check_monitors()
 

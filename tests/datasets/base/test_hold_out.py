@@ -59,7 +59,7 @@ def test_texts_in_both_parts_are_one_warning(column, caplog):
     assert "3 of 3 held-out texts are also in the training part" in record.getMessage()
 
 
-@pytest.mark.parametrize(("name", "hint"), [("test_size", "`validation_split=...`"), ("stratify", "without regard")])
+@pytest.mark.parametrize(("name", "hint"), [("test_size", "`validation_split=...`"), ("random_state", "`seed=...`")])
 def test_an_argument_of_scikit_learn_gets_a_hint(name, hint):
     with pytest.raises(TypeError, match=f"`hold_out` has no argument `{name}`.*{hint}"):
         hold_out(Split(TEXTS, list(range(10))), **{name: 0.5})

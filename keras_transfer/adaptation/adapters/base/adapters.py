@@ -14,6 +14,7 @@ from keras_transfer.adaptation.adapters.base.places import take
 from keras_transfer.encoders.base import Encoder, TransformerStack
 from keras_transfer.encoders.keras_hub import BackboneEncoder, is_backbone
 from keras_transfer.encoders.sequence_to_sequence import ComposedEncoderDecoder, EncoderDecoder
+from keras_transfer.foreign_names import belongs
 from keras_transfer.groups import layer_groups
 from keras_transfer.keras_internals import set_trainable, trainer
 from keras_transfer.layers.adapters import WeightSlot, check_kernel
@@ -252,7 +253,7 @@ def get_adapters(spec):
     if not isinstance(spec, str) or word not in KINDS:
         raise ValueError(
             "`spec` must be a kind of adapters, a list, or a name, one of "
-            f"{sorted(KINDS)}.{did_you_mean(word, KINDS)} Received: {spec!r}"
+            f"{sorted(KINDS)}.{belongs(spec) or did_you_mean(word, KINDS)} Received: {spec!r}"
         )
     fields, values = [field.name for field in dataclasses.fields(KINDS[word].func)], {}
     for i, argument in enumerate(part for part in arguments.split(",") if part):

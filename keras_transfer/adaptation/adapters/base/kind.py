@@ -8,8 +8,6 @@ from typing import Any, Self
 import keras
 import numpy as np
 
-from keras_transfer.names import check_foreign_arguments
-
 KINDS = {}  # Maps names in specifications to functions that create a kind.
 _CLASSES = {}  # Maps the class names in files to classes.
 
@@ -26,10 +24,6 @@ class AdapterKind:
     for_backbones = False
     merges = False
     lengthens = False
-
-    def __new__(cls, *args, **kwargs):
-        check_foreign_arguments(cls, kwargs)
-        return super().__new__(cls)
 
     def attach(self, encoder: Any, name: str) -> None:
         """Adds the layers of this kind to an encoder. `add_adapters` calls it.
