@@ -41,15 +41,33 @@ def update(selected):
             object.__setattr__(part, name, value)  # Keras's own `__setattr__` would track the weights as its own.
 
 
+def keeps_averages(optimizer):
+    """Returns whether an optimizer keeps means of the weights, or may begin to."""
+    return any(part.use_ema or hasattr(part, "averages_weights") for part in _chain(optimizer))
+
+
+def averages(optimizer):
+    """Returns `(weight, mean)` for all weights whose means an optimizer sets as the weights when `fit` ends.
+
+    These are the moving averages of Keras, and the means of an optimizer whose `averages_weights` is True.
+    """
+    found = []
+    for part in _chain(optimizer):
+        lists = _lists_when_built(part) if part.built else {}
+        means = part.averages if getattr(part, "averages_weights", False) else lists.get(_LISTS[2], [])
+        found += [pair for pair in zip(lists.get(_LISTS[0], []), means) if pair[1] is not None]
+    return found
+
+
 def start_averages(optimizer, variables):
-    """Starts the moving averages of variables from their values.
+    """Starts the means of variables from their values.
 
     Keras starts all averages in its first step. The average of a weight that trains later would start from zero.
     """
-    for _, lists in selection(optimizer, variables):
-        for variable, average in zip(variables, lists.get(_LISTS[2], [])):
-            if average is not None:
-                average.assign(keras.ops.convert_to_numpy(variable).copy())  # JAX donates shared arrays.
+    own = {id(variable) for variable in variables}
+    for variable, average in averages(optimizer):
+        if id(variable) in own:
+            average.assign(keras.ops.convert_to_numpy(variable).copy())  # JAX donates shared arrays.
 
 
 def variables_of(optimizer):
@@ -133,6 +151,36 @@ def forget_gradients(optimizer):
     for part in _chain(optimizer):
         for gradient in getattr(part, "_accumulated_gradients", []):
             gradient.assign(keras.ops.zeros(gradient.shape, gradient.dtype))
+
+
+def left_over(optimizer):
+    """Returns the number of batches whose gradients an optimizer has accumulated since its last update."""
+    return batch_count(optimizer) % accumulation_steps(optimizer) if innermost(optimizer).built else 0
+
+
+def drop_gradients(optimizer):
+    """Resets the gradients that an optimizer accumulates, and counts as if their batches had not been."""
+    if count := left_over(optimizer):
+        forget_gradients(optimizer)
+        innermost(optimizer)._iterations.assign_sub(count)
+
+
+def apply_gradients(optimizer, variables):
+    """Updates variables with the mean of the gradients that an optimizer has accumulated, if there are any.
+
+    Keras would wait for more batches, and divide by their number.
+    """
+    count, steps, part = left_over(optimizer), accumulation_steps(optimizer), innermost(optimizer)
+    if not count:
+        return
+    for gradient in filter(None.__ne__, part._accumulated_gradients):
+        gradient.assign(keras.ops.multiply(gradient, steps / count))
+    done, rate = batch_count(part), part._learning_rate
+    is_schedule = isinstance(rate, keras.optimizers.schedules.LearningRateSchedule)
+    set_back = set_learning_rate(part, float(rate(done - 1)) if is_schedule else None)  # that of the last batch
+    part._iterations.assign_add(steps - count - 1)
+    part.apply([keras.ops.zeros(variable.shape, variable.dtype) for variable in variables], variables)
+    set_back()
 
 
 def excludes_from_decay(optimizer):

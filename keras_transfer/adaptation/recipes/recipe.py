@@ -29,7 +29,6 @@ from keras_transfer.training.runs import (
     GradualUnfreezing,
     Stage,
     StagedTraining,
-    accumulated_batches,
     freeze,
 )
 
@@ -79,7 +78,8 @@ class Recipe:
         scalar_mix: Boolean. Whether the recipe requires a model with a `layers.ScalarMix`. Defaults to `False`.
         gradient_accumulation_steps: Integer. Number of batches whose mean gradient makes one update of the weights, for
             batches of `batch_size` rows that together would not fit in memory. `steps` and the schedule count batches.
-            The last batches of the run count only if they complete an update. `"auto"` (JAX only) makes `fine_tune`
+            Each of these batches counts the same, whatever the number of its rows or tokens. The last update of the run
+            is the mean of the batches that are left. `"auto"` (JAX only) makes `fine_tune`
             find the largest batches that fit into memory (`distribute.largest_batch`): `batch_size` is then the number
             of rows of an update, and `steps` the number of updates. Defaults to `None`, an update for each batch.
         rematerialize: Boolean. Whether to recompute the activations inside Transformer blocks for the gradient instead
@@ -249,15 +249,13 @@ class Recipe:
             A `LayerwiseOptimizer`.
 
         Raises:
-            ValueError: If the run has fewer batches than an update needs, or if `gradient_accumulation_steps="auto"`,
-                which only `fine_tune` supports.
+            ValueError: If `gradient_accumulation_steps="auto"`, which only `fine_tune` supports.
         """
         if self.gradient_accumulation_steps == "auto":
             raise ValueError(
                 "Only `fine_tune` finds the size of batches. Set `batch_size` and `gradient_accumulation_steps`, for "
                 "which `distribute.largest_batch` helps. Received: gradient_accumulation_steps='auto'"
             )
-        accumulated = accumulated_batches(self.gradient_accumulation_steps, total_steps)
         rate = self._rate(model)
         if self.unfreezing == "linear_probe":  # The schedule begins with the second stage.
             total_steps = max(total_steps - round(self._probe_fraction * total_steps), 1)
@@ -266,6 +264,7 @@ class Recipe:
             rate = schedule(rate, total_steps, **{fraction: self.warmup_fraction})
         kind, names = OPTIMIZERS[self.optimizer]
         options = {name: getattr(self, name) for name in ("weight_decay", "global_clipnorm", *names)}
+        accumulated = self.gradient_accumulation_steps if self.gradient_accumulation_steps != 1 else None
         optimizer = kind(rate, **options, gradient_accumulation_steps=accumulated)
         return LayerwiseOptimizer(optimizer, model, decay=self.decay)
 

@@ -52,7 +52,7 @@ class Plan:
         Args:
             learning_rate: Float.
             total_steps: Integer. Number of batches of the run.
-            accumulated: Integer. Number of batches for one update by AdamW, as `accumulated_batches` returns it.
+            accumulated: Integer. Number of batches for one update by AdamW, at least 2. Defaults to `None`, one.
         """
         if self.is_recurrent:
             return adaptation.NTASGD(learning_rate, weight_decay=1.2e-6, global_clipnorm=0.25)

@@ -13,7 +13,7 @@ from keras_transfer.cli.files import CHECKPOINTS, run_folder
 from keras_transfer.cli.pretraining.plans import GENERATOR, PLANS, continued_model, new_model, new_vocabulary
 from keras_transfer.documents import read_documents
 from keras_transfer.files import atomic_files
-from keras_transfer.training.runs import accumulated_batches, epochs_of_steps
+from keras_transfer.training.runs import epochs_of_steps
 
 CORPUS, VALIDATION_CORPUS, TOKENIZER = "corpus", "validation_corpus", "tokenizer"
 _CONTENTS = (CHECKPOINTS, CORPUS, VALIDATION_CORPUS, TOKENIZER)
@@ -91,7 +91,7 @@ def run_pretraining(
             epochs, length = epochs_of_steps(training, len(training), steps)
             training = training if length == len(training) else training.take(length)
         total = epochs * len(training)
-        accumulated = accumulated_batches(gradient_accumulation_steps, total)
+        accumulated = None if gradient_accumulation_steps == 1 else gradient_accumulation_steps
         built = corpora[CORPUS]
         print(f"{built.num_tokens:,} tokens in {built.num_documents:,} documents, {total:,} steps")
         if rematerialize:

@@ -3,7 +3,7 @@
 import numpy as np
 from keras import ops
 
-from keras_transfer.layers.adapters.wrapper import Adapted, Adapter
+from keras_transfer.layers.adapters.wrapper import Adapted, Adapter, adapter_policy
 
 
 class WeightSlot(Adapted):
@@ -63,10 +63,10 @@ class WeightCopies(Adapter):
 
     def build(self, _=None):
         for name, variable in self.originals().items():
-            copy = self.add_weight(
-                name=name.strip("_"), shape=variable.shape, dtype=variable.dtype, initializer="zeros"
-            )
-            copy.assign(np.array(ops.convert_to_numpy(variable)))  # On JAX, it would share the original's memory.
+            dtype = adapter_policy(variable.dtype).variable_dtype
+            copy = self.add_weight(name=name.strip("_"), shape=variable.shape, dtype=dtype, initializer="zeros")
+            # A copy, which on JAX does not share the memory of the original.
+            copy.assign(np.array(ops.convert_to_numpy(variable), dtype))
             setattr(self, name, copy)
 
     def starts(self):

@@ -12,8 +12,17 @@ from keras import ops
 from keras_transfer.keras_internals import layer_tracking
 
 
+def adapter_policy(dtype):
+    """Returns a dtype policy that keeps weights in float32, because half precision would round small updates away."""
+    policy = keras.dtype_policies.get(dtype)
+    is_half = policy.variable_dtype in ("bfloat16", "float16")
+    return keras.dtype_policies.get(f"mixed_{policy.compute_dtype}") if is_half else policy
+
+
 class Adapter(keras.layers.Layer):
     """Base class of layers that change the outputs of a layer of a frozen encoder. `build` creates their weights.
+
+    Weights of adapters are in float32, also over an encoder whose weights are in half precision.
 
     Call arguments:
         - `outputs`: Tensor. Outputs of that layer.
@@ -27,6 +36,9 @@ class Adapter(keras.layers.Layer):
 
     uses_sum = False
     scales_inputs = False
+
+    def __init__(self, *, dtype=None, **kwargs):
+        super().__init__(dtype=adapter_policy(dtype), **kwargs)
 
     def before(self, inputs: Any) -> Any:
         """Changes the inputs of the adapted layer.

@@ -105,7 +105,7 @@ class RelativePositionBias(keras.layers.Layer):
         nearest = ops.abs(distance) if self.bidirectional else ops.maximum(distance, 0)
         bucket = ops.take(self._buckets(), ops.minimum(nearest, self.max_distance))
         if self.bidirectional:
-            bucket = bucket + ops.where(distance < 0, self.num_buckets // 2, 0)
+            bucket = bucket + ops.cast(distance < 0, bucket.dtype) * (self.num_buckets // 2)
         return ops.take(ops.cast(self.embeddings, self.compute_dtype), bucket, axis=0)
 
     def _buckets(self):

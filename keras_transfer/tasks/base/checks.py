@@ -10,6 +10,9 @@ import keras
 
 from keras_transfer.foreign_names import belongs
 from keras_transfer.integers import check_integer
+from keras_transfer.keras_internals import accumulation_steps, layer_tracking
+from keras_transfer.names import listed
+from keras_transfer.training.optimizers import check_schedule_free
 
 log = logging.getLogger("keras_transfer")
 
@@ -78,16 +81,52 @@ def check_sizes(preprocessor, positions, rows, name="preprocessor"):
     return words
 
 
+def check_floatx():
+    """Raises a `ValueError` if losses and labels would be in half precision, which rounds class ids above 256."""
+    if keras.config.floatx() in ("bfloat16", "float16"):
+        raise ValueError(
+            "Keras computes losses in `keras.config.floatx()`, and rounds labels to it. Call "
+            "`keras.config.set_floatx('float32')` and create the model again, in half precision with the argument "
+            f"`dtype='mixed_bfloat16'` of the encoder. Received: floatx={keras.config.floatx()!r}"
+        )
+
+
 def warn_of_half_weights(model):
     """Logs a warning if the trainable weights have too little precision for small updates."""
-    half = [weight.dtype for weight in model.trainable_weights if weight.dtype in ("bfloat16", "float16")]
+    half = [weight for weight in model.trainable_weights if weight.dtype in ("bfloat16", "float16")]
     if half:
         log.warning(
-            "The weights to train are %s. Updates that are much smaller than a weight are rounded away, so with usual "
-            "learning rates most weights do not move. Create the model with the dtype policy 'mixed_%s', which keeps "
-            "the weights in float32.",
-            half[0],
-            half[0],
+            "%d of the %d weights to train are %s: %s. Updates that are much smaller than a weight are rounded away, "
+            "so with usual learning rates most weights do not move. Create the model with the dtype policy 'mixed_%s', "
+            "which keeps the weights in float32.",
+            len(half),
+            len(model.trainable_weights),
+            half[0].dtype,
+            listed([weight.path for weight in half], 3),
+            half[0].dtype,
+        )
+
+
+def warn_of_own_lora(model):
+    """Logs a warning if layers have Keras's own LoRA, which is gone in a file."""
+    own = [layer.path for layer in layer_tracking.layers_in(model) if getattr(layer, "lora_enabled", False)]
+    if own:
+        log.warning(
+            "Keras merges its own LoRA (`enable_lora`) into the kernels that it saves. A model from this file returns "
+            "the same, but has no LoRA, and its LoRA weights no longer train. For adapters that files contain, use "
+            "`keras_transfer.adaptation.add_adapters(model, 'lora:8')` instead of `enable_lora`. Received: LoRA in %s",
+            listed(own, 3),
+        )
+
+
+def warn_of_accumulation(task):
+    """Logs a warning if batches whose losses are means of different numbers of tokens make an update together."""
+    steps = 1 if task.optimizer is None else accumulation_steps(task.optimizer)
+    if steps > 1 and (task.labels.are_ids or task.labels.of_places):
+        log.warning(
+            "Each of the %d batches of an update counts the same, whatever its number of labels. To count each label "
+            "the same, use larger batches without `gradient_accumulation_steps`.",
+            steps,
         )
 
 
@@ -102,6 +141,8 @@ def check_optimizer(optimizer):
         raise ValueError(
             f"`optimizer` must be a Keras optimizer or its name.{advice} Received: optimizer={optimizer!r:.100}"
         )
+    if isinstance(optimizer, keras.optimizers.Optimizer):
+        check_schedule_free(optimizer)
     rate = None
     if type(optimizer).__module__.startswith(("keras.", "keras_transfer.")):
         with warnings.catch_warnings(), contextlib.suppress(OSError, TypeError):  # of a function as learning rate

@@ -9,7 +9,7 @@ from keras_transfer.batches import Batches, as_pipeline, batches_of, times_class
 from keras_transfer.distribute import check_scope
 from keras_transfer.keras_internals import keep_values, trace_predict
 from keras_transfer.tasks.base.card_facts import FitRecord, remember_fit
-from keras_transfer.tasks.base.checks import check_fit_options, require_compiled
+from keras_transfer.tasks.base.checks import check_fit_options, require_compiled, warn_of_accumulation
 from keras_transfer.tasks.base.data_path import batches_or_stream, ready_batch, ready_data, ready_for_fit, stream_of
 from keras_transfer.tasks.base.fit_advice import warn_of_one_answer, warn_of_unknown_tokens
 from keras_transfer.tasks.base.prediction import Prediction, distinct_rows
@@ -134,6 +134,7 @@ class DataMethods(_Task):
         check_scope(self)
         require_compiled(self, "fit")
         check_fit_options(epochs, callbacks, validation_split, shuffle, kwargs)
+        warn_of_accumulation(self)
         data, validation_data, class_weight = ready_for_fit(
             self,
             x,

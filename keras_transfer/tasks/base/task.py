@@ -20,7 +20,14 @@ from keras_transfer.encoders.base import (
 from keras_transfer.encoders.keras_hub import current_encoder
 from keras_transfer.keras_internals import NotCloned, ReachesAllLayers
 from keras_transfer.label_names import renamed
-from keras_transfer.tasks.base.checks import check_optimizer, check_places, check_preprocessor, warn_of_half_weights
+from keras_transfer.tasks.base.checks import (
+    check_floatx,
+    check_optimizer,
+    check_places,
+    check_preprocessor,
+    warn_of_half_weights,
+    warn_of_own_lora,
+)
 from keras_transfer.tasks.base.data_methods import DataMethods
 from keras_transfer.tasks.base.head_adapters import HeadAdapters
 from keras_transfer.tasks.base.pretrained import Pretrained
@@ -279,8 +286,10 @@ class Task(
             ValueError: If `optimizer` is no optimizer or its learning rate is negative or not finite, if the name of a
                 loss or metric is unknown, if one of them expects probabilities or does not fit the task, if a metric
                 expects different labels from the loss, if the model or its encoder was created outside of the
-                strategy's scope, or if the optimizer accumulates gradients on several replicas of TensorFlow.
+                strategy's scope, if `keras.config.floatx()` is in half precision, or if the optimizer accumulates
+                gradients on several replicas of TensorFlow.
         """
+        check_floatx()
         check_scope(self)
         check_accumulation(self, optimizer)
         warn_of_half_weights(self)
@@ -396,6 +405,7 @@ class Task(
 
     def save_own_variables(self, store):
         self.head_adapters.check()
+        warn_of_own_lora(self)
         super().save_own_variables(store)
         store_heads(self.head_adapters, store)
         store_weight_facts(store, weight_facts_of(self.encoder, names_of_classes(self.labels)))

@@ -7,7 +7,7 @@ from keras_transfer.training.optimizers.layerwise import LayerwiseOptimizer
 from keras_transfer.training.optimizers.ntasgd import NTASGD
 from keras_transfer.training.optimizers.penalties import EWC, L2SP
 from keras_transfer.training.optimizers.penalty_metric import PenaltyLogger
-from keras_transfer.training.optimizers.rates import fine_tuning_rate, is_number, rate_of
+from keras_transfer.training.optimizers.rates import check_schedule_free, fine_tuning_rate, is_number, rate_of
 from keras_transfer.training.optimizers.schedules import (
     InverseSquareRoot,
     LinearWarmupDecay,
@@ -31,6 +31,7 @@ __all__ = [
     "WarmupCosine",
     "WindowRate",
     "build_optimizer",
+    "check_schedule_free",
     "fine_tuning_rate",
     "is_number",
     "rate_of",

@@ -67,18 +67,6 @@ class NTASGD(keras.optimizers.SGD):
             self.averages[optimizers.place_of(self, variable)].assign(_copy(variable))
         self._began.assign(self.iterations + 1)
 
-    def swap_averages(self, variables: Sequence[keras.Variable]) -> None:
-        """Exchanges the trainable weights and their means.
-
-        Args:
-            variables: List of the weights.
-        """
-        for variable in variables:
-            average = self.averages[optimizers.place_of(self, variable)]
-            kept = _copy(variable)
-            variable.assign(_copy(average))
-            average.assign(kept)
-
     def update_step(self, gradient, variable, learning_rate):
         super().update_step(gradient, variable, learning_rate)
         average = self.averages[optimizers.place_of(self, variable)]

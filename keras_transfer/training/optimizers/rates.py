@@ -10,6 +10,8 @@ from keras_transfer.groups import select_groups
 from keras_transfer.keras_internals import optimizers
 from keras_transfer.training.optimizers.fused_adamw import FusedAdamW
 
+# Up to this version of Keras, except on JAX, its step reads a slot after having changed it.
+_SCHEDULE_FREE_IS_WRONG = (3, 15, 1)
 # They divide by the rate, decay some weights differently, and keep state outside of `update_step`.
 UNSUPPORTED = (keras.optimizers.Ftrl, keras.optimizers.Muon, keras.optimizers.Nadam)
 
@@ -153,11 +155,25 @@ def find_path(known, path):
     return similar[0] if len(similar) == 1 else None
 
 
+def check_schedule_free(optimizer):
+    """Raises a `ValueError` for a `ScheduleFreeAdamW` of Keras whose steps are wrong on this backend."""
+    kind = getattr(keras.optimizers, "ScheduleFreeAdamW", ())
+    if keras.backend.backend() == "jax" or not isinstance(optimizers.innermost(optimizer), kind):
+        return
+    if tuple(map(int, keras.__version__.split(".")[:3])) <= _SCHEDULE_FREE_IS_WRONG:
+        raise ValueError(
+            "`ScheduleFreeAdamW` computes wrong steps on TensorFlow and torch up to Keras "
+            f"{'.'.join(map(str, _SCHEDULE_FREE_IS_WRONG))}, from the second one on. Use `AdamW` with a schedule. "
+            f"Received: ScheduleFreeAdamW of Keras {keras.__version__} on {keras.backend.backend()}"
+        )
+
+
 def check_pattern(optimizer):
     """Raises a `ValueError` for an optimizer that cannot be cloned for each layer group."""
     base = keras.optimizers.Optimizer
     if not isinstance(optimizer, base):
         raise ValueError(f"`optimizer` must be a Keras optimizer or its name. Received: optimizer={optimizer!r}")
+    check_schedule_free(optimizer)
     kind = type(optimizer)
     if issubclass(kind, UNSUPPORTED) or kind.apply not in (base.apply, FusedAdamW.apply):
         raise ValueError(

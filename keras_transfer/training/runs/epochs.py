@@ -22,21 +22,3 @@ def epochs_of_steps(data, length, steps, goes_on=False):
     # Streams with several window lengths draw these in each epoch, but the order of the texts is fixed.
     reshuffled = isinstance(data, Batches) and data.options.shuffle and not hasattr(data, "num_streams")
     return epochs, math.ceil(steps / epochs) if epochs == 1 or reshuffled or goes_on else length
-
-
-def accumulated_batches(batches, total_steps):
-    """Returns the `gradient_accumulation_steps` of an optimizer, `None` for an update after each batch.
-
-    Args:
-        batches: Integer or `None`. Number of batches of an update.
-        total_steps: Integer. Number of batches of the run.
-
-    Raises:
-        ValueError: If the run would end before its first update.
-    """
-    if (batches or 1) > total_steps:
-        raise ValueError(
-            "`gradient_accumulation_steps` must be at most the number of batches of the run, or no weight would ever "
-            f"change. Received: gradient_accumulation_steps={batches} and {total_steps} batches"
-        )
-    return None if batches == 1 else batches

@@ -4,8 +4,6 @@ import dataclasses
 
 import keras
 
-from keras_transfer.batches import all_class_weights, as_pipeline, counting_epochs
-
 
 class RunCallback(keras.callbacks.Callback):
     """Base class of callbacks that change a model, or hold a resource, until a run ends.
@@ -60,35 +58,6 @@ class Run:
 
     def _ours(self):
         return [callback for callback in self.callbacks if isinstance(callback, RunCallback)]
-
-
-def fit_in_run(fit, data, callbacks, options, *, settings=None, position=None):
-    """Calls `fit` in a `Run`, with batches in the fastest form for Keras.
-
-    Args:
-        fit: Method `fit` of a `keras.Model`.
-        data: `Batches`, or anything else that `fit` accepts as `x`.
-        callbacks: List of callbacks, or `keras.callbacks.CallbackList`.
-        options: Dict of the other arguments of `fit`.
-        settings: Dict for `Run`. Defaults to `None`, for no settings.
-        position: Object with the state of the data, if `data` does not have it. Defaults to `None`.
-
-    Returns:
-        Keras's `History`.
-    """
-    pipeline = as_pipeline(data, may_end_early=True)  # A resumed epoch has fewer batches, and so has one of streams.
-    validation = options.get("validation_data")
-    run = Run(
-        data if position is None else position,
-        getattr(callbacks, "callbacks", callbacks),
-        validation is not None,
-        settings or {},
-    )
-    options = {**options, "validation_data": as_pipeline(validation)}
-    if options.get("class_weight") is not None:
-        options["class_weight"] = all_class_weights(options["class_weight"], pipeline)
-    with run, counting_epochs(data, pipeline, callbacks) as callbacks:
-        return fit(pipeline, callbacks=callbacks, **options)
 
 
 def sync(model):

@@ -255,6 +255,8 @@ class Stages(RunCallback):
         improvement, self._improvement = self._improvement, None
         if improvement is not None:
             improvement.finish()
+            if self._stages[self.stage].restore_best:  # `fit` ends with the averages.
+                optimizers.start_averages(self._fitted.optimizer, self._fitted.variables)
 
     # === The schedule ===
 

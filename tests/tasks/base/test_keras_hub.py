@@ -105,6 +105,18 @@ def test_a_keras_file_brings_back_optimizer_loss_and_metrics(trained, eagerly):
     assert int(loaded.optimizer.iterations) == 121 and np.abs(predict(loaded) - predict(model)).max() > 1e-4
 
 
+def test_a_file_lacks_the_own_lora_of_a_backbone_and_saving_says_so(eagerly, caplog):
+    model = tasks.TextClassifier(backbone(), preprocessor(), num_classes=2)
+    model.encoder.enable_lora(2)
+    own = [weight for weight in model.trainable_weights if "lora" in weight.path]
+    for weight in own:
+        weight.assign(np.random.default_rng(0).normal(size=weight.shape))
+    loaded = save_and_load(model)
+    assert "has no LoRA, and its LoRA weights no longer train" in caplog.text
+    assert own and len(loaded.trainable_weights) == len(model.trainable_weights) - len(own)
+    np.testing.assert_allclose(predict(loaded), predict(model), atol=1e-5)
+
+
 def test_frozen_weights_stay_frozen_after_loading():
     model = tasks.TextClassifier(backbone(), preprocessor(), num_classes=2)
     model.encoder.get_layer("token_embedding").trainable = False

@@ -5,8 +5,11 @@ import numpy as np
 import pytest
 
 from keras_transfer import serving
+from keras_transfer.encoders import T5, MPNetEncoder
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import batches
+from tests.adaptation.adapters import adapter_models as models
+from tests.adaptation.adapters.adapter_models import outputs
 from tests.helpers import eager, save_and_load
 from tests.tasks import tiny
 
@@ -110,3 +113,25 @@ def test_weights_that_small_updates_do_not_change_are_a_warning_that_names_the_m
     classifier(policy).compile()
     found = [record.getMessage() for record in caplog.records if "do not move" in record.getMessage()]
     assert len(found) == bool(advice) and (not advice or f"'{advice}'" in found[0])
+
+
+@pytest.fixture
+def floatx():
+    before = keras.config.floatx()
+    yield keras.config.set_floatx
+    keras.config.set_floatx(before)
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float16"])
+def test_losses_in_half_precision_are_an_error(name, floatx):
+    model = classifier("float32")
+    floatx(name)  # Keras would round the classes 257 and 299 of 300 to 256 and 300.
+    with pytest.raises(ValueError, match=rf"rounds labels.*dtype='mixed_bfloat16'.*Received: floatx='{name}'"):
+        model.compile()
+
+
+@pytest.mark.parametrize("cls", [T5, MPNetEncoder])
+def test_relative_positions_are_the_same_with_floatx_float64(cls, floatx):
+    expected = outputs(models.encoder(cls, num_layers=1))
+    floatx("float64")
+    np.testing.assert_allclose(outputs(models.encoder(cls, num_layers=1)), expected, atol=1e-5)

@@ -65,7 +65,6 @@ def test_a_loop_that_generates_is_made_again_after_quantization(eagerly):
     assert after is not before
 
 
-@pytest.mark.core
 def test_adapters_of_one_half_reach_what_the_whole_encoder_decoder_has_traced():
     writer = models.writer(T5)
     half = TextClassifier(writer.encoder.encoder, num_classes=2, dropout=0.0)

@@ -27,8 +27,9 @@ SUPPORTED = (TransformerStack, EncoderDecoder, BackboneEncoder)
 def add_adapters(model: Any, adapters: Any, *, name: str = "default") -> Any:
     """Adds adapters to the encoder of a model. From then on, only the adapters and the head train.
 
-    The weights of the encoder do not change. A kind that trains norms or biases trains copies of them. Adding adapters
-    does not change the outputs, except with `Prefix` and `Prompt`. Compile the model afterwards.
+    The weights of the encoder do not change. Those of the adapters are in float32, even if the encoder's are in half
+    precision. A kind that trains norms or biases trains copies of them. Adding adapters does not change the outputs,
+    except with `Prefix` and `Prompt`. Compile the model afterwards.
 
     Adapters are added to the blocks of the encoder, and to both halves of an encoder-decoder. The head of a `Seq2SeqLM`
     is part of the pretrained model, and stays frozen. If the encoder is a KerasHub backbone, save the task or use

@@ -13,7 +13,7 @@ from keras_transfer.adaptation.adapters.base import (
     register_kind,
     width_of,
 )
-from keras_transfer.layers.adapters import BottleneckAdapter
+from keras_transfer.layers.adapters import BottleneckAdapter, adapter_policy
 
 
 @register_kind(compacter={})
@@ -46,7 +46,7 @@ class Compacter(AdapterKind):
     def attach(self, encoder, name):
         widths = {width_of(encoder, block) for block in blocks_of(encoder)} | {self.size}
         self.check(terms=(not any(width % self.terms for width in widths), "a divisor of both widths"))
-        rule = Rule(self.terms, name="rule")
+        rule = Rule(self.terms, name="rule", dtype=adapter_policy(None))
         arguments = {"units": self.size, "activation": self.activation, "rule": rule, "rank": self.rank}
         put_at_outputs(encoder, ["attention", "cross_attention", "feed_forward"], name, CompacterAdapter, **arguments)
 

@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_transfer.adaptation.adapters.base import AdapterKind, blocks_of, positive, put, register_kind
-from keras_transfer.layers.adapters import AdaptedBlock, Adapter, stand_in, uniform
+from keras_transfer.layers.adapters import AdaptedBlock, Adapter, adapter_policy, stand_in, uniform
 from keras_transfer.layers.attention import MultiHeadAttention, batch_and_length
 from keras_transfer.layers.basic import make_dense
 
@@ -41,7 +41,7 @@ class PALs(AdapterKind):
                 "`PALs` have no cache, which causal blocks require. Use a different kind, such as 'lora'. "
                 f"Received: causal blocks {causal}"
             )
-        projections = Projections(self.size, name="projections", dtype=blocks[0].dtype_policy)
+        projections = Projections(self.size, name="projections", dtype=adapter_policy(blocks[0].dtype_policy))
         for block in blocks:
             layer = ProjectedAttention(self.num_heads, projections, dtype=block.dtype_policy, name=name)
             put(encoder, stand_in(AdaptedBlock, block, "beside", f"{block.name}.block"), name, layer)
