@@ -12,6 +12,7 @@ import keras
 from keras_transfer.checkpoints.base.settings import get_setting, put_setting, read_settings, write_settings
 from keras_transfer.checkpoints.base.tensors import SAME, TRANSPOSED, CheckpointError, Entry, reading
 from keras_transfer.text.base import LengthError
+from keras_transfer.text.preprocessors import BertPreprocessor, load_word_piece
 
 # A layer's variables, their names in torch, and how torch stores them.
 _PARTS = (
@@ -198,7 +199,8 @@ class Architecture:
             **overrides: Arguments of the preprocessor that differ from those in the folder.
 
         Returns:
-            A preprocessor of the class `preprocessor_class`.
+            A preprocessor of the class `preprocessor_class`, or a `TokenPreprocessor` for a folder of BERT's tokenizer
+            with other special tokens.
         """
         if self.preprocessor_class is None:
             raise CheckpointError(
@@ -207,6 +209,7 @@ class Architecture:
                 f"Received: model_type={self.model_type!r}"
             )
         load = self.preprocessor_class.load  # type: ignore[attr-defined]
+        load = load_word_piece if self.preprocessor_class is BertPreprocessor else load
         inspect.signature(load).bind(folder, **overrides)  # An unknown argument is not an error of the folder.
         others = () if overrides.get("sequence_length") is None else (LengthError,)  # the user's, not the folder's
         try:

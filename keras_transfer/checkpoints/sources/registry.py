@@ -12,6 +12,7 @@ from keras_transfer.checkpoints.base import CheckpointError, architecture_for, c
 from keras_transfer.checkpoints.formats import google, huggingface, presets
 from keras_transfer.encoders.base import Encoder, is_quantized
 from keras_transfer.names import did_you_mean
+from keras_transfer.text.preprocessors import BertPreprocessor, TokenPreprocessor
 
 # In this order: presets have a config.json too.
 FORMATS = {
@@ -271,7 +272,8 @@ def save(encoder, folder, preprocessor=None, overwrite=False, task=None):
             f"`save_pretrained` before `quantize`. Received: a quantized {type(task or encoder).__name__}"
         )
     expected = architecture.preprocessor_class
-    if preprocessor is not None and type(preprocessor) is not expected:
+    either = {BertPreprocessor, TokenPreprocessor}  # A folder of BERT may have special tokens of its own.
+    if preprocessor is not None and {type(preprocessor), expected} not in ({expected}, either):
         raise CheckpointError(
             f"A checkpoint of {type(encoder).__name__} cannot contain this preprocessor. Expected "
             f"{'None' if expected is None else expected.__name__}. Received: {type(preprocessor).__name__}"

@@ -22,7 +22,8 @@ class Packing:
     """Describes the special tokens, the padding and the segments of a row.
 
     One text becomes `start a end`, a pair `start a between b end`. If that is too long, the longer text is truncated
-    first, at its end, as Hugging Face `tokenizers` does. Padding is always on the right.
+    first, at its end or, with `truncation_side="left"`, at its beginning, as Hugging Face `tokenizers` does. Padding is
+    always on the right.
 
     Args:
         start: List of strings. Tokens in front of the first text. Defaults to none.
@@ -33,9 +34,12 @@ class Packing:
             without segments. Special tokens belong to the text before them, and those in front of the first text belong
             to it. Padding has segment 0. A third integer is the segment of the last token of `end` (XLNet's `<cls>`).
             Defaults to `None`.
+        truncation_side: String. `"right"` to remove the end of a text that is too long, or `"left"` to remove its
+            beginning. Defaults to `"right"`.
 
     Raises:
-        ValueError: If tokens are not given as a list of strings, or if `segments` are not two or three integers.
+        ValueError: If tokens are not given as a list of strings, if `segments` are not two or three integers, or if
+            `truncation_side` is unknown.
 
     Example:
     ```python
@@ -50,6 +54,7 @@ class Packing:
     end: Sequence[str] = ()
     pad: str = "[PAD]"
     segments: Sequence[int] | None = None
+    truncation_side: str = "right"
 
     def __post_init__(self):
         for name in ("start", "between", "end"):
@@ -57,6 +62,10 @@ class Packing:
             if not isinstance(tokens, list | tuple) or not all(isinstance(token, str) for token in tokens):
                 raise ValueError(f"`{name}` must be a list of tokens. Received: {name}={tokens!r}")
             object.__setattr__(self, name, tuple(tokens))
+        if self.truncation_side not in ("right", "left"):
+            raise ValueError(
+                f"`truncation_side` must be 'right' or 'left'. Received: truncation_side={self.truncation_side!r}"
+            )
         if self.segments is not None:
             object.__setattr__(self, "segments", tuple(self.segments))
             if len(self.segments) not in (2, 3) or not all(
@@ -152,6 +161,8 @@ class Packing:
             # token that is appended to the values, so that a batch of empty texts works too.
             values = tf.concat([ids.values, [pad_id]], 0)
             place = tf.cast(ids.row_starts(), tf.int32)[:, None] + position - offset
+            if self.truncation_side == "left":
+                place += tf.cast(ids.row_lengths(), tf.int32)[:, None] - length[:, None]
             inside = (position >= offset) & (position < end)
             place = tf.where(inside, place, tf.size(values) - 1)
             token_ids = tf.where(inside, tf.gather(values, place), token_ids)

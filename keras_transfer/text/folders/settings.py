@@ -30,6 +30,12 @@ def read_optional(path):
     return read_json(path) if path.is_file() else {}
 
 
+def class_of(config, model_config):
+    """Returns the class of a tokenizer that a folder names, without `Tokenizer` and `Fast`, or `""`."""
+    name = config.get("tokenizer_class") or model_config.get("tokenizer_class") or ""
+    return name.removesuffix("Fast").removesuffix("Tokenizer")
+
+
 def check_class(folder, config, model_config, fast):
     """Raises a `ValueError` if the folder's tokenizer has a class with its own rules.
 
@@ -38,13 +44,13 @@ def check_class(folder, config, model_config, fast):
         config, model_config, fast: Dicts. The contents of `tokenizer_config.json`, `config.json` and `tokenizer.json`,
             empty for files that the folder does not have.
     """
-    name = config.get("tokenizer_class") or model_config.get("tokenizer_class") or ""
-    base = name.removesuffix("Fast").removesuffix("Tokenizer")
+    base = class_of(config, model_config)
     if base in _PYTHON_CLASSES or not (fast or base in _CLASSES):
         known = ", ".join(f"{base}Tokenizer" for base in sorted(_CLASSES - {"", "PreTrained", "TokenizersBackend"}))
         raise ValueError(
             f"The tokenizer of {folder} splits texts by rules that keras_transfer does not implement. Expected a "
-            f"`tokenizer_class` of {known}, or another one with a tokenizer.json. Received: tokenizer_class={name!r}"
+            f"`tokenizer_class` of {known}, or another one with a tokenizer.json. Received: "
+            f"tokenizer_class={config.get('tokenizer_class') or model_config.get('tokenizer_class')!r}"
         )
 
 

@@ -1,6 +1,6 @@
 """Preprocessors: from texts, pairs or sentences of words to the inputs of an encoder."""
 
-from keras_transfer.text.preprocessors.bert import BertPreprocessor
+from keras_transfer.text.preprocessors.bert import BertPreprocessor, load_word_piece
 from keras_transfer.text.preprocessors.dialogue import dialogue_inputs
 from keras_transfer.text.preprocessors.elmo import (
     BEGIN_SENTENCE,
@@ -38,5 +38,6 @@ __all__ = [
     "check_word_level",
     "count_truncated",
     "dialogue_inputs",
+    "load_word_piece",
     "warn_of_truncation",
 ]

@@ -1,5 +1,6 @@
 """BERT's preprocessor: raw text to WordPiece ids, segments and a mask."""
 
+import dataclasses
 import json
 import os
 from collections.abc import Sequence
@@ -11,7 +12,8 @@ from keras_transfer.files import atomic_files
 from keras_transfer.text.base import DEFAULT_LENGTH, Packing
 from keras_transfer.text.folders import CONFIG_FILE, check_no_tokenizer
 from keras_transfer.text.preprocessors.token_preprocessor import TokenPreprocessor
-from keras_transfer.text.tokenizers import SPLIT_KEY, WordPieceTokenizer, looks_cased, read_folder
+from keras_transfer.text.tokenizer_files import read_tokenizer_folder
+from keras_transfer.text.tokenizers import SPLIT_KEY, WordPieceTokenizer
 
 BERT_PACKING = Packing(start=["[CLS]"], between=["[SEP]"], end=["[SEP]"], pad="[PAD]", segments=(0, 1))
 
@@ -129,6 +131,7 @@ class BertPreprocessor(TokenPreprocessor):
         sequence_length: int | None = None,
         lowercase: bool | None = None,
         split: str | None = None,
+        tokenizer: str | None = None,
         name: str | None = None,
     ) -> Self:
         """Returns the preprocessor of a folder that `save`, Transformers or Google's BERT wrote.
@@ -137,10 +140,11 @@ class BertPreprocessor(TokenPreprocessor):
             folder: Path of a folder with `vocab.txt` or `tokenizer.json`.
             sequence_length: Integer. Defaults to `max_seq_length` of `sentence_bert_config.json`, else to
                 `model_max_length` of `tokenizer_config.json`, else to `128`.
-            lowercase: Boolean. Defaults to `do_lower_case` of `tokenizer_config.json`, else to the normalizer's setting
-                in `tokenizer.json`. If neither exists (Google's folders), it is `False` if any token other than the
-                special tokens has an upper-case letter.
+            lowercase: Boolean. Defaults to the setting of `tokenizer.json` or `tokenizer_config.json` (see
+                `tokenizer`). If neither exists (Google's folders), it is `False` if any token other than the special
+                tokens has an upper-case letter.
             split: String. As in the constructor. Defaults to what `save` wrote, else to `"punctuation"`.
+            tokenizer: String. `"file"` or `"config"`, as for `TokenPreprocessor.load`.
             name: String. Name of the layer.
 
         Returns:
@@ -148,7 +152,8 @@ class BertPreprocessor(TokenPreprocessor):
 
         Raises:
             FileNotFoundError: If the folder has no vocabulary.
-            ValueError: If its tokenizer is not a WordPiece tokenizer, or splits words differently.
+            ValueError: If its tokenizer is not a WordPiece tokenizer, splits words differently, or adds other special
+                tokens, which `TokenPreprocessor.load` reads.
 
         Example:
         ```python
@@ -157,19 +162,28 @@ class BertPreprocessor(TokenPreprocessor):
         keras_transfer.text.BertPreprocessor.load("my_preprocessor", sequence_length=64)
         ```
         """
-        found = read_folder(folder)
-        if sequence_length is None:
-            sequence_length = found["sequence_length"] or DEFAULT_LENGTH
-        if lowercase is None:
-            lowercase = found["lowercase"]
-        if lowercase is None:
-            lowercase = not looks_cased(found["vocabulary"])
-        split = split or found["split"]
-        return cls(
-            found["vocabulary"],
-            sequence_length,
-            lowercase=lowercase,
-            strip_accents=found["strip_accents"],
-            split=split,
-            name=name,
+        found = load_word_piece(
+            folder, sequence_length=sequence_length, lowercase=lowercase, split=split, tokenizer=tokenizer, name=name
         )
+        if not isinstance(found, cls):
+            raise ValueError(
+                f"The tokenizer in {folder} adds other tokens than a `BertPreprocessor`, or truncates texts at another "
+                "side. Pass the folder to `TokenPreprocessor.load` or `checkpoints.load_preprocessor`. Received: "
+                f"unk_token={found.tokenizer.unk_token!r}, mask_token={found.tokenizer.mask_token!r}, {found.packing}"
+            )
+        return found
+
+
+def load_word_piece(
+    folder, *, sequence_length=None, lowercase=None, split=None, tokenizer=None, name=None
+) -> TokenPreprocessor:
+    """Returns the preprocessor of a folder of BERT: a `BertPreprocessor`, unless its special tokens are others."""
+    found = read_tokenizer_folder(folder, choice=tokenizer, of_bert=True)
+    settings = found["tokenizer"].get_config() | ({} if lowercase is None else {"lowercase": lowercase})
+    length = (found["sequence_length"] or DEFAULT_LENGTH) if sequence_length is None else sequence_length
+    vocabulary, packing, split = found["tokenizer"].vocabulary, found["packing"], split or found["split"]
+    of_bert = dataclasses.replace(packing, segments=packing.segments or BERT_PACKING.segments) == BERT_PACKING
+    if of_bert and (settings["unk_token"], settings["mask_token"]) == ("[UNK]", "[MASK]"):
+        settings = {key: settings[key] for key in ("lowercase", "strip_accents")}
+        return BertPreprocessor(vocabulary, length, split=split, name=name, **settings)
+    return TokenPreprocessor(WordPieceTokenizer(vocabulary, **settings), packing, length, split=split, name=name)

@@ -292,6 +292,7 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
         target: bool = False,
         sequence_length: int | None = None,
         split: str | None = None,
+        tokenizer: str | None = None,
         name: str | None = None,
     ) -> Self:
         """Returns the preprocessor of a folder that `save` or Transformers wrote.
@@ -304,6 +305,9 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
             sequence_length: Integer. Defaults to `max_seq_length` of `sentence_bert_config.json`, else to
                 `model_max_length` of `tokenizer_config.json`, else to `128`.
             split: String. As in the constructor. Defaults to what `save` wrote, else to `"punctuation"`.
+            tokenizer: String. Which files to follow where they disagree: `"file"` for `tokenizer.json`, or `"config"`
+                for the tokenizer that Transformers 5 builds from the settings in `tokenizer_config.json`. Defaults to
+                what the Transformers version of the folder does, with a warning that names what differs.
             name: String. Name of the layer.
 
         Returns:
@@ -311,7 +315,7 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
 
         Raises:
             FileNotFoundError: If the folder has no tokenizer.
-            ValueError: If its tokenizer is not supported.
+            ValueError: If its tokenizer is not supported, or if `tokenizer` is unknown.
 
         Example:
         ```python
@@ -321,7 +325,7 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
         keras_transfer.text.TokenPreprocessor.load("my_preprocessor", sequence_length=64)
         ```
         """
-        found = read_tokenizer_folder(folder, target)
+        found = read_tokenizer_folder(folder, target, tokenizer)
         if sequence_length is None:
             sequence_length = found["sequence_length"] or DEFAULT_LENGTH
         return cls(found["tokenizer"], found["packing"], sequence_length, split=split or found["split"], name=name)

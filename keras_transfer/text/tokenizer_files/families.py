@@ -1,5 +1,6 @@
 """The families of models whose folders have no `tokenizer.json`, by their `model_type`."""
 
+import dataclasses
 from typing import Any
 
 from keras_transfer.text.tokenizer_files.family_files import (
@@ -8,6 +9,7 @@ from keras_transfer.text.tokenizer_files.family_files import (
     read_bytes,
     read_gpt,
     read_sentence_piece,
+    read_vocabulary,
 )
 from keras_transfer.text.tokenizer_files.marian_files import read_marian, write_marian
 from keras_transfer.text.tokenizers import MarianTokenizer
@@ -45,6 +47,13 @@ def _pegasus_front(config, special):
     return [special["pad_token"], special["eos_token"], *masks, *(f"<unk_{i}>" for i in range(2, offset))], 2
 
 
+_BERT = Family(
+    read_vocabulary,
+    {role: token for role, token in _BRACKETS.items() if role not in ("bos_token", "eos_token")},
+    **_CLS_SEP,
+    segments=(0, 1),
+    num_segments=2,
+)
 FAMILIES = {
     "albert": Family(
         read_sentence_piece,
@@ -56,13 +65,15 @@ FAMILIES = {
         cleans=True,
     ),
     "bart": Family(read_byte_bpe, **_ROBERTA),
-    "bert": Family(num_segments=2),
+    "bert": _BERT,
     "byt5": Family(read_bytes, **_T5),
     "camembert": Family(
         read_sentence_piece, **_ROBERTA, front=(("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"), 1)
     ),
+    "deberta": Family(None, _BRACKETS, **{**_CLS_SEP, "between": ("sep_token", "sep_token")}),
     "deberta-v2": Family(read_sentence_piece, _BRACKETS, **_CLS_SEP, segments=(0, 1), own_spaces=True),
-    "electra": Family(num_segments=2),
+    "distilbert": dataclasses.replace(_BERT, num_segments=0),
+    "electra": _BERT,
     "gpt2": Family(read_byte_bpe, _GPT2),
     "marian": Family(
         read_marian,
@@ -76,6 +87,7 @@ FAMILIES = {
     "mbart50": Family(
         read_sentence_piece, _S, start=("language",), end=("eos_token",), front=_FAIRSEQ, languages=_MBART50
     ),
+    "mpnet": Family(read_vocabulary, **{**_ROBERTA, "special": {**_S, "unk_token": "[UNK]"}}),
     "mt5": Family(read_sentence_piece, **_T5, sentinels=0),  # Its model contains the sentinels.
     "openai-gpt": Family(read_gpt, {"unk_token": "<unk>"}),
     "pegasus": Family(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from keras_transfer.files import read_json
 from keras_transfer.text.folders import CONFIG_FILE, text_tokens
 from keras_transfer.text.sentencepiece import SentencePieceModel
-from keras_transfer.text.tokenizer_files.fast_files import special_roles, write_fast
+from keras_transfer.text.tokenizer_files.fast_files import read_word_piece, special_roles, write_fast
 from keras_transfer.text.tokenizers import (
     MERGES_FILE,
     BPETokenizer,
@@ -58,6 +58,11 @@ class Family:
     own_spaces: bool = False
     tokenizer: type | None = None
     write: Callable = write_fast
+
+
+def read_vocabulary(folder, family, config, special, added, target):
+    """Returns BERT's tokenizer."""
+    return read_word_piece(folder, config, {}, special, added)
 
 
 def read_byte_bpe(folder, family, config, special, added, target):

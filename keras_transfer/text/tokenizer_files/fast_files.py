@@ -8,7 +8,6 @@ from keras_transfer.text.tokenizers import (
     ByteBPETokenizer,
     Tokenizer,
     WordPieceTokenizer,
-    looks_cased,
     read_folder,
     tokens_of,
 )
@@ -16,12 +15,12 @@ from keras_transfer.text.tokenizers import (
 FAST_FILE = "tokenizer.json"
 
 
-def read_fast(folder, config, fast, special, added):
+def read_fast(folder, config, fast, special, added, of_bert=False):
     """Returns the tokenizer of a `tokenizer.json`."""
     model = fast["model"]
     kind = model.get("type") or ("BPE" if "merges" in model else None)
-    if kind == "WordPiece":
-        return _word_piece(folder, special)
+    if kind == "WordPiece" or of_bert:
+        return read_word_piece(folder, config, fast, special, added)
     known = [cls for cls in _subclasses(Tokenizer) if "reads_json" in vars(cls)]
     # The most specific class, and for other BPE models the bytes of GPT-2.
     found = [cls for cls in reversed(known) if cls.reads_json(fast)] + ([ByteBPETokenizer] if kind == "BPE" else [])
@@ -42,13 +41,10 @@ def _subclasses(cls):
     return [*direct, *(found for other in direct for found in _subclasses(other))]
 
 
-def _word_piece(folder, special):
-    found = read_folder(folder, [*special.values()])
-    lowercase = found["lowercase"]
+def read_word_piece(folder, config, fast, special, added):
+    """Returns the tokenizer of BERT, from `vocab.txt` if `fast` is empty."""
     return WordPieceTokenizer(
-        found["vocabulary"],
-        lowercase=not looks_cased(found["vocabulary"]) if lowercase is None else lowercase,
-        strip_accents=found["strip_accents"],
+        **read_folder(folder, config, fast, added, [*special.values()]),
         unk_token=special.get("unk_token", "[UNK]"),
         mask_token=special.get("mask_token", "[MASK]"),
     )

@@ -1,24 +1,34 @@
 """Reads and writes the tokenizer and the packing in a folder in the format of Transformers."""
 
 import json
+import logging
 import pathlib
 
 from keras_transfer.text.base import Packing
-from keras_transfer.text.folders import CONFIG_FILE, added_tokens, check_class, read_optional
+from keras_transfer.text.folders import CONFIG_FILE, added_tokens, check_class, class_of, read_optional
+from keras_transfer.text.tokenizer_files.descriptions import follow
 from keras_transfer.text.tokenizer_files.families import FAMILIES, OF_CLASS
-from keras_transfer.text.tokenizer_files.family_files import Family
+from keras_transfer.text.tokenizer_files.family_files import Family, read_vocabulary
 from keras_transfer.text.tokenizer_files.fast_files import FAST_FILE, read_fast
-from keras_transfer.text.tokenizer_files.post_processor import read_post_processor
 from keras_transfer.text.tokenizers import SPLIT_KEY
 
+log = logging.getLogger("keras_transfer")
 
-def read_tokenizer_folder(folder, target=False):
+# The kinds of models whose positions are absolute and are counted from the first column on.
+_COUNTS_PADDING = {"albert", "bart", "bert", "distilbert", "electra", "marian", "mbart", "mbart50", "pegasus"}
+
+
+def read_tokenizer_folder(folder, target=False, choice=None, of_bert=False):
     """Returns what a preprocessor needs from a folder.
 
     Args:
         folder: Path of a folder with `tokenizer.json` or the older files of the tokenizer.
         target: Boolean. Whether texts are the targets of an encoder-decoder, for which a folder may have another
             tokenizer (Marian) or another language (mBART). Defaults to `False`.
+        choice: String. `"file"` or `"config"`, which of two descriptions of the tokenizer to follow if they disagree.
+            Defaults to `None`, what the folder's version of Transformers does.
+        of_bert: Boolean. Whether only WordPiece models are read, as BERT's unless the folder says otherwise. Defaults
+            to `False`.
 
     Returns:
         Dict of `tokenizer`, `packing`, `sequence_length` (`None` if the folder does not specify it) and `split`.
@@ -29,27 +39,37 @@ def read_tokenizer_folder(folder, target=False):
     """
     folder = pathlib.Path(folder)
     config, model_config = read_optional(folder / CONFIG_FILE), read_optional(folder / "config.json")
-    kind = _kind_of(config, model_config)
-    fast = read_optional(folder / FAST_FILE)
+    fast, kind = read_optional(folder / FAST_FILE), _kind_of(config, model_config)
+    unknown = kind is None and not fast.get("post_processor") and (of_bert or (folder / "vocab.txt").is_file())
+    if (unknown and not fast) or (of_bert and FAMILIES.get(kind, Family()).read is not read_vocabulary):
+        kind = "bert"
     check_class(folder, config, model_config, fast)
-    added = added_tokens(folder, config, fast)
     family = FAMILIES.get(kind, Family())
-    special, segments = family.special, family.segments
-    special = {**special, **_tokens(read_optional(folder / "special_tokens_map.json")), **_tokens(config)}
-    special = {**_tokens(fast.get("padding") or {}), **special}
+    segments, special = family.segments, _tokens(read_optional(folder / "special_tokens_map.json")) | _tokens(config)
+    own, special = special, {**_tokens(fast.get("padding") or {}), **family.special, **special}
+    _check_padding(folder, kind, config, fast)
+    languages = {"language": config.get("src_lang") or "en_XX", "translation": config.get("tgt_lang")}
+    if target:
+        languages = {"language": languages["translation"] or languages["language"], "translation": None}
+
+    def template_of(family):
+        tokens = {**family.special, **own, **languages}
+        roles = (family.start, family.between, family.end)
+        return [[tokens[role] for role in group if tokens[role]] for group in roles]
+
     has_segments = _has_segments(kind, family, config, model_config)
     if fast:
-        tokenizer = read_fast(folder, config, fast, special, added)
-        start, between, end, segments = read_post_processor(fast.get("post_processor"), has_segments)
-    elif family.read is not None:
-        tokenizer = family.read(folder, family, config, special, added, target)
-        languages = {"language": config.get("src_lang") or "en_XX", "translation": config.get("tgt_lang")}
-        if target:
-            languages = {"language": languages["translation"] or languages["language"], "translation": None}
-        tokens = {**special, **languages}
-        start, between, end = (
-            [tokens[role] for role in roles if tokens[role]] for roles in (family.start, family.between, family.end)
+        fast, (start, between, end, segments), has_two = follow(
+            folder, config, model_config, fast, FAMILIES, template_of, has_segments, choice
         )
+        tokenizer = read_fast(folder, config, fast, special, added_tokens(folder, config, fast), of_bert)
+        if unknown and of_bert:
+            start, between, end = template_of(family)
+        segments = segments if has_two else None
+        segments = segments or ((0, 0) if model_config else None)  # The model needs an input in any case.
+    elif family.read is not None:
+        tokenizer = family.read(folder, family, config, special, added_tokens(folder, config, fast), target)
+        start, between, end = template_of(family)
         if config.get("add_bos_token"):
             start = [special["bos_token"]]
     else:
@@ -64,7 +84,8 @@ def read_tokenizer_folder(folder, target=False):
     pad = next((special[role] for role in ("pad_token", "eos_token", "unk_token") if role in special), None)
     if pad is None:
         raise ValueError(f"The folder must name a `pad_token` or an `eos_token`. Received: {special} in {folder}")
-    packing = Packing(start, between, end, pad, segments)
+    side = config.get("truncation_side") or str((fast.get("truncation") or {}).get("direction", "right")).lower()
+    packing = Packing(start, between, end, pad, segments, side)
     if fast and target and packing.language and config.get("tgt_lang"):
         packing = packing.with_language(config["tgt_lang"])
     limit = read_optional(folder / "sentence_bert_config.json").get("max_seq_length") or config.get("model_max_length")
@@ -109,10 +130,29 @@ def write_tokenizer_folder(folder, tokenizer, packing, sequence_length, split, t
         "clean_up_tokenization_spaces": False,
         SPLIT_KEY: split,
         **{key: getattr(tokenizer, argument) for argument, key in tokenizer.folder_settings.items()},
+        **({"truncation_side": "left"} if packing.truncation_side == "left" else {}),
+        **({"add_prefix_space": True} if getattr(tokenizer, "add_prefix_space", False) else {}),
         **({"padding_side": "left"} if cls and not start else {}),  # XLNet reads the last position
         **{key: value for key, value in written.items() if value is not None},
     }
     (folder / CONFIG_FILE).write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+def _check_padding(folder, kind, config, fast):
+    """Raises a `ValueError`, or warns, if a folder pads on the left and positions are counted from the padding on."""
+    side = config.get("padding_side") or (fast.get("padding") or {}).get("direction", "right")
+    if side.lower() == "left" and kind in ("gpt2", "openai-gpt"):
+        log.warning(
+            "The tokenizer in %s pads on the left. keras_transfer pads on the right, which is the same for `generate`. "
+            "A head that Transformers trained over texts with padding on the left has seen other positions.",
+            folder,
+        )
+    elif side.lower() == "left" and kind in _COUNTS_PADDING:
+        raise ValueError(
+            f"The tokenizer in {folder} pads on the left, so that the positions in a {kind} model depend on the length "
+            "of the padding. keras_transfer pads on the right. If the model was trained so, set `padding_side` in "
+            f"{CONFIG_FILE} to 'right'. Received: padding_side='left'"
+        )
 
 
 def _tokens(config):
@@ -124,8 +164,7 @@ def _tokens(config):
 
 def _kind_of(config, model_config):
     """Returns the family of a folder's tokenizer, or the `model_type` of its model."""
-    name = config.get("tokenizer_class") or model_config.get("tokenizer_class") or ""
-    name = name.removesuffix("Fast").removesuffix("Tokenizer")
+    name = class_of(config, model_config)
     kinds = {kind.replace("-", ""): kind for kind, family in FAMILIES.items() if family.read is not None}
     return OF_CLASS.get(name) or model_config.get("model_type") or kinds.get(name.lower())
 

@@ -9,7 +9,7 @@ from keras_transfer.text.tokenizers.marian import MarianTokenizer
 from keras_transfer.text.tokenizers.sentencepiece_bpe import SentencePieceBPETokenizer
 from keras_transfer.text.tokenizers.tokenizer import HasTokenizer, Tokenizer, check_offsets
 from keras_transfer.text.tokenizers.unigram import UnigramTokenizer
-from keras_transfer.text.tokenizers.wordpiece import SPLIT_KEY, WordPieceTokenizer, looks_cased, read_folder
+from keras_transfer.text.tokenizers.wordpiece import SPLIT_KEY, WordPieceTokenizer, read_folder
 
 __all__ = [
     "MERGES_FILE",
@@ -27,7 +27,6 @@ __all__ = [
     "WordPieceTokenizer",
     "byte_characters",
     "check_offsets",
-    "looks_cased",
     "read_folder",
     "tokens_of",
 ]

@@ -9,15 +9,7 @@ from typing import Self
 import keras
 
 from keras_transfer.text.base import import_tensorflow_text
-from keras_transfer.text.folders import (
-    CONFIG_FILE,
-    added_tokens,
-    check_class,
-    read_optional,
-    single_part,
-    text_tokens,
-    unlike_bert,
-)
+from keras_transfer.text.folders import CONFIG_FILE, single_part, text_tokens, unlike_bert
 from keras_transfer.text.strings import (
     MAX_WORD_LENGTH,
     UNKNOWN,
@@ -211,49 +203,44 @@ def _make_splitter(vocabulary, unk_token):
         )
 
 
-def read_folder(folder, special_tokens=("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")):
+def read_folder(folder, config, fast, added, special_tokens):
     """Returns the vocabulary and the settings of the WordPiece tokenizer in a folder.
 
     Args:
         folder: Path of a folder with `vocab.txt` or `tokenizer.json`.
+        config, fast: Dicts. The contents of `tokenizer_config.json` and `tokenizer.json`.
+        added: List of dicts, the added tokens.
         special_tokens: List of strings. Added tokens that text never becomes, even if the folder does not call them
-            special. Defaults to BERT's.
+            special.
 
     Returns:
-        Dict of `vocabulary`, `split`, and `sequence_length`, `lowercase` and `strip_accents`, which are `None` if the
-        folder does not specify them.
+        Dict of the arguments of a `WordPieceTokenizer`.
 
     Raises:
         FileNotFoundError: If the folder has no vocabulary.
         ValueError: If the tokenizer is not a WordPiece tokenizer, or splits words differently.
     """
-    folder = pathlib.Path(folder)
-    config, fast = read_optional(folder / CONFIG_FILE), read_optional(folder / "tokenizer.json")
-    check_class(folder, config, read_optional(folder / "config.json"), fast)
-    normalizer = single_part(fast.get("normalizer"), "normalizers")
     for key, only in _FIXED.items():
         received = config.get(key, only)
-        if received != only and received != []:
+        if received != only and received != [] and not (fast and key == "tokenize_chinese_chars"):
             raise ValueError(
                 f"The tokenizer in {folder / CONFIG_FILE} is not supported. Expected {key}={only}. "
                 f"Received: {key}={received}"
             )
     if fast:
         _check_fast(folder / "tokenizer.json", fast)
-    added = added_tokens(folder, config, fast)
     if of_text := text_tokens(added, special_tokens):
         raise ValueError(
             f"The tokenizer in {folder} has added tokens that are not special, which a WordPiece tokenizer does not "
             f"support. Received: {len(of_text)} tokens, starting with {[token['content'] for token in of_text[:3]]}"
         )
-    limit = config.get("model_max_length")
-    limit = read_optional(folder / "sentence_bert_config.json").get("max_seq_length") or limit
+    vocabulary = _folder_vocabulary(folder, fast, added)
+    normalizer = single_part(fast.get("normalizer"), "normalizers")
+    lowercase = normalizer.get("lowercase", True) if fast else config.get("do_lower_case")
     return {
-        "vocabulary": _folder_vocabulary(folder, fast, added),
-        "split": config.get(SPLIT_KEY, "punctuation"),
-        "sequence_length": limit if limit and limit < 1e6 else None,  # Transformers writes 1e30 for an unknown length
-        "lowercase": config.get("do_lower_case", normalizer.get("lowercase")),
-        "strip_accents": config.get("strip_accents", normalizer.get("strip_accents")),
+        "vocabulary": vocabulary,
+        "lowercase": not _looks_cased(vocabulary) if lowercase is None else lowercase,
+        "strip_accents": (normalizer if fast else config).get("strip_accents"),
     }
 
 
@@ -273,7 +260,7 @@ def _check_fast(path, fast):
         raise ValueError(f"{path} must split texts as BERT does. Received: {'; '.join(wrong)}")
 
 
-def looks_cased(vocabulary):
+def _looks_cased(vocabulary):
     """Returns whether lowercasing changes any token other than those in brackets, such as `[CLS]`."""
     words = (token for token in vocabulary if not (token.startswith("[") and token.endswith("]")))
     return any(token != token.lower() for token in words)

@@ -1,6 +1,7 @@
 """`Packing`, `WordPieceTokenizer` and `TokenPreprocessor`: the inputs of any architecture, described by data."""
 
 import copy
+import dataclasses
 import json
 
 import numpy as np
@@ -43,19 +44,20 @@ def test_the_packing_of_roberta_has_two_separators_and_no_segments():
     ]
 
 
+@pytest.mark.parametrize("side", ["right", "left"])
 @pytest.mark.parametrize("packing", [BERT_LIKE, ROBERTA], ids=["BERT", "RoBERTa"])
-def test_pairs_are_truncated_as_hugging_face_truncates_them(packing):
+def test_pairs_are_truncated_as_hugging_face_truncates_them(packing, side):
     tokenizers = pytest.importorskip("tokenizers")
     model = tokenizers.models.WordPiece({t: i for i, t in enumerate(VOCABULARY)}, unk_token="[UNK]")
     theirs = tokenizers.Tokenizer(model)
     theirs.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
     kind = tokenizers.processors.BertProcessing if packing is BERT_LIKE else tokenizers.processors.RobertaProcessing
     theirs.post_processor = kind(("</s>", 2), ("<s>", 0))
-    preprocessor = TokenPreprocessor(roberta().tokenizer, packing)
-    first = [" ".join(["the"] * (i // 12)) for i in range(144)]
-    second = [" ".join(["film"] * (i % 12)) for i in range(144)]
+    preprocessor = TokenPreprocessor(roberta().tokenizer, dataclasses.replace(packing, truncation_side=side))
+    first = [" ".join(["the", "films"] * 6)[: 5 * (i // 12)] for i in range(144)]
+    second = [" ".join(["film", "the"] * 6)[: 5 * (i % 12)] for i in range(144)]
     for length in range(packing.num_special_tokens(2), 26):
-        theirs.enable_truncation(length, strategy="longest_first")
+        theirs.enable_truncation(length, strategy="longest_first", direction=side)
         theirs.enable_padding(length=length, pad_id=1, pad_token="<pad>")
         expected = theirs.encode_batch(list(zip(first, second, strict=True)))
         inputs = values(preprocessor((first, second), sequence_length=length))

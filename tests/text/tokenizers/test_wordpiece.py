@@ -179,6 +179,7 @@ def test_other_tokenizers_are_an_error(tmp_path, preprocessor):
     write_tokenizer_json(tmp_path, type="BPE")
     with pytest.raises(ValueError, match="must be a WordPiece model.*Received: BPE"):
         BertPreprocessor.load(tmp_path)
+    (tmp_path / "tokenizer.json").unlink()
     preprocessor.save(tmp_path)
     (tmp_path / "tokenizer_config.json").write_text('{"tokenize_chinese_chars": false}')
     with pytest.raises(
