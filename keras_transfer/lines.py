@@ -155,14 +155,17 @@ def read_rows(path, header=None):
     """Returns `(header, [(line number, fields), ...])` of a table.
 
     Args:
-        path: Path of the file, as for `split_rows`.
+        path: Path of the file. Files named `.tsv` or `.tsv.gz` have tabs, and quotes are part of the text, as in GLUE.
+            All other files have commas and quotes.
         header: List of strings. Names of the columns of a file without a header. Defaults to `None`, the first row.
 
     Raises:
         ValueError: If a quote is not closed, or if there are no rows.
     """
     with open_binary(path) as file:
-        rows = list(split_rows(decode_lines(file, path), path, len(header or ())))
+        tabs = path.name.lower().removesuffix(".gz").endswith(".tsv")
+        separator = "\t" if tabs else ","
+        rows = list(split_fields(decode_lines(file, path), path, separator, not tabs, len(header or ())))
     if header is None and rows:
         header = rows.pop(0)[1]
     if not rows:
@@ -170,37 +173,21 @@ def read_rows(path, header=None):
     return header, rows
 
 
-def read_records(path):
-    """Returns the names of the columns of a table, and an iterator of `(line number, dict from names to fields)`.
-
-    Raises:
-        ValueError: As for `read_rows`, `check_names` and, while the rows are read, `checked_rows`.
-    """
-    names, rows = read_rows(path)
-    check_names(path, names)
-    return names, ((number, dict(zip(names, fields))) for number, fields in checked_rows(path, names, rows))
-
-
-def split_rows(lines, path, columns=0):
+def split_fields(lines, path, separator, quoted, columns=0):
     """Yields `(number of the first line, fields)` for each row of a table, from its header on.
 
-    Empty lines are rows if there is a single column. Otherwise, empty lines of a file with commas are skipped.
+    Empty lines are rows if there is a single column. Otherwise, empty lines of a file with quotes are skipped.
 
     Args:
         lines: Iterable of lines with their ends.
-        path: Path of the file. Files named `.tsv` or `.tsv.gz` have tabs, and quotes are part of the text, as in
-            GLUE. All other files have commas and quotes.
+        path: Path of the file, its name in errors.
+        separator: String. The character between fields.
+        quoted: Boolean. Whether fields may be in quotes.
         columns: Integer. Number of columns of a file without a header. Defaults to `0`, the number in the first row.
 
     Raises:
         ValueError: If a quote is not closed.
     """
-    tabs = pathlib.Path(path).name.lower().removesuffix(".gz").endswith(".tsv")
-    return split_fields(lines, path, "\t" if tabs else ",", not tabs, columns)
-
-
-def split_fields(lines, path, separator, quoted, columns=0):
-    """Yields what `split_rows` yields, given the character between fields, and whether fields may be in quotes."""
     for number, fields in _split_csv(lines, path, separator) if quoted else _split_plain(lines, separator):
         columns = columns or len(fields)
         if fields or columns == 1:
@@ -208,7 +195,7 @@ def split_fields(lines, path, separator, quoted, columns=0):
 
 
 def checked_rows(path, header, rows):
-    """Yields rows of `split_rows`, or raises a `ValueError` if one has more or fewer fields than the header."""
+    """Yields rows of `split_fields`, or raises a `ValueError` if one has more or fewer fields than the header."""
     rows = iter(rows)
     for number, fields in rows:
         if len(fields) != len(header):
@@ -218,12 +205,6 @@ def checked_rows(path, header, rows):
                 f"Received: {len(fields)} fields, {shorten(fields)}"
             )
         yield number, fields
-
-
-def check_names(path, names):
-    """Raises a `ValueError` if two columns of a table have the same name."""
-    if len(set(names)) < len(names):
-        raise ValueError(f"{path}: The names of the columns must be unique. Received: {names}")
 
 
 def warn_about_size(path, size, official):

@@ -11,6 +11,7 @@ import pathlib
 import re
 
 from keras_transfer import lines
+from keras_transfer.arrow_files import SUFFIXES, record_batches
 from keras_transfer.names import listed
 
 SEPARATORS = (",", "\t", ";", "|")
@@ -30,31 +31,20 @@ class Table:
     """The rows of a table in a file, which are read one at a time, so that a table may be larger than memory.
 
     Iterating yields `(number, row)`, where the row is a dict from columns to values. A warning says what was found in
-    the file that its name does not say.
+    the file that its name does not say. Blank lines are empty texts in a table with one column. In others, they are
+    skipped, but are an error if tabs separate fields without quotes.
 
     Args:
-        path: Path of a text file with separated fields; of JSON Lines, or of JSON as an array or as pandas writes it;
-            each also compressed by gzip, zip, bz2 or xz; or of an Excel file. Blank lines are empty texts in a table
-            with one column. In others, they are skipped, but are an error if tabs separate fields without quotes.
-        separator: String. One character between fields. Defaults to `None`, for the one that divides the first lines
-            into the same number of fields.
-        encoding: String. Encoding of the file. Defaults to `None`, UTF-8, or UTF-16 and UTF-32 with their marks.
-        header: `0` if the first row has the names of the columns, or `None` if there are none, for which the columns
-            are numbers from 0. Defaults to `0`.
+        path, separator, encoding, header: As for `datasets.read_table`.
 
     Attributes:
         names: List of the columns, or of those of the first row in JSON Lines.
         kind: String. Kind of the rows, `".csv"`, `".tsv"` or `".jsonl"`.
         typed: Boolean. Whether values have types, as in JSON. All others are strings.
-        dialect: Dict. The arguments of `csv.writer` for such a file.
+        binary: Boolean. Whether the file is neither JSON nor text with separated fields.
+        dialect: Dict. The arguments of `csv.writer` for such a file, or `None` for JSON.
         unit: String. What is counted by the number of a row, `"line"` or `"row"`.
         fraction: Float. Fraction of the file that was read.
-
-    Raises:
-        FileNotFoundError: If the file does not exist.
-        ImportError: If pandas is required to read the file.
-        ValueError: If an argument is invalid, if the file has a different format or encoding, has two columns of the
-            same name, or, while reading, if a row is damaged or has a different number of fields.
     """
 
     def __init__(self, path, separator=None, encoding=None, header=0):
@@ -78,9 +68,14 @@ class Table:
         name = self.path.name.lower()
         while name.endswith((".gz", ".zip", ".bz2", ".xz")):
             name = name.rpartition(".")[0]
-        self.typed = name.endswith((".jsonl", ".ndjson", ".json", *EXCEL))
+        self.binary = name.endswith((*EXCEL, *SUFFIXES))
+        self.typed = self.binary or name.endswith((".jsonl", ".ndjson", ".json"))
+        if self.typed and (separator is not None or (header is None and not name.endswith(EXCEL))):
+            raise ValueError(f"`separator` and `header` are for files with separated fields. Received: {path}")
         if name.endswith(EXCEL):
             self._set_rows(_read_excel(self.path, header))
+        elif name.endswith(SUFFIXES):
+            self._set_rows(row for batch in record_batches(self.path) for row in batch.to_pylist())
         else:
             self._find(name, separator, found)
         first = next(iter(self), None) if self.typed else None
@@ -113,7 +108,7 @@ class Table:
         self.separator = separator or _find_separator(head, default)
         with self._open() as file:
             self.quoted = self.separator != "\t" or _is_quoted(self._decoded(file))
-        if self.separator != default:
+        if separator is None and (self.separator != default or not name.endswith((".csv", ".tsv", ".tab"))):
             found.append(f"fields separated by {self.separator!r}")
         if self.separator == "\t" and self.quoted:
             found.append("fields in quotes, which are removed")
@@ -128,7 +123,8 @@ class Table:
         self.names = list(range(len(first)))
         if self.header is not None:
             self.names = [name or f"Unnamed: {place}" for place, name in enumerate(first)]
-        lines.check_names(self.path, self.names)
+        if len(set(self.names)) < len(self.names):
+            raise ValueError(f"{self.path}: The names of the columns must be unique. Received: {self.names}")
         self.blank = "\n" in [line.lstrip("\r") for line in head]
 
     def _set_rows(self, rows):
@@ -262,18 +258,15 @@ def _quote(field, special):
 
 def _is_json_lines(head, name):
     """Returns whether the first lines are JSON objects, one on each line, and not one object of a whole table."""
-    rows = [line for line in head if line.strip()]
+    rows, of_lines = [line for line in head if line.strip()], name.endswith((".jsonl", ".ndjson"))
     try:
         first = json.loads(rows[0]) if rows else {}
     except ValueError:
-        return name.endswith((".jsonl", ".ndjson")) and rows[0].strip() not in ("[", "{")
-    return isinstance(first, dict) and (len(rows) != 1 or not _is_whole(first))
-
-
-def _is_whole(value):
-    """Returns whether a JSON object is a table: its values are columns, rows or parts of these."""
-    kinds = {type(each) for each in value.values()}
-    return bool(kinds) and (kinds <= {dict} or kinds <= {list} or isinstance(value.get("data"), list))
+        return of_lines and rows[0].strip() not in ("[", "{")
+    if not isinstance(first, dict) or of_lines or len(rows) != 1:
+        return isinstance(first, dict)
+    kinds = {type(each) for each in first.values()}
+    return not (kinds in ({dict}, {list}) or isinstance(first.get("data"), list))
 
 
 def _records(data, path):

@@ -10,12 +10,10 @@ from keras_transfer.datasets.base import (
     existing_file,
     get,
     missing_files,
-    read_json_lines,
     read_lines,
-    read_records,
-    shorten,
 )
 from keras_transfer.datasets.parallel.parallel_texts import ParallelTexts, checked_texts, read_parallel
+from keras_transfer.tables import Table
 
 SPLITS = {"train": ("train",), "validation": ("validation", "val", "valid", "dev"), "test": ("test",)}
 TABLES = (".jsonl", ".json", ".csv", ".jsonl.gz", ".json.gz", ".csv.gz")
@@ -180,12 +178,8 @@ def _load(folder, columns, dataset, skip_empty):
 
 def _read_table(path, columns, skip_empty):
     """Returns two columns of a JSON Lines or CSV file as `ParallelTexts`."""
-    if ".csv" in path.suffixes:
-        names, rows = read_records(path)
-        if missing := [name for name in columns if name not in names]:
-            raise ValueError(f"{path}: Expected the columns {columns}. Received: {shorten(names)} without {missing}")
-        rows = list(rows)
-    else:
-        rows = read_json_lines(path)
+    rows = list(Table(path))
+    if not rows:
+        raise ValueError(f"{path}: Expected at least one row. Received: no rows")
     texts = [[get(row, name, f"{path}, line {number}") for name in columns] for number, row in rows]
     return checked_texts(texts, lambda row, _: f"{path}, line {rows[row][0]}", path, skip_empty)

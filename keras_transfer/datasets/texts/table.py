@@ -4,11 +4,9 @@ import collections
 import math
 import numbers
 import os
-import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from keras_transfer.arrow_files import SUFFIXES, column_names, record_batches
 from keras_transfer.datasets.base import NUMBER, Split, Splits, log, positions, shorten
 from keras_transfer.names import check_spaces, did_you_mean
 from keras_transfer.tables import SEPARATORS, Table, looks_joined, marked
@@ -158,7 +156,7 @@ def _read(source, columns, several, label_names, label_separator, form, prefix="
     """Returns `(Split, names of a ClassLabel or None)`."""
     wanted = [(argument, name) for argument, each in columns.items() for name in each]
     is_path = isinstance(source, (str, os.PathLike))
-    if is_path and not str(source).lower().endswith((*SUFFIXES, *(f"{suffix}.gz" for suffix in SUFFIXES))):
+    if is_path:
         table = Table(source, **form)
         rows = list(table) if table.typed or {name for _, name in wanted} <= {*table.names} else []
         names = table.names if not table.typed else list(dict.fromkeys(name for _, row in rows for name in row))
@@ -172,8 +170,10 @@ def _read(source, columns, several, label_names, label_separator, form, prefix="
     else:
         if given := [name for name, value in form.items() if value != (0 if name == "header" else None)]:
             raise ValueError(f"`{given[0]}` requires a file of text. Received: {shorten(source)}")
-        names, values, where = _read_arrow(source) if is_path else _read_object(source, columns, prefix)
+        names, values, where = _read_object(source, columns, prefix)
         table, advice = None, ""
+    if not names:
+        raise ValueError(f"{where(None)}: Expected at least one row. Received: no rows")
     untyped = table is not None and not table.typed
     _check_separator(label_separator, untyped, columns["label_column"], several, source)
     for argument, name in wanted:
@@ -213,7 +213,7 @@ def _read(source, columns, several, label_names, label_separator, form, prefix="
                 joined,
             )
         if label_names is None:
-            labels = _booleans_as_words(labels, table is not None and table.typed)
+            labels = _booleans_as_words(labels, table is not None and table.typed and not table.binary)
         labels = _labels(labels, where, untyped, label_names)
         check_spaces({each for label in labels for each in _as_list(label) if isinstance(each, str)}, where(None))
     return Split(texts, labels), class_names
@@ -277,21 +277,11 @@ def _class_name(label, class_names, where):
     return class_names[label]
 
 
-def _read_arrow(source):
-    """Returns the names of the columns of a file, a function from a name to values, and one from a row to a string."""
-    path = pathlib.Path(source)
-    if not path.is_file():
-        raise FileNotFoundError(f"The table does not exist. Received: {path}")
-    names, batches = column_names(path), list(record_batches(path))
-
-    def values(name):
-        return [value for batch in batches for value in batch.column(name).to_pylist()]
-
-    return names, values, lambda row: f"{path}" if row is None else f"{path}, row {row}"
-
-
 def _read_object(source, columns, prefix):
-    """Returns what `_read_arrow` returns. Values of Hugging Face's `ClassLabel` are a tuple: names and integers."""
+    """Returns the names of the columns, a function from a name to values, and one from a row to a string.
+
+    Values of Hugging Face's `ClassLabel` are a tuple: names and integers.
+    """
 
     def where(row):
         return f"{prefix}{type(source).__name__}" if row is None else f"{prefix}row {row}"

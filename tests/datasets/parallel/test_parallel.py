@@ -237,7 +237,10 @@ test_mistakes_in_summaries_are_one_error = check_errors(
     ),
     (lambda tmp_path: read_xsum(tmp_path, train__jsonl=ROW.replace("Wet.", "")), "line 1: Expected a text ... target"),
     (lambda tmp_path: read_xsum(tmp_path, train__jsonl=""), "Expected at least one row"),
-    (lambda tmp_path: read_xsum(tmp_path, test__csv="id,document\n1,Rain.\n"), "without ['summary']"),
+    (
+        lambda tmp_path: read_xsum(tmp_path, test__csv="id,document\n1,Rain.\n"),
+        "line 2: Expected an object with 'summary'. Received: ['id', 'document']",
+    ),
     (lambda tmp_path: read_xsum(tmp_path, test__csv="document,summary\nRain\n"), "test.csv, line 2: Expected 2 fields"),
     (lambda tmp_path: read_xsum(tmp_path, val__jsonl=ROW, dev__jsonl=ROW), "A split must have one file. Received"),
     (lambda tmp_path: read_xsum(tmp_path, test__source="a\n"), FileNotFoundError, "test.target in a folder with"),

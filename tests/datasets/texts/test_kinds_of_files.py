@@ -119,6 +119,20 @@ def test_an_excel_file_is_read_by_pandas(tmp_path, monkeypatch):
     assert read_texts(path)[1] == ["1", "0", "1"]
 
 
+def test_a_parquet_file_is_read_by_the_command_too(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    import pyarrow
+
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pyarrow.table({"text": TEXTS, "label": [True, False, True]}), path)
+    assert read_table(path, "text", "label") == (TEXTS, ["True", "False", "True"])
+    assert read_texts(path) == (TEXTS, ["true", "false", "true"])
+    with pytest.raises(
+        ValueError, match="`separator` and `header` are for files with separated fields. Received: .*a.p"
+    ):
+        read_table(path, "text", separator=";")
+
+
 def test_what_the_name_does_not_say_is_logged_in_one_line(tmp_path, caplog):
     for name, content, found in [
         ("a.csv", fields(";"), "fields separated by ';'"),
