@@ -47,7 +47,7 @@ class SentencePieceModel:
         Raises:
             ValueError: If it is not a SentencePiece model.
         """
-        model = cls([])
+        model, trainer, spec = cls([]), {}, {}
         try:
             for field, value in _fields(serialized):
                 if field == 1:
@@ -55,7 +55,8 @@ class SentencePieceModel:
                     score = struct.unpack("<f", piece[2])[0]
                     model.pieces.append((piece[1].decode("utf-8"), score, PieceType(piece[3])))
                 elif field == 2:
-                    model.model_type = dict(_fields(value)).get(3, UNIGRAM)
+                    trainer = dict(_fields(value))
+                    model.model_type = trainer.get(3, UNIGRAM)
                 elif field == 3:
                     spec = dict(_fields(value))
                     model.charsmap, model.add_dummy_prefix = spec.get(2, b""), bool(spec.get(3, 1))
@@ -64,6 +65,7 @@ class SentencePieceModel:
             raise ValueError(f"The file must be a SentencePiece model. Received: {error!r}") from error
         if not model.pieces:
             raise ValueError("The file must be a SentencePiece model. Received: no pieces")
+        _check_spaces(model, trainer, spec)
         return model
 
     def to_bytes(self):
@@ -84,6 +86,23 @@ class SentencePieceModel:
         normalizer = _bytes_field(2, self.charsmap) + _number(3, self.add_dummy_prefix)
         normalizer += _number(4, self.remove_extra_whitespaces)
         return pieces + _bytes_field(2, trainer) + _bytes_field(3, normalizer)
+
+
+def _check_spaces(model, trainer, spec):
+    """Raises a `ValueError` if a model has settings with which its pieces would not be found as SentencePiece does."""
+    settings = {"treat_whitespace_as_suffix": bool(trainer.get(24, 0)), "escape_whitespaces": bool(spec.get(5, 1))}
+    normal = [piece for piece, _, type in model.pieces if type == PieceType.NORMAL]
+    inside = [] if trainer.get(22, 1) else [piece for piece in normal if SPACE in piece.lstrip(SPACE)]
+    if settings != {"treat_whitespace_as_suffix": False, "escape_whitespaces": True}:
+        raise ValueError(
+            "The SentencePiece model must have a space in front of each word. Train it with "
+            f"treat_whitespace_as_suffix=False and escape_whitespaces=True. Received: {settings}"
+        )
+    if inside and model.model_type == UNIGRAM:
+        raise ValueError(
+            "The pieces of a unigram model must not contain a space behind another character, because texts are split "
+            f"at spaces first. Train the model with split_by_whitespace=True. Received: {inside[:3]}"
+        )
 
 
 def normalized(charsmap, character):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import logging
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -30,7 +31,10 @@ from keras_transfer.text.sentencepiece import (
 from keras_transfer.text.strings import checked_utf8, script_of, scripts_of
 from keras_transfer.text.tokenizers.tokenizer import Tokenizer
 
+log = logging.getLogger("keras_transfer")
+
 _BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
+_BYTE_AS_TEXT = "\U00100000{}\U00100001"  # stands for a text that spells a byte piece, such as "<0x41>"
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -137,6 +141,11 @@ class UnigramTokenizer(Tokenizer):
                 f"model_type={self._model.model_type}, add_dummy_prefix={self._model.add_dummy_prefix}"
             )
         _check_pieces(self._model)
+        if not self._model.remove_extra_whitespaces:
+            log.warning(
+                "The SentencePiece model keeps consecutive spaces (remove_extra_whitespaces=False), which "
+                "`UnigramTokenizer` treats as one, as Transformers does."
+            )
         self._splitter = None
 
     def _set_vocabulary(self, tokens):
@@ -163,7 +172,8 @@ class UnigramTokenizer(Tokenizer):
 
     def _normal_pieces(self):
         kinds = (PieceType.NORMAL, PieceType.USER_DEFINED, PieceType.BYTE)
-        return {piece for piece, _, type in self._model.pieces if type in kinds}
+        pieces = {piece for piece, _, type in self._model.pieces if type in kinds}
+        return {piece for piece in pieces if not piece.startswith(_BYTE_AS_TEXT[0])}
 
     def _tokenize(self, texts):
         import tensorflow as tf
@@ -171,8 +181,9 @@ class UnigramTokenizer(Tokenizer):
         self._check_loaded()
         if self._splitter is None:
             self.require([self.unk_token])
+            known = {**self._ids, **{_spelled(piece): self._ids[piece] for piece in self._byte_pieces()}}
             ids = [
-                self.unk_id if type == PieceType.UNKNOWN else self._ids.get(piece, self.unk_id)
+                self.unk_id if type == PieceType.UNKNOWN else known.get(piece, self.unk_id)
                 for piece, _, type in self._model.pieces
             ]
             pieces = [piece for piece, _, type in self._model.pieces]
@@ -189,6 +200,8 @@ class UnigramTokenizer(Tokenizer):
                 texts = normalize_spaces(texts, charsmap, self.graphemes)
         words = split_spaces(texts) if self.keep_spaces else split_words(texts, charsmap, self.graphemes)
         distinct, index = tf.unique(words.values)
+        if self._model.pieces[-1][0].startswith(_BYTE_AS_TEXT[0]):
+            distinct = tf.strings.regex_replace(distinct, "<0x([0-9A-F]{2})>", _BYTE_AS_TEXT.format(r"\1"))
         pieces = splitter.tokenize(distinct)
         values, count = (
             tf.gather(ids, tf.concat([pieces.values, [space]], 0)),
@@ -215,10 +228,13 @@ class UnigramTokenizer(Tokenizer):
     def token_bytes(self) -> list:
         """Returns what each token adds to a text, with a space in front of a word.
 
+        As in SentencePiece, control symbols such as `</s>` add nothing.
+
         Returns:
             A list of bytes.
         """
         bytes_ = {piece: bytes([int(piece[3:5], 16)]) for piece in self._byte_pieces()}
+        bytes_ |= {piece: b"" for piece, _, type in self._model.pieces if type == PieceType.CONTROL}
         return [bytes_.get(token, token.replace(SPACE, " ").encode("utf-8")) for token in self.vocabulary]
 
     def _byte_pieces(self):
@@ -310,9 +326,16 @@ class UnigramTokenizer(Tokenizer):
             type = PieceType.CONTROL if piece in control else PieceType.NORMAL
             type = PieceType.BYTE if piece in of_bytes else type
             pieces.append((piece, score, PieceType.UNKNOWN if index == model["unk_id"] else type))
+        # In these files, a text that spells a byte piece becomes it, unlike in a model of SentencePiece.
+        pieces += [(_spelled(piece), score, PieceType.NORMAL) for piece, score in model["vocab"] if piece in of_bytes]
         serialized = SentencePieceModel(pieces, charsmap).to_bytes()
         special["unk_token"] = model["vocab"][model["unk_id"]][0]
         return cls(serialized, tokens, normalization=steps, keep_spaces=keep_spaces, graphemes=graphemes, **special)
+
+
+def _spelled(piece):
+    """Returns the piece for a text that spells a byte piece."""
+    return _BYTE_AS_TEXT.format(piece[3:5])
 
 
 def _check_pieces(model):
@@ -337,6 +360,14 @@ def _check_pieces(model):
         raise ValueError(
             "The normalization of a SentencePiece model must begin with the size of its trie. "
             f"Received: {len(model.charsmap)} bytes, and a trie of {size} bytes"
+        )
+    symbols = [piece for piece, _, type in model.pieces if type == PieceType.USER_DEFINED]
+    results = ["".join(normalized(model.charsmap, part) for part in piece).replace(" ", SPACE) for piece in symbols]
+    changed = [piece for piece, result in zip(symbols, results) if piece.replace(" ", SPACE) != result]
+    if changed:
+        raise ValueError(
+            "The normalization of a SentencePiece model must not change its user-defined symbols, because texts are "
+            f"normalized first. Train the model with normalized symbols. Received: {changed[:3]}"
         )
     kept = [character for character in "\t\n\x0b\x0c\r" if normalized(model.charsmap, character) not in ("", " ")]
     if of_bytes and (kept or SPACE not in [piece for piece, _, _ in model.pieces]):

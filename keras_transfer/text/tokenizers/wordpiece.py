@@ -32,6 +32,9 @@ SPLIT_KEY = "keras_transfer_split"  # Transformers has no such setting
 _MAX_TOKEN_BYTES = 256  # limit of TensorFlow Text
 _REMOVED_CHARACTER = "\U0010fffd"  # Normalization removes it, so no text contains it.
 
+# The decoder of Hugging Face `tokenizers` removes the space in front of these.
+_NO_SPACE = (".", "?", "!", ",", "n't", "'m", "'s", "'ve", "'re")
+
 # Settings of other tokenizers, and the only value that this one implements.
 _FIXED = {"do_basic_tokenize": True, "tokenize_chinese_chars": True, "never_split": None}
 
@@ -44,9 +47,9 @@ class WordPieceTokenizer(Tokenizer):
 
     Args:
         vocabulary: List of strings, the tokens in the order of their ids, or the path of a `vocab.txt` with one token
-            per line. Empty tokens at the end are dropped. If a line occurs more than once in a file, the last one
-            counts, as in Transformers, and a warning says so. If `None`, call `load_assets` before the tokenizer is
-            used. Defaults to `None`.
+            per line. White space at the ends of its lines is removed, and empty tokens at the end are dropped. If a
+            line occurs more than once in a file, the last one counts, as in Transformers, and a warning says so. If
+            `None`, call `load_assets` before the tokenizer is used. Defaults to `None`.
         lowercase: Boolean. Whether texts are lowercased, as for uncased vocabularies. Defaults to `True`.
         strip_accents: Boolean. Whether accents are removed. Defaults to the value of `lowercase`, as in BERT.
         unk_token: String. Token of words that cannot be split into pieces. Defaults to `"[UNK]"`.
@@ -142,10 +145,15 @@ class WordPieceTokenizer(Tokenizer):
     def token_bytes(self) -> list:
         """Returns what each token adds to a text: a space and a word, or the rest of a word.
 
+        As in BERT, there is no space in front of a full stop, a comma, a question mark and an exclamation mark.
+
         Returns:
             A list of bytes.
         """
-        tokens = (token[2:] if token.startswith("##") else f" {token}" for token in self.vocabulary)
+        tokens = (
+            token[2:] if token.startswith("##") else f"{'' if token.startswith(_NO_SPACE) else ' '}{token}"
+            for token in self.vocabulary
+        )
         return [token.encode("utf-8") for token in tokens]
 
     def to_json(self) -> dict:
@@ -280,18 +288,27 @@ def _folder_vocabulary(folder, fast, added):
         lines.pop()
     tokens = [*lines, *(token["content"] for token in added if token["id"] >= len(lines))]
     places = {token: index for index, token in enumerate(tokens)}
-    if wrong := [token for token, id in ids.items() if places.get(token) != id]:
-        token = wrong[0]
+    if wrong := [token for token, id in ids.items() if places.get(_trimmed(token)) != id]:
+        token, place = wrong[0], places.get(_trimmed(wrong[0]))
         raise ValueError(
             f"The files in {folder} must give each token the same id. Received: {token!r} with the id {ids[token]}, "
-            f"and with the id {places.get(token)} by its place in {vocabulary_file.name} (and {len(wrong) - 1} others)"
+            f"and with the id {place} by its place in {vocabulary_file.name} (and {len(wrong) - 1} others)"
         )
     return tokens
 
 
+def _trimmed(token):
+    """Returns a token without white space at its end. A token of white space alone, which no text has, stays."""
+    return token.rstrip() or token
+
+
 def _read_lines(path):
-    """Returns the lines of a vocabulary. A line that occurs again is replaced by a name that no text can contain."""
-    lines = path.read_text("utf-8").rstrip("\n").split("\n")  # also reads files with the line ends of Windows
+    """Returns the lines of a vocabulary without white space at their ends, as in Transformers.
+
+    A line that occurs again is replaced by a name that no text can contain.
+    """
+    lines = [line.removesuffix("\r") for line in path.read_bytes().decode("utf-8").rstrip("\r\n").split("\n")]
+    lines = [_trimmed(line) for line in lines]
     last = {token: index for index, token in enumerate(lines)}
     duplicates = {index: token for index, token in enumerate(lines) if last[token] != index}
     if duplicates:

@@ -5,8 +5,9 @@ import json
 
 import pytest
 
-from keras_transfer.text import Packing, TokenPreprocessor, UnigramTokenizer
+from keras_transfer.text import Packing, SentencePieceBPETokenizer, TokenPreprocessor, UnigramTokenizer
 from keras_transfer.text.sentencepiece.sentencepiece_model import PieceType, SentencePieceModel
+from tests.errors import check_errors
 from tests.tokenizing import run_tokenizer_test
 
 tf = pytest.importorskip("tensorflow")
@@ -33,9 +34,8 @@ def train_model(vocab_size=60, **options):
         vocab_size=vocab_size,
         hard_vocab_limit=False,
         control_symbols=["<cls>", "<sep>", "[CLS]", "[SEP]", "[MASK]"],
-        user_defined_symbols=["."],
         minloglevel=2,
-        **options,
+        **{"user_defined_symbols": ["."], **options},
     )
     return file.getvalue()
 
@@ -179,3 +179,70 @@ def test_a_tokenizer_json_without_an_unknown_token_is_an_error(model, tmp_path):
     (tmp_path / "tokenizer.json").write_text(json.dumps(fast))
     with pytest.raises(ValueError, match="must have an `unk_id`. Received: unk_id=None"):
         TokenPreprocessor.load(tmp_path)
+
+
+# === Fields of a model, and texts that look like its pieces ===
+
+
+def test_a_text_that_spells_a_byte_piece_is_read_as_the_format_of_the_file_reads_it():
+    tokenizers = pytest.importorskip("tokenizers")
+    model = train_model(330, byte_fallback=True)
+    parsed = sentencepiece.SentencePieceProcessor(model_proto=model)
+    pieces = [(parsed.id_to_piece(index), parsed.get_score(index)) for index in range(len(parsed))]
+    theirs = tokenizers.Tokenizer(tokenizers.models.Unigram(pieces, unk_id=0, byte_fallback=True))
+    theirs.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+    theirs.normalizer = tokenizers.normalizers.Precompiled(SentencePieceModel.from_bytes(model).charsmap)
+    texts = ["the <0x41> film", "<0x4a> <0x4A>\u00e9", "a<0x41>b<0x4", "<0x00>", "<0xFF><0xE4>"]
+    fast = json.loads(theirs.to_str())
+    ours = UnigramTokenizer.from_json(fast, [piece for piece, _ in pieces], [], graphemes=False)
+    expected = [theirs.encode(text).ids for text in texts]
+    assert ours.tokenize(texts).to_list() == expected
+    assert expected[0] != parsed.encode(texts[0])
+    assert UnigramTokenizer(model).tokenize(texts).to_list() == parsed.encode(texts)
+    copy = UnigramTokenizer(ours.serialized_model, ours.vocabulary, **ours.get_config())
+    assert (
+        copy.tokenize(texts).to_list() == expected
+        and copy.to_json()["model"]["vocab"] == ours.to_json()["model"]["vocab"]
+    )
+
+
+def test_control_symbols_add_nothing_to_a_text(model):
+    theirs = sentencepiece.SentencePieceProcessor(model_proto=model)
+    ids = [theirs.piece_to_id(piece) for piece in ("<s>", "[CLS]", "\u2581film", "<sep>", "s", "</s>")]
+    assert UnigramTokenizer(model).detokenize([ids]).numpy().tolist() == [theirs.decode(ids).encode()]
+
+
+test_fields_that_would_split_texts_differently_are_errors = check_errors(
+    (
+        lambda: UnigramTokenizer(train_model(treat_whitespace_as_suffix=True)),
+        "Train it with treat_whitespace_as_suffix=False ... Received: {'treat_whitespace_as_suffix': True",
+    ),
+    (
+        lambda: SentencePieceBPETokenizer.from_model(train_model(model_type="bpe", treat_whitespace_as_suffix=True)),
+        "Train it with treat_whitespace_as_suffix=False ... Received: {'treat_whitespace_as_suffix': True",
+    ),
+    (
+        lambda: UnigramTokenizer(_with_a_phrase(False)),
+        "Train the model with split_by_whitespace=True. Received: ['\u2581the\u2581film']",
+    ),
+    (
+        lambda: UnigramTokenizer(train_model(user_defined_symbols=["<x>", "\u2163", "\ufb01"])),
+        "Train the model with normalized symbols. Received: ['\u2163', '\ufb01']",
+    ),
+)
+
+
+def _with_a_phrase(split):
+    """A model with a piece of two words, and the value of split_by_whitespace."""
+    from sentencepiece import sentencepiece_model_pb2 as proto
+
+    found = proto.ModelProto.FromString(train_model())
+    found.trainer_spec.split_by_whitespace = split
+    found.pieces.add(piece="\u2581the\u2581film", score=-1.0)
+    return found.SerializeToString()
+
+
+def test_extra_spaces_that_a_model_keeps_are_named_in_a_warning(caplog):
+    tokenizer = UnigramTokenizer(train_model(remove_extra_whitespaces=False))
+    assert "keeps consecutive spaces (remove_extra_whitespaces=False)" in caplog.text
+    assert tokenizer.tokenize(["the  film"]).to_list() == tokenizer.tokenize(["the film"]).to_list()

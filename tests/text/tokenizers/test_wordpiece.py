@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 
-from keras_transfer.text import BertPreprocessor, WordPieceTokenizer
+from keras_transfer.text import BertPreprocessor, Packing, TokenPreprocessor, WordPieceTokenizer
 from tests.errors import check_errors
 
 pytest.importorskip("tensorflow_text")
@@ -28,6 +28,48 @@ def test_ids_that_are_not_in_the_vocabulary_have_no_text(preprocessor):
     for ids, received in (([[-1, 5]], "-1"), ([[5, 11]], "11"), ([[1.5]], "1.5")):
         with pytest.raises(ValueError, match=f"Ids must be integers from 0 to 10, .* Received: {received}"):
             preprocessor.detokenize(ids)
+
+
+def test_texts_of_ids_have_no_space_in_front_of_punctuation_as_in_transformers(tmp_path):
+    tokenizers = pytest.importorskip("tokenizers")
+    words = ["hello", "world", ",", ".", "!", "?", "'", "s", "-", "##ly", "(", ")"]
+    preprocessor = BertPreprocessor([*VOCABULARY[:5], *words], sequence_length=32)
+    text = "hello , world . hello-world ( hello ) ? it ' s hellolyly !"
+    ids = preprocessor(["hello, world. hello-world (hello)? it's hellolyly!", text])["token_ids"]
+    found = [text.decode() for text in preprocessor.detokenize(ids).numpy()]
+    assert found == ["hello, world. hello - world ( hello )? [UNK] ' s hellolyly!"] * 2
+    TokenPreprocessor(preprocessor.tokenizer, Packing(["[CLS]"], ["[SEP]"], ["[SEP]"], pad="[PAD]")).save(tmp_path)
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    kept = [[index for index in row if index not in (0, 2, 3)] for row in ids.numpy().tolist()]
+    assert [theirs.decode(row, skip_special_tokens=False) for row in kept] == found
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_white_space_at_the_ends_of_lines_is_no_part_of_a_token(end, tmp_path):
+    tokenizers = pytest.importorskip("tokenizers")
+    lines = ["[PAD]", "[UNK]", "the ", "film\t", "##s\u00a0", " lead", "\u3000", "end", "  "]
+    path = tmp_path / "vocab.txt"
+    path.write_bytes(end.join(lines).encode())
+    tokenizer = WordPieceTokenizer(path)
+    # No text contains a token of white space.
+    assert tokenizer.vocabulary == ["[PAD]", "[UNK]", "the", "film", "##s", " lead", "\u3000", "end", "  "]
+    theirs = tokenizers.Tokenizer(tokenizers.models.WordPiece.from_file(str(path)))
+    theirs.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    assert tokenizer.tokenize(["the films end lead"]).to_list() == [theirs.encode("the films end lead").ids]
+
+
+def test_a_tokenizer_json_may_have_tokens_with_the_white_space_of_vocab_txt(tmp_path):
+    pytest.importorskip("tokenizers")
+    preprocessor = BertPreprocessor(VOCABULARY, sequence_length=8)
+    TokenPreprocessor(preprocessor.tokenizer, Packing(["[CLS]"], ["[SEP]"], ["[SEP]"], pad="[PAD]")).save(tmp_path)
+    file = tmp_path / "tokenizer.json"
+    fast = json.loads(file.read_text("utf-8"))
+    fast["model"]["vocab"] = {
+        f"{token} " if token == "film" else token: id for token, id in fast["model"]["vocab"].items()
+    }
+    file.write_text(json.dumps(fast))
+    (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in fast["model"]["vocab"]))
+    assert BertPreprocessor.load(tmp_path).vocabulary == VOCABULARY
 
 
 def test_a_word_as_boolean_is_an_error():
