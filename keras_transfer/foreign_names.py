@@ -74,6 +74,7 @@ _ARGUMENTS = (
     ("test_size val_size", "validation_split", ", a fraction of the rows"),
     ("random_state random_seed", "seed", ""),
     ("seed", "random_state", ""),
+    ("stratify", "validation_split", "Each class has the same fraction of its rows in both parts."),
     ("shuffle", "validation_split", "Rows are always chosen at random, and keep their order."),
     # Training
     ("lr learning_rate weight_decay", "learning_rate", ""),

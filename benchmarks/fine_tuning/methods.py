@@ -51,7 +51,9 @@ def load(dataset, folder, examples=None):
     folder = pathlib.Path(folder)
     if dataset == "trec6":
         data = kt.datasets.load_trec6(folder / "trec6")
-        train, dev = kt.datasets.hold_out(data.train)
+        # By position, so that the rows are those of all runs in the results, drawn without regard to their classes.
+        parts = kt.datasets.hold_out(([*range(len(data.train.texts))],))
+        train, dev = (tuple([column[row] for row in rows] for column in data.train) for (rows,) in parts)
         parts, names = {"train": train, "validation": dev, "test": data.test}, data.label_names
     else:
         data = kt.datasets.load_glue(folder / "glue", "SST-2")

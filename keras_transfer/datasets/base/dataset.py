@@ -37,8 +37,9 @@ class Split(NamedTuple):
 def hold_out(split: Split, validation_split: float = 0.2, *, seed: int = 0) -> tuple:
     """Divides training data at random into training and validation data.
 
-    The choice is not stratified: a rare class may have a larger or smaller fraction in the validation data. If texts
-    are in both parts, a warning is logged, because scores on them are too good. This is checked for data with at most
+    Each class has the same fraction of its rows in the validation data, up to one row, if the second column contains
+    classes, such as names or integers. Other labels, such as numbers and lists, make no difference. If texts are in
+    both parts, a warning is logged, because scores on them are too good. This is checked for data with at most
     two columns, such as texts and labels.
 
     Args:
@@ -72,13 +73,29 @@ def hold_out(split: Split, validation_split: float = 0.2, *, seed: int = 0) -> t
             f"Received: validation_split={validation_split} of {lengths[0]} rows"
         )
     order = np.random.default_rng(seed).permutation(lengths[0])
+    chosen = np.zeros(lengths[0], bool)
+    chosen[_stratified(split, order.tolist(), count)] = True
     parts = []
-    for rows in (np.sort(order[count:]), np.sort(order[:count])):
+    for rows in (np.flatnonzero(~chosen), np.flatnonzero(chosen)):
         columns = _select(split, rows)
         parts.append(type(split)(*columns) if hasattr(split, "_fields") else columns)
     if len(split) <= 2:
         _warn_of_duplicates(*(_texts(part[0]) for part in parts))
     return tuple(parts)
+
+
+def _stratified(split, order, count):
+    """Returns `count` of the rows in a random order: of each class its fraction, and the first ones without classes."""
+    labels = split[1] if len(split) > 1 and not _is_nested(split[1]) and getattr(split[1], "ndim", 1) == 1 else None
+    labels = [0] * len(order) if labels is None else list(labels)
+    if not all(isinstance(label, (str, bool, int, np.integer)) for label in labels):
+        labels = [0] * len(order)
+    rows: dict = {}
+    for row in order:
+        rows.setdefault(labels[row], []).append(row)
+    number, rest = zip(*(divmod(count * len(found), len(order)) for found in rows.values()))
+    largest = sorted(range(len(rows)), key=lambda place: -rest[place])[: count - sum(number)]
+    return [row for i, found in enumerate(rows.values()) for row in found[: number[i] + (i in largest)]]
 
 
 def _warn_of_duplicates(train, held_out):

@@ -113,7 +113,7 @@ class DataMethods(_Task):
             verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line per epoch). Defaults to `"auto"`.
             callbacks: List of Keras callbacks. Defaults to `None`.
             validation_split: Float between 0 and 1. Fraction of the data in memory, taken from its end, to validate on.
-                Defaults to `0.0`.
+                For data that is sorted by its labels, use `datasets.hold_out`. Defaults to `0.0`.
             validation_data: Tuple `(x, y)` or `(x, y, sample_weight)`, or a dataset, to evaluate after each epoch. It
                 overrides `validation_split`. Defaults to `None`.
             shuffle: Boolean. Whether to shuffle the rows in every epoch. Defaults to `True`.

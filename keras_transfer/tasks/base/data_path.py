@@ -1,11 +1,14 @@
 """How the user's data is turned into the form that Keras expects: checks, labels, batches or streams, and targets."""
 
+import logging
+
 import keras
 
 from keras_transfer.arrays import check_weights, to_array, without_float64
 from keras_transfer.batches import Batches, are_parts, times_class_weights
 from keras_transfer.distribute import check_distribution, check_stream, replicas_of, share
 from keras_transfer.keras_internals import build_metrics
+from keras_transfer.names import listed
 from keras_transfer.tasks.base.checks import check_lengths, require_compiled
 from keras_transfer.tasks.inputs import (
     ALL_ROWS,
@@ -41,6 +44,8 @@ from keras_transfer.tasks.inputs import (
     with_weights_of_places,
 )
 from keras_transfer.training.resume import TrainingCheckpoint
+
+log = logging.getLogger("keras_transfer")
 
 
 def batches_or_stream(task, columns, x, y, sample_weight, batch_size, shuffle):
@@ -209,6 +214,8 @@ def ready_for_fit(
             raise ValueError("`validation_split` requires labels. Received: y=None")
         y = y if y is None else task.labels.of_any_rows(y)
         (x, y, sample_weight), validation_data = split_last(columns, y, sample_weight, validation_split)
+        if task.label_names is not None and y is not None:
+            _warn_of_untrained(y, validation_data[1])
     kind = kind_of(task, x)
     if validation_data is not None:
         parts = validation_parts(task, validation_data)
@@ -224,6 +231,18 @@ def ready_for_fit(
         check_apart(position_of_stream(data), position_of_stream(validation_data))
     task.fitted_on = kind
     return data, validation_data, class_weight
+
+
+def _warn_of_untrained(labels, held_out):
+    """Logs a warning if classes occur in the last rows only, as in a file that is sorted by its labels."""
+    parts = (getattr(part, "tolist", lambda part=part: part)() for part in (labels, held_out))
+    train, last = ({label for label in part if isinstance(label, (str, int))} for part in parts)
+    if missing := last - train:
+        log.warning(
+            "`validation_split` holds out the last rows, and the classes %s occur only there, so nothing is trained on "
+            "them. Shuffle the rows, or pass `validation_data` from `datasets.hold_out`, which divides each class.",
+            listed(sorted(missing, key=str)),
+        )
 
 
 def _with_class_weights(task, data, class_weight):

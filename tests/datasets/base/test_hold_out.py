@@ -77,3 +77,18 @@ def test_the_rows_of_pandas_are_found_by_their_position_whatever_their_index():
     assert hold_out(Split(table["text"], list(range(10)))) == hold_out(Split(table["text"], table["label"])) == expected
     train, held_out = hold_out(Split((table["text"], table["text"]), table[["label"]]))
     assert train.texts == (expected[0].texts,) * 2 and held_out.labels["label"].tolist() == expected[1].labels
+
+
+@pytest.mark.parametrize("make", [list, np.array, lambda labels: [f"class {label}" for label in labels]])
+def test_each_class_has_the_same_fraction_of_its_rows_in_both_parts(make):
+    labels = [0] * 50 + [1] * 20 + [2] * 5  # sorted, as many files are
+    for seed in range(5):
+        train, held_out = hold_out((list(range(75)), make(labels)), 0.2, seed=seed)
+        counts = [sum(label == each for label in held_out[1]) for each in make([0, 1, 2])]
+        assert counts == [10, 4, 1] and len(train[0]) == 60 and sorted(train[0] + held_out[0]) == list(range(75))
+
+
+def test_fractions_of_rows_are_rounded_to_the_number_of_rows_to_hold_out():
+    for labels in ([0, 1, 2, 3] * 5, list("aabbbccccd"), [1.5, 2.5] * 5, [["a"], ["b"]] * 5, [True, False] * 5):
+        train, held_out = hold_out((list(range(len(labels))), labels), 0.3)
+        assert len(held_out[0]) == round(0.3 * len(labels)) and len(train[0]) + len(held_out[0]) == len(labels)

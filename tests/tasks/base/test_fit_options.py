@@ -1,9 +1,11 @@
 """Options of `fit` that Keras would not understand are one clear error, before the first step."""
 
 import keras
+import numpy as np
 import pytest
 
 from tests.errors import check_errors
+from tests.tasks import tiny
 from tests.tasks.tiny import of_vectors
 
 
@@ -37,3 +39,16 @@ def test_a_run_without_epochs_is_a_warning(caplog):
 def test_a_list_of_epochs_to_validate_after_is_accepted():
     with pytest.raises(ValueError, match="`x` must have at least one row"):  # of the validation data
         fit(validation_freq=[1], validation_data=([], []))()
+
+
+@pytest.mark.parametrize("labels", [[0] * 4 + [1] * 4, ["a"] * 4 + ["b"] * 4, np.array([0] * 4 + [1] * 4)], ids=str)
+def test_a_class_that_occurs_only_in_the_validation_split_is_a_warning(labels, caplog):
+    model = tiny.classifier(label_names=["a", "b"])
+    model.compile(run_eagerly=True)
+    texts = ["good", "bad", "a", "b"] * 2
+    model.fit(texts, labels, validation_split=0.5, verbose=0)
+    [message] = [message for message in caplog.messages if "`validation_split`" in message]
+    assert "the classes [1] occur only there" in message or "the classes ['b']" in message
+    caplog.clear()
+    model.fit(texts, [0, 1] * 4, validation_split=0.5, verbose=0)
+    assert not [message for message in caplog.messages if "`validation_split`" in message]
