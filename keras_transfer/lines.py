@@ -200,6 +200,7 @@ def checked_rows(path, header, rows):
     for number, fields in rows:
         if len(fields) != len(header):
             cut = " The file may have been cut." if len(fields) < len(header) and next(rows, None) is None else ""
+            cut = cut if len(fields) < len(header) else " A text that contains the separator must be in quotes."
             raise ValueError(
                 f"{path}, line {number}: Expected {len(header)} fields, {shorten(header)}.{cut} "
                 f"Received: {len(fields)} fields, {shorten(fields)}"
@@ -258,8 +259,8 @@ def _split_csv(lines, path, separator):
             begin = reader.line_num + 1
     except csv.Error as error:
         raise ValueError(
-            f"{path}, line {begin}: Expected a row whose quotes are closed. The file may have been cut. "
-            f"Received: {error}"
+            f"{path}, line {begin}: Expected a row whose quotes are closed. The file may have been cut. If quotes are "
+            f"a part of the texts, use `pandas.read_csv(path, quoting=3)`. Received: {error}"
         ) from None
 
 

@@ -213,13 +213,14 @@ def _find_separator(head, default):
     """Returns the character that divides all lines into the same number of fields, more than one, or `default`."""
     for separator in dict.fromkeys([default, *SEPARATORS]):
         for quoted in (False, True) if separator == "\t" else (True,):
+            lengths = []
             try:
-                rows = list(lines.split_fields(head, "", separator, quoted))
-            except ValueError:
-                continue
-            rows = rows[:-1] if len(head) == _SAMPLE else rows  # The last one may be cut.
-            lengths = {len(fields) for _, fields in rows}
-            if len(lengths) == 1 and lengths.pop() > 1:
+                for _, fields in lines.split_fields(head, "", separator, quoted):
+                    lengths.append(len(fields))
+            except ValueError:  # A quote that is not closed, perhaps because the sample ends within a text.
+                if len(head) < _SAMPLE or len(lengths) < 2:
+                    continue
+            if len(set(lengths)) == 1 and lengths[0] > 1:
                 return separator
     return default
 

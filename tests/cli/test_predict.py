@@ -117,7 +117,10 @@ def test_texts_may_be_longer_than_csv_allows_by_default(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("text\na\nb,c\n", "a.csv, line 3: Expected 1 fields, ['text']. Received: 2 fields, ['b', 'c']"),
+        (
+            "text\na\nb,c\n",
+            "a.csv, line 3: Expected 1 fields, ['text']. A text that contains the separator must be in quotes. ",
+        ),
         (
             "id,text\n1,a\n2\n",
             "a.csv, line 3: Expected 2 fields, ['id', 'text']. The file may have been cut. Received: 1 f",

@@ -167,6 +167,11 @@ def test_quotes_between_tabs_are_removed_only_if_a_writer_of_tables_wrote_all_fi
     assert read_table(path, "text", "label").texts == expected
 
 
+def test_the_separator_is_found_where_a_text_with_line_ends_crosses_the_end_of_the_sample(tmp_path):
+    path = write(tmp_path, "a.csv", "text;label\n" + 'a, b;x\n"two\nlines";y\n' * 50)
+    assert len(read_table(path, "text", "label").texts) == 100
+
+
 def test_one_column_per_label_becomes_lists_of_names(tmp_path):
     content = "text,toxic,insult\na,1,0\nb,0,\nc,true,X\n"
     path, columns = write(tmp_path, "a.csv", content), ["toxic", "insult"]
@@ -255,6 +260,14 @@ test_a_file_that_is_no_such_table_is_one_error_with_the_next_step = check_errors
         "a damaged file with semicolons": (
             read("a.csv", "text;label\na;b\nc\n"),
             "contains ';'. Pass `separator=';'`.",
+        ),
+        "commas in a text": (
+            read("a.csv", "text,label\na, b,x\n"),
+            "line 2: Expected 2 ... must be in quotes. Received",
+        ),
+        "quotes of texts": (
+            read("a.csv", 'text,label\n"a" b,x\n'),
+            "line 2: ... `pandas.read_csv(path, quoting=3)`. R",
         ),
         "words": (read("a.tsv", "Ada\tB-PER\nsmiles\tO\n\nIt\tO\n"), "no column 'text' ... use `read_conll`"),
         "SQuAD": (read("a.json", SQUAD), "Read SQuAD's questions with `load_squad`. Received: paragraphs"),
