@@ -66,7 +66,9 @@ def read_rows(path, format="auto", dim=None):
         line, _, rest = head.partition(b"\n")
         header = _header(line)
         if format == "auto":
-            binary = bool(_CONTROL.search(rest, 0, _LONGEST_WORD))
+            first = rest.partition(b"\n")[0].rstrip().rsplit(b" ", header[1] if header else 1)
+            is_text = len(first) > 1 and all(map(_NUMBER.fullmatch, first[1:]))
+            binary = not is_text and bool(_CONTROL.search(rest, 0, _LONGEST_WORD))
             format = "glove" if header is None else "word2vec_binary" if binary else "word2vec"
         has_header, binary = FORMATS[format]
         count = None

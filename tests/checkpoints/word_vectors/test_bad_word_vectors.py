@@ -137,3 +137,11 @@ test_words_and_vectors_that_do_not_match_are_an_error = check_errors(
 def test_an_unknown_vector_of_another_width_is_an_error():
     with pytest.raises(ValueError, match=r"`unknown_vector` must be finite and of shape \(3,\)"):
         WordVectors(WORDS, VECTORS, unknown_vector=[1, 2])
+
+
+def test_a_text_file_whose_first_word_has_a_control_character_is_not_taken_for_a_binary_one(tmp_path):
+    vectors = WordVectors(["\x08", "a\x00b c"], [[1.0, -2.5], [0.1, 3e-9]])
+    vectors.save(tmp_path / "v.vec")
+    loaded = WordVectors.load(tmp_path / "v.vec")
+    assert loaded.words == vectors.words
+    np.testing.assert_array_equal(loaded.vectors, vectors.vectors)
