@@ -69,21 +69,13 @@ class ValidatedAverages(RunCallback):
             optimizers.start_averages(self.model.optimizer, self.model.variables)
             self._trained = self._means = []
 
-    def state_dict(self) -> dict[str, Any]:
-        """Returns the weights that trained, while the model has their means.
-
-        Returns:
-            Dict with a list of arrays or `None`, `"trained"`.
-        """
+    def state_dict(self):
+        """Returns the weights that trained, while the model has their means."""
         self._keep_changes()
         return {"trained": self._trained}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restores a state.
-
-        Args:
-            state: Dict that `state_dict` returned.
-        """
+    def load_state_dict(self, state):
+        """Restores a state."""
         self._trained, self._means = state.get("trained"), None
 
 

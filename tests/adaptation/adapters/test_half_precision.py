@@ -38,9 +38,7 @@ def of_adapters(model):
     return {weight.path: weight for weight in model.trainable_weights if "logits" not in weight.path}
 
 
-@pytest.mark.parametrize(
-    "spec", [pytest.param(s, marks=[pytest.mark.core] * (s in ("lora:r=2", "bitfit"))) for s in SPECS]
-)
+@pytest.mark.parametrize("spec", [pytest.param(s, marks=[pytest.mark.core] * (s == "lora:r=2")) for s in SPECS])
 def test_adapters_over_bfloat16_weights_are_in_float32_and_move(spec):
     model = adapted(spec)
     weights = of_adapters(model)

@@ -41,8 +41,9 @@ KINDS = {
     "Adadelta": lambda rate: optimizers.Adadelta(100 * rate),
     "Adamax": optimizers.Adamax,
     "Lamb": lambda rate: optimizers.Lamb(rate, weight_decay=0.1),
-    "ScheduleFreeAdamW": lambda rate: optimizers.ScheduleFreeAdamW(rate, weight_decay=0.1, warmup_steps=5),
 }
+if keras.backend.backend() == "jax":  # Elsewhere, its steps are wrong, and `LayerwiseOptimizer` refuses it.
+    KINDS["ScheduleFreeAdamW"] = lambda rate: optimizers.ScheduleFreeAdamW(rate, weight_decay=0.1, warmup_steps=5)
 
 
 # Rates, by formula

@@ -28,7 +28,7 @@ AVERAGES = {
     "mean": lambda: adaptation.NTASGD(0.05),
 }
 KEPT = ["by fit", "EarlyStopping", "ModelCheckpoint", "Stage", "two Stages"]
-CORE = ("moving average", "mean")
+MEANS = ("moving average", "mean")
 
 
 def make(average="moving average"):
@@ -64,8 +64,9 @@ def kept_loss(model, kept, folder):
     return fit(model, *callbacks.get(kept, [])), loss_of(model)
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("kept", KEPT)
-@pytest.mark.parametrize("average", [pytest.param(a, marks=[pytest.mark.core] * (a in CORE)) for a in AVERAGES])
+@pytest.mark.parametrize("average", MEANS)
 def test_the_model_that_is_kept_is_the_one_that_was_validated(average, kept, tmp_path):
     losses, found = kept_loss(make(average), kept, tmp_path)
     if kept in ("by fit", "two Stages"):  # The second stage is one epoch long.
@@ -94,7 +95,7 @@ def loss_of_weight(model):
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("average", CORE)
+@pytest.mark.parametrize("average", MEANS)
 def test_a_resumed_run_trains_the_weights_and_not_their_means(average, tmp_path):
     whole = make(average)
     fit(whole)
