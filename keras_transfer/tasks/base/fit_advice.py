@@ -16,17 +16,20 @@ _warned = weakref.WeakSet()  # preprocessors
 
 def warn_of_unknown_tokens(task, data):
     """Logs a warning if more than a tenth of the tokens in a sample of the training data are unknown ones."""
-    if not isinstance(data, Batches) or "token_ids" not in data.inputs:
+    if not isinstance(data, Batches):
         return
-    columns = [(data.inputs["token_ids"], data.inputs["padding_mask"], task.preprocessor)]
-    if task.labels.are_ids and getattr(data.labels, "ndim", 0) == 2:
-        columns.append((data.labels, data.labels >= 0, getattr(task, "target_preprocessor", None) or task.preprocessor))
+    rows = np.linspace(0, len(data.real) - 1, min(len(data.real), _ROWS)).astype(int)
+    inputs, labels = data.read(rows, data.options.lengths[-1]), data.read_labels(rows)
+    if "token_ids" not in inputs:
+        return
+    columns = [(inputs["token_ids"], inputs["padding_mask"] != 0, task.preprocessor)]
+    if task.labels.are_ids and getattr(labels, "ndim", 0) == 2:
+        columns.append((labels, labels >= 0, getattr(task, "target_preprocessor", None) or task.preprocessor))
     for ids, real, preprocessor in columns:
         unknown = getattr(preprocessor, "unk_id", None)
         if unknown is None or preprocessor in _warned:
             continue
-        rows = np.linspace(0, len(ids) - 1, min(len(ids), _ROWS)).astype(int)
-        tokens = ids[rows][real[rows] != 0]
+        tokens = ids[real]
         special = set(getattr(preprocessor, "special_ids", ())) - {unknown}
         tokens = tokens[~np.isin(tokens, [*special])]
         share = float(np.mean(tokens == unknown)) if len(tokens) >= _TOKENS else 0.0

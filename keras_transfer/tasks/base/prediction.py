@@ -40,7 +40,7 @@ def distinct_rows(x):
     rows = list(zip(*([tuple(value) if isinstance(value, list) else value for value in column] for column in columns)))
     if not all(isinstance(text, str) for row in rows for value in row for text in _texts_of(value)):
         return x, None
-    found: dict = {}
+    found = {}
     places = [found.setdefault(row, len(found)) for row in rows]
     if len(found) == len(rows):
         return x, None

@@ -48,7 +48,7 @@ class SimilarityLabels(Labels):
         data = data.replace(min_rows=_min_rows(task, data[0][0]))
         if data.has_labels or getattr(loss, "takes_labels", True):
             return data
-        return with_placeholders(data, texts=loss.takes_texts)
+        return with_placeholders(data, texts=getattr(loss, "takes_texts", False))
 
     def check_batch(self, inputs, count, task):
         needed = _min_rows(task, inputs)

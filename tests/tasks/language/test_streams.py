@@ -185,7 +185,10 @@ def test_files_and_other_data_have_no_state(corpus, eagerly):
 STACK = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 8, "causal": True}
 test_mistakes_of_the_model = check_errors(
     (lambda: make(streams=0), "`streams` must be an integer of at least 1. Received: streams=0"),
-    (lambda: CausalLM(TransformerEncoder(15, **STACK), streams=2), "for a recurrent encoder ... TransformerEncoder"),
+    (
+        lambda: CausalLM(TransformerEncoder(15, **STACK), streams=2),
+        "requires a recurrent encoder ... TransformerEncoder",
+    ),
 )
 
 
