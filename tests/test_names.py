@@ -206,13 +206,13 @@ test_a_missing_name_is_an_error_that_says_what_to_use = check_errors(
     (lambda: adaptation.LoraConfig, "'keras_transfer.adaptation' ... Use `kt.adaptation.LoRA`."),
     (lambda: datasets.load_dataset, "Use `kt.datasets.read_table`."),
     (lambda: tasks.TFRobertaForTokenClassification, "Use `kt.tasks.TokenClassifier`."),
-    (lambda: text.BertTokenizerFast, "Use `kt.checkpoints.load_preprocessor(source)`."),
+    (lambda: text.BertTokenizerFast, "Use `kt.checkpoints.load_preprocessor`."),
     (
         lambda: classifier().predict_classes,
         "'TextClassifier' ... 'predict_classes'. Use `predict_labels`.",
     ),
     (lambda: classifier().tokenizer, "Use `preprocessor`."),
-    (lambda: classifier().print_trainable_parameters, "Use `kt.adaptation.trainable_summary(model)`."),
+    (lambda: classifier().print_trainable_parameters, "Use `kt.adaptation.trainable_summary`."),
     (
         lambda: tasks.TextClassifier.from_preset,
         "'TextClassifier' ... 'from_preset'. Use `from_pretrained`.",
