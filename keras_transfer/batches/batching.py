@@ -22,7 +22,7 @@ from keras_transfer.batches.planning import (
     put_apart,
 )
 from keras_transfer.batches.position import Position
-from keras_transfer.distribute import ALL, fill_up
+from keras_transfer.distribute import ALL, fill_up, repeat_rows
 from keras_transfer.integers import check_integer
 
 UNUSED = -1  # The label or target at places that a row does not use.
@@ -399,6 +399,8 @@ class Batches(keras.utils.PyDataset):
         item, share = self._item(index), self.options.share
         if self.options.filled:
             item = fill_up(item, self.options.replicas)
+        if self.options.repeat == "few":
+            item = repeat_rows(item, self.options.rows_of(len(next(iter(item[0].values())))))
         if share == ALL:
             return item
         return keras.tree.map_structure(lambda column: column[share.rows(len(column))], item)

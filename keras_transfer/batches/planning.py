@@ -118,8 +118,9 @@ def plan(real, options, seed=0, epoch=0):
     if cuts and len(rows) - cuts[-1] < options.min_rows:
         cuts = cuts[:-1]
     batches = np.split(rows, cuts)
-    # A short batch may repeat its own rows, so that replicas can share it.
-    batches = [np.resize(batches[i], options.rows_of(len(batches[i]))) for i in order if i < len(batches)]
+    # A short batch may repeat its own rows, so that replicas can share it. Those of `fit` repeat what is made of them.
+    size_of = options.rows_of if options.repeat == "even" else int
+    batches = [np.resize(batches[i], size_of(len(batches[i]))) for i in order if i < len(batches)]
     found = [(int(needed[rows].max()), rows) for rows in batches]
     if not options.inferred:
         return found

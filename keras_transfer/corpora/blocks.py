@@ -94,7 +94,7 @@ class Plan:
             raise IndexError(f"There are {len(self)} batches. Received: {index}")
         start = index * self._options.batch_size
         rows = np.arange(start, min(start + self._options.batch_size, self._count))
-        if self._options.repeat:  # A short batch repeats its own rows, so that replicas can share it.
+        if self._options.repeat == "even":  # A short batch repeats its own rows, so that replicas can share it.
             rows = np.resize(rows, self._options.rows_of(len(rows)))
         return self._options.lengths[-1], self._order(rows)
 

@@ -14,6 +14,9 @@ from keras_transfer.distribute.processes import together as together
 from keras_transfer.distribute.processes import write_together as write_together
 from keras_transfer.distribute.remainders import cut_off as cut_off
 from keras_transfer.distribute.remainders import fill_up as fill_up
+from keras_transfer.distribute.remainders import first_rows as first_rows
+from keras_transfer.distribute.remainders import own_rows as own_rows
+from keras_transfer.distribute.remainders import repeat_rows as repeat_rows
 from keras_transfer.distribute.remainders import whole_on_each_device as whole_on_each_device
 from keras_transfer.distribute.replicas import check_accumulation as check_accumulation
 from keras_transfer.distribute.replicas import check_distribution as check_distribution

@@ -16,7 +16,7 @@ def replicas_of(model):
     return (1 if strategy is None else strategy.num_replicas_in_sync), False
 
 
-def track_loss(model, loss, weight, x):
+def track_loss(model, loss, weight, count):
     """Adds the loss of a step on TensorFlow to the model's metric, and returns it as the gradient needs it.
 
     Keras weighs the mean losses of all replicas equally, although they may have different numbers of rows or words. The
@@ -28,23 +28,23 @@ def track_loss(model, loss, weight, x):
         model: Compiled model.
         loss: Tensor. The loss of this replica, divided by the number of replicas.
         weight: Tensor. Number of what its mean is over.
-        x: Inputs of this replica.
+        count: Tensor. Number by which the metric weights the loss of this replica, such as its rows.
     """
     import tensorflow as tf
 
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
-    mean, rows = loss, tf.shape(next(value for value in keras.tree.flatten(x) if value is not None))[0]
+    mean = loss
     if replicas > 1:
         # This reads the losses of the layers before replicas wait for each other, since they share the lists.
         layers = [layer for layer in model.layers if getattr(layer, "mean_over", None) is not None]
         added = [pair for layer in layers if layer.losses for pair in zip(layer.losses, layer.mean_over, strict=True)]
-        counts = [weight, rows, *(count for _, count in added)]
-        (factor, _, *factors), (_, all_rows, *_) = _factors_and_sums(counts, replicas)
+        counts = [weight, count, *(count for _, count in added)]
+        (factor, _, *factors), (_, in_all, *_) = _factors_and_sums(counts, replicas)
         loss *= tf.cast(factor, loss.dtype)
         for (each, _), own in zip(added, factors):
             loss += tf.cast((own - factor) * each / replicas, loss.dtype)
-        mean, rows = loss * replicas, all_rows / replicas
-    model.metrics[0].update_state(mean, sample_weight=rows)
+        mean, count = loss * replicas, in_all / replicas
+    model.metrics[0].update_state(mean, sample_weight=count)
     return loss
 
 

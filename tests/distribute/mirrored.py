@@ -49,7 +49,7 @@ def main(folder):
     small[0].run_eagerly, start = True, small[0].get_weights()
     report["steps"]["tf.data"] = steps(small, start, stream)
     report["saved"] = saved(strategy, folder / "two.keras")
-    report["short"] = {count: short(small, start, count) for count in (1, 35)}
+    report["short"] = {count: short(small, start, count) for count in (1, 33, 35)}
     report["validation"] = validation(small[1])
     report["words"] = words(strategy)
     return report
@@ -101,10 +101,11 @@ def language_models():
             models.append(language_model(make))
         models[0].run_eagerly, start = True, models[0].get_weights()
         models[1].set_weights(start)
-        losses = []
+        # The last batch of four of five rows has one row, which both replicas read.
+        size, losses = 4 if make in (MaskedLM, CausalLM, Seq2SeqLM) else 6, []
         for model in models:
             np.random.seed(0)
-            losses += np.ravel([*model.fit(*rows, batch_size=6, shuffle=False, verbose=0).history.values()]).tolist()
+            losses += np.ravel([*model.fit(*rows, batch_size=size, shuffle=False, verbose=0).history.values()]).tolist()
             np.random.seed(0)
             losses += np.ravel(model.evaluate(*rows, batch_size=batch_size, verbose=0)).tolist()
         ends = [model.get_weights() for model in models]

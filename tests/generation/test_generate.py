@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from keras_transfer import generation
-from keras_transfer.encoders import Encoder
+from keras_transfer.encoders import Encoder, TransformerEncoder
 from keras_transfer.tasks import CausalLM
 from tests.errors import check_errors
 from tests.helpers import outputs_of
@@ -119,6 +119,15 @@ def test_random_sequences_depend_on_the_seed_and_not_on_the_batch(model, eagerly
     one = model.generate(PROMPTS[:3], **options)
     keras.utils.set_random_seed(5)
     assert model.generate(PROMPTS[:3], **options) == one != found
+
+
+def test_a_longer_prompt_changes_no_random_sequence_of_another(eagerly):
+    keras.utils.set_random_seed(0)
+    sizes = {"num_layers": 1, "num_heads": 1, "hidden_dim": 4, "intermediate_dim": 4, "max_sequence_length": 64}
+    model = CausalLM(TransformerEncoder(20, causal=True, **sizes))
+    options = {"sampler": generation.TopP(1.0), "seed": 1, "max_new_tokens": 4, "num_sequences": 2, "end_token": None}
+    short, long = (model.generate([[3, 4], [5], [6] * count], **options) for count in (1, 40))
+    assert short[:2] == long[:2] and short[0][0] != short[0][1]
 
 
 @pytest.mark.core

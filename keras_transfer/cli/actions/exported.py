@@ -4,8 +4,8 @@ import json
 import pathlib
 
 from keras_transfer import serving
+from keras_transfer.arrays import check_numbers
 from keras_transfer.cli.files import ask
-from keras_transfer.tasks.base import check_numbers
 
 
 class ExportedModel:

@@ -13,6 +13,7 @@ import keras
 import numpy as np
 
 from keras_transfer import adaptation, analysis
+from keras_transfer.arrays import check_numbers
 from keras_transfer.cli.actions.exported import ExportedModel
 from keras_transfer.cli.actions.progress import Progress
 from keras_transfer.cli.actions.scores import describe_numbers, scores_of_numbers
@@ -21,7 +22,6 @@ from keras_transfer.cli.files import SEPARATOR
 from keras_transfer.files import atomic_file
 from keras_transfer.label_names import multi_hot, positions_of
 from keras_transfer.names import listed
-from keras_transfer.tasks.base import check_numbers
 
 ROWS = 1024  # Number of rows that are predicted at once.
 

@@ -146,13 +146,14 @@ def run_and_record(layers, inputs, **options):
     return own, cross
 
 
-def step(layers, token_ids, cache, start, padding_mask=None, first=None, context=None):
+def step(layers, token_ids, cache, start, padding_mask=None, first=None, context=None, segment_ids=None):
     """Encodes further tokens, given the cache of the tokens before them; see `TransformerStack.step`.
 
     Args:
         layers: `StackLayers`, or an encoder with the same attributes.
         token_ids, cache, start, padding_mask, first: See `TransformerStack.step`.
         context: What `EncoderDecoder.encode_context` returns, for cross-attention. Defaults to `None`.
+        segment_ids: See `TransformerStack.step`.
     """
     num_keys = ops.shape(cache[0]["attention"][0])[2]
     if unable := _layers_without_start(layers):
@@ -167,7 +168,10 @@ def step(layers, token_ids, cache, start, padding_mask=None, first=None, context
             "`padding_mask` is required unless all blocks are causal, because the cache also contains positions "
             "without a token. Received: padding_mask=None"
         )
-    x = embed(layers, {"token_ids": ops.convert_to_tensor(token_ids)}, start if first is None else start - first)
+    inputs = {"token_ids": ops.convert_to_tensor(token_ids)}
+    if segment_ids is not None:
+        inputs["segment_ids"] = ops.convert_to_tensor(segment_ids)
+    x = embed(layers, inputs, start if first is None else start - first)
     arguments = _block_arguments(layers.block_inputs, layers.blocks, x, start=start, num_keys=num_keys)
     sizes = {"length": ops.shape(x)[1], "num_keys": num_keys, "start": start}
     if first is not None:

@@ -191,7 +191,15 @@ class TransformerStack(Encoder):
         """
         return [block.empty_cache(batch_size, length) for block in self.blocks]
 
-    def step(self, token_ids: Any, cache: Sequence, start: int, padding_mask: Any = None, first: Any = None) -> tuple:
+    def step(
+        self,
+        token_ids: Any,
+        cache: Sequence,
+        start: int,
+        padding_mask: Any = None,
+        first: Any = None,
+        segment_ids: Any = None,
+    ) -> tuple:
         """Encodes further tokens, given the cache of the tokens before them.
 
         Sequences of different lengths can take their steps together if they are aligned on the right: `first` says
@@ -205,13 +213,15 @@ class TransformerStack(Encoder):
                 the blocks must be causal.
             first: Integer tensor of shape `[batch]`. Position in the cache of the first token of each sequence.
                 Defaults to `None`, 0 for all.
+            segment_ids: Tensor of shape `[batch, length]`, the segments of these tokens, for an encoder with segments.
+                Defaults to `None`, 0 for all.
 
         Returns:
             A tuple of `sequence_output`, `[batch, length, dim]`, and the updated cache.
 
         Raises:
-            ValueError: If `padding_mask` is `None` and a block is not causal, or if `block_inputs` needs all tokens at
-                once.
+            ValueError: If `padding_mask` is `None` and a block is not causal, if `segment_ids` are passed to an encoder
+                without segments, or if `block_inputs` needs all tokens at once.
 
         Example:
         ```python
@@ -223,7 +233,12 @@ class TransformerStack(Encoder):
         third, cache = encoder.step(np.array([[7]]), cache, start=2)
         ```
         """
-        return step(self, token_ids, cache, start, padding_mask, first)
+        if segment_ids is not None and self.segment_embedding is None:
+            raise ValueError(
+                "`segment_ids` can only be passed to an encoder with segments. Leave them out. "
+                f"Received: segment_ids of type {type(segment_ids).__name__} for a `{type(self).__name__}`"
+            )
+        return step(self, token_ids, cache, start, padding_mask, first, segment_ids=segment_ids)
 
 
 def _checked_inputs(names, position_embedding):

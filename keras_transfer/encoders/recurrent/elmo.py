@@ -34,8 +34,11 @@ class SentenceBoundaries(keras.layers.Layer):
         A tuple of the ids, `[batch, length + 2, characters]`, and the mask, `[batch, length + 2]`.
     """
 
+    def build(self, character_ids_shape, padding_mask_shape):
+        self.characters = character_ids_shape[-1]
+
     def call(self, character_ids, padding_mask):
-        characters = character_ids.shape[-1]
+        characters = character_ids.shape[-1] or self.characters  # Batches of a loader have no known axes.
         lengths = ops.sum(ops.cast(padding_mask, "int32"), axis=1, keepdims=True)
         steps = ops.arange(ops.shape(character_ids)[1] + 2, dtype="int32")[None]
         ids = ops.pad(

@@ -126,6 +126,7 @@ class Bart(EncoderDecoder):
     layout = {"norm": "post", "positions": "learned", "embeddings_norm": True}
     output_bias = True
     checkpoints_have_start = True  # It differs: `</s>` in BART, padding in Pegasus, a language in mBART.
+    default_start = 2
 
     def __init__(
         self,
@@ -227,6 +228,7 @@ class MBart(Bart):
     """
 
     layout = {"norm": "pre", "positions": "learned", "embeddings_norm": True}
+    default_start = None
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -265,6 +267,7 @@ class Pegasus(Bart):
     """
 
     layout = {"norm": "pre", "positions": "sinusoidal", "embeddings_norm": False}
+    default_start = 0
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -303,6 +306,7 @@ class Marian(Bart):
     """
 
     layout = {"norm": "post", "positions": "sinusoidal", "embeddings_norm": False}
+    default_start = 58100
 
 
 def _layers(settings, dtype, decoder=False):

@@ -27,6 +27,9 @@ class Decoder:
         stop_table: Integer tensor of shape `[states, vocabulary]`, from `stop_table`. Defaults to `None`.
         context: What `encoder.encode_context` returned, for an encoder-decoder. It has one row for each prompt, which
             all rows of the prompt read, and no step changes it. Defaults to `None`.
+
+    Attributes:
+        are_numbers: Boolean tensor. Whether all logits of the last step are numbers, and not NaN.
     """
 
     encoder: object
@@ -37,6 +40,7 @@ class Decoder:
     constraints: Constraints | None = None
     stop_table: object = None
     context: object = None
+    are_numbers: object = dataclasses.field(default=True, init=False)
 
     def encode_prompts(self, given, rows, count):
         """Returns vectors and the cache of the first `count` places of the prompts, with `rows` rows for each prompt.
@@ -57,7 +61,9 @@ class Decoder:
     def step(self, token_ids, cache, column, first):
         """Returns vectors `[rows, dim]`, logits `[rows, vocabulary]` and the cache, given the tokens at a place."""
         vectors, cache = self._encode(token_ids[:, None], cache, column, first)
-        return vectors[:, 0], self.output(vectors[:, 0]), cache
+        logits = self.output(vectors[:, 0])
+        self.are_numbers = ops.logical_not(ops.any(ops.isnan(logits)))
+        return vectors[:, 0], logits, cache
 
     def _encode(self, token_ids, cache, start, first):
         if carries_state(self.encoder):

@@ -4,6 +4,7 @@ import codecs
 
 import numpy as np
 
+from keras_transfer.arrays import check_numbers
 from keras_transfer.generation.loops.generator import NEW_STEP, PROMPT_STEP, align_right, round_up
 
 
@@ -47,7 +48,7 @@ class Continuations:
         self.stop_table, self.context_rows, self.context_length = stop_table, context_rows, context_length
         self.rows_each = sampler.num_rows(num_sequences)
         # By default, the draws follow `keras.utils.set_random_seed`.
-        self.random = np.random.default_rng(np.random.randint(2**31) if seed is None else seed)
+        self.seed = np.random.randint(2**31) if seed is None else seed
 
     def __call__(self, rows, streams=None):
         """Returns the new ids of each sequence, as a list of lists."""
@@ -55,8 +56,10 @@ class Continuations:
             return []
         uniform = None
         if self.sampler.is_random:
-            shape = (len(rows), self.rows_each, round_up(max(self.lengths), NEW_STEP))
-            uniform = self.random.random(shape).astype("float32")
+            steps = round_up(max(self.lengths), NEW_STEP)
+            uniform = np.empty((len(rows), self.rows_each, steps), "float32")
+            for row in np.ndindex(uniform.shape[:2]):  # The length of a prompt changes no draw of another.
+                uniform[row] = np.random.default_rng([self.seed, *row]).random(steps)
         found = [None] * len(rows)
         sorted_by = rows if self.context_rows is None else self.context_rows
         order = sorted(range(len(rows)), key=lambda index: len(sorted_by[index]))
@@ -90,6 +93,7 @@ class Continuations:
             outputs = self.generator(*settings).predict_on_batch(inputs)
         else:
             outputs = self._stream(settings, inputs, [streams[index * self.num_sequences :] for index in part])
+        check_numbers(np.where(outputs["are_numbers"], 0.0, np.nan).reshape(1))
         tokens, end = outputs["tokens"], outputs["end"]
         new = [ids[length:stop].tolist() for ids, stop in zip(tokens, end)]
         return [new[i * self.num_sequences : (i + 1) * self.num_sequences] for i in range(len(part))]

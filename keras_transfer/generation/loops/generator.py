@@ -67,6 +67,7 @@ class Generator(keras.Model):
         length = ops.shape(inputs["token_ids"])[1] if length is None else length
         state = dict(inputs["state"]) if "state" in inputs else None
         context = None if state is None else state.pop("context", None)
+        are_numbers = ops.convert_to_tensor(True) if state is None else state.pop("are_numbers")
         if context is None and "context" in inputs:
             context = self.encoder.encode_context(inputs["context"])
         decoder = Decoder(
@@ -85,14 +86,19 @@ class Generator(keras.Model):
             "limit": ops.repeat(inputs["limit"], rows, axis=0),
         }
         state = self.sampler.start(decoder, given, rows) if state is None else state
-        [state] = ops.while_loop(
-            lambda state: ops.logical_and(self.sampler.goes_on(state), state["column"] < inputs["until"]),
-            lambda state: (self.sampler.advance(decoder, given, state),),
-            (state,),
+
+        def advance(state, are_numbers):
+            state = self.sampler.advance(decoder, given, state)
+            return state, ops.logical_and(are_numbers, decoder.are_numbers)
+
+        state, are_numbers = ops.while_loop(
+            lambda state, _: ops.logical_and(self.sampler.goes_on(state), state["column"] < inputs["until"]),
+            advance,
+            (state, are_numbers),
         )
-        if not self.returns_state:
-            return self.sampler.result(state, self.num_sequences)
-        return state if context is None else {**state, "context": context}
+        state = state if self.returns_state else self.sampler.result(state, self.num_sequences)
+        state = {**state, "are_numbers": are_numbers}
+        return state if context is None or not self.returns_state else {**state, "context": context}
 
 
 def align_right(rows, length):

@@ -3,8 +3,7 @@
 from keras_transfer.tasks.base.card_facts import facts_of
 from keras_transfer.tasks.base.checks import check_sizes
 from keras_transfer.tasks.base.data_path import batches_or_stream
-from keras_transfer.tasks.base.prediction import check_numbers
 from keras_transfer.tasks.base.signatures import Signature
 from keras_transfer.tasks.base.task import Task, of_part
 
-__all__ = ["Signature", "Task", "batches_or_stream", "check_numbers", "check_sizes", "facts_of", "of_part"]
+__all__ = ["Signature", "Task", "batches_or_stream", "check_sizes", "facts_of", "of_part"]

@@ -1,29 +1,9 @@
 """How a task predicts batches: all together as Keras does, or separately if their outputs differ in length."""
 
 import keras
-import numpy as np
 
 from keras_transfer.batches import MAX_LENGTHS
 from keras_transfer.distribute import replicas_of
-
-
-def check_numbers(outputs):
-    """Returns the outputs `[rows, ...]` of a model, an array or a list of arrays, unchanged.
-
-    Raises:
-        ValueError: If an output is not a finite number, because the highest of several such numbers would be arbitrary.
-    """
-    if isinstance(outputs, np.ndarray):
-        wrong = np.flatnonzero(~np.isfinite(outputs.reshape(len(outputs), -1)).all(axis=1)) if len(outputs) else []
-    else:
-        wrong = [row for row, values in enumerate(outputs) if not np.isfinite(values).all()]
-    if len(wrong):
-        raise ValueError(
-            "The outputs of the model must be finite numbers. Its training has probably diverged: train it again with "
-            f"a lower learning rate, from the pretrained weights. Received: {outputs[wrong[0]]!s:.100} at position "
-            f"{wrong[0]}"
-        )
-    return outputs
 
 
 def distinct_rows(x):

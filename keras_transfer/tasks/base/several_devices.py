@@ -53,7 +53,10 @@ class SeveralDevices(StringInputs, _Task):
         return super().compute_loss(x, y, y_pred, sample_weight, training)
 
     def test_step(self, *args):
-        """Runs an evaluation step as `keras.Model` does. On TensorFlow, several replicas report the loss of one device.
+        """Runs an evaluation step as `keras.Model` does. The loss is a mean over all rows or places of all batches.
+
+        Keras's would be a mean over the batches, weighted by their rows, whatever their losses are means over. Also on
+        several replicas of TensorFlow, it is the loss of one device.
 
         Args:
             *args: The batch, after the state of the model on JAX.
@@ -61,14 +64,28 @@ class SeveralDevices(StringInputs, _Task):
         Returns:
             Dict from the names of the loss and metrics to their values, on JAX together with the new state.
         """
-        if keras.backend.backend() != "tensorflow" or replicas_of(self)[0] == 1:
-            *state, data = args
-            return super().test_step(*state, cut_off(data))
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(*args)
+        *state, data = args
+        if not state:
+            return reducible(self, self._evaluated(data))
+        [(trainable, variables, metrics)] = state
+        model, own = [self.trainable_variables, self.non_trainable_variables], self.metrics_variables
+        known = [*zip([*model[0], *model[1], *own], [*trainable, *variables, *metrics], strict=True)]
+        with keras.StatelessScope(state_mapping=known, collect_losses=True) as scope:
+            logs = self._evaluated(cut_off(data))
+        new = [[scope.get_current_value(variable) for variable in part] for part in (model[1], own)]
+        return logs, (trainable, *new)
+
+    def _evaluated(self, data):
+        """Evaluates a batch and updates the metrics."""
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         outputs = self(x, training=False)
         loss = self.compute_loss(x=x, y=y, y_pred=outputs, sample_weight=sample_weight, training=False)
-        track_loss(self, loss, self.labels.weight_of(x, y, sample_weight), x)
-        return reducible(self, self.compute_metrics(x, y, outputs, sample_weight=sample_weight))
+        count = self.labels.count_of(x, y, sample_weight)
+        if keras.backend.backend() == "tensorflow":
+            track_loss(self, loss, self.labels.weight_of(x, y, sample_weight), count)
+        else:
+            self.metrics[0].update_state(loss, sample_weight=count)
+        return self.compute_metrics(x, y, outputs, sample_weight=sample_weight)
 
     def predict_step(self, *args):
         """Runs a prediction step as `keras.Model` does. On JAX, each process gets the outputs of all processes.

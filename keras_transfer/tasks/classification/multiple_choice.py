@@ -7,11 +7,11 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.arrays import to_array
+from keras_transfer.arrays import check_numbers, to_array
 from keras_transfer.batches import choice_batches, choice_columns
 from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.encoders.base import select_inputs
-from keras_transfer.tasks.base import Signature, Task, check_numbers
+from keras_transfer.tasks.base import Signature, Task
 from keras_transfer.tasks.heads import PooledTask, merge_parts
 from keras_transfer.tasks.inputs import Reader, encode_texts
 from keras_transfer.tasks.labels import Labels, check_class_labels, flat_labels, with_flat_labels

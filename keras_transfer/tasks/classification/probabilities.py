@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from keras import ops
 
-from keras_transfer.arrays import to_array
+from keras_transfer.arrays import check_numbers, to_array
 from keras_transfer.metrics.classification import expected_calibration_error
-from keras_transfer.tasks.base import check_numbers
 from keras_transfer.tasks.inputs import check_columns
 
 log = logging.getLogger("keras_transfer")

@@ -2,7 +2,7 @@
 
 from keras_transfer.tasks.continuations.generates import Generates
 from keras_transfer.tasks.continuations.id_rows import check_rows, is_texts, prepared_rows, rows_of, token_rows
-from keras_transfer.tasks.continuations.in_context import InContext, written_labels
+from keras_transfer.tasks.continuations.in_context import InContext, check_different, written_labels
 from keras_transfer.tasks.continuations.lengths import lengths_of, max_length_of
 from keras_transfer.tasks.continuations.likelihood import Likelihood, Scores, scorer
 from keras_transfer.tasks.continuations.options import GenerationOptions
@@ -14,6 +14,7 @@ __all__ = [
     "InContext",
     "Likelihood",
     "Scores",
+    "check_different",
     "check_rows",
     "is_texts",
     "lengths_of",

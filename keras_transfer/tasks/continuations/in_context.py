@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_transfer.tasks.base import check_numbers
+from keras_transfer.arrays import check_numbers
 from keras_transfer.text.base import to_list
 
 CONTENT_FREE = ("N/A", "[MASK]", "")  # The content-free inputs of Zhao et al. 2021.
@@ -164,6 +164,22 @@ def written_labels(label_names):
             f"`label_names` must contain at least two different strings. Received: label_names={label_names!r}"
         )
     return written
+
+
+def check_different(words, rows):
+    """Raises a `ValueError` if two labels become the same tokens, so that their likelihoods are always equal.
+
+    Args:
+        words: List of strings, the labels as they are written.
+        rows: List of sequences of integers, the ids of each of them.
+    """
+    known: dict[tuple, str] = {}
+    for word, row in zip(words, rows):
+        if (first := known.setdefault(tuple(np.asarray(row).tolist()), word)) is not word:
+            raise ValueError(
+                "Labels must become different tokens. Pass a dict from labels to other words, which the tokenizer "
+                f"tells apart. Received: {first!r} and {word!r}, both with the ids {np.asarray(row).tolist()}"
+            )
 
 
 def _fill(parts, text, label=""):

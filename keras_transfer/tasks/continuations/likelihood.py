@@ -9,6 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.arrays import check_numbers
 from keras_transfer.generation.loops import PROMPT_STEP, round_up
 from keras_transfer.tasks.continuations.id_rows import rows_of, token_rows
 
@@ -67,7 +68,7 @@ class Likelihood(_Task):
         """
         rows, raw, single = rows_of(self, texts, functools.partial(token_rows, self, end=True), "text")
         texts = [texts] if single else texts
-        found = self.token_log_likelihoods(rows, batch_size=batch_size)
+        found = check_numbers(self.token_log_likelihoods(rows, batch_size=batch_size))
         sums = np.array([values.sum(dtype="float64") for values in found])
         tokens = max(sum(map(len, found)), 1)
         words = max(sum(len(str(text).split()) for text in texts), 1) if raw else None

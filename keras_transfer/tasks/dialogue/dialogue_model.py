@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.arrays import check_numbers
 from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.distribute import factors_of_means
 from keras_transfer.encoders.base import encode, initializer_on, select_inputs
@@ -313,7 +314,7 @@ class DialogueModel(Generates, Likelihood, Task):
         if not len(candidates):
             raise ValueError("`candidates` must contain at least one reply. Received: no candidates")
         inputs = self.reader.candidates([(persona, history, list(candidates))], 1, False)[0][0]
-        return np.asarray(keras.Model.predict_on_batch(self, inputs)["next_utterance"][0])
+        return check_numbers(np.asarray(keras.Model.predict_on_batch(self, inputs)["next_utterance"][0]))
 
 
 def _check_ids(prompts, method, other):

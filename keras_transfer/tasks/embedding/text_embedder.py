@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_transfer.arrays import to_numpy
+from keras_transfer.arrays import check_numbers, to_numpy
 from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.encoders.base import select_inputs
 from keras_transfer.tasks.base import Signature, Task, batches_or_stream, of_part
@@ -168,7 +168,7 @@ class TextEmbedder(Task):
             prompt = prompt_of(self.prompts, prompt_name)
             data = batches_or_stream(self, with_prompt(data, prompt), data, None, None, batch_size, False)
             batch_size = None
-        return np.asarray(self.predict(data, batch_size=batch_size, verbose=verbose), "float32")
+        return check_numbers(np.asarray(self.predict(data, batch_size=batch_size, verbose=verbose), "float32"))
 
     def similarity(self, first: Any, second: Any, *, verbose: str | int = 0) -> np.ndarray:
         """Returns the cosine similarity of each text or vector in `first` to each one in `second`.

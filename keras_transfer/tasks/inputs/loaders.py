@@ -57,10 +57,16 @@ def stream_of_loader(task, x, prepare):
 
     import tensorflow as tf
 
-    def spec_of(array):
-        return tf.TensorSpec([None] * array.ndim, tf.string if array.dtype == object else array.dtype)
-
     found = arrays_of(first)
+    ranks = {tensor.name: len(tensor.shape) for tensor in task.inputs}
+    inputs = found[0] if isinstance(found, tuple) and isinstance(found[0], dict) else {}
+    # Rows of several texts have equally many in each batch, and a loss that compares them must know how many.
+    in_parts = not task.reader.takes_windows and any(inputs[name].ndim > ranks.get(name, 9) for name in inputs)
+
+    def spec_of(array):
+        shape = [None, array.shape[1] if in_parts and array.ndim > 2 else None, *[None] * array.ndim][: array.ndim]
+        return tf.TensorSpec(shape, tf.string if array.dtype == object else array.dtype)
+
     form, spec = _form_of(found), tf.nest.map_structure(spec_of, found)
     if count is not None and count < 2 and (count < 1 or next(batches, batches) is not batches):
         raise _too_many(count)

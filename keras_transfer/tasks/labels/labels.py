@@ -176,6 +176,18 @@ class Labels:
             return keras.ops.sum(keras.ops.cast(keras.ops.convert_to_tensor(y) >= 0, "float32"))
         return keras.ops.shape(keras.tree.flatten(x)[0])[0]
 
+    def count_of(self, x, y, sample_weight):
+        """Returns the number by which `evaluate` weights the loss of a batch: what its mean is over, or its rows.
+
+        Args:
+            x: Inputs of a batch, as tensors.
+            y: Labels of the batch.
+            sample_weight: Sample weights of the batch, or `None`.
+        """
+        found = self.weight_of(x, y, sample_weight)
+        is_of_several = isinstance(found, int) and found == 1  # Each of several losses is a mean over something else.
+        return keras.ops.shape(keras.tree.flatten(x)[0])[0] if is_of_several else found
+
     def weights_on_replicas(self, x, y, sample_weight):
         """Returns the sample weights of the loss on replicas of TensorFlow. Several heads weight each of their losses.
 

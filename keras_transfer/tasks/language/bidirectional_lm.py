@@ -9,6 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.arrays import check_numbers
 from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.distribute import share_of_loss
 from keras_transfer.encoders.base import select_inputs
@@ -234,7 +235,7 @@ class BidirectionalLM(Task):
             targets = target_words(inputs["word_ids"], inputs["padding_mask"], *self.sentence_ends())
             losses = self.predict_on_batch({**inputs, "targets": targets.astype("int32")})
             found += [-row[: length + 1] for row, length in zip(losses, inputs["padding_mask"].sum(axis=1))]
-        sums = np.array([row.sum(axis=0, dtype="float64") for row in found]).reshape(-1, 2)
+        sums = np.array([row.sum(axis=0, dtype="float64") for row in check_numbers(found)]).reshape(-1, 2)
         places = max(sum(map(len, found)), 1)
         return BidirectionalScores(found, sums, float(np.exp(-sums.sum() / (2 * places))))
 

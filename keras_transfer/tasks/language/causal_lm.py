@@ -18,6 +18,7 @@ from keras_transfer.tasks.continuations import (
     Generates,
     InContext,
     Likelihood,
+    check_different,
     check_rows,
     max_length_of,
     text_pieces,
@@ -220,6 +221,7 @@ class CausalLM(Generates, InContext, Likelihood, Task):
         wholes = [start + word for start in starts for word in words]
         rows = token_rows(self, wholes)
         check_rows(self, rows, "text with its examples")
+        check_different(words, rows[: len(words)])
         values = self.token_log_likelihoods(rows, batch_size=batch_size)
         scores = np.zeros((len(starts), len(words)))
         for index, start in enumerate(token_rows(self, starts)):

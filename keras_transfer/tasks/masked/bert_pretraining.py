@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.arrays import check_numbers
 from keras_transfer.batches import Batches
 from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.encoders.base import encode, initializer_on
@@ -221,7 +222,7 @@ class BertPretraining(HiddenTokenTask):
             part = (first[start : start + batch_size], second[start : start + batch_size])
             logits = super().predict_on_batch(self.reader.inputs(part))[_PAIR]
             found += np.asarray(ops.convert_to_numpy(ops.softmax(logits)))[:, 0].tolist()
-        return found
+        return check_numbers(np.asarray(found)).tolist()
 
     # === Export ===
 

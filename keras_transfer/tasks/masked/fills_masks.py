@@ -6,8 +6,9 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.arrays import check_numbers
 from keras_transfer.tasks.base import Signature
-from keras_transfer.tasks.continuations import InContext
+from keras_transfer.tasks.continuations import InContext, check_different
 from keras_transfer.text.base import check_rows_of_batches, to_list
 
 _EXPORTED = 5  # Number of candidate tokens that an exported model returns for each mask.
@@ -68,7 +69,7 @@ class FillsMasks(InContext):
                         f"Shorten the text. Received: {count - found} behind them, in the text at position {at}"
                     )
             found = self._best(super().predict_on_batch(inputs), k)
-            tokens, values = (ops.convert_to_numpy(part).tolist() for part in found)
+            tokens, values = (check_numbers(np.asarray(ops.convert_to_numpy(part))).tolist() for part in found)
             for row, real in enumerate(places):
                 answers.append(
                     [
@@ -119,10 +120,8 @@ class FillsMasks(InContext):
                     "from labels to words that are tokens. "
                     f"Received: {word!r}, which becomes {own}"
                 )
-        tokens = [row[-1] for row in rows]
-        if len(set(tokens)) < len(tokens):
-            raise ValueError(f"Labels must become different tokens. Received: {words} with the ids {tokens}")
-        return tokens
+        check_different(words, [row[-1:] for row in rows])
+        return [row[-1] for row in rows]
 
     def _texts_without_content(self):
         return [text for text in super()._texts_without_content() if text != self._mask_token()]

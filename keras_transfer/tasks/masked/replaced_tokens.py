@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.arrays import check_numbers
 from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.distribute import factors_of_means, share_of_loss
 from keras_transfer.encoders.base import dense_on, with_embeddings_of
@@ -217,7 +218,7 @@ class ReplacedTokenDetection(HiddenTokenTask):
         vocabulary = self.preprocessor.vocabulary
         for start in range(0, len(texts), batch_size):
             inputs = self.reader.inputs(texts[start : start + batch_size])
-            values = np.asarray(ops.convert_to_numpy(ops.sigmoid(super().predict_on_batch(inputs))))
+            values = check_numbers(np.asarray(ops.convert_to_numpy(ops.sigmoid(super().predict_on_batch(inputs)))))
             ids = np.asarray(inputs["token_ids"])
             for row, keep in enumerate((np.asarray(inputs["padding_mask"]) == 1) & ~np.isin(ids, special)):
                 words = [vocabulary[token] for token in ids[row, keep].tolist()]

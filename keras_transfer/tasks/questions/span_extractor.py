@@ -8,6 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.arrays import check_numbers
 from keras_transfer.batches import (
     Batches,
     check_span_preprocessor,
@@ -21,7 +22,7 @@ from keras_transfer.encoders.base import initializer_on
 from keras_transfer.integers import check_integer
 from keras_transfer.layers.basic import Dropout
 from keras_transfer.layers.heads import PositionLogits
-from keras_transfer.tasks.base import Signature, Task, check_numbers, of_part
+from keras_transfer.tasks.base import Signature, Task, of_part
 from keras_transfer.tasks.heads import encode_mixed, hidden_vectors
 from keras_transfer.tasks.questions.span_reader import SpanReader
 from keras_transfer.tasks.questions.span_search import best_spans, take_characters

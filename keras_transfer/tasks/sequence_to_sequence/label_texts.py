@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_transfer.tasks.base import check_numbers
-from keras_transfer.tasks.continuations import written_labels
+from keras_transfer.arrays import check_numbers
+from keras_transfer.tasks.continuations import check_different, written_labels
 from keras_transfer.text.base import to_list
 
 _Task: Any = object  # To type checkers, the mixin has all attributes of the task that it is a part of.
@@ -65,5 +65,8 @@ class LabelsAsTargets(_Task):
             ValueError: If there are fewer than two different labels, or if the task has no preprocessor.
         """
         texts, words = to_list(texts), [*written_labels(label_names).values()]
+        self.reader.require()
+        own = self.target_preprocessor or self.preprocessor
+        check_different(words, np.asarray(own(words)["token_ids"]))
         sources = [text for text in texts for _ in words]
         return self.score(sources, words * len(texts), batch_size=batch_size).reshape(len(texts), len(words))

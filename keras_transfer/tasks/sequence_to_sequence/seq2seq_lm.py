@@ -8,6 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.arrays import check_numbers
 from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.checkpoints.sources import open_checkpoint
 from keras_transfer.distribute import factors_of_means
@@ -189,7 +190,7 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Returns the loss of the targets, plus the language-model losses if `language_model_weight` is not 0."""
         loss = super().compute_loss(x, y, y_pred, sample_weight, training)
-        (factor,) = factors_of_means(self.labels.num_tokens(x, y, sample_weight))
+        (factor,) = factors_of_means(self.labels.count_of(x, y, sample_weight))
         loss = factor * loss
         if not self.language_model_weight:
             return loss
@@ -329,7 +330,7 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
             inputs = {name: inputs[name] for name in self.input}
             values = model.predict_on_batch({**inputs, "target_ids": ids})
             found[part.order] = (values * weights).sum(axis=1, dtype="float64")
-        return found
+        return check_numbers(found)
 
     # === Export and config ===
 

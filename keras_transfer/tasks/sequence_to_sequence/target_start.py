@@ -28,7 +28,11 @@ def start_id(encoder, preprocessor, token):
     found = generation_defaults(encoder).start_id
     if found is not None:
         return found
-    if encoder.checkpoints_have_start and {"config.json", "generation_config.json"} & {*encoder.checkpoint_settings}:
+    files = encoder.checkpoint_settings if encoder.checkpoints_have_start else {}
+    config = files.get("config.json", {})
+    if config and encoder.default_start is not None and "decoder_start_token_id" not in config:
+        return encoder.default_start
+    if {"config.json", "generation_config.json"} & {*files}:
         raise ValueError(
             "The checkpoint lacks `decoder_start_token_id`, the first input of its decoder. Pass `start_token`, such "
             "as the id of '</s>' for BART. Received: start_token=None"

@@ -56,8 +56,7 @@ class TargetTexts(NextTokens):
     def weight_of(self, x, y, sample_weight):
         return 1  # The task weights its losses, which are means over tokens of targets or of sources.
 
-    def num_tokens(self, x, y, sample_weight):
-        """Returns the number of tokens in the mean that is the loss, as `weight_of` does for other labels."""
+    def count_of(self, x, y, sample_weight):
         return super().weight_of(x, y, sample_weight)
 
     def encode(self, labels):

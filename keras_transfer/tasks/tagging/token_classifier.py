@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.arrays import check_numbers
 from keras_transfer.batches import UNUSED
 from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.encoders.base import initializer_on
@@ -15,7 +16,7 @@ from keras_transfer.label_names import checked_names
 from keras_transfer.layers.basic import Dropout
 from keras_transfer.layers.heads import ConditionalRandomField
 from keras_transfer.metrics.words import entities, read_labels
-from keras_transfer.tasks.base import Signature, Task, check_numbers
+from keras_transfer.tasks.base import Signature, Task
 from keras_transfer.tasks.heads import encode_mixed, hidden_vectors
 from keras_transfer.tasks.labels import most_likely
 from keras_transfer.tasks.tagging.word_chain import (

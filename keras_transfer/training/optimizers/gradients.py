@@ -4,7 +4,7 @@ import warnings
 
 import keras
 
-from keras_transfer.distribute import track_loss
+from keras_transfer.distribute import first_rows, own_rows, track_loss
 
 
 def add_up_rows(gradients):
@@ -42,17 +42,25 @@ def train_step(model, data, weight_of):
     """
     import tensorflow as tf
 
+    data, own = own_rows(data)
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
     weights = model.trainable_weights
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         tape.watch([weight.value for weight in weights])
         y_pred = model(x, training=True)
         loss = model.compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=sample_weight)
-        loss = track_loss(model, loss, weight_of(x, y, sample_weight), x)
+        weight, count = weight_of(x, y, sample_weight), own
+        if own is None:
+            count = tf.shape(next(value for value in keras.tree.flatten(x) if value is not None))[0]
+        else:
+            weight = tf.cast(weight, "float32") * tf.cast(own > 0, "float32")
+        loss = track_loss(model, loss, weight, count)
         loss = model.optimizer.scale_loss(loss)
     if weights:
         gradients = tape.gradient(loss, [weight.value for weight in weights])
         model.optimizer.apply(add_up_rows(gradients), weights)
     else:
         warnings.warn("The model does not have any trainable weights.", stacklevel=2)
+    if own is not None:
+        x, y, y_pred, sample_weight = first_rows((x, y, y_pred, sample_weight), own)
     return model.compute_metrics(x, y, y_pred, sample_weight=sample_weight)

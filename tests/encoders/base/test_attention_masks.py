@@ -67,6 +67,18 @@ def test_steps_write_the_target_of_the_pattern_sequence_to_sequence(unified):
     np.testing.assert_allclose(np.concatenate(found), expected, atol=1e-5)
 
 
+def test_steps_with_segments_equal_the_encoder_with_segments():
+    encoder = BertEncoder(20, **SMALL, further_inputs=["attention_mask"])
+    expected = run(encoder, "sequence_to_sequence", segment_ids=SEGMENTS)[0]
+    cache, found = encoder.empty_cache(1, 5), []
+    for places in ([0, 1], [2], [3], [4]):
+        known = (np.arange(5) <= places[-1])[None]
+        part = [INPUTS["token_ids"][:1, places], SEGMENTS[:1, places]]
+        vectors, cache = encoder.step(part[0], cache, places[0], padding_mask=known, segment_ids=part[1])
+        found.append(to_numpy(vectors)[0])
+    np.testing.assert_allclose(np.concatenate(found), expected, atol=1e-5)
+
+
 def test_a_masked_language_model_trains_with_all_patterns():
     encoder = BertEncoder(20, **SMALL, further_inputs=["attention_mask"])
     model = MaskedLM(encoder)
@@ -98,5 +110,9 @@ test_mistakes_are_errors = check_errors(
     (lambda: attention_pattern("causal", MASK), "Received: pattern='causal'"),
     (lambda: attention_pattern(["bidirectional"], MASK), "Received: 1 patterns, 2 rows"),
     (lambda: attention_pattern("sequence_to_sequence", MASK), "requires `segment_ids`"),
+    (
+        lambda: TransformerEncoder(20, **SMALL).step([[5]], [], 0, segment_ids=[[0]]),
+        "`segment_ids` can only be passed to an encoder with segments",
+    ),
     (lambda: BertEncoder(20, **SMALL, further_inputs="attention_mask"), "must be a list of some of"),
 )

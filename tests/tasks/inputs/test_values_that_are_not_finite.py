@@ -6,11 +6,20 @@ import pytest
 
 from keras_transfer import serving
 from keras_transfer.cli.actions import predictions
-from keras_transfer.tasks import TextRegressor
+from keras_transfer.encoders import T5, TransformerEncoder
+from keras_transfer.tasks import (
+    BertPretraining,
+    CausalLM,
+    MaskedLM,
+    ReplacedTokenDetection,
+    Seq2SeqLM,
+    TextEmbedder,
+    TextRegressor,
+)
 from keras_transfer.text import batches, part_batches, span_batches, word_batches
 from tests.helpers import EAGER
 from tests.tasks.tagging.taggers import tagger
-from tests.tasks.tiny import WORDS, of_vectors, of_words, preprocessor
+from tests.tasks.tiny import VOCABULARY, WORDS, encoder, of_vectors, of_words, preprocessor
 
 TEXTS, LABELS = ["good", "bad a", "good b"], [1, 0, 1]
 NAN, INF = float("nan"), float("inf")
@@ -104,6 +113,46 @@ def test_a_tagger_whose_training_diverged_does_not_answer():
     words.get_layer("logits").bias.assign([NAN, 0.0, 0.0])
     with pytest.raises(ValueError, match="outputs of the model must be finite"):
         words.predict_words([["good", "a"]])
+
+
+def causal(sampler="greedy"):
+    return CausalLM(encoder(TransformerEncoder, causal=True), preprocessor(), max_length=8, sampler=sampler)
+
+
+def writer():
+    sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 8, "head_dim": 4}
+    return Seq2SeqLM(T5(len(VOCABULARY), **sizes), preprocessor(), max_new_tokens=2)
+
+
+def detector():
+    return ReplacedTokenDetection(encoder(), preprocessor())
+
+
+ANSWERS = {
+    "generate": (causal, lambda task: task.generate(["a b"])),
+    "generate, beams": (lambda: causal("beam"), lambda task: task.generate(["a b"])),
+    "generate, token by token": (causal, lambda task: task.generate(["a b"], on_token=lambda *piece: None)),
+    "generate targets": (writer, lambda task: task.generate(["a b"])),
+    "score": (causal, lambda task: task.score(["a b"])),
+    "score targets": (writer, lambda task: task.score(["a b"], ["c"])),
+    "fill_mask": (lambda: MaskedLM(encoder(), preprocessor()), lambda task: task.fill_mask(["a [MASK]"])),
+    "embed": (lambda: TextEmbedder(encoder(), preprocessor()), lambda task: task.embed(["a b"])),
+    "detect": (detector, lambda task: task.detect(["a b"])),
+    "score_pairs": (
+        lambda: BertPretraining(encoder(), preprocessor()),
+        lambda task: task.score_pairs((["a"], ["b"])),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_no_task_with_weights_that_are_not_numbers_answers(name, eagerly):
+    make, answer = ANSWERS[name]
+    task = make()
+    for weight in task.encoder.weights:
+        weight.assign(keras.ops.full(weight.shape, NAN))
+    with pytest.raises(ValueError, match="outputs of the model must be finite.*diverged"):
+        answer(task)
 
 
 def test_the_command_writes_no_predictions_that_are_not_finite(model):

@@ -196,6 +196,16 @@ def test_loaders_and_prepared_ids_are_data_too(one_layer):
     assert outputs_of(model, {name: inputs[name] for name in model.input}).shape == (4, LENGTH + 1, 2, len(WORDS))
 
 
+@pytest.mark.parametrize("form", ["dataset", "loader"])
+def test_texts_of_datasets_and_loaders_train_in_a_graph(form):
+    tf = pytest.importorskip("tensorflow")
+    model = make(num_layers=1)
+    model.compile(keras.optimizers.SGD(0.0))
+    data = tf.data.Dataset.from_tensor_slices(TEXTS).batch(4) if form == "dataset" else Loader([TEXTS])
+    found = model.fit(data, verbose=0).history["loss"][0]
+    assert found == pytest.approx(model.evaluate(TEXTS, batch_size=4, verbose=0)[0], abs=1e-5)
+
+
 def test_the_signature_of_exports_scores_texts(one_layer):
     model = one_layer
     tf = pytest.importorskip("tensorflow")

@@ -10,7 +10,7 @@ from keras.ops import convert_to_numpy as to_numpy
 from keras_transfer.adaptation import FusedAdamW
 from keras_transfer.checkpoints import CheckpointError
 from keras_transfer.datasets import load_demo_questions
-from keras_transfer.encoders import T5, Bart
+from keras_transfer.encoders import T5, Bart, MBart, Pegasus
 from keras_transfer.serving import export
 from keras_transfer.tasks import CausalLM, Seq2SeqLM, TextClassifier
 from keras_transfer.text import (
@@ -194,6 +194,10 @@ test_mistakes_are_errors = check_errors(
     (lambda ready: ready.classify(["a"], ["b"]), "at least two different strings. Received: label_names=['b']"),
     (lambda ready: ready.classify(["a"], ["b", ""]), "at least two different strings"),
     (
+        lambda ready: ready.classify(["a"], ["b", "B"]),
+        "different tokens ... Received: 'b' and 'B', both with the ids [",
+    ),
+    (
         lambda ready: ready.compile(loss="mse"),
         "must accept integers ... one of ['auto', 'focal', 'label_smoothing']. Received: loss='mse'",
     ),
@@ -201,7 +205,7 @@ test_mistakes_are_errors = check_errors(
         lambda ready: ready.predict({**_prepared(ready)[0], "padding_mask": np.zeros((2, 5), int)}),
         "Each source must have at least one token. Received: only padding at position 0",
     ),
-    (lambda: _loaded(Bart), "lacks `decoder_start_token_id` ... Pass `start_token` ... Received: start_token=None"),
+    (lambda: _loaded(MBart), "lacks `decoder_start_token_id` ... Pass `start_token` ... Received: start_token=None"),
     (
         lambda: Seq2SeqLM.from_pretrained(REFERENCES / "t5"),
         CheckpointError,
@@ -299,6 +303,8 @@ test_mistakes_in_prepared_data_are_errors = check_errors(
 def test_a_checkpoint_of_bart_that_does_not_say_how_targets_begin_takes_a_start_token():
     assert _loaded(Bart, start_token="[SEP]").start_token == 3
     assert _loaded(T5).start_token == 0  # T5 begins with padding.
+    # A configuration that does not mention it means the default of the original's configuration.
+    assert (_loaded(Bart).start_token, _loaded(Pegasus).start_token) == (2, 0)
 
 
 def _loaded(cls, **options):
