@@ -163,6 +163,18 @@ def test_half_of_the_pairs_belong_together(corpus, objective):
     assert kept + others > 3000 and stats.chisquare([kept, others]).pvalue > RARE
 
 
+def test_a_line_says_how_many_pairs_follow_each_other(corpus, caplog):
+    caplog.set_level("INFO", "keras_transfer")
+    pairs = corpus.pairs(32, seed=1)
+    labels = np.concatenate([pairs[number][1] for number in range(len(pairs))])
+    share = 1 - labels.mean()
+    assert f"In {100 * share:.0f}% of the pairs" in caplog.text
+    assert f"accuracy of {max(share, 1 - share):.2f}" in caplog.text
+    caplog.clear()
+    corpus.pairs(32, objective="sentence_order", seed=1)
+    assert "of the pairs" not in caplog.text
+
+
 def test_no_line_is_left_out_and_those_that_are_not_used_begin_the_next_chunk(corpus):
     rows = corpus.pairs(32, seed=2).rows
     starts = rows.starts(2, 3)

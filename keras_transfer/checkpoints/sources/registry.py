@@ -273,10 +273,15 @@ def save(encoder, folder, preprocessor=None, overwrite=False, task=None):
         )
     expected = architecture.preprocessor_class
     either = {BertPreprocessor, TokenPreprocessor}  # A folder of BERT may have special tokens of its own.
+    if type(preprocessor) is BertPreprocessor and expected is TokenPreprocessor:  # It gives the same ids.
+        own = preprocessor.tokenizer, preprocessor.packing, preprocessor.sequence_length
+        preprocessor = TokenPreprocessor(*own, split=preprocessor.split, name=preprocessor.name)
     if preprocessor is not None and {type(preprocessor), expected} not in ({expected}, either):
         raise CheckpointError(
             f"A checkpoint of {type(encoder).__name__} cannot contain this preprocessor. Expected "
-            f"{'None' if expected is None else expected.__name__}. Received: {type(preprocessor).__name__}"
+            f"{'None' if expected is None else expected.__name__}. Write the whole model with "
+            "`model.save('model.keras')`, or the encoder alone with `model.encoder.save_pretrained(folder)`. "
+            f"Received: {type(preprocessor).__name__}"
         )
     head = None if task is None or task.checkpoint_head.name is None else write_head(architecture, task)
     is_embedder = task is not None and task.checkpoint_head.is_embedder

@@ -13,6 +13,7 @@ from keras_transfer.cli.files import CHECKPOINTS, run_folder
 from keras_transfer.cli.pretraining.plans import GENERATOR, PLANS, continued_model, new_model, new_vocabulary
 from keras_transfer.documents import read_documents
 from keras_transfer.files import atomic_files
+from keras_transfer.text.strings import count_words
 from keras_transfer.training.runs import epochs_of_steps
 
 CORPUS, VALIDATION_CORPUS, TOKENIZER = "corpus", "validation_corpus", "tokenizer"
@@ -134,9 +135,9 @@ def _vocabulary(plan, paths, folder, options):
 
 
 def _count_words(paths, documents, text_column):
-    """Returns the number of words between white space, and of documents, each of which ends with a token."""
+    """Returns the number of words, and of documents, each of which ends with a token."""
     lines = read_documents(paths, text_column, documents)
-    return sum(1 + sum(len(line.split()) for line in document) for document in lines if document)
+    return sum(1 + sum(map(count_words, document)) for document in lines if document)
 
 
 def _scores(plan, scores, num_tokens=0, num_words=None):

@@ -28,7 +28,11 @@ _KINDS = {
     ),
     "TextEmbedder": ("sentence-similarity", "computes embeddings of texts", 'embed(["A text."])'),
     "MaskedLM": ("fill-mask", "predicts hidden tokens", 'fill_mask(["A {mask}."])'),
-    "BertPretraining": ("fill-mask", "predicts hidden tokens and the order of texts", 'fill_mask(["A {mask}."])'),
+    "BertPretraining": (
+        "fill-mask",
+        "predicts hidden tokens and the order of texts",
+        'score_pairs((["One text."], ["The text after it."]))',
+    ),
     "PermutationLM": ("text-generation", "predicts tokens in any order", 'fill_mask(["A {mask}."])'),
     "ReplacedTokenDetection": (None, "detects replaced tokens", 'detect(["A text."])'),
     "CausalLM": ("text-generation", "continues texts", 'generate(["A text"])'),

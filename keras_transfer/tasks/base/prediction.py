@@ -1,6 +1,7 @@
 """How a task predicts batches: all together as Keras does, or separately if their outputs differ in length."""
 
 import keras
+import numpy as np
 
 from keras_transfer.batches import MAX_LENGTHS
 from keras_transfer.distribute import replicas_of

@@ -12,6 +12,7 @@ from keras import ops
 from keras_transfer.arrays import check_numbers
 from keras_transfer.generation.loops import PROMPT_STEP, round_up
 from keras_transfer.tasks.continuations.id_rows import rows_of, token_rows
+from keras_transfer.text.strings import count_words
 
 
 @dataclasses.dataclass
@@ -27,8 +28,9 @@ class Scores:
             the tokens before it.
         log_likelihoods: Array `[texts]`, the sum for each text.
         perplexity_per_token: Float. `exp(-sum / tokens)`, over the scored tokens of all texts.
-        perplexity_per_word: Float. `exp(-sum / words)`, over the words of all texts, split at white space. Use it to
-            compare models with different tokenizers. `None` for prepared ids.
+        perplexity_per_word: Float. `exp(-sum / words)`, over the words of all texts, split at white space. Each
+            character of a script without spaces between words, such as those of Chinese, Japanese and Thai, counts as
+            a word. Use it to compare models with different tokenizers. `None` for prepared ids.
     """
 
     token_log_likelihoods: list
@@ -71,7 +73,7 @@ class Likelihood(_Task):
         found = check_numbers(self.token_log_likelihoods(rows, batch_size=batch_size))
         sums = np.array([values.sum(dtype="float64") for values in found])
         tokens = max(sum(map(len, found)), 1)
-        words = max(sum(len(str(text).split()) for text in texts), 1) if raw else None
+        words = max(sum(count_words(str(text)) for text in texts), 1) if raw else None
         return Scores(
             found,
             sums,

@@ -16,7 +16,7 @@ from keras_transfer.text.strings.normalizer import (
     replace_newer,
 )
 from keras_transfer.text.strings.pieces import align_ragged_right, join_pieces, take_pieces, without_first_space
-from keras_transfer.text.strings.scripts import script_of, scripts_of
+from keras_transfer.text.strings.scripts import count_words, script_of, scripts_of
 from keras_transfer.text.strings.splitting import CUT, check_split, split_around, split_at, split_words
 from keras_transfer.text.strings.string_table import look_up, make_table
 
@@ -31,6 +31,7 @@ __all__ = [
     "characters_of_bytes",
     "check_split",
     "checked_utf8",
+    "count_words",
     "encode_words",
     "is_reachable",
     "join_pieces",

@@ -8,7 +8,9 @@ import pytest
 
 import keras_transfer as kt
 from keras_transfer.checkpoints import ModelCard
+from keras_transfer.tasks.base import card_facts
 from tests.errors import check_errors
+from tools.tiny_tasks import CASES
 
 yaml = pytest.importorskip("yaml", reason="needs PyYAML")
 
@@ -237,6 +239,27 @@ def test_each_task_says_how_to_use_it_and_the_snippet_runs(make, tag, parts, tmp
     assert all(part in text for part in parts), text
     monkeypatch.chdir(tmp_path)
     exec(text.split("```python\n")[1].split("```")[0], {})
+
+
+@pytest.mark.parametrize("pairs", [False, True], ids=["texts", "pairs"])
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.checkpoint])
+def test_the_snippet_of_every_card_runs(name, pairs, eagerly, tmp_path, monkeypatch):
+    case = CASES[name]
+    if pairs and name not in ("TextClassifier", "BertPretraining"):
+        pytest.skip("the task has no data of pairs")
+    task = case.make()
+    task.fitted_on = "pairs" if pairs else None
+    task.save_pretrained(tmp_path / "model")
+    [snippet, *_] = card_of(tmp_path / "model")[1].split("```python\n")[1:]
+    assert "print(model." in snippet
+    monkeypatch.chdir(tmp_path)
+    exec(snippet.split("```")[0], {})
+
+
+@pytest.mark.parametrize("kind", card_facts._KINDS)
+def test_the_method_that_a_card_calls_exists(kind):
+    method = card_facts._KINDS[kind][2].partition("(")[0]
+    assert callable(getattr(getattr(kt.tasks, kind), method, None))
 
 
 def test_the_name_of_the_pretrained_encoder_stays_in_keras_files(tmp_path):

@@ -7,8 +7,16 @@ import numpy as np
 import pytest
 
 from keras_transfer.checkpoints import CheckpointError, load_preprocessor
-from keras_transfer.encoders import BertEncoder, ElmoEncoder, TransformerEncoder
-from keras_transfer.tasks import TextClassifier
+from keras_transfer.encoders import (
+    T5,
+    AlbertEncoder,
+    BertEncoder,
+    ElmoEncoder,
+    GPT2Encoder,
+    TransformerEncoder,
+    XLNetEncoder,
+)
+from keras_transfer.tasks import BertPretraining, CausalLM, PermutationLM, Seq2SeqLM, TextClassifier
 from keras_transfer.text import BertPreprocessor, ElmoPreprocessor
 from tests.checkpoints.folders import IDS, assert_same_outputs
 
@@ -167,3 +175,41 @@ def test_a_task_over_an_encoder_without_a_format_is_an_error(tmp_path):
     )
     with pytest.raises(CheckpointError, match="cannot be written as a checkpoint.*Received: TransformerEncoder"):
         task.save_pretrained(tmp_path / "saved")
+
+
+def of_albert(preprocessor):
+    return BertPretraining(AlbertEncoder(9, embedding_dim=4, **SIZES), preprocessor)
+
+
+def of_gpt2(preprocessor):
+    return CausalLM(GPT2Encoder(9, **SIZES), preprocessor)
+
+
+def of_t5(preprocessor):
+    return Seq2SeqLM(T5(9, head_dim=4, **SIZES), preprocessor)
+
+
+def of_xlnet(preprocessor):
+    return PermutationLM(XLNetEncoder(9, two_streams=True, **SIZES), preprocessor)
+
+
+SIZES = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 8}
+
+
+@pytest.mark.parametrize("make", [of_albert, of_gpt2, of_t5, of_xlnet])
+def test_a_folder_of_any_architecture_keeps_a_bert_preprocessor(make, tmp_path):
+    pytest.importorskip("tensorflow_text")
+    task = make(BertPreprocessor(VOCABULARY, sequence_length=10, lowercase=False))
+    task.save_pretrained(tmp_path / "saved")
+    again = type(task).from_pretrained(tmp_path / "saved")
+    assert again.preprocessor.sequence_length == 10
+    for texts in (TEXTS, (TEXTS, TEXTS[::-1])):
+        expected, found = task.preprocessor(texts), again.preprocessor(texts)
+        for name in found:
+            np.testing.assert_array_equal(found[name], expected[name])
+
+
+def test_a_folder_that_cannot_keep_a_preprocessor_names_what_works(tmp_path):
+    elmo = ElmoEncoder(embedding_dim=4, filters=[(1, 4)], projection_dim=4, units=4, num_layers=1, max_characters=8)
+    with pytest.raises(CheckpointError, match=r"Expected ElmoPreprocessor.*model\.save\('model.keras'\).*BertPrepro"):
+        elmo.save_pretrained(tmp_path / "saved", BertPreprocessor(VOCABULARY))

@@ -12,6 +12,7 @@ from keras_transfer.checkpoints import CheckpointError
 from keras_transfer.encoders import BertEncoder, TransformerEncoder
 from keras_transfer.tasks import CausalLM
 from keras_transfer.text import batches
+from keras_transfer.text.strings import count_words
 from tests.generation.test_generate import FOLDER, REFERENCE
 from tests.helpers import EAGER, outputs_of
 from tests.tasks.tiny import preprocessor
@@ -85,6 +86,11 @@ def test_likelihoods_of_ids_equal_those_of_transformers():
     assert scores.perplexity_per_word is None
     for ours, theirs in zip(scores.token_log_likelihoods, REFERENCE["likelihoods"], strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-4)
+
+
+@pytest.mark.parametrize(("text", "words"), [("a b  c\n", 3), ("酒店很好 ok", 5), ("ไทย", 3), ("", 0)])
+def test_words_are_characters_in_scripts_without_spaces(text, words):
+    assert count_words(text) == words
 
 
 @pytest.mark.core
