@@ -9,6 +9,7 @@ import logging
 import os
 import pathlib
 import re
+import zipfile
 
 from keras_transfer import lines
 from keras_transfer.arrow_files import SUFFIXES, record_batches
@@ -206,6 +207,8 @@ def _read_excel(path, header):
         table = pandas.read_excel(path, header=header)
     except ImportError as error:
         raise ImportError(f"To read {path}, run `pip install pandas openpyxl`, or save it as CSV. {error}") from None
+    except (KeyError, OSError, ValueError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path}: Expected an Excel file. Save it as .csv, and read that. Received: {error}") from None
     return table.to_dict("records")
 
 

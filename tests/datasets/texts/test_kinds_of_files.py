@@ -117,6 +117,9 @@ def test_an_excel_file_is_read_by_pandas(tmp_path, monkeypatch):
     path = write(tmp_path, "a.xlsx", b"PK")
     assert read_table(path, "text", "label") == (TEXTS, [1, 0, 1])
     assert read_texts(path)[1] == ["1", "0", "1"]
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="a.xlsx: Expected an Excel file. Save it as .csv, and read that. Received: "):
+        read_table(write(tmp_path, "a.xlsx", b"x"), "text", "label")
 
 
 def test_a_parquet_file_is_read_by_the_command_too(tmp_path):
