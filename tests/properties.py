@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 EXAMPLES = int(os.environ.get("KERAS_TRANSFER_TEST_EXAMPLES", 0))
 settings.register_profile(
     "tests",
-    max_examples=EXAMPLES or 8,
+    max_examples=EXAMPLES or 5,
     derandomize=not EXAMPLES,
     database=None,
     deadline=None,

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_transfer.metrics import (
@@ -26,7 +26,7 @@ from keras_transfer.metrics import (
     entity_report,
     squad_scores,
 )
-from tests.properties import texts
+from tests.properties import EXAMPLES, texts
 
 seeds = st.integers(0, 2**31)
 counts = st.integers(1, 40)
@@ -176,6 +176,7 @@ def test_texts_that_are_equal_have_the_best_scores_and_others_at_most_these(pair
     assert 0 <= scores["exact_match"] <= scores["f1"] + 1e-6 <= 100 + 1e-5
 
 
+@settings(max_examples=EXAMPLES or 2)
 @given(pairs=st.lists(st.tuples(texts, texts), min_size=1, max_size=4))
 def test_rouge_is_symmetric_and_between_0_and_1(pairs):
     truth, found = map(list, zip(*pairs))

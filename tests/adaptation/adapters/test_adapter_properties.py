@@ -19,7 +19,7 @@ def model():
     return models.classifier()
 
 
-@settings(max_examples=EXAMPLES or 3)
+@settings(max_examples=EXAMPLES or 2)
 @given(data=st.data())
 def test_adapters_that_are_removed_leave_the_model_as_it_was(data):
     names = [f"kind{number}" for number in range(data.draw(st.integers(1, 3)))]
@@ -36,7 +36,7 @@ def test_adapters_that_are_removed_leave_the_model_as_it_was(data):
     assert model().encoder.adapters == {}
 
 
-@settings(max_examples=EXAMPLES or 3)
+@settings(max_examples=EXAMPLES or 2)
 @given(names=st.permutations(["one", "two"]), kinds=st.tuples(st.sampled_from(KINDS), st.sampled_from(KINDS)))
 def test_an_adapter_answers_the_same_beside_another_that_is_not_active(names, kinds):
     alone = {}

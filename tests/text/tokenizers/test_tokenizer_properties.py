@@ -167,7 +167,7 @@ def test_ids_are_in_the_vocabulary_and_texts_contain_no_special_token(name, rows
         assert special.isdisjoint(row)
 
 
-@ALL
+@pytest.mark.parametrize("name", ["WordPiece", "Unigram", "byte BPE"])
 @settings(max_examples=1)
 @given(rows=batches)
 def test_a_copy_of_a_tokenizer_has_the_same_ids(name, rows, tmp_path_factory):
@@ -179,7 +179,7 @@ def test_a_copy_of_a_tokenizer_has_the_same_ids(name, rows, tmp_path_factory):
     assert ids_of(copy, rows) == ids_of(tokenizer, rows)
 
 
-@pytest.mark.parametrize("name", ["WordPiece", "cased WordPiece", "byte BPE", "byte BPE of NFC"])
+@pytest.mark.parametrize("name", ["WordPiece", "byte BPE of NFC"])
 @given(rows=batches)
 def test_offsets_are_in_order_in_the_text(name, rows):
     tokenizer = made(name)
