@@ -162,7 +162,7 @@ class OtherPreprocessor(BertPreprocessor):
     ids=["ELMo's", "a subclass", "a function"],
 )
 def test_a_preprocessor_that_the_checkpoint_cannot_hold_is_an_error(preprocessor, received, tmp_path):
-    with pytest.raises(CheckpointError, match=rf"Expected BertPreprocessor. Received: {received}"):
+    with pytest.raises(CheckpointError, match=rf"Expected BertPreprocessor. Write .* Received: {received}"):
         BertEncoder(**SMALL).save_pretrained(tmp_path / "saved", preprocessor)
     assert list(tmp_path.iterdir()) == []
 
