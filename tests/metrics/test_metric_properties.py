@@ -40,8 +40,8 @@ def value(metric, *arrays, batch=None):
 
 def rows(seed, count, classes):
     random = np.random.default_rng(seed)
-    # Rounded scores, so that some are equal.
-    return random.integers(0, classes, count), random.normal(size=(count, classes)).round(1).astype("float32")
+    # Rounded scores, so that some are equal, and no -0.0, which is less than 0.0 to the `argmax` of Keras.
+    return random.integers(0, classes, count), random.normal(size=(count, classes)).round(1).astype("float32") + 0
 
 
 @given(seed=seeds, count=counts, classes=st.integers(2, 5))
