@@ -37,7 +37,8 @@ class Choices(NamedTuple):
     choices: list
     labels: list
 
-    __repr__ = columns_repr
+    def __repr__(self) -> str:
+        return columns_repr(self)
 
     @property
     def inputs(self) -> tuple[list[str], list[list[str]]]:

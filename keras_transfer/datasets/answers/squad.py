@@ -45,7 +45,8 @@ class Questions(NamedTuple):
     answers: list
     titles: list
 
-    __repr__ = columns_repr
+    def __repr__(self) -> str:
+        return columns_repr(self)
 
 
 def load_squad(path: str | os.PathLike) -> Questions:

@@ -23,7 +23,8 @@ class Split(NamedTuple):
     texts: list
     labels: list
 
-    __repr__ = columns_repr
+    def __repr__(self) -> str:
+        return columns_repr(self)
 
     def __getattr__(self, name):
         hint = ""

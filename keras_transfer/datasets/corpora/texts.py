@@ -62,7 +62,8 @@ class MinimalPairs(NamedTuple):
     bad: list
     phenomena: list
 
-    __repr__ = columns_repr
+    def __repr__(self) -> str:
+        return columns_repr(self)
 
 
 def load_blimp(path: str | os.PathLike) -> MinimalPairs | Splits:

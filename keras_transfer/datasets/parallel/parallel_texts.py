@@ -18,7 +18,8 @@ class ParallelTexts(NamedTuple):
     sources: list
     targets: list
 
-    __repr__ = columns_repr
+    def __repr__(self) -> str:
+        return columns_repr(self)
 
 
 def read_parallel(
@@ -96,7 +97,7 @@ def read_parallel_tsv(
     ```
     """
     path, places = existing_file(path), [0, 1] if columns is None else list(columns)
-    if len(places) != 2 or not all(isinstance(place, numbers.Integral) and place >= 0 for place in places):
+    if len(places) != 2 or not all(isinstance(place, numbers.Integral) and int(place) >= 0 for place in places):
         raise ValueError(f"`columns` must be two positions, counted from 0. Received: columns={columns!r}")
     rows, count = [], 2 if columns is None else None
     for number, line in enumerate(read_lines(path), 1):

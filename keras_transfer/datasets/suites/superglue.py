@@ -33,7 +33,8 @@ class AnswersToGrade(NamedTuple):
     labels: list
     questions: list
 
-    __repr__ = columns_repr
+    def __repr__(self) -> str:
+        return columns_repr(self)
 
 
 class ClozeQuestions(NamedTuple):
@@ -51,7 +52,8 @@ class ClozeQuestions(NamedTuple):
     entities: list
     answers: list
 
-    __repr__ = columns_repr
+    def __repr__(self) -> str:
+        return columns_repr(self)
 
 
 class WordsInContext(NamedTuple):
@@ -69,7 +71,8 @@ class WordsInContext(NamedTuple):
     spans: tuple
     labels: list
 
-    __repr__ = columns_repr
+    def __repr__(self) -> str:
+        return columns_repr(self)
 
 
 class Coreferences(NamedTuple):
@@ -87,7 +90,8 @@ class Coreferences(NamedTuple):
     places: tuple
     labels: list
 
-    __repr__ = columns_repr
+    def __repr__(self) -> str:
+        return columns_repr(self)
 
 
 def load_superglue(folder: str | os.PathLike, task: str) -> Splits:

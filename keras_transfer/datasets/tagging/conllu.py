@@ -26,7 +26,8 @@ class TaggedSentences(NamedTuple):
     words: list
     labels: list
 
-    __repr__ = columns_repr
+    def __repr__(self) -> str:
+        return columns_repr(self)
 
 
 def read_conllu(path: str | os.PathLike, *, field: str = "upos") -> TaggedSentences:

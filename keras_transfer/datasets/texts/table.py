@@ -86,8 +86,13 @@ def read_table(
     data.label_names  # ["bad", "good"]
     ```
     """
-    several = isinstance(label_column, (list, tuple))
-    label_columns = list(label_column) if several else [] if label_column is None else [label_column]
+    several = False
+    if label_column is None:
+        label_columns = []
+    elif isinstance(label_column, (list, tuple)):
+        several, label_columns = True, list(label_column)
+    else:
+        label_columns = [label_column]
     columns = {"text_column": [text_column], "label_column": label_columns}
     columns["pair_column"] = [] if pair_column is None else [pair_column]
     if text_column in label_columns or (pair_column is not None and pair_column in label_columns):

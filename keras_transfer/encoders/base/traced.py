@@ -27,13 +27,37 @@ class TracesAgain:
         object.__setattr__(self, "_traced_layers", layers)  # Keras must not track these layers a second time.
 
     def make_train_function(self, force=False):
+        """Makes Keras's function again if the layers have changed.
+
+        Args:
+            force: Boolean. Whether to make it in any case. Defaults to `False`.
+
+        Returns:
+            The function.
+        """
         self.discard_if_changed()
         return super().make_train_function(force=force)
 
     def make_test_function(self, force=False):
+        """Makes Keras's function again if the layers have changed.
+
+        Args:
+            force: Boolean. Whether to make it in any case. Defaults to `False`.
+
+        Returns:
+            The function.
+        """
         self.discard_if_changed()
         return super().make_test_function(force=force)
 
     def make_predict_function(self, force=False):
+        """Makes Keras's function again if the layers have changed.
+
+        Args:
+            force: Boolean. Whether to make it in any case. Defaults to `False`.
+
+        Returns:
+            The function.
+        """
         self.discard_if_changed()
         return super().make_predict_function(force=force)

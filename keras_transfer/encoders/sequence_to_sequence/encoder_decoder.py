@@ -71,7 +71,9 @@ class EncoderDecoder(Encoder):
     initial_output_bias = None  # The initial values of these biases, if they are not 0.
     starts_with_padding = True  # Whether the decoder begins with the padding token if no checkpoint says otherwise.
     checkpoints_have_start = False  # Whether a checkpoint must say with which token the decoder begins.
-    default_start = None  # The id of this token where its configuration does not mention it, as in Transformers.
+    default_start: int | None = (
+        None  # The id of this token where its configuration does not mention it, as in Transformers.
+    )
 
     def __init__(
         self,

@@ -70,12 +70,20 @@ class ValidatedAverages(RunCallback):
             self._trained = self._means = []
 
     def state_dict(self):
-        """Returns the weights that trained, while the model has their means."""
+        """Returns the weights that trained, while the model has their means.
+
+        Returns:
+            Dict with a list of arrays or `None`, `"trained"`.
+        """
         self._keep_changes()
         return {"trained": self._trained}
 
     def load_state_dict(self, state):
-        """Restores a state."""
+        """Restores a state.
+
+        Args:
+            state: Dict that `state_dict` returned.
+        """
         self._trained, self._means = state.get("trained"), None
 
 

@@ -134,13 +134,10 @@ def test_adafactor_keeps_little_and_learns():
 
 
 def test_adafactor_needs_a_rate_of_its_own():
-    for name, rate in (("bert", "5e-05"), ("lora", "0.001")):
-        with pytest.raises(ValueError, match=f"'{name}', {rate}, is meant for AdamW.* Received: optimizer='adafactor'"):
-            get_recipe(name, optimizer="adafactor")
-    for make in (Recipe, lambda **changes: dataclasses.replace(Recipe(), **changes)):
-        with pytest.raises(
-            ValueError, match="`learning_rate`, 5e-05, is meant for AdamW.*Pass another.*learning_rate=5e-05"
-        ):
+    makes = [functools.partial(get_recipe, name) for name in ("bert", "lora")]
+    makes += [Recipe, functools.partial(dataclasses.replace, Recipe())]
+    for make in makes:
+        with pytest.raises(ValueError, match="is meant for AdamW.*Pass another `learning_rate`.*'adafactor'"):
             make(optimizer="adafactor")
 
 
