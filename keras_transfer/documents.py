@@ -1,5 +1,6 @@
 """The documents of files and iterables, one after another, as lists of lines."""
 
+import contextlib
 import gzip
 import itertools
 import json
@@ -85,7 +86,7 @@ def _from_iterable(source):
 def _read_file(path, text_column, documents):
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
     kind = suffixes[-1] if suffixes else ""
-    if kind in (".jsonl", ".ndjson"):
+    if kind in (".jsonl", ".ndjson") or (kind == ".json" and _are_json_lines(path)):
         read = _json_documents
     elif kind in (".csv", ".tsv", ".json", *EXCEL):
         read = _rows
@@ -135,6 +136,14 @@ def _by_blank_line(path, text_column):
             lines = []
     if lines:
         yield lines
+
+
+def _are_json_lines(path):
+    """Returns whether a file has an object on each line. Unlike a `Table`, it may be larger than memory."""
+    with contextlib.suppress(ValueError):  # `Table` says what is wrong.
+        first, second = itertools.islice(_read_lines(path), 2)
+        return isinstance(json.loads(first), dict) and bool(second.strip())
+    return False
 
 
 def _json_documents(path, text_column):

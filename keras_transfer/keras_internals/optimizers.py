@@ -173,8 +173,9 @@ def apply_gradients(optimizer, variables):
     count, steps, part = left_over(optimizer), accumulation_steps(optimizer), innermost(optimizer)
     if not count:
         return
-    for gradient in filter(None.__ne__, part._accumulated_gradients):
-        gradient.assign(keras.ops.multiply(gradient, steps / count))
+    for gradient in part._accumulated_gradients:
+        if gradient is not None:
+            gradient.assign(keras.ops.multiply(gradient, steps / count))
     done, rate = batch_count(part), part._learning_rate
     is_schedule = isinstance(rate, keras.optimizers.schedules.LearningRateSchedule)
     set_back = set_learning_rate(part, float(rate(done - 1)) if is_schedule else None)  # that of the last batch

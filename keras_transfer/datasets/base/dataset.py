@@ -95,7 +95,7 @@ def _stratified(split, order, count):
     for row in order:
         rows.setdefault(labels[row], []).append(row)
     number, rest = zip(*(divmod(count * len(found), len(order)) for found in rows.values()))
-    largest = sorted(range(len(rows)), key=lambda place: -rest[place])[: count - sum(number)]
+    largest = {*sorted(range(len(rows)), key=lambda place: -rest[place])[: count - sum(number)]}
     return [row for i, found in enumerate(rows.values()) for row in found[: number[i] + (i in largest)]]
 
 

@@ -20,7 +20,7 @@ def warn_of_unknown_tokens(task, data):
         return
     rows = np.linspace(0, len(data.real) - 1, min(len(data.real), _ROWS)).astype(int)
     inputs, labels = data.read(rows, data.options.lengths[-1]), data.read_labels(rows)
-    if "token_ids" not in inputs:
+    if not {"token_ids", "padding_mask"} <= inputs.keys():
         return
     columns = [(inputs["token_ids"], inputs["padding_mask"] != 0, task.preprocessor)]
     if task.labels.are_ids and getattr(labels, "ndim", 0) == 2:

@@ -26,7 +26,8 @@ class UsedPlaces(keras.losses.Loss):
     def __init__(self, loss, by_weight=False):
         is_object = isinstance(loss, keras.losses.Loss)
         options = {"reduction": loss.reduction, "dtype": loss.dtype} if is_object else {}
-        super().__init__(name=loss.name if is_object else getattr(loss, "__name__", None), **options)
+        # TensorFlow accepts no scope with the name of a lambda.
+        super().__init__(name=loss.name if is_object else None, **options)
         self.loss, self.by_weight = loss, by_weight
         self._is_own = takes_vectors(loss) is None  # It may leave out negative labels itself.
 

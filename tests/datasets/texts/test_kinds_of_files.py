@@ -236,6 +236,15 @@ def test_a_table_is_pretrained_on_by_its_column(tmp_path):
         list(read_documents(tmp_path / "a.csv", "body", "line"))
 
 
+def test_json_lines_are_pretrained_on_without_loading_the_file(tmp_path, monkeypatch):
+    from keras_transfer.documents import read_documents
+
+    rows = "".join(json.dumps({"text": text}) + "\n" for text in TEXTS)
+    path = write(tmp_path, "shard.json.gz", gzip.compress(rows.encode()))
+    monkeypatch.setattr("keras_transfer.lines.open_binary", None)  # It decompresses all of a file.
+    assert list(read_documents(path, "text", "line")) == [[text] for text in TEXTS]
+
+
 def test_the_rows_of_a_table_are_written_in_its_form(tmp_path):
     table = Table(write(tmp_path, "a.csv", fields("\t")), ["text"], separator="tab")
     assert (table.kind, table.dialect) == (".csv", {"delimiter": "\t"})

@@ -1,10 +1,12 @@
 """`fit` says once that the tokenizer does not know the texts, and that all answers may be the same."""
 
+import keras
 import numpy as np
 import pytest
 
 from keras_transfer.experiments import compare
 from keras_transfer.label_names import label_of_accuracy
+from keras_transfer.tasks import TextClassifier
 from tests.tasks.tagging.taggers import tagger
 from tests.tasks.tiny import classifier, examples, of_vectors
 
@@ -26,6 +28,14 @@ def test_known_texts_and_a_few_unknown_words_lead_to_none(caplog):
     model.compile("sgd")
     model.fit(["a b c d e f g h i j good x"] * 20, [0, 1] * 10, verbose=0)
     assert UNKNOWN not in caplog.text
+
+
+def test_prepared_ids_without_a_mask_are_trained_on():
+    ids = keras.Input((None,), dtype="int32", name="token_ids")
+    vectors = keras.ops.mean(keras.layers.Embedding(20, 4)(ids), axis=1)
+    model = TextClassifier(keras.Model({"token_ids": ids}, {"pooled_output": vectors}), num_classes=2)
+    model.compile("sgd")
+    model.fit({"token_ids": np.ones((4, 3), "int32")}, [0, 1, 0, 1], verbose=0)
 
 
 def constant(model, place):

@@ -77,6 +77,12 @@ def test_a_loss_of_the_user_that_leaves_out_places_itself_is_not_changed():
     np.testing.assert_allclose(of_used_places(of_rows, by_weight=False)(LABELS, LOGITS), 1.5)
 
 
+def test_a_loss_without_a_name_runs_in_a_graph():
+    model = tagger("vectors")
+    model.compile("sgd", loss=lambda y_true, y_pred: keras.ops.sum(y_pred**2, axis=-1), metrics=None)
+    assert model.evaluate(*examples(3), verbose=0) > 0
+
+
 def masked_lm():
     return MaskedLM(encoder(), preprocessor(), objective=TokenMasking(seed=0)), (TEXTS,)
 
