@@ -12,7 +12,7 @@ import re
 import zipfile
 
 from keras_transfer import lines
-from keras_transfer.arrow_files import SUFFIXES, record_batches
+from keras_transfer.arrow_files import SUFFIXES, column_names, record_batches
 from keras_transfer.names import listed
 
 SEPARATORS = (",", "\t", ";", "|")
@@ -37,6 +37,7 @@ class Table:
 
     Args:
         path, separator, encoding, header: As for `datasets.read_table`.
+        columns: List of strings. The columns that a Parquet or Arrow file is read for. Defaults to `None`, for all.
 
     Attributes:
         names: List of the columns, or of those of the first row in JSON Lines.
@@ -48,7 +49,7 @@ class Table:
         fraction: Float. Fraction of the file that was read.
     """
 
-    def __init__(self, path, separator=None, encoding=None, header=0):
+    def __init__(self, path, separator=None, encoding=None, header=0, columns=None):
         if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", os.fspath(path)):
             raise ValueError(
                 "The table must be a file. Download it with `keras.utils.get_file(origin=url)`, which returns its "
@@ -65,7 +66,7 @@ class Table:
             )
         if header not in (0, None) or header is False:
             raise ValueError(f"`header` must be 0, or None for a file without a header. Received: header={header!r}")
-        self.rows, self.unit, found = None, "line", []
+        self.rows, self.names, self.unit, found = None, None, "line", []
         name = self.path.name.lower()
         while name.endswith((".gz", ".zip", ".bz2", ".xz")):
             name = name.rpartition(".")[0]
@@ -76,11 +77,13 @@ class Table:
         if name.endswith(EXCEL):
             self._set_rows(_read_excel(self.path, header))
         elif name.endswith(SUFFIXES):
-            self._set_rows(row for batch in record_batches(self.path) for row in batch.to_pylist())
+            self.names = column_names(self.path)
+            read = [name for name in self.names if columns is None or name in columns]
+            self._set_rows(row for batch in record_batches(self.path, read) for row in batch.to_pylist())
         else:
             self._find(name, separator, found)
-        first = next(iter(self), None) if self.typed else None
-        if self.typed:
+        if self.names is None:
+            first = next(iter(self), None)
             self.names = [] if first is None else list(first[1])
         level = logging.WARNING if found else logging.INFO
         lines.log.log(level, "%s is read as %s.", path, ", ".join([*found, f"columns {listed(self.names)}"]))

@@ -162,9 +162,11 @@ def _read(source, columns, several, label_names, label_separator, form, prefix="
     wanted = [(argument, name) for argument, each in columns.items() for name in each]
     is_path = isinstance(source, (str, os.PathLike))
     if is_path:
-        table = Table(source, **form)
+        table = Table(source, **form, columns=[name for _, name in wanted])
         rows = list(table) if table.typed or {name for _, name in wanted} <= {*table.names} else []
-        names = table.names if not table.typed else list(dict.fromkeys(name for _, row in rows for name in row))
+        names = table.names
+        if table.typed and not table.binary:  # Rows of JSON may lack columns.
+            names = list(dict.fromkeys(name for _, row in rows for name in row))
         advice = _advice(table)
 
         def values(name):

@@ -12,7 +12,7 @@ from keras_transfer.names import check_arguments
 from keras_transfer.training.runs.run import RunCallback
 
 # The callback sets these arguments of `generate` itself.
-_OWN = ("self", "prompts", "sources", "unknown", "num_sequences", "on_token")
+_OWN = ("self", "prompts", "sources", "num_sequences", "on_token")
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

@@ -9,7 +9,7 @@ import zipfile
 
 import pytest
 
-from keras_transfer import datasets
+from keras_transfer import datasets, tables
 from keras_transfer.cli.arguments import make_parser
 from keras_transfer.cli.files.labelled_texts import Table, read_parts, read_texts
 from keras_transfer.datasets import read_table
@@ -134,6 +134,20 @@ def test_a_parquet_file_is_read_by_the_command_too(tmp_path):
         ValueError, match="`separator` and `header` are for files with separated fields. Received: .*a.p"
     ):
         read_table(path, "text", separator=";")
+
+
+def test_only_the_columns_that_are_needed_of_a_parquet_file_become_python_objects(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    import pyarrow
+
+    path, columns = tmp_path / "a.parquet", [TEXTS, LABELS, [[0.0] * 8] * 3]
+    parquet.write_table(pyarrow.table(columns, ["text", "label", "vector"]), path)
+    assert [row for _, row in tables.Table(path, columns=["text", "label"])] == ROWS
+    with pytest.raises(ValueError, match=r"no column 'body'. Expected one of \['text', 'label', 'vector'\]"):
+        read_table(path, "body")
+    parquet.write_table(pyarrow.table(columns, ["text", "label", "label"]), path)
+    with pytest.raises(ValueError, match="The names of the columns must be unique. Rename one of the columns 'label'"):
+        read_table(path, "text", "label")
 
 
 def test_what_the_name_does_not_say_is_logged_in_one_line(tmp_path, caplog):
