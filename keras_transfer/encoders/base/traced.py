@@ -1,5 +1,7 @@
 """What Keras has traced or compiled for a model, which is discarded once the layers of the model have changed."""
 
+import weakref
+
 from keras_transfer.keras_internals import layer_tracking
 
 
@@ -15,8 +17,13 @@ class TracesAgain:
     def discard_if_changed(self):
         """Discards what was made for this model if its layers have changed since."""
         layers = [
-            # `active` are the adapters that an `Adapted` applies.
-            (layer, getattr(layer, "active", None), layer.quantization_mode, getattr(layer, "lora_enabled", False))
+            # `active` are the adapters that an `Adapted` applies. Layers that were removed must not be kept alive.
+            (
+                weakref.ref(layer),
+                getattr(layer, "active", None),
+                layer.quantization_mode,
+                getattr(layer, "lora_enabled", False),
+            )
             for layer in layer_tracking.layers_in(self)
         ]
         if layers == self._traced_layers:
