@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# peft 0.21.2 (transformers 5.24.0, torch 2.13.0): the adapters of a classifier over a pretrained encoder are saved with
-# the layers that are named `classifier` or `score`, and no others. The classifiers of DeBERTa v2 and ModernBERT have a
-# second new layer of random weights (`pooler`, `head`), so that a folder that PEFT has written gives other logits when
-# it is loaded over the same encoder. DistilBERT's `pre_classifier` is saved, because its name ends in `classifier`; for
-# the same reason `target_modules="all-linear"` is a TypeError on DistilBERT.
+# peft 0.21.2 (transformers 5.24.0, torch 2.13.0): the adapters of a classifier over a pretrained encoder are saved
+# with the layers that are named `classifier` or `score`, and no others. The classifiers of DeBERTa v2 and ModernBERT
+# have a second new layer of random weights (`pooler`, `head`), so that a folder that PEFT has written gives other
+# logits when it is loaded over the same encoder. DistilBERT's `pre_classifier` is saved, because its name ends in
+# `classifier`; for the same reason `target_modules="all-linear"` is a TypeError on DistilBERT.
 #
 # Output seen, the largest difference between the logits of a model and of the same model loaded again:
 #   BertForSequenceClassification 0.00
 #   DistilBertForSequenceClassification 0.00
 #   DebertaV2ForSequenceClassification 2.58
 #   ModernBertForSequenceClassification 1.88
-#   DistilBERT with "all-linear": modules_to_save cannot be applied to modules of type <class 'peft.tuners.lora.layer.Linear'>
+#   DistilBERT with "all-linear": modules_to_save cannot be applied to modules of type <class 'peft....layer.Linear'>
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# transformers 5.24.0 (accelerate 1.15.0, torch 2.13.0), Trainer(gradient_accumulation_steps=4): heads that compute their
-# own mean loss get 4 times the gradient. The Trainer counts `num_items_in_batch` for every model whose `forward` has
-# `**kwargs` and whose batches have `labels`, and then no longer divides the loss, although these heads ignore that
-# argument. The batches of the head for questions have no `labels`, so its loss is divided. Adam and clipping hide the
-# factor in part: it moves the point at which gradients are clipped and the strength of a penalty.
+# transformers 5.24.0 (accelerate 1.15.0, torch 2.13.0), Trainer(gradient_accumulation_steps=4): heads that compute
+# their own mean loss get 4 times the gradient. The Trainer counts `num_items_in_batch` for every model whose
+# `forward` has `**kwargs` and whose batches have `labels`, and then no longer divides the loss, although these heads
+# ignore that argument. The batches of the head for questions have no `labels`, so its loss is divided.
 #
 # Output seen, the step of plain SGD from 4 batches of 2 rows divided by that from one batch of the same 8 rows:
 #   BertForSequenceClassification 4.00
