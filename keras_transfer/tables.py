@@ -159,8 +159,9 @@ class Table:
         if self.rows is not None:
             yield from self.rows
             return
-        size = max(self.path.stat().st_size, 1)
         with self._open() as file:
+            size = max(file.seek(0, os.SEEK_END), 1)  # That of a compressed file is smaller.
+            file.seek(0)
             for row in (self._objects if self.typed else self._fields)(self._decoded(file)):
                 self.fraction = min(file.tell() / size, 1.0)
                 yield row

@@ -150,6 +150,12 @@ def test_only_the_columns_that_are_needed_of_a_parquet_file_become_python_object
         read_table(path, "text", "label")
 
 
+def test_the_fraction_of_a_compressed_table_is_that_of_its_content(tmp_path):
+    table = tables.Table(write(tmp_path, "a.csv.gz", gzip.compress(b"text\n" + b"a\n" * 1000)))
+    fractions = [table.fraction for _ in table]
+    assert fractions[0] < 0.01 and fractions[500] == pytest.approx(0.5, abs=0.01) and fractions[-1] == 1
+
+
 def test_what_the_name_does_not_say_is_logged_in_one_line(tmp_path, caplog):
     for name, content, found in [
         ("a.csv", fields(";"), "fields separated by ';'"),
