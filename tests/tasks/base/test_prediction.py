@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.encoders import TransformerEncoder
-from keras_transfer.tasks import CausalLM, SpanExtractor, TextEmbedder
+from keras_transfer.tasks import CausalLM, SpanExtractor, TextClassifier, TextEmbedder
 from keras_transfer.text import word_batches
 from tests.tasks.tagging.taggers import tagger
 from tests.tasks.tiny import classifier, encoder, preprocessor
@@ -73,6 +73,16 @@ def test_sentences_that_occur_several_times_have_their_logits_each_time(eagerly)
     found = model.predict(sentences, verbose=0)
     assert [len(logits) for logits in found] == [2, 1, 2]
     np.testing.assert_array_equal(found[0], found[2])
+
+
+def test_a_subclass_changes_the_outputs_of_repeated_texts_once(eagerly):
+    class Doubled(TextClassifier):
+        def predict(self, x, *args, **kwargs):
+            return 2 * super().predict(x, *args, **kwargs)
+
+    model = Doubled(encoder(), num_classes=2, preprocessor=preprocessor())
+    once = model.predict(["a b"], verbose=0)
+    np.testing.assert_allclose(model.predict(["a b", "a b"], verbose=0), np.repeat(once, 2, axis=0), rtol=1e-5)
 
 
 def test_what_is_no_text_is_an_error_with_its_position():
