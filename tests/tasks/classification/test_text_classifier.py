@@ -14,6 +14,7 @@ from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import batches
 from tests.helpers import EAGER, save_and_load
 from tests.helpers import eager as run_eagerly
+from tests.tasks.loaders import Loader
 from tests.tasks.tiny import (
     VOCABULARY,
     WORDS,
@@ -421,7 +422,7 @@ def test_a_class_without_a_weight_has_the_weight_1_in_streams_and_loaders_too(ea
     for data in (
         (texts, labels),
         (tf.data.Dataset.from_tensor_slices((texts, labels)).batch(4),),
-        ([(texts, np.array(labels))],),
+        (Loader([(texts, np.array(labels))]),),
     ):
         model = classifier(num_classes=3)
         model.compile(keras.optimizers.SGD(0.0))

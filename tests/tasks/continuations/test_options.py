@@ -9,9 +9,9 @@ from keras_transfer.tasks.continuations import GenerationOptions
 
 def test_the_fields_are_the_arguments_of_each_generate_that_uses_them():
     classes = {base for name in tasks.__all__ for base in inspect.getmro(getattr(tasks, name)) if inspect.isclass(base)}
-    methods = {vars(cls)["generate"] for cls in classes if inspect.isfunction(vars(cls).get("generate"))}
+    methods = {inspect.unwrap(vars(cls)["generate"]) for cls in classes if "generate" in vars(cls)}
     methods = {method for method in methods if "GenerationOptions" in method.__code__.co_names}
-    assert tasks.Seq2SeqLM.generate in methods and tasks.CausalLM.generate in methods
+    assert {inspect.unwrap(task.generate) for task in (tasks.Seq2SeqLM, tasks.CausalLM)} <= methods
     fields = dataclasses.fields(GenerationOptions)
     optional = {field.name for field in fields if field.default is not dataclasses.MISSING}
     for method in methods:
