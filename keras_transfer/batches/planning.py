@@ -160,13 +160,14 @@ def put_apart(found, texts, real, tries=20):
                 fits = real[candidate] <= found[batch][0] and real[row] <= found[other][0]
                 if fits and not own & of_rows[candidate] and not of_rows[row] & others(other, i):
                     batches[batch][place], batches[other][i] = candidate, row
-                    return
+                    return True
+        return False
 
     for batch, rows in enumerate(batches):
         seen = set()
         for place, row in enumerate(rows):
-            if of_rows[row] & seen:
-                exchange(batch, place)
+            if of_rows[row] & seen and not exchange(batch, place):
+                break  # With few distinct texts, trying all rows would take longer than the epoch.
             seen |= of_rows[rows[place]]
     return [(length, np.array(rows)) for (length, _), rows in zip(found, batches)]
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from keras_transfer.batches import with_placeholders
+from keras_transfer.batches.planning import put_apart
 from keras_transfer.text import BertPreprocessor, ElmoPreprocessor, part_batches
 from tests.errors import check_errors
 
@@ -99,3 +100,17 @@ test_columns_that_are_not_rows_of_texts_are_errors = check_errors(
     (((["a"], ["b"]), None, {"drop_remainder": True}), "at least one full batch of 32 texts. Received: 1 texts"),
     call=lambda texts, labels, options: part_batches(texts, labels, preprocessor=PREPROCESSOR, **options),
 )
+
+
+def test_rows_of_too_few_texts_stay_in_one_batch_each_and_are_not_tried_everywhere():
+    reads, rows = [], np.random.default_rng(0).permutation(400)
+
+    class Lengths(list):
+        def __getitem__(self, row):
+            reads.append(row)
+            return super().__getitem__(row)
+
+    texts, plan = np.arange(800).reshape(400, 2) % 6, [(8, part) for part in np.split(rows, 10)]
+    found = put_apart(plan, texts, Lengths([8] * 400))
+    assert sorted(np.concatenate([part for _, part in found])) == list(range(400))
+    assert len(reads) < 20 * len(rows)  # One row of each batch, and not each row, looks at all others.
