@@ -1,5 +1,6 @@
 """The plan of an epoch: which rows are in which batch, in which order, and how long each batch is."""
 
+import collections
 import dataclasses
 
 import keras
@@ -148,18 +149,23 @@ def put_apart(found, texts, real, tries=20):
     where = {batch: i for i, batch in enumerate(by_length)}
     of_rows = [frozenset(row) for row in texts.tolist()]
 
-    def others(batch, place):
-        return frozenset().union(*(of_rows[row] for i, row in enumerate(batches[batch]) if i != place))
+    counts = [collections.Counter(text for row in rows for text in of_rows[row]) for rows in batches]
+
+    def clashes(row, batch, leaving):
+        return any(counts[batch][text] > (text in of_rows[leaving]) for text in of_rows[row])
 
     def exchange(batch, place):
-        row, own = batches[batch][place], others(batch, place)
+        row = batches[batch][place]
         for other in by_length[max(where[batch] - tries, 0) : where[batch] + tries]:
             if other == batch:
                 continue
             for i, candidate in enumerate(batches[other]):
                 fits = real[candidate] <= found[batch][0] and real[row] <= found[other][0]
-                if fits and not own & of_rows[candidate] and not of_rows[row] & others(other, i):
+                if fits and not clashes(candidate, batch, row) and not clashes(row, other, candidate):
                     batches[batch][place], batches[other][i] = candidate, row
+                    for changed, new, old in ((batch, candidate, row), (other, row, candidate)):
+                        counts[changed].update(of_rows[new])
+                        counts[changed].subtract(of_rows[old])
                     return True
         return False
 
