@@ -204,7 +204,7 @@ def test_the_error_of_an_objective_is_kept():
             raise KeyError("word")
         return inputs, inputs["token_ids"]
 
-    made, task = [], types.SimpleNamespace(kept_error=None)
+    made, task = [], types.SimpleNamespace(kept_error=None, fits=[])
     dataset = tf.data.Dataset.from_tensor_slices({"token_ids": np.ones((4, 3), "int32")}).batch(2)
     with pytest.raises(tf.errors.UnknownError, match="word"):
         list(with_targets(dataset, make, 0, task))
