@@ -14,7 +14,7 @@ _LENGTH = "It is `sequence_length` of `from_pretrained` and of preprocessors."
 # for an argument that is a dict of arguments of the encoder, and `num_layers` for an encoder.
 _ADVICE = (
     ("num_labels n_classes", "num_classes", ", or `label_names=[...]` for labels with names"),
-    ("id2label label2id class_names classes", "label_names", _HEAD),
+    ("id2label label2id class_names classes num_labels n_classes", "label_names", _HEAD),
     ("labels", "label_names", "Pass `{}=sorted(set(labels))`, the names in the order of the head."),
     ("problem_type", "multi_label", "Pass `{}=True`, or use `TextRegressor` for numbers."),
     ("pooling_mode pool", "pooling", ", such as 'first', 'last', 'mean' or 'max'"),
