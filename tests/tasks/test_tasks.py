@@ -75,7 +75,7 @@ CASES = {
     ),
     "vectors": (
         lambda: tasks.TextEmbedder(encoder(), preprocessor()),
-        (TEXTS, TEXTS[::-1]),
+        (TEXTS, ["good b", "bad c", "c d e f", "good bad"]),  # Equal texts in a batch would be no negatives.
         None,
     ),
     "next tokens": (lambda: tasks.CausalLM(*causal()), TEXTS, None),
