@@ -63,10 +63,9 @@ def word_starts_of(preprocessor, punctuation=False):
     """
     tokenizer = preprocessor.tokenizer
     try:
-        pieces = tokenizer.token_bytes()
+        pieces, starts = tokenizer.token_bytes(), tokenizer.word_starts()
     except NotImplementedError:
-        pieces = []
-    starts = [piece[:1].isspace() for piece in pieces]
+        pieces = starts = []
     if not any(starts):
         raise ValueError(
             "Whole words require a tokenizer whose tokens say where a word begins, such as WordPiece, byte-level BPE "

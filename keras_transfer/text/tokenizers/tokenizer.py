@@ -252,6 +252,14 @@ class Tokenizer:
         """
         raise NotImplementedError(f"{type(self).__name__} must implement `token_bytes`.")
 
+    def word_starts(self) -> list:
+        """Returns for each id whether the token begins a word: whether it adds a space in front.
+
+        Returns:
+            A list of booleans.
+        """
+        return [piece[:1].isspace() for piece in self.token_bytes()]
+
     def piece_table(self) -> Any:
         """Returns `token_bytes` as a tensor, which is created only once.
 

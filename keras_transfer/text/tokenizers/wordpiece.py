@@ -156,6 +156,14 @@ class WordPieceTokenizer(Tokenizer):
         )
         return [token.encode("utf-8") for token in tokens]
 
+    def word_starts(self) -> list:
+        """Returns for each id whether the token begins a word: whether it lacks `##`.
+
+        Returns:
+            A list of booleans.
+        """
+        return [not token.startswith("##") for token in self.vocabulary]
+
     def to_json(self) -> dict:
         """Returns this tokenizer's part of a `tokenizer.json`.
 
