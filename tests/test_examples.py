@@ -87,7 +87,7 @@ def test_every_public_class_and_function_has_an_example():
         "push_to_hub",  # the example needs the hub, so it does not run
         *("CheckpointError", "CheckpointReport", "HubError"),
         *("Architecture", "load", "resolve", "TaggedSentences", "Tokenizer"),
-        *("Answer", "Questions", "Choices", "Turn", "Dialogue", "DialogueExample", "MinimalPairs"),
+        *("Answer", "Entity", "Questions", "Choices", "Turn", "Dialogue", "DialogueExample", "MinimalPairs"),
         *("AnswersToGrade", "ClozeQuestions", "Coreferences", "ParallelTexts", "WordsInContext"),
     }
     without = []

@@ -27,9 +27,7 @@ def test_the_script_in_the_page_on_classification_runs(tmp_path, monkeypatch, sm
     monkeypatch.chdir(tmp_path)
     few_questions(monkeypatch, 8)
     names = run_page("tasks/classification.md")
-    assert (
-        len(names["history"].history["val_accuracy"]) == 4 and names["again"].label_names == names["model"].label_names
-    )
+    assert len(names["history"].history["accuracy"]) == 4 and names["again"].label_names == names["model"].label_names
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """A callback that uses the gradients of the last batches of a run, for which an optimizer would wait for more."""
 
 import logging
+import math
 
 from keras_transfer.keras_internals import optimizers
 from keras_transfer.training.runs.run import RunCallback, sync
@@ -22,7 +23,7 @@ class LastGradients(RunCallback):
         optimizers.drop_gradients(self.model.optimizer)
 
     def on_epoch_begin(self, epoch, logs=None):
-        self._is_last = epoch + 1 >= self.params["epochs"]
+        self._is_last = epoch + 1 >= self.params.get("epochs", math.inf)
 
     def on_test_begin(self, logs=None):
         if self._is_last and (count := optimizers.left_over(self.model.optimizer)):

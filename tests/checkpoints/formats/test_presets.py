@@ -96,7 +96,7 @@ def test_an_unknown_argument_is_an_error_before_weights_are_loaded(copied):
     (copied / "model.weights.h5").write_bytes(b"")
     for name, hint in (
         ("dropot", "Did you mean 'dropout'?"),
-        ("hidden_dropout_prob", "Pass `encoder={'dropout': ...}`"),
+        ("hidden_dropout_prob", "Pass `dropout=...`"),
     ):
         assert_error(
             lambda name=name: load(copied, **{name: 0.0}), f"{hint}", f"for BertBackbone. Received: ['{name}']"
