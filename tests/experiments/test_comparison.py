@@ -132,7 +132,7 @@ def test_the_table_names_what_distinguishes_the_chosen_variant():
     assert [shorten(one, tried) for one in tried] == [
         "epochs=3, learning_rate=0.1",
         "epochs=3, learning_rate=0.2",
-        "epochs=4, learning_rate=0.2",
+        "epochs='auto', learning_rate=0.2",
     ]
     callables = [f"sgd.<locals>.method(rate={rate})" for rate in (1, 2)]
     assert shorten(callables[0], callables) == "rate=1"

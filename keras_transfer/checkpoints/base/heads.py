@@ -334,8 +334,9 @@ def check_head(architecture, task, action, advice):
 
 def _further_settings(head, task):
     """Returns the arguments of a task that its head does not determine, as a dict, and the names of those not kept."""
-    # Settings of Transformers say what these are, such as `decoder_start_token_id`.
+    # Settings of Transformers say what these are, such as `decoder_start_token_id`, or they need what is saved apart.
     known = {"encoder", "preprocessor", "target_preprocessor", "name", "tied", "multi_label", "start_token"}
+    known |= {"share_embeddings"}
     known |= {*head.arguments, *(setting[0] for setting in head.settings), *task.checkpoint_head.sizes}
     kept, lost = {}, []
     for name, parameter in inspect.signature(type(task).__init__).parameters.items():
