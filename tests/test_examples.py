@@ -130,7 +130,7 @@ def test_each_recipe_of_the_readme_learns_the_packaged_questions(name, minilm):
     keras.utils.set_random_seed(0)
     model = kt.tasks.TextClassifier.from_pretrained(minilm, label_names=data.label_names)
     kt.adaptation.fine_tune(model, *data.train, recipe=name)
-    low, high = map(float, re.search(r"accuracy between ([\d.]+) and ([\d.]+)", README.read_text("utf-8")).groups())
+    low, high = map(float, re.search(r"accuracy between (0\.\d+) and (0\.\d+)", README.read_text("utf-8")).groups())
     assert low <= model.evaluate(*data.test, return_dict=True)["accuracy"] <= high
 
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-import keras_transfer as kt
 from tests.pages import few_questions, run_page
 
 
@@ -35,6 +34,4 @@ def test_the_script_of_all_of_keras_transfer_runs(folder, monkeypatch, six_small
 
 @pytest.mark.slow
 def test_the_script_of_which_method_runs(folder, eagerly):
-    recipe = run_page("start/which_method.md")["recipe"]
-    expected = kt.adaptation.get_recipe("bert", learning_rate=1e-4, epochs=recipe.epochs)
-    assert recipe == expected and recipe.epochs > 3  # few questions
+    assert run_page("start/which_method.md")["data"].label_names[0] == "ABBR"
