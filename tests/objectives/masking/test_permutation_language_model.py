@@ -203,7 +203,9 @@ test_what_is_impossible_is_an_error = check_errors(
     (
         lambda: PermutationLanguageModel().tokens(
             types.SimpleNamespace(
-                special_ids=[], tokenizer=types.SimpleNamespace(token_bytes=lambda: [b"a"]), vocabulary_size=1
+                special_ids=[],
+                tokenizer=types.SimpleNamespace(token_bytes=lambda: [b"a"], word_starts=lambda: [False]),
+                vocabulary_size=1,
             )
         ),
         "say where a word begins",
