@@ -17,7 +17,6 @@ from keras_transfer.encoders.bidirectional.xlm import XlmEncoder
 from keras_transfer.encoders.recurrent.awd_lstm import AWDLSTMEncoder
 from keras_transfer.encoders.recurrent.awd_qrnn import AWDQRNNEncoder
 from keras_transfer.encoders.recurrent.elmo import ElmoEncoder
-from keras_transfer.encoders.recurrent.textgenrnn import TextGenRNNEncoder
 from keras_transfer.encoders.sequence_to_sequence.bart import Bart, BartEncoder, BartSingleText, Marian, MBart, Pegasus
 from keras_transfer.encoders.sequence_to_sequence.composed import ComposedEncoderDecoder
 from keras_transfer.encoders.sequence_to_sequence.encoder_decoder import EncoderDecoder
@@ -50,7 +49,6 @@ __all__ = [
     "Pegasus",
     "RobertaEncoder",
     "T5Encoder",
-    "TextGenRNNEncoder",
     "TransformerEncoder",
     "WordVectorEncoder",
     "XLNetEncoder",

@@ -20,7 +20,6 @@ from keras_transfer.text.preprocessors.windows import WindowPreprocessor
 from keras_transfer.text.preprocessors.words import WordPreprocessor
 from keras_transfer.text.strings.fastai_rules import fastai_texts
 from keras_transfer.text.tokenizers.byte_bpe import ByteBPETokenizer
-from keras_transfer.text.tokenizers.characters import CharacterTokenizer
 from keras_transfer.text.tokenizers.fastai import FastaiTokenizer
 from keras_transfer.text.tokenizers.gpt import GPTTokenizer
 from keras_transfer.text.tokenizers.marian import MarianTokenizer
@@ -34,7 +33,6 @@ __all__ = [
     "Batches",
     "BertPreprocessor",
     "ByteBPETokenizer",
-    "CharacterTokenizer",
     "Corpus",
     "ElmoPreprocessor",
     "FastaiTokenizer",

@@ -59,7 +59,6 @@ ENCODERS = {
     "AWDLSTMEncoder": OF_LSTMS,
     "AWDQRNNEncoder": OF_LSTMS,
     "ElmoEncoder": OF_CHARACTERS,
-    "TextGenRNNEncoder": {**OF_LSTMS, "window": 5},
     "WordVectorEncoder": OF_WORDS,
 }
 OF_DECODERS = {

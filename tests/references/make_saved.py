@@ -43,11 +43,10 @@ ENCODERS = {
     "MPNetEncoder": {},
     "Pegasus": {"max_sequence_length": 16},
     "T5Encoder": {"head_dim": 2},
-    "TextGenRNNEncoder": {"embedding_dim": 4, "units": 6, "num_layers": 1, "window": 4},
     "WordVectorEncoder": {"hidden_dim": 4, "pooling": "sif"},
     "XlmEncoder": {"num_languages": 2, "language": 1, "max_sequence_length": 32},
 }
-OWN_SIZES = {"AWDLSTMEncoder", "AWDQRNNEncoder", "TextGenRNNEncoder", "WordVectorEncoder"}
+OWN_SIZES = {"AWDLSTMEncoder", "AWDQRNNEncoder", "WordVectorEncoder"}
 ADAPTERS = ["lora:r=2", "rslora:r=2", "dora:r=2", "ia3", "houlsby:2", "pfeiffer:2", "parallel:2"]
 ADAPTERS += ["compacter:4,terms=2", "bitfit", "copies:pooler", "prefix:2", "prompt:2", "pals:size=4,num_heads=2"]
 OPTIMIZERS = {

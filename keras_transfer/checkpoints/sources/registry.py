@@ -7,7 +7,7 @@ import pathlib
 import re
 from typing import Any
 
-from keras_transfer.checkpoints.architectures.recurrent import elmo, fastai, textgenrnn
+from keras_transfer.checkpoints.architectures.recurrent import elmo, fastai
 from keras_transfer.checkpoints.base import CheckpointError, architecture_for, check_head, entries_of, write_head
 from keras_transfer.checkpoints.formats import google, huggingface, presets
 from keras_transfer.encoders.base import Encoder, is_quantized
@@ -20,7 +20,6 @@ FORMATS = {
     "huggingface": huggingface,
     "google": google,
     "elmo": elmo,
-    "textgenrnn": textgenrnn,
     "fastai": fastai,
 }
 
@@ -340,7 +339,7 @@ def _format_of(source):
             return format
     raise CheckpointError(
         f"{source} is not a checkpoint. Expected config.json (Hugging Face, KerasHub), bert_config.json (Google), "
-        "options.json (ELMo), *_vocab.json beside weights in HDF5 (textgenrnn), or *.pth (fastai). "
+        "options.json (ELMo), or *.pth (fastai). "
         f"Received: {', '.join(sorted(path.name for path in source.iterdir())) or 'an empty folder'}"
     )
 

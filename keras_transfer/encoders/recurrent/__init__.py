@@ -3,11 +3,9 @@
 from keras_transfer.encoders.recurrent.awd_lstm import AWDLSTMEncoder
 from keras_transfer.encoders.recurrent.awd_qrnn import AWDQRNNEncoder
 from keras_transfer.encoders.recurrent.elmo import ElmoEncoder
-from keras_transfer.encoders.recurrent.textgenrnn import TextGenRNNEncoder
 
 __all__ = [
     "AWDLSTMEncoder",
     "AWDQRNNEncoder",
     "ElmoEncoder",
-    "TextGenRNNEncoder",
 ]

@@ -98,7 +98,7 @@ class CausalLM(Generates, InContext, Likelihood, Task):
             back-propagation). Training and evaluation have separate states, which are reset when an epoch begins. Other
             data, `generate` and exports do not use them. Defaults to `None`, for no states.
         tied: Boolean. Whether the head shares the token embeddings. Otherwise, it is a dense layer with separate
-            weights, as in textgenrnn. Defaults to `True`.
+            weights. Defaults to `True`.
         use_bias: Boolean. Whether the head has a bias for each token. Defaults to `None`, for a bias only if
             `tied=False`.
         name: String. Name of the model. Defaults to `None`.

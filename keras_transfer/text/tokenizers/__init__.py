@@ -2,7 +2,6 @@
 
 from keras_transfer.text.tokenizers.bpe import MERGES_FILE, BPETokenizer, tokens_of
 from keras_transfer.text.tokenizers.byte_bpe import ByteBPETokenizer, byte_characters
-from keras_transfer.text.tokenizers.characters import CharacterTokenizer
 from keras_transfer.text.tokenizers.fastai import FastaiTokenizer
 from keras_transfer.text.tokenizers.gpt import GPTTokenizer
 from keras_transfer.text.tokenizers.marian import MarianTokenizer
@@ -16,7 +15,6 @@ __all__ = [
     "SPLIT_KEY",
     "BPETokenizer",
     "ByteBPETokenizer",
-    "CharacterTokenizer",
     "FastaiTokenizer",
     "GPTTokenizer",
     "HasTokenizer",

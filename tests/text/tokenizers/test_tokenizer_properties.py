@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from keras_transfer.text import (
     ByteBPETokenizer,
-    CharacterTokenizer,
     FastaiTokenizer,
     GPTTokenizer,
     SentencePieceBPETokenizer,
@@ -97,10 +96,8 @@ MAKERS = {
     "GPT": gpt,
     "Unigram": lambda: UnigramTokenizer(model("Unigram")),
     "SentencePiece BPE": lambda: SentencePieceBPETokenizer.from_model(model("SentencePiece BPE")),
-    "characters": lambda: CharacterTokenizer(["[UNK]", *"abcdefilmth. \n\u00e9"]),
 }
 ALL = pytest.mark.parametrize("name", MAKERS)
-OF_ORIGINALS = pytest.mark.parametrize("name", [name for name in MAKERS if name != "characters"])
 batches = st.lists(texts, min_size=1, max_size=5)
 
 
@@ -142,7 +139,7 @@ def original(name):
     return lambda rows: [found.ids for found in theirs.encode_batch(rows, add_special_tokens=False)]
 
 
-@OF_ORIGINALS
+@ALL
 @given(rows=batches)
 def test_the_ids_are_those_of_the_original(name, rows):
     if name == "Unigram":  # Hugging Face splits at these spaces, which SentencePiece does not know.
@@ -198,11 +195,6 @@ def test_bytes_give_each_text_back(rows):
 @given(rows=batches)
 def test_pieces_with_bytes_give_texts_back(rows):
     assert back("SentencePiece BPE", rows) == [text.replace("\u2581", " ") for text in rows]
-
-
-@given(rows=st.lists(st.text("abcdefilmth. \n\u00e9", max_size=9), min_size=1, max_size=4))
-def test_characters_give_texts_back(rows):
-    assert back("characters", rows) == rows
 
 
 @ALL

@@ -1,9 +1,8 @@
-"""Records of the recurrent encoders, of which ELMo, textgenrnn and fastai have formats of their own."""
+"""Records of the recurrent encoders, of which ELMo and fastai have formats of their own."""
 
-from keras_transfer.checkpoints.architectures.recurrent import elmo, fastai, textgenrnn
+from keras_transfer.checkpoints.architectures.recurrent import elmo, fastai
 
 __all__ = [
     "elmo",
     "fastai",
-    "textgenrnn",
 ]
