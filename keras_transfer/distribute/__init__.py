@@ -4,7 +4,6 @@ Names imported `as` themselves are for the library's other subpackages.
 """
 
 from keras_transfer.distribute.memory import Memory, largest_batch, memory_estimate
-from keras_transfer.distribute.memory import check_memory_is_known as check_memory_is_known
 from keras_transfer.distribute.model_parallel import ModelParallel, layout_map
 from keras_transfer.distribute.processes import ALL as ALL
 from keras_transfer.distribute.processes import Share as Share

@@ -71,7 +71,7 @@ def memory_estimate(model: keras.Model, batch: Any) -> Memory:
 
     Source: https://docs.jax.dev/en/latest/jax.stages.html
     """
-    check_memory_is_known()
+    _check_memory_is_known()
     check_for_step(model, "memory_estimate")
     [batch, *_], _ = batches_for_step(model, batch)
     return _memory_of(model, batch)
@@ -107,7 +107,7 @@ def largest_batch(model: keras.Model, batch: Any, *, limit: int | None = None) -
         print(keras_transfer.distribute.largest_batch(model, (np.ones((64, 16)), np.ones((64, 2)))))
     ```
     """
-    check_memory_is_known()
+    _check_memory_is_known()
     check_for_step(model, "largest_batch")
     limit = None if limit is None else check_integer("limit", limit, 1)
     [batch, *_], _ = batches_for_step(model, batch)
@@ -128,7 +128,7 @@ def largest_batch(model: keras.Model, batch: Any, *, limit: int | None = None) -
     )
 
 
-def check_memory_is_known():
+def _check_memory_is_known():
     """Raises a `ValueError` on the backends that do not say how much memory a step needs."""
     if keras.backend.backend() != "jax":
         raise ValueError(

@@ -8,7 +8,6 @@ from typing import Any
 
 import keras
 
-from keras_transfer.adaptation.recipes.found_batch import check_batch_search, with_largest_batch
 from keras_transfer.adaptation.recipes.recipe import Recipe, get_recipe
 from keras_transfer.keras_internals import could_train
 from keras_transfer.names import closest, hint_for
@@ -80,19 +79,11 @@ def fine_tune(
         raise ValueError("`loss` is required for a model that is not a task. Received: loss='auto'")
     metrics = None if metrics == "auto" and not isinstance(model, Task) else metrics
     given = _data_of_fit(model, x, y, sample_weight, plan.batch_size, kwargs)
-    searches = plan.gradient_accumulation_steps == "auto"
-    if searches:
-        check_batch_search(given, kwargs)
-        plan = dataclasses.replace(plan, gradient_accumulation_steps=None)
     plan, epochs, data, options, steps = _run_of(plan, model, given, kwargs)
     frozen = sum(math.prod(weight.shape) for weight in could_train(model) if not weight.trainable)
     if frozen:
         log.warning("%d parameters were frozen before the recipe was applied and remain frozen.", frozen)
     plan.prepare(model)
-    if searches:
-        model.compile(plan.build_optimizer(model, epochs * steps), loss=loss)
-        plan, given = with_largest_batch(plan, model, given)
-        plan, epochs, data, options, steps = _run_of(plan, model, given, kwargs)
     optimizer = plan.build_optimizer(model, epochs * steps)  # The adapters have already been added.
     model.compile(optimizer, loss=loss, metrics=metrics)
     build_optimizer(model)  # TensorFlow would trace the first step twice, the first time only to create its variables.

@@ -10,14 +10,9 @@ STEPS = 100
 def steps_of(recipe, rows):
     """Returns the number of updates that a `Recipe` makes with so many rows."""
     batches = recipe.epochs * math.ceil(rows / recipe.batch_size) if recipe.steps is None else recipe.steps
-    return batches // _batches_of_update(recipe)
+    return batches // (recipe.gradient_accumulation_steps or 1)
 
 
 def enough_epochs(recipe, batches):
     """Returns how many epochs of so many batches make at least `STEPS` updates with a `Recipe`."""
-    return math.ceil(STEPS * _batches_of_update(recipe) / batches)
-
-
-def _batches_of_update(recipe):
-    accumulated = recipe.gradient_accumulation_steps
-    return 1 if accumulated in (None, "auto") else accumulated  # With "auto", `batch_size` rows are one update.
+    return math.ceil(STEPS * (recipe.gradient_accumulation_steps or 1) / batches)

@@ -47,8 +47,7 @@ class Recipe:
             or to whole epochs if the data has the same order in each. Defaults to `None`.
         learning_rate: Float. Peak learning rate of the top layer group. Defaults to `"auto"`, which depends on the
             encoder (`default_learning_rate`) and on what trains, such as adapters; see `resolve`.
-        batch_size: Integer. Number of rows per batch, for data in memory, or per update if
-            `gradient_accumulation_steps="auto"`. Defaults to `32`.
+        batch_size: Integer. Number of rows per batch, for data in memory. Defaults to `32`.
         schedule: `"linear"` (`LinearWarmupDecay`), `"cosine"` (`WarmupCosine`), `"slanted_triangular"`
             (`SlantedTriangular`) or `"constant"`. Defaults to `"linear"`.
         warmup_fraction: Float between 0 and 1. Fraction of the run in which the rate rises. Defaults to `0.1`.
@@ -79,9 +78,7 @@ class Recipe:
         gradient_accumulation_steps: Integer. Number of batches whose mean gradient makes one update of the weights, for
             batches of `batch_size` rows that together would not fit in memory. `steps` and the schedule count batches.
             Each of these batches counts the same, whatever the number of its rows or tokens. The last update of the run
-            is the mean of the batches that are left. `"auto"` (JAX only) makes `fine_tune`
-            find the largest batches that fit into memory (`distribute.largest_batch`): `batch_size` is then the number
-            of rows of an update, and `steps` the number of updates. Defaults to `None`, an update for each batch.
+            is the mean of the batches that are left. Defaults to `None`, an update for each batch.
         rematerialize: Boolean. Whether to recompute the activations inside Transformer blocks for the gradient instead
             of storing them, as `rematerialize` does. It saves memory and costs time. Defaults to `False`.
         precision: `"float32"`, `"mixed_bfloat16"`, a `Precision` from `recommended_precision`, or `"auto"`, which calls
@@ -120,17 +117,11 @@ class Recipe:
     probe_learning_rate: float | None = None
     adapters: str | list | None = None
     scalar_mix: bool = False
-    gradient_accumulation_steps: int | str | None = None
+    gradient_accumulation_steps: int | None = None
     rematerialize: bool = False
     precision: str | Precision | None = None
 
     def __post_init__(self):
-        if isinstance(self.batch_size, str) and self.batch_size == "auto":
-            raise ValueError(
-                "`batch_size` must be a positive integer. For the largest batches that fit into memory, set "
-                "`gradient_accumulation_steps='auto'`, and leave `batch_size` the number of rows of an update. "
-                "Received: 'auto'"
-            )
         for name, (expected, is_right, optional) in FIELDS.items():
             value = getattr(self, name)
             is_right = (optional and value is None) or is_right(value)
@@ -247,15 +238,7 @@ class Recipe:
 
         Returns:
             A `LayerwiseOptimizer`.
-
-        Raises:
-            ValueError: If `gradient_accumulation_steps="auto"`, which only `fine_tune` supports.
         """
-        if self.gradient_accumulation_steps == "auto":
-            raise ValueError(
-                "Only `fine_tune` finds the size of batches. Set `batch_size` and `gradient_accumulation_steps`, for "
-                "which `distribute.largest_batch` helps. Received: gradient_accumulation_steps='auto'"
-            )
         rate = self._rate(model)
         if self.unfreezing == "linear_probe":  # The schedule begins with the second stage.
             total_steps = max(total_steps - round(self._probe_fraction * total_steps), 1)
@@ -331,7 +314,7 @@ FIELDS = {
     "steps": ("a positive integer", _COUNT, True),
     "batch_size": ("a positive integer", _COUNT, False),
     "last_blocks": ("a positive integer", _COUNT, True),
-    "gradient_accumulation_steps": ("a positive integer, 'auto'", lambda value: value == "auto" or _COUNT(value), True),
+    "gradient_accumulation_steps": ("a positive integer", _COUNT, True),
     "learning_rate": ("positive and finite, or 'auto'", lambda value: value == "auto" or _POSITIVE(value), False),
     "warmup_fraction": ("between 0 and 1", _number(lambda value: 0 <= value <= 1), False),
     "weight_decay": ("at least 0 and finite", _number(lambda value: 0 <= value < math.inf), False),
