@@ -226,7 +226,8 @@ class Corpus:
             `state_dict`, and `seek(batch)` begins the epoch with a later batch.
 
         Raises:
-            ValueError: If `length` has no place for text, or if another argument is out of range.
+            ValueError: If `length` has no place for text, if `drop_remainder=True` would leave no batch, or if another
+                argument is out of range.
         """
         check_one_of("packing", packing, PACKINGS)
         _check_view(length, batch_size, shuffle, seed)
@@ -237,6 +238,7 @@ class Corpus:
                 f"row. Received: length={length}"
             )
         rows = Rows(self._shards, [row_starts(shard, packing, width) for shard in self._shards], self._form)
+        _check_remainder(len(rows), batch_size, drop_remainder)
         options = Options(batch_size, (length,), shuffle, drop_remainder=drop_remainder)
         return Blocks(rows, options, seed, {"corpus": self._digest, "packing": packing})
 
@@ -331,8 +333,8 @@ class Corpus:
 
         Raises:
             ValueError: If the corpus has only one document for `"next_sentence"`, or no document of several lines for
-                `"sentence_order"`; if `length` has no place for two segments; if the corpus was built by a version
-                without pairs; or if another argument is out of range.
+                `"sentence_order"`; if `length` has no place for two segments; if `drop_remainder=True` would leave no
+                batch; if the corpus was built by a version without pairs; or if another argument is out of range.
 
         Source: https://arxiv.org/abs/1810.04805 (`create_pretraining_data.py`), https://arxiv.org/abs/1909.11942.
         """
@@ -365,6 +367,7 @@ class Corpus:
         rows = PairRows(self._shards, self._form, separator, length, objective, float(short))
         options = Options(batch_size, (length,), shuffle, drop_remainder=drop_remainder)
         found = Pairs(rows, options, seed, {"corpus": self._digest, "objective": objective, "short": float(short)})
+        _check_remainder(len(found.real), batch_size, drop_remainder)
         if objective == "next_sentence":
             others = float(rows.labels(rows.starts(found.seed, 0), found.seed, 0).mean())
             log.info(
@@ -383,6 +386,15 @@ def _check_view(length, batch_size, shuffle, seed):
         raise ValueError(f"`seed` must be an integer of at least 0 or None. Received: seed={seed!r}")
     if not isinstance(shuffle, bool):
         raise ValueError(f"`shuffle` must be a boolean. Received: shuffle={shuffle!r}")
+
+
+def _check_remainder(count, batch_size, drop_remainder):
+    """Raises a `ValueError` if the only batch of a view would be left out."""
+    if drop_remainder and count < batch_size:
+        raise ValueError(
+            f"`drop_remainder=True` requires at least one full batch of {batch_size} rows. Use a smaller `batch_size`. "
+            f"Received: a corpus of {count} rows"
+        )
 
 
 def _begin(folder, settings):

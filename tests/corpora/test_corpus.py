@@ -459,6 +459,10 @@ test_mistakes_of_use_are_errors = check_errors(
     (lambda tmp_path: build(tmp_path / "c").blocks(8, seed=-1), "`seed` must be an integer of at least 0 or None"),
     (lambda tmp_path: build(tmp_path / "c").blocks(8, shuffle="yes"), "`shuffle` must be a boolean"),
     (lambda tmp_path: build(tmp_path / "c").blocks(8, batch_size=0), "`batch_size` must be an integer of at least 1"),
+    (
+        lambda tmp_path: build(tmp_path / "c", ["a b"]).blocks(8, drop_remainder=True),
+        "at least one full batch of 32 rows. Use a smaller `batch_size`. Received: a corpus of 1 rows",
+    ),
     (lambda tmp_path: build(tmp_path / "c").blocks(8).take(0), "`count` must be an integer of at least 1"),
     (lambda tmp_path: build(tmp_path / "c").blocks(8).shard(0, 2), "Create the batches with a `seed`"),
     (

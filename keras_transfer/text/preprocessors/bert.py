@@ -36,6 +36,7 @@ class BertPreprocessor(TokenPreprocessor):
             included. Defaults to `128`.
         lowercase: Boolean. Whether texts are lowercased, as for uncased vocabularies. Defaults to `True`.
         strip_accents: Boolean. Whether accents are removed. Defaults to the value of `lowercase`, as in BERT.
+        clean_up: Boolean. Whether `detokenize` leaves out the space in front of punctuation. Defaults to `True`.
         split: String. As for `TokenPreprocessor`. Defaults to `"punctuation"`.
         name: String. Name of the layer.
 
@@ -67,13 +68,16 @@ class BertPreprocessor(TokenPreprocessor):
         *,
         lowercase: bool = True,
         strip_accents: bool | None = None,
+        clean_up: bool = True,
         split: str = "punctuation",
         name: str | None = None,
     ):
-        tokenizer = WordPieceTokenizer(vocabulary, lowercase=lowercase, strip_accents=strip_accents)
+        settings = {"lowercase": lowercase, "strip_accents": strip_accents, "clean_up": clean_up}
+        tokenizer = WordPieceTokenizer(vocabulary, **settings)
         super().__init__(tokenizer, BERT_PACKING, sequence_length, split=split, name=name)
         self.lowercase = tokenizer.lowercase
         self.strip_accents = tokenizer.strip_accents
+        self.clean_up = tokenizer.clean_up
 
     @property
     def cls_id(self) -> int:
@@ -90,6 +94,7 @@ class BertPreprocessor(TokenPreprocessor):
             "sequence_length": self.sequence_length,
             "lowercase": self.lowercase,
             "strip_accents": self.strip_accents,
+            "clean_up": self.clean_up,
             "split": self.split,
             "name": self.name,
         }
@@ -116,6 +121,7 @@ class BertPreprocessor(TokenPreprocessor):
             "do_lower_case": self.lowercase,
             "strip_accents": self.strip_accents,
             "tokenize_chinese_chars": True,
+            **({} if self.clean_up else {"clean_up_tokenization_spaces": False}),
             "model_max_length": self.sequence_length,
             SPLIT_KEY: self.split,
         }
@@ -141,8 +147,9 @@ class BertPreprocessor(TokenPreprocessor):
             sequence_length: Integer. Defaults to `max_seq_length` of `sentence_bert_config.json`, else to
                 `model_max_length` of `tokenizer_config.json`, else to `128`.
             lowercase: Boolean. Defaults to the setting of `tokenizer.json` or `tokenizer_config.json` (see
-                `tokenizer`). If neither exists (Google's folders), it is `False` if any token other than the special
-                tokens has an upper-case letter.
+                `tokenizer`). If neither has one, it is `True`, as in Transformers, with a warning if any token other
+                than the special tokens has an upper-case letter. Without a `config.json` (Google's folders), it is then
+                `False`.
             split: String. As in the constructor. Defaults to what `save` wrote, else to `"punctuation"`.
             tokenizer: String. `"file"` or `"config"`, as for `TokenPreprocessor.load`.
             name: String. Name of the layer.
@@ -178,12 +185,12 @@ def load_word_piece(
     folder, *, sequence_length=None, lowercase=None, split=None, tokenizer=None, name=None
 ) -> TokenPreprocessor:
     """Returns the preprocessor of a folder of BERT: a `BertPreprocessor`, unless its special tokens are others."""
-    found = read_tokenizer_folder(folder, choice=tokenizer, of_bert=True)
+    found = read_tokenizer_folder(folder, choice=tokenizer, of_bert=True, lowercase=lowercase)
     settings = found["tokenizer"].get_config() | ({} if lowercase is None else {"lowercase": lowercase})
     length = (found["sequence_length"] or DEFAULT_LENGTH) if sequence_length is None else sequence_length
     vocabulary, packing, split = found["tokenizer"].vocabulary, found["packing"], split or found["split"]
     of_bert = dataclasses.replace(packing, segments=packing.segments or BERT_PACKING.segments) == BERT_PACKING
     if of_bert and (settings["unk_token"], settings["mask_token"]) == ("[UNK]", "[MASK]"):
-        settings = {key: settings[key] for key in ("lowercase", "strip_accents")}
+        settings = {key: settings[key] for key in ("lowercase", "strip_accents", "clean_up")}
         return BertPreprocessor(vocabulary, length, split=split, name=name, **settings)
     return TokenPreprocessor(WordPieceTokenizer(vocabulary, **settings), packing, length, split=split, name=name)

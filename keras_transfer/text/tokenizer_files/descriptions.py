@@ -108,6 +108,27 @@ def _compare(folder, config, name, version, family, readings):
         )
 
 
+def follow_case(folder, tokenizer, choice=None):
+    """Decides about the case of texts for a `vocab.txt` without `do_lower_case`, which Transformers takes as `True`.
+
+    Args:
+        folder: Path. Named in the warning.
+        tokenizer: `WordPieceTokenizer`, of which `lowercase` says what the vocabulary looks like. It is changed.
+        choice: String. `"file"` for what the vocabulary looks like, or `"config"`. Defaults to `None`, as in
+            Transformers, with a warning if the vocabulary has upper-case letters.
+    """
+    if tokenizer.lowercase or choice == "file":
+        return
+    tokenizer.lowercase = True
+    if choice is None:
+        _warn(
+            f"The vocab.txt in {folder} has tokens with upper-case letters, and tokenizer_config.json does not name "
+            "`do_lower_case`. Texts are lowercased, as by Transformers. If the model was trained with cased texts, "
+            "pass `tokenizer='file'` to `load_preprocessor` or to the `load` of a preprocessor, or write "
+            '"do_lower_case": false into tokenizer_config.json.'
+        )
+
+
 @functools.lru_cache  # A folder may be read more than once.
 def _warn(message):
     log.warning("%s", message)
@@ -197,7 +218,9 @@ def _built(kind, family, config, fast):
     if decoder:  # The class then ignores those of the file, but knows the special tokens by their roles.
         known = {token["content"] for token in decoder}
         added = decoder + [each for each in added if each.get("special", True) and each["content"] not in known]
-    return {**fast, "normalizer": normalizer, "pre_tokenizer": words, "model": built, "added_tokens": added}
+    decoder = {"decoder": {"type": "WordPiece"}} if built["type"] == "WordPiece" else {}
+    built = {"normalizer": normalizer, "pre_tokenizer": words, "model": built, "added_tokens": added}
+    return {**fast, **built, **decoder}
 
 
 def _of_sentence_piece(kind, family, config, fast):

@@ -6,7 +6,7 @@ import pathlib
 
 from keras_transfer.text.base import Packing
 from keras_transfer.text.folders import CONFIG_FILE, added_tokens, check_class, class_of, read_optional
-from keras_transfer.text.tokenizer_files.descriptions import follow
+from keras_transfer.text.tokenizer_files.descriptions import follow, follow_case
 from keras_transfer.text.tokenizer_files.families import FAMILIES, OF_CLASS
 from keras_transfer.text.tokenizer_files.family_files import Family, read_vocabulary
 from keras_transfer.text.tokenizer_files.fast_files import FAST_FILE, read_fast
@@ -18,7 +18,7 @@ log = logging.getLogger("keras_transfer")
 _COUNTS_PADDING = {"albert", "bart", "bert", "distilbert", "electra", "marian", "mbart", "mbart50", "pegasus"}
 
 
-def read_tokenizer_folder(folder, target=False, choice=None, of_bert=False):
+def read_tokenizer_folder(folder, target=False, choice=None, of_bert=False, lowercase=None):
     """Returns what a preprocessor needs from a folder.
 
     Args:
@@ -29,6 +29,7 @@ def read_tokenizer_folder(folder, target=False, choice=None, of_bert=False):
             Defaults to `None`, what the folder's version of Transformers does.
         of_bert: Boolean. Whether only WordPiece models are read, as BERT's unless the folder says otherwise. Defaults
             to `False`.
+        lowercase: Boolean. Whether a `vocab.txt` is for lowercased texts. Defaults to `None`, what the folder says.
 
     Returns:
         Dict of `tokenizer`, `packing`, `sequence_length` (`None` if the folder does not specify it) and `split`.
@@ -68,7 +69,10 @@ def read_tokenizer_folder(folder, target=False, choice=None, of_bert=False):
         segments = segments if has_two else None
         segments = segments or ((0, 0) if model_config else None)  # The model needs an input in any case.
     elif family.read is not None:
+        config = config if lowercase is None else {**config, "do_lower_case": lowercase}
         tokenizer = family.read(folder, family, config, special, added_tokens(folder, config, fast), target)
+        if family.read is read_vocabulary and (config or model_config) and "do_lower_case" not in config:
+            follow_case(folder, tokenizer, choice)
         start, between, end = template_of(family)
         if config.get("add_bos_token"):
             start = [special["bos_token"]]

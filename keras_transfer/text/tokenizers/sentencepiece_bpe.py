@@ -54,6 +54,8 @@ class SentencePieceBPETokenizer(BPETokenizer):
             `"<0x00>"` to `"<0xFF>"`. Otherwise, a run of such characters becomes one `unk_token`. Defaults to `True`.
         added_tokens: List of strings. Tokens that are matched before texts are split, such as Gemma's runs of line
             breaks. The longest match wins. Defaults to none.
+        control_tokens: List of strings. Tokens such as `"</s>"`, which text never becomes and which add nothing to a
+            decoded text. Defaults to none.
         unk_token: String. Defaults to `"<unk>"`.
         mask_token: String. Token that masked language models predict. Defaults to `None`.
         eos_token: String. Token that ends a generated text. Defaults to `None`.
@@ -74,6 +76,7 @@ class SentencePieceBPETokenizer(BPETokenizer):
     Source: https://github.com/google/sentencepiece (`bpe_model.cc`).
     """
 
+    folder_settings = {"control_tokens": "keras_transfer_control_tokens"}  # Transformers has no such setting.
     normalizes_added_tokens = False
 
     def __init__(
@@ -84,6 +87,7 @@ class SentencePieceBPETokenizer(BPETokenizer):
         prefix: str = "always",
         byte_fallback: bool = True,
         added_tokens: Sequence[str] = (),
+        control_tokens: Sequence[str] = (),
         unk_token: str = "<unk>",
         mask_token: str | None = None,
         eos_token: str | None = None,
@@ -92,6 +96,7 @@ class SentencePieceBPETokenizer(BPETokenizer):
         self.prefix = prefix
         self.byte_fallback = bool(byte_fallback)
         self.added_tokens = list(added_tokens)
+        self.control_tokens = self.special_tokens = list(control_tokens)
         super().__init__(vocabulary, merges, unk_token, mask_token, eos_token)
 
     @classmethod
@@ -128,6 +133,7 @@ class SentencePieceBPETokenizer(BPETokenizer):
             prefix="always" if parsed.add_dummy_prefix else None,
             byte_fallback=bool(by_type[PieceType.BYTE]),
             added_tokens=by_type[PieceType.USER_DEFINED],
+            control_tokens=by_type[PieceType.CONTROL],
             unk_token=by_type[PieceType.UNKNOWN][0],
             mask_token=mask_token,
             eos_token=eos_token,
@@ -177,12 +183,13 @@ class SentencePieceBPETokenizer(BPETokenizer):
         return super().word_pieces(words)
 
     def token_bytes(self) -> list:
-        """Returns a list of the bytes that each token adds to a text, in the order of the ids.
+        """Returns what each token adds to a text. As in SentencePiece, control tokens such as `</s>` add nothing.
 
         Returns:
             A list of bytes.
         """
         of_bytes = {token: bytes([byte]) for byte, token in enumerate(_BYTES)} if self.byte_fallback else {}
+        of_bytes |= dict.fromkeys(self.control_tokens, b"")
         return [of_bytes.get(token, token.replace(SPACE, " ").encode("utf-8")) for token in self.vocabulary]
 
     def get_config(self):
@@ -190,6 +197,7 @@ class SentencePieceBPETokenizer(BPETokenizer):
             "prefix": self.prefix,
             "byte_fallback": self.byte_fallback,
             "added_tokens": self.added_tokens,
+            "control_tokens": self.control_tokens,
             "unk_token": self.unk_token,
             "mask_token": self.mask_token,
             "eos_token": self.eos_token,
@@ -233,13 +241,21 @@ class SentencePieceBPETokenizer(BPETokenizer):
         return "merges" in model and SPACE in model["vocab"] and model.get("end_of_word_suffix") != "</w>"
 
     @classmethod
-    def from_json(cls, fast: Mapping, tokens: Sequence[str], text_tokens: Sequence[str], **special: Any) -> Self:
+    def from_json(
+        cls,
+        fast: Mapping,
+        tokens: Sequence[str],
+        text_tokens: Sequence[str],
+        control_tokens: Sequence[str] | None = None,
+        **special: Any,
+    ) -> Self:
         """Returns the tokenizer of a `tokenizer.json`.
 
         Args:
             fast: Dict, the contents of the file.
             tokens: List of strings, the tokens in the order of their ids, including added ones.
             text_tokens: List of strings, the added tokens that are not special.
+            control_tokens: List of strings. Defaults to `None`, the special added tokens but the unknown one.
             **special: `unk_token`, `mask_token`, `eos_token`, and the settings of the folder.
 
         Returns:
@@ -262,7 +278,10 @@ class SentencePieceBPETokenizer(BPETokenizer):
                 "Added tokens must be found before texts are normalized, with normalized=False. "
                 f"Received: {late[:3]} with normalized=True"
             )
-        special["unk_token"] = model["unk_token"]
+        special["unk_token"] = unknown = model["unk_token"]
+        if control_tokens is None:
+            control_tokens = [token["content"] for token in fast.get("added_tokens") or () if token.get("special")]
+            control_tokens = [token for token in control_tokens if token != unknown]
         byte_fallback = bool(model.get("byte_fallback"))
         return cls(
             tokens,
@@ -270,6 +289,7 @@ class SentencePieceBPETokenizer(BPETokenizer):
             prefix=prefix,
             byte_fallback=byte_fallback,
             added_tokens=text_tokens,
+            control_tokens=control_tokens,
             **special,
         )
 

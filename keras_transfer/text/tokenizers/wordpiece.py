@@ -54,6 +54,7 @@ class WordPieceTokenizer(Tokenizer):
         strip_accents: Boolean. Whether accents are removed. Defaults to the value of `lowercase`, as in BERT.
         unk_token: String. Token of words that cannot be split into pieces. Defaults to `"[UNK]"`.
         mask_token: String. Token that masked language models predict. Defaults to `"[MASK]"`.
+        clean_up: Boolean. Whether `detokenize` leaves out the space in front of punctuation. Defaults to `True`.
 
     Raises:
         ValueError: If a list of tokens contains duplicates, line breaks or anything other than strings.
@@ -79,8 +80,10 @@ class WordPieceTokenizer(Tokenizer):
         strip_accents: bool | None = None,
         unk_token: str = "[UNK]",
         mask_token: str = "[MASK]",
+        clean_up: bool = True,
     ):
         self._splitter = None
+        self.clean_up = bool(clean_up)
         for name, value in (("lowercase", lowercase), ("strip_accents", strip_accents)):
             if isinstance(value, str):
                 raise ValueError(f"`{name}` must be a boolean. Received: {name}={value!r}")
@@ -145,13 +148,15 @@ class WordPieceTokenizer(Tokenizer):
     def token_bytes(self) -> list:
         """Returns what each token adds to a text: a space and a word, or the rest of a word.
 
-        As in BERT, there is no space in front of a full stop, a comma, a question mark and an exclamation mark.
+        As in BERT, there is no space in front of a full stop, a comma, a question mark and an exclamation mark, unless
+        `clean_up=False`.
 
         Returns:
             A list of bytes.
         """
+        joined = _NO_SPACE if self.clean_up else ()
         tokens = (
-            token[2:] if token.startswith("##") else f"{'' if token.startswith(_NO_SPACE) else ' '}{token}"
+            token[2:] if token.startswith("##") else f"{'' if token.startswith(joined) else ' '}{token}"
             for token in self.vocabulary
         )
         return [token.encode("utf-8") for token in tokens]
@@ -179,7 +184,7 @@ class WordPieceTokenizer(Tokenizer):
                 "lowercase": self.lowercase,
             },
             "pre_tokenizer": {"type": "BertPreTokenizer"},
-            "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+            "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": self.clean_up},
             "model": {
                 "type": "WordPiece",
                 "unk_token": self.unk_token,
@@ -195,6 +200,7 @@ class WordPieceTokenizer(Tokenizer):
             "strip_accents": self.strip_accents,
             "unk_token": self.unk_token,
             "mask_token": self.mask_token,
+            "clean_up": self.clean_up,
         }
 
 
@@ -253,10 +259,13 @@ def read_folder(folder, config, fast, added, special_tokens):
     vocabulary = _folder_vocabulary(folder, fast, added)
     normalizer = single_part(fast.get("normalizer"), "normalizers")
     lowercase = normalizer.get("lowercase", True) if fast else config.get("do_lower_case")
+    # Transformers removes these spaces if one of the two says so.
+    spaces = config.get("clean_up_tokenization_spaces", not fast)
     return {
         "vocabulary": vocabulary,
         "lowercase": not _looks_cased(vocabulary) if lowercase is None else lowercase,
         "strip_accents": (normalizer if fast else config).get("strip_accents"),
+        "clean_up": bool(spaces or (fast.get("decoder") or {}).get("cleanup", bool(fast))),
     }
 
 

@@ -62,6 +62,29 @@ def test_a_cased_tokenizer_json_is_lowercased_by_a_class_whose_settings_do_not_s
     assert not load(written(kind, "cased file, named", version)).tokenizer.lowercase and not caplog.records
 
 
+@pytest.mark.parametrize("kind", ["bert", "distilbert", "electra", "mpnet"])
+def test_a_cased_vocab_txt_without_a_setting_is_lowercased_as_by_transformers_with_a_warning(kind, tmp_path, caplog):
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<pad>", "<s>", "</s>", "<mask>"]
+    (tmp_path / "vocab.txt").write_text("\n".join([*special, "The", "the", "film"]))
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": kind}))
+    load = load_word_piece if kind != "mpnet" else TokenPreprocessor.load
+    assert load(tmp_path).tokenize(["The film"]).to_list() == [[10, 11]]
+    [warning] = [record.getMessage() for record in caplog.records]
+    assert "upper-case letters" in warning and "`do_lower_case`" in warning and "tokenizer='file'" in warning
+    caplog.clear()
+    assert load(tmp_path).tokenizer.lowercase  # The warning is not repeated.
+    assert load(tmp_path, tokenizer="file").tokenize(["The film"]).to_list() == [[9, 11]]
+    assert load(tmp_path, tokenizer="config").tokenizer.lowercase
+    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    assert not load(tmp_path).tokenizer.lowercase and not caplog.records
+
+
+def test_the_case_that_a_user_names_needs_no_warning(tmp_path, caplog):
+    (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nThe\n")
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    assert not BertPreprocessor.load(tmp_path, lowercase=False).lowercase and not caplog.records
+
+
 def test_the_generic_class_follows_tokenizer_json(written, caplog):
     folder = written("bert, generic", "cased settings", OLD)
     assert load_word_piece(folder).tokenizer.lowercase

@@ -73,6 +73,23 @@ def test_the_ids_are_those_of_hugging_face(model, config):
     assert SentencePieceBPETokenizer.from_json(ours.to_json(), ours.vocabulary, []).get_config() == ours.get_config()
 
 
+def test_control_tokens_add_nothing_to_a_text_as_in_sentencepiece(model, tmp_path):
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    ids = [processor.bos_id(), *processor.encode("the film"), processor.eos_id()]
+    tokenizer = SentencePieceBPETokenizer.from_model(model)
+    packing = Packing(["<s>"], ["</s>"], ["</s>"], pad="</s>")
+    TokenPreprocessor(tokenizer, packing).save(tmp_path)
+    path = tmp_path / "tokenizer_config.json"
+    loaded = [tokenizer, TokenPreprocessor.load(tmp_path).tokenizer]
+    config = json.loads(path.read_text())
+    del config["keras_transfer_control_tokens"]  # as in a folder of Transformers
+    path.write_text(json.dumps(config))
+    loaded.append(TokenPreprocessor.load(tmp_path).tokenizer)
+    assert processor.decode(ids) == "the film"
+    assert [each.detokenize(ids).numpy().decode() for each in loaded] == ["the film"] * 3
+    assert all(each.get_config() == tokenizer.get_config() for each in loaded)
+
+
 def test_random_merges_that_cross_spaces_get_the_ids_of_hugging_face():
     random = np.random.default_rng(0)
     texts = ["".join(random.choice(list("aab c"), 40)) for _ in range(100)]

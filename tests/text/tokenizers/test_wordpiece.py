@@ -44,6 +44,28 @@ def test_texts_of_ids_have_no_space_in_front_of_punctuation_as_in_transformers(t
     assert [theirs.decode(row, skip_special_tokens=False) for row in kept] == found
 
 
+@pytest.mark.parametrize("cleanup", [True, False])
+def test_the_decoder_of_a_tokenizer_json_says_whether_punctuation_has_spaces(cleanup, tmp_path):
+    tokenizers = pytest.importorskip("tokenizers")
+    write_tokenizer_json(tmp_path)
+    path = tmp_path / "tokenizer.json"
+    fast = json.loads(path.read_text()) | {"decoder": {"type": "WordPiece", "prefix": "##", "cleanup": cleanup}}
+    fast["model"] |= {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##"}
+    fast["model"] |= {"vocab": {**{token: index for index, token in enumerate(VOCABULARY[:9])}, ".": 9}}
+    fast |= {"version": "1.0", "added_tokens": [], "truncation": None, "padding": None, "post_processor": None}
+    fast["model"]["max_input_chars_per_word"] = 100
+    fast["normalizer"] |= {"clean_text": True, "handle_chinese_chars": True}
+    path.write_text(json.dumps(fast))
+    expected = tokenizers.Tokenizer.from_file(str(path)).decode([5, 6, 7, 9])
+    assert expected == ("the films." if cleanup else "the films .")
+    preprocessor = BertPreprocessor.load(tmp_path)
+    preprocessor.save(tmp_path / "vocab")
+    TokenPreprocessor(preprocessor.tokenizer, preprocessor.packing).save(tmp_path / "fast")
+    loaded = [preprocessor, BertPreprocessor.load(tmp_path / "vocab"), TokenPreprocessor.load(tmp_path / "fast")]
+    loaded.append(BertPreprocessor(preprocessor.vocabulary, **preprocessor.get_config()))
+    assert [each.detokenize([5, 6, 7, 9]).numpy().decode() for each in loaded] == [expected] * 4
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_white_space_at_the_ends_of_lines_is_no_part_of_a_token(end, tmp_path):
     tokenizers = pytest.importorskip("tokenizers")
