@@ -44,11 +44,7 @@ def without_float64(values):
 
 
 def as_column(values, name, count):
-    """Returns labels or sample weights as an array or None.
-
-    Raises:
-        ValueError: If their number is not `count`, or if a sample weight is not a finite number.
-    """
+    """Returns labels or sample weights as an array or None."""
     if values is None:
         return None
     try:
@@ -70,9 +66,6 @@ def row_weights(weights, count, row, advice=""):
         count: Integer. Number of rows.
         row: String. What a row is, for errors.
         advice: String. What to do instead, for errors. Defaults to `""`.
-
-    Raises:
-        ValueError: If there is not one finite number for each row.
     """
     try:
         weights = np.asarray(whole_column(weights), "float32")
@@ -117,11 +110,7 @@ def _plain(place):
 
 
 def check_numbers(outputs):
-    """Returns the outputs `[rows, ...]` of a model, an array or a list of arrays, unchanged.
-
-    Raises:
-        ValueError: If an output is not a finite number, because the highest of several such numbers would be arbitrary.
-    """
+    """Returns the outputs `[rows, ...]` of a model, an array or a list of arrays, unchanged."""
     if isinstance(outputs, np.ndarray):
         wrong = np.flatnonzero(~np.isfinite(outputs.reshape(len(outputs), -1)).all(axis=1)) if len(outputs) else []
     else:

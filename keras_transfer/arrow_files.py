@@ -10,10 +10,6 @@ def column_names(path):
 
     Args:
         path: `pathlib.Path`. An `.arrow` file has Arrow's IPC format, as a file (Feather) or a stream (Hugging Face's).
-
-    Raises:
-        ImportError: If `pyarrow` is not installed.
-        ValueError: If the file is damaged, is compressed by gzip, or has another format.
     """
     with _opened(path) as (names, _):
         return names
@@ -25,9 +21,6 @@ def record_batches(path, columns=None):
     Args:
         path: `pathlib.Path`, as for `column_names`.
         columns: List of the names of the columns that are read. Defaults to `None`, for all.
-
-    Raises:
-        ImportError, ValueError: As for `column_names`.
     """
     with _opened(path) as (names, read):
         yield from read(names if columns is None else columns)

@@ -25,9 +25,6 @@ def read_documents(source, text_column, documents):
         source: Path or list of paths of files, or an iterable of strings, each a document.
         text_column: String. The column of JSON, CSV, TSV, Excel, Parquet and Arrow files.
         documents: String. What ends a document in a text file, `"blank_line"` or `"line"`.
-
-    Raises:
-        ValueError: If a file is damaged or contains something that is not text. The error names the file and the line.
     """
     if (paths := paths_of(source)) is not None:
         return itertools.chain.from_iterable(_read_file(path, text_column, documents) for path in paths)
@@ -35,12 +32,7 @@ def read_documents(source, text_column, documents):
 
 
 def paths_of(source):
-    """Returns the list of paths that `source` is or contains, or None for an iterable of texts.
-
-    Raises:
-        ValueError: If the first text is the name of a file, or if `source` is a table or a dict.
-        FileNotFoundError: If there is no file of a path.
-    """
+    """Returns the list of paths that `source` is or contains, or None for an iterable of texts."""
     if isinstance(source, Mapping) or hasattr(source, "columns"):  # Iterating would give the names of the columns.
         names = [str(name) for name in (source if isinstance(source, Mapping) else source.columns)]
         raise ValueError(

@@ -83,12 +83,7 @@ def _explain_methods(cls, seen):
 
 
 def _explained(function, method=None):
-    """Returns a function whose error for an argument that it lacks says what to pass instead.
-
-    Args:
-        function: Function of a module or of a class.
-        method: String. Its name in the class. Defaults to `None`, for a function of a module.
-    """
+    """Returns a function whose error for an argument that it lacks says what to pass instead."""
 
     @functools.wraps(function)
     def explained(*args, **kwargs):

@@ -26,18 +26,6 @@ def atomic_folder(folder, overwrite=False):
 
     Yields:
         The `pathlib.Path` of the empty folder, on the same file system.
-
-    Raises:
-        FileExistsError, PermissionError, ValueError: If `check_folder` rejects the folder.
-        OSError: If a file cannot be written. The error names `folder`.
-
-    Example:
-    ```python
-    from keras_transfer.files import atomic_folder
-
-    with atomic_folder("results") as folder:
-        (folder / "accuracy.txt").write_text("0.93")
-    ```
     """
     check_folder(folder, overwrite)
     folder = pathlib.Path(folder)
@@ -62,18 +50,6 @@ def atomic_files(folder, named=None):
 
     Yields:
         The `pathlib.Path` of the empty folder, on the same file system.
-
-    Raises:
-        OSError: If a file cannot be written. The error names the path.
-
-    Example:
-    ```python
-    from keras_transfer.files import atomic_files
-
-    with atomic_files(".") as folder:
-        (folder / "accuracy.txt").write_text("0.93")
-        (folder / "loss.txt").write_text("0.21")
-    ```
     """
     folder = pathlib.Path(folder)
     if named is None and not os.path.lexists(folder):
@@ -140,18 +116,6 @@ def check_folder(folder, overwrite=False):
     Args:
         folder: Path to write.
         overwrite: Boolean. Whether to replace an existing folder. Defaults to `False`.
-
-    Raises:
-        FileExistsError: If `folder` exists and `overwrite` is `False`, or if a parent of it is a file.
-        PermissionError: If its parent folder cannot be written.
-        ValueError: If `folder` is a URL, or a name such as `"."`.
-
-    Example:
-    ```python
-    from keras_transfer.files import check_folder
-
-    check_folder("results")
-    ```
     """
     if "://" in str(folder):
         raise ValueError(
@@ -177,22 +141,8 @@ def atomic_file(path):
     After an error, nothing new is left behind, and an existing file is unchanged. A killed process can leave a file
     `.NAME-*.tmp` next to it.
 
-    Args:
-        path: Path to write, in an existing folder.
-
     Yields:
         A binary file.
-
-    Raises:
-        OSError: If the file cannot be written. The error names `path`.
-
-    Example:
-    ```python
-    from keras_transfer.files import atomic_file
-
-    with atomic_file("accuracy.txt") as file:
-        file.write(b"0.93")
-    ```
     """
     path = pathlib.Path(path)
     temporary = path.with_name(f".{path.name}-{secrets.token_hex(4)}.tmp")
@@ -222,11 +172,7 @@ def _check_free(folder, overwrite):
 
 
 def read_json(path, expected=dict):
-    """Returns the content of a JSON file, an object (`expected=dict`) or an array (`expected=list`).
-
-    Raises:
-        ValueError: If there is no such file, or if it contains something else.
-    """
+    """Returns the content of a JSON file, an object (`expected=dict`) or an array (`expected=list`)."""
     try:
         value = json.loads(pathlib.Path(path).read_text("utf-8"))
     except (OSError, ValueError) as error:

@@ -44,12 +44,7 @@ class FolderLock:
 
 
 def lock_folder(folder):
-    """Returns the `FolderLock` of this process on an existing folder.
-
-    Raises:
-        RuntimeError: If another process has locked the folder.
-        OSError: If the folder cannot be written.
-    """
+    """Returns the `FolderLock` of this process on an existing folder."""
     for lock in list(_held):
         if lock.release.alive and _is_at(lock.file, pathlib.Path(folder) / ".lock"):
             return lock

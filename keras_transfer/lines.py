@@ -35,11 +35,7 @@ def read_lines(path):
 
 
 def open_binary(path):
-    """Opens a file, or the content of one that is compressed by gzip, zip, bz2 or xz, to read bytes.
-
-    Raises:
-        ValueError: If a compressed file is not complete, or if a zip file has several files.
-    """
+    """Opens a file, or the content of one that is compressed by gzip, zip, bz2 or xz, to read bytes."""
     path = pathlib.Path(path)
     file = path.open("rb")
     start = file.read(6)
@@ -88,9 +84,6 @@ def decode_lines(file, path, encoding="utf-8", choose=False):
         path: Path of the file, its name in errors.
         encoding: String. Its encoding, in which a newline is one byte. Defaults to `"utf-8"`.
         choose: Boolean. Whether the user can pass `encoding`. Defaults to `False`.
-
-    Raises:
-        ValueError: If the file has a different encoding.
     """
     for number, line in enumerate(file, 1):
         try:
@@ -116,20 +109,12 @@ def _others(line, place):
 
 
 def read_whole_json(path):
-    """Returns the content of a JSON file, which may be compressed by gzip.
-
-    Raises:
-        ValueError: If the file is not complete JSON in UTF-8. The error names the line.
-    """
+    """Returns the content of a JSON file, which may be compressed by gzip."""
     return parse_json(read_text(path), path, 1)
 
 
 def read_json_lines(path):
-    """Returns what `json_objects` yields for a file, as a list.
-
-    Raises:
-        ValueError: If a line is not a JSON object, or if there is none.
-    """
+    """Returns what `json_objects` yields for a file, as a list."""
     with open_binary(path) as file:
         rows = list(json_objects(decode_lines(file, path), path))
     if not rows:
@@ -138,11 +123,7 @@ def read_json_lines(path):
 
 
 def json_objects(lines, path):
-    """Yields `(line number, dict)` for each line of a JSON Lines file. Empty lines are skipped.
-
-    Raises:
-        ValueError: If a line is not a JSON object. `path` is the name of the file in the error.
-    """
+    """Yields `(line number, dict)` for each line of a JSON Lines file. Empty lines are skipped."""
     for number, line in enumerate(lines, 1):
         if line.strip():
             row = parse_json(_without_end(line), path, number)
@@ -158,9 +139,6 @@ def read_rows(path, header=None):
         path: Path of the file. Files named `.tsv` or `.tsv.gz` have tabs, and quotes are part of the text, as in GLUE.
             All other files have commas and quotes.
         header: List of strings. Names of the columns of a file without a header. Defaults to `None`, the first row.
-
-    Raises:
-        ValueError: If a quote is not closed, or if there are no rows.
     """
     with open_binary(path) as file:
         tabs = path.name.lower().removesuffix(".gz").endswith(".tsv")
@@ -184,9 +162,6 @@ def split_fields(lines, path, separator, quoted, columns=0):
         separator: String. The character between fields.
         quoted: Boolean. Whether fields may be in quotes.
         columns: Integer. Number of columns of a file without a header. Defaults to `0`, the number in the first row.
-
-    Raises:
-        ValueError: If a quote is not closed.
     """
     for number, fields in _split_csv(lines, path, separator) if quoted else _split_plain(lines, separator):
         columns = columns or len(fields)

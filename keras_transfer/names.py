@@ -60,11 +60,7 @@ def check_one_of(argument, value, known, aliases=None):
 
 
 def look_up(name, names, what):
-    """Returns the name that equals `name`, except for case, hyphens and underscores.
-
-    Raises:
-        ValueError: If there is none. `what` is the kind of the name in the error message.
-    """
+    """Returns the name that equals `name`, except for case, hyphens and underscores."""
     found = [each for each in names if _plain(each) == _plain(name)]
     if not found:
         raise ValueError(

@@ -17,15 +17,7 @@ STYLES = (
 
 
 def new_axes(width=6.4, height=3.6):
-    """Returns the axes of a new figure, `axes.figure`, which no window shows.
-
-    Args:
-        width: Float. Width of the figure in inches. Defaults to `6.4`.
-        height: Float. Height of the figure in inches. Defaults to `3.6`.
-
-    Raises:
-        ImportError: If matplotlib is not installed.
-    """
+    """Returns the axes of a new figure, `axes.figure`, which no window shows."""
     try:
         axes = _figure_class()(figsize=(width, height), layout="constrained").add_subplot()
     except ImportError as error:

@@ -14,9 +14,6 @@ def choice_columns(x):
 
     Args:
         x: Tuple of a column of texts and a list of lists of texts. All lists must have the same length.
-
-    Raises:
-        ValueError: If `x` is anything else.
     """
     if not isinstance(x, tuple) or len(x) != 2:
         received = f"a tuple of {len(x)}" if isinstance(x, tuple) else f"{type(x).__name__} {x!r:.100}"

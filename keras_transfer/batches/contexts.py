@@ -66,9 +66,6 @@ def context_windows(preprocessor, questions, contexts, doc_stride=None, overlap=
         questions, contexts: String tensors or lists [examples].
         doc_stride, overlap: Integers, one of which is None. See `span_batches`.
         begin: Integer. Position of the first example, for error messages. Defaults to `0`.
-
-    Raises:
-        ValueError: If a question leaves no room for its context. In a graph, a `tf.errors.InvalidArgumentError`.
     """
     import tensorflow as tf
 

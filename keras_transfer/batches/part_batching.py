@@ -112,11 +112,7 @@ def part_batches(
 
 
 def to_parts(texts):
-    """Returns columns of texts as a tuple of object arrays [rows].
-
-    Raises:
-        ValueError: If there are fewer than two columns, if they differ in length, or if texts are not strings.
-    """
+    """Returns columns of texts as a tuple of object arrays [rows]."""
     if not isinstance(texts, tuple) or len(texts) < 2:
         received = f"a tuple of {len(texts)}" if isinstance(texts, tuple) else f"{type(texts).__name__} {texts!r:.100}"
         raise ValueError(f"Several texts per row must be a tuple of at least two columns. Received: {received}")

@@ -91,11 +91,7 @@ def span_batches(
 
 
 def span_columns(texts):
-    """Returns questions and contexts as a tuple of two object arrays of strings.
-
-    Raises:
-        ValueError: If `texts` is anything other than a pair of columns of strings.
-    """
+    """Returns questions and contexts as a tuple of two object arrays of strings."""
     if not isinstance(texts, tuple) or len(texts) != 2:
         raise ValueError(
             "Questions and contexts must be a tuple of two lists, `(questions, contexts)`. "
@@ -105,11 +101,7 @@ def span_columns(texts):
 
 
 def window_distance(doc_stride, overlap):
-    """Returns `doc_stride` and `overlap` with the default of `doc_stride`, one of them None.
-
-    Raises:
-        ValueError: If both are given, or if one is not an integer in its range.
-    """
+    """Returns `doc_stride` and `overlap` with the default of `doc_stride`, one of them None."""
     for name, value, least in (("doc_stride", doc_stride, 1), ("overlap", overlap, 0)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least):
             raise ValueError(f"`{name}` must be an integer of at least {least}. Received: {name}={value!r}")
@@ -126,15 +118,8 @@ def window_distance(doc_stride, overlap):
 def answer_spans(contexts, answers):
     """Returns the characters of answers, an integer array [examples, 2]: the first, and the position after the last.
 
-    Args:
-        contexts: List or array of strings.
-        answers: As for `span_batches`.
-
     Returns:
         An integer array [examples, 2]; -1 if there is no answer.
-
-    Raises:
-        ValueError: If an answer is malformed, or is not at its given position in the context.
     """
     if len(answers) != len(contexts):
         raise ValueError(
@@ -166,9 +151,6 @@ def answer_positions(windows, spans, answers):
         windows: `ContextWindows` of arrays.
         spans: Integer array [examples, 2], as `answer_spans` returns it.
         answers: As for `span_batches`, for errors.
-
-    Raises:
-        ValueError: If no token stands for the characters of an answer.
     """
     begin, end = spans[windows.example].T[:, :, None]
     overlaps = (windows.starts >= 0) & (windows.ends > begin) & (windows.starts < end)

@@ -30,10 +30,6 @@ class WordPlaces:
     def word_outputs(self, order, outputs):
         """Returns the words that are read in some rows, and the outputs of a model for them.
 
-        Args:
-            order: Integer array [rows].
-            outputs: Array [rows, length, ...].
-
         Returns:
             Integer array of the indices of the words among all words of all sentences, and an array [words, ...].
         """

@@ -26,9 +26,6 @@ from keras_transfer.version import __version__
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command.
 
-    Args:
-        arguments: List of strings. Defaults to `None`, the arguments of the command line.
-
     Returns:
         The exit status: 0, 1 after an error, 130 after Ctrl-C, or 128 plus the number of another signal.
     """

@@ -53,13 +53,7 @@ def build_shards(documents, tokenize, folder, dtype, separator, shard_size, work
 
 
 def check_begin(documents, counts, folder):
-    """Raises a `ValueError` if a source does not begin with the document that a corpus begins with.
-
-    Args:
-        documents: Iterable of lists of lines.
-        counts: Dict of the counts of the first shard.
-        folder: Path.
-    """
+    """Raises a `ValueError` if a source does not begin with the document that a corpus begins with."""
     digest = _Digest()
     for document in itertools.islice(documents, 1):
         digest.add(document)

@@ -95,10 +95,6 @@ def word_streams(
 class _Sentences:
     """The words of sentences as numbers of different words, of which each is kept once.
 
-    Args:
-        lines: Iterable of strings.
-        preprocessor: `text.ElmoPreprocessor`.
-
     Attributes:
         tokens: Int32 array. The numbers of the words of all sentences, each from `<S>` to `</S>`.
         lengths: Int64 array [sentences], with `<S>` and `</S>`.
@@ -138,12 +134,6 @@ class WordStreams(Batches):
     """The words of sentences as a few long texts in windows; see `word_streams`.
 
     The seed and the epoch alone determine the order of the sentences.
-
-    Args:
-        sentences: `_Sentences`.
-        preprocessor: `text.ElmoPreprocessor`.
-        options: `Options`.
-        seed: Integer. Defaults to `None`, which follows `keras.utils.set_random_seed`.
 
     Attributes: See `Batches`.
     """

@@ -35,9 +35,6 @@ def write_shard(folder, number, columns, **facts):
         number: Integer.
         columns: Dict of arrays, as `Shard` has them.
         **facts: Further entries of the file of counts.
-
-    Raises:
-        OSError: If a file cannot be written, for example because the disk is full.
     """
     try:
         for name in _COLUMNS:
@@ -70,11 +67,7 @@ def read_counts(folder):
 
 
 def open_shard(folder, number, counts):
-    """Returns a `Shard`.
-
-    Raises:
-        ValueError: If a file is missing or damaged.
-    """
+    """Returns a `Shard`."""
     columns = {}
     for name in _COLUMNS:
         path = _path(folder, number, name)

@@ -16,9 +16,6 @@ def batches_for_step(model, batch):
 
     Returns:
         List of tuples of arrays, and what the dataset says of each of its batches, or None if it says nothing.
-
-    Raises:
-        ValueError: If the batch has no rows, if a task has texts without labels, or if the batch is something else.
     """
     batches, spec = _batches_of(model, batch)
     if not batches or tuple(keras.tree.flatten(batches[0])[0].shape[:1]) == (0,):
@@ -53,12 +50,7 @@ def _tuple(batch):
 
 
 def check_for_step(model, name):
-    """Raises a `ValueError` if the step of a model cannot be traced: the model must be compiled, and on one device.
-
-    Args:
-        model: Keras model.
-        name: String. Name of the public function.
-    """
+    """Raises a `ValueError` if the step of a model cannot be traced: the model must be compiled, and on one device."""
     if not getattr(model, "compiled", False):
         raise ValueError(f"Call `compile` before `{name}`. Received: a model that is not compiled")
     replicas, _ = replicas_of(model)
@@ -85,12 +77,7 @@ def traced_with_jax(model, batch):
 
 
 def traced_with_tensorflow(model, batch):
-    """Returns the graph of a training step on TensorFlow, and a function that returns it as the text of XLA's program.
-
-    Args:
-        model: Compiled Keras model.
-        batch: Tuple of arrays.
-    """
+    """Returns the graph of a training step on TensorFlow, and a function that returns XLA's program of it as text."""
     import tensorflow as tf
 
     batch = keras.tree.map_structure(tf.convert_to_tensor, batch)

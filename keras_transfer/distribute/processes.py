@@ -182,15 +182,8 @@ def barrier(model: keras.Model | None = None) -> None:
 def in_first_process(function, model=None):
     """Calls a function in the first process only. The others wait, and fail if it failed.
 
-    Args:
-        function: Function without arguments.
-        model: See `processes_of`. Defaults to `None`.
-
     Returns:
         What the function returned, or None in the other processes.
-
-    Raises:
-        RuntimeError: In the other processes, if the function raised an error in the first.
     """
     return together(function if is_chief(model) else lambda: None, model)
 
@@ -199,14 +192,6 @@ def write_together(write, path, model=None):
     """Calls a function that writes a model. Only what the first process writes remains.
 
     The others write into temporary folders, because each process must take part in what reads the weights.
-
-    Args:
-        write: Function of a path.
-        path: Path to write.
-        model: See `processes_of`. Defaults to `None`.
-
-    Raises:
-        RuntimeError: If `write` raised an error in another process.
     """
     if processes_of(model)[1] == 1 or _writing.get():  # or inside another call
         write(path)

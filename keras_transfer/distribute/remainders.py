@@ -78,11 +78,7 @@ def first_rows(columns, count):
 
 
 def whole_on_each_device(outputs):
-    """Returns the outputs of a step such that each process can read all of their rows.
-
-    Args:
-        outputs: Structure of tensors.
-    """
+    """Returns the outputs of a step such that each process can read all of their rows."""
     distribution = keras.distribution.distribution()
     if distribution is None:
         return outputs

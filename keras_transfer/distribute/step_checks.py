@@ -21,15 +21,7 @@ _CONSTANT_REMEDY = "Make it a weight of a layer (`add_weight(..., trainable=Fals
 
 
 def check_step(model, batch):
-    """Yields tuples of the kind, whether training fails, the message and the remedy of what is wrong with a step.
-
-    Args:
-        model: Compiled Keras model.
-        batch: Tuple of arrays.
-
-    Raises:
-        Exception: What building the model or a step raises for another reason, such as labels of a wrong shape.
-    """
+    """Yields tuples of the kind, whether training fails, the message and the remedy of what is wrong with a step."""
     on_jax = keras.backend.backend() == "jax"
     try:
         traced = traced_with_jax(model, batch) if on_jax else traced_with_tensorflow(model, batch)

@@ -14,11 +14,7 @@ PLAIN = (bool, int, float, str, type(None))
 
 
 def named_variants(methods):
-    """Returns `{name: {definition: Recipe or callable}}` for the argument `methods` of `compare`.
-
-    Raises:
-        ValueError: If there are no methods, or if one is unknown or has no name.
-    """
+    """Returns `{name: {definition: Recipe or callable}}` for the argument `methods` of `compare`."""
     if isinstance(methods, dict):
         named = list(methods.items())
     elif isinstance(methods, (list, tuple)):

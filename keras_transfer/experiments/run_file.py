@@ -22,9 +22,6 @@ class RunFile:
 
     Attributes:
         runs: List of dicts, the results so far.
-
-    Raises:
-        ValueError: If the file has different settings, or was not written by this class.
     """
 
     def __init__(self, path, settings):

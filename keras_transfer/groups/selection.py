@@ -94,9 +94,6 @@ def depth_of(model: Any, group: Any) -> int:
 
     Returns:
         Integer.
-
-    Raises:
-        ValueError: If the selection matches no group, or several groups.
     """
     found = select_groups(layer_groups(model), group)
     if len(found) != 1:
@@ -107,17 +104,8 @@ def depth_of(model: Any, group: Any) -> int:
 def is_norm(weight: Any) -> bool:
     """Returns whether the path of a weight shows that it belongs to a normalization layer.
 
-    Args:
-        weight: `keras.Variable`.
-
     Returns:
         Boolean.
-
-    Example:
-    ```python
-    model = keras.Sequential([keras.Input((4,)), keras.layers.LayerNormalization(), keras.layers.Dense(2)])
-    norms = [weight.path for weight in model.weights if keras_transfer.groups.is_norm(weight)]
-    ```
     """
     return bool(NORM.search(weight.path))
 
@@ -125,16 +113,7 @@ def is_norm(weight: Any) -> bool:
 def is_norm_or_bias(weight: Any) -> bool:
     """Returns whether a weight is usually excluded from weight decay: a scale, a shift or a bias.
 
-    Args:
-        weight: `keras.Variable`.
-
     Returns:
         Boolean.
-
-    Example:
-    ```python
-    model = keras.Sequential([keras.Input((4,)), keras.layers.LayerNormalization(), keras.layers.Dense(2)])
-    decay = [weight.path for weight in model.weights if not keras_transfer.groups.is_norm_or_bias(weight)]
-    ```
     """
     return len(weight.shape) <= 1 or is_norm(weight) or bool(BIAS.search(weight.path))

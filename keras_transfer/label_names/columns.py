@@ -15,10 +15,6 @@ def whole_labels(labels, names=None):
 
     Its `ClassLabel` says which name each number stands for. If these are the names of the classes, perhaps in another
     order or case, or some of them, the numbers become names. Otherwise, they are positions, and a warning has both.
-
-    Args:
-        labels: Labels in memory.
-        names: List of strings. The names of the classes. Defaults to `None`, if they have none.
     """
     if not is_lazy(labels):
         return labels

@@ -20,10 +20,6 @@ def names_in(labels):
     Args:
         labels: List, array, table column, set or iterator of names, or of lists of names. An array or a table may have
             one column. Integers count as names, in the order of their values.
-
-    Raises:
-        ValueError: If some labels are names and others are not, if labels are an array of zeros and ones or a dict, or
-            if two names differ only in their Unicode normalization form or in the spaces around them.
     """
     if isinstance(labels, Mapping):
         raise ValueError(
@@ -97,11 +93,7 @@ def _warn_of_many(names, labels):
 
 
 def checked_names(names):
-    """Returns the names of labels as a list of `str`.
-
-    Raises:
-        ValueError: If they are not at least two different strings, also after Unicode normalization.
-    """
+    """Returns the names of labels as a list of `str`."""
     names = names.tolist() if isinstance(names, np.ndarray) else names
     strings = isinstance(names, (list, tuple)) and all(isinstance(name, str) and name for name in names)
     if not strings or len(names) < 2 or len(set(names)) != len(names):

@@ -18,10 +18,6 @@ def as_positions(labels, names):
 
     Returns:
         An int32 array of positions, or `labels` unchanged if they are positions already.
-
-    Raises:
-        ValueError: If the labels can be read both as names and as positions, and the results differ; if some are only
-            names and others only positions; or if they are booleans, which `names` do not contain.
     """
     places = _places(names, labels.dtype.kind == "b")
     if _are_places(places) or not labels.size:
@@ -49,14 +45,7 @@ def as_positions(labels, names):
 
 
 def as_names(labels, names):
-    """Returns numbers as a list of names if a part of them could be read in two ways, and otherwise unchanged.
-
-    Args:
-        labels, names: See `as_positions`.
-
-    Raises:
-        ValueError: If `as_positions` raises an error.
-    """
+    """Returns numbers as a list of names if a part of them could be read in two ways, and otherwise unchanged."""
     if _are_places(_places(names, labels.dtype.kind == "b")):
         return labels
     return [names[int(place)] for place in as_positions(labels, names).ravel()]
@@ -68,11 +57,7 @@ def _are_places(places):
 
 
 def _places(names, booleans):
-    """Returns a dict from the numbers or booleans among the names to their positions.
-
-    Raises:
-        ValueError: If `booleans` is true, but the names are neither booleans nor their own positions.
-    """
+    """Returns a dict from the numbers or booleans among the names to their positions."""
     lower = {name.lower(): place for place, name in enumerate(names)}
     if booleans and lower.keys() == _BOOLEANS.keys():
         return {_BOOLEANS[name]: place for name, place in lower.items()}
@@ -96,9 +81,6 @@ def keys_as_positions(keys, names):
     """Returns the keys of `class_weight`, names or numbers, as a list in which names are positions.
 
     Numbers are read as `as_positions` reads them. Keys that are neither are returned unchanged.
-
-    Raises:
-        ValueError: If `as_positions` raises an error.
     """
     places, keys = {name: place for place, name in enumerate(names)}, list(keys)
     numbers = [key for key in keys if isinstance(key, (int, float, np.number)) and not isinstance(key, bool)]

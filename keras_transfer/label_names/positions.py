@@ -18,9 +18,6 @@ def positions_of(labels, names, unnamed=""):
         labels: List, array or table column of names.
         names: List of strings. The names of the classes, in order.
         unnamed: String. What to do if the names are only numbers, as a sentence of the error message. Defaults to `""`.
-
-    Raises:
-        ValueError: If a label is not one of the names, or if a row is a list of labels.
     """
     places = {name: place for place, name in enumerate(names)}
     for index, row in enumerate(rows_of(labels)):
@@ -38,9 +35,6 @@ def multi_hot(labels, names, unnamed=""):
     Args:
         labels: List of lists of names. A list may be empty.
         names, unnamed: See `positions_of`.
-
-    Raises:
-        ValueError: If a label is not one of the names, or if a row is not a list.
     """
     rows, places = rows_of(labels), {name: place for place, name in enumerate(names)}
     hot = np.zeros((len(rows), len(names)), "float32")
@@ -83,9 +77,6 @@ def positions_of_numbers(labels, names):
     Args:
         labels: List, array or table column.
         names: List of strings. The names of the classes, in order.
-
-    Raises:
-        ValueError: If labels can be read both as names and as positions, as for `as_positions`.
     """
     values = _column_of_numbers(labels)
     positions = None if values is None else as_positions(values, names)
@@ -93,14 +84,7 @@ def positions_of_numbers(labels, names):
 
 
 def names_of_numbers(labels, names):
-    """Returns labels in memory as names if some of them alone could be read in two ways, and any others unchanged.
-
-    Args:
-        labels, names: See `positions_of_numbers`.
-
-    Raises:
-        ValueError: If `positions_of_numbers` raises an error.
-    """
+    """Returns labels in memory as names if some of them alone could be read in two ways, and any others unchanged."""
     values = _column_of_numbers(labels)
     found = None if values is None else as_names(values, names)
     return labels if found is values else found
@@ -125,10 +109,6 @@ def in_order_of_names(labels, names):
     Args:
         labels: Labels in memory.
         names: List of strings. The names of the classes, in order.
-
-    Raises:
-        ValueError: If labels are a dict, or if the columns have other names than the classes. Their order is kept if
-            only one of the two has names.
     """
     if isinstance(labels, Mapping):
         raise ValueError(

@@ -15,9 +15,6 @@ def label_ids(sentences, labels, names=None):
         sentences: List of lists of strings.
         labels: List of lists of integers, or of strings that are among the names.
         names: List of strings, or `None` if all labels are integers. Defaults to `None`.
-
-    Raises:
-        ValueError: If the numbers of labels and words differ, or if a label is unknown.
     """
     labels = whole_labels(labels, names)
     labels = labels.to_pylist() if hasattr(labels, "to_pylist") else list(labels)

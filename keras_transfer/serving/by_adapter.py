@@ -16,9 +16,6 @@ def signatures_by_adapter(model, signatures, names):
         model: Task with adapters, on the TensorFlow backend.
         signatures: Dict from names to `Signature`s. Signatures that expect anything other than texts are left out.
         names: List of names of adapters. Rows with `""` use the first one.
-
-    Raises:
-        ValueError: If no signature expects texts `[batch]`.
     """
     weights = {name: _weights_for(model, name) for name in names}
     name = keras.KerasTensor((None,), "string", name="adapter")

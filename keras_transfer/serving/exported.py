@@ -51,10 +51,6 @@ def open_exported(folder, signature):
     Args:
         folder: String. Folder of an export, or the URL of a SavedModel.
         signature: String. Name of the signature. LiteRT and ONNX have only `"serving_default"`.
-
-    Raises:
-        ImportError: If the runtime of the format is not installed.
-        ValueError: If the signature does not exist, or does not expect one text for each row and input.
     """
     portable = "://" not in folder and not (pathlib.Path(folder) / SAVED_MODEL).is_file()
     file = pathlib.Path(folder) / (PORTABLE if portable else SAVED_MODEL)

@@ -117,9 +117,6 @@ class FolderPredictor:
 
         Returns:
             Integer. The number of its rows.
-
-        Raises:
-            ValueError: As for a call of a `Predictor`, with the file; and if the exported model has changed.
         """
         import pyarrow.parquet
 

@@ -53,10 +53,6 @@ class CacheFolder:
     Args:
         made_by: Dict of strings that describe what the values depend on.
         folder: Path. Defaults to `None`, which creates a temporary folder that exists as long as this object.
-
-    Raises:
-        ValueError: If the folder contains other files, or values that depend on something else.
-        RuntimeError: If another process writes into the folder.
     """
 
     def __init__(self, made_by, folder=None):
@@ -139,9 +135,6 @@ class CacheFolder:
         Args:
             kinds: List of dicts of JSON values, one for each array, with its `"dtype"`.
             starts: List of integer arrays, in the form that `starts_of` in `open` returns.
-
-        Raises:
-            OSError: If the disk has too little free space.
         """
         shapes, count = [shape_of(*pair) for pair in zip(kinds, starts)], len(starts[0]) - 1
         size = sum(int(np.prod(shape)) * np.dtype(kind["dtype"]).itemsize for kind, shape in zip(kinds, shapes))

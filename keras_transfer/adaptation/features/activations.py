@@ -60,11 +60,6 @@ def store_activations(cut, data, folder=None, dtype=None, memory_limit=2**31, ve
 
     Returns:
         Dict from the names of the cut to `Activations`.
-
-    Raises:
-        ValueError: If `data` lacks an input, if the model does not return a row for each row, or if `folder` contains
-            something else.
-        OSError: If the disk has too little free space for the files.
     """
     missing = [name for name in cut.lower.input if name not in data.inputs]
     if missing:

@@ -150,12 +150,7 @@ def _batches(model, x, y, sample_weight):
 
 
 class CachedReader(Reader):
-    """Accepts only what `cache_features` returned for the upper layers of a task.
-
-    Args:
-        whole: `Reader` of the task.
-        cut: `Cut` of the task.
-    """
+    """Accepts only what `cache_features` returned for the upper layers of a task."""
 
     def __init__(self, whole, cut):
         super().__init__(whole.preprocessor)

@@ -66,9 +66,6 @@ def cut_below(task, below):
 
     Returns:
         A `Cut`.
-
-    Raises:
-        ValueError: If there is no such group, if it is the lowest one, or if the task cannot be cut there.
     """
     groups, depth, encoder = layer_groups(task), depth_of(task, below), task.encoder
     below, kind = groups[depth].name, groups[depth].kind

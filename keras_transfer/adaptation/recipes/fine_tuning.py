@@ -110,14 +110,7 @@ def _check_options(model, options):
 
 
 def _run_of(plan, model, data, options):
-    """Returns a recipe in numbers, its epochs, data and options of `fit` for them, and the batches of each epoch.
-
-    Args:
-        plan: `Recipe`.
-        model: Model to train.
-        data: Dict of arguments of `fit`.
-        options: Dict of arguments of `fit`.
-    """
+    """Returns a recipe in numbers, its epochs, data and options of `fit` for them, and the batches of each epoch."""
     steps, x = options.get("steps_per_epoch"), data["x"]
     try:
         if steps is None and "batch_size" in data:

@@ -43,11 +43,7 @@ def rematerialize(model: Any, rematerializes: bool = True) -> Any:
 
 
 def blocks_of(model):
-    """Returns the list of Transformer blocks in a model.
-
-    Raises:
-        ValueError: If there are none.
-    """
+    """Returns the list of Transformer blocks in a model."""
     blocks = [layer for layer, _ in layers_within(model) if isinstance(layer, TransformerBlock)]
     if not blocks:
         raise ValueError(

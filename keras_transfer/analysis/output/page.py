@@ -26,13 +26,7 @@ NUMBER = re.compile(r"[-\d.,\[\] *e]*")
 
 
 def page_of(report, found, title):
-    """Returns the page as a string.
-
-    Args:
-        report: `ClassificationReport` or `MultiLabelReport`.
-        found: Dict of its tables.
-        title: String. Escaped title.
-    """
+    """Returns the page as a string."""
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n'
         f'<meta name="viewport" content="width=device-width">\n<style>{STYLE}</style>\n</head>\n<body>\n'

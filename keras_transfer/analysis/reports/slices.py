@@ -14,10 +14,6 @@ def slice_rows(texts, definitions, count):
         texts: List of tuples of one or two strings, or `None`.
         definitions: Dict from names to words, functions or arrays, as for `report`, or `None`.
         count: Integer. Number of rows.
-
-    Raises:
-        ValueError: If a definition has an unsupported type, needs texts that are missing, has a number of values that
-            differs from the number of rows, creates too many slices, or has the same name as another slice.
     """
     slices = {} if texts is None else _by_length(texts)
     if not isinstance(definitions, (dict, type(None))):

@@ -287,11 +287,7 @@ def is_for_keras_hub(config):
 
 
 def architecture_of(config, source, default=None):
-    """Returns the architecture that a Hugging Face configuration names.
-
-    Raises:
-        CheckpointError: If it names none, or one that is not registered.
-    """
+    """Returns the architecture that a Hugging Face configuration names."""
     known = {name: record for name, record in _architectures.items() if record.format == "huggingface"}
     name, classes = config.get("model_type", default), config.get("architectures")
     if name is None and isinstance(classes, list) and classes:  # older files: "BertForMaskedLM"
@@ -310,21 +306,13 @@ def architecture_of(config, source, default=None):
 
 
 def architecture_for(encoder):
-    """Returns the architecture that writes encoders of exactly this class.
-
-    Raises:
-        CheckpointError: If there is none.
-    """
+    """Returns the architecture that writes encoders of exactly this class."""
     found = architecture_of_class(type(encoder))
     return found if found.of_encoder is None else found.of_encoder(encoder)
 
 
 def architecture_of_class(cls):
-    """Returns the architecture that writes encoders of exactly one class.
-
-    Raises:
-        CheckpointError: If there is none.
-    """
+    """Returns the architecture that writes encoders of exactly one class."""
     known = {record.encoder_class: record for record in _all_records()}
     if cls in known:
         return known[cls]

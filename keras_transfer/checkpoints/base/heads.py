@@ -130,10 +130,6 @@ class FoundHead:
             task: Class of the task.
             given: Dict of the user's arguments.
             labels: List of strings. Names that the head must have. Defaults to `None`.
-
-        Raises:
-            CheckpointError: If the user's arguments contradict the head, if its names do not match its tensors, or if
-                it was trained for another type of problem.
         """
         if given.get("siamese"):
             raise CheckpointError(
@@ -268,11 +264,7 @@ def _stems(head):
 
 
 def check_supported(architecture, name, readers, source):
-    """Raises a `CheckpointError` if a checkpoint has a head for a task, but its record has no table for it.
-
-    Args:
-        architecture, name, readers, source: As for `find_head`.
-    """
+    """Raises a `CheckpointError` if a checkpoint has a head for a task, but its record has no table for it."""
     if name not in architecture.heads or isinstance(architecture.heads[name], Head):
         return
     if tensors := sorted(key for key in readers if key.startswith(architecture.head_prefixes[name])):
@@ -309,9 +301,6 @@ def check_head(architecture, task, action, advice):
         task: Task.
         action: String. What cannot be done with another head, such as `"written"`.
         advice: String. A sentence that says what to do instead.
-
-    Raises:
-        CheckpointError: If the architecture's record has no such head, or if the task's head differs from it.
     """
     head, kind = architecture.heads.get(task.checkpoint_head.name), type(task).__name__
     if not isinstance(head, Head):
@@ -356,11 +345,7 @@ def _is_plain(value):
 
 
 def write_head(architecture, task):
-    """Returns the `WrittenHead` of a task.
-
-    Raises:
-        CheckpointError: If the architecture's record has no such head, or if the task's head differs from it.
-    """
+    """Returns the `WrittenHead` of a task."""
     advice = (
         "Write the encoder alone with `model.encoder.save_pretrained(folder, model.preprocessor)`, or the whole model "
         "with `model.save('model.keras')`."

@@ -4,12 +4,7 @@ from keras_transfer.checkpoints.base.tensors import CheckpointError
 
 
 def read_settings(settings, config):
-    """Returns a dict of the arguments that a configuration describes, and a list of sentences on its problems.
-
-    Args:
-        settings: Tuple as `Architecture.settings`.
-        config: Dict. The configuration.
-    """
+    """Returns a dict of the arguments that a configuration describes, and a list of sentences on its problems."""
     found, problems = {}, []
     for argument, key, default, *names in settings:
         required = isinstance(default, type)
@@ -36,9 +31,6 @@ def write_settings(settings, arguments, owner):
         settings: Tuple as `Architecture.settings`.
         arguments: Dict of the arguments.
         owner: String. The name of the class that has them, for errors.
-
-    Raises:
-        CheckpointError: If an argument has a value for which the configuration has no name.
     """
     config = {}
     for argument, key, _, *names in settings:

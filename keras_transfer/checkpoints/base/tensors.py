@@ -35,12 +35,7 @@ def reading(what, *others):
 
 
 class Layout(typing.NamedTuple):
-    """Converts a tensor of a file to the array that a variable holds, and back.
-
-    Args:
-        to_ours: Function from the tensor to the array.
-        to_theirs: Function from the array to the tensor.
-    """
+    """Converts a tensor of a file to the array that a variable holds, and back."""
 
     to_ours: typing.Callable
     to_theirs: typing.Callable
@@ -100,11 +95,7 @@ def read_json(file, expected=dict):
 
 
 def read_safetensors(files):
-    """Returns a dict from the name of each tensor to a function that reads it, for one file or all shards.
-
-    Raises:
-        CheckpointError: If a file is truncated or not a safetensors file.
-    """
+    """Returns a dict from the name of each tensor to a function that reads it, for one file or all shards."""
     import ml_dtypes  # noqa: F401 (safetensors needs it for bfloat16, and Keras on torch does not import it)
     from safetensors import SafetensorError, safe_open
 
@@ -123,11 +114,7 @@ def read_safetensors(files):
 
 
 def shard_files(index):
-    """Returns the shards that a `*.index.json` names.
-
-    Raises:
-        CheckpointError: If it names none, or if some are missing.
-    """
+    """Returns the shards that a `*.index.json` names."""
     found = read_json(index).get("weight_map")
     if not isinstance(found, dict) or not found or not all(isinstance(name, str) for name in found.values()):
         raise CheckpointError(f"{index} must have a `weight_map` of names. Received: weight_map={found!r:.100}")

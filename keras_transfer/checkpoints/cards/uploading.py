@@ -82,15 +82,7 @@ def push_to_hub(
 
 
 def full_repo_id(repo_id, token):
-    """Returns the name of a repository with its organization, which is that of the token's user if it has none.
-
-    Args:
-        repo_id: String. Name of the repository.
-        token: String, or None.
-
-    Raises:
-        ImportError, ValueError, RuntimeError: As for `push_to_hub`.
-    """
+    """Returns the name of a repository with its organization, which is that of the token's user if it has none."""
     hub = check_repo_id(repo_id)
     if "/" in repo_id:
         return repo_id
@@ -109,14 +101,7 @@ def _not_uploaded(repo_id, error):
 
 
 def check_repo_id(repo_id):
-    """Returns the module `huggingface_hub`, if an upload to a repository can begin.
-
-    Args:
-        repo_id: String. Name of the repository.
-
-    Raises:
-        ImportError, ValueError: As for `push_to_hub`.
-    """
+    """Returns the module `huggingface_hub`, if an upload to a repository can begin."""
     if not isinstance(repo_id, str) or not re.fullmatch(rf"(?:{_PART}/)?{_PART}", repo_id):
         hint = ""
         if isinstance(repo_id, str) and repo_id.startswith("hf://"):

@@ -61,11 +61,7 @@ def encoder_class(folder, task):
 
 
 def embedder_of(folder):
-    """Returns the arguments of a `TextEmbedder` besides its encoder, and a function that loads its weights into it.
-
-    Raises:
-        CheckpointError: If the folder has modules that a `TextEmbedder` does not have.
-    """
+    """Returns the arguments of a `TextEmbedder` besides its encoder, and a function that loads its weights into it."""
     modules = modules_of_embedder(folder)
     return modules.of_embedder(), lambda task: modules.load_into(task, _readers)
 

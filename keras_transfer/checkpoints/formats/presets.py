@@ -210,11 +210,7 @@ def _check_settings(folder):
 
 
 def _epsilon(folder):
-    """Returns the epsilon of a folder that KerasHub converts, as an argument of the backbone, because it ignores some.
-
-    Raises:
-        CheckpointError: If a part of the backbone would have another one.
-    """
+    """Returns the epsilon of a folder that KerasHub converts, as an argument of the backbone: it ignores some."""
     config = read_json(folder / "config.json")
     epsilon, wanted = config.get("rms_norm_eps"), _EPSILONS.get(config["model_type"])
     if wanted is not None and (_DEFAULT_EPSILON if epsilon is None else epsilon) != wanted:

@@ -105,11 +105,7 @@ class Modules:
 
 
 def read_modules(folder):
-    """Returns the `Modules` of a Hugging Face folder.
-
-    Raises:
-        CheckpointError: If a file is malformed.
-    """
+    """Returns the `Modules` of a Hugging Face folder."""
     file = folder / "modules.json"
     if not file.exists():
         return Modules(folder)
@@ -154,11 +150,7 @@ def read_modules(folder):
 
 
 def modules_of_embedder(folder):
-    """Returns the `Modules` of a folder for a `TextEmbedder`.
-
-    Raises:
-        CheckpointError: If the folder has modules that a `TextEmbedder` does not have.
-    """
+    """Returns the `Modules` of a folder for a `TextEmbedder`."""
     found = read_modules(folder)
     if found.problem is not None:
         raise CheckpointError(

@@ -32,11 +32,7 @@ class _Plain(pickle.Unpickler):
 
 
 def read_strings(file):
-    """Returns the list of strings in a pickle.
-
-    Raises:
-        CheckpointError: If the pickle contains anything else.
-    """
+    """Returns the list of strings in a pickle."""
     with open(file, "rb") as stream, reading(file):
         found = _Plain(stream).load()
     if not isinstance(found, list) or not all(isinstance(each, str) for each in found):

@@ -134,11 +134,6 @@ class OpenedCheckpoint:
 
         Returns:
             The encoder, a dict of the arguments of the task, and a function that loads the head into the task.
-
-        Raises:
-            ValueError: If `head` is unknown.
-            CheckpointError: If the checkpoint has no head and `arguments` do not ask for a new one, if they or the
-                preprocessor contradict the head, or if `load` raises one.
         """
         arguments = dict(arguments)
         labels = arguments.pop("labels", None)
@@ -190,14 +185,7 @@ def _hub_name(source):
 
 
 def open_checkpoint(source):
-    """Returns an `OpenedCheckpoint`, whose source is resolved and fetched once for all its parts.
-
-    Args:
-        source: As for `Encoder.from_pretrained`, or an `OpenedCheckpoint`, which is returned unchanged.
-
-    Raises:
-        CheckpointError: If there is no such folder or name, or if it cannot be fetched or read.
-    """
+    """Returns an `OpenedCheckpoint`, whose source is resolved and fetched once for all its parts."""
     return source if isinstance(source, OpenedCheckpoint) else OpenedCheckpoint(source)
 
 
@@ -319,15 +307,7 @@ def head_prefixes(encoder):
 
 
 def head_entries(task, action, advice):
-    """Returns an `Entry` for each weight of the head of a task.
-
-    Args:
-        task: Task.
-        action, advice: See `heads.check_head`.
-
-    Raises:
-        CheckpointError: If the head differs from Transformers', such as in its pooling.
-    """
+    """Returns an `Entry` for each weight of the head of a task."""
     architecture = architecture_for(task.encoder)
     return check_head(architecture, task, action, advice).entries(task, architecture.model_type)
 

@@ -40,19 +40,6 @@ def read_rows(path, format="auto", dim=None):
         path: String or path. A file, which may be gzipped.
         format: String. A key of `FORMATS`, or `"auto"`. Defaults to `"auto"`.
         dim: Integer. Width of the vectors. Defaults to `None`, the width in the header or in the first row.
-
-    Raises:
-        CheckpointError: If the file is empty, truncated or of another format, or if its rows have different widths.
-
-    Example:
-    ```python
-    import pathlib
-
-    from keras_transfer.checkpoints.word_vectors.files import read_rows
-
-    pathlib.Path("glove.txt").write_text("the 0.1 0.2\\ncat 0.3 0.4\\n")
-    [(word, read()) for _, word, read in read_rows("glove.txt")]
-    ```
     """
     if format != "auto" and format not in FORMATS:
         raise ValueError(f"`format` must be one of {('auto', *FORMATS)}. Received: {format!r}")

@@ -24,10 +24,6 @@ def run_comparison(
         baseline, seeds, results: As for `experiments.compare`.
         epochs, batch_size: Integers that replace the values of each recipe, or None.
         markdown, plot: Paths of files to write, or None.
-
-    Raises:
-        ValueError: If an argument is invalid, if `markdown` or `plot` cannot be written, or if matplotlib is missing
-            for `plot`.
     """
     check_comparison(results, markdown, plot)
     if plot is not None:

@@ -18,10 +18,6 @@ class ExportedModel:
     Attributes:
         kind: String. What the model predicts, as `run_folder.read_kind` returns it.
         label_names: List of strings. Empty for a regressor.
-
-    Raises:
-        ImportError: If the runtime of the export is not installed.
-        ValueError: If the export predicts something else, or does not accept single texts.
     """
 
     def __init__(self, folder, adapter=None):

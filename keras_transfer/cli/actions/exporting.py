@@ -16,11 +16,6 @@ def run_export(path, output, pairs=False, overwrite=False, adapters=None, **opti
         output: Path of the folder to write.
         pairs, overwrite, adapters: As for `serving.export`.
         options: Other arguments of `serving.export`.
-
-    Raises:
-        ImportError: If a package of the format is not installed.
-        OSError: If `output` cannot be written.
-        ValueError: If the file does not contain a task, if the task cannot answer requests, or if the export fails.
     """
     model = load_model(path)
     if not isinstance(model, tasks.Task):

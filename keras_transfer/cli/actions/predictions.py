@@ -38,10 +38,6 @@ def run_evaluation(path, kind, data, texts, labels, slice_words=(), report=None,
             `()`.
         report: Path of the page to write, or None. Defaults to `None`.
         adapter: String. Name of the adapters that answer. Defaults to `None`, for a model that needs no name.
-
-    Raises:
-        ValueError: If the model cannot be loaded or does not know a label, or if its labels cannot be read from the
-            format of the table.
     """
     model = _load(path, kind, data, adapter)
     if kind == "classification":  # This check precedes the reading of the texts.
@@ -84,10 +80,6 @@ def run_predictions(path, kind, table, text, output=None, map_in_order=None, ada
         map_in_order: Function that `processes.start` yields, for predictions in several processes. Defaults to `None`,
             for this process.
         adapter: As for `run_evaluation`.
-
-    Raises:
-        ValueError: If the model cannot be loaded, if a row of the table is damaged, has no text, or has predictions, or
-            if a label cannot be written in the format of the table.
     """
     parts, done, columns = _parts(table, text, PREDICTIONS[kind]), 0, PREDICTIONS[kind]
     if map_in_order is None:

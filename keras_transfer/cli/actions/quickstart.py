@@ -48,13 +48,6 @@ def run_quickstart(
         seed: Integer. Seed of all random numbers. Defaults to `0`.
         batch_size: Integer. Defaults to the recipe's.
         overwrite: Boolean. Whether to replace `output` if it exists. Defaults to `False`.
-
-    Raises:
-        ValueError: If an argument is invalid, or `data_dir` does not match `dataset`.
-        FileNotFoundError: If `data_dir` does not contain TREC's two files.
-        FileExistsError: If `output` exists and `overwrite` is `False`.
-        OSError: If `output` cannot be written.
-        RuntimeError: If the exported model fails.
     """
     check_quickstart(dataset, data_dir, output, epochs, batch_size, overwrite)
     changes = {"epochs": epochs, "batch_size": batch_size}

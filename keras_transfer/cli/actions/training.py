@@ -65,9 +65,6 @@ def run_training(
 
     Returns:
         The number of the signal that ended the run, or None if it is finished.
-
-    Raises:
-        ValueError, OSError: If an argument is invalid, or if another process trains in the folder.
     """
     changes = {"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size}
     changes |= {

@@ -19,13 +19,7 @@ PREDICTIONS = {  # From what a model predicts to the columns that `predict` adds
 
 
 def check_quickstart(dataset, data_dir, output, epochs=None, batch_size=None, overwrite=False):
-    """Raises an error for arguments of `quickstart` that are invalid or cannot be combined.
-
-    Raises:
-        FileExistsError: If `output` exists and `overwrite` is False.
-        OSError: If `output` cannot be written.
-        ValueError: If another argument is invalid.
-    """
+    """Raises an error for arguments of `quickstart` that are invalid or cannot be combined."""
     check_folder_to_write(output, overwrite)
     _check_counts(epochs=epochs, batch_size=batch_size)
     if dataset == "trec6" and data_dir is None:
@@ -103,12 +97,7 @@ def check_training(
 
 
 def check_pretraining(corpus, validation_corpus, encoder, size, vocabulary_size, new_head, epochs, steps, **options):
-    """Raises an error for arguments of `pretrain` that are invalid or cannot be combined.
-
-    Raises:
-        FileNotFoundError: If a file of text does not exist.
-        ValueError: If another argument is invalid.
-    """
+    """Raises an error for arguments of `pretrain` that are invalid or cannot be combined."""
     for path in [*corpus, *validation_corpus]:
         if not pathlib.Path(path).is_file():
             raise FileNotFoundError(f"The file of text does not exist. Received: {path}")
@@ -201,13 +190,6 @@ def check_predictions(table, kind, output, overwrite, workers=1):
         output: Path of the file to write, or None for standard output.
         overwrite: Boolean. Whether an existing file may be replaced.
         workers: Integer. Number of processes. Defaults to `1`.
-
-    Raises:
-        FileExistsError: If `output` exists and `overwrite` is False.
-        FileNotFoundError: If the folder of `output` does not exist.
-        PermissionError: If the folder of `output` cannot be written.
-        ValueError: If `output` has a different format from the table, if the table has a column of predictions, or if
-            `workers` is not positive.
     """
     _check_counts(workers=workers)
     if taken := [name for name in PREDICTIONS[kind] if name in table.names]:

@@ -17,9 +17,6 @@ def check_adapter(path, adapter, option="--adapter"):
         path: Path of a `.keras` file or an exported model, as `run_folder.find_model` returns it.
         adapter: String. Name of the adapters, or None.
         option: String. The option with the name. Defaults to `"--adapter"`.
-
-    Raises:
-        ValueError: If the model has no adapters with this name, or if an export has several and `adapter` is None.
     """
     exported = pathlib.Path(path).is_dir()
     names = _of_export(path) if exported else names_of_adapters(path)
@@ -41,11 +38,7 @@ def check_adapter(path, adapter, option="--adapter"):
 
 
 def names_of_adapters(path):
-    """Returns the names of the adapters of the model in a `.keras` file.
-
-    Raises:
-        ValueError: If it is a different kind of file.
-    """
+    """Returns the names of the adapters of the model in a `.keras` file."""
     try:
         with zipfile.ZipFile(path) as file:
             config = json.loads(file.read("config.json"))

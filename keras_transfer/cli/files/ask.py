@@ -54,11 +54,7 @@ def is_exported(folder):
 
 
 def read_facts(folder):
-    """Returns a dict of the `task`, `adapters` and `signatures` of an export, empty for an export that lacks the file.
-
-    Raises:
-        ValueError: If the file is damaged.
-    """
+    """Returns a dict of the `task`, `adapters` and `signatures` of an export, empty if it lacks the file."""
     file = pathlib.Path(folder) / FACTS_FILE
     if not file.is_file():
         return {}
@@ -89,11 +85,6 @@ def answers_of(folder, texts, adapter=None):
     Returns:
         A list of `(answer, probability)`, one for each text. The answer is a label, a list of labels or a number. The
         probability of a label is a float, and otherwise None.
-
-    Raises:
-        FileNotFoundError: If the folder has no SavedModel.
-        ValueError: If the model does not take a single text, or answers with something else; or if it has several
-            adapters and `adapter` is None, or the other way round.
     """
     if not is_exported(folder):
         raise FileNotFoundError(f"The model's folder must contain saved_model.pb. Received: {folder}")

@@ -9,14 +9,7 @@ from keras_transfer.files import WEIGHT_FACTS
 
 
 def weight_sizes(path):
-    """Returns the number of bytes of the weights in a `.keras` file, and of the state of the optimizer.
-
-    Args:
-        path: Path of a `.keras` file.
-
-    Raises:
-        OSError, RuntimeError, struct.error, zlib.error, zipfile.BadZipFile: If it is damaged.
-    """
+    """Returns the number of bytes of the weights in a `.keras` file, and of the state of the optimizer."""
     import h5py
 
     sizes = {False: 0, True: 0}

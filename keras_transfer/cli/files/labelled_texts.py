@@ -70,11 +70,6 @@ def read_texts(path, text="text", label="label", kind="classification", label_se
         label_separator: String. What separates the labels of a text in a file without types. Defaults to `None`, for
             `SEPARATOR`.
         **form: Other arguments of `Table`.
-
-    Raises:
-        FileNotFoundError, ImportError: As for `Table`.
-        ValueError: As for `Table`, or if a row has no text or label, if there are no rows, or if both columns are the
-            same.
     """
     label = [label] if isinstance(label, str) else list(label)
     if text in label:
@@ -170,10 +165,6 @@ def read_parts(data, validation=None, test=None, text="text", label="label", tas
     For the task `"classification"`, labels are integers, the places of their names in the sorted list of label names.
     For `"multi-label"`, they are lists with a one for each label of the text, and a zero for each other label name. For
     `"regression"`, they are floats, and the label names are None.
-
-    Raises:
-        FileNotFoundError, ValueError: As for `read_texts`. ValueError also if there are fewer than two labels, if
-            two differ only in the spaces around them, or if other parts have labels that the training data lack.
     """
     paths = {"train": data, "validation": validation, "test": test}
     parts = {name: read_texts(path, text, label, task, **form) for name, path in paths.items() if path is not None}

@@ -27,9 +27,6 @@ def describe_own(source):
 
     Args:
         source: String. Path of the file or folder.
-
-    Raises:
-        ValueError: If it is damaged.
     """
     path = pathlib.Path(source)
     if path.is_dir():

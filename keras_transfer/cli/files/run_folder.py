@@ -34,12 +34,6 @@ def check_run(folder, settings, overwrite=False):
 
     Returns:
         Whether the folder contains a run to continue.
-
-    Raises:
-        FileExistsError: If `folder` is anything other than the folder of a run, or contains a finished run and
-            `overwrite` is False.
-        OSError: If the folder cannot be written.
-        ValueError: If the folder contains a run with other settings and `overwrite` is False.
     """
     if os.path.lexists(folder) and not os.path.isdir(folder):
         raise FileExistsError(f"`--output` must be a folder, not a file. Received: {folder}")
@@ -159,10 +153,6 @@ def find_model(path, exported=False):
     Args:
         path: Path of a `.keras` file, or of a folder that `train` or `quickstart` wrote.
         exported: Boolean. Whether the command also accepts exported models. Defaults to `False`.
-
-    Raises:
-        FileNotFoundError: If there is no such file, or if the run is not finished.
-        ValueError: If it is not a `.keras` file.
     """
     path = pathlib.Path(path)
     other = ", or an exported model" if exported else ""
@@ -202,11 +192,7 @@ def trained_model(encoder):
 
 
 def read_kind(path):
-    """Returns what the model in a `.keras` file predicts: `"classification"`, `"multi-label"` or `"regression"`.
-
-    Raises:
-        ValueError: If it is a different kind of model.
-    """
+    """Returns what the model in a `.keras` file predicts: `"classification"`, `"multi-label"` or `"regression"`."""
     try:
         with zipfile.ZipFile(path) as file:
             saved = json.loads(file.read("config.json"))

@@ -159,15 +159,7 @@ PLANS = {  # The keys of `arguments.OBJECTIVES`.
 
 
 def new_vocabulary(plan, paths, size, sequence_length, text_column):
-    """Returns a preprocessor whose vocabulary is trained on files.
-
-    Args:
-        plan: `Plan`.
-        paths: List of paths.
-        size: Integer. Number of tokens.
-        sequence_length: Integer.
-        text_column: String. As in `text.train_vocabulary`.
-    """
+    """Returns a preprocessor whose vocabulary is trained on files."""
     options = {"special_tokens": plan.special_tokens, "text_column": text_column}
     if plan.vocabulary == "unigram":
         options["sample"] = _LINES_IN_MEMORY
@@ -183,9 +175,6 @@ def continued_model(plan, source, sequence_length, batch_size, new_head):
         source: As for `Task.from_pretrained`.
         sequence_length, batch_size: Integers.
         new_head: Boolean. Whether the head of the objective is new.
-
-    Raises:
-        ValueError: If the model could not be written as a checkpoint after its training.
     """
     options = {"head": "new"} if new_head else {}
     if plan.task is tasks.ReplacedTokenDetection:

@@ -94,11 +94,7 @@ def load_squad(path: str | os.PathLike) -> Questions:
 
 
 def _articles(path):
-    """Returns the articles of a file. One question in each row, as in Hugging Face's form, is an article of its own.
-
-    Raises:
-        ValueError: If the file is a table of other data.
-    """
+    """Returns the articles of a file. One question in each row, as in Hugging Face's form, is an article of its own."""
     try:
         data = read_whole_json(path)
     except ValueError:

@@ -66,15 +66,6 @@ def download_file(url, path, sha256):
 
     The data are first written to `NAME.part`. If the download is interrupted, this file remains, and the next call
     resumes it. If the checksum is wrong, the file is removed.
-
-    Args:
-        url: String.
-        path: `pathlib.Path` of the file.
-        sha256: String. Checksum in hexadecimal digits.
-
-    Raises:
-        ValueError: If the file that exists or was downloaded has another checksum.
-        OSError: If the host cannot be reached or sends no more data.
     """
     if path.exists():
         _check(path, sha256, f"Remove {path} to download it again.")

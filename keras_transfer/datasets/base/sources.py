@@ -79,9 +79,6 @@ def existing_files(folder, names, dataset):
 
     Returns:
         Dict from splits to paths.
-
-    Raises:
-        FileNotFoundError: If none of the files exists.
     """
     folder = pathlib.Path(folder)
     found = {split: folder / name for split, name in names.items() if (folder / name).is_file()}
@@ -113,9 +110,6 @@ def existing_file(path, dataset=None):
     Args:
         path: Path of the file.
         dataset: String. Key of `SOURCES`, which tells where to get it. Defaults to `None`, a file of the user's own.
-
-    Raises:
-        FileNotFoundError: If it is not a file.
     """
     path = pathlib.Path(path)
     if not path.is_file():

@@ -121,9 +121,6 @@ def checked_texts(rows, where, path, skip_empty=False):
         where: Function from a row and a column to the beginning of an error message.
         path: Path that error messages name if there are no rows.
         skip_empty: Boolean. Whether to leave out rows of which a text is empty.
-
-    Raises:
-        ValueError: If a text is empty, or if there are no rows.
     """
     rows = [(source.strip(), target.strip()) for source, target in rows]
     empty = [(row, pair.index("")) for row, pair in enumerate(rows) if "" in pair]

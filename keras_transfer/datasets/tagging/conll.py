@@ -105,11 +105,7 @@ def _drop_header(sentences, path):
 
 
 def read_sentences(path: pathlib.Path):
-    """Returns the sentences of a file as lists of rows `(number, line, columns)`, one for each word.
-
-    Raises:
-        ValueError: If there is no sentence, or if the file is not in UTF-8.
-    """
+    """Returns the sentences of a file as lists of rows `(number, line, columns)`, one for each word."""
     sentences = [[]]
     for number, line in enumerate(read_lines(path), 1):
         columns = [column.strip() for column in line.strip().split("\t" if "\t" in line.strip() else None)]

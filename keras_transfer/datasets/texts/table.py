@@ -119,11 +119,7 @@ def read_table(
 
 
 def _with_one_type(splits):
-    """Returns `(splits, label names or None)`. Integers become floats if another split has floats.
-
-    Raises:
-        ValueError: If the labels of a split have a different type from the first split's, or another `ClassLabel`.
-    """
+    """Returns `(splits, label names or None)`. Integers become floats if another split has floats."""
     types = {name: class_names or _type(split.labels) for name, (split, class_names) in splits.items()}
     types = {name: each for name, each in types.items() if each}
     if not types:

@@ -121,11 +121,7 @@ def _quantizable(model, mode=None):
 
 
 def _chosen(layers, filters):
-    """Returns the layers that match filters.
-
-    Raises:
-        ValueError: If a filter matches none.
-    """
+    """Returns the layers that match filters."""
     if filters is None:
         return layers
     if callable(filters):

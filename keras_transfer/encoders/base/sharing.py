@@ -17,9 +17,6 @@ def with_embeddings_of(encoder, other):
     Args:
         encoder: `TransformerStack`.
         other: `TransformerStack` whose embeddings have the same kinds and sizes.
-
-    Raises:
-        ValueError: If one of them is no `TransformerStack`, if the embeddings differ, or if `encoder` has adapters.
     """
     for model in (encoder, other):
         if not isinstance(model, TransformerStack):

@@ -83,10 +83,6 @@ def without_weight_facts(store, facts):
     Args:
         store: Dict-like, from names to arrays. Files of earlier versions have no facts.
         facts: Dict, what `weight_facts_of` returns for the model.
-
-    Raises:
-        ValueError: If the encoder of the file has more or fewer layers, if adapters have different names or another
-            order, or if the same classes have another order.
     """
     values = {key: store[key] for key in list(store.keys())}
     if WEIGHT_FACTS not in values:

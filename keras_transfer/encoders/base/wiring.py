@@ -82,9 +82,6 @@ def make_blocks(
         cross_attention: Boolean. Whether the blocks also attend to a context. Defaults to `False`.
         prefix: String. What the names of the blocks begin with. Defaults to `""`.
         **options: Further arguments of `TransformerBlock`, such as `norm` and `dropout`.
-
-    Raises:
-        ValueError: If `num_layers` is not positive.
     """
     if num_layers < 1:
         raise ValueError(f"`num_layers` must be at least 1. Received: num_layers={num_layers!r}")

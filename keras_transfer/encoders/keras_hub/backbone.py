@@ -68,13 +68,6 @@ class BackboneEncoder(Encoder):
 
     `adaptation.add_adapters` creates it. While it has adapters, it replaces the backbone as the `encoder` of every task
     over the backbone, so that their configs contain the adapters.
-
-    Args:
-        backbone: `keras_hub.models.Backbone`.
-        **kwargs: See `Encoder`.
-
-    Raises:
-        ValueError: If the backbone has no blocks.
     """
 
     def __init__(self, backbone, **kwargs):

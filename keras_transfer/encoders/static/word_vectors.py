@@ -36,18 +36,6 @@ class SmoothInverseFrequency(keras.layers.Layer):
     Returns:
         A tensor of shape `[batch, dim]`. Zeros for a text without words.
 
-    Raises:
-        ValueError: If `smoothing` is not positive.
-
-    Example:
-    ```python
-    from keras_transfer.encoders.static.word_vectors import SmoothInverseFrequency
-
-    pool = SmoothInverseFrequency(vocabulary_size=5)
-    ids = np.array([[2, 4, 0]])
-    pool(np.ones((1, 3, 8)), token_ids=ids, padding_mask=np.sign(ids))
-    ```
-
     Source: Arora et al. 2017, "A simple but tough-to-beat baseline for sentence embeddings", algorithm 1.
     """
 
@@ -75,9 +63,6 @@ class SmoothInverseFrequency(keras.layers.Layer):
         Args:
             counts: Array of shape `[words]`. Counts in the vocabulary's order.
             total: Number. Count of all words. Defaults to `None`, the sum of `counts`.
-
-        Raises:
-            ValueError: If `counts` has the wrong shape, is negative or not finite, or if the total is not positive.
         """
         self.word_weights.assign(self._weights(counts, total))
 

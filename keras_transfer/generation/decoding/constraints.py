@@ -28,9 +28,6 @@ class Constraints:
         forced_first: Integer. The token after the first one of a text. Defaults to `None`, for none.
         forced_last: Tuple of integers. Tokens of which one must be the last that a row may use. Defaults to `()`, for
             none.
-
-    Raises:
-        ValueError: If an argument is out of range.
     """
 
     repetition_penalty: float = 1.0

@@ -66,12 +66,6 @@ def generation_defaults(encoder):
 
     As in Transformers, `config.json` only counts if there is no `generation_config.json`, except for `eos_token_id` and
     the start token, with which the model was trained.
-
-    Args:
-        encoder: Encoder.
-
-    Raises:
-        ValueError: If a setting has a value of another kind.
     """
     files = getattr(encoder, "checkpoint_settings", {})
     config, own = files.get("config.json", {}), files.get("generation_config.json")

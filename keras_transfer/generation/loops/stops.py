@@ -16,16 +16,6 @@ def stop_table(stops, pieces):
     Returns:
         An int32 array of shape `[states, vocabulary]` of next states. The first state is the start. The last one, which
         is never left, says that a stop string occurred.
-
-    Raises:
-        ValueError: If a stop string is empty or not a string.
-
-    Example:
-    ```python
-    from keras_transfer.generation.loops.stops import stop_table
-
-    stop_table(["ab"], [b"a", b"b", b"xa"])  # [[1, 0, 1], [1, 2, 1], [2, 2, 2]]
-    ```
     """
     for stop in stops:
         if not isinstance(stop, str) or not stop:

@@ -56,10 +56,6 @@ def from_trusted_config(cls, config, safe_mode=None):
         cls: Class of the object, with an argument `handle`.
         config: Dict of the arguments.
         safe_mode: Boolean. Pass `False` if you trust the module. Defaults to the value of the loading function.
-
-    Raises:
-        ValueError: If safe mode is on, as in Keras for code in a file.
-        HubError: If the module cannot be loaded.
     """
     handle = config["handle"]
     if (in_safe_mode() if safe_mode is None else safe_mode) is not False:

@@ -56,9 +56,6 @@ class Module:
             inputs: Nest of tensors or symbolic tensors. A signature with one argument also accepts the value alone.
             options: Names of the additional arguments. Defaults to `()`.
             shapes_only: Boolean. Whether inputs of any dtype fit. Defaults to `False`.
-
-        Raises:
-            HubError: If the inputs fit none of the specs.
         """
         specs = self.input_specs
         if self.by_name:
@@ -88,9 +85,6 @@ def open_module(loaded, signature=None, name="the module"):
         signature: String. Name of a signature. Defaults to `None`: the object itself, or the endpoint `serve` of a
             Keras export.
         name: String. Name of the module in error messages. Defaults to `"the module"`.
-
-    Raises:
-        HubError: If the module does not have the signature or cannot be called.
     """
     signatures = getattr(loaded, "signatures", {})
     if signature is not None:

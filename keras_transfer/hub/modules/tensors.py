@@ -12,9 +12,6 @@ def as_tensors(nest):
     """Converts each array, Python value and list of Python values in a nest to a tensor.
 
     Keras would treat a list of texts as a list of inputs.
-
-    Raises:
-        HubError: If the items of a list have different types or lengths.
     """
     import tensorflow as tf
 
@@ -73,9 +70,6 @@ def best_fit(inputs, specs, shapes_only=False):
         inputs: Nest of tensors or symbolic tensors.
         specs: List of nests of `tf.TypeSpec`.
         shapes_only: Boolean. Whether any dtype fits if none does otherwise. Defaults to `False`.
-
-    Raises:
-        HubError: If the inputs fit none of the specs.
     """
     received = keras.tree.map_structure(spec_of, inputs)
     for accepted in (_same_dtype, _can_be_cast, *([_any_dtype] if shapes_only else [])):
@@ -153,9 +147,6 @@ def with_shape(outputs, shapes, batch):
         outputs: Tensor, or dict or list of tensors.
         shapes: List or tuple of integers or `None`, without the batch dimension, or a dict or list of them.
         batch: `tf.TensorShape` of the batch dimension.
-
-    Raises:
-        HubError: If the shapes do not fit the outputs.
     """
     found = _shaped(outputs, shapes, batch)
     if found is not None:

@@ -43,9 +43,6 @@ def with_old_gradient(graph, inputs, outputs, updates):
 
     Returns:
         A function of keyword arguments that returns a dict of tensors.
-
-    Raises:
-        HubError: If a loop or condition on the gradient's path draws random numbers.
     """
     import tensorflow as tf
 

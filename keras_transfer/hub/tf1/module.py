@@ -20,10 +20,6 @@ def open_tf1_module(loaded, folder, tags, signature):
         folder: String. The module's folder.
         tags: String or list of strings. Tags that the module was loaded with, or `None`.
         signature: String. Name of a signature.
-
-    Raises:
-        HubError: If the module does not have the signature, if its graph for training cannot be loaded, or if it has
-            reference variables under `tf.distribute`.
     """
     import tensorflow as tf
 
@@ -85,9 +81,6 @@ def open_loaded_tf1_module(loaded, signature=None, name="the module"):
         loaded: Object from `tf.saved_model.load` or `tensorflow_hub.load`.
         signature: String. Name of a signature. Defaults to `"default"` if it exists.
         name: String. Name of the module in error messages. Defaults to `"the module"`.
-
-    Raises:
-        HubError: If the module does not have the signature, or under `tf.distribute`.
     """
     import tensorflow as tf
 

@@ -13,33 +13,8 @@ def resolve_with_registered(handle):
     The last registered resolver comes first, as in tensorflow_hub. Those of tensorflow_hub itself are skipped, since
     `resolve` supports the same handles.
 
-    Args:
-        handle: String. The handle.
-
     Returns:
         A string, the path of the module's folder, or `None`.
-
-    Raises:
-        HubError: If a resolver raises an error or returns no path.
-
-    Example:
-    ```python
-    import tensorflow_hub
-
-    from keras_transfer.hub.transport.resolvers import resolve_with_registered
-
-
-    class Resolver:
-        def is_supported(self, handle):
-            return handle.startswith("models:")
-
-        def __call__(self, handle):
-            return "/models/" + handle.removeprefix("models:")
-
-
-    tensorflow_hub.registry.resolver.add_implementation(Resolver())
-    resolve_with_registered("models:bert")  # "/models/bert"
-    ```
     """
     for resolver in registered_resolvers():
         try:

@@ -21,9 +21,6 @@ def get_activation(activation):
 
     Returns:
         A callable of one tensor.
-
-    Raises:
-        ValueError: If Keras does not know the name.
     """
     if activation == "gelu_tanh":
         return gelu_tanh

@@ -20,10 +20,6 @@ class Clusters:
     Attributes:
         cutoffs: List of integers.
         bounds: List of tuples of integers, the first token of each cluster and the one after its last.
-
-    Raises:
-        ValueError: If the cutoffs are not increasing integers between 0 and the number of tokens, or if `div_value` is
-            out of range.
     """
 
     def __init__(self, cutoffs, size, div_value):
@@ -45,12 +41,7 @@ class Clusters:
         return max(1, int(dim // self._div_value**number))
 
     def places(self, tokens, number):
-        """Returns the places of tokens in the cluster of this number, any place for others, and whether each is in it.
-
-        Args:
-            tokens: Integer tensor of any shape.
-            number: Integer. Number of the cluster.
-        """
+        """Returns the places of tokens in this cluster, any place for others, and whether each is in it."""
         begin, end = self.bounds[number]
         inside = ops.logical_and(tokens >= begin, tokens < end)
         return ops.clip(tokens - begin, 0, end - begin - 1), inside

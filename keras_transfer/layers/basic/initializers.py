@@ -21,11 +21,7 @@ def replaced_weights():
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class TruncatedNormal(keras.initializers.TruncatedNormal):
-    """Keras's initializer, except that it returns zeros while weights are loaded from a checkpoint.
-
-    Args:
-        mean, stddev, seed: See `keras.initializers.TruncatedNormal`.
-    """
+    """Keras's initializer, except that it returns zeros while weights are loaded from a checkpoint."""
 
     def __call__(self, shape, dtype=None, **kwargs):
         return ops.zeros(shape, dtype) if _replaced.get() else super().__call__(shape, dtype, **kwargs)

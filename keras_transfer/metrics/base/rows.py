@@ -4,15 +4,7 @@ from keras import ops
 
 
 def count_classes(true_shape, shape):
-    """Returns the number of classes, and whether a row may have several of them.
-
-    Args:
-        true_shape: Shape of the labels.
-        shape: Shape of the logits.
-
-    Raises:
-        ValueError: If the shapes do not match, or if the number of classes is not known.
-    """
+    """Returns the number of classes, and whether a row may have several of them."""
     true_shape, shape = tuple(true_shape), tuple(shape)
     single = len(shape) == 1 or shape[-1] == 1
     rows = shape if len(shape) == 1 else shape[:-1]

@@ -57,11 +57,7 @@ class RankingMetric(keras.metrics.Mean):
 
 
 def _candidates(y_true, y_pred, sample_weight):
-    """Returns float32 grades and scores `[batch, candidates]`, negative grades for padding, and weights `[batch]`.
-
-    Raises:
-        ValueError: If the shapes do not match.
-    """
+    """Returns float32 grades and scores `[batch, candidates]`, negative grades for padding, and weights `[batch]`."""
     true, scores = ops.convert_to_tensor(y_true), ops.cast(y_pred, "float32")
     true_shape, shape = tuple(true.shape), tuple(scores.shape)
     positions = len(true_shape) == 1 or (len(true_shape) == 2 and true_shape[1] == 1 and shape[-1] != 1)

@@ -127,9 +127,6 @@ def list_of_texts(texts, argument):
     Args:
         texts: List of strings, or another iterable.
         argument: String. Name of the argument, for errors.
-
-    Raises:
-        ValueError: If it is something else.
     """
     texts = _as_list(texts, argument)
     for position, text in enumerate(texts):

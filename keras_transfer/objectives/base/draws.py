@@ -35,11 +35,7 @@ def hide(ids, random, objective, mask_id, vocabulary_size, special_ids, spans=No
 
 
 def mask_tokens(preprocessor):
-    """Returns what hiding tokens needs to know about a vocabulary: `mask_id`, `special_ids` and `vocabulary_size`.
-
-    Raises:
-        ValueError: If the vocabulary has no mask token.
-    """
+    """Returns what hiding tokens needs to know about a vocabulary: `mask_id`, `special_ids` and `vocabulary_size`."""
     preprocessor.tokenizer.require([preprocessor.tokenizer.mask_token])
     return {
         "mask_id": preprocessor.mask_id,
@@ -57,9 +53,6 @@ def word_starts_of(preprocessor, punctuation=False):
     Args:
         preprocessor: `text.TokenPreprocessor`.
         punctuation: Boolean. Whether single ASCII punctuation marks also begin a word. Defaults to `False`.
-
-    Raises:
-        ValueError: If the tokenizer does not mark where words begin.
     """
     tokenizer = preprocessor.tokenizer
     try:
@@ -114,9 +107,6 @@ def padded_rows(inputs, word_starts=None):
     Args:
         inputs: Dict of arrays [batch, length]: `token_ids` and `padding_mask`.
         word_starts: Boolean array [vocabulary_size], or None. Defaults to `None`.
-
-    Raises:
-        ValueError: If the arrays are missing or have another shape or kind, or if `word_starts` lacks an id.
     """
     missing = [name for name in ("token_ids", "padding_mask") if name not in inputs]
     if missing:
@@ -136,11 +126,7 @@ def padded_rows(inputs, word_starts=None):
 
 
 def as_rows(rows):
-    """Returns rows as a list of int32 arrays [tokens].
-
-    Raises:
-        ValueError: If a row is not a list of integers.
-    """
+    """Returns rows as a list of int32 arrays [tokens]."""
     found = [np.asarray(row) for row in rows]
     for index, row in enumerate(found):
         if row.ndim != 1 or (row.size and row.dtype.kind not in "iu"):

@@ -34,10 +34,6 @@ def check_portable(model, format, quantization, texts, pairs, limits):
 
     Returns:
         List of the rows with which the export is tested, from `rows_of`.
-
-    Raises:
-        ImportError: If a package is missing.
-        ValueError: If the format lacks the quantization, or cannot hold the task, its precision or its tokenizer.
     """
     converter = FORMATS[format]
     if quantization not in converter.QUANTIZATIONS:
@@ -99,9 +95,6 @@ def write_portable(model, folder, label_names, format, quantization, rows, limit
 
     Returns:
         Dict of what `prove` has measured.
-
-    Raises:
-        ValueError: If the conversion fails, or if the export differs from the model by more than the limits.
     """
     import tensorflow as tf
 

@@ -17,11 +17,7 @@ KINDS = {
 
 
 def kind_of_answers(model):
-    """Returns the kind of a task's answers, as a key of `predict.py`.
-
-    Raises:
-        ValueError: If `predict.py` supports no such answers, or if they depend on more than the ids of one row.
-    """
+    """Returns the kind of a task's answers, as a key of `predict.py`."""
     kind = next((kind for task, kind in KINDS.items() if type(model) is task), None)
     if kind is None:
         names = ", ".join(f"`{task.__name__}`" for task in KINDS)

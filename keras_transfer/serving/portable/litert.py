@@ -17,9 +17,6 @@ def convert(function, specs, weights, quantization, folder):
         weights: List of the `keras.Variable`s that the function uses.
         quantization: String or `None`.
         folder: Path of an existing folder.
-
-    Raises:
-        ValueError: If the converter fails.
     """
     import tensorflow as tf
 

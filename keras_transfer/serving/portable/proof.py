@@ -59,9 +59,6 @@ class Limits:
         max_difference: Float. Largest absolute difference of an output (a logit, a value, an entry of an embedding).
             Defaults to `None`, for no limit.
         min_equal_labels: Float between 0 and 1. Smallest share of equal labels. Defaults to `None`, for no limit.
-
-    Raises:
-        ValueError: If a limit is out of range.
     """
 
     max_difference: float | None = None
@@ -83,22 +80,10 @@ class Limits:
 def prove(model, function, folder, kind, rows, limits):
     """Runs the export of a folder, and returns the measurements.
 
-    Args:
-        model: `Task`.
-        function: Function that `graph_of` returned.
-        folder: Path of the export.
-        kind: String that `kind_of_answers` returned.
-        rows: List that `rows_of` returned.
-        limits: `Limits`.
-
     Returns:
         Dict of `megabytes`, the size of the folder; `milliseconds_of_1` and `milliseconds_of_32`, the median time of so
         many texts in one thread; `texts`, their number; `max_difference`, the largest difference of the outputs; and
         `equal_labels`, the share of equal labels, `None` if the task has no labels.
-
-    Raises:
-        ValueError: If the export does not run, if its ids differ, if an output is not finite, or if it differs by more
-            than `limits`.
     """
     output = kind if kind in ("values", "embedding") else "logits"
     own = _outputs(model, function, kind, rows, output)

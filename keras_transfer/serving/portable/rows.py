@@ -16,9 +16,6 @@ def rows_of(model, kind, texts, pairs=False):
         kind: String that `kind_of_answers` returned.
         texts: Texts in a form that the task accepts, or `None` for packaged texts.
         pairs: Boolean. Whether a classifier or regressor expects pairs of the packaged texts. Defaults to `False`.
-
-    Raises:
-        ValueError: If there are no texts, or if they are invalid for the task.
     """
     if texts is None:
         questions = load_demo_questions().test.texts[:_COUNT]

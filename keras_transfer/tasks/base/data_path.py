@@ -199,9 +199,6 @@ def ready_for_fit(
         task: `Task`. Its attribute `fitted_on` is set.
         x, y, sample_weight, batch_size, shuffle, class_weight, validation_split, validation_data,
             validation_batch_size, callbacks: The arguments of `Task.fit`.
-
-    Raises:
-        ValueError: If the data is invalid.
     """
     if validation_split and validation_data is None:  # As in Keras, the data takes precedence.
         columns = _checked_columns(task, "fit", x, y, sample_weight)

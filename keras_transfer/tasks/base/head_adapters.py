@@ -9,9 +9,6 @@ class HeadAdapters:
     Tasks on one encoder share its adapters, but each has its own head. After another task has changed the adapters, the
     head of this task and the functions that Keras has traced no longer match them.
 
-    Args:
-        task: `Task`.
-
     Attributes:
         heads: Dict from inactive choices of adapters (`"first+second"`) to the weights of their head.
         given: Tuple of the names of the adapters that the head belongs to, in order.

@@ -31,11 +31,7 @@ def store_heads(adapters, store):
 
 
 def take_heads(adapters, store):
-    """Returns a store without what `store_heads` added, and the dict of heads in it.
-
-    Raises:
-        ValueError: If the head in the file belongs to different adapters from the model's head.
-    """
+    """Returns a store without what `store_heads` added, and the dict of heads in it."""
     values, heads = {key: store[key] for key in list(store.keys())}, {}
     for key in [key for key in values if key.startswith(_ACTIVE)]:  # Older files have none.
         values.pop(key)

@@ -73,11 +73,6 @@ _ANSWERS = (
 def of_part(part, name, doc=None):
     """Returns a property of a task that forwards to an attribute of its reader or its labels.
 
-    Args:
-        part: String, `"reader"` or `"labels"`.
-        name: String. Name of the attribute.
-        doc: String. Docstring of the property. Defaults to `None`.
-
     Returns:
         A `property` with a getter and a setter.
     """

@@ -13,9 +13,6 @@ def token_rows(task, texts, end=False):
         task: `Task` or its reader.
         texts: List of strings.
         end: Boolean. Whether to add the tokens that the preprocessor puts after texts. Defaults to `False`.
-
-    Raises:
-        ValueError: If the task has no `TokenPreprocessor`.
     """
     preprocessor = token_preprocessor(task)
     packing = preprocessor.packing
@@ -31,9 +28,6 @@ def prepared_rows(ids):
     Args:
         ids: List of lists or arrays of ids, or a dict of `token_ids` and `padding_mask` `[batch, length]`. Without
             `padding_mask`, all ids are real tokens.
-
-    Raises:
-        ValueError: If `ids` has any other form.
     """
     if isinstance(ids, dict):
         if "token_ids" not in ids:
@@ -66,9 +60,6 @@ def rows_of(task, x, tokenize, what):
 
     Returns:
         List of integer arrays, whether `x` is texts, and whether it is a single text.
-
-    Raises:
-        ValueError: If `x` has any other form, or if `check_rows` rejects it.
     """
     single = isinstance(x, (str, bytes))
     x = [x] if single else x
@@ -101,11 +92,7 @@ def check_rows(task, rows, what):
 
 
 def is_texts(x):
-    """Returns whether `x` is a list of texts rather than ids. An empty list is not.
-
-    Raises:
-        ValueError: If `x` has no length.
-    """
+    """Returns whether `x` is a list of texts rather than ids. An empty list is not."""
     if not hasattr(x, "__len__"):
         raise ValueError(
             "Texts must be a string or a list of strings, or prepared ids: a list of lists of integers, or a dict of "

@@ -149,10 +149,6 @@ def written_labels(label_names):
 
     Args:
         label_names: List of strings, or such a dict.
-
-    Raises:
-        ValueError: If there are fewer than two different labels, if a label occurs twice, or if a text is empty or not
-            a string.
     """
     if isinstance(label_names, str) or len(set(label_names)) < len(label_names):
         raise ValueError(

@@ -8,13 +8,7 @@ _DEFAULT_LENGTH = 256  # Maximum number of tokens of texts if nothing else limit
 
 
 def lengths_of(task, rows, options):
-    """Returns the number of tokens at which each row ends, including its prompt.
-
-    Args:
-        task: Task that `Generates`.
-        rows: List of rows of ids, the prompts.
-        options: `GenerationOptions`.
-    """
+    """Returns the number of tokens at which each row ends, including its prompt."""
     lengths, least = _lengths_of(task, rows, options), options.min_new_tokens
     if isinstance(least, (int, np.integer)):
         for index, (row, length) in enumerate(zip(rows, lengths)):

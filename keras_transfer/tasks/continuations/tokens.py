@@ -13,9 +13,6 @@ def named_token_id(preprocessor, token, argument):
         preprocessor: The preprocessor of the task, or `None`.
         token: String or integer.
         argument: String. Name of the argument, for the error.
-
-    Raises:
-        ValueError: If a string is not in the vocabulary, or if `token` is neither a string nor an integer.
     """
     if not isinstance(token, str):
         try:
@@ -31,11 +28,7 @@ def named_token_id(preprocessor, token, argument):
 
 
 def token_preprocessor(task):
-    """Returns the preprocessor of a task.
-
-    Raises:
-        ValueError: If there is none, or if it has no tokenizer.
-    """
+    """Returns the preprocessor of a task."""
     getattr(task, "reader", task).require()
     if not isinstance(task.preprocessor, TokenPreprocessor):
         raise ValueError(

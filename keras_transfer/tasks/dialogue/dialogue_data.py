@@ -15,11 +15,7 @@ def is_examples(x):
 
 
 def checked_example(example, index):
-    """Returns the persona, the history, the reply and the candidates of an example.
-
-    Raises:
-        ValueError: If an example does not consist of strings and lists of strings.
-    """
+    """Returns the persona, the history, the reply and the candidates of an example."""
     found = dict(zip(_FIELDS, (*example, ())[:4] if isinstance(example, tuple) and len(example) in (3, 4) else ()))
     for name in _FIELDS:
         value = found.get(name)
@@ -38,9 +34,6 @@ def with_candidates(examples, count):
 
     The wrong candidates are the first of an example's own candidates. If there are too few, others are drawn from the
     replies and the candidates of all examples. Each call draws the same candidates.
-
-    Raises:
-        ValueError: If there are not enough different replies.
     """
     replies = sorted({text for _, _, reply, candidates in examples for text in (reply, *candidates)})
     random = np.random.default_rng(0)

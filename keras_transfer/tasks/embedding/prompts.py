@@ -9,11 +9,7 @@ DOCUMENT_PROMPTS = ("document", "passage", "corpus")
 
 
 def checked_prompts(prompts, default_name):
-    """Returns prompts as a dict from names to texts.
-
-    Raises:
-        ValueError: If `prompts` is not a dict of strings, or if it lacks the default name.
-    """
+    """Returns prompts as a dict from names to texts."""
     prompts = {} if prompts is None else prompts
     if not isinstance(prompts, dict) or not all(isinstance(part, str) for pair in prompts.items() for part in pair):
         raise ValueError(
@@ -25,11 +21,7 @@ def checked_prompts(prompts, default_name):
 
 
 def prompt_of(prompts, name, argument="prompt_name"):
-    """Returns the prompt with a name, or `""` for `None`.
-
-    Raises:
-        ValueError: If there is no such prompt. `argument` is the name of the argument in the message.
-    """
+    """Returns the prompt with a name, or `""` for `None`."""
     if name is None:
         return ""
     if name not in prompts:

@@ -17,9 +17,6 @@ def hidden_vectors(vectors, encoder, activation, norm, units=None):
         activation: String or callable. Activation of the layer. `None` for no layer.
         norm: Boolean. Whether a layer norm follows the layer. If so, neither has a bias.
         units: Integer. Width of the layer. Defaults to `None`, the width of the vectors.
-
-    Raises:
-        ValueError: If `norm=True` and there is no layer.
     """
     if activation is None and norm:
         raise ValueError(

@@ -27,10 +27,6 @@ def encode_mixed(encoder, scalar_mix):
     Returns:
         An `Encoded`, and the `ScalarMix` or `None`. With a `ScalarMix`, the sequence is the mix, and there is no pooled
         output.
-
-    Raises:
-        ValueError: If `encoder` is not a model, if it has no hidden states to mix or they contain a prompt, or if
-            `scalar_mix` is neither a boolean nor a `ScalarMix`.
     """
     check_encoder(encoder)
     if not scalar_mix:

@@ -20,9 +20,6 @@ def pooled_vectors(encoder, encoded, pooling=None, default="pooled"):
         pooling: String, `"pooled"` (the encoder's own pooled output) or a pooling of `layers.SequencePooling`. Defaults
             to `None`, the pooling of the encoder's checkpoint.
         default: String. Pooling to use, if possible, if the checkpoint specifies none. Defaults to `"pooled"`.
-
-    Raises:
-        ValueError: If `pooling` is unknown or not possible with the encoder.
     """
     if pooling is None:
         pooling = getattr(encoder, "pooling", None) or default
@@ -72,11 +69,7 @@ def text_vectors(encoder, pooling=None, normalize=None, default="mean", layers=(
 
 
 def checked_dense(dense):
-    """Returns the settings of dense layers and norms as a list of dicts with all keys.
-
-    Raises:
-        ValueError: If the settings are malformed.
-    """
+    """Returns the settings of dense layers and norms as a list of dicts with all keys."""
     found = []
     for settings in [] if dense is None else dense:
         if settings == {"layer_norm": True}:

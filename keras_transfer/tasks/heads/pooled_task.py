@@ -176,11 +176,7 @@ class PooledTask(Task):
 
 
 def pooled_reader(preprocessor, windows, siamese):
-    """Returns the reader of a `PooledTask` with these arguments.
-
-    Raises:
-        ValueError: If the arguments exclude each other, or if `windows` is unknown or not possible.
-    """
+    """Returns the reader of a `PooledTask` with these arguments."""
     if windows is None and isinstance(preprocessor, WindowPreprocessor):
         raise ValueError(f"A `WindowPreprocessor` requires `windows`, one of {WINDOWS}. Received: windows=None")
     if windows is None:

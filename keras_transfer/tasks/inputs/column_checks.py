@@ -15,9 +15,6 @@ def check_columns(x, y, sample_weight=None):
         x: Texts or other inputs, as for `Task.dataset`.
         y: Labels, or `None`.
         sample_weight: Sample weights, or `None`.
-
-    Raises:
-        ValueError: If labels or weights have no order, or if the labels are the texts.
     """
     for name, values in (("y", y), ("sample_weight", sample_weight)):
         if isinstance(values, (set, frozenset, Iterator)):
@@ -62,9 +59,6 @@ def validation_parts(task, data):
     """Returns `validation_data` as a tuple `(x,)`, `(x, y)` or `(x, y, sample_weight)`.
 
     Tasks that make their targets also accept raw data without labels: texts, or a tuple of columns of texts.
-
-    Raises:
-        ValueError: If `data` is raw data without labels, and the task needs labels.
     """
     if task.labels.optional and task.reader.accepts(data) and not isinstance(data, tuple):
         return (data,)

@@ -61,9 +61,6 @@ def split_last(columns, y, sample_weight, fraction):
 
     Returns:
         Two tuples `(columns, y, sample_weight)`: the first rows, and the remaining ones.
-
-    Raises:
-        ValueError: If one of the two would be empty, or if labels and rows differ in number.
     """
     count = count_rows(columns)
     at = int(count * (1 - fraction))
@@ -125,10 +122,6 @@ def batch_arrays(columns, y, sample_weight, batch_size, shuffle):
         sample_weight: Array of sample weights `[rows, ...]`, or `None`.
         batch_size: Integer. Number of rows per batch.
         shuffle: Boolean. Whether to shuffle the rows in every epoch.
-
-    Raises:
-        ValueError: If the arrays differ in their number of rows, if a sample weight is not finite, or if `batch_size`
-            is not positive.
     """
     if isinstance(y, dict):  # A task with several heads has a dict of labels.
         y = {name: to_numpy(part) for name, part in y.items()}

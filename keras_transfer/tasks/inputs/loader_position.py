@@ -7,14 +7,7 @@ import keras
 
 
 def position_of(loader, iterator, has_length, num_batches):
-    """Returns the `LoaderPosition` of a loader, or `None` if neither it nor its iterators have a state.
-
-    Args:
-        loader: Iterable of batches.
-        iterator: One of its iterators.
-        has_length: Boolean, as for `LoaderPosition`.
-        num_batches: Integer or `None`, as for `LoaderPosition`.
-    """
+    """Returns the `LoaderPosition` of a loader, or `None` if neither it nor its iterators have a state."""
     with_iterator = all(callable(getattr(iterator, name, None)) for name in ("get_state", "set_state"))
     with_loader = all(callable(getattr(loader, name, None)) for name in ("state_dict", "load_state_dict"))
     return LoaderPosition(loader, with_iterator, has_length, num_batches) if with_iterator or with_loader else None

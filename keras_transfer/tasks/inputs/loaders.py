@@ -36,9 +36,6 @@ def stream_of_loader(task, x, prepare):
         task: `Task`. It keeps the error if a batch is invalid.
         x: What was passed as `x`.
         prepare: Function that returns an item, given `(x, y, sample_weight)` of a batch in the form that `fit` accepts.
-
-    Raises:
-        ValueError: If the loader has no batch, or yields anything else.
     """
     if not is_loader(x):
         return x

@@ -66,11 +66,7 @@ def read_when_asked(dataset):
 
 
 def preprocess_stream(preprocessor, dataset):
-    """Converts a `tf.data.Dataset` of batches of texts to the encoder's inputs, and returns any other unchanged.
-
-    Raises:
-        ValueError: If the texts are not batched, or if the labels are strings.
-    """
+    """Converts a `tf.data.Dataset` of batches of texts to the encoder's inputs, and returns any other unchanged."""
     spec, texts = dataset.element_spec, texts_of_stream(dataset)
     if not texts:
         return dataset
@@ -135,9 +131,6 @@ def with_targets(data, make, seed=None, task=None):
             there are any.
         seed: Integer. Defaults to `None`, the seed of the batches, or a new one.
         task: `Task`. It keeps the error if a batch of a stream is invalid. Defaults to `None`.
-
-    Raises:
-        ValueError: If a stream has no batches, or if the rows have weights.
     """
     return data.with_targets(make, seed) if isinstance(data, Batches) else _stream_with_targets(data, make, seed, task)
 

@@ -129,12 +129,7 @@ def check_loss(losses):
 
 
 def check_metrics(metrics, loss):
-    """Raises a `ValueError` if a metric of Keras expects probabilities, or different labels from the loss.
-
-    Args:
-        metrics: Metrics as in `compile`.
-        loss: Loss as in `compile`.
-    """
+    """Raises a `ValueError` if a metric of Keras expects probabilities, or different labels from the loss."""
     vectors = takes_vectors(loss)
     for metric in keras.tree.flatten(metrics):
         if metric is None or metric in ("accuracy", "acc"):  # Keras chooses the variant for the labels.

@@ -53,9 +53,6 @@ def causal_head(encoder, advice="", use_bias=False):
         encoder: Encoder.
         advice: String. A sentence for the error that says what to do instead. Defaults to `""`.
         use_bias: Boolean. Whether each token has a bias. Defaults to `False`.
-
-    Raises:
-        ValueError: If the embeddings differ in width from the outputs.
     """
     width, outputs = encoder.token_embedding.output_dim, encode(encoder).sequence.shape[-1]
     if outputs != width:

@@ -27,9 +27,6 @@ class HiddenTokens(Labels):
 
     Attributes:
         objective_class: Class of the objectives that the task accepts.
-
-    Raises:
-        ValueError: If `objective` has another type, such as an objective of another task.
     """
 
     objective_class: type = TokenMasking
@@ -159,11 +156,7 @@ def check_reads_ahead(encoder):
 
 
 def tokens_of(encoder):
-    """Returns an encoder's token embedding layer, and its symbolic token vectors.
-
-    Raises:
-        ValueError: If the encoder lacks either of them.
-    """
+    """Returns an encoder's token embedding layer, and its symbolic token vectors."""
     table = getattr(encoder, "token_embedding", None)
     sequence = None if table is None else encode(encoder).sequence
     if sequence is None:

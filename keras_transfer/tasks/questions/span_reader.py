@@ -8,13 +8,7 @@ from keras_transfer.tasks.inputs import Reader
 
 
 class SpanReader(Reader):
-    """Accepts a tuple of questions and contexts for training. `SpanExtractor.answer` predicts their answers.
-
-    Args:
-        preprocessor: Preprocessor, as for `Reader`.
-        doc_stride: Integer, as for `SpanExtractor`.
-        overlap: Integer, as for `SpanExtractor`.
-    """
+    """Accepts a tuple of questions and contexts for training. `SpanExtractor.answer` predicts their answers."""
 
     in_memory = (
         "A `tf.data.Dataset` must contain ids. For questions, contexts and answers, use `text.span_batches((questions, "

@@ -14,9 +14,6 @@ def load_both(checkpoint, sequence_length, source_language, target_language):
         sequence_length: Integer, or `None` for the checkpoint's value.
         source_language: String, or `None` for the checkpoint's language.
         target_language: String, or `None` for the checkpoint's language.
-
-    Raises:
-        ValueError: If the tokenizer has no such language.
     """
     check_length(sequence_length)
     sources = checkpoint.preprocessor(sequence_length)

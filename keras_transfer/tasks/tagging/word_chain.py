@@ -19,9 +19,6 @@ def allowed_transitions(label_names):
     If a type has a label `B-`, its `I-` and `E-` must follow `B-` or `I-`. If it has a label `E-`, its `B-` and `I-`
     must be followed by `I-` or `E-`.
 
-    Args:
-        label_names: List of strings.
-
     Returns:
         List of lists of booleans `[labels + 1, labels + 1]`. The last row and column stand for the boundary of a
         sentence.
@@ -43,13 +40,7 @@ def allowed_transitions(label_names):
 
 
 def warn_of_impossible(batches, label_names, allowed):
-    """Logs a warning if labels of sentences are not well-formed and therefore cannot be predicted.
-
-    Args:
-        batches: `Batches` of words.
-        label_names: List of strings.
-        allowed: What `allowed_transitions` returns.
-    """
+    """Logs a warning if labels of sentences are not well-formed and therefore cannot be predicted."""
     if allowed is None or not batches.has_labels:
         return
     places = batches.contents.places
@@ -128,12 +119,7 @@ def decode_sentences(decode, logits, batch_size=256):
 
 
 def decode_ragged(field, logits):
-    """Returns labels and probabilities for ragged logits `[sentences, None, labels]`, as outputs of a signature.
-
-    Args:
-        field: `layers.ConditionalRandomField`.
-        logits: `tf.RaggedTensor`.
-    """
+    """Returns labels and probabilities for ragged logits `[sentences, None, labels]`, as outputs of a signature."""
     dense = ops.pad(logits.to_tensor(), [[0, 0], [0, 1], [0, 0]])  # A loop needs at least one position.
     sentence = ops.cast(logits.value_rowids(), "int32")
     place = ops.arange(ops.shape(sentence)[0], dtype="int32")

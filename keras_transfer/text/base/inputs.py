@@ -51,10 +51,6 @@ def to_columns(x):
 
     Returns:
         An object array [texts], or a tuple of two.
-
-    Raises:
-        ValueError: If `x` contains anything other than strings, if the two columns differ in length, or if a tuple is
-            not a pair.
     """
     if not isinstance(x, tuple):
         values = to_list(x)
@@ -85,11 +81,7 @@ def check_pair(texts):
 
 
 def to_list(texts):
-    """Converts a string, or a list, array, table column or eager tensor of strings, to a list of `str`.
-
-    Raises:
-        ValueError: If `texts` are anything else, or contain anything other than Unicode strings.
-    """
+    """Converts a string, or a list, array, table column or eager tensor of strings, to a list of `str`."""
     if isinstance(texts, (str, bytes)):
         values = [texts]
     elif (columns := _columns_of_table(texts)) is not None:
@@ -158,11 +150,7 @@ def _is_column(value):
 
 
 def to_sentences(sentences):
-    """Returns sentences in memory as a list of lists of `str`, their words.
-
-    Raises:
-        ValueError: If a sentence is not a list, or if a word is not a string.
-    """
+    """Returns sentences in memory as a list of lists of `str`, their words."""
     sentences = whole_column(sentences)
     for name in ("to_pylist", "to_list"):  # Arrow; ragged tensors and pandas
         sentences = getattr(sentences, name)() if hasattr(sentences, name) else sentences

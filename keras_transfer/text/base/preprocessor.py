@@ -87,11 +87,7 @@ def is_longest(sequence_length):
 
 
 def checked_length(sequence_length, min_length=1):
-    """Returns a sequence length as an `int`.
-
-    Raises:
-        LengthError: If `sequence_length` is not an integer or less than `min_length`.
-    """
+    """Returns a sequence length as an `int`."""
     try:
         length = operator.index(sequence_length)
     except TypeError:
@@ -106,11 +102,7 @@ def checked_length(sequence_length, min_length=1):
 
 
 def batch_shape(texts):
-    """Returns the shape of symbolic texts or pairs: `()` or `(batch,)`.
-
-    Raises:
-        ValueError: If they have more than one axis.
-    """
+    """Returns the shape of symbolic texts or pairs: `()` or `(batch,)`."""
     shape = (texts[0] if isinstance(texts, tuple) else texts).shape
     if len(shape) > 1:
         raise ValueError(
@@ -125,9 +117,6 @@ def as_text_tensors(texts):
 
     Args:
         texts: A string, or a list, array, table column or tensor of strings; for pairs, a tuple of two.
-
-    Raises:
-        ValueError: If `texts` are anything else, or pairs whose parts differ in length.
     """
     if not isinstance(texts, tuple):
         return _as_text_tensor(texts)
@@ -158,11 +147,7 @@ def _as_text_tensor(texts):
 
 
 def import_tensorflow_text():
-    """Returns the module `tensorflow_text`.
-
-    Raises:
-        ImportError: If TensorFlow Text is not installed.
-    """
+    """Returns the module `tensorflow_text`."""
     try:
         import tensorflow_text
     except ImportError as error:

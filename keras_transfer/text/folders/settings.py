@@ -109,11 +109,7 @@ def added_tokens(folder, config, fast):
 
 
 def text_tokens(added, special=()):
-    """Returns the added tokens that texts may contain: those that are neither special nor among the given ones.
-
-    Raises:
-        ValueError: If such a token does not match everywhere in a text.
-    """
+    """Returns the added tokens that texts may contain: those that are neither special nor among the given ones."""
     tokens = [token for token in added if not token.get("special", True) and token["content"] not in special]
     for token in tokens:
         if token.get("single_word") or token.get("lstrip") or token.get("rstrip"):

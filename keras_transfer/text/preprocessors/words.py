@@ -14,11 +14,7 @@ PAD_ID, UNK_ID, FIRST_ID = 0, 1, 2
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class WordTokenizer(Tokenizer):
-    """Splits texts into words and looks up their ids; the tokenizer of `WordPreprocessor`.
-
-    Args:
-        vocabulary, lowercase, split, case_folding: As for `WordPreprocessor`.
-    """
+    """Splits texts into words and looks up their ids; the tokenizer of `WordPreprocessor`."""
 
     vocabulary_file = "vocabulary.txt"
     first_id = FIRST_ID

@@ -42,11 +42,7 @@ class SentencePieceModel:
 
     @classmethod
     def from_bytes(cls, serialized):
-        """Returns the model in the contents of a `.model` file.
-
-        Raises:
-            ValueError: If it is not a SentencePiece model.
-        """
+        """Returns the model in the contents of a `.model` file."""
         model, trainer, spec = cls([]), {}, {}
         try:
             for field, value in _fields(serialized):

@@ -45,9 +45,6 @@ def read_steps(normalizer, keep_spaces=False):
         normalizer: Dict, or `None`.
         keep_spaces: Boolean. Whether the steps on white space matter. They do not if texts are split at white space
             afterwards. Defaults to `False`.
-
-    Raises:
-        ValueError: If the normalizer has other steps, or steps in another order.
     """
     steps, charsmap = [], b""
     for part in _flatten(normalizer):

@@ -47,9 +47,6 @@ def split_words(texts, charsmap, graphemes):
     """Returns the words of texts [batch] between white space as a ragged tensor [batch, None].
 
     A word is without the U+2581 in front of it, which is a word of its own if nothing follows it.
-
-    Args:
-        texts, charsmap, graphemes: As for `normalize_spaces`.
     """
     import tensorflow as tf
 

@@ -31,9 +31,6 @@ def make_pairs(merges, ids, results=None):
             one counts.
         ids: Dict from tokens to ids.
         results: List of the tokens that the pairs become. Defaults to the two tokens of each pair, concatenated.
-
-    Raises:
-        ValueError: If a merge has a token without an id.
     """
     import tensorflow as tf
 

@@ -135,9 +135,6 @@ def normalize_characters(texts, lowercase, strip_accents):
 
     Each character is normalized by itself, so that its place in the result is known. Long words are kept.
 
-    Args:
-        texts, lowercase, strip_accents: As for `normalize`.
-
     Returns:
         A string tensor [batch], and for each character of the texts, as ragged tensors [batch, None]: the number of
         bytes that it became, and whether it is an accent that was removed.

@@ -63,9 +63,6 @@ def fast_content(tokenizer, packing, special_tokens=()):
         tokenizer: `Tokenizer`.
         packing: `Packing`.
         special_tokens: Special tokens in addition to the tokenizer's and the packing's. Defaults to none.
-
-    Raises:
-        NotImplementedError: If there is no such file for a tokenizer of this class.
     """
     special = dict.fromkeys([*packing.special_tokens, *tokenizer.special_tokens, *special_tokens])
     text_tokens = [token for token in tokenizer.added_tokens if token not in special]
@@ -116,9 +113,6 @@ def write_fast(folder, tokenizer, packing, roles, target):
 
     Returns:
         Dict of the entries of `tokenizer_config.json` that depend on the kind of files.
-
-    Raises:
-        ValueError: If targets differ from sources in more than the language.
     """
     if target is not None and (
         target.vocabulary != tokenizer.vocabulary

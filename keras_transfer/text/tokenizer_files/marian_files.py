@@ -20,11 +20,7 @@ def read_marian(folder, family, config, special, added, target):
 
 
 def write_marian(folder, tokenizer, packing, roles, target):
-    """Writes `source.spm`, `target.spm` and `vocab.json`: see `write_fast`.
-
-    Raises:
-        ValueError: If there is no tokenizer of targets, or if the files cannot contain the two tokenizers.
-    """
+    """Writes `source.spm`, `target.spm` and `vocab.json`: see `write_fast`."""
     if target is None or not isinstance(target.tokenizer, MarianTokenizer):
         raise ValueError(
             "The folder of a Marian model has a tokenizer of sources and one of targets. Pass "

@@ -10,9 +10,6 @@ def read_post_processor(processor, has_segments=True):
 
     Returns:
         The tokens in front of the first text, between texts and after the last one, and the segments or `None`.
-
-    Raises:
-        ValueError: If a `Packing` cannot describe it.
     """
     processors = _flatten(processor)
     if len(processors) > 1 or (processors and processors[0]["type"] not in _READERS):

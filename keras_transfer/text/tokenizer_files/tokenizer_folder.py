@@ -33,10 +33,6 @@ def read_tokenizer_folder(folder, target=False, choice=None, of_bert=False, lowe
 
     Returns:
         Dict of `tokenizer`, `packing`, `sequence_length` (`None` if the folder does not specify it) and `split`.
-
-    Raises:
-        FileNotFoundError: If the folder has no tokenizer.
-        ValueError: If the tokenizer is not supported.
     """
     folder = pathlib.Path(folder)
     config, model_config = read_optional(folder / CONFIG_FILE), read_optional(folder / "config.json")
@@ -108,9 +104,6 @@ def write_tokenizer_folder(folder, tokenizer, packing, sequence_length, split, t
         folder: Path.
         tokenizer, packing, sequence_length, split: See `TokenPreprocessor`.
         target: `TokenPreprocessor` of the targets, or `None` to use the sources' preprocessor. Defaults to `None`.
-
-    Raises:
-        ValueError: If a folder cannot contain the tokenizer of the targets.
     """
     folder = pathlib.Path(folder)
     start, end = ([t for t in tokens if t != packing.language] for tokens in (packing.start, packing.end))

@@ -94,11 +94,7 @@ class BPETokenizer(Tokenizer):
 
 
 def tokens_of(ids):
-    """Returns the tokens of a dict from tokens to ids, in the order of their ids.
-
-    Raises:
-        ValueError: If the ids are not consecutive or do not start at 0.
-    """
+    """Returns the tokens of a dict from tokens to ids, in the order of their ids."""
     tokens = sorted(ids, key=ids.get)
     if [ids[token] for token in tokens] != list(range(len(tokens))):
         raise ValueError(
@@ -114,9 +110,6 @@ def merges_of(model, allowed=()):
     Args:
         model: Dict.
         allowed: List of strings. Settings that the tokenizer supports. Defaults to none.
-
-    Raises:
-        ValueError: If the model has settings that are not supported.
     """
     for key in ("continuing_subword_prefix", "dropout", "ignore_merges", "byte_fallback"):
         if model.get(key) and key not in allowed:
@@ -125,11 +118,7 @@ def merges_of(model, allowed=()):
 
 
 def read_merges(path):
-    """Returns the merges of a `merges.txt` as a list of pairs.
-
-    Raises:
-        ValueError: If a line is not two tokens.
-    """
+    """Returns the merges of a `merges.txt` as a list of pairs."""
     lines = pathlib.Path(path).read_bytes().decode("utf-8").replace("\r\n", "\n").split("\n")
     return _pairs([line for line in lines if line and not line.startswith("#version")], f"Each line of {path}")
 

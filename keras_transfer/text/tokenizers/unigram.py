@@ -378,11 +378,7 @@ def _check_pieces(model):
 
 
 def _keeps_spaces(settings):
-    """Returns whether a pre-tokenizer makes a word of each space.
-
-    Raises:
-        ValueError: If the tokenizer does not implement it.
-    """
+    """Returns whether a pre-tokenizer makes a word of each space."""
     parts = [settings or {}]
     if parts[0].get("type") == "Sequence":
         parts = parts[0]["pretokenizers"]

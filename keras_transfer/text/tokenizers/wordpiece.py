@@ -237,10 +237,6 @@ def read_folder(folder, config, fast, added, special_tokens):
 
     Returns:
         Dict of the arguments of a `WordPieceTokenizer`.
-
-    Raises:
-        FileNotFoundError: If the folder has no vocabulary.
-        ValueError: If the tokenizer is not a WordPiece tokenizer, or splits words differently.
     """
     for key, only in _FIXED.items():
         received = config.get(key, only)

@@ -108,9 +108,6 @@ def groups_of(groups, weights, built_for, model_weights):
             unique, would have been built for. Otherwise `None`.
         model_weights: Dict from paths, as in the groups, to weights of their model. Empty if the groups come from a
             config.
-
-    Raises:
-        ValueError: If the groups belong to a different model, or if weights with the same path cannot be distinguished.
     """
     groups_by_path = {path: group for group in groups for path in group.paths}
     if model_weights:

@@ -31,11 +31,7 @@ class Improvement:
         self._watch.on_train_begin()
 
     def is_over(self, logs):
-        """Returns whether the stage is over, given the logs of its next epoch.
-
-        Raises:
-            ValueError: If the metric is missing, or Keras does not know whether it should rise or fall.
-        """
+        """Returns whether the stage is over, given the logs of its next epoch."""
         monitor, stops = self._watch.monitor, self._model.stop_training
         validated = any(name.startswith("val_") for name in logs)
         # `validation_freq` may skip the validation of an epoch.

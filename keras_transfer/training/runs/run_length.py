@@ -27,14 +27,6 @@ def warn_if_shorter(optimizer, total_steps):
     Args:
         optimizer: Keras optimizer.
         total_steps: Integer. Number of batches of the run that begins.
-
-    Example:
-    ```python
-    from keras_transfer.training.runs.run_length import warn_if_shorter
-
-    schedule = keras_transfer.adaptation.SlantedTriangular(2e-4, total_steps=100)
-    warn_if_shorter(keras.optimizers.AdamW(schedule), total_steps=400)
-    ```
     """
     begin = int(keras.ops.convert_to_numpy(optimizer.iterations)) * accumulation_steps(optimizer)
     last = begin + total_steps

@@ -233,19 +233,7 @@ def _ids(weights):
 
 
 def get_adapters(spec):
-    """Returns the kinds of adapters that a specification describes, as a list.
-
-    Args:
-        spec: Specification, as for `add_adapters`.
-
-    Raises:
-        ValueError: If a name is unknown or an argument invalid.
-
-    Example:
-    ```python
-    [kind] = keras_transfer.adaptation.adapters.base.get_adapters("lora:rank=8,alpha=16")
-    ```
-    """
+    """Returns the kinds of adapters that a specification describes, as a list."""
     if isinstance(spec, (list, tuple)) and spec:
         return [kind for part in spec for kind in get_adapters(part)]
     if isinstance(spec, AdapterKind):
@@ -278,9 +266,6 @@ def adapted_encoder(model):
     """Returns the encoder of a model that can have adapters.
 
     For a KerasHub backbone without adapters, this creates a `BackboneEncoder`.
-
-    Raises:
-        ValueError: If the model has no such encoder.
     """
     if isinstance(model, Task):
         model.reader.require_whole("given adapters")
@@ -335,11 +320,7 @@ def head_weights(model):
 
 
 def head_for(model, encoder, name):
-    """Returns `(weight, value)` for each head weight of a task with the adapters of a given name.
-
-    Raises:
-        ValueError: If these adapters were never active in the task, which then has no head for them.
-    """
+    """Returns `(weight, value)` for each head weight of a task with the adapters of a given name."""
     weights = head_weights(model)
     if model.head_adapters.given == (name,) and name not in model.head_adapters.replaced():
         return [(weight, ops.convert_to_numpy(weight)) for weight in weights]

@@ -92,11 +92,7 @@ def register_kind(**names):
 
 
 def kind_of(class_name, config):
-    """Returns the kind for a class name and a config from a file.
-
-    Raises:
-        ValueError: If the name is unknown.
-    """
+    """Returns the kind for a class name and a config from a file."""
     if class_name not in _CLASSES:
         raise ValueError(f"Unknown kind of adapters. Expected one of {sorted(_CLASSES)}. Received: {class_name!r}")
     return _CLASSES[class_name].from_config(config)

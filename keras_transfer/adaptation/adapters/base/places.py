@@ -114,10 +114,6 @@ def put_at_outputs(encoder, parts, name, make, **arguments):
         name: String. Name of the adapters.
         make: Class of the adapters.
         **arguments: Its arguments.
-
-    Raises:
-        ValueError: If a block belongs neither to this library nor to the classes `TransformerEncoder` and
-            `TransformerDecoder` of KerasHub.
     """
     for block in blocks_of(encoder):
         cls = AdaptedResidual if isinstance(block, TransformerBlock) else Adapted
@@ -223,9 +219,6 @@ def choose_targets(encoder, targets):
         encoder: Encoder.
         targets: List of names that `dense_targets` returns, or regular expressions that match whole paths
             (`"block_[01].query"`, `"decoder_.*.value"`). `"query"` also matches `"cross_attention.query"`, and so on.
-
-    Raises:
-        ValueError: If a target matches nothing, or if it matches a layer that is quantized or has Keras's own LoRA.
     """
     available, block_name = {}, block_names(encoder)
     for block in blocks_of(encoder):

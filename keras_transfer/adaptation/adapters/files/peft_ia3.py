@@ -47,9 +47,6 @@ def written_ia3(kind, modules, arrays, prefix):
         modules: Dict that `modules_of` returns.
         arrays: Dict from the names of `adapter_weights` to arrays.
         prefix: String. Prefix of the module names in PEFT.
-
-    Raises:
-        ValueError: If a module would have scales of both its inputs and its outputs, or two scales of its inputs.
     """
     tensors, of_inputs, used = {}, [], set()
     for name, segments in modules.items():

@@ -62,11 +62,7 @@ def scale_of(config, module, rank):
 
 
 def changed_weight(config, module, parts, weight):
-    """Returns the weight of a Transformers module with LoRA or DoRA, or the table of an embedding with LoRA.
-
-    Raises:
-        KeyError, ValueError: If `parts`, the tensors of the module, do not belong to such a weight.
-    """
+    """Returns the weight of a Transformers module with LoRA or DoRA, or the table of an embedding with LoRA."""
     if "lora_embedding_A" in parts and len(parts) == 2:
         a, b = parts["lora_embedding_A"], parts["lora_embedding_B"]
         return weight + (b @ a).T * scale_of(config, module, len(a))

@@ -79,11 +79,7 @@ class Segment:
 
 
 def modules_of(encoder):
-    """Returns a dict from Transformers modules, without their prefix in a model with a head, to lists of `Segment`s.
-
-    Raises:
-        ValueError: If the encoder is neither a `TransformerStack` nor an `EncoderDecoder`.
-    """
+    """Returns a dict from Transformers modules, without their prefix in a model with a head, to lists of `Segment`s."""
     if not isinstance(encoder, (TransformerStack, EncoderDecoder)):
         raise ValueError(f"PEFT folders require an encoder of this library. Received: {type(encoder).__name__}")
     names, found, block_name = tensor_names(encoder), {}, block_names(encoder)

@@ -60,10 +60,6 @@ class FusionAdapter(Adapter):
 
     The query is the output of the sub-layer, or its sum with the residual if an adapter uses that sum.
 
-    Args:
-        slot: `Adapted` that has the adapters.
-        sources: List of names of adapters in the slot.
-
     Source: https://arxiv.org/abs/2005.00247
     """
 
