@@ -129,16 +129,16 @@ def check_spaces(names, received):
             received,
             missing[0],
         )
-    lower = {}
+    by_lower = {}
     for name in names:
-        if (other := lower.setdefault(name.lower(), name)) != name:
-            log.warning(
-                "%s: The classes %r and %r differ only in case. If they are one class, convert the labels with "
-                "`label.lower()`.",
-                received,
-                other,
-                name,
-            )
+        by_lower.setdefault(name.lower(), []).append(repr(name))
+    if alike := [" and ".join(group) for group in by_lower.values() if len(group) > 1]:
+        log.warning(
+            "%s: The classes %s%s differ only in case. If they are one class, convert the labels with `label.lower()`.",
+            received,
+            ", ".join(alike[:3]),
+            f", and {len(alike) - 3:,} more groups," if len(alike) > 3 else "",
+        )
 
 
 def advice_on_label(label):

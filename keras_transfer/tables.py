@@ -20,6 +20,7 @@ EXCEL = (".xlsx", ".xls", ".ods")
 MARKS = {"1": True, "1.0": True, "true": True, "yes": True, "x": True}  # In a column of one label.
 MARKS |= {"0": False, "0.0": False, "false": False, "no": False, "": False}
 _SAMPLE = 100  # Number of lines from which the separator is found.
+_QUOTED = 10_000  # Number of lines from which it is found whether fields between tabs are in quotes.
 _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",  # It begins with the one of UTF-16.
     codecs.BOM_UTF32_BE: "utf-32",
@@ -96,7 +97,7 @@ class Table:
         if self.encoding != given:
             found.append(self.encoding.upper())
         start = next((line.strip() for line in head if line.strip()), "")
-        if not self.typed and start[:1] in ("{", "[") and separator is None and re.match(r'[\[{]\s*(["{\[]|$)', start):
+        if not self.typed and separator is None and re.match(r'\{\s*("|$)|\[\s*(\{|$)', start):
             self.typed = True
             found.append("JSON")
         if self.typed:
@@ -111,7 +112,7 @@ class Table:
         default = "\t" if name.endswith((".tsv", ".tab")) else ","
         self.separator = separator or _find_separator(head, default)
         with self._open() as file:
-            self.quoted = self.separator != "\t" or _is_quoted(self._decoded(file))
+            self.quoted = self.separator != "\t" or _is_quoted(list(itertools.islice(self._decoded(file), _QUOTED)))
         if separator is None and (self.separator != default or not name.endswith((".csv", ".tsv", ".tab"))):
             found.append(f"fields separated by {self.separator!r}")
         if self.separator == "\t" and self.quoted:
@@ -232,8 +233,8 @@ def _find_separator(head, default):
     return default
 
 
-def _is_quoted(content):
-    """Returns whether fields between tabs are in quotes exactly as pandas, Excel or a writer of all quotes writes them.
+def _is_quoted(head):
+    """Returns whether the first lines have quotes exactly where pandas, Excel or a writer of all quotes puts them.
 
     Otherwise, a quote is a part of its text, as in GLUE.
     """
@@ -241,7 +242,7 @@ def _is_quoted(content):
     special = ['\t"\r\n', '\t"\r\n,', ""]  # What puts a field into quotes: in pandas, in Excel, and everything.
 
     def keep():
-        for line in content:
+        for line in head:
             taken.append(line)
             yield line
 
@@ -253,8 +254,8 @@ def _is_quoted(content):
             special = [each for each in special if "\t".join(_quote(field, each) for field in fields) == line]
             if not special:
                 return False
-    except ValueError:
-        return False
+    except ValueError:  # A quote that is not closed, perhaps because the last of the lines ends within a text.
+        return found and len(head) == _QUOTED
     return found
 
 

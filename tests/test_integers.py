@@ -14,8 +14,6 @@ from keras_transfer.training.resume import TrainingCheckpoint
 from keras_transfer.training.runs import GenerationMetrics, NonMonotonicTrigger
 from tests.errors import check_errors
 
-TWO = np.int64(2)
-
 
 def layer_groups():
     from tests.tasks.tiny import encoder
@@ -23,30 +21,34 @@ def layer_groups():
     return adaptation.layer_groups(encoder())
 
 
+def report(**options):
+    return str(analysis.ClassificationReport([0, 1], [[2, 0], [0, 2]], **options))
+
+
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: metrics.HitsAtK(TWO).get_config(),
-        lambda: metrics.PearsonCorrelation(TWO).get_config(),
-        lambda: metrics.ExpectedCalibrationError(TWO).get_config(),
-        lambda: metrics.Bleu(max_ngram_order=TWO).get_config(),
-        lambda: metrics.Chrf(char_order=TWO, word_order=TWO, beta=TWO).get_config(),
-        lambda: objectives.SpanPrediction(block_length=TWO).get_config(),
-        lambda: adaptation.LoRA(rank=TWO, alpha=np.float32(4), dropout=np.float32(0.5)).get_config(),
-        lambda: adaptation.Houlsby(TWO).get_config(),
-        lambda: text.Packing(segments=[np.int32(0), np.int32(1)]).segments,
-        lambda: NonMonotonicTrigger(TWO).patience,
-        lambda: GenerationMetrics(["a"], ["b"], metrics.Chrf(), batch_size=TWO, limit=TWO).limit,
-        lambda: Constraints(no_repeat_ngram=TWO, min_length=TWO).min_length,
-        lambda: TrainingCheckpoint("a", save_every=TWO, keep=TWO).get_config(),
-        lambda: WordVectors(["a", "b"], [[1, 0], [0, 1]]).nearest("a", TWO),
-        lambda: str(analysis.ClassificationReport([0, 1], [[2, 0], [0, 2]], num_examples=TWO, resamples=TWO)),
-        lambda: select_groups(layer_groups(), TWO)[0].name,
-        lambda: check_integer("size", TWO, 1),
+        lambda two, half: metrics.HitsAtK(two).get_config(),
+        lambda two, half: metrics.PearsonCorrelation(two).get_config(),
+        lambda two, half: metrics.ExpectedCalibrationError(two).get_config(),
+        lambda two, half: metrics.Bleu(max_ngram_order=two).get_config(),
+        lambda two, half: metrics.Chrf(char_order=two, word_order=two, beta=two).get_config(),
+        lambda two, half: objectives.SpanPrediction(block_length=two).get_config(),
+        lambda two, half: adaptation.LoRA(rank=two, alpha=half + half, dropout=half).get_config(),
+        lambda two, half: adaptation.Houlsby(two).get_config(),
+        lambda two, half: text.Packing(segments=[two - two, two]).segments,
+        lambda two, half: NonMonotonicTrigger(two).patience,
+        lambda two, half: GenerationMetrics(["a"], ["b"], metrics.Chrf(), batch_size=two, limit=two).limit,
+        lambda two, half: Constraints(no_repeat_ngram=two, min_length=two).min_length,
+        lambda two, half: TrainingCheckpoint("a", save_every=two, keep=two).get_config(),
+        lambda two, half: WordVectors(["a", "b"], [[1, 0], [0, 1]]).nearest("a", two),
+        lambda two, half: report(num_examples=two, resamples=two),
+        lambda two, half: select_groups(layer_groups(), two)[0].name,
+        lambda two, half: check_integer("size", two, 1),
     ],
 )
-def test_a_number_of_numpy_is_a_number(make):
-    json.dumps(make())
+def test_a_number_of_numpy_is_the_number_of_python(make):
+    assert json.dumps(make(np.int64(2), np.float32(0.5))) == json.dumps(make(2, 0.5))
 
 
 test_what_is_no_integer_is_an_error = check_errors(

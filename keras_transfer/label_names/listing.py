@@ -121,9 +121,9 @@ def label_of_accuracy(labels, accuracy):
             have another form, such as lists of labels, the result is `None`.
         accuracy: Float.
     """
-    if any(np.ndim(label) for label in labels):
+    if is_list(next(iter(labels), None)):
         return None
-    values, counts = np.unique(np.asarray(labels), return_counts=True)
+    values, counts = np.unique(labels, return_counts=True)
     if counts.sum() < 20 or len(values) < 2:
         return None
     [found] = np.nonzero(np.abs(counts / counts.sum() - accuracy) < 1e-6)

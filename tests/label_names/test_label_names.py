@@ -125,6 +125,12 @@ def test_names_that_differ_in_case_or_look_missing_get_a_warning(caplog):
     assert "The classes 'Yes' and 'yes' differ only in case" in caplog.text
 
 
+def test_of_many_names_that_differ_in_case_a_few_are_named(caplog):
+    names_in([name for word in "abcdefghijklmnopqrst" for name in (word, word.upper())] * 2)
+    [record] = caplog.records
+    assert "The classes 'A' and 'a', 'B' and 'b', 'C' and 'c', and 17 more groups, differ only" in record.getMessage()
+
+
 def test_from_pretrained_takes_the_names_from_a_column(tmp_path):
     encoder().save_pretrained(tmp_path / "encoder", preprocessor())
     model = TextClassifier.from_pretrained(tmp_path / "encoder", labels=["sad", "fun", "sad"])

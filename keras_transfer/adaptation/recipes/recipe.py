@@ -179,12 +179,14 @@ class Recipe:
             return self.learning_rate
         if self.frozen == "pretrained":
             return HEAD_RATE
-        rate = fine_tuning_rate(model)
-        for trains, multiple in RATE_MULTIPLES:
-            if trains(self):
-                rate *= multiple
-                break
-        return float(f"{rate:.2g}")
+        multiple = 1
+        if self.adapters is not None:
+            multiple = 30
+        elif self.decay is not None:
+            multiple = 18  # This is the rate of the top group. The lower ones have a fraction of it.
+        elif self.unfreezing == "chain_thaw":
+            multiple = 3
+        return float(f"{multiple * fine_tuning_rate(model):.2g}")
 
     def prepare(self, model: Any) -> Any:
         """Freezes the layer groups that never train, adds adapters, and lets blocks rematerialize.
@@ -277,12 +279,6 @@ _ADAFACTOR_RATE = (
 # method, each three times the last, the best on the dev data. Houlsby et al. 2019 and Hu et al. 2021 also found that
 # adapters, which begin as the identity, need higher rates than all weights.
 EPOCHS, FROZEN_EPOCHS, HEAD_RATE = 3, 10, 1e-2
-# What trains, and the rate as a multiple of that of all weights at one rate.
-RATE_MULTIPLES = (
-    (lambda recipe: recipe.adapters is not None, 30),
-    (lambda recipe: recipe.decay is not None, 18),  # The rate of the top group: the lower ones have a fraction of it.
-    (lambda recipe: recipe.unfreezing == "chain_thaw", 3),
-)
 # Each schedule has its class, and the name of its argument for `warmup_fraction`.
 SCHEDULES = {
     "constant": None,

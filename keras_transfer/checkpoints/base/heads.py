@@ -90,6 +90,7 @@ class TaskHead:
         exclusive: Tuple of strings. Arguments of which only one may be given. Defaults to none.
         encoder_class: Class of the encoders that the task needs. Defaults to `None`, for any class.
         encoder_arguments: Dict of arguments of these encoders that the task needs. Defaults to `{}`.
+        found: Tuple of strings. Arguments that checkpoints contain in another form. Defaults to none.
     """
 
     name: str | None = None
@@ -102,6 +103,7 @@ class TaskHead:
     exclusive: tuple = ()
     encoder_class: type | None = None
     encoder_arguments: dict = dataclasses.field(default_factory=dict)
+    found: tuple = ()
 
 
 @dataclasses.dataclass
@@ -323,10 +325,9 @@ def check_head(architecture, task, action, advice):
 
 def _further_settings(head, task):
     """Returns the arguments of a task that its head does not determine, as a dict, and the names of those not kept."""
-    # Settings of Transformers say what these are, such as `decoder_start_token_id`, or they need what is saved apart.
-    known = {"encoder", "preprocessor", "target_preprocessor", "name", "tied", "multi_label", "start_token"}
-    known |= {"share_embeddings"}
-    known |= {*head.arguments, *(setting[0] for setting in head.settings), *task.checkpoint_head.sizes}
+    wanted = task.checkpoint_head
+    known = {"encoder", "preprocessor", "target_preprocessor", "name", "tied", "multi_label"}
+    known |= {*head.arguments, *(setting[0] for setting in head.settings), *wanted.sizes, *wanted.found}
     kept, lost = {}, []
     for name, parameter in inspect.signature(type(task).__init__).parameters.items():
         if name in known or name in task.saved_apart or not hasattr(task, name):

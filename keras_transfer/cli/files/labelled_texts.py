@@ -24,15 +24,16 @@ class Table(tables.Table):
             Without a header, they are numbers from 0.
         separator, encoding: As for `tables.Table`. `separator` may also be `"tab"`.
         no_header: Boolean. Whether the first row is data. Defaults to `False`.
+        only: Boolean. Whether other columns of a Parquet or Arrow file are not read. Defaults to `False`.
 
     Raises:
         FileNotFoundError, ImportError, ValueError: As for `tables.Table`. ValueError also if it lacks a column.
     """
 
-    def __init__(self, path, columns, separator=None, encoding=None, no_header=False):
+    def __init__(self, path, columns, separator=None, encoding=None, no_header=False, only=False):
         self.columns = as_columns(columns, no_header)
         separator = {"tab": "\t", "\\t": "\t"}.get(separator, separator)
-        super().__init__(path, separator, encoding, None if no_header else 0)
+        super().__init__(path, separator, encoding, None if no_header else 0, self.columns if only else None)
         self._check(self.names, path)
 
     def __iter__(self):
@@ -83,7 +84,7 @@ def read_texts(path, text="text", label="label", kind="classification", label_se
             f"{' '.join(map(repr, label))}"
         )
     convert, expected = LABELS[kind]
-    texts, labels, table = [], [], Table(path, [text, *label], **form)
+    texts, labels, table = [], [], Table(path, [text, *label], **form, only=True)
     (text, *label), separator = table.columns, label_separator or SEPARATOR
     for number, row in table:
         if len(label) > 1:
@@ -115,7 +116,7 @@ def read_texts(path, text="text", label="label", kind="classification", label_se
 
 def read_column(path, text="text", **form):
     """Returns the texts of a table as a list. The arguments and errors are the same as for `read_texts`."""
-    texts, table = [], Table(path, [text], **form)
+    texts, table = [], Table(path, [text], **form, only=True)
     [text] = table.columns
     for number, row in table:
         if not isinstance(row[text], str):

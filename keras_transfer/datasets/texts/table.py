@@ -38,7 +38,8 @@ def read_table(
     Args:
         source: One of the following:
             - Path of a CSV or TSV file, or another file of text with separated fields. Fields between tabs are read
-              without quotes, as in GLUE, unless all are in quotes exactly as pandas or Excel writes them.
+              without quotes, as in GLUE, unless those in the first 10,000 lines are in quotes exactly as pandas or
+              Excel writes them.
             - Path of a JSON file: JSON Lines, an array, or any form that pandas writes.
             - Each of these compressed by gzip, zip, bz2 or xz.
             - Path of an `.xlsx`, `.xls` or `.ods` file, whose first sheet is read by pandas.

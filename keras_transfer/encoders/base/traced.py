@@ -5,6 +5,16 @@ import weakref
 from keras_transfer.keras_internals import layer_tracking
 
 
+def _made_again(name):
+    """Returns a method that makes one of Keras's functions, after those of other layers have been discarded."""
+
+    def make(self, force=False):
+        self.discard_if_changed()
+        return getattr(super(TracesAgain, self), name)(force=force)
+
+    return make
+
+
 class TracesAgain:
     """A mixin for `Encoder` and `Task`, whose functions are made again after quantization or a change of adapters.
 
@@ -33,38 +43,6 @@ class TracesAgain:
             getattr(self, "compiled_generators", {}).clear()
         object.__setattr__(self, "_traced_layers", layers)  # Keras must not track these layers a second time.
 
-    def make_train_function(self, force=False):
-        """Makes Keras's function again if the layers have changed.
-
-        Args:
-            force: Boolean. Whether to make it in any case. Defaults to `False`.
-
-        Returns:
-            The function.
-        """
-        self.discard_if_changed()
-        return super().make_train_function(force=force)
-
-    def make_test_function(self, force=False):
-        """Makes Keras's function again if the layers have changed.
-
-        Args:
-            force: Boolean. Whether to make it in any case. Defaults to `False`.
-
-        Returns:
-            The function.
-        """
-        self.discard_if_changed()
-        return super().make_test_function(force=force)
-
-    def make_predict_function(self, force=False):
-        """Makes Keras's function again if the layers have changed.
-
-        Args:
-            force: Boolean. Whether to make it in any case. Defaults to `False`.
-
-        Returns:
-            The function.
-        """
-        self.discard_if_changed()
-        return super().make_predict_function(force=force)
+    make_train_function, make_test_function, make_predict_function = map(
+        _made_again, ("make_train_function", "make_test_function", "make_predict_function")
+    )

@@ -7,7 +7,7 @@ import keras
 from keras_transfer.arrays import check_weights, to_array, without_float64
 from keras_transfer.batches import Batches, are_parts, times_class_weights
 from keras_transfer.distribute import check_distribution, check_stream, replicas_of, share
-from keras_transfer.keras_internals import build_metrics
+from keras_transfer.keras_internals import build_metrics, optimizers
 from keras_transfer.names import listed
 from keras_transfer.tasks.base.checks import check_lengths, require_compiled
 from keras_transfer.tasks.inputs import (
@@ -35,12 +35,14 @@ from keras_transfer.tasks.inputs import (
     kind_of,
     lacks_labels,
     log_length,
+    of_all_places,
     position_of_stream,
     rows_of,
     split_last,
     stream_of_loader,
     stream_without_float64,
     validation_parts,
+    with_weights_of_all_places,
     with_weights_of_places,
 )
 from keras_transfer.training.resume import TrainingCheckpoint
@@ -101,7 +103,7 @@ def stream_of(task, x, method):
             y = task.labels.encode(y)
             task.labels.check(y, task.loss)
         data = batches_or_stream(task, columns, x, y, sample_weight, ALL_ROWS, False)
-        data = data if method == "predict" else task.labels.targets(data, task)
+        data = data if method == "predict" else _with_targets(task, data)
         if isinstance(data, NoRows) or (method != "predict" and not data.has_labels):
             received = "no rows" if isinstance(data, NoRows) else "no labels"
             raise ValueError(f"Each batch of a loader must have at least one row, and labels. Received: {received}")
@@ -142,7 +144,7 @@ def ready_data(task, method, x, y=None, sample_weight=None, batch_size=None, shu
         _check_made_inputs(task, data)
     if isinstance(data, Batches) and data.contents.prepare is None:
         task.labels.check_inputs(data.inputs, data.labels)
-    data = data if method == "predict" else task.labels.targets(data, task)
+    data = data if method == "predict" else _with_targets(task, data)
     if method != "predict" and isinstance(data, NoRows):
         raise ValueError("`x` must have at least one row. Received: no rows")
     if method != "predict" and isinstance(data, Batches) and not data.has_labels:
@@ -167,6 +169,12 @@ def ready_data(task, method, x, y=None, sample_weight=None, batch_size=None, shu
         return share(task, data, method)
     found = data if is_checked else draws_like(checked_batches(task, data, method), data)
     return begins_at(found, position)
+
+
+def _with_targets(task, data):
+    """Returns data with the targets of the task, and with the weights of its rows for each of them."""
+    data = task.labels.targets(data, task)
+    return with_weights_of_all_places(data) if task.labels.are_ids or task.labels.of_places else data
 
 
 def _check_made_inputs(task, data):
@@ -280,6 +288,8 @@ def ready_batch(task, method, x, y, sample_weight):
             check_rows(rows_of({"x": x, "y": labels, "sample_weight": sample_weight}))
             task.labels.check_inputs(x, y)
             task.labels.check_batch(x, len(next(iter(x.values()))), task)
+        if task.labels.are_ids or task.labels.of_places:
+            sample_weight = of_all_places(y, sample_weight)
         return x, without_float64(y), without_float64(sample_weight)
     data = batches_or_stream(task, columns_of(task, x), x, y, sample_weight, ALL_ROWS, False)
     data = task.labels.targets(data, task)
@@ -289,7 +299,7 @@ def ready_batch(task, method, x, y, sample_weight):
     if method == "test_on_batch":
         data = data.replace(one_epoch=True)
     elif data.contents.seed is not None:  # The same seed draws other targets in each step.
-        data.epoch = int(task.optimizer.iterations)
+        data.epoch = optimizers.batch_count(task.optimizer)
     inputs, labels, *weights = data[0]
     task.labels.check_batch(inputs, len(next(iter(inputs.values()))), task)
     return inputs, labels, weights[0] if weights else None

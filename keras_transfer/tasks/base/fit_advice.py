@@ -1,7 +1,6 @@
 """What `fit` knows about the data and the answers, and says once: unknown tokens, and one answer to all texts."""
 
 import logging
-import weakref
 
 import numpy as np
 
@@ -11,7 +10,6 @@ from keras_transfer.label_names import label_of_accuracy
 log = logging.getLogger("keras_transfer")
 
 _SHARE, _ROWS, _TOKENS = 0.1, 2000, 100  # Fewer tokens say nothing.
-_warned = weakref.WeakSet()  # preprocessors
 
 
 def warn_of_unknown_tokens(task, data):
@@ -27,14 +25,14 @@ def warn_of_unknown_tokens(task, data):
         columns.append((labels, labels >= 0, getattr(task, "target_preprocessor", None) or task.preprocessor))
     for ids, real, preprocessor in columns:
         unknown = getattr(preprocessor, "unk_id", None)
-        if unknown is None or preprocessor in _warned:
+        if unknown is None or getattr(preprocessor, "warned_of_unknown", False):
             continue
         tokens = ids[real]
         special = set(getattr(preprocessor, "special_ids", ())) - {unknown}
         tokens = tokens[~np.isin(tokens, [*special])]
         share = float(np.mean(tokens == unknown)) if len(tokens) >= _TOKENS else 0.0
         if share > _SHARE:
-            _warned.add(preprocessor)
+            preprocessor.warned_of_unknown = True
             log.warning(
                 "%.0f%% of the tokens of the texts are unknown to the vocabulary, so the model cannot tell them apart. "
                 "Load an encoder that was pretrained on texts in this language and script, such as a multilingual one "

@@ -29,10 +29,12 @@ from keras_transfer.tasks.inputs.streams import (
     lacks_labels,
     lacks_targets,
     log_length,
+    of_all_places,
     position_of_stream,
     stream_without_float64,
     texts_of_stream,
     with_targets,
+    with_weights_of_all_places,
     with_weights_of_places,
 )
 from keras_transfer.tasks.inputs.text_kinds import check_export, check_kind, kind_of
@@ -70,6 +72,7 @@ __all__ = [
     "lacks_labels",
     "lacks_targets",
     "log_length",
+    "of_all_places",
     "position_of_stream",
     "rows_of",
     "split_last",
@@ -79,5 +82,6 @@ __all__ = [
     "texts_of_stream",
     "validation_parts",
     "with_targets",
+    "with_weights_of_all_places",
     "with_weights_of_places",
 ]

@@ -182,6 +182,27 @@ def with_weights_of_places(dataset, class_weight):
     return dataset.map(lambda x, y: (x, y, tf.gather(table, tf.maximum(y, 0))))
 
 
+def of_all_places(labels, weights):
+    """Returns weights of rows as weights of all places of their labels [rows, places], and others unchanged."""
+    if np.ndim(weights) != 1 or np.ndim(labels) != 2:
+        return weights
+    return np.broadcast_to(np.asarray(weights)[:, None], labels.shape)
+
+
+def with_weights_of_all_places(data):
+    """Returns prepared batches or a stream with the weights that `of_all_places` returns, and others unchanged."""
+    if isinstance(data, Batches):
+        weights = data.sample_weight if data.contents.prepare else of_all_places(data.labels, data.sample_weight)
+        return data if weights is data.sample_weight else data.replace(sample_weight=weights)
+    spec = data.element_spec if is_stream(data) else None
+    ranks = [getattr(getattr(part, "shape", None), "rank", None) for part in spec] if isinstance(spec, tuple) else []
+    if ranks[1:] != [2, 1]:
+        return data
+    import tensorflow as tf
+
+    return draws_like(data.map(lambda x, y, weights: (x, y, tf.broadcast_to(weights[:, None], tf.shape(y)))), data)
+
+
 def fix_targets(dataset):
     """Makes a stream from `with_targets` draw the same targets in all evaluations. Anything else is left unchanged."""
     if is_stream(dataset) and dataset in _drawing:

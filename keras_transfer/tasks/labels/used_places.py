@@ -35,9 +35,10 @@ class UsedPlaces(keras.losses.Loss):
         y_true = ops.convert_to_tensor(y_true)
         if sample_weight is not None:
             sample_weight = ops.convert_to_tensor(sample_weight)
+            if len(sample_weight.shape) == 1:  # weights of rows
+                sample_weight = sample_weight[:, None]
             if self.by_weight:
-                weights = sample_weight if len(sample_weight.shape) > 1 else sample_weight[:, None]
-                y_true = ops.where(weights == 0, ops.cast(UNUSED, y_true.dtype), y_true)
+                y_true = ops.where(sample_weight == 0, ops.cast(UNUSED, y_true.dtype), y_true)
         if self.reduction == "mean_with_sample_weight":
             used = ops.cast(y_true >= 0, self.dtype)
             sample_weight = used if sample_weight is None else used * ops.cast(sample_weight, self.dtype)

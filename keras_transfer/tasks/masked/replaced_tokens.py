@@ -94,7 +94,7 @@ class ReplacedTokenDetection(HiddenTokenTask):
     """
 
     reads = ("sequence_output",)
-    checkpoint_head = TaskHead(name="replaced_token", check_encoder=check_reads_ahead)
+    checkpoint_head = TaskHead(name="replaced_token", check_encoder=check_reads_ahead, found=("share_embeddings",))
     saved_apart = ("generator",)
 
     def __init__(

@@ -113,7 +113,7 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
     Source: https://arxiv.org/abs/1910.10683
     """
 
-    checkpoint_head = TaskHead(name="seq2seq", check_encoder=_check_encoder)
+    checkpoint_head = TaskHead(name="seq2seq", check_encoder=_check_encoder, found=("start_token",))
     head_is_pretrained = True
     max_length = None  # `Generates` counts new tokens only.
     objective = of_part("labels", "objective", "The objective, such as `objectives.SpanCorruption`, or `None`.")

@@ -1,7 +1,6 @@
 """A warning about texts that are longer than the sequence length of their preprocessor."""
 
 import logging
-import weakref
 
 import numpy as np
 
@@ -9,8 +8,6 @@ from keras_transfer.text.base import preprocess
 from keras_transfer.text.preprocessors.word_level import WordLevelPreprocessor
 
 log = logging.getLogger("keras_transfer")
-
-_warned = weakref.WeakSet()  # preprocessors
 
 
 def count_truncated(preprocessor, texts, inputs):
@@ -23,7 +20,7 @@ def count_truncated(preprocessor, texts, inputs):
         inputs: Dict of arrays [texts, length], the outputs of the preprocessor.
     """
     length, mask = getattr(preprocessor, "sequence_length", None), inputs.get("padding_mask")
-    if mask is None or length != mask.shape[1] or preprocessor in _warned:
+    if mask is None or length != mask.shape[1] or getattr(preprocessor, "warned_of_truncation", False):
         return 0
     [full] = np.nonzero(np.sum(mask, axis=1) == length)
     if not len(full) or not isinstance(preprocessor, WordLevelPreprocessor):
@@ -42,9 +39,9 @@ def warn_of_truncation(preprocessor, truncated, total):
         truncated: Integer. Number of texts that were truncated.
         total: Integer. Number of all texts.
     """
-    if not truncated or preprocessor in _warned:
+    if not truncated or getattr(preprocessor, "warned_of_truncation", False):
         return
-    _warned.add(preprocessor)
+    preprocessor.warned_of_truncation = True
     log.warning(
         "%d of %d texts (%.0f%%) reach the sequence length of %d tokens and are truncated there. To read more of "
         "them, pass a larger `sequence_length` to the preprocessor or to `from_pretrained()`, up to the number of "

@@ -4,7 +4,6 @@ Transformers 4 reads `tokenizer.json` and changes a few of its settings. From ve
 their tokenizers from `tokenizer_config.json`, and use hardly more than the vocabulary of `tokenizer.json`.
 """
 
-import functools
 import logging
 import re
 
@@ -95,16 +94,18 @@ def _compare(folder, config, name, version, family, readings):
             + ("tokenizer.json" if used[part] == file[part] else "tokenizer_config.json")
         )
     if found:
-        _warn(
-            f"The files in {folder} disagree about the tokenizer: {'; '.join(found)}. This is what {who} does, to "
-            "which the folder belongs. If the model was trained otherwise, pass `tokenizer='file'` or "
-            "`tokenizer='config'` to `load_preprocessor` or to the `load` of a preprocessor."
+        log.warning(
+            "The files in %s disagree about the tokenizer: %s. This is what %s does, to which the folder belongs. If "
+            "the model was trained otherwise, pass `tokenizer='file'` or `tokenizer='config'` to `load_preprocessor` "
+            "or to the `load` of a preprocessor.",
+            *(folder, "; ".join(found), who),
         )
     elif version >= (5,) and family is None and name not in _GENERIC:
-        _warn(
-            f"{who} may build the tokenizer in {folder} from tokenizer_config.json, by rules of its own for "
-            f"{name}Tokenizer. keras_transfer follows tokenizer.json. Compare some ids with those of Transformers, and "
-            "pass `tokenizer='file'` to `load_preprocessor` if they are equal."
+        log.warning(
+            "%s may build the tokenizer in %s from tokenizer_config.json, by rules of its own for %sTokenizer. "
+            "keras_transfer follows tokenizer.json. Compare some ids with those of Transformers, and pass "
+            "`tokenizer='file'` to `load_preprocessor` if they are equal.",
+            *(who, folder, name),
         )
 
 
@@ -121,17 +122,13 @@ def follow_case(folder, tokenizer, choice=None):
         return
     tokenizer.lowercase = True
     if choice is None:
-        _warn(
-            f"The vocab.txt in {folder} has tokens with upper-case letters, and tokenizer_config.json does not name "
+        log.warning(
+            "The vocab.txt in %s has tokens with upper-case letters, and tokenizer_config.json does not name "
             "`do_lower_case`. Texts are lowercased, as by Transformers. If the model was trained with cased texts, "
             "pass `tokenizer='file'` to `load_preprocessor` or to the `load` of a preprocessor, or write "
-            '"do_lower_case": false into tokenizer_config.json.'
+            '"do_lower_case": false into tokenizer_config.json.',
+            folder,
         )
-
-
-@functools.lru_cache  # A folder may be read more than once.
-def _warn(message):
-    log.warning("%s", message)
 
 
 def _version(config, model_config):

@@ -3,7 +3,6 @@
 import contextlib
 import logging
 import warnings
-import weakref
 
 import keras
 
@@ -12,10 +11,6 @@ from keras_transfer.keras_internals import accumulation_steps
 log = logging.getLogger("keras_transfer")
 
 _FAR = 10  # A schedule may be that many times longer than a run, because later runs may continue it.
-# Maps optimizers to the last step for which a warning was given.
-_warned = weakref.WeakKeyDictionary()
-# Maps optimizers that restart their schedules to the parameters of the run in which they do.
-_restarting = weakref.WeakKeyDictionary()
 
 
 def warn_if_shorter(optimizer, total_steps):
@@ -31,8 +26,9 @@ def warn_if_shorter(optimizer, total_steps):
     begin = int(keras.ops.convert_to_numpy(optimizer.iterations)) * accumulation_steps(optimizer)
     last = begin + total_steps
     lengths = {s["config"]["total_steps"]: s for s in find_schedules(optimizer) if s["config"].get("total_steps")}
-    if lengths and min(lengths) > _FAR * last and optimizer not in _warned:
-        _warned[optimizer] = 0
+    warned = getattr(optimizer, "warned_until", None)  # The last step for which a warning was given.
+    if lengths and min(lengths) > _FAR * last and warned is None:
+        optimizer.warned_until = 0
         log.warning(
             "The run ends at step %d, but the learning rate schedule %s only at step %d, so that most of it never "
             "happens. If no later run continues it, create it with total_steps=%d.",
@@ -41,9 +37,9 @@ def warn_if_shorter(optimizer, total_steps):
             min(lengths),
             last,
         )
-    if not lengths or min(lengths) >= last or _warned.get(optimizer, 0) >= last:
+    if not lengths or min(lengths) >= last or (warned or 0) >= last:
         return
-    _warned[optimizer] = last
+    optimizer.warned_until = last
     length = min(lengths)
     log.warning(
         "The learning rate schedule %s ends at step %d, but the run ends at step %d%s. After the end of the schedule, "
@@ -58,7 +54,7 @@ def warn_if_shorter(optimizer, total_steps):
 
 def expect_restarts(callback):
     """Disables the warning about a schedule that ends in the run of a callback, which restarts the schedule."""
-    _restarting[callback.model.optimizer] = callback.params  # All callbacks of a `fit` share this dict.
+    callback.params["restarts"] = True  # All callbacks of a `fit` share this dict.
 
 
 class ScheduleLength(keras.callbacks.Callback):
@@ -71,7 +67,7 @@ class ScheduleLength(keras.callbacks.Callback):
 def warn_in_epoch(callback, epoch):
     """Calls `warn_if_shorter` at the beginning of an epoch, after a training checkpoint has been restored."""
     steps = callback.params.get("steps")
-    if steps is not None and _restarting.get(callback.model.optimizer) is not callback.params:
+    if steps is not None and not callback.params.get("restarts"):
         warn_if_shorter(callback.model.optimizer, (callback.params["epochs"] - epoch) * steps)
 
 

@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_transfer import adaptation as kt
 from keras_transfer.adaptation.adapters.base import adapted_encoder, get_adapters
+from keras_transfer.adaptation.adapters.kinds.bitfit import own_weights
 from keras_transfer.adaptation.adapters.kinds.compacter import Rule
 from keras_transfer.encoders import ModernBertEncoder
 from tests.adaptation.adapters import adapter_models as models
@@ -291,3 +292,12 @@ def test_a_run_with_adapters_resumes_from_its_training_checkpoint(tmp_path):
     resumed, whole = values(fit(2, kt.TrainingCheckpoint(tmp_path / "run"))), values(fit(2))
     for path, value in whole.items():
         np.testing.assert_array_equal(resumed[path], value, err_msg=path)
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_the_statistics_of_a_layer_are_not_copied(frozen):
+    layer = keras.layers.BatchNormalization()
+    layer.build((None, 4))
+    layer.trainable = not frozen
+    assert list(own_weights(layer)) == ["gamma", "beta"]
+    assert layer.trainable != frozen and len(layer.non_trainable_weights) == (4 if frozen else 2)

@@ -11,7 +11,7 @@ import pytest
 
 from keras_transfer import datasets, tables
 from keras_transfer.cli.arguments import make_parser
-from keras_transfer.cli.files.labelled_texts import Table, read_parts, read_texts
+from keras_transfer.cli.files.labelled_texts import Table, read_column, read_parts, read_texts
 from keras_transfer.datasets import read_table
 from tests.errors import check_errors
 
@@ -122,6 +122,19 @@ def test_an_excel_file_is_read_by_pandas(tmp_path, monkeypatch):
         read_table(write(tmp_path, "a.xlsx", b"x"), "text", "label")
 
 
+def test_the_command_reads_only_the_columns_that_it_needs(tmp_path, monkeypatch):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    import pyarrow
+
+    path, read = tmp_path / "a.parquet", []
+    parquet.write_table(pyarrow.table({"text": TEXTS, "other": TEXTS, "label": LABELS}), path)
+    of_file = tables.record_batches
+    monkeypatch.setattr(tables, "record_batches", lambda path, columns: read.append(columns) or of_file(path, columns))
+    assert read_texts(path) == (TEXTS, LABELS) and read_column(path) == TEXTS
+    assert read == [["text", "label"], ["text"]]
+    assert "other" in next(iter(Table(path, ["text"])))[1]  # Predictions are written beside all columns.
+
+
 def test_a_parquet_file_is_read_by_the_command_too(tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     import pyarrow
@@ -188,6 +201,23 @@ def test_what_the_name_does_not_say_is_logged_in_one_line(tmp_path, caplog):
 def test_quotes_between_tabs_are_removed_only_if_a_writer_of_tables_wrote_all_fields(rows, expected, tmp_path):
     path = write(tmp_path, "a.tsv", "\n".join(["text\tlabel", *rows]) + "\n")
     assert read_table(path, "text", "label").texts == expected
+
+
+@pytest.mark.parametrize("quoted", [True, False])
+def test_whether_tabs_separate_fields_in_quotes_is_found_in_the_first_lines(quoted, tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "_QUOTED", 4)  # The last of these lines ends within a text in quotes.
+    rows = ['"a, ""b"""\ta', "b\tb", '"two\nlines"\ta'] if quoted else ['"Fine."\ta', "b\tb", '"two\ta']
+    path = write(tmp_path, "a.tsv", "\n".join(["text\tlabel", *rows, "b\tb"]) + "\n")
+    decoded, lines = tables.Table._decoded, []
+    monkeypatch.setattr(tables.Table, "_decoded", lambda *args: (lines.append(line) or line for line in decoded(*args)))
+    expected = ['a, "b"', "b", "two\nlines", "b"] if quoted else ['"Fine."', "b", '"two', "b"]
+    assert read_table(path, "text", "label").texts == expected
+    assert len(lines) == 4 + 2 * len(path.read_text().splitlines())  # The separator is found in all of so few lines.
+
+
+def test_a_text_in_brackets_in_the_first_line_is_no_json(tmp_path):
+    path = write(tmp_path, "a.csv", '["No"] she said,x\nb,y\n')
+    assert read_table(path, 0, 1, header=None).texts == ['["No"] she said', "b"]
 
 
 def test_the_separator_is_found_where_a_text_with_line_ends_crosses_the_end_of_the_sample(tmp_path):

@@ -35,7 +35,11 @@ def test_prepared_ids_without_a_mask_are_trained_on():
     vectors = keras.ops.mean(keras.layers.Embedding(20, 4)(ids), axis=1)
     model = TextClassifier(keras.Model({"token_ids": ids}, {"pooled_output": vectors}), num_classes=2)
     model.compile("sgd")
-    model.fit({"token_ids": np.ones((4, 3), "int32")}, [0, 1, 0, 1], verbose=0)
+    inputs, labels = {"token_ids": np.arange(12, dtype="int32").reshape(4, 3)}, np.array([0, 1, 0, 1])
+    logits = model.predict(inputs, verbose=0)
+    expected = np.mean(np.log(np.exp(logits).sum(axis=1)) - logits[range(4), labels])
+    losses = model.fit(inputs, labels, epochs=2, verbose=0).history["loss"]
+    assert losses[0] == pytest.approx(expected, rel=1e-5) and losses[1] < losses[0]
 
 
 def constant(model, place):

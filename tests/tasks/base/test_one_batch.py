@@ -4,10 +4,11 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.tasks import TextClassifier
+from keras_transfer.objectives import TokenMasking
+from keras_transfer.tasks import MaskedLM, TextClassifier
 from tests.helpers import EAGER
 from tests.tasks.tagging.taggers import examples, tagger
-from tests.tasks.tiny import classifier, difference, ids_of, of_vectors
+from tests.tasks.tiny import classifier, difference, encoder, ids_of, of_vectors, preprocessor
 
 TEXTS, LABELS = ["good a b c d e f g h", "bad", "good a"], [1, 0, 1]
 
@@ -75,6 +76,16 @@ def test_train_on_batch_learns_what_fit_learns_from_one_batch():
     assert difference(model.get_weights(), expected) < 1e-5
     assert difference(model.get_weights(), start) > 1e-4
     model.set_weights(start)
+
+
+def test_the_batches_of_one_update_have_different_masks():
+    model = MaskedLM(encoder(), preprocessor(), objective=TokenMasking(seed=0))
+    model.compile(keras.optimizers.SGD(0.1, gradient_accumulation_steps=4), run_eagerly=EAGER)
+    seen, step = [], model.train_step
+    model.train_step = lambda data: seen.append(numpy(data[0]["token_ids"])) or step(data)
+    for _ in range(2):
+        model.train_on_batch(TEXTS)
+    assert seen[0].tolist() != seen[1].tolist()
 
 
 def test_labels_of_one_batch_are_checked(model):

@@ -101,6 +101,22 @@ def words():
 
 
 @pytest.mark.parametrize("make", [words, masked_lm, causal_lm, seq2seq_lm])
+def test_weights_of_rows_count_for_all_places_of_prepared_data(make):
+    tf = pytest.importorskip("tensorflow")
+    model, data = make()
+    model.compile("sgd", weighted_metrics=["accuracy"], run_eagerly=True)
+    inputs, labels, *marks = model.dataset(*data, batch_size=8)[0]
+    rows = np.array([1.0, 0.5, 0.0], "float32")[: len(labels)]
+    places = np.broadcast_to(rows[:, None], labels.shape) * (marks[0] if make is seq2seq_lm else 1)
+    expected = model.evaluate(inputs, labels, sample_weight=places, verbose=0)
+    stream = tf.data.Dataset.from_tensor_slices((inputs, labels, rows)).batch(8)
+    assert model.evaluate(inputs, labels, sample_weight=rows, verbose=0) == pytest.approx(expected, rel=1e-5)
+    expected = model.evaluate(inputs, labels, sample_weight=np.broadcast_to(rows[:, None], labels.shape), verbose=0)
+    assert model.evaluate(stream, verbose=0) == pytest.approx(expected, rel=1e-5)
+    assert model.test_on_batch(inputs, labels, rows) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("make", [words, masked_lm, causal_lm, seq2seq_lm])
 def test_the_loss_that_errors_recommend_is_the_default_loss(make):
     keras.utils.set_random_seed(0)
     model, data = make()

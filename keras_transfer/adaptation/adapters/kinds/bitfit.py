@@ -6,7 +6,7 @@ import re
 import keras
 
 from keras_transfer.adaptation.adapters.base import AdapterKind, copy_weights, register_kind, strings
-from keras_transfer.keras_internals import layers_within
+from keras_transfer.keras_internals import could_train, layers_within
 from keras_transfer.layers.adapters import Adapted, Adapter
 from keras_transfer.names import did_you_mean
 
@@ -97,7 +97,8 @@ def place_of(layer):
 
 
 def own_weights(layer):
-    """Returns a dict from the attributes of a layer to the trainable weights that it computes with."""
+    """Returns a dict from the attributes of a layer to the weights that it computes with and that could train."""
     if isinstance(layer, (Adapted, Adapter)):
         return {}
-    return {key: value for key, value in vars(layer).items() if isinstance(value, keras.Variable)}
+    could = {id(weight) for weight in could_train(layer)}
+    return {key: value for key, value in vars(layer).items() if id(value) in could}
