@@ -94,8 +94,8 @@ def batches(
     return Batches.of(inputs, y, sample_weight, Contents(kind), batch_size=batch_size, shuffle=shuffle, **options)
 
 
-def preprocess_texts(texts, preprocessor, chunk=4096):
-    """Returns a dict of int32 arrays [texts, length], padded only to the longest text."""
+def preprocess_texts(texts, preprocessor, chunk=4096, warn=True):
+    """Returns a dict of int32 arrays [texts, length], padded only to the longest text. It may warn of truncation."""
     chunks, truncated = [], 0
     for start in range(0, _count(texts), chunk):
         part = slice(start, start + chunk)
@@ -103,7 +103,7 @@ def preprocess_texts(texts, preprocessor, chunk=4096):
         outputs = preprocess(preprocessor, columns)
         outputs = {key: _as_array(value) for key, value in outputs.items()}  # [chunk, full length], or strings [chunk]
         _check_padding(outputs, start)
-        truncated += count_truncated(preprocessor, columns, outputs)
+        truncated += count_truncated(preprocessor, columns, outputs) if warn else 0
         longest = max(int(real_lengths(outputs).max()), 1)
         longest = -(-longest // LENGTH_STEP) * LENGTH_STEP
         chunks.append({key: value[:, :longest] if value.ndim > 1 else value for key, value in outputs.items()})

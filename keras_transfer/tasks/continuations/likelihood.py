@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ from keras_transfer.arrays import check_numbers
 from keras_transfer.generation.loops import PROMPT_STEP, round_up
 from keras_transfer.tasks.continuations.id_rows import rows_of, token_rows
 from keras_transfer.text.strings import count_words
+
+log = logging.getLogger("keras_transfer")
 
 
 @dataclasses.dataclass
@@ -73,6 +76,12 @@ class Likelihood(_Task):
         found = check_numbers(self.token_log_likelihoods(rows, batch_size=batch_size))
         sums = np.array([values.sum(dtype="float64") for values in found])
         tokens = max(sum(map(len, found)), 1)
+        if empty := [index for index, values in enumerate(found) if not len(values)]:
+            log.warning(
+                "%d of %d texts have no token that anything predicts, such as the one at position %d. Their "
+                "log-likelihood is 0, which is no probability of 1.",
+                *(len(empty), len(found), empty[0]),
+            )
         words = max(sum(count_words(str(text)) for text in texts), 1) if raw else None
         return Scores(
             found,

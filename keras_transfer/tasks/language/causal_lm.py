@@ -218,10 +218,13 @@ class CausalLM(Generates, InContext, Likelihood, Task):
         wholes = [start + word for start in starts for word in words]
         rows = token_rows(self, wholes)
         check_rows(self, rows, "text with its examples")
+        begins = token_rows(self, starts)
+        if empty := [word for word, row in zip(words, rows) if np.array_equal(row, begins[0])]:
+            raise ValueError(f"Each label must have at least one token. Received: the label {empty[0]!r} without any")
         check_different(words, rows[: len(words)])
         values = self.token_log_likelihoods(rows, batch_size=batch_size)
         scores = np.zeros((len(starts), len(words)))
-        for index, start in enumerate(token_rows(self, starts)):
+        for index, start in enumerate(begins):
             part = range(index * len(words), (index + 1) * len(words))
             common = min(_common(start, rows[row]) for row in part)
             scores[index] = [values[row][max(common - 1, 0) :].sum(dtype="float64") for row in part]

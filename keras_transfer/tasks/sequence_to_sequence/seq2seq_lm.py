@@ -301,7 +301,8 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
 
         Args:
             sources: A string or a list of strings.
-            targets: A string or a list of strings, one for each source.
+            targets: A string or a list of strings, one for each source. They are truncated as in `fit`. A warning says
+                how many are too long, and how many have no tokens but the special ones.
             batch_size: Integer. Number of rows in a batch. Defaults to `8`.
 
         Returns:

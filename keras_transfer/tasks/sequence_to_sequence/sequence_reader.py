@@ -1,5 +1,6 @@
 """The data of a `Seq2SeqLM`: source texts, and target texts as the inputs and the targets of the decoder."""
 
+import logging
 from collections.abc import Mapping
 
 import numpy as np
@@ -11,6 +12,8 @@ from keras_transfer.tasks.base import check_sizes
 from keras_transfer.tasks.inputs import Reader, lacks_labels, texts_of_stream
 from keras_transfer.text.base import check_batch_size, to_columns
 from keras_transfer.text.preprocessors import TokenPreprocessor
+
+log = logging.getLogger("keras_transfer")
 
 
 def check_target_preprocessor(encoder, preprocessor, target_preprocessor):
@@ -163,13 +166,16 @@ class SequenceReader(Reader):
 
     def _targets(self, texts):
         """Returns the ids of target texts `[rows, length]`, padded with -1, and their lengths."""
-        own = self.target_preprocessor
-        found = preprocess_texts(texts, self.preprocessor if own is None else own)
+        own = self.target_preprocessor or self.preprocessor
+        known = isinstance(own, TokenPreprocessor)
+        found = preprocess_texts(texts, own, warn=not known)
         real = real_lengths(found)
         if len(empty := np.flatnonzero(real == 0)):
             raise ValueError(
                 f"Each target must have at least one token. Received: {texts[empty[0]]!r} at position {empty[0]}"
             )
+        if known:
+            _warn_of_targets(own, texts, real)
         return np.where(found["padding_mask"] == 1, found["token_ids"], UNUSED), real
 
     def _item(self, columns, length, random):
@@ -195,3 +201,24 @@ class SequenceReader(Reader):
             given["decoder_positions"] = np.broadcast_to(np.arange(ids.shape[1], dtype="int32"), ids.shape)
         weights = used if weights is None else used * np.asarray(weights)[:, None]
         return {**inputs, **given}, targets, weights.astype("float32")
+
+
+def _warn_of_targets(preprocessor, texts, real):
+    """Logs a warning of targets without tokens of their own, and one of targets that are too long."""
+    special, length = preprocessor.num_special_tokens, preprocessor.sequence_length
+    if len(empty := np.flatnonzero(real <= special)):
+        log.warning(
+            "%d of %d targets have no tokens but the special ones, such as %r at position %d. What is learned or "
+            "scored for these is that nothing is written.",
+            *(len(empty), len(texts), texts[empty[0]], empty[0]),
+        )
+    full = np.flatnonzero(real == length)
+    if not len(full):
+        return
+    counts = preprocessor.tokenize([*texts[full]]).row_lengths().numpy()
+    if longer := int((counts + special > length).sum()):
+        log.warning(
+            "%d of %d targets are longer than %d tokens, and only their %s is learned or scored. To use all of them, "
+            "pass a larger `sequence_length` to the preprocessor or to `from_pretrained()`.",
+            *(longer, len(texts), length, "end" if preprocessor.packing.truncation_side == "left" else "beginning"),
+        )

@@ -79,6 +79,13 @@ def test_scores_are_log_likelihoods_of_tokens_and_perplexities_of_tokens_and_wor
             model.score([text, text])
 
 
+def test_texts_without_a_predicted_token_are_counted(caplog):
+    found = small().score([[5, 6], [5], [7]])
+    assert found.log_likelihoods[1:].tolist() == [0, 0] and found.log_likelihoods[0] < 0
+    [warning] = [record.getMessage() for record in caplog.records]
+    assert warning.startswith("2 of 3 texts have no token that anything predicts, such as the one at position 1")
+
+
 @pytest.mark.core
 def test_likelihoods_of_ids_equal_those_of_transformers():
     model = CausalLM.from_pretrained(FOLDER, preprocessor=None)

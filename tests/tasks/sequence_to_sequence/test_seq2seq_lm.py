@@ -280,6 +280,25 @@ def test_no_rows_have_no_scores(ready, eagerly):
     assert ready.score("a b", "b").shape == (1,) and ready.score([], []).shape == (0,)
 
 
+@pytest.mark.parametrize("method", ["score", "evaluate", "fit", "classify"])
+def test_empty_and_long_targets_are_named_whatever_reads_them(method, caplog, eagerly):
+    found = _compiled()
+    targets = ["a b", "\u200b", "a " * 20, "b " * 14]  # The last one just fits.
+    if method == "classify":
+        found.classify("a", targets)
+        count = "1 of 4"
+    else:
+        sources = ["a b"] * 8
+        getattr(found, method)(sources, targets * 2, **({} if method == "score" else {"verbose": 0}))
+        count = "2 of 8"
+    empty, long = [record.getMessage() for record in caplog.records if "targets" in record.getMessage()]
+    assert empty.startswith(f"{count} targets have no tokens but the special ones, such as '\\u200b' at position 1")
+    assert long.startswith(f"{count} targets are longer than 16 tokens, and only their beginning is learned or scored")
+    caplog.clear()
+    found.score(["a"], ["a b"])
+    assert not caplog.records
+
+
 test_mistakes_in_prepared_data_are_errors = check_errors(
     (lambda ready: ready.fit(*_prepared(ready, factor=-1), verbose=0), "must not be negative. Pass `sample_weight`"),
     (lambda ready: ready.fit(_prepared(ready)[0], ["b", "c"], verbose=0), "Prepared inputs need prepared targets"),
