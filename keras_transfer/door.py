@@ -6,8 +6,7 @@ import re
 import sys
 import types
 
-from keras_transfer.foreign_names import attribute_elsewhere, elsewhere, equivalent
-from keras_transfer.names import check_arguments, did_you_mean
+from keras_transfer.names import attribute_elsewhere, check_arguments, did_you_mean, elsewhere, equivalent
 
 _UNKNOWN = re.compile(  # What Python, a layer, and an optimizer of Keras say.
     r"got an unexpected keyword argument '(\w+)'|Unrecognized keyword arguments passed to \w+: \{'(\w+)'"

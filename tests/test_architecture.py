@@ -20,7 +20,6 @@ FLOORS = [
     [
         "files",
         "folder_lock",
-        "foreign_names",
         "integers",
         "lines",
         "names",

@@ -6,7 +6,6 @@ from keras_transfer.batches.contents import Contents, no_weights, real_lengths
 from keras_transfer.batches.contexts import check_span_preprocessor, context_windows, windows_in_memory
 from keras_transfer.batches.part_batching import are_parts, part_batches, parts_item, to_parts, with_placeholders
 from keras_transfer.batches.pipeline import (
-    all_class_weights,
     as_pipeline,
     batches_of,
     counting_epochs,
@@ -25,7 +24,6 @@ __all__ = [
     "Batches",
     "Contents",
     "Options",
-    "all_class_weights",
     "are_parts",
     "as_pipeline",
     "batches",

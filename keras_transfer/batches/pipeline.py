@@ -87,21 +87,6 @@ def batches_of(data):
     return _sources.get(data, data) if hasattr(data, "element_spec") else data
 
 
-def all_class_weights(class_weight, pipeline):
-    """Returns `class_weight` of `fit` with a weight for each class that occurs, as Keras needs it for a pipeline.
-
-    Args:
-        class_weight: Dict from classes to weights, or None. Other classes have the weight 1.
-        pipeline: What `fit` receives.
-    """
-    data = batches_of(pipeline)
-    if class_weight is None or data is pipeline or data.labels is None:
-        return class_weight
-    labels = np.asarray(data.labels)
-    highest = labels.shape[1] - 1 if labels.ndim == 2 and labels.shape[1] > 1 else int(labels.max())
-    return {number: class_weight.get(number, 1.0) for number in range(max([highest, *class_weight]) + 1)}
-
-
 def times_class_weights(sample_weight, labels, class_weight, of_places=False):
     """Returns sample weights multiplied by the weights of the classes, which Keras does not accept together.
 

@@ -7,10 +7,11 @@ import math
 from typing import Any
 
 import keras
+import numpy as np
 
 from keras_transfer.adaptation.recipes.recipe import Recipe, get_recipe
 from keras_transfer.keras_internals import could_train
-from keras_transfer.names import closest, hint_for
+from keras_transfer.names import check_arguments, closest
 from keras_transfer.tasks.base import Task
 from keras_transfer.training.optimizers import build_optimizer
 from keras_transfer.training.runs import epochs_of_steps, fit_in_run
@@ -56,9 +57,10 @@ def fine_tune(
         Keras's `History`.
 
     Raises:
-        ValueError: If `recipe` or an option is unknown; if nothing would be trainable; if `x` is empty or its number
-            of batches is unknown; if `y` or `loss` is missing; or if the recipe has fewer `steps` than `x` has batches,
-            and `x` has no `take`.
+        TypeError: If an option is unknown.
+        ValueError: If `recipe` is unknown; if nothing would be trainable; if `x` is empty or its number of batches is
+            unknown; if `y` or `loss` is missing; or if the recipe has fewer `steps` than `x` has batches, and `x` has
+            no `take`.
 
     Example:
     ```python
@@ -91,22 +93,24 @@ def fine_tune(
     options = {**options, "epochs": epochs, "validation_data": validation_data, "callbacks": callbacks}
     if isinstance(model, Task):
         return model.fit(**data, **options)
+    weights, labels = options.get("class_weight"), getattr(data["x"], "labels", None)
+    if weights is not None and labels is not None:  # Keras requires a weight for each class that occurs.
+        count = labels.shape[1] if labels.ndim == 2 and labels.shape[1] > 1 else int(np.max(labels)) + 1
+        options["class_weight"] = {**dict.fromkeys(range(count), 1.0), **weights}
     return fit_in_run(model.fit, data.pop("x"), options.pop("callbacks"), {**data, **options})
 
 
 def _check_options(model, options):
-    """Raises a `ValueError` if an option is not an argument of `fit`, before anything is frozen or compiled."""
-    known = {**inspect.signature(keras.Model.fit).parameters, **inspect.signature(model.fit).parameters}
+    """Raises a `TypeError` if an option is not an argument of `fit`, before anything is frozen or compiled."""
+    known = [*inspect.signature(keras.Model.fit).parameters, *inspect.signature(model.fit).parameters, "recipe"]
     fields = [field.name for field in dataclasses.fields(Recipe)]
     for name in options:
-        if name in known:
-            continue
-        field = closest(name, [*fields, *known])
-        if field in fields:
-            advice = f" Set `{field}` in the recipe: `recipe=get_recipe(name, {field}=...)`."
-        else:
-            advice = hint_for(name, [*known, "recipe"])
-        raise ValueError(f"Further arguments of `fine_tune` must be arguments of `fit`.{advice} Received: {name!r}")
+        if name not in known and (field := closest(name, [*fields, *known])) in fields:
+            raise TypeError(
+                f"`fine_tune` has no argument `{name}`. Set `{field}` in the recipe: `recipe=get_recipe(name, "
+                f"{field}=...)`. Received: {name}={options[name]!r:.100}"
+            )
+    check_arguments("fine_tune", options, known)
 
 
 def _run_of(plan, model, data, options):

@@ -9,11 +9,10 @@ import keras
 from keras_transfer.adaptation.adapters.base import add_adapters
 from keras_transfer.adaptation.recipes.length import enough_epochs
 from keras_transfer.adaptation.recipes.rematerialization import blocks_of, rematerialize
-from keras_transfer.foreign_names import belongs
 from keras_transfer.groups import layer_groups
 from keras_transfer.keras_internals import remember_trainable
 from keras_transfer.layers.heads import ScalarMix
-from keras_transfer.names import check_one_of, did_you_mean
+from keras_transfer.names import belongs, check_one_of, did_you_mean
 from keras_transfer.precision import PRECISIONS, Precision, recommended_precision
 from keras_transfer.training.optimizers import (
     FusedAdamW,

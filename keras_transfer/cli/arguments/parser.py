@@ -3,8 +3,7 @@
 import argparse
 import re
 
-from keras_transfer.foreign_names import equivalent
-from keras_transfer.names import closest, did_you_mean
+from keras_transfer.names import closest, did_you_mean, equivalent
 
 CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)")  # An error message of argparse.
 

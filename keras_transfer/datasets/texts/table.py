@@ -422,15 +422,12 @@ def _typed(labels, where):
     """Returns labels of a file without types as numbers if all are numbers. A label with a leading zero is a name."""
     is_number = [bool(NUMBER.fullmatch(label)) and math.isfinite(float(label)) for label in labels]
     if all(is_number):
-        return [int(label) for label in labels] if all(map(_is_integer, labels)) else [float(label) for label in labels]
+        kind = int if all(label.lstrip("+-").isdecimal() for label in labels) else float
+        return [kind(label) for label in labels]
     words = [row for row, label in enumerate(labels) if not is_number[row] and not label.isdecimal()]
     if words and any(is_number):
         raise _mixed(labels, words[0] if is_number[0] else is_number.index(True), where)
     return labels
-
-
-def _is_integer(label):
-    return label.lstrip("+-").isdecimal()
 
 
 def _mixed(labels, row, where):

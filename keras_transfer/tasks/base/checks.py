@@ -8,10 +8,9 @@ import warnings
 
 import keras
 
-from keras_transfer.foreign_names import belongs
 from keras_transfer.integers import check_integer
 from keras_transfer.keras_internals import accumulation_steps, layer_tracking
-from keras_transfer.names import listed
+from keras_transfer.names import belongs, listed
 from keras_transfer.training.optimizers import check_schedule_free
 
 log = logging.getLogger("keras_transfer")

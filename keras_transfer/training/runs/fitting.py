@@ -4,7 +4,7 @@ import contextlib
 
 import keras
 
-from keras_transfer.batches import all_class_weights, as_pipeline, counting_epochs
+from keras_transfer.batches import as_pipeline, counting_epochs
 from keras_transfer.training.runs.accumulation import LastGradients
 from keras_transfer.training.runs.averaging import ValidatedAverages
 from keras_transfer.training.runs.run import Run
@@ -31,8 +31,6 @@ def fit_in_run(fit, data, callbacks, options, *, settings=None, position=None):
     first = [LastGradients(), *([] if any(isinstance(c, ValidatedAverages) for c in given) else [ValidatedAverages()])]
     run = Run(data if position is None else position, [*first, *given], validation is not None, settings or {})
     options = {**options, "validation_data": as_pipeline(validation)}
-    if options.get("class_weight") is not None:
-        options["class_weight"] = all_class_weights(options["class_weight"], pipeline)
     with run, _preceded(callbacks, first) as callbacks, counting_epochs(data, pipeline, callbacks) as callbacks:
         return fit(pipeline, callbacks=callbacks, **options)
 

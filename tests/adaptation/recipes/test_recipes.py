@@ -20,6 +20,7 @@ from keras_transfer.adaptation import (
     unfreeze,
 )
 from keras_transfer.adaptation.recipes import RECIPES
+from keras_transfer.batches import Batches
 from keras_transfer.encoders import AWDLSTMEncoder, ElectraEncoder
 from keras_transfer.tasks import MaskedLM, ReplacedTokenDetection
 from keras_transfer.training.runs import epochs_of_steps
@@ -352,8 +353,8 @@ test_a_mistake_is_one_error = check_errors(
     (lambda: tune(validation_split=0.5), "Received: ['validation_split']"),
     (lambda: tune(recipe={"epochs": 1}), "`recipe` must be ", "Received: {"),
     (lambda: tune(recipe=3), "`recipe` must be a `Recipe` or one of ", "Received: 3"),
-    (lambda: tune(learnig_rate=1e-3), "Set `learning_rate` in the recipe"),
-    (lambda: tune(verbos=0), "Did you mean 'verbose'", "Received: 'verbos'"),
+    (lambda: tune(learnig_rate=1e-3), TypeError, "has no argument `learnig_rate`. Set `learning_rate` in the recipe"),
+    (lambda: tune(verbos=0), TypeError, "Did you mean 'verbose'", "Received: verbos=0"),
     (lambda: tune(epochs=3), "Received: ['epochs']"),
 )
 
@@ -480,3 +481,18 @@ def test_a_model_whose_fit_has_no_class_weight_is_fine_tuned():
     model = Narrow(inputs, keras.layers.Dense(2)(inputs))
     history = fine_tune(model, np.zeros((4, 4)), np.zeros((4, 2)), loss="mse", recipe=get_recipe("bert", epochs=1))
     assert len(history.epoch) == 1
+
+
+@pytest.mark.parametrize("one_hot", [False, True])
+def test_a_class_without_a_weight_has_the_weight_1_in_any_model(one_hot):
+    x, y = np.arange(12, dtype="float32").reshape(6, 2) / 12, np.array([0, 1, 2, 0, 1, 2])
+    data = Batches.of({"x": x}, np.eye(3, dtype="float32")[y] if one_hot else y, batch_size=6, lengths=[2])
+    loss = "categorical_crossentropy" if one_hot else "sparse_categorical_crossentropy"
+    losses = []
+    for weights in ({0: 3.0}, {0: 3.0, 1: 1.0, 2: 1.0}):
+        inputs = keras.Input((2,), name="x")
+        dense = keras.layers.Dense(3, "softmax", kernel_initializer="ones")(inputs)
+        model = keras.Model({"x": inputs}, dense)
+        recipe = get_recipe("bert", epochs=1, learning_rate=0.1)
+        losses.append(fine_tune(model, data, loss=loss, recipe=recipe, class_weight=weights, verbose=0).history["loss"])
+    assert losses[0] == losses[1] == [pytest.approx(np.log(3) * 10 / 6, rel=1e-5)]

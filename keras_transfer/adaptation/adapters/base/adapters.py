@@ -14,11 +14,10 @@ from keras_transfer.adaptation.adapters.base.places import take
 from keras_transfer.encoders.base import Encoder, TransformerStack
 from keras_transfer.encoders.keras_hub import BackboneEncoder, is_backbone
 from keras_transfer.encoders.sequence_to_sequence import ComposedEncoderDecoder, EncoderDecoder
-from keras_transfer.foreign_names import belongs
 from keras_transfer.groups import layer_groups
 from keras_transfer.keras_internals import set_trainable, trainer
 from keras_transfer.layers.adapters import WeightSlot, check_kernel
-from keras_transfer.names import did_you_mean, hint_for
+from keras_transfer.names import belongs, did_you_mean, hint_for
 from keras_transfer.tasks.base import Task
 
 SUPPORTED = (TransformerStack, EncoderDecoder, BackboneEncoder)
