@@ -15,7 +15,6 @@ from keras_transfer.arrays import data_digest
 from keras_transfer.batches import Batches, Options
 from keras_transfer.corpora.blocks import Blocks, Rows
 from keras_transfer.corpora.building import build_shards, check_begin
-from keras_transfer.corpora.packing import PACKINGS, row_starts
 from keras_transfer.corpora.pair_rows import OBJECTIVES, PairRows
 from keras_transfer.corpora.pairs import Pairs
 from keras_transfer.corpora.row_form import RowForm
@@ -32,6 +31,7 @@ log = logging.getLogger("keras_transfer")
 
 _FORMAT = 1
 DOCUMENTS = ("blank_line", "line")
+PACKINGS = ("full_sentences", "full_documents", "document", "stream")
 
 
 class Corpus:
@@ -433,3 +433,39 @@ def _tokenizer(preprocessor):
         return found.values.numpy(), found.row_lengths().numpy()
 
     return tokenize
+
+
+def row_starts(shard, packing, width):
+    """Returns where the rows of a shard begin, int64. Each row ends where the next one begins, so no id is lost.
+
+    Args:
+        shard: `Shard`.
+        packing: String, one of `PACKINGS`; see `Corpus.blocks`.
+        width: Integer. Largest number of ids of a row.
+    """
+    count = len(shard.ids)
+    if packing == "stream":
+        return np.arange(0, count, width, dtype="int64")
+    bounds = _bounds(np.asarray(shard.documents if packing == "full_documents" else shard.lines), width)
+    following = np.searchsorted(bounds, bounds + width, side="right") - 1
+    if packing == "document":
+        ends = np.searchsorted(bounds, shard.documents)
+        following = np.minimum(
+            following, np.append(ends, len(bounds))[np.searchsorted(ends, np.arange(len(bounds)), side="right")]
+        )
+    following, starts, at = following.tolist(), [], 0
+    while at < len(following) - 1:
+        starts.append(at)
+        at = following[at]
+    return bounds[starts]
+
+
+def _bounds(ends, width):
+    """Returns 0 and the ends of units, of which those that are longer than a row are cut into pieces."""
+    bounds = np.concatenate([[0], ends]).astype("int64")
+    pieces = -(-np.diff(bounds) // width)
+    if (pieces <= 1).all():
+        return bounds
+    first = np.repeat(bounds[:-1], pieces)
+    nth = np.arange(len(first)) - np.repeat(np.cumsum(pieces) - pieces, pieces) + 1
+    return np.concatenate([[0], np.minimum(first + nth * width, np.repeat(ends, pieces))])

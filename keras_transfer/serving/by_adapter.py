@@ -46,7 +46,7 @@ def check_adapters(model, names):
 def _weights_for(model, name):
     """Returns `(variable, value)` for each weight of the adapters with a name, and of their head, in a fixed order."""
     own = adapter_weights(model.encoder, name).values()
-    return [*head_for(model, model.encoder, name), *((weight, weight.value) for weight in own)]
+    return [*head_for(model, name), *((weight, weight.value) for weight in own)]
 
 
 def _choosing(model, function, weights):

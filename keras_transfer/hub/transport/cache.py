@@ -2,14 +2,16 @@
 
 import contextlib
 import dataclasses
+import glob
 import hashlib
+import os
 import pathlib
+import shutil
+import stat
 import tempfile
 
 from keras_transfer.hub.transport.archives import CHUNK, find_module, unpack, why_incomplete
 from keras_transfer.hub.transport.errors import HubError, one_line, shown
-from keras_transfer.hub.transport.ownership import check_ownership
-from keras_transfer.hub.transport.scratch import scratch_folder
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,3 +164,85 @@ def _content_checksum(module):
             content = hashlib.file_digest(file, "sha256").hexdigest()
         total.update(f"{content} {path.relative_to(module).as_posix()!r}\n".encode())
     return total.hexdigest()
+
+
+def check_ownership(paths):
+    """Raises a HubError if a user other than this one and root can write one of the files or folders.
+
+    Members of the group are other users, except in a group of one user, which many systems create for each user. On
+    systems other than POSIX, nothing is checked.
+
+    Args:
+        paths: Iterable of paths. Those that do not exist are skipped.
+    """
+    if os.name != "posix":
+        return
+    for path in paths:
+        try:
+            status = os.stat(path)
+        except FileNotFoundError:  # No other user has put anything there.
+            continue
+        mode, uid = status.st_mode, status.st_uid
+        shared = mode & stat.S_IWOTH or (mode & stat.S_IWGRP and not _is_group_of_one(status.st_gid, uid))
+        if shared or uid not in (os.geteuid(), 0):
+            raise HubError(
+                "Other users must not be able to write the cache of modules, because the graph of a module can execute "
+                "arbitrary code. Delete it, or pass another `cache_dir` (or set TFHUB_CACHE_DIR). If you trust what is "
+                "in it, pass the path of the module's folder instead of its URL. "
+                f"Received: {path} of the user {uid} with the permissions {stat.filemode(mode)}"
+            )
+
+
+def _is_group_of_one(gid, uid):
+    import grp
+    import pwd
+
+    try:
+        group, user = grp.getgrgid(gid), pwd.getpwuid(uid)
+    except KeyError:  # A group or user without a name, as in some containers, may have other members.
+        return False
+    return group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
+
+
+@contextlib.contextmanager
+def scratch_folder(parent, name):
+    """Yields a new folder `.NAME-*.tmp` in `parent`, and deletes it at the end.
+
+    The folders that killed processes left behind are deleted first. A living process holds a lock on its folder. Where
+    folders cannot be locked (Windows, some network file systems), nothing is deleted.
+
+    Args:
+        parent: `pathlib.Path`. An existing folder.
+        name: String. Name of all these folders.
+    """
+    with contextlib.ExitStack() as stack:
+        with _locked(parent) as locked:  # No other process is between creating and locking a folder.
+            for left in parent.glob(f".{glob.escape(name)}-*.tmp") if locked else ():
+                with _locked(left, wait=False) as abandoned:
+                    if abandoned:
+                        shutil.rmtree(left, ignore_errors=True)
+            scratch = tempfile.mkdtemp(prefix=f".{name}-", suffix=".tmp", dir=parent)
+            stack.callback(shutil.rmtree, scratch, ignore_errors=True)
+            stack.enter_context(_locked(scratch))
+        yield pathlib.Path(scratch)
+
+
+@contextlib.contextmanager
+def _locked(folder, wait=True):
+    """Yields whether this process has locked a folder. The system unlocks it when the process ends."""
+    try:
+        import fcntl
+
+        descriptor = os.open(folder, os.O_RDONLY)
+    except (ImportError, OSError):
+        yield False
+        return
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            locked = True
+        except OSError:  # held by another process, or not supported by the file system
+            locked = False
+        yield locked
+    finally:
+        os.close(descriptor)

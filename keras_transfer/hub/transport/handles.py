@@ -6,15 +6,20 @@ import os
 import pathlib
 import re
 import reprlib
+import sys
 import tempfile
+import urllib.error
+import urllib.parse
 import urllib.request
 
 from keras_transfer.hub.transport.archives import MAX_BYTES, why_incomplete
 from keras_transfer.hub.transport.cache import Cache
 from keras_transfer.hub.transport.errors import HubError, one_line, shown
-from keras_transfer.hub.transport.resolvers import resolve_with_registered
-from keras_transfer.hub.transport.web import ARCHIVES, check_url, open_url
+from keras_transfer.keras_internals import hub_modules
 
+ARCHIVES = (".tar.gz", ".tgz", ".tar")
+# A connection without data for this long has failed.
+_TIMEOUT_SECONDS = 60
 _KAGGLE_NAME = re.compile(r"[^/\s]+/[^/\s]+/tensorflow[12]/[^/\s]+(/\d+)?", re.IGNORECASE)
 _KAGGLE_URL = re.compile(
     r"https?://(?:www\.)?kaggle\.com/models/"
@@ -193,3 +198,72 @@ def _check_complete(folder):
 def _refuse_checksum(name, cache):
     if cache.sha256 is not None:
         raise HubError(f"`sha256` requires the path or URL of an archive. Received: {shown(name)!r}")
+
+
+def check_url(url):
+    """Raises a HubError if Python cannot open a URL and would print it, with its secrets, in the traceback."""
+    if re.match(r"[^/]+//[^/?#]*@", url):
+        raise HubError(
+            "A URL must not contain a user name or a password. Download the archive and pass its path. "
+            f"Received: {shown(url)!r}"
+        )
+    if re.search(r"[\x00-\x20\x7f]", url):
+        raise HubError(f"A URL must not contain spaces or control characters. Received: {shown(url)!r}")
+
+
+def open_url(url):
+    """Opens the URL of an archive. Any other URL is a page, which returns its archive for tensorflow_hub's query."""
+    parts = urllib.parse.urlsplit(url)
+    query = urllib.parse.parse_qsl(parts.query, keep_blank_values=True)
+    if not parts.path.endswith(ARCHIVES) and ("tf-hub-format", "compressed") not in query:
+        query.append(("tf-hub-format", "compressed"))
+        url = parts._replace(query=urllib.parse.urlencode(query), fragment="").geturl()
+    return urllib.request.build_opener(_Redirects).open(url, timeout=_TIMEOUT_SECONDS)
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows redirects to https, and from http to http."""
+
+    def redirect_request(self, request, file, code, message, headers, url):
+        old, new = (urllib.parse.urlsplit(each).scheme for each in (request.full_url, url))
+        if new != "https" and (old, new) != ("http", "http"):
+            raise urllib.error.HTTPError(url, code, f"Refused the redirect from {old} to {new}", headers, file)
+        return super().redirect_request(request, file, code, message, headers, url)
+
+
+def resolve_with_registered(handle):
+    """Resolves a handle with the registered resolvers, and returns None if none of them supports it.
+
+    The last registered resolver comes first, as in tensorflow_hub. Those of tensorflow_hub itself are skipped, since
+    `resolve` supports the same handles.
+
+    Returns:
+        A string, the path of the module's folder, or `None`.
+    """
+    for resolver in registered_resolvers():
+        try:
+            if not resolver.is_supported(handle):
+                continue
+            path = resolver(handle)
+        except Exception as error:  # user code
+            raise HubError(
+                f"The resolver {type(resolver).__name__}, registered with tensorflow_hub, failed. "
+                f"Received: {shown(handle)!r}: {one_line(error)}"
+            ) from error
+        if isinstance(path, (str, os.PathLike)) and path:
+            return os.fspath(path)
+        raise HubError(
+            f"The resolver {type(resolver).__name__}, registered with tensorflow_hub, must return the path of a "
+            f"folder. Received: {path!r} for {shown(handle)!r}"
+        )
+    return None
+
+
+def registered_resolvers():
+    """Returns the resolvers that tensorflow_hub did not register itself, the last one first."""
+    if sys.modules.get("tensorflow_hub") is None:
+        return []  # no resolver was registered, and the import requires TensorFlow and pkg_resources
+    from tensorflow_hub import registry
+
+    resolvers = reversed(hub_modules.resolvers_of(registry))
+    return [each for each in resolvers if type(each).__module__.split(".")[0] != "tensorflow_hub"]

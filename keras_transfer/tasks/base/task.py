@@ -317,12 +317,6 @@ class Task(
 
         Keras on TensorFlow would silently train the same weights as before. It would also trace the first step twice,
         the first time only to create the optimizer's variables, so this method creates them.
-
-        Args:
-            force: Boolean. Whether to make the function even if nothing has changed. Defaults to `False`.
-
-        Returns:
-            Function that trains on the batches of an iterator.
         """
         trainable = tuple(id(variable) for variable in self.trainable_variables)
         force, self._made_for = force or trainable != self._made_for, trainable

@@ -1,6 +1,7 @@
 """Base class of tasks with one output for each text: an encoder, a pooling over the real tokens, and a dense layer."""
 
 import keras
+from keras import ops
 
 from keras_transfer.batches import part_batches
 from keras_transfer.encoders.base import initializer_on, select_inputs
@@ -12,9 +13,10 @@ from keras_transfer.tasks.heads.hidden import check_linear_blocks, hidden_vector
 from keras_transfer.tasks.heads.mixed import encode_mixed
 from keras_transfer.tasks.heads.parts import encode_parts, merge_parts
 from keras_transfer.tasks.heads.pooled import pooled_vectors, read_by, text_vectors
-from keras_transfer.tasks.heads.windows import WINDOWS, cut_windows, join_windows
 from keras_transfer.tasks.inputs import Reader, TextReader, check_export, encode_texts
 from keras_transfer.text.preprocessors import WindowPreprocessor
+
+WINDOWS = ("mean", "max")
 
 
 class SiameseReader(Reader):
@@ -186,3 +188,48 @@ def pooled_reader(preprocessor, windows, siamese):
     check_one_of("windows", windows, (None, *WINDOWS))
     is_cut = isinstance(preprocessor, WindowPreprocessor)
     return WindowReader(preprocessor if is_cut else WindowPreprocessor(preprocessor))
+
+
+def cut_windows(inputs, length):
+    """Returns inputs `[batch, windows * length]` as `[batch * windows, length]`.
+
+    Rows that are not longer than a window become one window. Others are padded to full windows.
+
+    Args:
+        inputs: Dict of tensors.
+        length: Integer. Number of tokens per window.
+
+    Returns:
+        Dict of tensors, and the number of windows of each row.
+    """
+    whole = ops.shape(inputs["padding_mask"])[1]
+    static = isinstance(whole, int)
+    length = min(length, max(whole, 1)) if static else ops.minimum(length, ops.maximum(whole, 1))
+    windows = -(-whole // length)
+    windows = max(windows, 1) if static else ops.maximum(windows, 1)
+
+    def cut(values):
+        values = ops.pad(values, [[0, 0], [0, windows * length - whole]])
+        return ops.reshape(values, (-1, length))
+
+    return {name: cut(values) for name, values in inputs.items()}, windows
+
+
+def join_windows(outputs, padding_mask, windows, how):
+    """Returns one output for each text from the outputs [batch * windows, units] of its windows.
+
+    Args:
+        outputs: Tensor of shape `[batch * windows, units]`.
+        padding_mask: Tensor of shape `[batch * windows, length]`. A window without real tokens does not count.
+        windows: Integer. Number of windows of each row.
+        how: String, `"mean"` or `"max"`.
+    """
+    outputs = ops.reshape(outputs, (-1, windows, outputs.shape[-1]))
+    counts = ops.reshape(ops.max(padding_mask, axis=1) > 0, (-1, windows, 1))
+    if how == "max":
+        lowest = ops.cast(-3e38, outputs.dtype)
+        best = ops.max(ops.where(counts, outputs, lowest), axis=1)
+        return ops.where(ops.any(counts, axis=1), best, outputs[:, 0])
+    counts = ops.cast(counts, outputs.dtype)
+    counts = ops.where(ops.sum(counts, axis=1, keepdims=True) > 0, counts, ops.ones_like(counts))
+    return ops.sum(outputs * counts, axis=1) / ops.sum(counts, axis=1)

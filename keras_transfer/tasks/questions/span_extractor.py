@@ -13,6 +13,7 @@ from keras_transfer.batches import (
     Batches,
     check_span_preprocessor,
     context_windows,
+    span_batches,
     span_columns,
     window_distance,
     windows_in_memory,
@@ -20,11 +21,12 @@ from keras_transfer.batches import (
 from keras_transfer.checkpoints.base import TaskHead
 from keras_transfer.encoders.base import initializer_on
 from keras_transfer.integers import check_integer
+from keras_transfer.layers.attention import HIDDEN
 from keras_transfer.layers.basic import Dropout
 from keras_transfer.layers.heads import PositionLogits
 from keras_transfer.tasks.base import Signature, Task, of_part
 from keras_transfer.tasks.heads import encode_mixed, hidden_vectors
-from keras_transfer.tasks.questions.span_reader import SpanReader
+from keras_transfer.tasks.inputs import Reader
 from keras_transfer.tasks.questions.span_search import best_spans, take_characters
 from keras_transfer.tasks.questions.spans import Spans
 
@@ -267,3 +269,51 @@ class SpanExtractor(Task):
             config = {**config, "doc_stride": config["stride"]}
             del config["stride"]
         return super().from_config(config, custom_objects)
+
+
+class SpanReader(Reader):
+    """Accepts a tuple of questions and contexts for training. `SpanExtractor.answer` predicts their answers."""
+
+    in_memory = (
+        "A `tf.data.Dataset` must contain ids. For questions, contexts and answers, use `text.span_batches((questions, "
+        "contexts), answers, preprocessor=model.preprocessor)` instead."
+    )
+
+    def __init__(self, preprocessor, doc_stride, overlap):
+        super().__init__(preprocessor)
+        self.doc_stride, self.overlap = doc_stride, overlap
+
+    def check(self, x, method):
+        if method.startswith("predict") and self.accepts(x):
+            raise ValueError(
+                "`predict` requires prepared inputs, with `answer_mask`. Use `answer(questions, contexts)` for texts. "
+                f"Received: {x!r:.100}"
+            )
+
+    def columns(self, x):
+        return span_columns(x)
+
+    def batches(self, columns, y, sample_weight, batch_size, shuffle):
+        return span_batches(
+            columns,
+            y,
+            preprocessor=self.preprocessor,
+            batch_size=batch_size,
+            shuffle=shuffle,
+            sample_weight=sample_weight,
+            doc_stride=self.doc_stride,
+            overlap=self.overlap,
+        )
+
+    def inputs(self, x):
+        raise ValueError(
+            "A `SpanExtractor` can be called on prepared inputs only, since a long context has several rows. Use "
+            f"`answer(questions, contexts)`. Received: {x!r:.100}"
+        )
+
+    def restore(self, data, predict):
+        # Batches of different lengths have outputs of different lengths.
+        logits = np.full((len(data.inputs["answer_mask"]), 2, data.inputs["answer_mask"].shape[1]), HIDDEN, "float32")
+        for part, found in predict.parts(data):
+            logits[part.order, :, : found.shape[2]] = found
+        return logits[np.unique(data.order)]

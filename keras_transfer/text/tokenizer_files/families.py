@@ -8,10 +8,11 @@ from keras_transfer.text.tokenizer_files.family_files import (
     read_byte_bpe,
     read_bytes,
     read_gpt,
+    read_marian,
     read_sentence_piece,
     read_vocabulary,
+    write_marian,
 )
-from keras_transfer.text.tokenizer_files.marian_files import read_marian, write_marian
 from keras_transfer.text.tokenizers import MarianTokenizer
 
 _S = {

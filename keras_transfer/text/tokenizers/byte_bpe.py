@@ -180,11 +180,6 @@ class ByteBPETokenizer(BPETokenizer):
         return type(self)(tokens, merges, **self.get_config())
 
     def token_bytes(self) -> list:
-        """Returns a list of the bytes that each token adds to a text, in the order of the ids.
-
-        Returns:
-            A list of bytes.
-        """
         return _bytes_of_tokens(self.vocabulary, self.added_tokens)
 
     def get_config(self):
@@ -198,11 +193,6 @@ class ByteBPETokenizer(BPETokenizer):
         }
 
     def to_json(self) -> dict:
-        """Returns this tokenizer's part of a `tokenizer.json`.
-
-        Returns:
-            A dict of `normalizer`, `pre_tokenizer`, `model` and `decoder`.
-        """
         byte_level = {"type": "ByteLevel", "trim_offsets": True, "use_regex": True}
         return {
             "normalizer": {"type": self.normalization} if self.normalization else None,
@@ -213,20 +203,6 @@ class ByteBPETokenizer(BPETokenizer):
 
     @classmethod
     def from_json(cls, fast: Mapping, tokens: Sequence[str], text_tokens: Sequence[str], **special: Any) -> Self:
-        """Returns the tokenizer of a `tokenizer.json`.
-
-        Args:
-            fast: Dict, the contents of the file.
-            tokens: List of strings, the tokens in the order of their ids, including added ones.
-            text_tokens: List of strings, the added tokens that are not special.
-            **special: `unk_token`, `mask_token`, `eos_token`, and the settings of the folder.
-
-        Returns:
-            A `ByteBPETokenizer`.
-
-        Raises:
-            ValueError: If the file needs something that this class does not support.
-        """
         normalizer = single_part(fast.get("normalizer"), "normalizers")
         byte_level = single_part(fast.get("pre_tokenizer"), "pretokenizers")
         if byte_level.get("type") != "ByteLevel" or not byte_level.get("use_regex", True):

@@ -106,11 +106,6 @@ class FastaiTokenizer(Tokenizer):
         return {"unk_token": self.unk_token, "mask_token": self.mask_token, "eos_token": self.eos_token}
 
     def to_json(self) -> dict:
-        """Returns this tokenizer's part of a `tokenizer.json`.
-
-        Returns:
-            A dict of `normalizer`, `pre_tokenizer`, `model` and `decoder`.
-        """
         model = {"type": "WordLevel", "vocab": self._ids, "unk_token": self.unk_token}
         return {"normalizer": None, "pre_tokenizer": _SPLIT, "decoder": None, "model": model}
 
@@ -120,20 +115,6 @@ class FastaiTokenizer(Tokenizer):
 
     @classmethod
     def from_json(cls, fast: Mapping, tokens: Sequence[str], text_tokens: Sequence[str], **special: Any) -> Self:
-        """Returns the tokenizer of a `tokenizer.json`.
-
-        Args:
-            fast: Dict, the contents of the file.
-            tokens: List of strings, the tokens in the order of their ids, including added ones.
-            text_tokens: List of strings, the added tokens that are not special.
-            **special: `unk_token`, `mask_token`, `eos_token`, and the settings of the folder.
-
-        Returns:
-            A `FastaiTokenizer`.
-
-        Raises:
-            ValueError: If the file needs something that this class does not support.
-        """
         return cls(tokens, **{**special, "unk_token": fast["model"]["unk_token"]})
 
 

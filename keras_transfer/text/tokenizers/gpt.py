@@ -95,11 +95,6 @@ class GPTTokenizer(BPETokenizer):
         return {"unk_token": self.unk_token, "mask_token": self.mask_token, "eos_token": self.eos_token}
 
     def to_json(self) -> dict:
-        """Returns this tokenizer's part of a `tokenizer.json`.
-
-        Returns:
-            A dict of `normalizer`, `pre_tokenizer`, `model` and `decoder`.
-        """
         return {
             "normalizer": {
                 "type": "BertNormalizer",
@@ -119,20 +114,6 @@ class GPTTokenizer(BPETokenizer):
 
     @classmethod
     def from_json(cls, fast: Mapping, tokens: Sequence[str], text_tokens: Sequence[str], **special: Any) -> Self:
-        """Returns the tokenizer of a `tokenizer.json`.
-
-        Args:
-            fast: Dict, the contents of the file.
-            tokens: List of strings, the tokens in the order of their ids, including added ones.
-            text_tokens: List of strings, the added tokens that are not special.
-            **special: `unk_token`, `mask_token`, `eos_token`, and the settings of the folder.
-
-        Returns:
-            A `GPTTokenizer`.
-
-        Raises:
-            ValueError: If the file needs something that this class does not support.
-        """
         wrong = unlike_bert(fast, lowercase=True)
         wrong += ["model fuse_unk=True (expected False)"] if fast["model"].get("fuse_unk") else []
         wrong += [f"added tokens {text_tokens[:3]} (expected only special ones)"] if text_tokens else []

@@ -210,11 +210,6 @@ class SentencePieceBPETokenizer(BPETokenizer):
         return json.loads((folder / _MERGES_FILE).read_text("utf-8"))
 
     def to_json(self) -> dict:
-        """Returns this tokenizer's part of a `tokenizer.json`.
-
-        Returns:
-            A dict of `normalizer`, `pre_tokenizer`, `model` and `decoder`.
-        """
         normalizers = {"always": [_PREPEND, _REPLACE], "missing": [], None: [_REPLACE]}[self.prefix]
         scheme = {"prepend_scheme": "always" if self.added_tokens else "first", "split": False}
         decoders = [

@@ -356,14 +356,14 @@ class Tokenizer:
         return False
 
     @classmethod
-    def from_json(cls, fast: Mapping, tokens: Sequence[str], text_tokens: Sequence[str], **settings: Any) -> Self:
+    def from_json(cls, fast: Mapping, tokens: Sequence[str], text_tokens: Sequence[str], **special: Any) -> Self:
         """Returns the tokenizer of a `tokenizer.json`.
 
         Args:
             fast: Dict, the contents of the file.
             tokens: List of strings, the tokens in the order of their ids, including added ones.
             text_tokens: List of strings, the added tokens that are not special.
-            **settings: `unk_token`, `mask_token`, `eos_token`, and the `folder_settings` that the folder has.
+            **special: `unk_token`, `mask_token`, `eos_token`, and the `folder_settings` that the folder has.
 
         Returns:
             A tokenizer of this class.

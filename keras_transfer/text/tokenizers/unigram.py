@@ -264,11 +264,6 @@ class UnigramTokenizer(Tokenizer):
         super().load_assets(folder)
 
     def to_json(self) -> dict:
-        """Returns this tokenizer's part of a `tokenizer.json`.
-
-        Returns:
-            A dict of `normalizer`, `pre_tokenizer`, `model` and `decoder`.
-        """
         scores = {piece: score for piece, score, _ in self._model.pieces}
         metaspace = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": True}
         has_bytes = bool(self._byte_pieces())

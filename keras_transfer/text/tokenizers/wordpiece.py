@@ -170,11 +170,6 @@ class WordPieceTokenizer(Tokenizer):
         return [not token.startswith("##") for token in self.vocabulary]
 
     def to_json(self) -> dict:
-        """Returns this tokenizer's part of a `tokenizer.json`.
-
-        Returns:
-            A dict of `normalizer`, `pre_tokenizer`, `model` and `decoder`.
-        """
         return {
             "normalizer": {
                 "type": "BertNormalizer",

@@ -1,5 +1,6 @@
 """A callback that saves the state of a run, and resumes the run from it after a crash."""
 
+import concurrent.futures
 import contextlib
 import copy
 import logging
@@ -20,8 +21,6 @@ from keras_transfer.integers import check_integer
 from keras_transfer.keras_internals import trainer
 from keras_transfer.names import check_order
 from keras_transfer.training.resume import checkpoint_files
-from keras_transfer.training.resume.background import Background
-from keras_transfer.training.resume.checkpoint_variables import restore_variables, variables_of
 from keras_transfer.training.resume.run_settings import differences, may_differ, must_agree, rates_of
 from keras_transfer.training.resume.states import (
     has_state,
@@ -445,3 +444,65 @@ def _ended(callbacks):
     early = [callback for callback in callbacks if isinstance(callback, keras.callbacks.EarlyStopping)]
     stopped = any(callback.stopped_epoch and callback.wait >= callback.patience for callback in early)
     return stopped or any(isinstance(callback, Stages) and callback.over for callback in callbacks)
+
+
+class Background:
+    """Calls one function at a time in a thread, and the process waits for it before it exits."""
+
+    def __init__(self):
+        self._call = None
+
+    def submit(self, function):
+        """Calls a function without arguments in a thread, and logs its errors. Call `wait` first."""
+
+        def call():
+            try:
+                function()
+            except OSError as error:
+                log.error("A training checkpoint was not written: %s", error)
+                raise
+
+        thread = concurrent.futures.ThreadPoolExecutor(1, "training checkpoint")
+        self._call = thread.submit(call)
+        thread.shutdown(wait=False)
+
+    def wait(self):
+        """Waits until the function has returned, and raises its error."""
+        call, self._call = self._call, None
+        if call is not None:
+            call.result()
+
+
+def variables_of(model):
+    """Returns a dict from unique names to the variables of a model, its optimizer and its metrics, and its heads."""
+    owners = {"model": model.variables, "optimizer": model.optimizer.variables, "metrics": model.metrics_variables}
+    found = {f"{kind}/{i}/{v.path}": v for kind, variables in owners.items() for i, v in enumerate(variables)}
+    heads = model.head_adapters.heads if hasattr(model, "head_adapters") else {}
+    return found | {f"heads/{name}/{i:03d}": value for name, values in heads.items() for i, value in enumerate(values)}
+
+
+def restore_variables(model, stored, metrics):
+    """Restores what `variables_of` returned. The metrics are restored only if `metrics` is True."""
+    ours, theirs = (_by_kind(names) for names in (variables_of(model), stored.tensors))
+    shapes = [tuple(variable.shape) for variable in ours["metrics"].values()]
+    if metrics and shapes != [shape for _, shape, _ in theirs["metrics"].values()]:
+        log.warning(
+            "The metrics are not built yet, or differ from the metrics of the training checkpoint. In this epoch, they "
+            "cover only the remaining batches."
+        )
+        metrics = False
+    for kind in ("model", "optimizer", "metrics") if metrics else ("model", "optimizer"):
+        for variable, name in zip(ours[kind].values(), theirs[kind], strict=True):
+            variable.assign(stored.read(name))
+    heads = {}
+    for name in sorted(theirs["heads"]):
+        heads.setdefault(name.split("/", 1)[1].rpartition("/")[0], []).append(stored.read(name))
+    if heads:
+        model.head_adapters.heads.update(heads)
+
+
+def _by_kind(tensors):
+    found = {kind: {} for kind in ("model", "optimizer", "metrics", "heads")}
+    for name, value in tensors.items():
+        found.setdefault(name.split("/")[0], {})[name] = value
+    return found

@@ -148,11 +148,6 @@ class NonMonotonicTrigger(ValidatedAverages):
         return {"values": self.values, **super().state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restores a state.
-
-        Args:
-            state: Dict that `state_dict` returned.
-        """
         super().load_state_dict(state)
         self.values = list(state["values"])
 

@@ -1,13 +1,17 @@
 """Calling Keras's `fit` in a `Run`, with the callbacks that every run has."""
 
 import contextlib
+import logging
+import math
 
 import keras
 
 from keras_transfer.batches import as_pipeline, counting_epochs
-from keras_transfer.training.runs.accumulation import LastGradients
+from keras_transfer.keras_internals import optimizers
 from keras_transfer.training.runs.averaging import ValidatedAverages
-from keras_transfer.training.runs.run import Run
+from keras_transfer.training.runs.run import Run, RunCallback, sync
+
+log = logging.getLogger("keras_transfer")
 
 
 def fit_in_run(fit, data, callbacks, options, *, settings=None, position=None):
@@ -50,3 +54,38 @@ def _preceded(callbacks, first):
     finally:
         for callback in first:
             callbacks.callbacks.remove(callback)
+
+
+class LastGradients(RunCallback):
+    """Makes one update from the gradients that an optimizer has accumulated when the last epoch ends.
+
+    Keras would keep them for the next `fit`. After a run that ends before its last epoch, they are dropped.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self._is_last = False
+
+    def on_train_begin(self, logs=None):
+        optimizers.drop_gradients(self.model.optimizer)
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._is_last = epoch + 1 >= self.params.get("epochs", math.inf)
+
+    def on_test_begin(self, logs=None):
+        if self._is_last and (count := optimizers.left_over(self.model.optimizer)):
+            sync(self.model)
+            log.info("The last update of the run is the mean of its last %d batches.", count)
+            optimizers.apply_gradients(self.model.optimizer, self.model.trainable_variables)
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.on_test_begin()  # Without validation, nothing has called it.
+
+    def on_train_end(self, logs=None):
+        self._is_last = False
+        if count := optimizers.left_over(self.model.optimizer):
+            log.warning(
+                "The run ended early. The gradients of its last %d batches, too few for an update, are dropped.",
+                count,
+            )
+            optimizers.drop_gradients(self.model.optimizer)

@@ -8,7 +8,7 @@ import pytest
 
 import keras_transfer
 from keras_transfer.hub import resolve
-from keras_transfer.hub.transport.scratch import scratch_folder
+from keras_transfer.hub.transport.cache import scratch_folder
 from tests.hub.fetching import tree
 
 fcntl = pytest.importorskip("fcntl", reason="needs locks on folders")

@@ -318,7 +318,7 @@ def head_weights(model):
     return [weight for group in new for weight in group.variables]
 
 
-def head_for(model, encoder, name):
+def head_for(model, name):
     """Returns `(weight, value)` for each head weight of a task with the adapters of a given name."""
     weights = head_weights(model)
     if model.head_adapters.given == (name,) and name not in model.head_adapters.replaced():

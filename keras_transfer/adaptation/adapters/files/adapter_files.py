@@ -83,16 +83,14 @@ def save_adapters(
     check_one_of("format", format, ("keras_transfer", "peft"))
     in_first_process(lambda: check_folder(path, overwrite), model)
     if format == "peft":
-        head = {} if model is encoder else {id(weight): value for weight, value in head_for(model, encoder, name)}
+        head = {} if model is encoder else {id(weight): value for weight, value in head_for(model, name)}
         kinds = encoder.adapters[name]
         in_first_process(lambda: peft_files.write(model, encoder, path, kinds, arrays, head, overwrite), model)
         return path
     tensors = {f"adapter/{key}": array for key, array in arrays.items()}
     settings = {"encoder": json.dumps(encoder_settings(encoder))}
     if model is not encoder:
-        tensors |= {
-            f"head/{weight.path}": np.array(value, "float32") for weight, value in head_for(model, encoder, name)
-        }
+        tensors |= {f"head/{weight.path}": np.array(value, "float32") for weight, value in head_for(model, name)}
         settings["task"] = json.dumps(head_settings(model))
     kinds = [[type(kind).__name__, kind.get_config()] for kind in encoder.adapters[name]]
     metadata = {"format": FORMAT, "name": name, "kinds": json.dumps(kinds), "base": fingerprint(encoder), **settings}
