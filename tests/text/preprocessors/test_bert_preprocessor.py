@@ -222,7 +222,7 @@ def test_a_functional_input_of_another_shape_is_an_error(preprocessor):
 def test_its_config_has_everything_but_the_vocabulary():
     preprocessor = BertPreprocessor(VOCABULARY, 16, lowercase=False, strip_accents=True, name="text")
     config = preprocessor.get_config()
-    assert list(config) == ["sequence_length", "lowercase", "strip_accents", "split", "name"]
+    assert list(config) == ["sequence_length", "lowercase", "strip_accents", "clean_up", "split", "name"]
     assert BertPreprocessor.from_config(config).get_config() == config
 
 
