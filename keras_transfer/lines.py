@@ -19,11 +19,7 @@ NUMBER = re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+
 
 
 def read_text(path):
-    """Returns the text of a file in UTF-8, which may be compressed by gzip.
-
-    Raises:
-        ValueError: If the file is not in UTF-8, or if it ends too early.
-    """
+    """Returns the text of a file in UTF-8, which may be compressed by gzip."""
     with open_binary(path) as file:
         return "".join(decode_lines(file, path))
 

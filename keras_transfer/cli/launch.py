@@ -19,11 +19,6 @@ def run(script, arguments, workers):
 
     The processes find each other through `TF_CONFIG`, which `keras_transfer.distribute.initialize` reads.
 
-    Args:
-        script: Path of a Python script.
-        arguments: List of strings. Arguments of the script.
-        workers: Integer. Number of processes.
-
     Returns:
         The exit status: 0, the status of the first process that failed, or 128 plus the number of the signal that ended
         it.
@@ -109,11 +104,7 @@ def _forwarded_signals(children):
 
 
 def check(script, workers):
-    """Raises an error if the script does not exist, or if the number of processes is not positive.
-
-    Raises:
-        FileNotFoundError, ValueError: If an argument is invalid.
-    """
+    """Raises an error if the script does not exist, or if the number of processes is not positive."""
     if workers < 1:
         raise ValueError(f"`--workers` must be a positive integer. Received: {workers}")
     if not pathlib.Path(script).is_file():

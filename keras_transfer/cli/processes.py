@@ -25,9 +25,6 @@ def start(workers, prepare):
         workers: Integer. Number of processes.
         prepare: Function without arguments, which each process calls first. If it raises an error, so does the first
             part.
-
-    Raises:
-        ChildProcessError: If a process ends, for example because there is no memory left.
     """
     context = multiprocessing.get_context("spawn")  # TensorFlow does not work after a fork.
     executor = ProcessPoolExecutor(workers, context, initializer=_begin, initargs=(prepare,))

@@ -148,11 +148,6 @@ def truncated(first, second, width, random):
     """Returns two segments with at most `width` ids in all, of which the longer one is cut at random ends.
 
     One id after the other is removed from the longer segment, from its beginning or its end.
-
-    Args:
-        first, second: Integer arrays [tokens].
-        width: Integer.
-        random: `np.random.Generator`.
     """
     size = min(len(first), max(-(-width // 2), width - len(second)))
     found = []

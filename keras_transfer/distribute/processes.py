@@ -211,9 +211,6 @@ def together(function, model=None):
     Args:
         function: Function without arguments, which all processes call.
         model: See `processes_of`. Defaults to `None`.
-
-    Raises:
-        RuntimeError: If the function raised an error in another process only.
     """
     if processes_of(model)[1] == 1:
         return function()

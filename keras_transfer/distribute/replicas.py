@@ -191,9 +191,6 @@ def share(model, data, method):
         model: The task.
         data: `Batches`.
         method: String. `"fit"`, `"evaluate"` or `"predict"`.
-
-    Raises:
-        ValueError: If the batch size or the number of texts does not allow this.
     """
     replicas, evenly = replicas_of(model)
     data = data if method == "fit" else data.grouped()  # Only the order of `fit` matters.

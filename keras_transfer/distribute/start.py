@@ -108,14 +108,6 @@ def met(addresses, index, timeout):
     """Waits until each process of a job can be reached, and returns a context with the server at the own address.
 
     The others may look for this process until they train, when gRPC of TensorFlow or of the first process listens.
-
-    Args:
-        addresses: List of strings, `"host:port"`.
-        index: Integer. Number of this process.
-        timeout: Integer. Seconds to wait for the others.
-
-    Raises:
-        RuntimeError: If something else uses the own port, or for the processes that cannot be reached.
     """
     if len(addresses) < 2:
         yield None

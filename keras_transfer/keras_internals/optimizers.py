@@ -23,11 +23,7 @@ def updated_by(optimizer):
 
 
 def selection(optimizer, variables):
-    """Returns what `update` needs to let a built optimizer update these variables only.
-
-    Raises:
-        ValueError: If the optimizer was not built for all of the variables.
-    """
+    """Returns what `update` needs to let a built optimizer update these variables only."""
     return [(part, _narrowed(part, list(variables))) for part in _chain(optimizer)]
 
 

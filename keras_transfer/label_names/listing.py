@@ -66,9 +66,6 @@ def renamed(before, names):
     Args:
         before: List of strings, the names so far, or `None`.
         names: List of strings.
-
-    Raises:
-        ValueError: If they are not as many different strings as before.
     """
     if before is None or (isinstance(names, (list, tuple)) and list(names) == list(before)):
         return names

@@ -52,11 +52,6 @@ def build(architecture, config, read_tensors, source, cls, overrides, remarks=()
 
     Returns:
         The encoder, with its `checkpoint_report`, and the `FoundHead` of the task or None.
-
-    Raises:
-        TypeError: If the encoder has no argument of a name in `overrides`.
-        CheckpointError: If the encoder is of another class, if the configuration or the tensors do not match, or if
-            the checkpoint has a head for the task that cannot be loaded.
     """
     architecture = architecture.part_for(cls, config)
     if not issubclass(architecture.encoder_class, cls):

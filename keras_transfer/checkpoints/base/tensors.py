@@ -131,9 +131,6 @@ def fill(entries, readers, source):
         entries: List of `Entry`s.
         readers: Dict from the name of each tensor to a function that returns it.
         source: The checkpoint's name in the error.
-
-    Raises:
-        CheckpointError: If tensors are missing, unexpected, of another shape, or not floating-point numbers.
     """
     shapes = {name: shape for entry in entries for name, shape in entry.shapes().items()}
     tensors = {name: readers[name]() for name in shapes if name in readers}

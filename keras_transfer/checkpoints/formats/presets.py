@@ -63,23 +63,6 @@ def load(source, cls=Encoder, overrides=None, head=None):
 
     Returns:
         A `keras_hub.models.Backbone`, and None.
-
-    Raises:
-        CheckpointError: If KerasHub is not installed or cannot load the preset, if the backbone does not encode token
-            ids, or if it does not accept one of the `overrides`.
-
-    Example:
-    ```python
-    import keras_hub
-
-    from keras_transfer.checkpoints.formats import presets
-
-    backbone = keras_hub.models.BertBackbone(
-        vocabulary_size=10, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16
-    )
-    backbone.save_to_preset("my_preset")
-    backbone, _ = presets.load("keras_hub://my_preset", overrides={"dropout": 0.0})
-    ```
     """
     keras_hub = _import_keras_hub(source)
     overrides = overrides or {}

@@ -77,11 +77,7 @@ class Modules:
         return {name: value for name, value in found.items() if value}
 
     def load_into(self, task, read_tensors):
-        """Loads the weights of the dense layers into a `TextEmbedder`, unless it has other layers.
-
-        Raises:
-            CheckpointError: If the tensors do not fit, or if the pooling would have to leave out the tokens of prompts.
-        """
+        """Loads the weights of the dense layers into a `TextEmbedder`, unless it has other layers."""
         if not self.pools_prompts and any(task.prompts.values()):
             raise CheckpointError(
                 "The pooling of this folder leaves out the tokens of prompts (include_prompt=false), which a "

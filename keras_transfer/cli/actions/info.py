@@ -25,15 +25,7 @@ TASKS = {
 
 
 def describe(source):
-    """Returns a description of a Hugging Face folder as lines of text, without loading its weights.
-
-    Args:
-        source: As for `Encoder.from_pretrained`.
-
-    Raises:
-        CheckpointError: If it is not a Hugging Face folder, if its architecture is not supported, or if its
-            configuration or its files cannot be read.
-    """
+    """Returns a description of a Hugging Face folder as lines of text, without loading its weights."""
     folder = checkpoints.resolve(source)
     for_keras_hub = presets.converts(folder)
     if not for_keras_hub and (presets.recognises(folder) or not huggingface.recognises(folder)):

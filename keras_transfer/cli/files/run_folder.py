@@ -81,9 +81,6 @@ def running(output, settings, overwrite=False, contents=(CHECKPOINTS,)):
 
     Yields:
         The path of the folder, which is created.
-
-    Raises:
-        ValueError, OSError: As for `check_run`, or if another process uses the folder.
     """
     folder = pathlib.Path(output)
     folder.mkdir(parents=True, exist_ok=True)

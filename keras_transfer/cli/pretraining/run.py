@@ -66,9 +66,6 @@ def run_pretraining(
 
     Returns:
         The number of the signal that ended the run, or None if it is finished.
-
-    Raises:
-        ValueError, OSError: If an argument is invalid, or if another process trains in the folder.
     """
     keras.utils.set_random_seed(seed)
     plan, verbose = PLANS[objective], bar_or_lines()

@@ -73,9 +73,6 @@ def positions(labels, names, where):
         labels: List of strings or integers.
         names: List of strings.
         where: Function from the place of a label in the list to the beginning of an error message.
-
-    Raises:
-        ValueError: If a label is unknown.
     """
     places = {str(name): place for place, name in enumerate(names)}
     if not any(str(label) in places for label in labels) and not any(map(_is_number, names)):
@@ -97,11 +94,7 @@ def _is_number(name):
 
 
 def score(text, low, high, where):
-    """Returns a number in a range, given as a string, as a float.
-
-    Raises:
-        ValueError: If the string is not such a number. `where` is the beginning of the message.
-    """
+    """Returns a number in a range, given as a string, as a float."""
     try:
         value = float(text)
     except ValueError:

@@ -17,17 +17,6 @@ def load(handle, tags=None, load_options=None, cache_dir=None, sha256=None, max_
     Returns:
         A tuple `(object, is_tf1, folder)`: the object from `tf.saved_model.load`, whether the module is in the TF1 Hub
         format, and the folder from `resolve`.
-
-    Raises:
-        HubError: If the module cannot be found, downloaded or loaded, or does not have the `tags`.
-
-    Example:
-    ```python
-    from keras_transfer.hub.modules.loading import load
-
-    tf.saved_model.save(tf.Module(), "module")
-    module, is_tf1, folder = load("module")
-    ```
     """
     import tensorflow as tf
 

@@ -43,11 +43,7 @@ class WordAccuracy(keras.metrics.Mean):
 
 
 def words(y_true, y_pred, sample_weight):
-    """Returns int32 true and predicted labels, and float32 weights that are 0 at positions without a word.
-
-    Raises:
-        ValueError: If the shapes are not `[batch, length]` and `[batch, length, classes]`.
-    """
+    """Returns int32 true and predicted labels, and float32 weights that are 0 at positions without a word."""
     y_true, y_pred = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)
     true_shape, shape = tuple(y_true.shape), tuple(y_pred.shape)
     pairs = zip(true_shape, shape)

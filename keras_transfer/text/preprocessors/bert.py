@@ -4,7 +4,7 @@ import dataclasses
 import json
 import os
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self
 
 import keras
 
@@ -72,7 +72,7 @@ class BertPreprocessor(TokenPreprocessor):
         split: str = "punctuation",
         name: str | None = None,
     ):
-        settings = {"lowercase": lowercase, "strip_accents": strip_accents, "clean_up": clean_up}
+        settings: dict[str, Any] = {"lowercase": lowercase, "strip_accents": strip_accents, "clean_up": clean_up}
         tokenizer = WordPieceTokenizer(vocabulary, **settings)
         super().__init__(tokenizer, BERT_PACKING, sequence_length, split=split, name=name)
         self.lowercase = tokenizer.lowercase

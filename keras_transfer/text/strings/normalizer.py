@@ -108,16 +108,6 @@ def normalize(texts, lowercase, strip_accents, limit_words=True):
     Returns:
         A string tensor [batch].
 
-    Raises:
-        tf.errors.InvalidArgumentError: If a text is not UTF-8.
-
-    Example:
-    ```python
-    from keras_transfer.text.strings.normalizer import normalize
-
-    normalize(tf.constant(["Caf\u00e9!"]), lowercase=True, strip_accents=True)  # [b"cafe ! "]
-    ```
-
     Source: https://github.com/google-research/bert (`tokenization.py`, `BasicTokenizer`) and
     https://github.com/huggingface/tokenizers (`normalizers/bert.rs`, `pre_tokenizers/bert.rs`).
     """

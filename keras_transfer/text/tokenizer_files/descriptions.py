@@ -50,9 +50,6 @@ def follow(folder, config, model_config, fast, families, template_of, has_segmen
         has_segments: Boolean. Whether the model reads segments and `tokenizer_config.json` does not exclude them.
         choice: String. `"file"` for `tokenizer.json` as it is, or `"config"` for the tokenizer that Transformers 5
             builds from the settings. Defaults to `None`, what the Transformers version of the folder does.
-
-    Raises:
-        ValueError: If `choice` is unknown, or if the packing is not supported.
     """
     if choice not in (None, "file", "config"):
         raise ValueError(f"`tokenizer` must be 'file', 'config' or None. Received: tokenizer={choice!r}")

@@ -72,10 +72,6 @@ def write(folder, epoch, batch, state, variables):
         batch: Integer. The batch at which the run continues, counted from 0.
         state: Dict of JSON values.
         variables: Dict from names to Keras variables or arrays.
-
-    Raises:
-        ValueError: If a dtype cannot be written.
-        OSError: If the disk is full or the folder cannot be written. Existing files are not changed.
     """
     header, end = {"__metadata__": {"format": FORMAT, "state": json.dumps(state)}}, 0
     for name, variable in variables.items():
@@ -115,12 +111,7 @@ def _numpy_dtype(name):
 
 
 def read(path):
-    """Returns a training checkpoint as `Stored`, without loading the tensors.
-
-    Raises:
-        Damaged: If the file is not intact.
-        ValueError: If a different version of this library wrote it in another format.
-    """
+    """Returns a training checkpoint as `Stored`, without loading the tensors."""
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         left, digest = size - 32, hashlib.sha256()
@@ -150,11 +141,7 @@ def read(path):
 
 
 def newest(folder):
-    """Returns the newest intact training checkpoint of a folder, or `None`, and the paths of newer damaged ones.
-
-    Raises:
-        ValueError: If all training checkpoints in the folder are damaged.
-    """
+    """Returns the newest intact training checkpoint of a folder, or `None`, and the paths of newer damaged ones."""
     damaged = {}
     for path in _newest_first(folder):
         try:
@@ -178,10 +165,6 @@ def prepare(folder):
 
     Returns:
         The `FolderLock` of this process on the folder.
-
-    Raises:
-        OSError: If the folder cannot be written.
-        RuntimeError: If another process uses the folder.
     """
     folder = pathlib.Path(folder)
     try:

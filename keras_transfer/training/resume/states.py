@@ -49,11 +49,7 @@ def identity_of(data):
 
 
 def split(value, name, arrays):
-    """Returns a state as a JSON value, and adds its arrays to a dict, with names that begin with `name`.
-
-    Raises:
-        ValueError: If the state does not consist of numbers, strings, lists, dicts with strings as keys, and arrays.
-    """
+    """Returns a state as a JSON value, and adds its arrays to a dict, with names that begin with `name`."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, np.generic):

@@ -57,10 +57,6 @@ def read(model, encoder, folder):
         model: Task to which they will be added, or `encoder`.
         encoder: `TransformerStack` or `EncoderDecoder`. The encoder of the model.
         folder: `pathlib.Path`.
-
-    Raises:
-        ValueError: If the folder cannot be read, or contains anything other than LoRA or IA3 for this encoder and a
-            head for this task.
     """
     config, tensors, names = _read_files(folder)
     modules, matrices, alone, changes = modules_of(encoder), {}, {}, {}
@@ -243,9 +239,6 @@ def write(model, encoder, folder, kinds, arrays, head, overwrite=False):
         arrays: Dict from the names of `adapter_weights` to arrays.
         head: Dict from the ids of the head weights to their arrays.
         overwrite: Boolean. Whether to replace an existing folder. Defaults to `False`.
-
-    Raises:
-        ValueError: If `kinds` contains anything else, or if Transformers has a different head.
     """
     from safetensors.numpy import save_file
 
