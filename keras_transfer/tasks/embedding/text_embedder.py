@@ -6,11 +6,13 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_transfer.arrays import check_numbers, to_numpy
+from keras_transfer.arrays import check_numbers, to_array, to_numpy
+from keras_transfer.batches import are_parts, part_batches, to_parts, with_placeholders
 from keras_transfer.checkpoints.base import TaskHead
+from keras_transfer.distribute import replicas_of
 from keras_transfer.encoders.base import select_inputs
+from keras_transfer.losses import MultipleNegativesRankingLoss
 from keras_transfer.tasks.base import Signature, Task, batches_or_stream, of_part
-from keras_transfer.tasks.embedding.embedder_reader import EmbedderReader
 from keras_transfer.tasks.embedding.prompts import (
     DOCUMENT_PROMPTS,
     QUERY_PROMPTS,
@@ -18,7 +20,6 @@ from keras_transfer.tasks.embedding.prompts import (
     prompt_of,
     with_prompt,
 )
-from keras_transfer.tasks.embedding.similarity_labels import SimilarityLabels
 from keras_transfer.tasks.embedding.vector_search import top_k
 from keras_transfer.tasks.heads import (
     check_encoder,
@@ -30,8 +31,137 @@ from keras_transfer.tasks.heads import (
     split_parts,
     text_vectors,
 )
-from keras_transfer.tasks.inputs import encode_texts
+from keras_transfer.tasks.inputs import Reader, encode_texts, texts_of_stream
+from keras_transfer.tasks.labels import Labels
 from keras_transfer.text.base import is_text, to_columns
+
+
+class EmbedderReader(Reader):
+    """Accepts texts, or a tuple of columns of texts. The encoder processes the texts of a row separately, each after a
+    prompt.
+
+    Args:
+        preprocessor: Preprocessor, as for `Reader`.
+        prompts: Dict from names to prompts.
+        default_prompt_name: String, or `None`. Name of the prompt in front of every text.
+    """
+
+    def __init__(self, preprocessor, prompts, default_prompt_name):
+        super().__init__(preprocessor)
+        self.prompts, self.default_prompt_name = prompts, default_prompt_name
+
+    @property
+    def prompt(self):
+        """String. The prompt in front of every text, or `""`."""
+        return prompt_of(self.prompts, self.default_prompt_name, "default_prompt_name")
+
+    def accepts(self, x):
+        if isinstance(x, tuple) and len(x) > 1:
+            return all(is_text(part) for part in x)
+        return is_text(x)
+
+    def check(self, x, method):
+        if method in ("fit", "evaluate") and self.accepts(x) and not isinstance(x, tuple):
+            raise ValueError(
+                f"`{method}` expects rows of several texts: a tuple of columns, such as `(texts, similar_texts)`. "
+                f"Received: {type(x).__name__} of one text per row"
+            )
+
+    def columns(self, x):
+        return with_prompt(to_parts(x) if isinstance(x, tuple) else to_columns(x), self.prompt)
+
+    def batch_of(self, parts):
+        parts = super().batch_of(parts)
+        return (parts,) if len(parts) > 1 and all(is_text(part) for part in parts) else parts
+
+    def batches(self, columns, y, sample_weight, batch_size, shuffle):
+        if not isinstance(columns, tuple):
+            return super().batches(columns, y, sample_weight, batch_size, shuffle)
+        options = {"batch_size": batch_size, "shuffle": shuffle, "sample_weight": sample_weight}
+        return part_batches(columns, y, preprocessor=self.preprocessor, **options)
+
+    def stream(self, dataset):
+        if len(texts_of_stream(dataset)) > 1:
+            raise ValueError(
+                "Rows of several texts must be in memory, as a tuple of columns. "
+                f"Received: a `tf.data.Dataset` of {dataset.element_spec}"
+            )
+        if self.prompt and texts_of_stream(dataset):
+            if isinstance(dataset.element_spec, tuple):
+                dataset = dataset.map(lambda text, *rest: (self.prompt + text, *rest))
+            else:
+                dataset = dataset.map(lambda text: self.prompt + text)
+        return super().stream(dataset)
+
+    def inputs(self, x):
+        if isinstance(x, tuple):
+            return self.in_one_batch(x)
+        return super().inputs(self.columns(x) if self.prompt else x)
+
+    def nothing(self, model, columns):
+        outputs = super().nothing(model, columns)
+        return np.stack([outputs] * len(columns), axis=1) if isinstance(columns, tuple) else outputs
+
+
+class SimilarityLabels(Labels):
+    """Numbers, one for each row, if the loss requires labels. The loss compares the vectors of a row."""
+
+    one_of = False
+    compares_rows = True
+    optional = True  # Some losses use no labels.
+
+    def loss(self):
+        return MultipleNegativesRankingLoss()
+
+    def compiled(self, loss, metrics, weighted_metrics):
+        found = None if loss is None or (isinstance(loss, str) and loss == "auto") else keras.losses.get(loss)
+        if (getattr(found, "__module__", None) or "").startswith("keras."):
+            raise ValueError(
+                "`loss` must compare the vectors of a row, such as "
+                "`keras_transfer.losses.MultipleNegativesRankingLoss()`. "
+                f"Received: loss={loss!r}"
+            )
+        return super().compiled(loss, metrics, weighted_metrics)
+
+    def check(self, labels, loss=None, inputs=None):
+        if loss is not None and not getattr(loss, "takes_labels", True):
+            raise ValueError(f"`{type(loss).__name__}` uses no labels. Leave out `y`. Received: labels")
+        values = to_array(labels)
+        values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+        if values.ndim != 1 or values.dtype.kind not in "biuf":
+            raise ValueError(
+                f"Labels must be numbers, one for each row. Received: {values.dtype} of shape {values.shape}"
+            )
+        if hasattr(loss, "check_labels"):
+            loss.check_labels(values)
+
+    def targets(self, data, task):
+        if not are_parts(data):
+            return data
+        loss = task.loss
+        data = data.replace(min_rows=_min_rows(task, data[0][0]))
+        if data.has_labels or getattr(loss, "takes_labels", True):
+            return data
+        return with_placeholders(data, texts=getattr(loss, "takes_texts", False))
+
+    def check_batch(self, inputs, count, task):
+        needed = _min_rows(task, inputs)
+        if count < needed:
+            raise ValueError(
+                f"`{type(task.loss).__name__}` compares the texts of a row with those of the other rows of the batch, "
+                f"so that a batch needs at least {needed} rows. Use a larger `batch_size` and more rows, or pass a "
+                f"third column of texts that do not belong to the first. Received: a batch of {count} "
+                f"row{'s' if count > 1 else ''}"
+            )
+
+
+def _min_rows(task, inputs):
+    """Returns the minimum number of rows of a batch, given the inputs of one batch, whose rows have several texts."""
+    shape = next(iter(inputs.values())).shape
+    if len(shape) == len(task.inputs[0].shape) or shape[1] != 2:  # Each row has one text or hard negatives.
+        return 1
+    replicas, whole = replicas_of(task)  # On JAX, the loss sees the rows of all devices.
+    return getattr(task.loss, "min_rows", 1) * (1 if whole else replicas)
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
