@@ -238,25 +238,19 @@ def _is_quoted(head):
 
     Otherwise, a quote is a part of its text, as in GLUE.
     """
-    taken, found = [], False
-    special = ['\t"\r\n', '\t"\r\n,', ""]  # What puts a field into quotes: in pandas, in Excel, and everything.
-
-    def keep():
-        for line in head:
-            taken.append(line)
-            yield line
-
+    rows = []
     try:
-        for _, fields in lines.split_fields(keep(), "", "\t", True):
-            line = "".join(taken).rstrip("\r\n")
-            taken.clear()
-            found = found or '"' in line
-            special = [each for each in special if "\t".join(_quote(field, each) for field in fields) == line]
-            if not special:
-                return False
+        for _, fields in lines.split_fields(head, "", "\t", True):
+            rows.append(fields)
     except ValueError:  # A quote that is not closed, perhaps because the last of the lines ends within a text.
-        return found and len(head) == _QUOTED
-    return found
+        if len(head) < _QUOTED:
+            return False
+    text = "".join(head).replace("\r\n", "\n") + "\n"
+    for special in ('\t"\r\n', '\t"\r\n,', ""):  # What puts a field into quotes: in pandas, in Excel, and everything.
+        written = "".join("\t".join(_quote(field, special) for field in fields) + "\n" for fields in rows)
+        if '"' in written and text.startswith(written.replace("\r\n", "\n")):
+            return True
+    return False
 
 
 def _quote(field, special):

@@ -7,7 +7,6 @@ from keras_transfer.batches.contexts import check_span_preprocessor, context_win
 from keras_transfer.batches.part_batching import are_parts, part_batches, parts_item, to_parts, with_placeholders
 from keras_transfer.batches.pipeline import (
     as_pipeline,
-    batches_of,
     counting_epochs,
     of_at_most,
     times_class_weights,
@@ -27,7 +26,6 @@ __all__ = [
     "are_parts",
     "as_pipeline",
     "batches",
-    "batches_of",
     "check_span_preprocessor",
     "choice_batches",
     "choice_columns",

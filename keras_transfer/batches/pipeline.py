@@ -2,12 +2,9 @@
 
 import contextlib
 import warnings
-import weakref
 
 import keras
 import numpy as np
-
-_sources = weakref.WeakKeyDictionary()  # from pipelines to their batches
 
 
 def as_pipeline(data, may_end_early=False):
@@ -33,7 +30,7 @@ def as_pipeline(data, may_end_early=False):
     options.autotune.enabled = False
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     found = _by_index(data, may_end_early).prefetch(2).with_options(options)
-    _sources[found] = data
+    found.made_from = data
     return found
 
 
@@ -80,11 +77,6 @@ def of_at_most(dataset, count):
     always_first = tf.data.Dataset.from_tensors(np.int64(0)).repeat()
     either = tf.data.Dataset.choose_from_datasets([dataset, dataset.repeat()], always_first, stop_on_empty_dataset=True)
     return either.take(count)
-
-
-def batches_of(data):
-    """Returns the batches of a pipeline that `as_pipeline` returned, and anything else unchanged."""
-    return _sources.get(data, data) if hasattr(data, "element_spec") else data
 
 
 def times_class_weights(sample_weight, labels, class_weight, of_places=False):

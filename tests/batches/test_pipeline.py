@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.batches.pipeline import as_pipeline, batches_of
+from keras_transfer.batches.pipeline import as_pipeline
 from keras_transfer.text import batches, part_batches
 from tests.tasks import tiny
 
@@ -18,7 +18,7 @@ def rows(items):
 def test_a_pipeline_has_the_items_of_the_batches_in_each_epoch_however_often_it_is_started():
     data = batches(TEXTS, LABELS, preprocessor=tiny.preprocessor(), batch_size=4, seed=0)
     pipeline = as_pipeline(data)
-    assert batches_of(pipeline) is data and len(pipeline) == len(data) == 5
+    assert pipeline.made_from is data and len(pipeline) == len(data) == 5
     for epoch in (0, 1, 1):
         data.epoch = epoch
         expected = [data[i] for i in range(5)]

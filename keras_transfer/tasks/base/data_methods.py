@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from keras_transfer.batches import Batches, as_pipeline, batches_of, times_class_weights
+from keras_transfer.batches import Batches, as_pipeline, times_class_weights
 from keras_transfer.distribute import check_scope
 from keras_transfer.keras_internals import keep_values, trace_predict
 from keras_transfer.tasks.base.card_facts import FitRecord, remember_fit
@@ -202,7 +202,7 @@ class DataMethods(_Task):
         require_compiled(self, "evaluate")
         check_kind(self, x, self.fitted_on)
         # Keras's `fit` evaluates the validation data that it has prepared.
-        if batches_of(x) is x:
+        if not hasattr(x, "made_from"):
             x = as_pipeline(ready_data(self, "evaluate", x, y, sample_weight, batch_size))
         with mends_failures(self, "test_function"):
             return super().evaluate(x, verbose=verbose, **kwargs)

@@ -1,7 +1,6 @@
 """A `tf.data.Dataset` as the data of a task: its contents, its texts as prepared inputs, and their targets."""
 
 import logging
-import weakref
 from collections.abc import Mapping
 
 import keras
@@ -13,9 +12,6 @@ from keras_transfer.tasks.inputs.loader_position import CountBatches
 from keras_transfer.text.base import preprocess
 
 log = logging.getLogger("keras_transfer")
-
-_positions = weakref.WeakKeyDictionary()  # Maps streams to the `LoaderPosition`s of their loaders.
-_drawing = weakref.WeakKeyDictionary()  # Maps streams with targets to the state of their random draws.
 
 
 def is_stream(x):
@@ -170,7 +166,7 @@ def _stream_with_targets(dataset, make, seed, task):
     if count >= 0:
         found = of_at_most(found, count)  # A resumed epoch has fewer batches.
     found = found.prefetch(2).with_options(options)
-    _drawing[found] = state
+    found.draws = state
     return found
 
 
@@ -205,8 +201,7 @@ def with_weights_of_all_places(data):
 
 def fix_targets(dataset):
     """Makes a stream from `with_targets` draw the same targets in all evaluations. Anything else is left unchanged."""
-    if is_stream(dataset) and dataset in _drawing:
-        state = _drawing[dataset]
+    if (state := getattr(dataset, "draws", None)) is not None:
         state.update(fixed=True, reading=0, seed=state["objective"] or 0)
 
 
@@ -217,32 +212,30 @@ def epochs_trained(task):
 
 def draws_like(found, dataset):
     """Returns a stream that iterates over `dataset`, after giving it the same random draws and epochs."""
-    if found is not dataset and is_stream(dataset) and dataset in _drawing:
-        _drawing[found] = _drawing[dataset]
+    if hasattr(dataset, "draws"):
+        found.draws = dataset.draws
     return found
 
 
 def begins_at(found, position):
     """Returns a stream that iterates over a loader, after registering its `LoaderPosition`, or `None`."""
     if is_stream(found) and position is not None:
-        _positions[found] = position
-        if found in _drawing:
-            _drawing[found]["position"] = position
+        found.loader_position = position
+        if hasattr(found, "draws"):
+            found.draws["position"] = position
     return found
 
 
 def position_of_stream(dataset):
     """Returns the position that `begins_at` registered for a stream, and `None` for anything else."""
-    return _positions.get(dataset) if is_stream(dataset) else None
+    return getattr(dataset, "loader_position", None)
 
 
 def epochs_of_stream(dataset):
     """Returns a list of the callbacks that report the progress of `fit` to a stream, for streams that need it."""
-    position, drawing = position_of_stream(dataset), is_stream(dataset) and dataset in _drawing
-    return [
-        *([_Epochs(_drawing[dataset])] if drawing else []),
-        *([CountBatches(position)] if position is not None else []),
-    ]
+    position = position_of_stream(dataset)
+    epochs = [_Epochs(dataset.draws)] if hasattr(dataset, "draws") else []
+    return epochs if position is None else [*epochs, CountBatches(position)]
 
 
 class _Epochs(keras.callbacks.Callback):

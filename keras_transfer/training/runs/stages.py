@@ -5,7 +5,6 @@ import copy
 import itertools
 import logging
 import math
-import weakref
 from typing import Any
 
 import keras
@@ -21,9 +20,6 @@ from keras_transfer.training.runs.stage import stage_lengths
 from keras_transfer.training.runs.stage_plot import draw_stages
 
 log = logging.getLogger("keras_transfer")
-
-# Maps models to the callback that decides what trains.
-_deciding = weakref.WeakKeyDictionary()
 
 
 class Stages(RunCallback):
@@ -67,7 +63,7 @@ class Stages(RunCallback):
             expect_restarts(self)
 
     def _decide(self):
-        model, other = self.model, _deciding.get(self.model)
+        model, other = self.model, getattr(self.model, "deciding", None)
         if other is not None and other is not self:
             if other.params is self.params:  # All callbacks of a `fit` share this dict.
                 raise ValueError(
@@ -75,7 +71,7 @@ class Stages(RunCallback):
                     f"Received: {type(other).__name__} and {type(self).__name__}"
                 )
             other.close()  # An earlier `fit` failed.
-        _deciding[model] = self
+        model.deciding = self
         self._fitted = model  # On JAX, `self.model` copies all weights out of a running `fit`.
 
     def on_epoch_begin(self, epoch, logs=None):
@@ -132,8 +128,8 @@ class Stages(RunCallback):
         self._set_back()
         if self._rebuilt:
             model.train_function = None  # It trains the weights of the last stage.
-        if _deciding.get(model) is self:
-            del _deciding[model]
+        if getattr(model, "deciding", None) is self:
+            model.deciding = None
         self.stage = self._improvement = self._fitted = None
 
     # === Its picture ===
