@@ -21,6 +21,7 @@ from keras_transfer.encoders.sequence_to_sequence.bart import Bart, BartEncoder,
 from keras_transfer.encoders.sequence_to_sequence.composed import ComposedEncoderDecoder
 from keras_transfer.encoders.sequence_to_sequence.encoder_decoder import EncoderDecoder
 from keras_transfer.encoders.sequence_to_sequence.t5 import T5, T5Encoder
+from keras_transfer.encoders.sequence_to_sequence.unilm import UniLM
 from keras_transfer.encoders.static.word_vectors import WordVectorEncoder
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "RobertaEncoder",
     "T5Encoder",
     "TransformerEncoder",
+    "UniLM",
     "WordVectorEncoder",
     "XLNetEncoder",
     "XlmEncoder",

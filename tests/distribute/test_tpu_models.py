@@ -56,6 +56,7 @@ ENCODERS = {
     "Pegasus": SIZES,
     "T5": SIZES,
     "ComposedEncoderDecoder": None,
+    "UniLM": None,
     "AWDLSTMEncoder": OF_LSTMS,
     "AWDQRNNEncoder": OF_LSTMS,
     "ElmoEncoder": OF_CHARACTERS,
@@ -140,6 +141,8 @@ def make(name):
     if name == "ComposedEncoderDecoder":
         decoder = encoders.GPT2Encoder(**SIZES)
         return encoders.ComposedEncoderDecoder(encoders.BertEncoder(**SIZES), decoder)
+    if name == "UniLM":
+        return encoders.UniLM(encoders.BertEncoder(**SIZES))
     return getattr(encoders, name)(**ENCODERS[name])
 
 

@@ -43,6 +43,7 @@ ENCODERS = {
     "MPNetEncoder": {},
     "Pegasus": {"max_sequence_length": 16},
     "T5Encoder": {"head_dim": 2},
+    "UniLM": {},
     "WordVectorEncoder": {"hidden_dim": 4, "pooling": "sif"},
     "XlmEncoder": {"num_languages": 2, "language": 1, "max_sequence_length": 32},
 }
@@ -121,6 +122,8 @@ def encoder(name, folder):
     keras.utils.set_random_seed(0)
     if name == "ComposedEncoderDecoder":
         model = kt.encoders.EncoderDecoder.from_encoders(tiny_tasks.encoder(), tiny_tasks.encoder())
+    elif name == "UniLM":
+        model = kt.encoders.UniLM(tiny_tasks.encoder())
     else:
         sizes = {} if name in OWN_SIZES else SIZES
         model = getattr(kt.encoders, name)(len(VOCABULARY), **{**sizes, **ENCODERS[name]})

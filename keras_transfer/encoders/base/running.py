@@ -146,7 +146,9 @@ def run_and_record(layers, inputs, **options):
     return own, cross
 
 
-def step(layers, token_ids, cache, start, padding_mask=None, first=None, context=None, segment_ids=None):
+def step(
+    layers, token_ids, cache, start, padding_mask=None, first=None, context=None, segment_ids=None, positions=None
+):
     """Encodes further tokens, given the cache of the tokens before them; see `TransformerStack.step`.
 
     Args:
@@ -154,6 +156,7 @@ def step(layers, token_ids, cache, start, padding_mask=None, first=None, context
         token_ids, cache, start, padding_mask, first: See `TransformerStack.step`.
         context: What `EncoderDecoder.encode_context` returns, for cross-attention. Defaults to `None`.
         segment_ids: See `TransformerStack.step`.
+        positions: Integer tensor of shape `[batch, length]`, in place of those from `start` on. Defaults to `None`.
     """
     num_keys = ops.shape(cache[0]["attention"][0])[2]
     if unable := _layers_without_start(layers):
@@ -171,6 +174,8 @@ def step(layers, token_ids, cache, start, padding_mask=None, first=None, context
     inputs = {"token_ids": ops.convert_to_tensor(token_ids)}
     if segment_ids is not None:
         inputs["segment_ids"] = ops.convert_to_tensor(segment_ids)
+    if positions is not None:
+        inputs["positions"] = positions
     x = embed(layers, inputs, start if first is None else start - first)
     arguments = _block_arguments(layers.block_inputs, layers.blocks, x, start=start, num_keys=num_keys)
     sizes = {"length": ops.shape(x)[1], "num_keys": num_keys, "start": start}

@@ -4,6 +4,7 @@ from keras_transfer.encoders.sequence_to_sequence.bart import Bart, BartEncoder,
 from keras_transfer.encoders.sequence_to_sequence.composed import ComposedEncoderDecoder
 from keras_transfer.encoders.sequence_to_sequence.encoder_decoder import EncoderDecoder
 from keras_transfer.encoders.sequence_to_sequence.t5 import T5, T5Encoder
+from keras_transfer.encoders.sequence_to_sequence.unilm import UniLM
 
 __all__ = [
     "T5",
@@ -16,4 +17,5 @@ __all__ = [
     "Marian",
     "Pegasus",
     "T5Encoder",
+    "UniLM",
 ]

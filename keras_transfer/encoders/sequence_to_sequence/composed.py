@@ -84,13 +84,13 @@ class ComposedEncoderDecoder(EncoderDecoder):
                 "With `tied=True`, the decoder shares the layers of the encoder. Leave `decoder` out. "
                 f"Received: decoder={_shown(decoder)}"
             )
-        encoder = _encoder_of(encoder, "encoder", dtype)
+        encoder = encoder_of(encoder, "encoder", dtype)
         with replaced_weights():
-            source = encoder if tied or decoder is None else _encoder_of(decoder, "decoder", dtype)
-        _check_decoder(source)
+            source = encoder if tied or decoder is None else encoder_of(decoder, "decoder", dtype)
+        check_decoder(source)
         if dtype is None:
             dtype = encoder.dtype_policy
-        layers, copies = _decoder_layers(source, tied, output_activation, dtype)
+        layers, copies = decoder_layers(source, tied, output_activation, dtype)
         width, own = encoder.output["sequence_output"].shape[-1], source.output["sequence_output"].shape[-1]
         projection = None if width == own else keras.layers.Dense(own, dtype=dtype, name="context_projection")
         settings = {"tied": tied, "output_activation": output_activation}
@@ -148,7 +148,7 @@ def _shown(value):
     return value if isinstance(value, str) else type(value).__name__
 
 
-def _encoder_of(value, argument, dtype):
+def encoder_of(value, argument, dtype):
     """Returns an encoder, which may be given as its config."""
     if isinstance(value, dict):
         own = {} if dtype is None else {"dtype": keras.dtype_policies.get(dtype)}
@@ -171,7 +171,7 @@ def _encoder_of(value, argument, dtype):
     return value
 
 
-def _check_decoder(encoder):
+def check_decoder(encoder):
     """Raises a `ValueError` if an encoder cannot become a decoder."""
     name = type(encoder).__name__
     if encoder.adapters:
@@ -188,7 +188,7 @@ def _check_decoder(encoder):
         )
 
 
-def _decoder_layers(source, tied, activation, dtype):
+def decoder_layers(source, tied, activation, dtype):
     """Returns the layers of the decoder as arguments of `StackLayers`, and a list of `(layer, its copy)`."""
     copies = {}
 

@@ -95,11 +95,9 @@ class EncoderDecoder(Encoder):
         else:
             names = ("token_ids", "padding_mask", *(name.removeprefix("decoder_") for name in further))
             inputs = {name: keras.Input((None,), dtype="int32", name=f"decoder_{name}") for name in names}
-        bias = AttentionBias(dtype=dtype, name="context_bias")(encoder.input["padding_mask"])
         sequence = encoder.output["sequence_output"]
         sequence = sequence if context_projection is None else context_projection(sequence)
-        context = {"context": sequence, "context_bias": bias}
-        outputs, hidden_states = run_blocks(layers, embed(layers, inputs), inputs["padding_mask"], **context)
+        outputs, hidden_states = self.connect(encoder, layers, inputs, sequence, dtype)
         both = {**encoder.output, "decoder_sequence_output": outputs["sequence_output"]}
         super().__init__(
             encoder.input if is_single else encoder.input | {f"decoder_{name}": inputs[name] for name in inputs},
@@ -121,6 +119,24 @@ class EncoderDecoder(Encoder):
         self.decoder_hidden_states = hidden_states
         self.token_embedding = encoder.token_embedding
         self.blocks = [*encoder.blocks, *layers.blocks]
+
+    @staticmethod
+    def connect(encoder: keras.Model, decoder: StackLayers, inputs: Mapping, sequence: Any, dtype: Any) -> tuple:
+        """Runs the decoder in the graph of the encoder.
+
+        Args:
+            encoder: `TransformerStack`.
+            decoder: `StackLayers`.
+            inputs: Dict of the inputs of the decoder, without their prefix.
+            sequence: Symbolic tensor of shape `[batch, length, dim]`, the context.
+            dtype: Dtype or dtype policy of further layers.
+
+        Returns:
+            A tuple of a dict with `sequence_output`, and the list of hidden states.
+        """
+        bias = AttentionBias(dtype=dtype, name="context_bias")(encoder.input["padding_mask"])
+        context = {"context": sequence, "context_bias": bias}
+        return run_blocks(decoder, embed(decoder, inputs), inputs["padding_mask"], **context)
 
     @classmethod
     def from_encoders(
@@ -303,6 +319,9 @@ class EncoderDecoder(Encoder):
                 f"`{type(self).__name__}.step` requires `context`, which `encode_context` returns. "
                 "Received: context=None"
             )
+        return self._step(token_ids, cache, start, padding_mask, first, context)
+
+    def _step(self, token_ids, cache, start, padding_mask, first, context):
         return step(self.decoder, token_ids, cache, start, padding_mask, first, context)
 
 

@@ -3,6 +3,7 @@
 from keras_transfer.layers.attention.bias import HIDDEN, AttentionBias, mask_bias
 from keras_transfer.layers.attention.disentangled import DisentangledAttention, DistanceEmbedding
 from keras_transfer.layers.attention.multi_head import MultiHeadAttention, batch_and_length, output_shape
+from keras_transfer.layers.attention.patterns import attention_pattern
 from keras_transfer.layers.attention.relative_attention import RelativeAttention
 from keras_transfer.layers.attention.relative_positions import RelativePositionBias, RelativePositions
 from keras_transfer.layers.attention.rotary import RotaryPositions
@@ -20,6 +21,7 @@ __all__ = [
     "RotaryPositions",
     "TakeQueryStream",
     "TwoStreams",
+    "attention_pattern",
     "batch_and_length",
     "mask_bias",
     "output_shape",

@@ -54,6 +54,7 @@ def with_noise(data, objective, task):
             return _pack(rows, ids, real, begin, end, length, preprocessor.pad_id)
 
         inputs = dict(zip(("token_ids", "padding_mask"), pack(sources, source_length)))
+        inputs |= {name: np.zeros_like(inputs["token_ids"]) for name in task.encoder.encoder.input.keys() - {*inputs}}
         if objective.with_positions:
             return _with_positions(inputs, *decoded, begin, target_length)
         return reader.item(inputs, *pack(*decoded, target_length))

@@ -122,6 +122,14 @@ def test_the_halves_may_have_two_vocabularies(eagerly):
     assert again.generate(sources[:2]) == model.generate(sources[:2])
 
 
+def test_an_objective_trains_an_encoder_with_segments_on_raw_texts(eagerly):
+    encoder = EncoderDecoder.from_encoders(BertEncoder(len(VOCABULARY), **SIZES), tied=True)
+    model = Seq2SeqLM(encoder, preprocessor(sequence_length=16), objective=PrefixLM())
+    model.compile(FusedAdamW(1e-2), run_eagerly=True)
+    losses = model.fit(["a b c d e f g h"] * 16, epochs=3, verbose=0).history["loss"]
+    assert losses[-1] < losses[0]
+
+
 test_mistakes_are_errors = check_errors(
     (
         lambda: of_two_vocabularies(target_preprocessor=None),

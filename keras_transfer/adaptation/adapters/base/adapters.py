@@ -13,7 +13,7 @@ from keras_transfer.adaptation.adapters.base.kind import KINDS, AdapterKind
 from keras_transfer.adaptation.adapters.base.places import take
 from keras_transfer.encoders.base import Encoder, TransformerStack
 from keras_transfer.encoders.keras_hub import BackboneEncoder, is_backbone
-from keras_transfer.encoders.sequence_to_sequence import ComposedEncoderDecoder, EncoderDecoder
+from keras_transfer.encoders.sequence_to_sequence import ComposedEncoderDecoder, EncoderDecoder, UniLM
 from keras_transfer.groups import layer_groups
 from keras_transfer.keras_internals import set_trainable, trainer
 from keras_transfer.layers.adapters import WeightSlot, check_kernel
@@ -271,10 +271,10 @@ def adapted_encoder(model):
     encoder = model if isinstance(model, Encoder) else getattr(model, "encoder", None)
     if is_backbone(encoder):
         return BackboneEncoder(encoder)
-    if isinstance(encoder, ComposedEncoderDecoder):
+    if isinstance(encoder, (ComposedEncoderDecoder, UniLM)):
         raise ValueError(
-            "Adapters do not support an encoder-decoder made from two encoders, whose cross-attention is new and must "
-            "train. Use `freeze` and `unfreeze`. "
+            "Adapters do not support an encoder-decoder made from encoders, which has new layers that must train. "
+            "Use `freeze` and `unfreeze`. "
             f"Received: model={type(model).__name__} with encoder={type(encoder).__name__}"
         )
     if not isinstance(encoder, SUPPORTED):
