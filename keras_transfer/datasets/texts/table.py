@@ -351,15 +351,28 @@ def _labels(values, where, untyped, label_names):
     labels = [_plain(value, where(row)) for row, value in enumerate(values)]
     if label_names is not None:
         return _named(_booleans_as_names(labels, values, label_names), where, [str(name) for name in label_names])
-    if untyped and all(isinstance(label, str) for label in labels):
-        return _typed(labels, where)
-    kinds = [("a number" if isinstance(label, numbers.Real) else type(label).__name__) for label in labels]
-    if len(set(kinds)) > 1:
-        row = next(row for row, kind in enumerate(kinds) if kind != kinds[0])
-        raise _mixed(labels, row, where)
-    if any(isinstance(label, float) for label in labels):
-        return [float(label) for label in labels]
-    return labels
+    found = [_as_number(label) for label in labels] if untyped else labels
+    kinds = ["a number" if isinstance(label, numbers.Real) else type(label).__name__ for label in found]
+    row = next((row for row, kind in enumerate(kinds) if kind != kinds[0]), None)
+    if row is None:
+        return list(map(float, found)) if any(isinstance(label, float) for label in found) else found
+    if untyped and all(kind == "a number" or label.isdecimal() for label, kind in zip(labels, kinds)):
+        return labels  # Some have a leading zero.
+    joined = looks_joined(labels)
+    advice = (
+        f"`label_separator={joined!r}` if they join several" if joined else "`label_names` if numbers are names too"
+    )
+    raise ValueError(
+        f"{where(row)}: Labels must be all names or all numbers. Pass {advice}. "
+        f"Received: {labels[row]!r} after {labels[0]!r}"
+    )
+
+
+def _as_number(label):
+    """Returns a label of a file without types as a number if it is one. With a leading zero, it is a name."""
+    if not isinstance(label, str) or not NUMBER.fullmatch(label) or not math.isfinite(float(label)):
+        return label
+    return int(label) if label.lstrip("+-").isdecimal() else float(label)
 
 
 def _booleans_as_names(labels, values, names):
@@ -416,26 +429,3 @@ def _plain(value, where):
     ):
         raise ValueError(f"{where}: Expected a label. Remove the row, or add a label. Received: {value!r}")
     return value
-
-
-def _typed(labels, where):
-    """Returns labels of a file without types as numbers if all are numbers. A label with a leading zero is a name."""
-    is_number = [bool(NUMBER.fullmatch(label)) and math.isfinite(float(label)) for label in labels]
-    if all(is_number):
-        kind = int if all(label.lstrip("+-").isdecimal() for label in labels) else float
-        return [kind(label) for label in labels]
-    words = [row for row, label in enumerate(labels) if not is_number[row] and not label.isdecimal()]
-    if words and any(is_number):
-        raise _mixed(labels, words[0] if is_number[0] else is_number.index(True), where)
-    return labels
-
-
-def _mixed(labels, row, where):
-    joined = looks_joined(labels)
-    advice = (
-        f"`label_separator={joined!r}` if they join several" if joined else "`label_names` if numbers are names too"
-    )
-    return ValueError(
-        f"{where(row)}: Labels must be all names or all numbers. Pass {advice}. "
-        f"Received: {labels[row]!r} after {labels[0]!r}"
-    )
