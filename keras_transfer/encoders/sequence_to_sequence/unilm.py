@@ -89,6 +89,9 @@ class UniLM(EncoderDecoder):
             targets = layer(targets)
         return {"sequence_output": targets}, states
 
+    def layer_groups(self) -> list:
+        return [(*group, group[0] != "decoder_output_transform") for group in super().layer_groups()]
+
     def attention_weights(self, inputs: Mapping) -> dict:
         both, length = _Both(_has_segments(self.encoder))(inputs), ops.shape(inputs["token_ids"])[1]
         found, _ = run_and_record(self.encoder, both, attention_mask=both["attention_mask"])
