@@ -18,7 +18,7 @@ def put_off_import():
 def main():
     """Runs the command and exits with its status."""
     put_off_import()
-    from keras_transfer.cli import main
+    from keras_transfer.cli.command import main
 
     sys.exit(main())
 

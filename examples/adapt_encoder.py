@@ -49,7 +49,7 @@ recipe = kt.adaptation.get_recipe(
     probe_learning_rate=1e-3,
 )
 checkpoints = args.output.with_name(f"{args.output.name}_checkpoints")
-checkpoint = kt.adaptation.TrainingCheckpoint(checkpoints, save_every=50, keep=1, signals=("SIGINT",))
+checkpoint = kt.callbacks.TrainingCheckpoint(checkpoints, save_every=50, keep=1, signals=("SIGINT",))
 began = time.process_time()
 kt.adaptation.fine_tune(model, texts, recipe=recipe, callbacks=[checkpoint], verbose=2)
 if not checkpoint.stopped_by:

@@ -84,9 +84,9 @@ print(f"{model.count_params():,} parameters, {corpora['train'].num_tokens:,} tok
 
 # === Training ===
 steps = args.epochs * len(train)
-schedule = kt.adaptation.LinearWarmupDecay(args.learning_rate, total_steps=steps, warmup_fraction=0.05)
-model.compile(kt.adaptation.FusedAdamW(schedule, weight_decay=0.01, global_clipnorm=1.0))
-checkpoint = kt.adaptation.TrainingCheckpoint(output / "checkpoints", save_every=500, keep=1, signals=("SIGINT",))
+schedule = kt.optimizers.schedules.LinearWarmupDecay(args.learning_rate, total_steps=steps, warmup_fraction=0.05)
+model.compile(kt.optimizers.FusedAdamW(schedule, weight_decay=0.01, global_clipnorm=1.0))
+checkpoint = kt.callbacks.TrainingCheckpoint(output / "checkpoints", save_every=500, keep=1, signals=("SIGINT",))
 began = time.time(), time.process_time()
 model.fit(train, epochs=args.epochs, callbacks=[checkpoint], verbose=2)
 if not checkpoint.stopped_by:

@@ -41,8 +41,8 @@ for seed in args.seeds:
         seed=seed,
         label_names=data.label_names,
     )
-    rate = kt.adaptation.LinearWarmupDecay(peak, total_steps=args.epochs * len(train))
-    optimizer = kt.adaptation.FusedAdamW(rate, weight_decay=0.01, global_clipnorm=1.0)
+    rate = kt.optimizers.schedules.LinearWarmupDecay(peak, total_steps=args.epochs * len(train))
+    optimizer = kt.optimizers.FusedAdamW(rate, weight_decay=0.01, global_clipnorm=1.0)
     optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
     model.compile(optimizer)
     model.fit(train, epochs=args.epochs, verbose=0)

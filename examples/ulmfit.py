@@ -47,7 +47,7 @@ def probabilities(folder, reverse):
     # 1. A language model of any text.
     corpus = kt.text.Corpus.build(general, preprocessor, folder / "general", verbose=0)
     model = kt.tasks.CausalLM(make_encoder(), streams=args.batch_size)
-    model.compile(kt.adaptation.FusedAdamW(1e-3, global_clipnorm=0.25))
+    model.compile(kt.optimizers.FusedAdamW(1e-3, global_clipnorm=0.25))
     model.fit(corpus.streams(args.batch_size, args.window, reverse=reverse), epochs=args.epochs[0], verbose=2)
 
     # 2. The same on the texts of the task, without their labels.

@@ -5,9 +5,9 @@ import pytest
 from keras import ops
 
 from keras_transfer import adaptation as kt
-from keras_transfer.adaptation.adapters.base import adapter_weights
+from keras_transfer.adaptation.adapters.adapters import adapter_weights
 from keras_transfer.keras_internals.trainable import layers_within
-from keras_transfer.layers.adapters import Adapted
+from keras_transfer.layers.adapters.wrapper import Adapted
 from tests.adaptation.adapters.adapter_models import INPUTS, count, outputs, randomize, train, values
 from tests.helpers import save_and_load, unbuilt
 

@@ -11,7 +11,7 @@ from keras.ops import convert_to_numpy as to_numpy
 from safetensors.numpy import load_file
 
 from keras_transfer.adaptation import layer_groups
-from keras_transfer.checkpoints.base.architecture import architecture_of
+from keras_transfer.checkpoints.architecture import architecture_of
 from keras_transfer.encoders import Encoder, encode
 from tests.helpers import outputs_of, save_and_load
 

@@ -119,7 +119,7 @@ def eagerly():
 def traced(monkeypatch):
     """Lets TensorFlow run the loop of `generate` as a graph, for several steps. XLA and eager calls take longer."""
     if keras.backend.backend() == "tensorflow":
-        from keras_transfer.generation.loops import Generator
+        from keras_transfer.generation.generator import Generator
 
         monkeypatch.setattr(Generator, "__init__", functools.partialmethod(Generator.__init__, jit_compile=False))
 

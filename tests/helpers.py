@@ -6,7 +6,7 @@ import tempfile
 import keras
 import numpy as np
 
-from keras_transfer.training.optimizers.building import build_optimizer
+from keras_transfer.training.building import build_optimizer
 from tests import half_precision
 
 POLICIES = ("mixed_bfloat16", "mixed_float16") if half_precision.works() else ()

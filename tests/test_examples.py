@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import keras_transfer as kt
-from keras_transfer.cli.arguments.parser import make_parser
-from keras_transfer.datasets.texts.questions import TREC_FILES
+from keras_transfer.cli.parser import make_parser
+from keras_transfer.datasets.questions import TREC_FILES
 from tests import comments
 from tests.pages import REPOSITORY, blocks, few_questions
 

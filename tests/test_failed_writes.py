@@ -13,16 +13,16 @@ from keras_transfer import serving
 from keras_transfer.adaptation import Fisher, add_adapters, cache_features, save_adapters
 from keras_transfer.analysis import ClassificationReport
 from keras_transfer.checkpoints import WordVectors
-from keras_transfer.cli.files import run_folder
-from keras_transfer.experiments.run_file import RunFile
-from keras_transfer.files import atomic_file
+from keras_transfer.cli import run_folder
+from keras_transfer.core.files import atomic_file
+from keras_transfer.experiments.comparison import RunFile
 from keras_transfer.serving import exporting
 from keras_transfer.tasks import TextEmbedder
 from keras_transfer.text import BertPreprocessor, ByteBPETokenizer, Corpus, Packing, TokenPreprocessor
 from keras_transfer.text.tokenizers.byte_bpe import byte_characters
-from keras_transfer.training.resume import checkpoint_files
+from keras_transfer.training import checkpoint_files
 from tests.adaptation.features import cached
-from tests.corpora.test_corpus import documents, preprocessor
+from tests.data.test_corpus import documents, preprocessor
 from tests.errors import check_message
 from tests.failing_files import FailingFiles, check_each_failure, check_first_failures, content_of, files_of_at_most
 from tests.tasks import tiny

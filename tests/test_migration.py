@@ -7,7 +7,7 @@ import pathlib
 import re
 
 import keras_transfer as kt
-from keras_transfer.names import _NAMES, elsewhere
+from keras_transfer.core.names import _NAMES, elsewhere
 from tools import migration_names
 
 PAGES = sorted((pathlib.Path(__file__).parents[1] / "docs" / "migration").glob("*.md"))

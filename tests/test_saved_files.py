@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import keras_transfer as kt
-from keras_transfer.adaptation.adapters.base import KINDS, AdapterKind
+from keras_transfer.adaptation.adapters.kind import KINDS, AdapterKind
 from tests.references.make_saved import FOLDER, ask, load
 from tools.tiny_tasks import CASES
 

@@ -278,9 +278,9 @@ def lora(folder):
 def stages(folder):
     """Gradual unfreezing with layer-wise rates and L2-SP."""
     model, (texts, labels) = of_texts(), examples(ROWS)
-    layerwise = kt.adaptation.LayerwiseOptimizer(optimizer(), model, decay=0.5, penalty=kt.adaptation.L2SP(0.1))
+    layerwise = kt.optimizers.LayerwiseOptimizer(optimizer(), model, decay=0.5, penalty=kt.adaptation.L2SP(0.1))
     model.compile(layerwise)
-    return model, fit(model, texts, labels, callbacks=[kt.adaptation.GradualUnfreezing(fraction=0.5)]), dict
+    return model, fit(model, texts, labels, callbacks=[kt.callbacks.GradualUnfreezing(fraction=0.5)]), dict
 
 
 def corpus(folder):

@@ -2,7 +2,7 @@
 
 import pathlib
 
-from keras_transfer.names import _ARGUMENTS
+from keras_transfer.core.names import _ARGUMENTS
 
 PAGE = pathlib.Path(__file__).parents[1] / "docs" / "migration" / "names.md"
 BEGIN, END = "| argument elsewhere | argument here | what to pass |\n| --- | --- | --- |\n", "\n\n"

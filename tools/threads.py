@@ -56,7 +56,7 @@ class Member:
         self.task = make(encoder, kt.text.BertPreprocessor(VOCABULARY, sequence_length=16))
         self.label, self.text, self.lock = label, text, threading.Lock()
         self.task.compile(
-            kt.adaptation.LayerwiseOptimizer(keras.optimizers.AdamW(1e-3), self.task) if rates else "auto"
+            kt.optimizers.LayerwiseOptimizer(keras.optimizers.AdamW(1e-3), self.task) if rates else "auto"
         )
 
     def data(self, random):
@@ -66,7 +66,7 @@ class Member:
 
     def fit(self, random):
         # A run with stages, which unfreeze the layers one after another, needs more steps than stages.
-        stages = [kt.adaptation.GradualUnfreezing()] if random.random() < 0.1 else []
+        stages = [kt.callbacks.GradualUnfreezing()] if random.random() < 0.1 else []
         epochs = 6 if stages else 2
         with self.lock:
             x, y = self.data(random)

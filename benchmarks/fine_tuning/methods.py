@@ -111,6 +111,8 @@ def penalized(model, train, validation, seed, callbacks, rate, epochs, penalty, 
     """Trains all weights, with a penalty on their distance from the start instead of weight decay."""
 
     from keras_transfer import adaptation
+    from keras_transfer.optimizers import FusedAdamW, LayerwiseOptimizer
+    from keras_transfer.optimizers.schedules import LinearWarmupDecay
 
     if penalty == "EWC":  # with a mean Fisher information of 1, so that strengths compare with those of L2-SP
         fisher = adaptation.estimate_fisher(model, train[0], samples=128, seed=seed)
@@ -120,9 +122,9 @@ def penalized(model, train, validation, seed, callbacks, rate, epochs, penalty, 
     else:
         penalty = adaptation.L2SP(strength, new_strength=strength)
     data = model.dataset(*train, batch_size=BATCH, shuffle=True)
-    schedule = adaptation.LinearWarmupDecay(rate, epochs * len(data))
-    optimizer = adaptation.FusedAdamW(schedule, weight_decay=0.0, global_clipnorm=1.0)
-    model.compile(adaptation.LayerwiseOptimizer(optimizer, model, penalty=penalty))
+    schedule = LinearWarmupDecay(rate, epochs * len(data))
+    optimizer = FusedAdamW(schedule, weight_decay=0.0, global_clipnorm=1.0)
+    model.compile(LayerwiseOptimizer(optimizer, model, penalty=penalty))
     return model.fit(data, epochs=epochs, callbacks=callbacks, verbose=0)
 
 

@@ -81,7 +81,7 @@ def keras_transfer(folder, data, steps, run):
         def get_config(self):
             return {}
 
-    optimizer = kt.adaptation.FusedAdamW(
+    optimizer = kt.optimizers.FusedAdamW(
         Rate(), beta_2=BETA_2, epsilon=EPSILON, weight_decay=DECAY, global_clipnorm=CLIP
     )
     optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])

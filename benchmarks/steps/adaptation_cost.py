@@ -69,7 +69,7 @@ def layerwise(**options):
     made = model()
     penalty = kt.adaptation.L2SP(0.01, new_strength=0.01) if options.pop("penalty", False) else None
     return measures(
-        made, kt.adaptation.LayerwiseOptimizer(keras.optimizers.Adam(RATE), made, penalty=penalty, **options)
+        made, kt.optimizers.LayerwiseOptimizer(keras.optimizers.Adam(RATE), made, penalty=penalty, **options)
     )
 
 

@@ -50,7 +50,7 @@ def keras_transfer(model):
         task.compile(keras.optimizers.SGD(1.0, global_clipnorm=CLIP), metrics=[])
         return step_of(task, {**inputs, "begins": np.zeros((STREAMS, 1), "int32")}, targets, weights)
     task = kt.tasks.CausalLM(kt.encoders.GPT2Encoder(VOCABULARY, **GPT2))
-    task.compile(kt.adaptation.FusedAdamW(RATE), metrics=[])
+    task.compile(kt.optimizers.FusedAdamW(RATE), metrics=[])
     return step_of(task, inputs, targets, weights)
 
 

@@ -85,7 +85,7 @@ def train(corpus, preprocessor):
         preprocessor.vocabulary_size, **sizes, max_sequence_length=LENGTH, norm="pre", causal=True
     )
     model = kt.tasks.CausalLM(encoder, preprocessor)
-    model.compile(kt.adaptation.FusedAdamW(1e-3))
+    model.compile(kt.optimizers.FusedAdamW(1e-3))
 
     times = []
     step = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: times.append(time.monotonic()))

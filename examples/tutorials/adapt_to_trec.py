@@ -69,9 +69,9 @@ history = kt.adaptation.fine_tune(model, *data.train, recipe=recipe, validation_
 #
 # <!-- not run: the same as above -->
 # ```python
-# schedule = kt.adaptation.LinearWarmupDecay(1e-4, total_steps=4 * 18)
-# optimizer = kt.adaptation.FusedAdamW(schedule, weight_decay=0.01, global_clipnorm=1.0)
-# model.compile(kt.adaptation.LayerwiseOptimizer(optimizer, model))
+# schedule = kt.optimizers.schedules.LinearWarmupDecay(1e-4, total_steps=4 * 18)
+# optimizer = kt.optimizers.FusedAdamW(schedule, weight_decay=0.01, global_clipnorm=1.0)
+# model.compile(kt.optimizers.LayerwiseOptimizer(optimizer, model))
 # model.fit(*data.train, batch_size=32, epochs=4, validation_data=data.test)
 # ```
 

@@ -71,7 +71,7 @@ kt.adaptation.trainable_summary(model)
 # A few steps of training show that merging changes the weights and not the answers:
 
 # %%
-model.compile(kt.adaptation.FusedAdamW(1e-3))
+model.compile(kt.optimizers.FusedAdamW(1e-3))
 model.fit(data.train.texts[:64], data.train.labels[:64], epochs=1, verbose=2)
 apart = model.predict(data.test.texts, verbose=0)
 kt.adaptation.merge_adapters(model)

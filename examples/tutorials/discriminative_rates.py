@@ -28,7 +28,7 @@ model = kt.tasks.TextClassifier.from_pretrained("minilm-l6", label_names=data.la
 # The rate rises over a tenth of the run and falls over the rest, from a 32nd of the peak and back:
 
 # %%
-schedule = kt.adaptation.SlantedTriangular(2e-4, total_steps=total)
+schedule = kt.optimizers.schedules.SlantedTriangular(2e-4, total_steps=total)
 schedule.plot()
 
 # %% [markdown]
@@ -37,8 +37,8 @@ schedule.plot()
 # With `decay=1 / 2.6`, the factor of the paper, each layer group has the rate of the group above it divided by 2.6.
 
 # %%
-optimizer = kt.adaptation.LayerwiseOptimizer(
-    kt.adaptation.FusedAdamW(schedule, weight_decay=0.01, global_clipnorm=1.0), model, decay=1 / 2.6
+optimizer = kt.optimizers.LayerwiseOptimizer(
+    kt.optimizers.FusedAdamW(schedule, weight_decay=0.01, global_clipnorm=1.0), model, decay=1 / 2.6
 )
 for name, rate in reversed(optimizer.rates.items()):
     print(f"{name:<12} {rate:.5f} times the rate")
@@ -55,7 +55,7 @@ for name, rate in reversed(optimizer.rates.items()):
 
 # %%
 model.compile(optimizer)
-kt.adaptation.GradualUnfreezing().plot(model, steps_per_epoch=total // EPOCHS, epochs=EPOCHS)
+kt.callbacks.GradualUnfreezing().plot(model, steps_per_epoch=total // EPOCHS, epochs=EPOCHS)
 
 # %%
 model.fit(*data.train, batch_size=BATCH, epochs=EPOCHS, validation_data=data.test)

@@ -29,8 +29,8 @@ model = kt.tasks.TextClassifier.from_pretrained("minilm-l6", label_names=data.la
 # %%
 EPOCHS, BATCH = 4, 32
 steps = -(-len(data.train.texts) // BATCH)
-unfreezing = kt.adaptation.GradualUnfreezing()
-model.compile(kt.adaptation.LayerwiseOptimizer(kt.adaptation.FusedAdamW(3e-4, global_clipnorm=1.0), model))
+unfreezing = kt.callbacks.GradualUnfreezing()
+model.compile(kt.optimizers.LayerwiseOptimizer(kt.optimizers.FusedAdamW(3e-4, global_clipnorm=1.0), model))
 unfreezing.plot(model, steps_per_epoch=steps, epochs=EPOCHS)
 
 # %% [markdown]
@@ -106,7 +106,7 @@ print(f"test error {100 * error:.1f}%")
 #
 # ## Exercises
 #
-# 1. Draw `kt.adaptation.ChainThaw()` and `kt.adaptation.SequentialUnfreezing()` in the same way.
+# 1. Draw `kt.callbacks.ChainThaw()` and `kt.callbacks.SequentialUnfreezing()` in the same way.
 # 2. Pass `below="block_3"`, so that the lower half never trains. What happens to the error, and to the time of an
 #    epoch?
 # 3. Freeze everything below the head with `kt.adaptation.freeze(model, below="head")`. How much worse is a model that

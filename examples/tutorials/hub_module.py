@@ -120,7 +120,7 @@ print(f"largest change of an answer: {abs(change).max():.1e}")
 #
 # ## Exercises
 #
-# 1. Fine-tune with `kt.adaptation.LayerwiseOptimizer` and `decay=0.5`.
+# 1. Fine-tune with `kt.optimizers.LayerwiseOptimizer` and `decay=0.5`.
 # 2. Use a module in the TF1 Hub format: pass its folder to `HubLayer`, and print `layer_groups`.
 # 3. Give a model of yours that uses `hub.KerasLayer` to Keras 3: replace the class, and load the old weights ([TF Hub
 #    modules](../models/hub.md)).

@@ -159,7 +159,7 @@ triples = [
 ]
 draw.shuffle(triples)
 columns = tuple([demo.train.texts[row[place]] for row in triples] for place in range(3))
-model.compile(kt.adaptation.FusedAdamW(1e-4), loss=kt.losses.TripletLoss(margin=0.5))
+model.compile(kt.optimizers.FusedAdamW(1e-4), loss=kt.losses.TripletLoss(margin=0.5))
 model.fit(columns, batch_size=32, epochs=1)
 print(f"same kind: {before:.1f}% before, {same_kind():.1f}% after training")
 
@@ -185,7 +185,7 @@ print(model.similarity("Who wrote Hamlet?", ["Who painted the Mona Lisa?", "When
 # 1. Add the scores of both searches. Is the sum better than either?
 # 2. Train with `kt.losses.MatryoshkaLoss(kt.losses.TripletLoss(margin=0.5), dims=[384, 64])`, and search with the first
 #    64 numbers of each vector.
-# 3. Train a classifier on eight questions of each kind with `kt.adaptation.set_fit`
+# 3. Train a classifier on eight questions of each kind with `kt.adaptation.setfit`
 #    ([embeddings](../tasks/embeddings.md)).
 #
 # ## Next

@@ -49,7 +49,7 @@ glove = kt.tasks.TokenClassifier(
     preprocessor=kt.text.WordPreprocessor(vectors.words, sequence_length=128),
     label_names=data.label_names,
 )
-glove.compile(kt.adaptation.FusedAdamW(1e-2))
+glove.compile(kt.optimizers.FusedAdamW(1e-2))
 glove.fit(words, tags, batch_size=32, epochs=4)
 
 # %% [markdown]
@@ -65,7 +65,7 @@ sentences = [" ".join(row) for row in data.train[0]][:3000]
 preprocessor = kt.text.ElmoPreprocessor(vocabulary=kt.text.word_vocabulary(sentences, min_count=2), sequence_length=40)
 sizes = {"embedding_dim": 16, "filters": [(1, 32), (2, 32), (3, 64)], "projection_dim": 64, "units": 128}
 language_model = kt.tasks.BidirectionalLM(kt.encoders.ElmoEncoder(**sizes), preprocessor)
-language_model.compile(kt.adaptation.FusedAdamW(1e-2, global_clipnorm=1.0))
+language_model.compile(kt.optimizers.FusedAdamW(1e-2, global_clipnorm=1.0))
 language_model.fit(sentences, batch_size=32, epochs=2)
 
 # %%
@@ -76,7 +76,7 @@ elmo = kt.tasks.TokenClassifier(
     label_names=data.label_names,
     scalar_mix=True,
 )
-elmo.compile(kt.adaptation.FusedAdamW(1e-2, global_clipnorm=1.0))
+elmo.compile(kt.optimizers.FusedAdamW(1e-2, global_clipnorm=1.0))
 elmo.fit(words, tags, batch_size=32, epochs=6)
 
 # %% [markdown]

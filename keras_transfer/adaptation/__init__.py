@@ -1,96 +1,73 @@
 """Adaptation methods for any encoder: which layer groups train, when, at what rate, and how far they may move."""
 
-from keras_transfer.adaptation.adapters.base.adapters import (
+from keras_transfer.adaptation.adapters.adapter_files import load_adapters, save_adapters
+from keras_transfer.adaptation.adapters.adapters import (
     add_adapters,
     merge_adapters,
     remove_adapters,
     set_active_adapter,
 )
-from keras_transfer.adaptation.adapters.files.adapter_files import load_adapters, save_adapters
-from keras_transfer.adaptation.adapters.kinds.bitfit import BitFit, LayerCopies
-from keras_transfer.adaptation.adapters.kinds.bottlenecks import Houlsby, Parallel, Pfeiffer
-from keras_transfer.adaptation.adapters.kinds.compacter import Compacter
-from keras_transfer.adaptation.adapters.kinds.fusion import Fusion
-from keras_transfer.adaptation.adapters.kinds.ia3 import IA3
-from keras_transfer.adaptation.adapters.kinds.lora import LoRA
-from keras_transfer.adaptation.adapters.kinds.pals import PALs
-from keras_transfer.adaptation.adapters.kinds.prefix import Prefix
-from keras_transfer.adaptation.adapters.kinds.prompt import Prompt
-from keras_transfer.adaptation.auxiliary_losses.language_model_loss import with_language_model_loss
-from keras_transfer.adaptation.compression.vocabulary import trim_vocabulary
-from keras_transfer.adaptation.features.cached_features import cache_features
-from keras_transfer.adaptation.fisher.information import Fisher, estimate_fisher
-from keras_transfer.adaptation.recipes.few_shot import sample_pairs, set_fit
-from keras_transfer.adaptation.recipes.fine_tuning import fine_tune
-from keras_transfer.adaptation.recipes.recipe import Recipe, get_recipe
-from keras_transfer.adaptation.recipes.rematerialization import rematerialize
-from keras_transfer.groups import LayerGroup, LayerGroups, layer_groups, select_groups
-from keras_transfer.training.optimizers import (
+from keras_transfer.adaptation.adapters.bitfit import BitFit, LayerCopies
+from keras_transfer.adaptation.adapters.bottlenecks import Houlsby, Parallel, Pfeiffer
+from keras_transfer.adaptation.adapters.compacter import Compacter
+from keras_transfer.adaptation.adapters.fusion import Fusion
+from keras_transfer.adaptation.adapters.ia3 import IA3
+from keras_transfer.adaptation.adapters.lora import LoRA
+from keras_transfer.adaptation.adapters.pals import PALs
+from keras_transfer.adaptation.adapters.prefix import Prefix
+from keras_transfer.adaptation.adapters.prompt import Prompt
+from keras_transfer.adaptation.cached_features import cache_features
+from keras_transfer.adaptation.few_shot import sample_pairs, setfit
+from keras_transfer.adaptation.fine_tuning import fine_tune
+from keras_transfer.adaptation.fisher import Fisher, estimate_fisher
+from keras_transfer.adaptation.language_model_loss import with_language_model_loss
+from keras_transfer.adaptation.recipe import Recipe, get_recipe
+from keras_transfer.adaptation.rematerialization import rematerialize
+from keras_transfer.adaptation.vocabulary_trimming import trim_vocabulary
+from keras_transfer.training import (
     EWC,
     L2SP,
-    NTASGD,
-    FusedAdamW,
-    InverseSquareRoot,
-    LayerwiseOptimizer,
-    LinearWarmupDecay,
-    OneCycle,
-    PenaltyLogger,
-    SlantedTriangular,
-    WarmupCosine,
-    WindowRate,
-)
-from keras_transfer.training.resume import TrainingCheckpoint
-from keras_transfer.training.runs import (
-    ChainThaw,
-    GenerationMetrics,
-    GradualUnfreezing,
-    NonMonotonicTrigger,
-    SequentialUnfreezing,
-    Stage,
-    StagedTraining,
+    LayerGroup,
+    LayerGroups,
     freeze,
     freeze_to,
+    layer_groups,
+    select_groups,
     trainable_summary,
     unfreeze,
 )
+
+# isort: split
+# For other subpackages, not for users.
+from keras_transfer.adaptation.adapters.adapters import (
+    adapted_encoder,
+    adapter_weights,
+    check_names,
+    get_adapters,
+    head_for,
+)
+from keras_transfer.adaptation.adapters.kind import KINDS
+from keras_transfer.adaptation.recipe import RECIPES, STEPS, enough_epochs, steps_of
 
 __all__ = [
     "EWC",
     "IA3",
     "L2SP",
-    "NTASGD",
     "BitFit",
-    "ChainThaw",
     "Compacter",
     "Fisher",
-    "FusedAdamW",
     "Fusion",
-    "GenerationMetrics",
-    "GradualUnfreezing",
     "Houlsby",
-    "InverseSquareRoot",
     "LayerCopies",
     "LayerGroup",
     "LayerGroups",
-    "LayerwiseOptimizer",
-    "LinearWarmupDecay",
     "LoRA",
-    "NonMonotonicTrigger",
-    "OneCycle",
     "PALs",
     "Parallel",
-    "PenaltyLogger",
     "Pfeiffer",
     "Prefix",
     "Prompt",
     "Recipe",
-    "SequentialUnfreezing",
-    "SlantedTriangular",
-    "Stage",
-    "StagedTraining",
-    "TrainingCheckpoint",
-    "WarmupCosine",
-    "WindowRate",
     "add_adapters",
     "cache_features",
     "estimate_fisher",
@@ -107,7 +84,7 @@ __all__ = [
     "save_adapters",
     "select_groups",
     "set_active_adapter",
-    "set_fit",
+    "setfit",
     "trainable_summary",
     "trim_vocabulary",
     "unfreeze",

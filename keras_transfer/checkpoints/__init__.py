@@ -1,13 +1,31 @@
 """Formats of pretrained weights, and one record per architecture with the names of its weights in these formats."""
 
-from keras_transfer.checkpoints import architectures  # noqa: F401 (it registers them)
-from keras_transfer.checkpoints.base.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.base.building import CheckpointReport
-from keras_transfer.checkpoints.base.tensors import CheckpointError
-from keras_transfer.checkpoints.cards.model_card import ModelCard
-from keras_transfer.checkpoints.cards.uploading import push_to_hub
-from keras_transfer.checkpoints.sources.registry import load, load_preprocessor, resolve
-from keras_transfer.checkpoints.word_vectors.vectors import WordVectors
+from keras_transfer.checkpoints.architecture import Architecture, register_architecture
+from keras_transfer.checkpoints.building import CheckpointReport
+from keras_transfer.checkpoints.model_card import ModelCard
+from keras_transfer.checkpoints.registry import load, load_preprocessor, resolve
+from keras_transfer.checkpoints.tensors import CheckpointError
+from keras_transfer.checkpoints.uploading import push_to_hub
+from keras_transfer.checkpoints.word_vectors import WordVectors
+
+# isort: split
+# For other subpackages, not for users.
+from keras_transfer.checkpoints import huggingface, presets
+from keras_transfer.checkpoints.architecture import architecture_for
+from keras_transfer.checkpoints.composing import compose
+from keras_transfer.checkpoints.heads import Head, TaskHead, check_head, find_head
+from keras_transfer.checkpoints.model_card import CARD, ModelFacts, keep_own_card, remove_card
+from keras_transfer.checkpoints.registry import (
+    check_length,
+    encoder_entries,
+    head_entries,
+    head_prefixes,
+    open_checkpoint,
+    plain_name,
+    save,
+    tensor_names,
+)
+from keras_transfer.checkpoints.uploading import full_repo_id
 
 __all__ = [
     "Architecture",

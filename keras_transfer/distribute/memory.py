@@ -9,8 +9,8 @@ from typing import Any
 
 import keras
 
+from keras_transfer.core.integers import check_integer
 from keras_transfer.distribute.one_step import batches_for_step, check_for_step, traced_with_jax
-from keras_transfer.integers import check_integer
 from keras_transfer.keras_internals import accumulation_steps, build_for_step
 
 _SHARE = 0.8  # of free memory, because the estimate may be too low

@@ -11,8 +11,8 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_transfer.core.integers import check_integer
 from keras_transfer.distribute.processes import agree, processes_of, remember
-from keras_transfer.integers import check_integer
 
 TIMEOUT = 300  # seconds
 RETRY = 0.5  # seconds between attempts to reach another process

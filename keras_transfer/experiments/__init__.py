@@ -4,8 +4,4 @@ from keras_transfer.experiments.comparison import compare
 from keras_transfer.experiments.comparison_plots import plot_learning_curves
 from keras_transfer.experiments.comparison_report import Comparison
 
-__all__ = [
-    "Comparison",
-    "compare",
-    "plot_learning_curves",
-]
+__all__ = ["Comparison", "compare", "plot_learning_curves"]

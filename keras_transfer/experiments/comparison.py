@@ -1,8 +1,13 @@
 """Comparing methods on the same data over several seeds, in runs that continue after the process was killed."""
 
+import dataclasses
+import functools
 import gc
 import inspect
+import json
 import math
+import os
+import pathlib
 import re
 import time
 import zlib
@@ -13,14 +18,22 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.adaptation.recipes import Recipe, fine_tune
-from keras_transfer.arrays import data_digest
-from keras_transfer.experiments.comparison_methods import named_variants
+from keras_transfer.adaptation import KINDS, RECIPES, Recipe, fine_tune, get_adapters, get_recipe
+from keras_transfer.core.arrays import data_digest
+from keras_transfer.core.files import naming
+from keras_transfer.core.names import did_you_mean
 from keras_transfer.experiments.comparison_report import Comparison, shorten
-from keras_transfer.experiments.run_file import RunFile
 
 RISING = ("acc", "auc", "f1", "precision", "recall", "pearson", "spearman", "matthews")
+
 FALLING = ("loss", "error", "perplexity", "mse", "mae")
+
+# Results of earlier versions lack these settings, which were off then.
+LATER = ("gradient_accumulation_steps", "rematerialize", "precision")
+
+PLAIN = (bool, int, float, str, type(None))
+
+LATER_SETTINGS = ("metrics",)  # settings that files of earlier versions lack
 
 
 def compare(
@@ -305,3 +318,164 @@ def _describe(make_model):
     total = sum(math.prod(weight.shape) for weight in model.weights)
     magnitudes = (np.abs(ops.convert_to_numpy(weight)).sum(dtype="float64") for weight in model.weights)
     return {"class": type(model).__name__, "parameters": total, "magnitude": float(sum(magnitudes)) / max(total, 1)}
+
+
+def named_variants(methods):
+    """Returns `{name: {definition: Recipe or callable}}` for the argument `methods` of `compare`."""
+    if isinstance(methods, dict):
+        named = list(methods.items())
+    elif isinstance(methods, (list, tuple)):
+        named = [(_name(method), method) for method in methods]
+    else:
+        raise ValueError(f"`methods` must be a list or a dict. Received: methods={methods!r}")
+    names = [name for name, _ in named]
+    if not names:
+        raise ValueError(f"`methods` must have at least one method. Received: methods={methods!r}")
+    if len(set(names)) < len(names) or not all(isinstance(name, str) and name for name in names):
+        raise ValueError(f"`methods` must have different names, which are strings. Received: {names}")
+    return {name: _variants(name, method) for name, method in named}
+
+
+def _name(method):
+    name = method if isinstance(method, str) else getattr(method, "__name__", None)
+    if name is None or name == "<lambda>":
+        raise ValueError(
+            "A list of methods can contain names of recipes and named functions. To name other methods, pass a dict. "
+            f"Received: {method!r}"
+        )
+    return name
+
+
+def _variants(name, method):
+    several = method if isinstance(method, (list, tuple)) else [method]
+    if not several:
+        raise ValueError(f"A method must have at least one variant. Received: methods[{name!r}]={method!r}")
+    variants = {}
+    for variant in several:
+        if not isinstance(variant, Recipe) and not callable(variant):
+            variant = _named(variant)
+        definition = define(variant)
+        alike = sum(other.partition(" #")[0] == definition for other in variants)
+        variants[f"{definition} #{alike + 1}" if alike else definition] = variant
+    return variants
+
+
+def _named(name):
+    """Returns the recipe with a name, or a recipe that trains the adapters with that name."""
+    word = str(name).partition(":")[0]
+    if isinstance(name, str) and word in KINDS:
+        get_adapters(name)  # Raises if a size is invalid.
+        return get_recipe("adapters", adapters=name)
+    if isinstance(name, str) and name in RECIPES:
+        return get_recipe(name)
+    raise ValueError(
+        f"A method must be a `Recipe`, a callable, the name of a recipe, one of {sorted(RECIPES)}, or of adapters, one "
+        f"of {sorted(KINDS)}.{did_you_mean(word, [*RECIPES, *KINDS])} Received: {name!r}"
+    )
+
+
+def define(method):
+    """Returns a string that identifies a recipe or callable and is the same in each process."""
+    if isinstance(method, Recipe):
+        values = {field.name: getattr(method, field.name) for field in dataclasses.fields(method)}
+        values = {name: value for name, value in values.items() if name not in LATER or value}
+        return f"Recipe({', '.join(f'{name}={value!r}' for name, value in values.items())})"
+    values = {}
+    if isinstance(method, functools.partial):
+        values = {**{str(place): value for place, value in enumerate(method.args)}, **method.keywords}
+        name = define(method.func)
+    elif inspect.isfunction(method):
+        values, name = inspect.getclosurevars(method).nonlocals, method.__qualname__
+    else:
+        name = getattr(method, "__qualname__", None) or type(method).__qualname__
+    plain = ", ".join(f"{key}={value!r}" for key, value in values.items() if isinstance(value, PLAIN))
+    return f"{name}({plain})" if plain else name
+
+
+class RunFile:
+    """The results of finished runs, in memory and, if there is a path, in a file.
+
+    The first line of the file contains the settings that all runs share. Each further line is the result of a run. An
+    incomplete last line, written by a process that was killed, is removed.
+
+    Args:
+        path: Path of the file, or `None`. The file may already exist.
+        settings: Dict of JSON values that all runs share.
+
+    Attributes:
+        runs: List of dicts, the results so far.
+    """
+
+    def __init__(self, path, settings):
+        self.path = None if path is None else pathlib.Path(path)
+        self.runs = []
+        if self.path is None:
+            return
+        if self.path.exists():
+            self._read(settings)
+        if not self.path.exists() or not self.path.stat().st_size:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._append({"settings": settings})
+
+    def add(self, run):
+        """Adds the result of a run."""
+        if self.path is not None:
+            self._append(run)
+        self.runs.append(run)
+
+    def _append(self, line):
+        before = self.path.stat().st_size if self.path.exists() else None
+        try:
+            with naming(self.path), self.path.open("ab") as file:
+                file.write(f"{json.dumps(line)}\n".encode())
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            if before is None:
+                self.path.unlink(missing_ok=True)
+            else:
+                os.truncate(self.path, before)
+            raise
+
+    def _read(self, settings):
+        data = self.path.read_bytes()
+        end = data.rfind(b"\n") + 1
+        lines = []
+        for number, line in enumerate(data[:end].splitlines(), 1):
+            try:
+                lines.append(json.loads(line))
+            except ValueError:
+                lines.append(None)
+            if not isinstance(lines[-1], dict) or ("settings" in lines[-1]) != (number == 1):
+                raise ValueError(
+                    "`results` must be a new file, or one that `compare` wrote. "
+                    f"Received: {str(self.path)!r}, whose line {number} is {line[:80]!r}"
+                )
+        if end == 0 and data and not b'{"settings": '.startswith(data[:13]):
+            raise ValueError(f"`results` must be a new file, or one that `compare` wrote. Received: {str(self.path)!r}")
+        absent = {
+            key: settings[key]
+            for key in LATER_SETTINGS
+            if lines and key in settings and key not in lines[0]["settings"]
+        }
+        if lines and (different := _differences({**absent, **lines[0]["settings"]}, settings)):
+            raise ValueError(
+                "The file contains runs with different settings. Choose another file for `results`. "
+                f"Received: results={str(self.path)!r}, with {'; '.join(different)}"
+            )
+        if end < len(data):
+            os.truncate(self.path, end)
+        self.runs = lines[1:]
+
+
+def _differences(before, now, name=""):
+    """Returns descriptions of the settings that differ."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        found = []
+        for key in dict.fromkeys([*before, *now]):
+            found += _differences(before.get(key), now.get(key), f"{name} {key}".strip())
+        return found
+    numbers = isinstance(before, float) and isinstance(now, float)
+    # Another processor may round the initial weights differently.
+    same = math.isclose(before, now, rel_tol=1e-6) if numbers else before == now
+    return [] if same else [f"{name} {before!r} instead of {now!r}"]

@@ -4,8 +4,8 @@ import numbers
 
 import numpy as np
 
+from keras_transfer.core.plots import BLUE, GREY, RED, STYLES, new_axes
 from keras_transfer.experiments.significance import mean_interval
-from keras_transfer.plots import BLUE, GREY, RED, STYLES, new_axes
 
 MARKS = ({"marker": "o", "color": BLUE}, {"marker": "s", "color": RED, "markerfacecolor": "white"})
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from keras_transfer.analysis.output import Table, page
+from keras_transfer.analysis import Table, page
+from keras_transfer.data import label_of_accuracy
 from keras_transfer.experiments.comparison_plots import plot_comparison
 from keras_transfer.experiments.significance import mean_interval, paired_test
-from keras_transfer.label_names import label_of_accuracy
 
 
 class Comparison:

@@ -1,17 +1,10 @@
 """TF Hub modules and other SavedModels as Keras layers, encoders and preprocessors."""
 
-from keras_transfer.hub.layers.encoder import HubEncoder
-from keras_transfer.hub.layers.layer import HubLayer
-from keras_transfer.hub.layers.preprocessor import HubPreprocessor
-from keras_transfer.hub.layers.trust import moved_handles
-from keras_transfer.hub.transport.errors import HubError
-from keras_transfer.hub.transport.handles import resolve
+from keras_transfer.hub.errors import HubError
+from keras_transfer.hub.handles import resolve
+from keras_transfer.hub.hub_encoder import HubEncoder
+from keras_transfer.hub.hub_layer import HubLayer
+from keras_transfer.hub.hub_preprocessor import HubPreprocessor
+from keras_transfer.hub.trust import moved_handles
 
-__all__ = [
-    "HubEncoder",
-    "HubError",
-    "HubLayer",
-    "HubPreprocessor",
-    "moved_handles",
-    "resolve",
-]
+__all__ = ["HubEncoder", "HubError", "HubLayer", "HubPreprocessor", "moved_handles", "resolve"]

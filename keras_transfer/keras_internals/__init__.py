@@ -3,15 +3,9 @@
 `tests/keras_internals` fails if one of them is gone.
 """
 
-from keras_transfer.keras_internals import (
-    hub_modules,
-    keras_callbacks,
-    layer_tracking,
-    optimizers,
-    trainer,
-)
+from keras_transfer.keras_internals import hub_modules, keras_callbacks, layer_tracking, optimizers, trainer
 from keras_transfer.keras_internals.autocast import without_autocast
-from keras_transfer.keras_internals.graphs import NotCloned, calls_of
+from keras_transfer.keras_internals.graphs import NotCloned
 from keras_transfer.keras_internals.optimizers import accumulation_steps
 from keras_transfer.keras_internals.saving import in_safe_mode, in_symbolic_scope
 from keras_transfer.keras_internals.tapes import unrecorded
@@ -30,29 +24,3 @@ from keras_transfer.keras_internals.trainer import (
     has_metrics,
     keep_values,
 )
-
-__all__ = [
-    "BuildsFromOneReplica",
-    "NotCloned",
-    "ReachesAllLayers",
-    "accumulation_steps",
-    "build_for_step",
-    "build_metrics",
-    "calls_of",
-    "could_train",
-    "has_metrics",
-    "hub_modules",
-    "in_safe_mode",
-    "in_symbolic_scope",
-    "keep_values",
-    "keras_callbacks",
-    "layer_tracking",
-    "layers_within",
-    "optimizers",
-    "remember_trainable",
-    "set_trainable",
-    "trace_predict",
-    "trainer",
-    "unrecorded",
-    "without_autocast",
-]

@@ -10,7 +10,7 @@ import weakref
 
 import keras
 
-from keras_transfer.names import listed
+from keras_transfer.core.names import listed
 
 _LISTS = ("_trainable_variables", "_trainable_variables_indices", "_model_variables_moving_average")
 # Maps optimizers to the lists that Keras built, and to the narrowed list of variables that replaces one of them.

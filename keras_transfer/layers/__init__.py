@@ -32,6 +32,32 @@ from keras_transfer.layers.heads.sampled_softmax import SampledSoftmax
 from keras_transfer.layers.heads.scalar_mix import ScalarMix
 from keras_transfer.layers.heads.token_positions import PositionLogits, SampleTokens, TakePositions
 
+# isort: split
+# For other subpackages, not for users.
+from keras_transfer.layers.adapters.bottleneck import uniform
+from keras_transfer.layers.adapters.copies import WeightCopies, WeightSlot
+from keras_transfer.layers.adapters.old_files import show_old_places
+from keras_transfer.layers.adapters.wrapper import (
+    Adapted,
+    AdaptedBlock,
+    AdaptedDense,
+    AdaptedResidual,
+    Adapter,
+    adapter_policy,
+    check_kernel,
+    dense_axes,
+    stand_in,
+)
+from keras_transfer.layers.attention.bias import HIDDEN, mask_bias
+from keras_transfer.layers.attention.multi_head import batch_and_length
+from keras_transfer.layers.attention.two_streams import TakeQueryStream
+from keras_transfer.layers.basic.activations import get_activation, serialize_activation
+from keras_transfer.layers.basic.initializers import TruncatedNormal, replaced_weights
+from keras_transfer.layers.basic.sublayers import make_dense
+from keras_transfer.layers.embeddings.output_embeddings import table_of
+from keras_transfer.layers.heads.pooling import POOLINGS
+from keras_transfer.layers.heads.token_positions import put_tokens
+
 __all__ = [
     "QRNN",
     "ActivationPenalty",

@@ -6,8 +6,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.core.names import check_one_of
 from keras_transfer.losses.grouped import PartsLoss, check_between, cosine_distances, cosines, euclidean_distances
-from keras_transfer.names import check_one_of
 
 DISTANCES = {"cosine": cosine_distances, "euclidean": euclidean_distances}
 

@@ -1,23 +1,25 @@
 """Metrics that Keras lacks: for classes from logits, entities, answers, rankings, language models and texts."""
 
-from keras_transfer.metrics.benchmarks.glue import glue_metrics
-from keras_transfer.metrics.benchmarks.squad import Squad, squad_scores
-from keras_transfer.metrics.classification.auc import AUC
-from keras_transfer.metrics.classification.calibration import (
-    ExpectedCalibrationError,
-    calibration_bins,
-    expected_calibration_error,
-)
-from keras_transfer.metrics.classification.class_counts import F1Score, MatthewsCorrelation, Precision, Recall
-from keras_transfer.metrics.ranking.rankings import NDCG, HitsAtK, MeanReciprocalRank, RecallAtK
-from keras_transfer.metrics.regression.correlations import PearsonCorrelation, SpearmanCorrelation
-from keras_transfer.metrics.texts.rouge import Rouge
-from keras_transfer.metrics.texts.text_metric import TextMetric
-from keras_transfer.metrics.texts.translations import Bleu, Chrf, Ter
-from keras_transfer.metrics.words.entity_f1 import EntityF1
-from keras_transfer.metrics.words.perplexity import Perplexity
-from keras_transfer.metrics.words.spans import entities, entity_report
-from keras_transfer.metrics.words.word_accuracy import WordAccuracy
+from keras_transfer.metrics.auc import AUC
+from keras_transfer.metrics.calibration import ExpectedCalibrationError, calibration_bins, expected_calibration_error
+from keras_transfer.metrics.class_counts import F1Score, MatthewsCorrelation, Precision, Recall
+from keras_transfer.metrics.correlations import PearsonCorrelation, SpearmanCorrelation
+from keras_transfer.metrics.entity_f1 import EntityF1
+from keras_transfer.metrics.glue import glue_metrics
+from keras_transfer.metrics.perplexity import Perplexity
+from keras_transfer.metrics.rankings import NDCG, HitsAtK, MeanReciprocalRank, RecallAtK
+from keras_transfer.metrics.rouge import Rouge
+from keras_transfer.metrics.spans import entities, entity_report
+from keras_transfer.metrics.squad import Squad, squad_scores
+from keras_transfer.metrics.text_metric import TextMetric
+from keras_transfer.metrics.translations import Bleu, Chrf, Ter
+from keras_transfer.metrics.word_accuracy import WordAccuracy
+
+# isort: split
+# For other subpackages, not for users.
+from keras_transfer.metrics.class_counts import ClassCounts
+from keras_transfer.metrics.spans import OUTSIDE, read_labels
+from keras_transfer.metrics.text_metric import check_counts, list_of_texts
 
 __all__ = [
     "AUC",

@@ -4,8 +4,4 @@ from keras_transfer.serving.exporting import export
 from keras_transfer.serving.folder_predictor import FolderPredictor
 from keras_transfer.serving.predictor import Predictor
 
-__all__ = [
-    "FolderPredictor",
-    "Predictor",
-    "export",
-]
+__all__ = ["FolderPredictor", "Predictor", "export"]

@@ -4,7 +4,7 @@ import dataclasses
 
 import keras
 
-from keras_transfer.adaptation.adapters.base import adapted_encoder, adapter_weights, check_names, head_for
+from keras_transfer.adaptation import adapted_encoder, adapter_weights, check_names, head_for
 
 
 def signatures_by_adapter(model, signatures, names):

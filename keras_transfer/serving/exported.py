@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from keras_transfer.names import did_you_mean
-from keras_transfer.serving.portable import FORMATS, Model
+from keras_transfer.core.names import did_you_mean
+from keras_transfer.serving.portable.folder import FORMATS
+from keras_transfer.serving.portable.predict import Model
 
 SAVED_MODEL, PORTABLE = "saved_model.pb", "export.json"  # The file that identifies the format of a folder.
 # The files that determine the answers of a folder. The index of a SavedModel's variables has their checksums.

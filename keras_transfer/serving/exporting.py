@@ -14,13 +14,14 @@ from typing import Any
 
 import keras
 
+from keras_transfer.core.files import atomic_folder, check_folder
+from keras_transfer.core.names import check_one_of, listed
 from keras_transfer.distribute import in_first_process, write_together
-from keras_transfer.files import atomic_folder, check_folder
-from keras_transfer.names import check_one_of, listed
 from keras_transfer.serving.by_adapter import check_adapters
-from keras_transfer.serving.portable import FORMATS, Limits, check_portable, write_portable
+from keras_transfer.serving.portable.folder import FORMATS, check_portable, write_portable
+from keras_transfer.serving.portable.proof import Limits
 from keras_transfer.serving.saved_model import write_saved_model
-from keras_transfer.tasks.base import Task
+from keras_transfer.tasks import Task
 
 _SUMMARY = (
     "{folder}: {megabytes:.1f} MB; in one thread 1 text {milliseconds_of_1:.1f} ms, 32 texts {milliseconds_of_32:.1f} "

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_transfer.files import atomic_file, file_digest
-from keras_transfer.names import did_you_mean, listed
+from keras_transfer.core.files import atomic_file, file_digest
+from keras_transfer.core.names import did_you_mean, listed
 from keras_transfer.serving.exported import FILES
 from keras_transfer.serving.predictor import Predictor, columns_by_input
 

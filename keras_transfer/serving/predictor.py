@@ -5,8 +5,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from keras_transfer.integers import check_integer
-from keras_transfer.names import did_you_mean
+from keras_transfer.core.integers import check_integer
+from keras_transfer.core.names import did_you_mean
 from keras_transfer.serving.exported import is_exported, open_exported
 
 

@@ -4,7 +4,6 @@ import json
 import pathlib
 
 from keras_transfer.serving.by_adapter import signatures_by_adapter
-from keras_transfer.serving.signature import concrete_signature, in_tensorflow
 from keras_transfer.version import __version__
 
 # A SavedModel stores files in this folder that belong to it but are not loaded with it.
@@ -83,3 +82,91 @@ def _layers(layer):
     yield layer
     for inside in getattr(layer, "layers", ()):
         yield from _layers(inside)
+
+
+def in_tensorflow(signature, labels):
+    """Returns the function of a `Signature` on dense tensors, with `label` for each `label_id`.
+
+    Args:
+        signature: `Signature`.
+        labels: List of strings. Class names, in order.
+    """
+    import tensorflow as tf
+
+    names, padding = tf.constant(labels, tf.string), {tf.string: "", tf.int32: -1, tf.float32: 0.0}
+
+    def function(**inputs):
+        width = -1  # The width of the longest row.
+        if signature.ragged:
+            [(key, words)] = inputs.items()
+            width = tf.shape(words)[1]
+            lengths = tf.reduce_max(tf.where(words != "", tf.range(1, width + 1)[None], 0), axis=1)
+            inputs = {key: tf.RaggedTensor.from_tensor(words, lengths=lengths)}
+        outputs = dict(signature.function(**inputs))
+        if "label_id" in outputs:
+            outputs["label"] = tf.ragged.map_flat_values(lambda ids: tf.gather(names, ids), outputs["label_id"])
+        for key, values in outputs.items():
+            if isinstance(values, tf.RaggedTensor):
+                shape = tf.stack([-1, width, *[-1] * (values.shape.rank - 2)])
+                outputs[key] = values.to_tensor(padding[values.dtype], shape=shape)
+        return outputs
+
+    return function
+
+
+def concrete_signature(function, specs, axes=1, input_axes=2):
+    """Returns `function` as a concrete function that never computes with an empty tensor.
+
+    Kernels fail on tensors without rows: oneDNN's concatenations and fused products return wrong shapes. Encoders need
+    at least one time step. An empty batch is therefore padded to one row, and rows without steps to one step, with
+    zeros or "", and the outputs are cut back to the request's size. This costs other requests nothing, since `tf.pad`
+    and slices that change nothing return their input. Several inputs must have the same size. Otherwise the function
+    raises an `InvalidArgumentError`.
+
+    Args:
+        function: Function that accepts tensors by the names in `specs` and returns a dict of tensors.
+        specs: Dict of `tf.TensorSpec`s, of shape `[batch]` or `[batch, length, ...]`.
+        axes: Integer, 1 or 2. Number of leading axes that the outputs have in common with the inputs. Defaults to `1`.
+        input_axes: Integer, 1 or 2. Number of leading axes that several inputs have in common. Defaults to `2`.
+
+    Returns:
+        A `tf.types.experimental.ConcreteFunction`.
+    """
+    import tensorflow as tf
+
+    def answer(**inputs):
+        # A single string is no batch. TensorFlow would not say so, and not which input it is.
+        inputs = {name: tf.ensure_shape(inputs[name], spec.shape, f"batch_of_{name}") for name, spec in specs.items()}
+        sizes = tf.shape(next(iter(inputs.values())))
+        request = tuple(slice(sizes[axis]) for axis in range(axes))
+        with tf.control_dependencies(_checks(inputs, input_axes)):
+            inputs = {name: _pad(tensor) for name, tensor in inputs.items()}
+        outputs = function(**inputs)
+        return {name: output[request] for name, output in outputs.items()}
+
+    return tf.function(answer, autograph=False).get_concrete_function(**specs)
+
+
+def _checks(inputs, axes):
+    """Returns operations that fail if the inputs of a request differ in size, before one of them is broadcast."""
+    import tensorflow as tf
+
+    if len(inputs) == 1:
+        return []
+    axes = min(axes, *(tensor.shape.rank for tensor in inputs.values()))
+    sizes = tf.stack([tf.shape(tensor)[:axes] for tensor in inputs.values()])
+    same = "batch size" if axes == 1 else "batch size and the same length"
+    message = f"Inputs must have the same {same}. Received for {list(inputs)}:"
+    return [tf.debugging.Assert(tf.reduce_all(tf.equal(sizes, sizes[0])), [message, sizes], summarize=2 * len(inputs))]
+
+
+def _pad(tensor):
+    """Returns a tensor with at least one entry along its batch axis and its length axis if these are dynamic."""
+    import tensorflow as tf
+
+    missing = tf.cast(tf.equal(tf.shape(tensor), 0), tf.int32)
+    paddings = [[0, 0]] * tensor.shape.rank
+    for axis, size in enumerate(tensor.shape[:2]):
+        if size is None:
+            paddings[axis] = [0, missing[axis]]
+    return tf.pad(tensor, paddings)

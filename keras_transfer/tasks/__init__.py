@@ -1,20 +1,29 @@
 """Tasks: models with a pretrained encoder, a head and a loss that take raw text."""
 
-from keras_transfer.tasks.base.task import Task
-from keras_transfer.tasks.classification.multiple_choice import MultipleChoice
-from keras_transfer.tasks.classification.text_classifier import TextClassifier
-from keras_transfer.tasks.classification.text_regressor import TextRegressor
-from keras_transfer.tasks.dialogue.dialogue_model import DialogueModel
-from keras_transfer.tasks.embedding.text_embedder import TextEmbedder
-from keras_transfer.tasks.language.bidirectional_lm import BidirectionalLM
-from keras_transfer.tasks.language.causal_lm import CausalLM
-from keras_transfer.tasks.masked.bert_pretraining import BertPretraining
-from keras_transfer.tasks.masked.masked_lm import MaskedLM
-from keras_transfer.tasks.masked.permutation_lm import PermutationLM
-from keras_transfer.tasks.masked.replaced_tokens import ReplacedTokenDetection
-from keras_transfer.tasks.questions.span_extractor import SpanExtractor
-from keras_transfer.tasks.sequence_to_sequence.seq2seq_lm import Seq2SeqLM
-from keras_transfer.tasks.tagging.token_classifier import Entity, TokenClassifier
+from keras_transfer.tasks.bert_pretraining import BertPretraining
+from keras_transfer.tasks.bidirectional_lm import BidirectionalLM
+from keras_transfer.tasks.causal_lm import CausalLM
+from keras_transfer.tasks.dialogue_model import DialogueModel
+from keras_transfer.tasks.masked_lm import MaskedLM
+from keras_transfer.tasks.multiple_choice import MultipleChoice
+from keras_transfer.tasks.permutation_lm import PermutationLM
+from keras_transfer.tasks.replaced_tokens import ReplacedTokenDetection
+from keras_transfer.tasks.seq2seq_lm import Seq2SeqLM
+from keras_transfer.tasks.span_extractor import SpanExtractor
+from keras_transfer.tasks.task import Task
+from keras_transfer.tasks.text_classifier import TextClassifier
+from keras_transfer.tasks.text_embedder import TextEmbedder
+from keras_transfer.tasks.text_regressor import TextRegressor
+from keras_transfer.tasks.token_classifier import Entity, TokenClassifier
+
+# isort: split
+# For other subpackages, not for users.
+from keras_transfer.tasks.card_facts import facts_of
+from keras_transfer.tasks.causal_lm import causal_head, check_causal
+from keras_transfer.tasks.columns import count_rows, take_rows
+from keras_transfer.tasks.hidden_tokens import HiddenTokens
+from keras_transfer.tasks.label_checks import check_class_labels, check_multi_hot
+from keras_transfer.tasks.reader import Reader, encode_texts
 
 __all__ = [
     "BertPretraining",

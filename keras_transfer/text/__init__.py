@@ -1,24 +1,15 @@
 """From raw text to ids: tokenizers, packing, preprocessors that run in the graph, and batches by length."""
 
-from keras_transfer.batches import (
-    Batches,
-    batches,
-    part_batches,
-    span_batches,
-    word_batches,
-)
-from keras_transfer.corpora import Corpus, word_streams
-from keras_transfer.text.base.packing import Packing
-from keras_transfer.text.base.preprocessor import Preprocessor
-from keras_transfer.text.preprocessors.bert import BertPreprocessor
-from keras_transfer.text.preprocessors.dialogue import dialogue_inputs
-from keras_transfer.text.preprocessors.elmo import ElmoPreprocessor
-from keras_transfer.text.preprocessors.plain import PlainText
-from keras_transfer.text.preprocessors.predicted_words import word_vocabulary
-from keras_transfer.text.preprocessors.token_preprocessor import TokenPreprocessor
-from keras_transfer.text.preprocessors.windows import WindowPreprocessor
-from keras_transfer.text.preprocessors.words import WordPreprocessor
+from keras_transfer.data import Batches, Corpus, batches, part_batches, span_batches, word_batches, word_streams
+from keras_transfer.text.bert_preprocessor import BertPreprocessor
+from keras_transfer.text.dialogue import dialogue_inputs
+from keras_transfer.text.elmo_preprocessor import ElmoPreprocessor
+from keras_transfer.text.packing import Packing
+from keras_transfer.text.plain_text import PlainText
+from keras_transfer.text.predicted_words import word_vocabulary
+from keras_transfer.text.preprocessor import Preprocessor
 from keras_transfer.text.strings.fastai_rules import fastai_texts
+from keras_transfer.text.token_preprocessor import TokenPreprocessor
 from keras_transfer.text.tokenizers.byte_bpe import ByteBPETokenizer
 from keras_transfer.text.tokenizers.fastai import FastaiTokenizer
 from keras_transfer.text.tokenizers.gpt import GPTTokenizer
@@ -28,6 +19,38 @@ from keras_transfer.text.tokenizers.tokenizer import Tokenizer
 from keras_transfer.text.tokenizers.unigram import UnigramTokenizer
 from keras_transfer.text.tokenizers.vocabulary_training import train_vocabulary
 from keras_transfer.text.tokenizers.wordpiece import WordPieceTokenizer
+from keras_transfer.text.window_preprocessor import WindowPreprocessor
+from keras_transfer.text.word_preprocessor import WordPreprocessor
+
+# isort: split
+# For other subpackages, not for users.
+from keras_transfer.text.bert_preprocessor import load_word_piece
+from keras_transfer.text.elmo_preprocessor import (
+    BEGIN_SENTENCE,
+    BEGIN_WORD,
+    END_SENTENCE,
+    END_WORD,
+    NUM_CHARACTERS,
+    PAD_CHARACTER,
+)
+from keras_transfer.text.inputs import (
+    check_batch_size,
+    check_rows_of_batches,
+    is_sentences,
+    is_text,
+    to_columns,
+    to_list,
+    to_sentences,
+)
+from keras_transfer.text.packing import is_language_code
+from keras_transfer.text.predicted_words import BEGIN, END
+from keras_transfer.text.preprocessor import DEFAULT_LENGTH, LengthError, preprocess
+from keras_transfer.text.strings.fastai_rules import BEGIN_TEXT
+from keras_transfer.text.strings.pieces import align_ragged_right, take_pieces, without_first_space
+from keras_transfer.text.strings.scripts import count_words
+from keras_transfer.text.token_preprocessor import warn_of_truncation
+from keras_transfer.text.tokenizer_files.fast_files import FAST_FILE, fast_content
+from keras_transfer.text.word_level import character_offsets, check_word_level
 
 __all__ = [
     "Batches",

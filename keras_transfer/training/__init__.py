@@ -3,4 +3,31 @@
 Its public names are in `keras_transfer.adaptation`, together with the methods that users combine them with.
 """
 
+from keras_transfer.training.averaging import NonMonotonicTrigger
+from keras_transfer.training.building import build_optimizer
+from keras_transfer.training.fitting import epochs_of_steps, fit_in_run
+from keras_transfer.training.freezing import freeze, freeze_to, trainable_summary, unfreeze
+from keras_transfer.training.fused_adamw import FusedAdamW
+from keras_transfer.training.generation_metrics import GenerationMetrics
+from keras_transfer.training.gradients import train_step
+from keras_transfer.training.groups import LayerGroup, LayerGroups, depth_of, layer_groups, select_groups
+from keras_transfer.training.layerwise import LayerwiseOptimizer
+from keras_transfer.training.ntasgd import NTASGD
+from keras_transfer.training.penalties import EWC, L2SP
+from keras_transfer.training.penalty_metric import PenaltyLogger
+from keras_transfer.training.plans import ChainThaw, GradualUnfreezing, SequentialUnfreezing, StagedTraining
+from keras_transfer.training.rates import check_schedule_free, fine_tuning_rate, is_number
+from keras_transfer.training.run_length import ScheduleLength
+from keras_transfer.training.schedules import (
+    InverseSquareRoot,
+    LinearWarmupDecay,
+    OneCycle,
+    SlantedTriangular,
+    WarmupCosine,
+    WindowRate,
+)
+from keras_transfer.training.stage import Stage
+from keras_transfer.training.stages import Stages
+from keras_transfer.training.training_checkpoint import TrainingCheckpoint
+
 __all__ = []

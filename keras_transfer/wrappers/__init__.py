@@ -2,6 +2,4 @@
 
 from keras_transfer.wrappers.scikit_learn import KerasTransferClassifier
 
-__all__ = [
-    "KerasTransferClassifier",
-]
+__all__ = ["KerasTransferClassifier"]

@@ -8,10 +8,10 @@ from typing import Any, Self
 import keras
 import numpy as np
 
-from keras_transfer.adaptation.recipes import Recipe, fine_tune, get_recipe
-from keras_transfer.names import advice_on_label, check_spaces, did_you_mean
-from keras_transfer.tasks.classification import TextClassifier
-from keras_transfer.text.base import to_columns
+from keras_transfer.adaptation import Recipe, fine_tune, get_recipe
+from keras_transfer.core.names import advice_on_label, check_spaces, did_you_mean
+from keras_transfer.tasks import TextClassifier
+from keras_transfer.text import to_columns
 
 
 class KerasTransferClassifier:

@@ -4,8 +4,10 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import GradualUnfreezing, LayerwiseOptimizer, layer_groups
+from keras_transfer.adaptation import layer_groups
+from keras_transfer.callbacks import GradualUnfreezing
 from keras_transfer.encoders import Encoder
+from keras_transfer.optimizers import LayerwiseOptimizer
 from keras_transfer.tasks import TextClassifier
 from tests.architecture import FIXTURES
 from tests.helpers import EAGER

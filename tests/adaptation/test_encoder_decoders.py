@@ -8,7 +8,9 @@ import pytest
 from keras import ops
 
 from keras_transfer import adaptation as kt
+from keras_transfer.callbacks import GradualUnfreezing, TrainingCheckpoint
 from keras_transfer.encoders import T5, Bart
+from keras_transfer.optimizers import FusedAdamW, LayerwiseOptimizer
 from tests.adaptation.adapters import adapter_models as models
 from tests.adaptation.adapters.adapter_models import IDS, INPUTS, values
 from tests.errors import check_errors
@@ -34,9 +36,9 @@ def test_groups_thaw_from_the_head_over_the_decoder_to_the_embeddings_of_the_enc
     names = [f"{half}_{name}" for half in ("encoder", "decoder") for name in GROUPS[cls]]
     assert [group.name for group in groups] == names + ["head"] * (cls is Bart)  # its bias
     assert sorted(id(w) for group in groups for w in group.variables) == sorted(id(w) for w in model.weights)
-    model.compile(kt.LayerwiseOptimizer(keras.optimizers.SGD(0.1), model, decay=0.5), metrics=[], run_eagerly=EAGER)
+    model.compile(LayerwiseOptimizer(keras.optimizers.SGD(0.1), model, decay=0.5), metrics=[], run_eagerly=EAGER)
     watch = Watch()
-    fit(model, kt.GradualUnfreezing(steps=1), watch, epochs=len(groups))
+    fit(model, GradualUnfreezing(steps=1), watch, epochs=len(groups))
     for step, moved in enumerate(watch.steps):
         thawed = {group.name for group in groups[-1 - step :]}
         assert {group.name for group in groups if moved & {v.path for v in group.variables}} == thawed
@@ -47,7 +49,7 @@ def test_groups_thaw_from_the_head_over_the_decoder_to_the_embeddings_of_the_enc
 def test_l2_sp_pulls_every_weight_of_both_halves_and_the_head_to_its_start():
     model = models.writer(Bart)
     before = values(model)
-    model.compile(kt.LayerwiseOptimizer(keras.optimizers.SGD(0.5), model, penalty=kt.L2SP(1.0)))
+    model.compile(LayerwiseOptimizer(keras.optimizers.SGD(0.5), model, penalty=kt.L2SP(1.0)))
     weights = model.trainable_variables
     model.optimizer.build(weights)
     for weight in weights:
@@ -62,7 +64,7 @@ def test_ewc_pulls_each_weight_by_the_squared_gradient_of_the_log_likelihood_of_
     model = models.writer(Bart)
     inputs, targets = {name: INPUTS[name][:1] for name in model.input}, TARGETS[:1]
     fisher = kt.estimate_fisher(model, inputs, targets, empirical=True)
-    model.compile(kt.LayerwiseOptimizer(keras.optimizers.SGD(0.5), model, penalty=kt.EWC(fisher, 1.0)), metrics=[])
+    model.compile(LayerwiseOptimizer(keras.optimizers.SGD(0.5), model, penalty=kt.EWC(fisher, 1.0)), metrics=[])
     weights = model.trainable_variables
     assert set(fisher) == {weight.path for weight in weights}
     [bias] = [weight for weight in weights if weight.path.endswith("logits/bias")]
@@ -86,16 +88,16 @@ def test_ewc_pulls_each_weight_by_the_squared_gradient_of_the_log_likelihood_of_
 def test_a_run_with_dropout_that_ends_at_a_boundary_of_stages_resumes_to_the_same_weights(tmp_path):
     def run(*callbacks):
         model = models.writer(T5, dropout=0.1)
-        model.compile(kt.LayerwiseOptimizer(kt.FusedAdamW(0.01), model, decay=0.5), metrics=[], run_eagerly=EAGER)
-        return values(fit(model, kt.GradualUnfreezing(epochs=1, below="encoder_final_norm"), *callbacks, epochs=4))
+        model.compile(LayerwiseOptimizer(FusedAdamW(0.01), model, decay=0.5), metrics=[], run_eagerly=EAGER)
+        return values(fit(model, GradualUnfreezing(epochs=1, below="encoder_final_norm"), *callbacks, epochs=4))
 
     def interrupt(epoch, logs):
         if epoch == 2:
             raise KeyboardInterrupt
 
     with contextlib.suppress(KeyboardInterrupt):
-        run(kt.TrainingCheckpoint(tmp_path / "run"), keras.callbacks.LambdaCallback(on_epoch_begin=interrupt))
-    resumed, whole = run(kt.TrainingCheckpoint(tmp_path / "run")), run()
+        run(TrainingCheckpoint(tmp_path / "run"), keras.callbacks.LambdaCallback(on_epoch_begin=interrupt))
+    resumed, whole = run(TrainingCheckpoint(tmp_path / "run")), run()
     for path, value in whole.items():
         np.testing.assert_array_equal(resumed[path], value, err_msg=path)
     start = values(models.writer(T5, dropout=0.1))

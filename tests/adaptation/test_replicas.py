@@ -6,8 +6,10 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import EWC, L2SP, GradualUnfreezing, LayerwiseOptimizer, Stage, StagedTraining
-from keras_transfer.training.resume import TrainingCheckpoint
+from keras_transfer.adaptation import EWC, L2SP
+from keras_transfer.callbacks import GradualUnfreezing, Stage, StagedTraining
+from keras_transfer.optimizers import LayerwiseOptimizer
+from keras_transfer.training.training_checkpoint import TrainingCheckpoint
 from tests.strategies import two_replicas
 from tests.training.optimizers.layerwise_models import RATE, X, Y, difference, least_moved, net, ones
 from tests.training.resume import checkpoint_child

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.adaptation import add_adapters
-from keras_transfer.cli import command
-from keras_transfer.cli.files import ask
+from keras_transfer.cli import ask, command
 from keras_transfer.serving import export
 from keras_transfer.tasks import TextClassifier
 from tests.tasks.tiny import encoder, preprocessor

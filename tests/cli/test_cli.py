@@ -14,14 +14,13 @@ import zipfile
 
 import pytest
 
-from keras_transfer.adaptation.recipes import RECIPES
-from keras_transfer.checkpoints.sources.registry import PACKAGED as PACKAGED_ENCODERS
-from keras_transfer.cli import command
-from keras_transfer.cli.actions.quickstart import QUESTIONS, run_quickstart
-from keras_transfer.cli.arguments.checks import PACKAGED
+from keras_transfer.adaptation.recipe import RECIPES
+from keras_transfer.checkpoints.registry import PACKAGED as PACKAGED_ENCODERS
+from keras_transfer.cli import ask, command
+from keras_transfer.cli.ask import import_tensorflow
+from keras_transfer.cli.checks import PACKAGED
 from keras_transfer.cli.command import main
-from keras_transfer.cli.files import ask
-from keras_transfer.cli.files.ask import import_tensorflow
+from keras_transfer.cli.quickstart import QUESTIONS, run_quickstart
 from keras_transfer.datasets import load_demo_questions, load_trec6
 from keras_transfer.version import __version__
 

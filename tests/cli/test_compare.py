@@ -2,9 +2,8 @@
 
 import pytest
 
-from keras_transfer.cli import command
-from keras_transfer.cli.actions import comparison
-from keras_transfer.cli.files.labelled_texts import Table, read_parts, read_texts
+from keras_transfer.cli import command, comparison
+from keras_transfer.cli.labelled_texts import Table, read_parts, read_texts
 from keras_transfer.datasets import load_demo_questions
 
 

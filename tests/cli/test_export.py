@@ -3,7 +3,7 @@
 import keras
 import pytest
 
-from keras_transfer.cli import main
+from keras_transfer.cli.command import main
 from keras_transfer.tasks import TextRegressor
 from tests.tasks.tiny import of_words
 

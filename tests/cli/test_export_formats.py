@@ -5,11 +5,10 @@ import csv
 import keras
 import pytest
 
-from keras_transfer.cli import main
-from keras_transfer.cli.arguments import parser
-from keras_transfer.cli.files import ask, own_files, run_folder
+from keras_transfer.cli import ask, own_files, parser, run_folder
+from keras_transfer.cli.command import main
 from keras_transfer.serving.exported import PORTABLE, SAVED_MODEL
-from keras_transfer.serving.portable import FORMATS
+from keras_transfer.serving.portable.folder import FORMATS
 from keras_transfer.serving.saved_model import LABELS_FILE
 from tests.tasks.tiny import classifier, of_vectors
 

@@ -10,7 +10,7 @@ from safetensors.numpy import load_file
 import keras_transfer
 from keras_transfer.checkpoints import CheckpointError
 from keras_transfer.cli import command
-from keras_transfer.cli.actions.info import describe
+from keras_transfer.cli.info import describe
 from keras_transfer.encoders import BertEncoder
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import BertPreprocessor

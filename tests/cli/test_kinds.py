@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from keras_transfer.cli import command
-from keras_transfer.cli.actions.validation import as_task_labels
-from keras_transfer.cli.files.labelled_texts import read_parts, read_texts
+from keras_transfer.cli.labelled_texts import read_parts, read_texts
+from keras_transfer.cli.validation import as_task_labels
 from keras_transfer.datasets import read_table
 from keras_transfer.tasks import TextClassifier, TextRegressor
 from tests.tasks.tiny import of_words

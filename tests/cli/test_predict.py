@@ -6,10 +6,9 @@ import zipfile
 
 import pytest
 
-from keras_transfer.cli import command
-from keras_transfer.cli.actions import predictions
-from keras_transfer.cli.files.labelled_texts import Table, read_texts
-from keras_transfer.lines import read_rows
+from keras_transfer.cli import command, predictions
+from keras_transfer.cli.labelled_texts import Table, read_texts
+from keras_transfer.core.lines import read_rows
 from keras_transfer.tasks import TextClassifier
 from tests.tasks.tiny import of_vectors
 

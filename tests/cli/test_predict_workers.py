@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from keras_transfer.cli import command, processes
-from keras_transfer.cli.actions import predictions
+from keras_transfer.cli import command, predictions
+from keras_transfer.cli import command as processes
 from tests.tasks.tiny import of_vectors
 
 

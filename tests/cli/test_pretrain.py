@@ -7,9 +7,8 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.cli import command
-from keras_transfer.cli.pretraining import plans
-from keras_transfer.cli.pretraining import run as pretraining
+from keras_transfer.cli import command, pretraining
+from keras_transfer.cli import pretraining as plans
 from keras_transfer.datasets import load_demo_questions
 from keras_transfer.encoders import ElectraEncoder, Encoder
 from keras_transfer.tasks import BertPretraining, CausalLM, MaskedLM, PermutationLM, ReplacedTokenDetection

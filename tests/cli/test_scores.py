@@ -1,7 +1,7 @@
 """The model cards that commands write."""
 
 from keras_transfer.checkpoints import ModelCard
-from keras_transfer.cli.actions.scores import write_card
+from keras_transfer.cli.scores import write_card
 from tests.checkpoints.cards.test_model_card import classifier
 
 

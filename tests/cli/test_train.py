@@ -10,16 +10,17 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer import precision
-from keras_transfer.adaptation import TrainingCheckpoint, get_recipe
-from keras_transfer.cli import actions, command
-from keras_transfer.cli.actions import training
-from keras_transfer.cli.actions.scores import describe_recipe, warn_of_few_steps
-from keras_transfer.cli.actions.validation import with_validation
-from keras_transfer.cli.files.hdf5_headers import weight_sizes
-from keras_transfer.cli.files.labelled_texts import read_parts
-from keras_transfer.cli.files.run_folder import check_run, finish, running
-from keras_transfer.precision import Precision
+from keras_transfer import cli as actions
+from keras_transfer.adaptation import get_recipe
+from keras_transfer.callbacks import TrainingCheckpoint
+from keras_transfer.cli import command, training
+from keras_transfer.cli.labelled_texts import read_parts
+from keras_transfer.cli.own_files import weight_sizes
+from keras_transfer.cli.run_folder import check_run, finish, running
+from keras_transfer.cli.scores import describe_recipe, warn_of_few_steps
+from keras_transfer.cli.validation import with_validation
+from keras_transfer.core import precision
+from keras_transfer.core.precision import Precision
 from keras_transfer.tasks import TextClassifier
 from tests.tasks.tiny import of_words
 

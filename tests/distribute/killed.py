@@ -52,7 +52,7 @@ def train(devices, folder, dies, seconds, epochs):
     with devices.scope():
         model = tiny.classifier()
         model.compile(keras.optimizers.Adam(0.01))
-    callbacks = [kt.adaptation.TrainingCheckpoint(folder / "run", save_every=2)]
+    callbacks = [kt.callbacks.TrainingCheckpoint(folder / "run", save_every=2)]
     if dies == str(kt.distribute.processes_of()[0]):
         if seconds is None:
             callbacks.append(Dies(1, 3))

@@ -11,9 +11,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_transfer.adaptation import LayerwiseOptimizer, with_language_model_loss
+from keras_transfer.adaptation import with_language_model_loss
 from keras_transfer.encoders import AWDLSTMEncoder, EncoderDecoder, GPT2Encoder, TransformerEncoder
 from keras_transfer.layers import SampleTokens
+from keras_transfer.optimizers import LayerwiseOptimizer
 from keras_transfer.tasks import (
     BertPretraining,
     CausalLM,

@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import FusedAdamW
 from keras_transfer.distribute import check_tpu_ready
+from keras_transfer.optimizers import FusedAdamW
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import batches
 from tests.distribute.examples import examples

@@ -4,7 +4,7 @@ import types
 
 import pytest
 
-from keras_transfer.distribute import check_scope
+from keras_transfer.distribute.replicas import check_scope
 
 
 @pytest.fixture(scope="module")

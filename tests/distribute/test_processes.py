@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 import keras_transfer as kt
-from keras_transfer.distribute import Share, agreement, start
+from keras_transfer.distribute import replicas as agreement
+from keras_transfer.distribute import start
+from keras_transfer.distribute.processes import Share
 from keras_transfer.distribute.start import OneProcess
 from tests.distribute.examples import examples
 from tests.processes import ROOT, shared_programs

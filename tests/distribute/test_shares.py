@@ -4,8 +4,9 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.batches.planning import Options
-from keras_transfer.distribute import Share, cut_off
+from keras_transfer.data.planning import Options
+from keras_transfer.distribute.processes import Share
+from keras_transfer.distribute.remainders import cut_off
 from keras_transfer.text import BertPreprocessor, batches
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij"]

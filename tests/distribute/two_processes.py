@@ -11,7 +11,7 @@ def error_of_keras(devices):
     """What Keras says if a model without `reducible` trains in several processes of TensorFlow."""
     import keras
 
-    from keras_transfer.keras_internals import BuildsFromOneReplica
+    from keras_transfer.keras_internals.trainer import BuildsFromOneReplica
 
     class Model(BuildsFromOneReplica, keras.Sequential):
         pass
@@ -55,7 +55,7 @@ def main(folder):
     model.save(os.path.join(folder, "model.keras"))
     kt.serving.export(model, os.path.join(folder, "served"), label_names=["a", "b"])
     model.save_pretrained(os.path.join(folder, "checkpoint"))
-    checkpoint = kt.adaptation.TrainingCheckpoint(os.path.join(folder, "run"), save_every=5, signals=())
+    checkpoint = kt.callbacks.TrainingCheckpoint(os.path.join(folder, "run"), save_every=5, signals=())
     model.fit(texts[:96], labels[:96], batch_size=8, epochs=1, verbose=0, callbacks=[checkpoint])
     with devices.scope():
         sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 8, "dropout": 0.0}

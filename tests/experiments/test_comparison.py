@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from keras_transfer.adaptation import Recipe, get_recipe
-from keras_transfer.arrays import data_digest
+from keras_transfer.core.arrays import data_digest
 from keras_transfer.experiments import compare
-from keras_transfer.experiments.comparison_methods import define
+from keras_transfer.experiments.comparison import define
 from keras_transfer.experiments.comparison_report import shorten
 from tests.errors import check_errors
 from tests.tasks.tiny import classifier, examples, of_vectors

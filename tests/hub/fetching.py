@@ -12,7 +12,7 @@ import threading
 import pytest
 
 from keras_transfer.hub import HubError, resolve
-from keras_transfer.hub.transport.archives import unpack
+from keras_transfer.hub.archives import unpack
 
 
 def write_stub(folder, graph=b"a graph without variables"):

@@ -7,16 +7,10 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.keras_internals import (
-    build_for_step,
-    graphs,
-    keras_callbacks,
-    layer_tracking,
-    optimizers,
-    trainer,
-    without_autocast,
-)
-from keras_transfer.training.optimizers.rates import check_pattern, rate_of
+from keras_transfer.keras_internals import graphs, keras_callbacks, layer_tracking, optimizers, trainer
+from keras_transfer.keras_internals.autocast import without_autocast
+from keras_transfer.keras_internals.trainer import build_for_step
+from keras_transfer.training.rates import check_pattern, rate_of
 
 
 def model_of(optimizer=None, **compiled):

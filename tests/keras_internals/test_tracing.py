@@ -6,10 +6,11 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import LayerwiseOptimizer, Stage, StagedTraining
-from keras_transfer.keras_internals import trace_predict
+from keras_transfer.callbacks import Stage, StagedTraining
+from keras_transfer.keras_internals.tracing import trace_predict
+from keras_transfer.optimizers import LayerwiseOptimizer
 from keras_transfer.tasks import TextClassifier, TextEmbedder
-from keras_transfer.tasks.base import Task
+from keras_transfer.tasks.task import Task
 from keras_transfer.text import batches, part_batches
 from tests.tasks.tagging.taggers import examples as tagged_examples
 from tests.tasks.tagging.taggers import tagger

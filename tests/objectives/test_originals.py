@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.objectives import Denoising, PrefixLM, SpanCorruption, SpanPrediction, TranslationMasking
-from keras_transfer.objectives.base.noise import corrupt_spans
+from keras_transfer.objectives.noise import corrupt_spans
 
 REFERENCES = pathlib.Path(__file__).parents[1] / "references"
 SENTINELS, MASK, STOP, SIZE = np.arange(32099, 31799, -1), 4, 6, 5000

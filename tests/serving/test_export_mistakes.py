@@ -4,11 +4,11 @@ import keras
 import pytest
 
 from keras_transfer import encoders, serving, tasks, text
-from keras_transfer.cli.files.hdf5_headers import weight_sizes
+from keras_transfer.cli.own_files import weight_sizes
 from keras_transfer.serving import exporting
-from keras_transfer.tasks.base import Signature
-from keras_transfer.tasks.inputs import Reader, encode_texts
 from keras_transfer.tasks.labels import Labels
+from keras_transfer.tasks.reader import Reader, encode_texts
+from keras_transfer.tasks.task import Signature
 from tests.errors import check_errors
 from tests.tasks.tiny import of_vectors
 

@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_transfer.adaptation import TrainingCheckpoint
+from keras_transfer.callbacks import TrainingCheckpoint
 
 
 class Rows(keras.utils.PyDataset):

@@ -243,7 +243,7 @@ MISTAKES = [
         "finite",
     ),
     Mistake("EWC without a Fisher matrix", lambda m: adapt.EWC(1.0), "fisher"),
-    Mistake("set_fit without two classes", lambda m: adapt.set_fit(m.classifier(), TEXTS, [1, 1, 1, 1]), "two classes"),
+    Mistake("setfit without two classes", lambda m: adapt.setfit(m.classifier(), TEXTS, [1, 1, 1, 1]), "two classes"),
     Mistake("pairs of too few texts", lambda m: adapt.sample_pairs([0]), "two classes"),
 ]
 

@@ -5,7 +5,9 @@ from typing import Any
 
 import keras
 
-from keras_transfer.encoders.base import TransformerStack, constructor_settings, gpt_layers
+from keras_transfer.encoders.encoder import constructor_settings
+from keras_transfer.encoders.stack import TransformerStack
+from keras_transfer.encoders.wiring import gpt_layers
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

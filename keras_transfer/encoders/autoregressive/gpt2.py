@@ -5,8 +5,10 @@ from typing import Any
 
 import keras
 
-from keras_transfer.encoders.base import TransformerStack, constructor_settings, gpt_layers
-from keras_transfer.layers.basic import LayerNormalization
+from keras_transfer.encoders.encoder import constructor_settings
+from keras_transfer.encoders.stack import TransformerStack
+from keras_transfer.encoders.wiring import gpt_layers
+from keras_transfer.layers import LayerNormalization
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

@@ -5,17 +5,19 @@ from typing import Any
 
 import keras
 
-from keras_transfer.encoders.base import Encoder, constructor_settings
-from keras_transfer.layers.attention import (
+from keras_transfer.encoders.encoder import Encoder, constructor_settings
+from keras_transfer.layers import (
     AttentionBias,
+    Dropout,
+    FeedForward,
     RelativeAttention,
     RelativePositions,
     TakeQueryStream,
+    TransformerBlock,
+    TruncatedNormal,
     TwoStreams,
     mask_bias,
 )
-from keras_transfer.layers.basic import Dropout, TruncatedNormal
-from keras_transfer.layers.blocks import FeedForward, TransformerBlock
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

@@ -6,7 +6,9 @@ from typing import Any
 
 import keras
 
-from keras_transfer.encoders.base import TransformerStack, bert_layers, constructor_settings, make_projection
+from keras_transfer.encoders.encoder import constructor_settings
+from keras_transfer.encoders.stack import TransformerStack
+from keras_transfer.encoders.wiring import bert_layers, make_projection
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

@@ -6,10 +6,16 @@ from typing import Any
 
 import keras
 
-from keras_transfer.encoders.base import TransformerStack, constructor_settings
-from keras_transfer.layers.attention import DisentangledAttention, DistanceEmbedding
-from keras_transfer.layers.basic import LayerNormalization
-from keras_transfer.layers.blocks import ConvolutionBlock, FeedForward, TransformerBlock
+from keras_transfer.encoders.encoder import constructor_settings
+from keras_transfer.encoders.stack import TransformerStack
+from keras_transfer.layers import (
+    ConvolutionBlock,
+    DisentangledAttention,
+    DistanceEmbedding,
+    FeedForward,
+    LayerNormalization,
+    TransformerBlock,
+)
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

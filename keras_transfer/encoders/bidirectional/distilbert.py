@@ -5,7 +5,9 @@ from typing import Any
 
 import keras
 
-from keras_transfer.encoders.base import TransformerStack, bert_layers, constructor_settings
+from keras_transfer.encoders.encoder import constructor_settings
+from keras_transfer.encoders.stack import TransformerStack
+from keras_transfer.encoders.wiring import bert_layers
 
 _EPSILON = 1e-12  # of all layer norms; a checkpoint cannot have another
 

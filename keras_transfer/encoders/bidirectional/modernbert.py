@@ -5,10 +5,16 @@ from typing import Any
 
 import keras
 
-from keras_transfer.encoders.base import TransformerStack, constructor_settings
-from keras_transfer.layers.attention import MultiHeadAttention, RotaryPositions
-from keras_transfer.layers.basic import LayerNormalization, TruncatedNormal
-from keras_transfer.layers.blocks import GatedFeedForward, TransformerBlock
+from keras_transfer.encoders.encoder import constructor_settings
+from keras_transfer.encoders.stack import TransformerStack
+from keras_transfer.layers import (
+    GatedFeedForward,
+    LayerNormalization,
+    MultiHeadAttention,
+    RotaryPositions,
+    TransformerBlock,
+    TruncatedNormal,
+)
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

@@ -5,8 +5,10 @@ from typing import Any
 
 import keras
 
-from keras_transfer.encoders.base import TransformerStack, bert_layers, constructor_settings
-from keras_transfer.layers.basic import TruncatedNormal
+from keras_transfer.encoders.encoder import constructor_settings
+from keras_transfer.encoders.stack import TransformerStack
+from keras_transfer.encoders.wiring import bert_layers
+from keras_transfer.layers import TruncatedNormal
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

@@ -9,11 +9,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transfer.encoders.base import Encoder, constructor_settings
-from keras_transfer.integers import check_integer
-from keras_transfer.layers.basic import ActivationPenalty, VariationalDropout
-from keras_transfer.layers.blocks import ProjectedLSTM
-from keras_transfer.layers.embeddings import EmbeddingDropout
+from keras_transfer.core.integers import check_integer
+from keras_transfer.encoders.encoder import Encoder, constructor_settings
+from keras_transfer.layers import ActivationPenalty, EmbeddingDropout, ProjectedLSTM, VariationalDropout
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

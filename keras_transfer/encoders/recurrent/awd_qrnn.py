@@ -3,7 +3,7 @@
 import keras
 
 from keras_transfer.encoders.recurrent.awd_lstm import AWDLSTMEncoder
-from keras_transfer.layers.blocks import QRNN
+from keras_transfer.layers import QRNN
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

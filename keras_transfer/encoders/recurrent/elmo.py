@@ -8,18 +8,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transfer.encoders.base import Encoder, constructor_settings
-from keras_transfer.layers.basic import Dropout
-from keras_transfer.layers.blocks import ProjectedLSTM
-from keras_transfer.layers.embeddings import CharacterCNN
-from keras_transfer.text.preprocessors import (
-    BEGIN_SENTENCE,
-    BEGIN_WORD,
-    END_SENTENCE,
-    END_WORD,
-    NUM_CHARACTERS,
-    PAD_CHARACTER,
-)
+from keras_transfer.encoders.encoder import Encoder, constructor_settings
+from keras_transfer.layers import CharacterCNN, Dropout, ProjectedLSTM
+from keras_transfer.text import BEGIN_SENTENCE, BEGIN_WORD, END_SENTENCE, END_WORD, NUM_CHARACTERS, PAD_CHARACTER
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

@@ -5,10 +5,11 @@ from typing import Any
 
 import keras
 
-from keras_transfer.encoders.base import TransformerStack, constructor_settings, make_blocks
+from keras_transfer.encoders.encoder import constructor_settings
 from keras_transfer.encoders.sequence_to_sequence.encoder_decoder import EncoderDecoder
-from keras_transfer.layers.basic import LayerNormalization
-from keras_transfer.layers.embeddings import PositionEmbedding, SinusoidalPositions
+from keras_transfer.encoders.stack import TransformerStack
+from keras_transfer.encoders.wiring import make_blocks
+from keras_transfer.layers import LayerNormalization, PositionEmbedding, SinusoidalPositions
 
 _EPSILON = 1e-5
 _OF_DECODER = ("num_decoder_layers", "num_decoder_heads", "decoder_intermediate_dim")

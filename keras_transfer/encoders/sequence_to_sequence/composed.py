@@ -5,11 +5,17 @@ from typing import Any
 
 import keras
 
-from keras_transfer.encoders.base import EMBEDDINGS, TransformerStack, decodes_with_cache, dense_on
+from keras_transfer.encoders.encoder import dense_on
+from keras_transfer.encoders.running import EMBEDDINGS, decodes_with_cache
 from keras_transfer.encoders.sequence_to_sequence.encoder_decoder import EncoderDecoder
-from keras_transfer.layers.attention import MultiHeadAttention
-from keras_transfer.layers.basic import LayerNormalization, replaced_weights, serialize_activation
-from keras_transfer.layers.blocks import TransformerBlock
+from keras_transfer.encoders.stack import TransformerStack
+from keras_transfer.layers import (
+    LayerNormalization,
+    MultiHeadAttention,
+    TransformerBlock,
+    replaced_weights,
+    serialize_activation,
+)
 
 _SELF = ("attention", "attention_norm", "feed_forward", "feed_forward_norm")  # what a pretrained block has
 _AROUND = ("attention_residual", "feed_forward_residual", "beside", "prompt")  # where adapters are

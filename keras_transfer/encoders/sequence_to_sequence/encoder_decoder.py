@@ -8,18 +8,10 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transfer.encoders.base import (
-    Encoder,
-    StackLayers,
-    check_further_inputs,
-    embed,
-    groups_of,
-    run_and_record,
-    run_blocks,
-    step,
-    takes_positions,
-)
-from keras_transfer.layers.attention import AttentionBias, mask_bias
+from keras_transfer.encoders.encoder import Encoder
+from keras_transfer.encoders.running import StackLayers, embed, groups_of, run_and_record, run_blocks, step
+from keras_transfer.encoders.stack import check_further_inputs, takes_positions
+from keras_transfer.layers import AttentionBias, mask_bias
 
 
 class EncoderDecoder(Encoder):
@@ -182,7 +174,7 @@ class EncoderDecoder(Encoder):
 
         Source: https://arxiv.org/abs/1907.12461; https://arxiv.org/abs/1611.02683
         """
-        from keras_transfer.checkpoints.sources import compose  # It imports this file.
+        from keras_transfer.checkpoints import compose
 
         return compose(encoder, decoder, tied, name, overrides)
 

@@ -6,10 +6,16 @@ from typing import Any
 
 import keras
 
-from keras_transfer.encoders.base import TransformerStack, constructor_settings
+from keras_transfer.encoders.encoder import constructor_settings
 from keras_transfer.encoders.sequence_to_sequence.encoder_decoder import EncoderDecoder
-from keras_transfer.layers.attention import MultiHeadAttention, RelativePositionBias
-from keras_transfer.layers.blocks import FeedForward, GatedFeedForward, TransformerBlock
+from keras_transfer.encoders.stack import TransformerStack
+from keras_transfer.layers import (
+    FeedForward,
+    GatedFeedForward,
+    MultiHeadAttention,
+    RelativePositionBias,
+    TransformerBlock,
+)
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

@@ -6,10 +6,11 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transfer.encoders.base import TransformerStack, embed, run_and_record, run_blocks, step, takes_positions
+from keras_transfer.encoders.running import embed, run_and_record, run_blocks, step
 from keras_transfer.encoders.sequence_to_sequence.composed import check_decoder, decoder_layers, encoder_of
 from keras_transfer.encoders.sequence_to_sequence.encoder_decoder import EncoderDecoder
-from keras_transfer.layers.attention import attention_pattern
+from keras_transfer.encoders.stack import TransformerStack, takes_positions
+from keras_transfer.layers import attention_pattern
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -48,7 +49,7 @@ class UniLM(EncoderDecoder):
     sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32}
     encoder = keras_transfer.encoders.UniLM(keras_transfer.encoders.BertEncoder(len(vocabulary), **sizes))
     model = keras_transfer.tasks.Seq2SeqLM(encoder, keras_transfer.text.BertPreprocessor(vocabulary))
-    model.compile(keras_transfer.adaptation.FusedAdamW(1e-2))
+    model.compile(keras_transfer.optimizers.FusedAdamW(1e-2))
     model.fit(["a b c", "b c"], ["c b a", "c b"], epochs=2)
     model.generate(["a b"], max_new_tokens=4)
     ```

@@ -6,9 +6,9 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_transfer.core.names import check_one_of
 from keras_transfer.layers.adapters.wrapper import Adapter
-from keras_transfer.layers.basic import NamedActivation, activate, get_activation, serialize_activation
-from keras_transfer.names import check_one_of
+from keras_transfer.layers.basic.activations import NamedActivation, activate, get_activation, serialize_activation
 
 SOURCES = ("outputs", "inputs", "summed")
 

@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_transfer.layers.attention.multi_head import MultiHeadAttention
 from keras_transfer.layers.attention.relative_positions import by_distance
-from keras_transfer.layers.basic import Dropout
+from keras_transfer.layers.basic.dropout import Dropout
 
 
 def log_buckets(num_buckets, max_distance):

@@ -8,7 +8,8 @@ from keras import ops
 
 from keras_transfer.layers.attention.bias import mask_bias
 from keras_transfer.layers.attention.rotary import rotate
-from keras_transfer.layers.basic import Dropout, make_dense
+from keras_transfer.layers.basic.dropout import Dropout
+from keras_transfer.layers.basic.sublayers import make_dense
 
 
 def batch_and_length(x, mask=None):

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from keras_transfer.names import check_one_of
+from keras_transfer.core.names import check_one_of
 
 PATTERNS = ("bidirectional", "left_to_right", "right_to_left", "sequence_to_sequence")
 

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.layers.basic import Dropout
+from keras_transfer.layers.basic.dropout import Dropout
 
 
 def by_distance(x):

@@ -6,7 +6,7 @@ import numbers
 
 from keras import ops
 
-from keras_transfer.integers import check_integer
+from keras_transfer.core.integers import check_integer
 
 
 class Clusters:

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transfer.layers.basic import get_activation, serialize_activation
+from keras_transfer.layers.basic.activations import get_activation, serialize_activation
 from keras_transfer.layers.blocks.transformer import TransformerBlock
 
 

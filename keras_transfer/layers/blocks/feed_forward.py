@@ -5,14 +5,9 @@ from typing import Any
 
 import keras
 
-from keras_transfer.layers.basic import (
-    Dropout,
-    NamedActivation,
-    activate,
-    get_activation,
-    make_dense,
-    serialize_activation,
-)
+from keras_transfer.layers.basic.activations import NamedActivation, activate, get_activation, serialize_activation
+from keras_transfer.layers.basic.dropout import Dropout
+from keras_transfer.layers.basic.sublayers import make_dense
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

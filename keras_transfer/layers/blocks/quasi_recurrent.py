@@ -6,8 +6,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transfer.integers import check_integer
-from keras_transfer.layers.basic import Dropout
+from keras_transfer.core.integers import check_integer
+from keras_transfer.layers.basic.dropout import Dropout
 from keras_transfer.layers.blocks.recurrent import reversed_texts
 
 

@@ -7,19 +7,21 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transfer.keras_internals import layers_within
-from keras_transfer.layers.adapters import Adapted
-from keras_transfer.layers.attention import batch_and_length, output_shape
-from keras_transfer.layers.basic import Dropout, LayerNormalization
-from keras_transfer.layers.blocks.rematerialization import rematerialized
-from keras_transfer.names import check_one_of
+from keras_transfer.core.names import check_one_of
+from keras_transfer.keras_internals import layers_within, without_autocast
+from keras_transfer.layers.adapters.wrapper import Adapted
+from keras_transfer.layers.attention.multi_head import batch_and_length, output_shape
+from keras_transfer.layers.basic.dropout import Dropout
+from keras_transfer.layers.basic.normalization import LayerNormalization
 
 NORMS = ("pre", "post", "input")
+
 NORMALIZATIONS = {
     "layer": LayerNormalization,
     "layer_no_bias": functools.partial(LayerNormalization, center=False),
     "rms": keras.layers.RMSNormalization,
 }
+
 PARTS = ("attention", "cross_attention", "feed_forward")
 
 
@@ -303,3 +305,54 @@ def _serialize(layer):
     # The shape that it was built for is left out, because the block builds it, so that the paths of its weights contain
     # the block.
     return {key: value for key, value in keras.layers.serialize(layer).items() if key != "build_config"}
+
+
+def rematerialized(layer, function):
+    """Returns a function that computes the same, but keeps only its inputs for the gradient.
+
+    `keras.remat` knows neither the weights of a layer nor the random numbers of its dropout. Here, both are inputs, so
+    that the second time has the same random numbers as the first. On TensorFlow, a weight of the layer that the
+    function does not use gets a gradient of zeros instead of none, so that weight decay reaches it.
+
+    Args:
+        layer: Layer whose weights the function uses.
+        function: Function that returns a tensor, given structures of tensors and of anything else. It must not add
+            losses, nor change other variables of the layer than the states of its random numbers.
+    """
+
+    @functools.wraps(function)
+    def compute(*structures):
+        variables = list({id(v): v for part, _ in layers_within(layer) for v in part.variables}.values())
+        with without_autocast():
+            # `convert_to_tensor` would return the variables themselves on TensorFlow, and their gradients twice.
+            values = [keras.ops.reshape(variable, variable.shape) for variable in variables]
+        parts = [*values, *keras.tree.flatten(structures)]
+        # TensorFlow differentiates all arguments, and nothing else.
+        places = [place for place, part in enumerate(parts) if _is_float(part)]
+
+        def run(*floats):
+            now = list(parts)
+            for place, value in zip(places, floats, strict=True):
+                now[place] = value
+            given = keras.tree.pack_sequence_as(structures, now[len(values) :])
+            with keras.StatelessScope(collect_losses=True, state_mapping=list(zip(variables, now))) as scope:
+                outputs = function(*given)
+            if scope.losses:
+                raise ValueError(
+                    "A block that is rematerialized cannot add losses, such as those of `activity_regularizer`. "
+                    f"Received: {len(scope.losses)} losses of {layer.path}"
+                )
+            return outputs, [scope.get_current_value(seed) for seed in seeds]
+
+        seeds = [v for v in variables if not v.trainable and not keras.backend.is_float_dtype(v.dtype)]
+        outputs, states = keras.remat(run)(*(parts[place] for place in places))
+        for seed, state in zip(seeds, states, strict=True):
+            seed.assign(state)
+        return outputs
+
+    return compute
+
+
+def _is_float(part):
+    dtype = getattr(part, "dtype", None)
+    return keras.ops.is_tensor(part) and keras.backend.is_float_dtype(keras.backend.standardize_dtype(dtype))

@@ -5,8 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transfer.integers import check_integer
-from keras_transfer.layers.basic import Dropout
+from keras_transfer.core.integers import check_integer
+from keras_transfer.layers.basic.dropout import Dropout
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

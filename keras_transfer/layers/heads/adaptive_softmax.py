@@ -6,8 +6,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transfer.integers import check_integer
-from keras_transfer.layers.basic import Clusters
+from keras_transfer.core.integers import check_integer
+from keras_transfer.layers.basic.cutoffs import Clusters
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

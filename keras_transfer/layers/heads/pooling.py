@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transfer.names import check_one_of
+from keras_transfer.core.names import check_one_of
 
 POOLINGS = ("first", "last", "mean", "max", "weighted_mean", "mean_sqrt", "concat", "concat_first")
 _CONCATENATED = {"concat": ("last", "mean", "max"), "concat_first": ("first", "mean", "max")}

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.integers import check_integer
+from keras_transfer.core.integers import check_integer
 
 PIECES = 4096  # of the log-uniform distribution, all with the same chance
 

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.plots import BLACK, BLUE, new_axes
+from keras_transfer.core.plots import BLACK, BLUE, new_axes
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transfer.layers.attention import HIDDEN
+from keras_transfer.layers.attention.bias import HIDDEN
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

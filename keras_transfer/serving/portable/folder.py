@@ -4,21 +4,38 @@ import importlib.util
 import pathlib
 import shutil
 
-from keras_transfer.encoders.base import is_quantized
-from keras_transfer.files import write_json
+from keras_transfer.core.files import write_json
+from keras_transfer.encoders import is_quantized
 from keras_transfer.keras_internals import layer_tracking
 from keras_transfer.serving.portable import litert, onnx
-from keras_transfer.serving.portable.graph import graph_of, kind_of_answers
 from keras_transfer.serving.portable.proof import Limits, prove
 from keras_transfer.serving.portable.rows import rows_of
-from keras_transfer.text.preprocessors import TokenPreprocessor
-from keras_transfer.text.tokenizer_files import FAST_FILE, fast_content
-from keras_transfer.text.tokenizers import ByteBPETokenizer
+from keras_transfer.tasks import (
+    MultipleChoice,
+    SpanExtractor,
+    TextClassifier,
+    TextEmbedder,
+    TextRegressor,
+    TokenClassifier,
+)
+from keras_transfer.text import FAST_FILE, ByteBPETokenizer, TokenPreprocessor, fast_content
 from keras_transfer.version import __version__
 
 FORMATS = {"litert": litert, "onnx": onnx}
+
 ROWS = {"words": "lists of words", "choices": "contexts and their choices", "spans": "pairs of texts"}
+
 PREDICT_FILE = pathlib.Path(__file__).with_name("predict.py")  # A copy of this file runs without this library.
+
+# From each task to the kind of its answers, which determines the outputs of the graph and how `predict.py` uses them.
+KINDS = {
+    TextClassifier: "classes",
+    TextRegressor: "values",
+    TokenClassifier: "words",
+    MultipleChoice: "choices",
+    SpanExtractor: "spans",
+    TextEmbedder: "embedding",
+}
 
 
 def check_portable(model, format, quantization, texts, pairs, limits):
@@ -135,3 +152,48 @@ def write_portable(model, folder, label_names, format, quantization, rows, limit
     measured = prove(model, function, folder, kind, rows, Limits(**limits))
     write_json(folder / "export.json", {**facts, "measured": measured})
     return measured
+
+
+def kind_of_answers(model):
+    """Returns the kind of a task's answers, as a key of `predict.py`."""
+    kind = next((kind for task, kind in KINDS.items() if type(model) is task), None)
+    if kind is None:
+        names = ", ".join(f"`{task.__name__}`" for task in KINDS)
+        raise ValueError(
+            f'Only the format "savedmodel" supports this task. LiteRT and ONNX support {names}, but no subclasses of '
+            f"these. Received: {_name(model)}"
+        )
+    for setting in ("windows", "siamese", "crf"):
+        if getattr(model, setting, None):
+            raise ValueError(
+                f'Only the format "savedmodel" supports a `{_name(model)}` with `{setting}`. '
+                f"Received: {setting}={getattr(model, setting)!r}"
+            )
+    if kind == "classes" and model.multi_label:
+        return "several_classes"
+    return kind
+
+
+def graph_of(model, kind):
+    """Returns a function of the encoder's inputs, by name, that returns a dict of named outputs.
+
+    The outputs are `logits` and `probabilities` of classes, [batch, classes] or, for words, [batch, length, labels];
+    `values` [batch, targets]; `embedding` [batch, dim]; `logits` [batch, 1] of choices; and `logits` [batch, length, 2]
+    of the starts and ends of spans.
+    """
+    import tensorflow as tf
+
+    def answer(**ids):
+        outputs = model(ids, training=False)
+        if kind in ("values", "embedding"):
+            return {kind: outputs}
+        if kind in ("choices", "spans"):
+            return {"logits": tf.transpose(outputs, [0, 2, 1]) if kind == "spans" else outputs}
+        probabilities = tf.sigmoid(outputs) if kind == "several_classes" else tf.nn.softmax(outputs)
+        return {"logits": outputs, "probabilities": probabilities}
+
+    return answer
+
+
+def _name(model):
+    return type(model).__name__

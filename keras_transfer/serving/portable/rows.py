@@ -1,9 +1,9 @@
 """Texts as rows that `predict.py` accepts, and as the inputs of the task."""
 
-from keras_transfer.batches import context_windows
-from keras_transfer.datasets.texts import load_demo_questions
-from keras_transfer.tasks.inputs import encode_texts
-from keras_transfer.text.base import to_columns
+from keras_transfer.data import context_windows
+from keras_transfer.datasets import load_demo_questions
+from keras_transfer.tasks import encode_texts
+from keras_transfer.text import to_columns
 
 _COUNT = 64  # Number of packaged texts with which an export is tested.
 

@@ -1,6 +1,6 @@
 """BERT's normalization of text in the TensorFlow graph, exactly as in Hugging Face `tokenizers`."""
 
-from keras_transfer.text.base import import_tensorflow_text
+from keras_transfer.text.preprocessor import import_tensorflow_text
 
 # Replaces every word that must become the unknown token. U+FFFD in the text itself is removed first, so it has no other
 # meaning. In a vocabulary it never matches, as in Hugging Face's tokenizers.

@@ -2,7 +2,7 @@
 
 import re
 
-from keras_transfer.names import check_one_of
+from keras_transfer.core.names import check_one_of
 
 SPLITS = ("punctuation", "whitespace")
 

@@ -7,8 +7,8 @@ their tokenizers from `tokenizer_config.json`, and use hardly more than the voca
 import logging
 import re
 
-from keras_transfer.text.folders import class_of
 from keras_transfer.text.tokenizer_files.post_processor import read_post_processor
+from keras_transfer.text.tokenizer_files.settings import class_of
 
 log = logging.getLogger("keras_transfer")
 

@@ -13,7 +13,7 @@ from keras_transfer.text.tokenizer_files.family_files import (
     read_vocabulary,
     write_marian,
 )
-from keras_transfer.text.tokenizers import MarianTokenizer
+from keras_transfer.text.tokenizers.marian import MarianTokenizer
 
 _S = {
     **{"cls_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>", "mask_token": "<mask>"},

@@ -4,20 +4,15 @@ import dataclasses
 import json
 from collections.abc import Callable
 
-from keras_transfer.files import read_json
-from keras_transfer.text.folders import CONFIG_FILE, text_tokens
-from keras_transfer.text.sentencepiece import SentencePieceModel
+from keras_transfer.core.files import read_json
 from keras_transfer.text.tokenizer_files.fast_files import read_word_piece, special_roles, write_fast
-from keras_transfer.text.tokenizers import (
-    MERGES_FILE,
-    BPETokenizer,
-    ByteBPETokenizer,
-    GPTTokenizer,
-    MarianTokenizer,
-    UnigramTokenizer,
-    byte_characters,
-    tokens_of,
-)
+from keras_transfer.text.tokenizer_files.settings import CONFIG_FILE, text_tokens
+from keras_transfer.text.tokenizers.bpe import MERGES_FILE, BPETokenizer, tokens_of
+from keras_transfer.text.tokenizers.byte_bpe import ByteBPETokenizer, byte_characters
+from keras_transfer.text.tokenizers.gpt import GPTTokenizer
+from keras_transfer.text.tokenizers.marian import MarianTokenizer
+from keras_transfer.text.tokenizers.sentencepiece_model import SentencePieceModel
+from keras_transfer.text.tokenizers.unigram import UnigramTokenizer
 
 
 @dataclasses.dataclass(frozen=True)

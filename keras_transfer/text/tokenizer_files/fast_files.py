@@ -2,15 +2,12 @@
 
 import json
 
-from keras_transfer.text.folders import text_tokens
 from keras_transfer.text.tokenizer_files.post_processor import write_post_processor
-from keras_transfer.text.tokenizers import (
-    ByteBPETokenizer,
-    Tokenizer,
-    WordPieceTokenizer,
-    read_folder,
-    tokens_of,
-)
+from keras_transfer.text.tokenizer_files.settings import text_tokens
+from keras_transfer.text.tokenizers.bpe import tokens_of
+from keras_transfer.text.tokenizers.byte_bpe import ByteBPETokenizer
+from keras_transfer.text.tokenizers.tokenizer import Tokenizer
+from keras_transfer.text.tokenizers.wordpiece import WordPieceTokenizer, read_folder
 
 FAST_FILE = "tokenizer.json"
 

@@ -4,13 +4,13 @@ import json
 import logging
 import pathlib
 
-from keras_transfer.text.base import Packing
-from keras_transfer.text.folders import CONFIG_FILE, added_tokens, check_class, class_of, read_optional
+from keras_transfer.text.packing import Packing
 from keras_transfer.text.tokenizer_files.descriptions import follow, follow_case
 from keras_transfer.text.tokenizer_files.families import FAMILIES, OF_CLASS
 from keras_transfer.text.tokenizer_files.family_files import Family, read_vocabulary
 from keras_transfer.text.tokenizer_files.fast_files import FAST_FILE, read_fast
-from keras_transfer.text.tokenizers import SPLIT_KEY
+from keras_transfer.text.tokenizer_files.settings import CONFIG_FILE, added_tokens, check_class, class_of, read_optional
+from keras_transfer.text.tokenizers.wordpiece import SPLIT_KEY
 
 log = logging.getLogger("keras_transfer")
 

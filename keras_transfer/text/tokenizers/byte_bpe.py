@@ -9,21 +9,14 @@ from typing import Any, Self
 import keras
 import numpy as np
 
-from keras_transfer.names import check_one_of
-from keras_transfer.text.base import import_tensorflow_text
-from keras_transfer.text.folders import single_part
-from keras_transfer.text.strings import (
-    characters_of_bytes,
-    checked_utf8,
-    encode_words,
-    make_pairs,
-    make_whole,
-    merge_pairs,
-    put_space_before,
-    split_around,
-    split_gpt2,
-    utf8_widths,
-)
+from keras_transfer.core.names import check_one_of
+from keras_transfer.text.preprocessor import import_tensorflow_text
+from keras_transfer.text.strings.byte_pairs import encode_words, make_pairs, make_whole, merge_pairs
+from keras_transfer.text.strings.characters import characters_of_bytes, utf8_widths
+from keras_transfer.text.strings.gpt2_words import put_space_before, split_gpt2
+from keras_transfer.text.strings.normalizer import checked_utf8
+from keras_transfer.text.strings.splitting import split_around
+from keras_transfer.text.tokenizer_files.settings import single_part
 from keras_transfer.text.tokenizers.bpe import BPETokenizer, merges_of
 
 

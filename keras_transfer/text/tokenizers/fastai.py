@@ -9,7 +9,9 @@ from typing import Any, Self
 
 import keras
 
-from keras_transfer.text.strings import BEGIN_TEXT, MARKED_SPACE, checked_utf8, look_up, make_table
+from keras_transfer.text.strings.fastai_rules import BEGIN_TEXT, MARKED_SPACE
+from keras_transfer.text.strings.normalizer import checked_utf8
+from keras_transfer.text.strings.string_table import look_up, make_table
 from keras_transfer.text.tokenizers.tokenizer import Tokenizer
 
 # The pre-tokenizer of such a `tokenizer.json`.

@@ -7,18 +7,11 @@ from typing import Any, Self
 import keras
 import numpy as np
 
-from keras_transfer.text.folders import unlike_bert
-from keras_transfer.text.strings import (
-    encode_words,
-    look_up,
-    make_pairs,
-    make_table,
-    make_whole,
-    merge_pairs,
-    normalize,
-    replace_newer,
-    split_words,
-)
+from keras_transfer.text.strings.byte_pairs import encode_words, make_pairs, make_whole, merge_pairs
+from keras_transfer.text.strings.normalizer import normalize, replace_newer
+from keras_transfer.text.strings.splitting import split_words
+from keras_transfer.text.strings.string_table import look_up, make_table
+from keras_transfer.text.tokenizer_files.settings import unlike_bert
 from keras_transfer.text.tokenizers.bpe import BPETokenizer, merges_of
 
 _END = "</w>"  # ends the last token of a word

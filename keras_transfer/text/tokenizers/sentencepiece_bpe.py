@@ -11,20 +11,13 @@ from typing import Any, Self
 import keras
 import numpy as np
 
-from keras_transfer.names import check_one_of
-from keras_transfer.text.sentencepiece import BPE, SPACE, PieceType, SentencePieceModel
-from keras_transfer.text.strings import (
-    CUT,
-    checked_utf8,
-    encode_words,
-    make_pairs,
-    make_table,
-    make_whole,
-    merge_pairs,
-    split_around,
-    split_at,
-)
+from keras_transfer.core.names import check_one_of
+from keras_transfer.text.strings.byte_pairs import encode_words, make_pairs, make_whole, merge_pairs
+from keras_transfer.text.strings.normalizer import checked_utf8
+from keras_transfer.text.strings.splitting import CUT, split_around, split_at
+from keras_transfer.text.strings.string_table import make_table
 from keras_transfer.text.tokenizers.bpe import BPETokenizer, merges_of
+from keras_transfer.text.tokenizers.sentencepiece_model import BPE, SPACE, PieceType, SentencePieceModel
 
 _PREFIXES = ("always", "missing", None)
 _BYTES = [f"<0x{byte:02X}>" for byte in range(256)]

@@ -8,8 +8,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from keras_transfer.text.base import as_text_tensors, is_language_code
-from keras_transfer.text.strings import join_pieces
+from keras_transfer.text.packing import is_language_code
+from keras_transfer.text.preprocessor import as_text_tensors
+from keras_transfer.text.strings.pieces import join_pieces
 
 _SENTINEL = re.compile("\u2581?<extra_id_([0-9]+)>")  # with the mark of a space in mT5
 

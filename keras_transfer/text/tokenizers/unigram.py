@@ -11,25 +11,14 @@ from typing import Any, Self
 import keras
 import numpy as np
 
-from keras_transfer.text.base import import_tensorflow_text
-from keras_transfer.text.sentencepiece import (
-    MODEL_STEP,
-    SPACE,
-    SPACE_STEPS,
-    STEPS,
-    UNIGRAM,
-    PieceType,
-    SentencePieceModel,
-    normalize_spaces,
-    normalized,
-    of_characters,
-    read_steps,
-    split_spaces,
-    split_words,
-    write_steps,
-)
-from keras_transfer.text.strings import checked_utf8, script_of, scripts_of
+from keras_transfer.text.preprocessor import import_tensorflow_text
+from keras_transfer.text.strings.normalizer import checked_utf8
+from keras_transfer.text.strings.scripts import script_of, scripts_of
+from keras_transfer.text.tokenizers.graphemes import of_characters
+from keras_transfer.text.tokenizers.sentencepiece_model import SPACE, UNIGRAM, PieceType, SentencePieceModel, normalized
+from keras_transfer.text.tokenizers.text_steps import MODEL_STEP, SPACE_STEPS, STEPS, read_steps, write_steps
 from keras_transfer.text.tokenizers.tokenizer import Tokenizer
+from keras_transfer.text.tokenizers.unigram_words import normalize_spaces, split_spaces, split_words
 
 log = logging.getLogger("keras_transfer")
 

@@ -7,10 +7,10 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from keras_transfer.documents import paths_of, read_documents
-from keras_transfer.integers import check_integer
-from keras_transfer.names import check_one_of
-from keras_transfer.text.base import to_list
+from keras_transfer.core.documents import paths_of, read_documents
+from keras_transfer.core.integers import check_integer
+from keras_transfer.core.names import check_one_of
+from keras_transfer.text.inputs import to_list
 from keras_transfer.text.tokenizers.byte_bpe import ByteBPETokenizer, byte_characters
 from keras_transfer.text.tokenizers.unigram import UnigramTokenizer
 from keras_transfer.text.tokenizers.wordpiece import WordPieceTokenizer

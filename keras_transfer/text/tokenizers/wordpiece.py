@@ -8,20 +8,18 @@ from typing import Self
 
 import keras
 
-from keras_transfer.text.base import import_tensorflow_text
-from keras_transfer.text.folders import CONFIG_FILE, single_part, text_tokens, unlike_bert
-from keras_transfer.text.strings import (
+from keras_transfer.text.preprocessor import import_tensorflow_text
+from keras_transfer.text.strings.characters import characters_of_bytes, skip_characters
+from keras_transfer.text.strings.normalizer import (
     MAX_WORD_LENGTH,
     UNKNOWN,
-    characters_of_bytes,
     is_reachable,
     normalize,
     normalize_characters,
     replace_newer,
-    script_of,
-    scripts_of,
-    skip_characters,
 )
+from keras_transfer.text.strings.scripts import script_of, scripts_of
+from keras_transfer.text.tokenizer_files.settings import CONFIG_FILE, single_part, text_tokens, unlike_bert
 from keras_transfer.text.tokenizers.bpe import tokens_of
 from keras_transfer.text.tokenizers.tokenizer import Tokenizer
 

@@ -72,7 +72,7 @@ def values(model):
 
 def randomize(model, name="default"):
     """Gives adapters random weights, so that they change what the model computes."""
-    from keras_transfer.adaptation.adapters.base import adapted_encoder, adapter_weights
+    from keras_transfer.adaptation.adapters.adapters import adapted_encoder, adapter_weights
 
     random = np.random.default_rng(1)
     for weight in adapter_weights(adapted_encoder(model), name).values():

@@ -10,8 +10,9 @@ import pytest
 from keras import ops
 
 from keras_transfer import adaptation as kt
-from keras_transfer.adaptation.adapters.base import adapter_weights, register_kind
-from keras_transfer.adaptation.adapters.files.settings import encoder_settings
+from keras_transfer.adaptation.adapters.adapters import adapter_weights
+from keras_transfer.adaptation.adapters.kind import register_kind
+from keras_transfer.adaptation.adapters.settings import encoder_settings
 from keras_transfer.encoders import Encoder, RobertaEncoder, encode
 from keras_transfer.tasks import TextClassifier
 from tests.adaptation.adapters import adapter_models as models

@@ -6,9 +6,10 @@ import pytest
 from keras import ops
 
 from keras_transfer import adaptation as kt
-from keras_transfer.adaptation.adapters.base import adapted_encoder, get_adapters
-from keras_transfer.adaptation.adapters.kinds.bitfit import own_weights
-from keras_transfer.adaptation.adapters.kinds.compacter import Rule
+from keras_transfer.adaptation.adapters.adapters import adapted_encoder, get_adapters
+from keras_transfer.adaptation.adapters.bitfit import own_weights
+from keras_transfer.adaptation.adapters.compacter import Rule
+from keras_transfer.callbacks import TrainingCheckpoint
 from keras_transfer.encoders import ModernBertEncoder
 from tests.adaptation.adapters import adapter_models as models
 from tests.adaptation.adapters.adapter_models import DIM, INNER, outputs, randomize, train, values
@@ -288,8 +289,8 @@ def test_a_run_with_adapters_resumes_from_its_training_checkpoint(tmp_path):
         model.fit(inputs, models.LABELS, epochs=epochs, verbose=0, callbacks=list(callbacks))
         return model
 
-    fit(1, kt.TrainingCheckpoint(tmp_path / "run"))
-    resumed, whole = values(fit(2, kt.TrainingCheckpoint(tmp_path / "run"))), values(fit(2))
+    fit(1, TrainingCheckpoint(tmp_path / "run"))
+    resumed, whole = values(fit(2, TrainingCheckpoint(tmp_path / "run"))), values(fit(2))
     for path, value in whole.items():
         np.testing.assert_array_equal(resumed[path], value, err_msg=path)
 

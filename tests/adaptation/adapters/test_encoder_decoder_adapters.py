@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from keras_transfer import adaptation as kt
+from keras_transfer.callbacks import TrainingCheckpoint
 from keras_transfer.encoders import T5, Bart, BertEncoder, EncoderDecoder, GPT2Encoder, MPNetEncoder
 from keras_transfer.tasks import Seq2SeqLM, TextClassifier
 from tests.adaptation.adapters import adapter_models as models
@@ -133,8 +134,8 @@ def test_a_run_with_adapters_resumes_from_its_training_checkpoint(tmp_path):
         model.fit(inputs, IDS[:, :4], epochs=epochs, verbose=0, callbacks=list(callbacks))
         return model
 
-    fit(1, kt.TrainingCheckpoint(tmp_path / "run"))
-    resumed, whole = values(fit(2, kt.TrainingCheckpoint(tmp_path / "run"))), values(fit(2))
+    fit(1, TrainingCheckpoint(tmp_path / "run"))
+    resumed, whole = values(fit(2, TrainingCheckpoint(tmp_path / "run"))), values(fit(2))
     for path, value in whole.items():
         np.testing.assert_array_equal(resumed[path], value, err_msg=path)
 

@@ -9,11 +9,13 @@ from keras import ops
 
 from keras_transfer import adaptation as kt
 from keras_transfer import serving
-from keras_transfer.adaptation.adapters.base import adapter_weights, choose_targets
+from keras_transfer.adaptation.adapters.adapters import adapter_weights
+from keras_transfer.adaptation.adapters.places import choose_targets
 from keras_transfer.encoders import BertEncoder, GPT2Encoder, encode
-from keras_transfer.encoders.keras_hub.backbone import BackboneEncoder
+from keras_transfer.encoders.keras_hub_backbone import BackboneEncoder
 from keras_transfer.keras_internals.trainable import layers_within
-from keras_transfer.layers.adapters import Adapted, WeightCopies
+from keras_transfer.layers.adapters.copies import WeightCopies
+from keras_transfer.layers.adapters.wrapper import Adapted
 from keras_transfer.tasks import MaskedLM, TextClassifier, TokenClassifier
 from tests.adaptation.adapters import adapter_models as models
 from tests.adaptation.adapters.adapter_models import DIM, INNER, outputs, randomize, train, values

@@ -11,7 +11,7 @@ import pytest
 from keras import ops
 
 from keras_transfer import adaptation as kt
-from keras_transfer.adaptation.adapters.base import adapter_weights, head_weights
+from keras_transfer.adaptation.adapters.adapters import adapter_weights, head_weights
 from keras_transfer.tasks import MaskedLM, TextClassifier, TokenClassifier
 from tests.adaptation.adapters import adapter_models as models
 from tests.adaptation.adapters.adapter_models import randomize

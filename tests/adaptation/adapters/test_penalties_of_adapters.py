@@ -6,6 +6,7 @@ import pytest
 from keras import ops
 
 from keras_transfer import adaptation as kt
+from keras_transfer.optimizers import LayerwiseOptimizer
 from tests.adaptation.adapters import adapter_models as models
 from tests.adaptation.adapters.adapter_models import values
 from tests.helpers import save_and_load
@@ -19,7 +20,7 @@ def array(weight):
 
 def optimizer_of(model):
     penalty = kt.L2SP(1.0, new_strength=1.0)
-    optimizer = kt.LayerwiseOptimizer(keras.optimizers.SGD(STEP), model, penalty=penalty)
+    optimizer = LayerwiseOptimizer(keras.optimizers.SGD(STEP), model, penalty=penalty)
     model.compile(optimizer)
     optimizer.build(model.trainable_variables)
     return optimizer

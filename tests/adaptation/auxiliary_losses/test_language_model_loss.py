@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_transfer.adaptation import FusedAdamW, freeze, with_language_model_loss
+from keras_transfer.adaptation import freeze, with_language_model_loss
 from keras_transfer.encoders import AWDLSTMEncoder, BertEncoder, TransformerEncoder
+from keras_transfer.optimizers import FusedAdamW
 from keras_transfer.tasks import CausalLM, MultipleChoice, TextClassifier
 from tests.errors import check_errors
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from keras.ops import convert_to_numpy as to_numpy
 
-from keras_transfer.adaptation import cache_features
-from keras_transfer.adaptation.features import activation_files, activations
+from keras_transfer.adaptation import activations, cache_features
+from keras_transfer.adaptation import activations as activation_files
 from keras_transfer.text import batches
 from tests.adaptation.features import cached
 from tests.helpers import logged

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation.fisher.information import Fisher, estimate_fisher
+from keras_transfer.adaptation.fisher import Fisher, estimate_fisher
 from keras_transfer.text import batches
 from tests.adaptation.fisher.fisher_models import LABELS, TEXTS, data_of, features, linear, set_weights, small, words
 from tests.hub import saved_modules as modules

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation.fisher.information import estimate_fisher
+from keras_transfer.adaptation.fisher import estimate_fisher
 from tests.adaptation.fisher.fisher_models import data_of, features, linear
 from tests.tasks import tiny
 
@@ -85,7 +85,7 @@ def test_a_mistake_in_texts_is_a_clear_error():
 
 
 def test_replicas_are_an_error(monkeypatch):
-    from keras_transfer.adaptation.fisher import information
+    from keras_transfer.adaptation import fisher as information
 
     monkeypatch.setattr(information, "replicas_of", lambda model: (2, False))
     with pytest.raises(ValueError, match="several replicas.* Received: 2 replicas"):

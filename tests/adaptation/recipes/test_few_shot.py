@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import sample_pairs, set_fit
+from keras_transfer.adaptation import sample_pairs, setfit
 from tests.tasks.tiny import classifier, difference, message
 
 TEXTS, LABELS = ["a b good", "good c", "good d e", "a bad", "bad f", "g h bad"], [1, 1, 1, 0, 0, 0]
@@ -48,7 +48,7 @@ def test_set_fit_moves_the_encoder_by_pairs_and_then_the_head_alone(eagerly):
     model = classifier(pooling="mean")
     model.compile("sgd")
     start = model.get_weights()
-    on_pairs, head = set_fit(model, TEXTS, LABELS, num_iterations=2, epochs=2, learning_rate=1e-2, verbose=0)
+    on_pairs, head = setfit(model, TEXTS, LABELS, num_iterations=2, epochs=2, learning_rate=1e-2, verbose=0)
     assert on_pairs.history["loss"][-1] < on_pairs.history["loss"][0]
     assert head.history["loss"][-1] < head.history["loss"][0]
     weights = model.get_weights()
@@ -60,7 +60,7 @@ def test_set_fit_moves_the_encoder_by_pairs_and_then_the_head_alone(eagerly):
 def test_after_set_fit_the_model_trains_on_with_all_weights(eagerly):
     model = classifier(pooling="mean", label_names=["bad", "good"])
     names = ["good" if label else "bad" for label in LABELS]
-    set_fit(model, TEXTS, names, num_iterations=1, verbose=0)
+    setfit(model, TEXTS, names, num_iterations=1, verbose=0)
     start = model.get_weights()
     model.fit(TEXTS, names, verbose=0)
     weights = model.get_weights()
@@ -82,14 +82,14 @@ def test_after_set_fit_the_model_trains_on_with_all_weights(eagerly):
 def test_labels_and_models_without_pairs_are_errors_before_any_training(options, labels, expected):
     model = classifier(**options)
     start = model.get_weights()
-    assert expected in message(lambda: set_fit(model, TEXTS, labels))
+    assert expected in message(lambda: setfit(model, TEXTS, labels))
     assert difference(model.get_weights(), start) == 0 and not model.compiled
 
 
 def test_a_frozen_encoder_is_an_error():
     model = classifier()
     model.trainable = False
-    assert "The encoder must have trainable weights" in message(lambda: set_fit(model, TEXTS, LABELS))
+    assert "The encoder must have trainable weights" in message(lambda: setfit(model, TEXTS, LABELS))
 
 
 def test_examples_without_partners_and_other_models_are_errors():
@@ -97,4 +97,4 @@ def test_examples_without_partners_and_other_models_are_errors():
     assert "Received: {1: 2}" in message(lambda: sample_pairs([1, 1]))
     assert "`num_iterations` must be at least 1" in message(lambda: sample_pairs(LABELS, num_iterations=0))
     assert "an array of shape (2, 2)" in message(lambda: sample_pairs([[0, 1], [1, 0]]))
-    assert "must be a `TextClassifier`" in message(lambda: set_fit(keras.Sequential(), TEXTS, LABELS))
+    assert "must be a `TextClassifier`" in message(lambda: setfit(keras.Sequential(), TEXTS, LABELS))

@@ -8,7 +8,7 @@ import keras
 import pytest
 
 from keras_transfer.adaptation import Recipe, fine_tune, get_recipe, rematerialize
-from keras_transfer.keras_internals import layers_within
+from keras_transfer.keras_internals.trainable import layers_within
 from keras_transfer.layers import TransformerBlock
 from keras_transfer.tasks import TextClassifier
 from tests.tasks import tiny

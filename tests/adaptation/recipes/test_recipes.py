@@ -7,23 +7,15 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import (
-    ChainThaw,
-    GradualUnfreezing,
-    LayerwiseOptimizer,
-    LinearWarmupDecay,
-    Recipe,
-    SlantedTriangular,
-    fine_tune,
-    get_recipe,
-    layer_groups,
-    unfreeze,
-)
-from keras_transfer.adaptation.recipes import RECIPES
-from keras_transfer.batches import Batches
+from keras_transfer.adaptation import Recipe, fine_tune, get_recipe, layer_groups, unfreeze
+from keras_transfer.adaptation.recipe import RECIPES
+from keras_transfer.callbacks import ChainThaw, GradualUnfreezing
+from keras_transfer.data.batching import Batches
 from keras_transfer.encoders import AWDLSTMEncoder, ElectraEncoder
+from keras_transfer.optimizers import LayerwiseOptimizer
+from keras_transfer.optimizers.schedules import LinearWarmupDecay, SlantedTriangular
 from keras_transfer.tasks import MaskedLM, ReplacedTokenDetection
-from keras_transfer.training.runs import epochs_of_steps
+from keras_transfer.training.fitting import epochs_of_steps
 from tests.errors import check_errors
 from tests.tasks.inputs.test_columns_of_datasets import Slices
 from tests.tasks.tiny import classifier, encoder, examples, preprocessor

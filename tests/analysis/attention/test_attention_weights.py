@@ -10,15 +10,7 @@ from keras.ops import convert_to_numpy as to_numpy
 
 from keras_transfer.adaptation import Prefix, add_adapters
 from keras_transfer.analysis import AttentionWeights, attention_weights
-from keras_transfer.encoders import (
-    T5,
-    Bart,
-    BartSingleText,
-    ElmoEncoder,
-    Encoder,
-    EncoderDecoder,
-    TransformerEncoder,
-)
+from keras_transfer.encoders import T5, Bart, BartSingleText, ElmoEncoder, Encoder, EncoderDecoder, TransformerEncoder
 from keras_transfer.layers import MultiHeadAttention
 from keras_transfer.tasks import CausalLM, MaskedLM, Seq2SeqLM
 from tests.errors import check_errors

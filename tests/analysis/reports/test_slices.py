@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.analysis import ClassificationReport
-from keras_transfer.analysis.output.pictures import slices_chart
+from keras_transfer.analysis.page import slices_chart
 from tests.errors import check_errors
 
 TEXTS = ["Not good", "isn't bad at all", "a knot", "good good good good good good", "NEVER again, not ever"]

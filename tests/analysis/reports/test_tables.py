@@ -1,6 +1,6 @@
 """Tables of a report as aligned lines."""
 
-from keras_transfer.analysis.output.tables import Table
+from keras_transfer.analysis.tables import Table
 
 
 def test_numbers_are_aligned_to_the_right_and_texts_in_the_last_column_to_the_left():

@@ -6,7 +6,7 @@ import keras
 import pytest
 
 from keras_transfer.checkpoints import CheckpointError, register_architecture
-from keras_transfer.checkpoints.architectures.bidirectional.bert import BERT
+from keras_transfer.checkpoints.architectures.bert import BERT
 from keras_transfer.encoders import BertEncoder, Encoder
 from tests.architecture import FIXTURES, run_architecture_test
 from tests.checkpoints.folders import assert_same_outputs, bert_tensors, write_bert
@@ -63,7 +63,7 @@ class ChildOfBert(BertEncoder):
 @pytest.fixture
 def child(monkeypatch):
     """The registered architecture of `ChildOfBert`, in one test."""
-    monkeypatch.setattr("keras_transfer.checkpoints.base.architecture._architectures", {"bert": BERT})
+    monkeypatch.setattr("keras_transfer.checkpoints.architecture._architectures", {"bert": BERT})
     return register_architecture(dataclasses.replace(BERT, model_type="child", encoder_class=ChildOfBert))
 
 

@@ -5,8 +5,8 @@ import logging
 import pytest
 
 from keras_transfer.checkpoints import CheckpointError
-from keras_transfer.checkpoints.architectures.sequence_to_sequence.bart import BART, MARIAN, MBART, PEGASUS
-from keras_transfer.checkpoints.architectures.sequence_to_sequence.t5 import T5_ENCODER, T5_RECORD
+from keras_transfer.checkpoints.architectures.bart import BART, MARIAN, MBART, PEGASUS
+from keras_transfer.checkpoints.architectures.t5 import T5_ENCODER, T5_RECORD
 from tests.errors import check_errors
 
 T5 = {"vocab_size": 20, "num_layers": 1, "num_heads": 2, "d_model": 8, "d_ff": 16}

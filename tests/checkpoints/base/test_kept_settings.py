@@ -12,7 +12,7 @@ import pytest
 from keras_transfer.adaptation import add_adapters, load_adapters, save_adapters
 from keras_transfer.checkpoints import CheckpointError
 from keras_transfer.encoders import BertEncoder, Encoder, GPT2Encoder
-from keras_transfer.generation.decoding.constraints import NEVER, Constraints
+from keras_transfer.generation.constraints import NEVER, Constraints
 from keras_transfer.tasks import CausalLM, TextClassifier, TokenClassifier
 from keras_transfer.text import BertPreprocessor, ByteBPETokenizer, Packing, TokenPreprocessor
 from keras_transfer.text.tokenizers.byte_bpe import byte_characters

@@ -7,8 +7,8 @@ import re
 import keras
 import pytest
 
-from keras_transfer.checkpoints.base.architecture import architecture_of
-from keras_transfer.checkpoints.base.heads import find_head
+from keras_transfer.checkpoints.architecture import architecture_of
+from keras_transfer.checkpoints.heads import find_head
 from keras_transfer.tasks import BertPretraining, CausalLM, MaskedLM, PermutationLM, ReplacedTokenDetection
 
 FILE = pathlib.Path(__file__).parents[2] / "references" / "original_names.json"

@@ -7,7 +7,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from keras_transfer.checkpoints import CheckpointError
-from keras_transfer.checkpoints.base.architecture import architecture_of
+from keras_transfer.checkpoints.architecture import architecture_of
 from keras_transfer.tasks import MaskedLM, MultipleChoice, TextClassifier, TokenClassifier
 from tests.checkpoints.base.test_heads import HEADS, copy
 from tests.checkpoints.folders import CONFIG, IDS, write_bert

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from keras_transfer.checkpoints.cards.front_matter import to_yaml
+from keras_transfer.checkpoints.model_card import to_yaml
 
 yaml = pytest.importorskip("yaml", reason="needs PyYAML")
 

@@ -8,7 +8,7 @@ import pytest
 
 import keras_transfer as kt
 from keras_transfer.checkpoints import ModelCard
-from keras_transfer.tasks.base import card_facts
+from keras_transfer.tasks import card_facts
 from tests.errors import check_errors
 from tools.tiny_tasks import CASES
 
@@ -48,7 +48,7 @@ def card_of(folder):
 def saved(tmp_path_factory):
     """A classifier that was trained and saved with all that a card can say."""
     model, folder = classifier(), tmp_path_factory.mktemp("cards") / "reviews"
-    model.compile(kt.adaptation.FusedAdamW(1e-3))
+    model.compile(kt.optimizers.FusedAdamW(1e-3))
     model.fit(TEXTS, [LABELS[0], LABELS[1]] * 2, epochs=2, batch_size=2, verbose=0)
     card = ModelCard(
         language=["en", "no"],
@@ -189,8 +189,8 @@ def test_a_card_counts_the_epochs_of_all_calls_of_fit_and_has_the_scores_of_the_
     facts = card_of(tmp_path / "model")[0]["keras_transfer"]["training"]
     assert (facts["epochs"], facts["calls of fit"]) == (5, "2 (2, 3 epochs); the facts below are on the last")
     assert "last epoch" not in facts and "fall 1.0000" in facts["epoch 2 of 3, whose weights were restored"]
-    stages = [kt.adaptation.Stage("all", restore_best=True, monitor="loss")]
-    model.fit(**data, callbacks=[kt.adaptation.StagedTraining(stages)])
+    stages = [kt.callbacks.Stage("all", restore_best=True, monitor="loss")]
+    model.fit(**data, callbacks=[kt.callbacks.StagedTraining(stages)])
     model.save_pretrained(tmp_path / "stages")
     facts = card_of(tmp_path / "stages")[0]["keras_transfer"]["training"]
     assert facts["epochs"] == 6 and not [name for name in facts if "epoch" in name and "accuracy" in str(facts[name])]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.checkpoints import CheckpointError, load_preprocessor
-from keras_transfer.cli.actions.info import describe
+from keras_transfer.cli.info import describe
 from keras_transfer.encoders import BertEncoder, Encoder
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import Packing, SentencePieceBPETokenizer, TokenPreprocessor

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from keras_transfer.checkpoints import load_preprocessor
-from keras_transfer.checkpoints.base.architecture import architecture_of
+from keras_transfer.checkpoints.architecture import architecture_of
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import ByteBPETokenizer, GPTTokenizer, Packing, TokenPreprocessor, WordPieceTokenizer
-from keras_transfer.text.sentencepiece.sentencepiece_model import PieceType, SentencePieceModel
 from keras_transfer.text.tokenizers.byte_bpe import byte_characters
+from keras_transfer.text.tokenizers.sentencepiece_model import PieceType, SentencePieceModel
 
 pytest.importorskip("tensorflow_text")
 

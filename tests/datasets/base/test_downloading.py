@@ -7,9 +7,8 @@ import threading
 
 import pytest
 
-from keras_transfer.datasets import download
-from keras_transfer.datasets.base import downloading
-from keras_transfer.datasets.base.sources import SOURCES, Source
+from keras_transfer.datasets import download, downloading
+from keras_transfer.datasets.sources import SOURCES, Source
 from tests.errors import check_errors
 
 CONTENT = bytes(range(256)) * 1200  # several chunks

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_transfer.checkpoints import WordVectors
+from keras_transfer.core.documents import read_documents
+from keras_transfer.core.lines import NUMBER
 from keras_transfer.datasets import hold_out, load_squad, read_conll, read_conllu, read_table
-from keras_transfer.documents import read_documents
-from keras_transfer.lines import NUMBER
 from tests.properties import characters, texts, words
 
 fields = texts.map(lambda text: text.replace("\0", "")).filter(bool)  # A file with NUL is taken for UTF-16.

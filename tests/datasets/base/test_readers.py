@@ -3,7 +3,7 @@
 import pytest
 
 from keras_transfer.datasets import load_demo_questions, load_trec6
-from keras_transfer.datasets.texts.questions import TREC_FILES
+from keras_transfer.datasets.questions import TREC_FILES
 
 CLASSES = ["ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"]
 

@@ -9,9 +9,10 @@ import zipfile
 
 import pytest
 
-from keras_transfer import datasets, tables
-from keras_transfer.cli.arguments import make_parser
-from keras_transfer.cli.files.labelled_texts import Table, read_column, read_parts, read_texts
+from keras_transfer import datasets
+from keras_transfer.cli.labelled_texts import Table, read_column, read_parts, read_texts
+from keras_transfer.cli.parser import make_parser
+from keras_transfer.core import tables
 from keras_transfer.datasets import read_table
 from tests.errors import check_errors
 
@@ -278,7 +279,7 @@ def test_an_unnamed_column_is_no_obstacle(tmp_path):
 
 
 def test_a_table_is_pretrained_on_by_its_column(tmp_path):
-    from keras_transfer.documents import read_documents
+    from keras_transfer.core.documents import read_documents
 
     for name, content in [("a.csv", fields()), ("a.tsv", fields("\t")), ("a.json", json.dumps(COLUMNS))]:
         assert list(read_documents(write(tmp_path, name, content), "text", "line")) == [[text] for text in TEXTS]
@@ -287,11 +288,11 @@ def test_a_table_is_pretrained_on_by_its_column(tmp_path):
 
 
 def test_json_lines_are_pretrained_on_without_loading_the_file(tmp_path, monkeypatch):
-    from keras_transfer.documents import read_documents
+    from keras_transfer.core.documents import read_documents
 
     rows = "".join(json.dumps({"text": text}) + "\n" for text in TEXTS)
     path = write(tmp_path, "shard.json.gz", gzip.compress(rows.encode()))
-    monkeypatch.setattr("keras_transfer.lines.open_binary", None)  # It decompresses all of a file.
+    monkeypatch.setattr("keras_transfer.core.lines.open_binary", None)  # It decompresses all of a file.
     assert list(read_documents(path, "text", "line")) == [[text] for text in TEXTS]
 
 

@@ -12,7 +12,7 @@ NEAR = 0.75
 
 
 def read_rows():
-    text = (files("keras_transfer.datasets.texts") / "questions.tsv").read_text(encoding="utf-8")
+    text = (files("keras_transfer.datasets") / "questions.tsv").read_text(encoding="utf-8")
     header, *lines = text.splitlines()
     assert header == "split\tlabel\tquestion"
     return [tuple(line.split("\t")) for line in lines]

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from keras_transfer.cli.files.labelled_texts import read_texts
+from keras_transfer.cli.labelled_texts import read_texts
 from keras_transfer.datasets import read_table
 
 CSV = 'id,text,label\n1,"What a film, ""really""!",good\n2,"Two\nlines.",bad\n'

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from keras_transfer.checkpoints import CheckpointError
-from keras_transfer.checkpoints.architectures.autoregressive.gpt import GPT
-from keras_transfer.checkpoints.architectures.autoregressive.gpt2 import GPT2
+from keras_transfer.checkpoints.architectures.gpt import GPT
+from keras_transfer.checkpoints.architectures.gpt2 import GPT2
 from keras_transfer.encoders import GPTEncoder
 from tests.architecture import FIXTURES
 

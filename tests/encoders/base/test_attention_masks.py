@@ -6,7 +6,7 @@ import pytest
 from keras import ops
 from keras.ops import convert_to_numpy as to_numpy
 
-from keras_transfer.adaptation.features.cut import cut_below
+from keras_transfer.adaptation.cached_features import cut_below
 from keras_transfer.encoders import BertEncoder, TransformerEncoder
 from keras_transfer.layers import attention_pattern
 from keras_transfer.tasks import MaskedLM, TextClassifier

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.encoders import BertEncoder, TransformerEncoder, encode
-from keras_transfer.encoders.base.encoder import Encoder
+from keras_transfer.encoders.encoder import Encoder
 from keras_transfer.tasks import TextClassifier
 
 SIZES = {"num_layers": 2, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16, "max_sequence_length": 10}

@@ -15,7 +15,9 @@ from keras_transfer.encoders import (
     MPNetEncoder,
     XlmEncoder,
 )
-from keras_transfer.encoders.base import Encoder, TransformerStack, with_embeddings_of
+from keras_transfer.encoders.encoder import Encoder
+from keras_transfer.encoders.sharing import with_embeddings_of
+from keras_transfer.encoders.stack import TransformerStack
 from tests.errors import check_errors
 from tests.helpers import outputs_of
 

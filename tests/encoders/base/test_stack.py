@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from keras_transfer.encoders import AlbertEncoder, BertEncoder, GPT2Encoder, GPTEncoder, TransformerEncoder, encode
-from keras_transfer.encoders.base.encoder import constructor_settings
-from keras_transfer.encoders.base.stack import TransformerStack
-from keras_transfer.encoders.base.wiring import make_embeddings, make_pooler
+from keras_transfer.encoders.encoder import constructor_settings
+from keras_transfer.encoders.stack import TransformerStack
+from keras_transfer.encoders.wiring import make_embeddings, make_pooler
 from keras_transfer.layers import GatedFeedForward, MultiHeadAttention, RotaryPositions, TransformerBlock
 from tests.helpers import encoder_inputs, outputs_of, run_encoder_test
 

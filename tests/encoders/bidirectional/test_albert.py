@@ -8,7 +8,7 @@ import pytest
 
 from keras_transfer.adaptation import layer_groups
 from keras_transfer.checkpoints import CheckpointError
-from keras_transfer.checkpoints.architectures.bidirectional.albert import ALBERT
+from keras_transfer.checkpoints.architectures.albert import ALBERT
 from keras_transfer.encoders import AlbertEncoder, Encoder
 from keras_transfer.tasks import TextClassifier
 from tests.architecture import FIXTURES

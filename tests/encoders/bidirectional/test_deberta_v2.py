@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.checkpoints import CheckpointError
-from keras_transfer.checkpoints.architectures.bidirectional.deberta_v2 import DEBERTA_V2
+from keras_transfer.checkpoints.architectures.deberta_v2 import DEBERTA_V2
 from keras_transfer.encoders import DebertaV2Encoder
 from tests.architecture import FIXTURES
 from tests.helpers import encoder_inputs, run_encoder_test

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from keras_transfer.checkpoints import CheckpointError
-from keras_transfer.checkpoints.architectures.bidirectional.modernbert import MODERN_BERT
+from keras_transfer.checkpoints.architectures.modernbert import MODERN_BERT
 from keras_transfer.encoders import ModernBertEncoder
 from tests.architecture import FIXTURES
 from tests.errors import check_errors

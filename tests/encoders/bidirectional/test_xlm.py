@@ -4,9 +4,9 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import FusedAdamW
 from keras_transfer.encoders import Encoder, XlmEncoder
 from keras_transfer.objectives import TranslationMasking
+from keras_transfer.optimizers import FusedAdamW
 from keras_transfer.tasks import MaskedLM, TextClassifier
 from tests.architecture import FIXTURES
 from tests.errors import check_errors

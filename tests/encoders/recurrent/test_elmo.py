@@ -7,9 +7,11 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import L2SP, GradualUnfreezing, LayerwiseOptimizer, layer_groups
+from keras_transfer.adaptation import L2SP, layer_groups
+from keras_transfer.callbacks import GradualUnfreezing
 from keras_transfer.checkpoints import CheckpointError, load_preprocessor
 from keras_transfer.encoders import ElmoEncoder, encode
+from keras_transfer.optimizers import LayerwiseOptimizer
 from keras_transfer.tasks import BidirectionalLM, TextClassifier
 from keras_transfer.text import ElmoPreprocessor, word_vocabulary
 from tests.errors import check_errors

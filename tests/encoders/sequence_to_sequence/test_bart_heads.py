@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 
 from keras_transfer.adaptation import layer_groups
 from keras_transfer.checkpoints import CheckpointError
-from keras_transfer.cli.actions.info import describe
+from keras_transfer.cli.info import describe
 from keras_transfer.encoders import Bart, BartSingleText, Encoder
 from keras_transfer.tasks import Seq2SeqLM, SpanExtractor, TextClassifier
 from tests.helpers import save_and_load

@@ -5,16 +5,11 @@ import numpy as np
 import pytest
 from keras.ops import convert_to_numpy as to_numpy
 
-from keras_transfer.adaptation import FusedAdamW, add_adapters, freeze, layer_groups
-from keras_transfer.encoders import (
-    BertEncoder,
-    RobertaEncoder,
-    T5Encoder,
-    TransformerEncoder,
-    UniLM,
-)
+from keras_transfer.adaptation import add_adapters, freeze, layer_groups
+from keras_transfer.encoders import BertEncoder, RobertaEncoder, T5Encoder, TransformerEncoder, UniLM
 from keras_transfer.layers import attention_pattern
 from keras_transfer.objectives import PrefixLM
+from keras_transfer.optimizers import FusedAdamW
 from keras_transfer.serving import export
 from keras_transfer.tasks import Seq2SeqLM
 from tests.errors import check_errors

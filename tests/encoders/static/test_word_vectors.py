@@ -8,7 +8,7 @@ from keras.ops import convert_to_numpy as array
 from keras_transfer.adaptation import layer_groups
 from keras_transfer.checkpoints import CheckpointError, WordVectors
 from keras_transfer.encoders import WordVectorEncoder, encode
-from keras_transfer.encoders.static.word_vectors import SmoothInverseFrequency
+from keras_transfer.encoders.word_vectors import SmoothInverseFrequency
 from tests.errors import check_errors
 from tests.helpers import run_encoder_test, run_layer_test, save_and_load
 

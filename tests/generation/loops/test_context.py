@@ -8,9 +8,9 @@ import pytest
 from keras import ops
 
 from keras_transfer import generation
-from keras_transfer.generation.decoding.constraints import Constraints
-from keras_transfer.generation.loops.continuations import Continuations, TokenStream
-from keras_transfer.generation.loops.generator import Generator
+from keras_transfer.generation.constraints import Constraints
+from keras_transfer.generation.continuations import Continuations, TokenStream
+from keras_transfer.generation.generator import Generator
 
 VOCABULARY, DIM, END, START, ROOM = 12, 8, 1, 0, 6
 SOURCES = [[3, 4, 5], [6], [7, 8, 2, 9, 10], [4, 4]]

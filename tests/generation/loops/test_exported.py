@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_transfer.generation.loops import ExportedLoop
+from keras_transfer.generation.exported import ExportedLoop
 
 tf = pytest.importorskip("tensorflow")
 

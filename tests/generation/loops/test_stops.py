@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_transfer.generation.loops.stops import stop_table
+from keras_transfer.generation.stops import stop_table
 
 
 def test_a_stop_string_is_found_wherever_the_borders_of_tokens_are():

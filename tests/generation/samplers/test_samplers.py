@@ -10,7 +10,7 @@ from keras.ops import convert_to_tensor as to_tensor
 from scipy import stats
 
 from keras_transfer import generation
-from keras_transfer.generation.decoding.constraints import NEVER, Constraints
+from keras_transfer.generation.constraints import NEVER, Constraints
 from tests.errors import check_errors
 
 CONSTRAINTS = pathlib.Path(__file__).parents[2] / "references" / "generation" / "constraints.json"

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.hub import HubError, HubLayer
-from keras_transfer.hub.layers.trust import is_rebuilding
+from keras_transfer.hub.trust import is_rebuilding
 
 
 @pytest.fixture

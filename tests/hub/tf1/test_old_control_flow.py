@@ -5,7 +5,7 @@ import threading
 import pytest
 import tensorflow as tf
 
-from keras_transfer.hub.tf1.gradient import _old_control_flow
+from keras_transfer.hub.tf1_module import _old_control_flow
 
 TIMEOUT = 60  # Seconds. A thread that waits longer has failed.
 enabled = tf.compat.v1.control_flow_v2_enabled

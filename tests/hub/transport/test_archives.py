@@ -10,7 +10,7 @@ import tarfile
 
 import pytest
 
-from keras_transfer.hub.transport.archives import find_module, why_incomplete
+from keras_transfer.hub.archives import find_module, why_incomplete
 from tests.hub.fetching import assert_refused, pack, tree, unpack_bytes, write_stub
 
 

@@ -11,7 +11,7 @@ import urllib.request
 import pytest
 
 from keras_transfer.hub import HubError, resolve
-from keras_transfer.hub.transport import cache as caching
+from keras_transfer.hub import cache as caching
 from tests.hub.fetching import assert_error, pack, pack_folder, place, save_module, sha256, tree, write_stub
 
 USE = "https://tfhub.dev/google/universal-sentence-encoder/4"

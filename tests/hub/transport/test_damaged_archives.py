@@ -7,7 +7,7 @@ import tarfile
 import pytest
 
 from keras_transfer.hub import HubError
-from keras_transfer.hub.transport.archives import unpack
+from keras_transfer.hub.archives import unpack
 from tests.hub.fetching import assert_refused, pack, tree, unpack_bytes
 
 INTACT = "Expected an intact .tar or .tar.gz archive. Received: "

@@ -11,8 +11,8 @@ import urllib.request
 
 import pytest
 
+from keras_transfer.hub import cache as caching
 from keras_transfer.hub import resolve
-from keras_transfer.hub.transport import cache as caching
 from tests.hub.fetching import assert_error, pack_folder, place, sha256, tree, write_stub
 
 

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from keras_transfer.hub import HubLayer, resolve
-from keras_transfer.hub.transport.handles import registered_resolvers
+from keras_transfer.hub.handles import registered_resolvers
 from tests.hub.fetching import assert_error, pack_folder
 
 hub = pytest.importorskip("tensorflow_hub", reason="needs tensorflow-hub: pip install tensorflow-hub")

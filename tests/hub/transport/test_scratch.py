@@ -8,7 +8,7 @@ import pytest
 
 import keras_transfer
 from keras_transfer.hub import resolve
-from keras_transfer.hub.transport.cache import scratch_folder
+from keras_transfer.hub.cache import scratch_folder
 from tests.hub.fetching import tree
 
 fcntl = pytest.importorskip("fcntl", reason="needs locks on folders")
@@ -18,10 +18,10 @@ KILLED = """
 import os, pathlib, signal, sys, types
 
 package, archive, folder = sys.argv[1:]
-for name in ("keras_transfer", "keras_transfer.hub", "keras_transfer.hub.transport"):
+for name in ("keras_transfer", "keras_transfer.hub"):
     sys.modules[name] = types.ModuleType(name)
     sys.modules[name].__path__ = [f"{package}/{'/'.join(name.split('.')[1:])}"]
-from keras_transfer.hub.transport import cache
+from keras_transfer.hub import cache
 
 
 def unpack(file, folder, *arguments):

@@ -11,9 +11,8 @@ import urllib.response
 
 import pytest
 
-from keras_transfer.hub import HubError, resolve
-from keras_transfer.hub.transport import archives
-from keras_transfer.hub.transport.errors import one_line, shown
+from keras_transfer.hub import HubError, archives, resolve
+from keras_transfer.hub.errors import one_line, shown
 from tests.hub.fetching import assert_error, pack_folder, place, sha256, tree
 
 SECRETS = ("hunter2", "s3cret")

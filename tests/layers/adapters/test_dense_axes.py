@@ -3,7 +3,7 @@
 import keras
 import pytest
 
-from keras_transfer.layers.adapters import dense_axes
+from keras_transfer.layers.adapters.wrapper import dense_axes
 
 
 def built(layer, shape=(2, 3, 4)):

@@ -12,7 +12,7 @@ from keras_transfer.layers import (
     MultiHeadAttention,
     TransformerBlock,
 )
-from keras_transfer.layers.adapters import AdaptedResidual, stand_in
+from keras_transfer.layers.adapters.wrapper import AdaptedResidual, stand_in
 from keras_transfer.layers.basic.activations import gelu_tanh
 from tests.helpers import run_layer_test, save_and_load
 

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from keras_transfer.objectives import PermutationLanguageModel
-from keras_transfer.objectives.masking.factorization import choose_spans, order_tokens
+from keras_transfer.objectives.permutation_language_model import choose_spans, order_tokens
 from keras_transfer.text import BertPreprocessor
 from tests.errors import check_errors
 

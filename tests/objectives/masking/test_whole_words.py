@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from keras_transfer.objectives import Denoising, TokenMasking
-from keras_transfer.objectives.masking.word_choice import choose_words, words_of
+from keras_transfer.objectives.word_choice import choose_words, words_of
 from keras_transfer.text import (
     BertPreprocessor,
     ByteBPETokenizer,

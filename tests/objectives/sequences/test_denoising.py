@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from keras_transfer.objectives import Denoising
-from keras_transfer.objectives.base.noise import find_sentences, fit_lengths
-from keras_transfer.objectives.sequences.denoising import poisson_probabilities
+from keras_transfer.objectives.denoising import poisson_probabilities
+from keras_transfer.objectives.noise import find_sentences, fit_lengths
 from tests.errors import check_errors
 
 MASK, STOP, SIZE = 4, 5, 1000

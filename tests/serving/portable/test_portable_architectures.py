@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from keras_transfer import encoders
-from keras_transfer.serving.portable import FORMATS
-from keras_transfer.serving.portable.graph import graph_of
+from keras_transfer.serving.portable.folder import FORMATS, graph_of
 from keras_transfer.serving.portable.predict import RUNTIMES
 from keras_transfer.tasks import TextClassifier
 

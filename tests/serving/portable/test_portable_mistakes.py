@@ -10,7 +10,8 @@ import pytest
 from keras_transfer import serving, tasks, text
 from keras_transfer.adaptation import add_adapters
 from keras_transfer.encoders import ElmoEncoder
-from keras_transfer.serving.portable import FORMATS, proof
+from keras_transfer.serving.portable import proof
+from keras_transfer.serving.portable.folder import FORMATS
 from keras_transfer.serving.portable.predict import Model
 from tests.errors import check_errors
 from tests.tasks.tiny import encoder, preprocessor
@@ -201,7 +202,7 @@ def test_wrong_numbers_and_a_full_disk_leave_nothing_behind(tmp_path, monkeypatc
     convert = FORMATS["litert"].convert
 
     def of_another(function, specs, weights, quantization, folder):
-        from keras_transfer.serving.portable.graph import graph_of
+        from keras_transfer.serving.portable.folder import graph_of
 
         convert(graph_of(other, "classes"), specs, other.weights, quantization, folder)
 

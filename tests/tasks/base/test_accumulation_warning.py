@@ -3,7 +3,7 @@
 import keras
 import pytest
 
-from keras_transfer.tasks.base.checks import warn_of_accumulation
+from keras_transfer.tasks.checks import warn_of_accumulation
 from tests.adaptation.adapters import adapter_models as models
 
 

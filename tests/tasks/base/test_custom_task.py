@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 
 from keras_transfer.tasks import Task
-from keras_transfer.tasks.inputs import Reader
-from keras_transfer.tasks.labels import ClassNames, Labels, NamedLabels, Numbers
+from keras_transfer.tasks.class_labels import ClassNames
+from keras_transfer.tasks.labels import Labels
+from keras_transfer.tasks.named_labels import NamedLabels
+from keras_transfer.tasks.number_labels import Numbers
+from keras_transfer.tasks.reader import Reader
 from tests.tasks.tiny import difference, encoder, preprocessor
 
 TEXTS = ["a b", "good", "bad"]

@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 
+from keras_transfer.data.label_names import label_of_accuracy
 from keras_transfer.experiments import compare
-from keras_transfer.label_names import label_of_accuracy
 from keras_transfer.tasks import TextClassifier
 from tests.tasks.tagging.taggers import tagger
 from tests.tasks.tiny import classifier, examples, of_vectors

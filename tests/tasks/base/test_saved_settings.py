@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 from keras_transfer import generation, objectives, tasks
-from keras_transfer.checkpoints.base import CheckpointError
+from keras_transfer.checkpoints.tensors import CheckpointError
 from tools.tiny_tasks import bidirectional_lm, encoder, preprocessor, seq2seq_lm
 
 # From each task to the arguments of models that can be written, and to arguments that no checkpoint can contain.

@@ -71,8 +71,8 @@ def test_a_model_that_holds_another_one_can_be_loaded(tmp_path):
 def test_files_without_facts_are_loaded(tmp_path, monkeypatch):
     model = tiny.classifier()
     with monkeypatch.context() as context:
-        context.setattr("keras_transfer.tasks.base.task.store_weight_facts", lambda *_: None)
-        context.setattr("keras_transfer.encoders.base.encoder.store_weight_facts", lambda *_: None)
+        context.setattr("keras_transfer.tasks.task.store_weight_facts", lambda *_: None)
+        context.setattr("keras_transfer.encoders.encoder.store_weight_facts", lambda *_: None)
         path = saved(model, tmp_path)
     other = tiny.classifier()
     other.load_weights(path)

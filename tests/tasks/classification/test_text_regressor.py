@@ -7,7 +7,7 @@ import pytest
 from keras_transfer.adaptation import estimate_fisher
 from keras_transfer.checkpoints import CheckpointError
 from keras_transfer.tasks import TextClassifier, TextRegressor
-from keras_transfer.tasks.labels import Numbers
+from keras_transfer.tasks.number_labels import Numbers
 from tests.helpers import eager, save_and_load
 from tests.tasks.tiny import encoder, examples, preprocessor
 

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from keras_transfer import serving
-from keras_transfer.adaptation import L2SP, GradualUnfreezing, LayerwiseOptimizer, freeze, layer_groups
+from keras_transfer.adaptation import L2SP, freeze, layer_groups
+from keras_transfer.callbacks import GradualUnfreezing
 from keras_transfer.checkpoints import WordVectors
 from keras_transfer.encoders import WordVectorEncoder
+from keras_transfer.optimizers import LayerwiseOptimizer
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import WordPreprocessor
 from tests.helpers import EAGER, save_and_load

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_transfer.tasks.continuations.in_context import CONTENT_FREE
+from keras_transfer.tasks.in_context import CONTENT_FREE
 from tests.tasks.language.test_causal_lm import small
 
 TEXTS = ["a b", "c"]

@@ -4,7 +4,7 @@ import dataclasses
 import inspect
 
 from keras_transfer import tasks
-from keras_transfer.tasks.continuations import GenerationOptions
+from keras_transfer.tasks.options import GenerationOptions
 
 
 def test_the_fields_are_the_arguments_of_each_generate_that_uses_them():

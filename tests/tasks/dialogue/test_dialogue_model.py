@@ -9,7 +9,7 @@ from keras_transfer.checkpoints import CheckpointError
 from keras_transfer.datasets import load_personachat
 from keras_transfer.encoders import GPT2Encoder, TransformerEncoder
 from keras_transfer.tasks import DialogueModel
-from keras_transfer.tasks.continuations import Generates
+from keras_transfer.tasks.generates import Generates
 from keras_transfer.text import Packing, TokenPreprocessor, WordPieceTokenizer, dialogue_inputs
 from tests.helpers import EAGER, save_and_load
 

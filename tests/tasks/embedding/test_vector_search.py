@@ -5,8 +5,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from keras_transfer.tasks.embedding import vector_search
-from keras_transfer.tasks.embedding.vector_search import top_k
+from keras_transfer.tasks import text_embedder as vector_search
+from keras_transfer.tasks.text_embedder import top_k
 
 
 def brute_force(queries, corpus, k):

@@ -9,7 +9,7 @@ import pytest
 from keras_transfer import tasks
 from keras_transfer.losses import CosineSimilarityLoss
 from keras_transfer.objectives import SpanCorruption
-from keras_transfer.tasks.inputs import with_targets
+from keras_transfer.tasks.streams import with_targets
 from tests.errors import check_errors
 from tests.tasks.dialogue.test_dialogue_model import EXAMPLES as DIALOGUES
 from tests.tasks.dialogue.test_dialogue_model import model as dialogues

@@ -11,8 +11,8 @@ import pytest
 
 from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks import MaskedLM
-from keras_transfer.tasks.inputs.loader_position import LoaderPosition
-from keras_transfer.training.resume import TrainingCheckpoint
+from keras_transfer.tasks.loader_position import LoaderPosition
+from keras_transfer.training.training_checkpoint import TrainingCheckpoint
 from tests.tasks.tiny import encoder, examples, of_words, preprocessor
 
 pytest.importorskip("tensorflow_text")

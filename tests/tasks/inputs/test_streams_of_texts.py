@@ -4,12 +4,12 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.batches import Batches
+from keras_transfer.data.batching import Batches
 from keras_transfer.encoders import TransformerEncoder
 from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks import CausalLM, MaskedLM
-from keras_transfer.tasks.inputs import with_targets
-from keras_transfer.training.resume import TrainingCheckpoint
+from keras_transfer.tasks.streams import with_targets
+from keras_transfer.training.training_checkpoint import TrainingCheckpoint
 from tests.errors import check_errors
 from tests.tasks.loaders import TEXTS, Loader
 from tests.tasks.tiny import classifier, encoder, preprocessor

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_transfer import serving
-from keras_transfer.cli.actions import predictions
+from keras_transfer.cli import predictions
 from keras_transfer.encoders import T5, TransformerEncoder
 from keras_transfer.tasks import (
     BertPretraining,

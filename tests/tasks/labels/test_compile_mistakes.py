@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from keras import metrics
 
-from keras_transfer.adaptation import FusedAdamW
-from keras_transfer.tasks.labels.keras_losses import check_loss, takes_vectors
+from keras_transfer.optimizers import FusedAdamW
+from keras_transfer.tasks.keras_losses import check_loss, takes_vectors
 from tests.helpers import EAGER
 from tests.tasks.tiny import of_vectors
 
@@ -189,7 +189,7 @@ def test_a_single_metric_and_names_in_a_dict_of_losses_mean_the_same_as_usual(mo
     ("optimizer", "message"),
     [
         (keras.optimizers.Adam, r"Create it: add `\(\)` after its name. Received: optimizer=<class"),
-        (1e-3, r"pass `keras_transfer.adaptation.FusedAdamW\(0.001\)`. Received: optimizer=0.001"),
+        (1e-3, r"pass `keras_transfer.optimizers.FusedAdamW\(0.001\)`. Received: optimizer=0.001"),
         (keras.optimizers.SGD(-0.1), r"must be a finite number of at least 0. Received: learning_rate=-0.1\d* of SGD"),
         (FusedAdamW(float("nan")), "must be a finite number of at least 0. Received: learning_rate=nan of FusedAdamW"),
     ],

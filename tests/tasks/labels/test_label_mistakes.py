@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.checkpoints import CheckpointError
-from keras_transfer.label_names import names_in
+from keras_transfer.data.label_names import names_in
 from keras_transfer.tasks import TextClassifier, TextRegressor
 from tests.tasks.tagging.taggers import tagger
 from tests.tasks.tiny import WORDS, encoder, of_vectors, of_words, preprocessor

@@ -12,7 +12,7 @@ from keras_transfer.checkpoints import CheckpointError
 from keras_transfer.encoders import BertEncoder, TransformerEncoder
 from keras_transfer.tasks import CausalLM
 from keras_transfer.text import batches
-from keras_transfer.text.strings import count_words
+from keras_transfer.text.strings.scripts import count_words
 from tests.generation.test_generate import FOLDER, REFERENCE
 from tests.helpers import EAGER, outputs_of
 from tests.tasks.tiny import preprocessor

@@ -8,9 +8,9 @@ from keras.ops import convert_to_numpy as to_numpy
 from keras_transfer.adaptation import layer_groups
 from keras_transfer.encoders import AWDLSTMEncoder, TransformerEncoder
 from keras_transfer.tasks import CausalLM, MaskedLM
-from keras_transfer.training.optimizers import WindowRate
-from keras_transfer.training.resume import TrainingCheckpoint
-from tests.corpora.test_corpus import build, documents, flat
+from keras_transfer.training.schedules import WindowRate
+from keras_transfer.training.training_checkpoint import TrainingCheckpoint
+from tests.data.test_corpus import build, documents, flat
 from tests.errors import check_errors
 from tests.helpers import EAGER, save_and_load
 from tests.tasks import tiny

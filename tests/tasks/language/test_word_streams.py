@@ -8,7 +8,7 @@ from keras.ops import convert_to_numpy as to_numpy
 from keras_transfer.encoders import ElmoEncoder
 from keras_transfer.tasks import BidirectionalLM
 from keras_transfer.text import ElmoPreprocessor, word_streams, word_vocabulary
-from keras_transfer.training.resume import TrainingCheckpoint
+from keras_transfer.training.training_checkpoint import TrainingCheckpoint
 from tests.errors import check_errors
 from tests.helpers import EAGER
 from tests.tasks.language.test_streams import StopAfter

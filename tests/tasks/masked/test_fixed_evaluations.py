@@ -10,7 +10,7 @@ from keras_transfer.encoders import T5, XLNetEncoder
 from keras_transfer.objectives import SpanCorruption, TokenMasking
 from keras_transfer.tasks import BertPretraining, MaskedLM, PermutationLM, ReplacedTokenDetection, Seq2SeqLM
 from keras_transfer.text import Corpus, Packing, TokenPreprocessor, WordPieceTokenizer
-from keras_transfer.training.resume import TrainingCheckpoint
+from keras_transfer.training.training_checkpoint import TrainingCheckpoint
 from tests.tasks.loaders import TEXTS, Loader
 from tests.tasks.tiny import VOCABULARY, encoder, preprocessor
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from keras_transfer.batches.contexts import windows_in_memory
-from keras_transfer.tasks.questions.span_search import best_spans, take_characters
+from keras_transfer.data.contexts import windows_in_memory
+from keras_transfer.tasks.span_extractor import best_spans, take_characters
 from keras_transfer.text import BertPreprocessor
 
 tf = pytest.importorskip("tensorflow")

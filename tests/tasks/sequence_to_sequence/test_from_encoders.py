@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from keras.ops import convert_to_numpy as to_numpy
 
-from keras_transfer.adaptation import FusedAdamW
 from keras_transfer.encoders import BertEncoder, EncoderDecoder, GPT2Encoder
 from keras_transfer.objectives import PrefixLM
+from keras_transfer.optimizers import FusedAdamW
 from keras_transfer.serving import export
 from keras_transfer.tasks import Seq2SeqLM
 from keras_transfer.text import BertPreprocessor

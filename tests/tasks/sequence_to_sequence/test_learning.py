@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import FusedAdamW
 from keras_transfer.encoders import MBart
+from keras_transfer.optimizers import FusedAdamW
 from keras_transfer.tasks import Seq2SeqLM
 from tests.helpers import eager
 

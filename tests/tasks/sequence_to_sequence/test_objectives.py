@@ -6,7 +6,6 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import FusedAdamW
 from keras_transfer.encoders import T5, Bart, Pegasus
 from keras_transfer.objectives import (
     Denoising,
@@ -17,9 +16,10 @@ from keras_transfer.objectives import (
     SpanPrediction,
     TokenMasking,
 )
+from keras_transfer.optimizers import FusedAdamW
 from keras_transfer.tasks import Seq2SeqLM
 from keras_transfer.text import Packing, TokenPreprocessor, WordPieceTokenizer
-from keras_transfer.training.resume import TrainingCheckpoint
+from keras_transfer.training.training_checkpoint import TrainingCheckpoint
 from tests.errors import check_errors
 from tests.helpers import eager, save_and_load
 from tests.training.resume.checkpoint_runs import assert_same

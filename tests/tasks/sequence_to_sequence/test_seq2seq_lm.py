@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from keras.ops import convert_to_numpy as to_numpy
 
-from keras_transfer.adaptation import FusedAdamW
 from keras_transfer.checkpoints import CheckpointError
 from keras_transfer.datasets import load_demo_questions
 from keras_transfer.encoders import T5, Bart, MBart, Pegasus
+from keras_transfer.optimizers import FusedAdamW
 from keras_transfer.serving import export
 from keras_transfer.tasks import CausalLM, Seq2SeqLM, TextClassifier
 from keras_transfer.text import (

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from keras_transfer.adaptation import FusedAdamW
 from keras_transfer.encoders import Marian, MBart
 from keras_transfer.objectives import Denoising, PrefixLM
+from keras_transfer.optimizers import FusedAdamW
 from keras_transfer.serving import export
 from keras_transfer.tasks import Seq2SeqLM
 from keras_transfer.text import MarianTokenizer, Packing, TokenPreprocessor

@@ -6,19 +6,13 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import (
-    L2SP,
-    GradualUnfreezing,
-    LayerwiseOptimizer,
-    fine_tune,
-    freeze,
-    get_recipe,
-    layer_groups,
-)
+from keras_transfer.adaptation import L2SP, fine_tune, freeze, get_recipe, layer_groups
+from keras_transfer.callbacks import GradualUnfreezing
 from keras_transfer.layers import ScalarMix
 from keras_transfer.metrics import entities
+from keras_transfer.optimizers import LayerwiseOptimizer
 from keras_transfer.tasks import TokenClassifier
-from keras_transfer.tasks.tagging.word_tags import WordTags
+from keras_transfer.tasks.token_classifier import WordTags
 from keras_transfer.text import BertPreprocessor, word_batches
 from tests.helpers import EAGER, save_and_load
 from tests.tasks.tagging.taggers import ENCODERS, NAMES, VOCABULARY, examples, tagger

@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from keras_transfer.text.preprocessors.bert import BertPreprocessor
+from keras_transfer.text.bert_preprocessor import BertPreprocessor
 from tests.samples import characters, sample
 from tests.tokenizing import differing_ids
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.text import BertPreprocessor, Packing, Tokenizer, TokenPreprocessor, WordPieceTokenizer, batches
-from keras_transfer.text.preprocessors.bert import BERT_PACKING
+from keras_transfer.text.bert_preprocessor import BERT_PACKING
 from tests.errors import check_errors
 from tests.tokenizing import run_tokenizer_test
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.text import BertPreprocessor, ElmoPreprocessor, WordPreprocessor
-from keras_transfer.text.base.inputs import is_sentences, to_sentences
+from keras_transfer.text.inputs import is_sentences, to_sentences
 from tests.errors import check_errors
 
 tf = pytest.importorskip("tensorflow")

@@ -68,7 +68,7 @@ def test_an_exact_match_takes_precedence_over_the_first_that_differs_only_in_cas
 
 
 def test_case_folding_equals_that_of_python_except_for_recent_letters():
-    from keras_transfer.text.preprocessors.words import _fold
+    from keras_transfer.text.word_preprocessor import _fold
 
     letters = [chr(code) for code in range(0x21, 0x1F000) if chr(code).casefold() != chr(code)]
     folded = _fold(tf.constant(letters)).numpy()

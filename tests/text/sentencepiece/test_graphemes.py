@@ -6,7 +6,7 @@ import random
 import pytest
 
 from keras_transfer.text import TokenPreprocessor, UnigramTokenizer
-from keras_transfer.text.sentencepiece.sentencepiece_model import PieceType, SentencePieceModel
+from keras_transfer.text.tokenizers.sentencepiece_model import PieceType, SentencePieceModel
 from tests.samples import characters
 from tests.text.tokenizers.test_unigram import hugging_face, train_model
 

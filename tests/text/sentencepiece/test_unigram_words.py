@@ -5,7 +5,7 @@ import json
 import pytest
 
 from keras_transfer.text import Packing, TokenPreprocessor, UnigramTokenizer
-from keras_transfer.text.sentencepiece.sentencepiece_model import PieceType, SentencePieceModel, normalized
+from keras_transfer.text.tokenizers.sentencepiece_model import PieceType, SentencePieceModel, normalized
 from tests.errors import check_errors
 from tests.text.tokenizers.test_unigram import train_model
 

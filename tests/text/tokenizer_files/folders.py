@@ -5,8 +5,8 @@ import functools
 import io
 import json
 
-from keras_transfer.text.sentencepiece.sentencepiece_model import SPACE, SentencePieceModel
 from keras_transfer.text.tokenizers.byte_bpe import byte_characters
+from keras_transfer.text.tokenizers.sentencepiece_model import SPACE, SentencePieceModel
 
 # Cased and uncased words with accents, punctuation, odd spaces and widths, in six alphabets.
 TEXTS = [

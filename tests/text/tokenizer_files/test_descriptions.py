@@ -6,7 +6,7 @@ import pytest
 
 from keras_transfer.checkpoints import load_preprocessor
 from keras_transfer.text import BertPreprocessor, TokenPreprocessor
-from keras_transfer.text.preprocessors import load_word_piece
+from keras_transfer.text.bert_preprocessor import load_word_piece
 from keras_transfer.text.tokenizer_files.tokenizer_folder import read_tokenizer_folder
 from tests.errors import check_errors
 from tests.text.tokenizer_files.folders import KINDS, write_folder

@@ -6,8 +6,8 @@ import json
 import pytest
 
 from keras_transfer.text import TokenPreprocessor
-from keras_transfer.text.sentencepiece.sentencepiece_model import PieceType, SentencePieceModel
 from keras_transfer.text.tokenizers.byte_bpe import byte_characters
+from keras_transfer.text.tokenizers.sentencepiece_model import PieceType, SentencePieceModel
 from tests.errors import check_errors
 from tests.samples import characters, sample
 

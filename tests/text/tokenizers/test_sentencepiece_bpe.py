@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.text import Packing, SentencePieceBPETokenizer, TokenPreprocessor
-from keras_transfer.text.sentencepiece.sentencepiece_model import SentencePieceModel
+from keras_transfer.text.tokenizers.sentencepiece_model import SentencePieceModel
 from tests.tokenizing import run_tokenizer_test
 
 tf = pytest.importorskip("tensorflow")

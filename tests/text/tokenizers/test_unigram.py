@@ -6,7 +6,7 @@ import json
 import pytest
 
 from keras_transfer.text import Packing, SentencePieceBPETokenizer, TokenPreprocessor, UnigramTokenizer
-from keras_transfer.text.sentencepiece.sentencepiece_model import PieceType, SentencePieceModel
+from keras_transfer.text.tokenizers.sentencepiece_model import PieceType, SentencePieceModel
 from tests.errors import check_errors
 from tests.tokenizing import run_tokenizer_test
 

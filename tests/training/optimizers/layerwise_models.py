@@ -3,8 +3,10 @@
 import keras
 import numpy as np
 
-from keras_transfer.adaptation import EWC, LayerwiseOptimizer, Stage, StagedTraining, layer_groups
-from keras_transfer.training.optimizers.building import build_optimizer
+from keras_transfer.adaptation import EWC, layer_groups
+from keras_transfer.callbacks import Stage, StagedTraining
+from keras_transfer.optimizers import LayerwiseOptimizer
+from keras_transfer.training.building import build_optimizer
 from tests.helpers import EAGER
 
 RATE = 0.01

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import FusedAdamW, LayerwiseOptimizer
+from keras_transfer.optimizers import FusedAdamW, LayerwiseOptimizer
 from tests.helpers import EAGER
 from tests.tasks.tiny import classifier, difference
 

@@ -4,7 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import GradualUnfreezing, LayerwiseOptimizer
+from keras_transfer.callbacks import GradualUnfreezing
+from keras_transfer.optimizers import LayerwiseOptimizer
 from tests.helpers import EAGER
 from tests.training.optimizers.layerwise_models import RATE, X, Y, late_start, net
 

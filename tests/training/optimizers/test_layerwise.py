@@ -6,7 +6,8 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import L2SP, FusedAdamW, LayerwiseOptimizer
+from keras_transfer.adaptation import L2SP
+from keras_transfer.optimizers import FusedAdamW, LayerwiseOptimizer
 from tests.helpers import with_slots
 from tests.training.optimizers.layerwise_models import (
     HALVES,

@@ -4,8 +4,9 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import L2SP, LayerwiseOptimizer
-from keras_transfer.training.optimizers.building import build_optimizer
+from keras_transfer.adaptation import L2SP
+from keras_transfer.optimizers import LayerwiseOptimizer
+from keras_transfer.training.building import build_optimizer
 from tests.training.optimizers.layerwise_models import HALVES, RATE, X, Y, difference, net
 
 optimizers = keras.optimizers

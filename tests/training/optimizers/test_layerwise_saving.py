@@ -8,7 +8,9 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import EWC, L2SP, LayerwiseOptimizer, Stage, StagedTraining, freeze
+from keras_transfer.adaptation import EWC, L2SP, freeze
+from keras_transfer.callbacks import Stage, StagedTraining
+from keras_transfer.optimizers import LayerwiseOptimizer
 from tests.helpers import EAGER, with_slots
 from tests.tasks import tiny
 from tests.training.optimizers.layerwise_models import (

@@ -4,7 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import EWC, L2SP, LayerwiseOptimizer, freeze
+from keras_transfer.adaptation import EWC, L2SP, freeze
+from keras_transfer.optimizers import LayerwiseOptimizer
 from tests.errors import check_errors
 from tests.helpers import EAGER
 from tests.training.optimizers.layerwise_models import (

@@ -6,7 +6,8 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import EWC, L2SP, LayerwiseOptimizer, estimate_fisher, layer_groups
+from keras_transfer.adaptation import EWC, L2SP, estimate_fisher, layer_groups
+from keras_transfer.optimizers import LayerwiseOptimizer
 from tests.training.runs.staging_encoders import ENCODERS, LABELS
 from tests.training.runs.staging_models import changed, values
 

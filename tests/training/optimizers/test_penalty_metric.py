@@ -4,7 +4,9 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import EWC, L2SP, LayerwiseOptimizer, PenaltyLogger, Stage, StagedTraining
+from keras_transfer.adaptation import EWC, L2SP
+from keras_transfer.callbacks import PenaltyLogger, Stage, StagedTraining
+from keras_transfer.optimizers import LayerwiseOptimizer
 from tests.helpers import EAGER
 from tests.training.optimizers.layerwise_models import RATE, X, Y, net, ones
 

@@ -3,8 +3,8 @@
 import keras
 import pytest
 
-from keras_transfer.adaptation import LayerwiseOptimizer
-from keras_transfer.training.optimizers import check_schedule_free
+from keras_transfer.optimizers import LayerwiseOptimizer
+from keras_transfer.training.rates import check_schedule_free
 from tests.errors import check_errors
 from tests.tasks import tiny
 

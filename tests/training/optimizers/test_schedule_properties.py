@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from keras import ops
 
-from keras_transfer.adaptation import InverseSquareRoot, LinearWarmupDecay, OneCycle, SlantedTriangular, WarmupCosine
+from keras_transfer.optimizers.schedules import (
+    InverseSquareRoot,
+    LinearWarmupDecay,
+    OneCycle,
+    SlantedTriangular,
+    WarmupCosine,
+)
 from tests.properties import texts  # noqa: F401 (loads the settings)
 
 peaks = st.floats(1e-6, 1.0)

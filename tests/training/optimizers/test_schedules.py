@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.training.optimizers.schedules import (
+from keras_transfer.training.schedules import (
     InverseSquareRoot,
     LinearWarmupDecay,
     OneCycle,

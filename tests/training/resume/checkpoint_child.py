@@ -21,12 +21,15 @@ import traceback
 import keras
 import numpy as np
 
-from keras_transfer import files
-from keras_transfer.adaptation import EWC, L2SP, ChainThaw, GradualUnfreezing, LayerwiseOptimizer
+from keras_transfer.adaptation import EWC, L2SP
+from keras_transfer.callbacks import ChainThaw, GradualUnfreezing
+from keras_transfer.core import files
 from keras_transfer.encoders import AWDLSTMEncoder, TransformerEncoder
+from keras_transfer.optimizers import LayerwiseOptimizer
 from keras_transfer.tasks import CausalLM, TextClassifier
 from keras_transfer.text import Corpus, Packing, TokenPreprocessor, WordPieceTokenizer, batches
-from keras_transfer.training.resume import TrainingCheckpoint, checkpoint_files
+from keras_transfer.training import checkpoint_files
+from keras_transfer.training.training_checkpoint import TrainingCheckpoint
 
 EPOCHS, BATCHES = 4, 12
 LANGUAGE_MODELS = ("blocks", "streams")

@@ -8,8 +8,9 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import LayerwiseOptimizer, get_recipe
-from keras_transfer.training.resume import TrainingCheckpoint
+from keras_transfer.adaptation import get_recipe
+from keras_transfer.optimizers import LayerwiseOptimizer
+from keras_transfer.training.training_checkpoint import TrainingCheckpoint
 from tests.helpers import EAGER, with_slots
 from tests.training.rows import Rows, tell
 

@@ -7,8 +7,8 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import GradualUnfreezing
-from keras_transfer.training.resume import TrainingCheckpoint
+from keras_transfer.callbacks import GradualUnfreezing
+from keras_transfer.training.training_checkpoint import TrainingCheckpoint
 from tests.errors import check_errors
 from tests.training.resume.checkpoint_runs import (
     BATCHES,

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.training.resume import TrainingCheckpoint
+from keras_transfer.training.training_checkpoint import TrainingCheckpoint
 from tests.training.resume.checkpoint_runs import Crash, X, Y, assert_same, fit, linear, names
 
 SHORT = (X[:12], Y[:12])  # three batches; `Crash` counts ten to an epoch

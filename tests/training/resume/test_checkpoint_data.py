@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from keras_transfer.adaptation import add_adapters, set_active_adapter
-from keras_transfer.adaptation.adapters.base import head_weights
+from keras_transfer.adaptation.adapters.adapters import head_weights
 from keras_transfer.encoders import TransformerEncoder
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import batches
-from keras_transfer.training.resume import TrainingCheckpoint
+from keras_transfer.training.training_checkpoint import TrainingCheckpoint
 from tests.helpers import with_slots
 from tests.tasks import tiny
 from tests.training.resume.checkpoint_runs import BATCHES, Crash, X, Y, assert_same, fit, linear, names

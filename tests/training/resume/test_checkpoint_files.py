@@ -13,8 +13,9 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer import files
-from keras_transfer.training.resume import TrainingCheckpoint, checkpoint_files
+from keras_transfer.core import files
+from keras_transfer.training import checkpoint_files
+from keras_transfer.training.training_checkpoint import TrainingCheckpoint
 from tests.training.resume.checkpoint_runs import BATCHES, Crash, assert_same, build, fit, linear, names, state, whole
 
 ARRAYS = {

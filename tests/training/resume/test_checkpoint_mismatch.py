@@ -6,10 +6,10 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import ChainThaw, GradualUnfreezing, LoRA, add_adapters, freeze
+from keras_transfer.adaptation import LoRA, add_adapters, freeze
+from keras_transfer.callbacks import ChainThaw, GradualUnfreezing
 from keras_transfer.tasks import TextClassifier
-from keras_transfer.training.resume import TrainingCheckpoint
-from keras_transfer.training.resume.run_settings import differences, may_differ
+from keras_transfer.training.training_checkpoint import TrainingCheckpoint, differences, may_differ
 from tests.adaptation.adapters import adapter_models
 from tests.tasks.tiny import of_words
 from tests.training.resume.checkpoint_runs import OPTIMIZERS, X, Y, build, crash, fit, linear, names

@@ -9,7 +9,7 @@ import pytest
 from keras_transfer.encoders import TransformerEncoder
 from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks import BertPretraining, CausalLM, MaskedLM
-from keras_transfer.training.resume import TrainingCheckpoint
+from keras_transfer.training.training_checkpoint import TrainingCheckpoint
 from tests.tasks import tiny
 
 TEXTS = ["a b c", "d e f", "f g h i j a b", "c d e f g h i j"]

@@ -6,7 +6,7 @@ import threading
 import keras
 import pytest
 
-from keras_transfer.training.resume import TrainingCheckpoint
+from keras_transfer.training.training_checkpoint import TrainingCheckpoint
 from tests.training.resume.checkpoint_runs import (
     Crash,
     X,

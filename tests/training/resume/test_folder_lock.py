@@ -12,8 +12,8 @@ import sys
 import keras
 import pytest
 
-from keras_transfer import folder_lock
-from keras_transfer.training.resume import TrainingCheckpoint
+from keras_transfer.core import folder_lock
+from keras_transfer.training.training_checkpoint import TrainingCheckpoint
 from tests.training.resume.checkpoint_runs import assert_same, crash, fit, linear, names
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="locks files as POSIX systems do")

@@ -7,7 +7,8 @@ import tempfile
 import keras
 import numpy as np
 
-from keras_transfer.adaptation import ChainThaw, GradualUnfreezing, SequentialUnfreezing, freeze
+from keras_transfer.adaptation import freeze
+from keras_transfer.callbacks import ChainThaw, GradualUnfreezing, SequentialUnfreezing
 from keras_transfer.tasks import TextClassifier
 from tests.tasks import tiny
 from tests.training.runs.staging_models import Watch, assert_follows

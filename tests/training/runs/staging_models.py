@@ -5,8 +5,8 @@ import numpy as np
 from keras import ops
 
 from keras_transfer import adaptation
-from keras_transfer.adaptation import TrainingCheckpoint
-from keras_transfer.training.runs import sync
+from keras_transfer.callbacks import TrainingCheckpoint
+from keras_transfer.training.run import sync
 from tests.helpers import EAGER
 from tests.training.rows import Rows, tell
 

@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import LayerwiseOptimizer
-from keras_transfer.training.runs import fit_in_run
+from keras_transfer.optimizers import LayerwiseOptimizer
+from keras_transfer.training.fitting import fit_in_run
 from tests.helpers import EAGER
 from tests.training.rows import Rows
 

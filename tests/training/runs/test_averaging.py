@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from keras.ops import convert_to_numpy as numpy_of
 
-from keras_transfer.adaptation import NTASGD, NonMonotonicTrigger, TrainingCheckpoint
+from keras_transfer.callbacks import NonMonotonicTrigger, TrainingCheckpoint
+from keras_transfer.optimizers import NTASGD
 from tests.errors import check_errors
 from tests.helpers import EAGER, save_and_load
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.adaptation import freeze, freeze_to, layer_groups, trainable_summary, unfreeze
-from keras_transfer.groups import is_norm
+from keras_transfer.training.groups import is_norm
 from tests.helpers import save_and_load
 from tests.tasks import tiny
 from tests.training.runs.staging_models import changed, values

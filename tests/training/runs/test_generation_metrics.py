@@ -6,10 +6,11 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import FusedAdamW, GenerationMetrics, TrainingCheckpoint
+from keras_transfer.callbacks import GenerationMetrics, TrainingCheckpoint
 from keras_transfer.encoders import T5, TransformerEncoder
 from keras_transfer.generation import TopK
 from keras_transfer.metrics import Chrf, Rouge, Squad, Ter
+from keras_transfer.optimizers import FusedAdamW
 from keras_transfer.tasks import CausalLM, Seq2SeqLM, TextClassifier
 from tests.errors import check_errors
 from tests.tasks.tiny import VOCABULARY, preprocessor

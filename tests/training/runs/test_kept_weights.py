@@ -4,9 +4,9 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer import adaptation
-from keras_transfer.adaptation import LayerwiseOptimizer, NonMonotonicTrigger, Stage, StagedTraining, TrainingCheckpoint
-from keras_transfer.training.runs import fit_in_run
+from keras_transfer.callbacks import NonMonotonicTrigger, Stage, StagedTraining, TrainingCheckpoint
+from keras_transfer.optimizers import NTASGD, LayerwiseOptimizer
+from keras_transfer.training.fitting import fit_in_run
 from tests.errors import check_errors
 from tests.helpers import EAGER
 from tests.training.rows import Rows
@@ -25,7 +25,7 @@ def of_keras():
 AVERAGES = {
     "no average": lambda: keras.optimizers.SGD(0.05),
     "moving average": of_keras,
-    "mean": lambda: adaptation.NTASGD(0.05),
+    "mean": lambda: NTASGD(0.05),
 }
 KEPT = ["by fit", "EarlyStopping", "ModelCheckpoint", "Stage", "two Stages"]
 MEANS = ("moving average", "mean")
@@ -159,5 +159,5 @@ def test_after_an_error_in_the_validation_the_model_has_the_weights_that_trained
 
 test_callbacks_that_exchange_the_same_weights_are_errors = check_errors(
     (lambda: fit(make(), keras.callbacks.SwapEMAWeights()), "Leave `SwapEMAWeights` out ... Received: SwapEMAWeights"),
-    (lambda: fit(make(), keras.callbacks.BackupAndRestore("run")), "use `adaptation.TrainingCheckpoint` instead"),
+    (lambda: fit(make(), keras.callbacks.BackupAndRestore("run")), "use `callbacks.TrainingCheckpoint` instead"),
 )

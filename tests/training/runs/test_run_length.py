@@ -6,17 +6,10 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import (
-    GradualUnfreezing,
-    InverseSquareRoot,
-    LayerwiseOptimizer,
-    LinearWarmupDecay,
-    SlantedTriangular,
-    Stage,
-    StagedTraining,
-    WarmupCosine,
-)
-from keras_transfer.training.runs.run_length import ScheduleLength, warn_if_shorter
+from keras_transfer.callbacks import GradualUnfreezing, Stage, StagedTraining
+from keras_transfer.optimizers import LayerwiseOptimizer
+from keras_transfer.optimizers.schedules import InverseSquareRoot, LinearWarmupDecay, SlantedTriangular, WarmupCosine
+from keras_transfer.training.run_length import ScheduleLength, warn_if_shorter
 from tests.tasks import tiny
 
 X, Y = np.ones((16, 5), "float32"), np.ones((16, 3), "float32")

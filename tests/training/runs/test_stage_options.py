@@ -7,15 +7,10 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import (
-    L2SP,
-    LayerwiseOptimizer,
-    SlantedTriangular,
-    Stage,
-    StagedTraining,
-    TrainingCheckpoint,
-    freeze,
-)
+from keras_transfer.adaptation import L2SP, freeze
+from keras_transfer.callbacks import Stage, StagedTraining, TrainingCheckpoint
+from keras_transfer.optimizers import LayerwiseOptimizer
+from keras_transfer.optimizers.schedules import SlantedTriangular
 from tests.errors import check_errors
 from tests.helpers import EAGER
 from tests.tasks import tiny

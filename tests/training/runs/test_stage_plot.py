@@ -4,7 +4,9 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import GradualUnfreezing, LayerwiseOptimizer, SlantedTriangular, Stage, StagedTraining
+from keras_transfer.callbacks import GradualUnfreezing, Stage, StagedTraining
+from keras_transfer.optimizers import LayerwiseOptimizer
+from keras_transfer.optimizers.schedules import SlantedTriangular
 from tests.errors import check_errors
 
 pytest.importorskip("matplotlib", reason="needs matplotlib: pip install 'keras_transfer[plots]'")

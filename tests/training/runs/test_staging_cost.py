@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from keras_transfer.adaptation import Stage, StagedTraining
+from keras_transfer.callbacks import Stage, StagedTraining
 from tests.training.runs.staging_models import fit, make
 
 # TensorFlow traces the gradients of all weights and prunes the graph afterwards. The tests count operations in the

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_transfer import adaptation
-from keras_transfer.adaptation import GradualUnfreezing, Stage, StagedTraining
+from keras_transfer.callbacks import GradualUnfreezing, Stage, StagedTraining
 from tests.helpers import EAGER, with_slots
 from tests.training.runs.staging_models import (
     NAMES,

@@ -4,7 +4,7 @@ import keras
 import pytest
 
 from keras_transfer import adaptation
-from keras_transfer.adaptation import GradualUnfreezing, Stage, StagedTraining
+from keras_transfer.callbacks import GradualUnfreezing, Stage, StagedTraining
 from tests.helpers import EAGER
 from tests.training.runs.staging_models import (
     NAMES,

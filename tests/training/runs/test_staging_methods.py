@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_transfer import adaptation
-from keras_transfer.adaptation import ChainThaw, GradualUnfreezing, SequentialUnfreezing, Stage, StagedTraining
+from keras_transfer.callbacks import ChainThaw, GradualUnfreezing, SequentialUnfreezing, Stage, StagedTraining
+from keras_transfer.optimizers import LayerwiseOptimizer
 from tests.helpers import EAGER
 from tests.training.runs.staging_models import (
     NAMES,
@@ -45,7 +45,7 @@ def test_gradual_unfreezing_with_adam_equals_a_loop_of_separate_runs():
 @pytest.mark.core
 def test_layerwise_adam_counts_the_steps_of_each_group():
     model = make()
-    optimizer = adaptation.LayerwiseOptimizer(keras.optimizers.Adam(0.005), model)
+    optimizer = LayerwiseOptimizer(keras.optimizers.Adam(0.005), model)
     model.compile(optimizer, "mse", run_eagerly=EAGER)
     expected = reference(model, gradually, ("adam", always(0.005)), each_its_own_steps=True)
     fit(model, GradualUnfreezing(steps=2))

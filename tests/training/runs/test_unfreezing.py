@@ -6,8 +6,9 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import ChainThaw, GradualUnfreezing, SequentialUnfreezing, Stage, StagedTraining, freeze
-from keras_transfer.training.runs.stages import Stages
+from keras_transfer.adaptation import freeze
+from keras_transfer.callbacks import ChainThaw, GradualUnfreezing, SequentialUnfreezing, Stage, StagedTraining
+from keras_transfer.training.stages import Stages
 from tests.errors import check_errors
 from tests.tasks import tiny
 from tests.training.runs.staging_models import NAMES, Watch, X, Y, changed, fit, make, trained_in, values

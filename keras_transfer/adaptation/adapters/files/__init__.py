@@ -1,1 +1,0 @@
-"""Adapter files: the format of this library, and PEFT folders."""

@@ -1,0 +1,606 @@
+"""PEFT folders with LoRA or IA3, which contain `adapter_config.json` and `adapter_model.safetensors`."""
+
+import collections
+import contextlib
+import dataclasses
+import functools
+import json
+import logging
+import re
+
+import numpy as np
+from keras import ops
+
+from keras_transfer.adaptation.adapters.bitfit import LayerCopies, layers_of, own_weights, place_of
+from keras_transfer.adaptation.adapters.ia3 import IA3
+from keras_transfer.adaptation.adapters.lora import LoRA
+from keras_transfer.adaptation.adapters.places import block_names, blocks_of, dense_targets
+from keras_transfer.adaptation.adapters.settings import check_head_settings, head_settings
+from keras_transfer.checkpoints import encoder_entries, head_entries, head_prefixes, plain_name, tensor_names
+from keras_transfer.core.files import atomic_folder
+from keras_transfer.encoders import EncoderDecoder, TransformerStack
+
+log = logging.getLogger("keras_transfer")
+
+_START = "base_model.model."
+
+_NAME = re.compile(
+    r"(?P<module>.+)\.(?P<part>lora_(embedding_)?[AB]|lora_magnitude_vector|ia3_l)(\.default)?(\.weight)?$"
+)
+
+_SAVED = re.compile(r"\.modules_to_save(\.default)?(?=\.)")  # Older versions of PEFT have this in tensor names.
+
+_TOKENS = ".token_adapter.trainable_tokens_delta"
+
+
+def written_lora(kind, modules, arrays, prefix):
+    """Returns the tensors of a `LoRA` for PEFT, the names of their modules, the keys written, and the settings.
+
+    Args:
+        kind: `LoRA`.
+        modules: Dict that `modules_of` returns.
+        arrays: Dict from the names of `adapter_weights` to arrays.
+        prefix: String. Prefix of the module names in PEFT.
+    """
+    tensors, ranks, used = {}, {}, set()
+    for name, segments in modules.items():
+        pieces = [piece for segment in segments for piece in segment.pieces(arrays)]
+        if not pieces:
+            continue
+        suffixes = ("_a", "_b", "_magnitude") if kind.magnitude else ("_a", "_b")
+        used |= {f"{piece.key}{suffix}" for piece in pieces for suffix in suffixes}
+        module = f"{prefix}{name}"
+        a, b = _joined(pieces, sum(segment.size for segment in segments))
+        ranks[module] = a.shape[1]
+        tensors[f"{module}.lora_A.weight"] = a.T.copy()
+        tensors[f"{module}.lora_B.weight"] = b.T.copy()
+        if kind.magnitude:
+            lengths = np.concatenate([segment.lengths(arrays) for segment in segments])
+            tensors[f"{module}.lora_magnitude_vector"] = lengths
+    others = {module: rank for module, rank in ranks.items() if rank != kind.rank}
+    alphas = {rank: kind.scale * (rank**0.5 if kind.rank_stabilized else rank) for rank in {kind.rank, *ranks.values()}}
+    settings = {
+        "bias": "none",
+        "lora_bias": False,
+        "r": kind.rank,
+        "lora_alpha": alphas[kind.rank],
+        "rank_pattern": others,
+        "alpha_pattern": {module: alphas[rank] for module, rank in others.items()},
+        "lora_dropout": kind.dropout,
+        "use_rslora": kind.rank_stabilized,
+        "use_dora": kind.magnitude,
+        "init_lora_weights": True,
+    }
+    return tensors, list(ranks), used, settings
+
+
+def written_ia3(kind, modules, arrays, prefix):
+    """Returns the tensors of an `IA3` for PEFT, the names of their modules, the keys written, and the settings.
+
+    Args:
+        kind: `IA3`.
+        modules: Dict that `modules_of` returns.
+        arrays: Dict from the names of `adapter_weights` to arrays.
+        prefix: String. Prefix of the module names in PEFT.
+    """
+    tensors, of_inputs, used = {}, [], set()
+    for name, segments in modules.items():
+        module, outputs = f"{prefix}{name}", set()
+        values = np.ones(sum(segment.size for segment in segments), "float32")
+        for segment in segments:
+            for target, low, high, first in segment.shared(arrays):
+                outputs.add(f"{segment.layer}/{target}")
+                start = segment.offset - segment.start
+                values[start + low : start + high] = arrays[f"{segment.layer}/{target}"][low - first : high - first]
+        keys = [f"{segment.layer}/inputs" for segment in segments]
+        inputs = [arrays[key] for key in keys if key in arrays]
+        if inputs and (outputs or len(inputs) < len(keys) or any((other != inputs[0]).any() for other in inputs)):
+            raise ValueError(
+                "PEFT scales either the outputs or the inputs of a module. Use `format='keras_transfer'`. "
+                f"Received: {kind} for the module {module!r}"
+            )
+        if inputs:
+            of_inputs.append(module)
+            tensors[f"{module}.ia3_l"] = np.array(inputs[0][None])
+            used |= set(keys)
+        elif outputs:
+            tensors[f"{module}.ia3_l"] = values[:, None]
+            used |= outputs
+    targets = [name.removesuffix(".ia3_l") for name in tensors]
+    return tensors, targets, used, {"feedforward_modules": of_inputs, "init_ia3_weights": True}
+
+
+def read_lora(config, modules, matrices, folder):
+    """Returns a `LoRA` that computes the same as the adapters in a folder, and its tensors.
+
+    Ranks and scales that differ between modules become one rank, the largest, and one scale: smaller matrices are
+    padded with zeros, and differing scales are multiplied into the second matrices.
+
+    Args:
+        config: Dict. The configuration.
+        modules: Dict that `modules_of` returns.
+        matrices: Dict from `(module, its full name)` to dicts of its tensors.
+        folder: Path, for errors.
+    """
+    stabilized, magnitude = bool(config.get("use_rslora")), bool(config.get("use_dora"))
+    rank = max((len(parts["lora_A"]) for parts in matrices.values() if "lora_A" in parts), default=config["r"])
+    alpha = config["lora_alpha"]
+    if rank != config["r"]:
+        alpha = alpha * (rank / config["r"]) ** (0.5 if stabilized else 1)
+    scale, targets, found = LoRA(rank, alpha=alpha, rank_stabilized=stabilized).scale, set(), {}
+    for (module, name), parts in matrices.items():
+        if not {"lora_A", "lora_B"} <= set(parts) or (len(parts) == 3) != magnitude:
+            raise ValueError(f"{folder} must have all tensors of each module. Received: {sorted(parts)} of {name!r}")
+        a, b = parts["lora_A"].T, parts["lora_B"].T
+        own_rank = a.shape[1]
+        own_scale = scale_of(config, name, own_rank)
+        if abs(own_scale / scale - 1) > 1e-12:
+            b = (b * (own_scale / scale)).astype(b.dtype)
+        if own_rank < rank:
+            a, b = np.pad(a, ((0, 0), (0, rank - own_rank))), np.pad(b, ((0, rank - own_rank), (0, 0)))
+        for segment in modules[module]:
+            target, columns = segment.target, slice(segment.offset, segment.offset + segment.size)
+            targets.add(segment.path)
+            found[f"adapter/{segment.layer}/{target}_a"] = a
+            found[f"adapter/{segment.layer}/{target}_b"] = b[:, columns]
+            if magnitude:
+                found[f"adapter/{segment.layer}/{target}_magnitude"] = parts["lora_magnitude_vector"].ravel()[columns]
+    if not targets:
+        raise ValueError(f"The folder must contain LoRA for at least one module. Received: no such tensors in {folder}")
+    return LoRA(
+        rank,
+        alpha=alpha,
+        targets=sorted(targets),
+        dropout=config.get("lora_dropout", 0.0),
+        rank_stabilized=stabilized,
+        magnitude=magnitude,
+    ), found
+
+
+def read_ia3(config, modules, scales, folder):
+    """Returns an `IA3` that computes the same as the adapters in a folder, and its tensors.
+
+    Args:
+        config: Dict. The configuration, which is not used: the shapes of the scales show where they act.
+        modules: Dict that `modules_of` returns.
+        scales: Dict from `(module, its full name)` to dicts of its tensors.
+        folder: Path, for errors.
+    """
+    targets, input_targets, found = set(), set(), {}
+    for (module, name), parts in scales.items():
+        if parts.keys() != {"ia3_l"} or parts["ia3_l"].ndim != 2:
+            raise ValueError(
+                f"{folder} must have one matrix of scales for each module. Received: {sorted(parts)} of {name!r}"
+            )
+        values, of_inputs = parts["ia3_l"].ravel(), parts["ia3_l"].shape[0] == 1
+        for segment in modules[module]:
+            if not of_inputs:
+                targets.add(segment.path)
+                columns = slice(segment.offset, segment.offset + segment.size)
+                found[f"adapter/{segment.layer}/{segment.target}"] = values[columns]
+            elif segment.is_whole:
+                input_targets.add(segment.path)
+                found[f"adapter/{segment.layer}/inputs"] = values
+            else:
+                raise ValueError(
+                    "The inputs of query, key and value cannot be scaled separately, because they share a dense layer. "
+                    f"Received: `feedforward_modules` with {name!r} in {folder}"
+                )
+    if not found:
+        raise ValueError(f"The folder must contain IA3 for at least one module. Received: no such tensors in {folder}")
+    return IA3(sorted(targets), input_targets=sorted(input_targets)), found
+
+
+# Maps the names of kinds in PEFT to the kinds, with functions that read and write them.
+_KINDS = {"LORA": (LoRA, read_lora, written_lora), "IA3": (IA3, read_ia3, written_ia3)}
+
+# Only these values of these keys of adapter_config.json can be loaded. Others change what the adapters compute.
+_FIXED = {"bias": "none"} | dict.fromkeys(("lora_bias", "use_qalora"), False)
+
+_FIXED |= dict.fromkeys(("alora_invocation_tokens", "arrow_config", "kasa_config", "layer_replication"))
+
+_FIXED |= dict.fromkeys(("monteclora_config", "target_parameters", "use_bdlora"))
+
+_OTHER_KINDS = {
+    "PREFIX_TUNING": ("a prefix", "prefix"),
+    "PROMPT_TUNING": ("a prompt", "prompt"),
+    "P_TUNING": ("a prompt with an encoder", "prompt"),
+    "MULTITASK_PROMPT_TUNING": ("prompts of several tasks", "prompt"),
+    "ADALORA": ("LoRA with adaptive ranks", "lora"),
+}
+
+# Maps the head of a task to the type of the task in PEFT.
+_TASK_TYPES = {
+    "classifier": "SEQ_CLS",
+    "tokens": "TOKEN_CLS",
+    "span": "QUESTION_ANS",
+    "causal_lm": "CAUSAL_LM",
+    "seq2seq": "SEQ_2_SEQ_LM",
+}
+
+# Two matrices of LoRA, and the column of the module at which the second begins.
+Piece = collections.namedtuple("Piece", ("key", "a", "b", "offset"))
+
+
+def read(model, encoder, folder):
+    """Returns the kinds of adapters in a folder, and their tensors under the names that `save_adapters` uses.
+
+    If the folder has a head and the model is a task, the tensors include the head.
+
+    Args:
+        model: Task to which they will be added, or `encoder`.
+        encoder: `TransformerStack` or `EncoderDecoder`. The encoder of the model.
+        folder: `pathlib.Path`.
+    """
+    config, tensors, names = _read_files(folder)
+    modules, matrices, alone, changes = modules_of(encoder), {}, {}, {}
+    for name, tensor in tensors.items():
+        plain = name.removeprefix(_START)
+        if match := _NAME.match(plain):
+            module = next((key for key in modules if f".{match['module']}".endswith(f".{key}")), None)
+            found = alone if module is None else matrices
+            found.setdefault((module, match["module"]), {})[match["part"]] = tensor
+        elif plain.endswith(_TOKENS):
+            module = plain.removesuffix(_TOKENS)
+            changes[f"{module}.weight"] = functools.partial(_with_rows, config, module, tensor)
+        else:
+            changes[_SAVED.sub("", plain)] = functools.partial(_instead, tensor)
+    for (_, module), parts in alone.items():  # LoRA outside of the blocks
+        changes[f"{module}.weight"] = functools.partial(changed_weight, config, module, parts)
+    _, prefixes = head_prefixes(encoder)
+    others = {name: change for name, change in changes.items() if name.startswith(prefixes)}
+    inside = {plain_name(encoder, name): change for name, change in changes.items() if name not in others}
+    places, copies = _copies(encoder, inside, folder)
+    kind, found = _KINDS[config["peft_type"]][1](config, modules, matrices, folder)
+    kinds, found = [kind, *([LayerCopies(places)] if places else [])], found | copies
+    if others and model is not encoder:
+        if model.head_is_pretrained:
+            raise ValueError(
+                f"The head of a `{type(model).__name__}` comes from its checkpoint, so {folder} must not contain one. "
+                f"To load only the adapters, pass `model.encoder`. Received: {sorted(others)[:3]}"
+            )
+        found |= _read_head(model, config, others, names, folder)
+    return kinds, found
+
+
+def _instead(tensor, _):
+    return tensor
+
+
+def _with_rows(config, module, values, table):
+    """Returns the table of an embedding with the values of the tokens that PEFT trained."""
+    rows, table = config["trainable_token_indices"], table.copy()
+    if isinstance(rows, dict):
+        rows = next(rows for end, rows in rows.items() if f".{module}".endswith(f".{end}"))
+    table[rows] = values
+    return table
+
+
+def _changed(entry, changes, expected):
+    """Returns the tensors of an `Entry` as a folder changes them, or raises an error that says what is expected."""
+    tensors = entry.tensors()
+    for name in changes.keys() & tensors.keys():
+        try:
+            changed = changes[name](tensors[name])
+            received = f"shape {changed.shape}"
+        except (IndexError, KeyError, ValueError) as error:  # LoRA of another size or kind
+            changed, received = None, f"{type(error).__name__}: {error}"
+        if changed is None or changed.shape != tensors[name].shape:
+            raise ValueError(f"{expected} Received: {name!r} of {received} instead of shape {tensors[name].shape}")
+        tensors[name] = np.asarray(changed, "float32")
+    return list(tensors.values())
+
+
+def _copies(encoder, changes, folder):
+    """Returns the layers of an encoder that a folder changes as a whole, and the tensors of their `LayerCopies`."""
+    (entries, layers), values = _whole_layers(encoder), {}
+    for entry in entries:
+        if found := changes.keys() & set(entry.names):
+            tensors = _changed(entry, changes, f"{folder} has a tensor that does not fit {type(encoder).__name__}.")
+            values |= dict(zip(map(id, entry.variables), entry.arrays(tensors)))
+            changes = {name: change for name, change in changes.items() if name not in found}
+    if changes:
+        raise ValueError(_does_not_fit(folder, encoder, next(iter(changes))))
+    found, places = {}, []
+    for place, weights in layers.items():
+        if any(id(weight) in values for weight in weights.values()):
+            places.append(place)
+            for key, weight in weights.items():
+                found[f"adapter/{key}"] = values[id(weight)] if id(weight) in values else ops.convert_to_numpy(weight)
+    return places, found
+
+
+def _whole_layers(encoder):
+    """Returns the entries of an encoder, and a dict from the paths of layers to their weights by the keys of copies."""
+    active = encoder.active_adapters
+    encoder.activate_adapters(())  # The layers compute with their copies while these are active.
+    entries = encoder_entries(encoder)
+    layers = {place_of(layer): own_weights(layer) for layer in layers_of(encoder)}
+    encoder.activate_adapters(active)
+    return entries, {
+        place: {f"{place}.weights/{name.strip('_')}": weight for name, weight in weights.items()}
+        for place, weights in layers.items()
+    }
+
+
+@contextlib.contextmanager
+def _errors_of_files(folder):
+    """Turns every error into one that says which files a PEFT folder must have."""
+    try:
+        yield
+    except Exception as error:  # A missing or damaged file raises many types of errors.
+        raise ValueError(
+            f"{folder} must be a PEFT folder, with adapter_config.json and adapter_model.safetensors. "
+            f"Received: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _read_files(folder):
+    """Returns the configuration of a folder, its tensors, and the label names or `None`."""
+    from safetensors import safe_open
+
+    with _errors_of_files(folder):
+        config = json.loads((folder / "adapter_config.json").read_text("utf-8"))
+        kind = str(config["peft_type"])
+    if kind not in _KINDS:
+        what, ours = _OTHER_KINDS.get(kind, (f"adapters of the kind {kind}", None))
+        advice = "" if ours is None else f" Train new adapters with `add_adapters(model, {ours!r})` instead."
+        raise ValueError(
+            f"Only PEFT folders with LoRA or IA3 can be loaded. This folder contains {what}.{advice} "
+            f"Received: peft_type={kind!r} in {folder}"
+        )
+    with _errors_of_files(folder):
+        with safe_open(str(folder / "adapter_model.safetensors"), "np") as file:
+            tensors = {name: file.get_tensor(name) for name in list(file.keys())}
+            names = json.loads((file.metadata() or {}).get("label_names", "null"))
+        if kind == "LORA":
+            config["r"], config["lora_alpha"]
+    if wrong := {key: config[key] for key, value in _FIXED.items() if (config.get(key) or value) != value}:
+        raise ValueError(
+            "These settings of PEFT are not supported. Train the adapters with "
+            f"{ {key: _FIXED[key] for key in wrong} }. Received: {wrong} in {folder}"
+        )
+    start = str(config.get("init_lora_weights", True)).lower()
+    if start not in ("true", "false", "gaussian", "eva", "orthogonal"):
+        raise ValueError(
+            "`init_lora_weights` must not change the encoder's weights. Convert the folder with PEFT. "
+            f"Received: {start!r} in {folder}"
+        )
+    return config, tensors, names
+
+
+def _does_not_fit(folder, encoder, name):
+    return f"{folder} has a tensor that does not fit {type(encoder).__name__}. Received: {name!r}"
+
+
+def _read_head(task, config, changes, names, folder):
+    """Returns the head tensors of a task. Weights that the folder lacks keep their values, with a warning."""
+    given, own = config.get("task_type"), _TASK_TYPES.get(task.checkpoint_head.name)
+    if given in _TASK_TYPES.values() and given != own:
+        raise ValueError(
+            f"The folder has a head for a different task from a `{type(task).__name__}`, which has the type {own!r}. "
+            f"To load only the adapters, pass `model.encoder`. Received: task_type={given!r} in {folder}"
+        )
+    advice = "Create the task with this argument, or pass `model.encoder` to load only the adapters."
+    entries = head_entries(task, "loaded from a PEFT folder", advice)
+    expected = f"The head of {folder} must have the same shapes as the task's, so the same number of labels."
+    if names is not None:
+        check_head_settings({"label_names": names}, task, folder)
+    found, kept, known = {}, [], set()
+    for entry in entries:
+        known |= set(entry.names)
+        # LoRA changes the weight that the task has.
+        kept += [name for name in entry.names if name not in changes or changes[name].func is changed_weight]
+        tensors = _changed(entry, changes, expected)
+        found |= {f"head/{variable.path}": value for variable, value in zip(entry.variables, entry.arrays(tensors))}
+    if unknown := [name for name in changes if name not in known]:
+        raise ValueError(f"{folder} has a head that a `{type(task).__name__}` does not have. Received: {unknown[:3]}")
+    if kept:
+        log.warning("%s does not contain all weights of the head. These keep the model's values: %s", folder, kept)
+    return found
+
+
+def write(model, encoder, folder, kinds, arrays, head, overwrite=False):
+    """Writes a folder that PEFT can load into the same encoder in Transformers.
+
+    For a task, the folder is for the Transformers model with the same head, and contains the head.
+
+    Args:
+        model: Task with the adapters, or `encoder`.
+        encoder: `TransformerStack` or `EncoderDecoder` with the adapters.
+        folder: Path to write.
+        kinds: List of kinds. It must contain a single `LoRA` or `IA3`, and may contain `LayerCopies`.
+        arrays: Dict from the names of `adapter_weights` to arrays.
+        head: Dict from the ids of the head weights to their arrays.
+        overwrite: Boolean. Whether to replace an existing folder. Defaults to `False`.
+    """
+    from safetensors.numpy import save_file
+
+    kinds = [kind for kind in kinds if not isinstance(kind, LayerCopies)]
+    found = [name for name, (cls, *_) in _KINDS.items() if len(kinds) == 1 and isinstance(kinds[0], cls)]
+    if not found:
+        raise ValueError(
+            "Only a single `LoRA` or `IA3`, with `LayerCopies` or without, can be written for PEFT. Use "
+            "`format='keras_transfer'` for other kinds. "
+            f"Received: {kinds}"
+        )
+    [kind], [peft_type], modules = kinds, found, modules_of(encoder)
+    prefix, tensors, task_type, metadata = "", {}, None, {"format": "pt"}
+    if model is not encoder:
+        prefix, task_type = head_prefixes(encoder)[0], _TASK_TYPES.get(model.checkpoint_head.name)
+        tensors = {} if model.head_is_pretrained else _written_head(model, task_type, head)
+        if names := head_settings(model).get("label_names"):
+            metadata["label_names"] = json.dumps(names)
+    saved = sorted({name.partition(".")[0] for name in tensors})
+    added, targets, used, own = _KINDS[peft_type][2](kind, modules, arrays, prefix)
+    copied, keys = _written_copies(encoder, arrays, prefix)
+    saved, added = sorted({*saved, *(name.rpartition(".")[0] for name in copied)}), added | copied
+    if both := sorted(set(saved).intersection(targets)):
+        raise ValueError(
+            "PEFT either saves a module as a whole or adds adapters to it. Use `format='keras_transfer'`, or save the "
+            f"whole model after `merge_adapters`. Received: {both[:3]}"
+        )
+    if unused := sorted(arrays.keys() - used - keys):
+        raise ValueError(
+            "Transformers has no module for these adapter weights. Save them with `format='keras_transfer'`. "
+            f"Received: {unused[:3]}"
+        )
+    config = {
+        "peft_type": peft_type,
+        "target_modules": targets,
+        "modules_to_save": saved or None,
+        "fan_in_fan_out": any(".attn.c_" in module or ".mlp.c_" in module for module in targets),
+        "inference_mode": True,
+        "task_type": task_type,
+        "base_model_name_or_path": None,
+        **own,
+    }
+    with atomic_folder(folder, overwrite) as temporary:
+        (temporary / "adapter_config.json").write_text(json.dumps(config, indent=2) + "\n", "utf-8")
+        tensors = {f"{_START}{name}": tensor for name, tensor in {**tensors, **added}.items()}
+        save_file(tensors, temporary / "adapter_model.safetensors", metadata)
+
+
+def _written_copies(encoder, arrays, prefix):
+    """Returns the tensors of the modules that `LayerCopies` have changed by their names in PEFT, and all keys."""
+    entries, layers = _whole_layers(encoder)
+    keys = {id(weight): key for weights in layers.values() for key, weight in weights.items() if key in arrays}
+    tensors, modules = {}, set()
+    for entry in entries:
+        if all(id(variable) in keys for variable in entry.variables):
+            found = entry.tensors(lambda variable: arrays[keys[id(variable)]])
+            tensors |= found
+            modules |= {name.rpartition(".")[0] for name, own in entry.tensors().items() if (found[name] != own).any()}
+    changed = {name: tensor for name, tensor in tensors.items() if name.rpartition(".")[0] in modules}
+    return {f"{prefix}{name}": np.ascontiguousarray(tensor) for name, tensor in changed.items()}, set(keys.values())
+
+
+def _written_head(task, task_type, head):
+    """Returns the head tensors of a task by their names in Transformers."""
+    advice = "Pass `model.encoder` to write only the adapters, which PEFT then loads into `AutoModel`."
+    if task_type is None:
+        raise ValueError(
+            f"The head of a {type(task).__name__} cannot be written for PEFT. {advice} "
+            f"Received: {type(task).__name__} with a {type(task.encoder).__name__}"
+        )
+    tensors = {}
+    for entry in head_entries(task, "written for PEFT", advice):
+        tensors |= entry.tensors(lambda variable: head[id(variable)])
+    return {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
+
+
+def scale_of(config, module, rank):
+    """Returns the factor of LoRA in a module, whose alpha may differ: PEFT has a dict of endings or expressions."""
+    patterns = (config.get("alpha_pattern") or {}).items()
+    alpha = next((value for end, value in patterns if re.match(rf"(.*\.)?({end})$", module)), config["lora_alpha"])
+    return LoRA(rank, alpha=alpha, rank_stabilized=bool(config.get("use_rslora"))).scale
+
+
+def changed_weight(config, module, parts, weight):
+    """Returns the weight of a Transformers module with LoRA or DoRA, or the table of an embedding with LoRA."""
+    if "lora_embedding_A" in parts and len(parts) == 2:
+        a, b = parts["lora_embedding_A"], parts["lora_embedding_B"]
+        return weight + (b @ a).T * scale_of(config, module, len(a))
+    a, b, lengths = parts["lora_A"], parts["lora_B"], parts.get("lora_magnitude_vector")
+    changed = weight + b @ a * scale_of(config, module, len(a))
+    return changed if lengths is None else changed * (lengths.ravel() / np.linalg.norm(changed, axis=1))[:, None]
+
+
+def _joined(pieces, size):
+    """Returns the two matrices of a module, joined from its parts. Parts with the same first matrix share it."""
+    firsts = []
+    for piece in pieces:
+        if not any(np.array_equal(piece.a, a) for a in firsts):
+            firsts.append(piece.a)
+    starts = np.cumsum([0, *(a.shape[1] for a in firsts)])
+    b = np.zeros((starts[-1], size), "float32")
+    for piece in pieces:
+        start = starts[next(i for i, a in enumerate(firsts) if np.array_equal(piece.a, a))]
+        b[start : start + len(piece.b), piece.offset : piece.offset + piece.b.shape[1]] = piece.b
+    return np.concatenate(firsts, axis=1), b
+
+
+@dataclasses.dataclass
+class Segment:
+    """Adjacent columns of a dense layer that a Transformers module contains.
+
+    Attributes:
+        place: String. Prefix of the paths of its targets: the name of the block, and of cross-attention.
+        layer: String. Place of the dense layer, the prefix of the names of its adapter weights.
+        dense: The dense layer.
+        parts: Dict from the names of all targets in the layer to `(start, size)`.
+        start: Integer. First column in the layer.
+        size: Integer. Number of columns.
+        offset: Integer. First of these columns in the module.
+    """
+
+    place: str
+    layer: str
+    dense: object
+    parts: dict
+    start: int
+    size: int
+    offset: int
+
+    @property
+    def target(self):
+        """String. Name of the target that has exactly these columns."""
+        return next(name for name, part in self.parts.items() if part == (self.start, self.size))
+
+    @property
+    def path(self):
+        """String. The path of this target in the form that `LoRA` and `IA3` expect."""
+        return f"{self.place}.{self.target}"
+
+    @property
+    def is_whole(self):
+        """Boolean. Whether the segment has all columns of the layer."""
+        return self.size == self.dense.kernel.shape[-1]
+
+    def pieces(self, arrays):
+        """Returns a `Piece` for each part of an adapter, given its arrays, that acts on columns of the segment."""
+        found = []
+        for name, low, high, first in self.shared(arrays, "_a"):
+            key = f"{self.layer}/{name}"
+            b = arrays[f"{key}_b"][:, low - first : high - first]
+            found.append(Piece(key, arrays[f"{key}_a"], b, self.offset + low - self.start))
+        return found
+
+    def lengths(self, arrays):
+        """Returns the learned column lengths of DoRA, or the lengths of the layer's columns where DoRA does not act."""
+        kernel = np.asarray(ops.convert_to_numpy(self.dense.kernel), "float32")
+        lengths = np.linalg.norm(kernel, axis=0)[self.start : self.start + self.size]
+        for name, low, high, first in self.shared(arrays, "_magnitude"):
+            own = arrays[f"{self.layer}/{name}_magnitude"]
+            lengths[low - self.start : high - self.start] = own[low - first : high - first]
+        return lengths
+
+    def shared(self, arrays, suffix=""):
+        """Yields `(target, first column, last column, start of the target)` for targets with arrays."""
+        for name, (first, size) in self.parts.items():
+            low, high = max(first, self.start), min(first + size, self.start + self.size)
+            if low < high and f"{self.layer}/{name}{suffix}" in arrays:
+                yield name, low, high, first
+
+
+def modules_of(encoder):
+    """Returns a dict from Transformers modules, without their prefix in a model with a head, to lists of `Segment`s."""
+    if not isinstance(encoder, (TransformerStack, EncoderDecoder)):
+        raise ValueError(f"PEFT folders require an encoder of this library. Received: {type(encoder).__name__}")
+    names, found, block_name = tensor_names(encoder), {}, block_names(encoder)
+    for block in blocks_of(encoder):
+        layers = {}
+        for target, (parent, attribute, part) in dense_targets(block).items():
+            around, _, target = f"{block_name[id(block)]}.{target}".rpartition(".")
+            layer = f"{block.name}.{parent.name}.{attribute}"
+            layers.setdefault(layer, (around, getattr(parent, attribute), {}))[2][target] = part
+        for layer, (around, dense, parts) in layers.items():
+            tensors = names[id(dense.kernel)]
+            size = dense.kernel.shape[-1] // len(tensors)
+            for i, name in enumerate(tensors):
+                if not name.endswith(".weight"):
+                    continue  # PEFT cannot target a single parameter, such as this one in XLNet.
+                segments = found.setdefault(name.removesuffix(".weight"), [])
+                offset = sum(segment.size for segment in segments)
+                segments.append(Segment(around, layer, dense, parts, i * size, size, offset))
+    return found

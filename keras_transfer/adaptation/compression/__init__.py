@@ -1,1 +1,0 @@
-"""Compression of models: a vocabulary without unused tokens."""

@@ -1,1 +1,0 @@
-"""Features of frozen layers, which are computed once."""

@@ -1,0 +1,425 @@
+"""The Fisher information of a model's weights: how much its predictions on a dataset depend on each weight."""
+
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any, Self
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transfer.core.files import atomic_file
+from keras_transfer.data import Batches
+from keras_transfer.distribute import replicas_of
+from keras_transfer.tasks import Task, count_rows, take_rows
+from keras_transfer.text import is_text
+
+_ROWS = 32  # Number of rows in a batch of arrays.
+
+
+class Fisher(dict):
+    """A dict from weight paths to their Fisher information, float32 arrays of the weights' shapes.
+
+    `estimate_fisher` returns it, and `EWC` accepts it. Its files can be loaded on every backend. To protect several
+    earlier tasks, add their arrays. A path consists of layer names. Keras numbers unnamed layers, so name the layers if
+    another process builds the model again.
+
+    Example:
+    ```python
+    fisher = keras_transfer.adaptation.Fisher({"dense/kernel": np.ones((4, 2), "float32")})
+    fisher.save("fisher.npz")
+    fisher = keras_transfer.adaptation.Fisher.load("fisher.npz")
+    ```
+    """
+
+    def save(self, path: str | pathlib.Path, *, overwrite: bool = False) -> None:
+        """Writes the arrays to a `.npz` file atomically.
+
+        Args:
+            path: String or path. File to write.
+            overwrite: Boolean. Whether to replace an existing file. Defaults to `False`.
+
+        Raises:
+            FileExistsError: If `path` exists and `overwrite=False`.
+        """
+        path = pathlib.Path(path)
+        if os.path.lexists(path) and not overwrite:
+            raise FileExistsError(
+                f"The file exists. Choose a different path, or pass `overwrite=True`. Received: path={str(path)!r}"
+            )
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # A weight path cannot be an array name: `file`, for example, is an argument of `np.savez`.
+        arrays = {f"weight_{i}": values for i, values in enumerate(self.values())}
+        with atomic_file(path) as file:
+            np.savez(file, paths=np.array(list(self), str), **arrays)
+
+    @classmethod
+    def load(cls, path: str | pathlib.Path) -> Self:
+        """Loads a Fisher information from a file.
+
+        Args:
+            path: String or path. File that `save` wrote.
+
+        Returns:
+            The `Fisher`.
+
+        Raises:
+            ValueError: If `Fisher.save` did not write the file.
+        """
+        with open(path, "rb") as file:
+            try:
+                arrays = dict(np.load(file, allow_pickle=False))
+                return cls({str(name): arrays[f"weight_{i}"] for i, name in enumerate(arrays["paths"])})
+            except Exception as error:  # NumPy and `zipfile` raise errors of many types.
+                raise ValueError(f"`path` must be a file that `Fisher.save` wrote. Received: {str(path)!r}") from error
+
+
+def estimate_fisher(
+    model: keras.Model,
+    x: Any,
+    y: Any = None,
+    *,
+    empirical: bool = False,
+    samples: int | None = None,
+    loss: Any = None,
+    seed: int | None = None,
+) -> Fisher:
+    """Returns the diagonal of the Fisher information of a model's trainable weights on a dataset.
+
+    It is the mean over examples of the squared gradient of log p(label | example), without dropout and without
+    regularization. The label of each example is drawn from the model's own prediction, which gives the true Fisher
+    information. With `empirical=True` it is the label in the data, which gives the empirical Fisher information, close
+    to zero where the model is confident and correct.
+
+    The gradient of each example is computed separately, which takes as long as an epoch with batches of one. A few
+    hundred examples are common. The model does not change. With `mixed_float16`, small gradients vanish.
+
+    Args:
+        model: Built `keras.Model`. Its only output must be logits `[batch, ..., classes]`, unless `loss` is given.
+        x: Examples in a form that `fit` accepts: arrays, a dict or list of them, or a dataset of batches of any size
+            (`text.batches`, `PyDataset`, tf.data, an iterable). For a task, anything that `Task.dataset` accepts. An
+            example of a `TokenClassifier` is a row, and only the positions of its words count. An example with sample
+            weight n counts as n examples. Weights `[batch, length]` apply to the log-likelihoods of positions, whose
+            weighted sum is the log-likelihood of the example. Give padding the weight 0. If all other positions have
+            the weight n, the example counts as n examples.
+        y: Integer labels of `x` for `empirical=True`. Defaults to `None`, for datasets, which contain them.
+        empirical: Boolean. Whether to use the labels of the data. If `False`, labels in a dataset are ignored. Defaults
+            to `False`.
+        samples: Integer. Maximum number of examples. They are drawn at random from data in memory and `text.batches`,
+            or are the first ones of a stream, or of the shuffled batches of another `PyDataset`. Defaults to `None`,
+            for all examples.
+        loss: Loss, or its name, that returns the negative log-likelihood of one example. Use it with `empirical=True`
+            for other outputs or labels. Defaults to `None`, the cross-entropy of integer labels, even if the model is
+            compiled with a different loss.
+        seed: Integer. Makes labels and examples reproducible on every backend. Defaults to `None`, which follows
+            `keras.utils.set_random_seed`.
+
+    Returns:
+        A `Fisher`, with an array for the path of each trainable weight.
+
+    Raises:
+        ValueError: If the model is not built, has no trainable weights, or has two with the same path; if examples or
+            labels are missing; if labels are out of range; if the outputs are not logits; if a gradient is not finite;
+            or if several replicas share the model.
+
+    Example:
+    ```python
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
+    x = np.random.default_rng(0).normal(size=(16, 4))
+    fisher = keras_transfer.adaptation.estimate_fisher(model, x, seed=0)
+    ```
+
+    Source: https://arxiv.org/abs/1612.00796, section 2; the two kinds of labels, https://arxiv.org/abs/1905.12558.
+    """
+    _check_model(model)
+    if isinstance(model, Task) and not model.labels.one_of and loss is None:
+        raise ValueError(
+            f"The outputs of this `{type(model).__name__}` are not the logits of one label. Pass `empirical=True` and "
+            f"`loss`, the negative log-likelihood. Received: empirical={empirical!r}, loss=None"
+        )
+    _check_options(y, empirical, samples, loss)
+    random = np.random.default_rng(np.random.randint(2**31) if seed is None else seed)
+    optimizer = _SquaredGradients()
+    scorer = _Scorer(model)
+    optimizer.build(scorer.trainable_variables)
+    default = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="sum")
+    scorer.compile(optimizer, default if loss is None else loss, auto_scale_loss=False)
+    own = {id(weight) for weight in model.weights}
+    others = [variable for variable in [*model.variables, *model.metrics_variables] if id(variable) not in own]
+    before = [ops.convert_to_numpy(variable).copy() for variable in others]
+    count, total, shape = 0, 0.0, None
+    # A `SpanExtractor` predicts a position, so each batch has its own number of classes.
+    varies = loss is None and isinstance(model, Task) and getattr(model.output, "shape", [0])[-1] is None
+    try:
+        for inputs, targets, weights in example_batches(model, x, y, empirical, samples, random):
+            if not empirical or (loss is None and (varies or shape is None)):
+                logits = scorer.predict_on_batch(tensors(inputs))
+                shape = _check_logits(logits) if varies or shape is None else shape
+            if not empirical:
+                targets = _draw(logits, random)
+            elif targets is None:
+                raise ValueError("`empirical=True` requires `y`, or a dataset of `(x, y)`. Received: no labels")
+            elif loss is None:
+                _check_labels(targets, shape)
+            for i in range(len(keras.tree.flatten(inputs)[0])):
+                if count == samples:
+                    break
+                one, target, weight = (take(part, slice(i, i + 1)) for part in (inputs, targets, weights))
+                count += 1
+                times, weight = times_of(weight)
+                if times > 0:
+                    scorer.train_on_batch(tensors(one), target, weight)
+                total += times
+            if count == samples:
+                break
+    finally:
+        for variable, values in zip(others, before):
+            variable.assign(values)
+        if hasattr(model, "zero_grad"):  # PyTorch keeps the last gradients.
+            model.zero_grad()
+    if total == 0:
+        raise ValueError(
+            f"`x` must contain at least one example with a sample weight above 0. Received: {count} examples"
+        )
+    fisher = Fisher()
+    for weight, squares in zip(model.trainable_weights, optimizer.squares):
+        fisher[weight.path] = (ops.convert_to_numpy(squares) / total).astype("float32")
+    wrong = [path for path, values in fisher.items() if not np.isfinite(values).all()]
+    if wrong:
+        raise ValueError(
+            "Gradients must be finite. Check whether the data contains NaN or infinity, and whether the model computes "
+            f"in float16. Received: infinite or NaN values for {wrong}"
+        )
+    return fisher
+
+
+class _SquaredGradients(keras.optimizers.Optimizer):
+    """An optimizer that leaves the weights unchanged, and sums the squared gradients on every backend."""
+
+    def __init__(self):
+        super().__init__(learning_rate=0.0, name="squared_gradients")
+
+    def build(self, variables):
+        if not self.built:
+            super().build(variables)
+            self.squares = [self.add_variable(weight.shape, dtype="float32", name="squares") for weight in variables]
+
+    def apply(self, grads, trainable_variables=None):
+        for gradient, squares in zip(grads, self.squares):
+            if gradient is None:  # The outputs do not depend on this weight.
+                continue
+            if hasattr(gradient, "dense_shape"):
+                self.assign_add(squares, _square_rows(gradient))
+            else:
+                self.assign_add(squares, ops.square(ops.cast(gradient, "float32")))
+
+
+def _square_rows(gradient):
+    """Squares an embedding's gradient on TensorFlow. Sums the n rows of a token, and gives each 1/n of the square."""
+    same = ops.cast(ops.equal(gradient.indices[:, None], gradient.indices[None]), "float32")
+    same = same / ops.sqrt(ops.sum(same, axis=1, keepdims=True))
+    sums = ops.tensordot(same, ops.cast(gradient.values, "float32"), axes=1)
+    return type(gradient)(ops.square(sums), gradient.indices, gradient.dense_shape)
+
+
+class _Scorer(keras.Model):
+    """A model in inference mode with its own train step, so that the model's own compilation does not change."""
+
+    def __init__(self, model):
+        super().__init__(name="scorer", autocast=False)
+        self.scored = model
+        self.built = True
+
+    def call(self, inputs):
+        return self.scored(inputs, training=False)
+
+    @property
+    def losses(self):
+        return []  # Regularization is not part of the likelihood.
+
+
+def _check_model(model):
+    if not isinstance(model, keras.Model) or not model.built:
+        raise ValueError(f"`model` must be a built `keras.Model`. Received: {model!r}")
+    paths = [weight.path for weight in model.trainable_weights]
+    if not paths:
+        raise ValueError(f"`model` must have trainable weights. Unfreeze some. Received: model={model.name!r}")
+    shared = sorted({path for path in paths if paths.count(path) > 1})
+    if shared:
+        raise ValueError(f"Weights must have unique paths. Use unique layer names. Received: duplicates of {shared}")
+    replicas, _ = replicas_of(model)
+    if replicas > 1:
+        raise ValueError(
+            "`model` must not be distributed over several replicas. Create it outside of the strategy. "
+            f"Received: {replicas} replicas"
+        )
+
+
+def _check_options(y, empirical, samples, loss):
+    if not isinstance(empirical, bool):
+        raise ValueError(f"`empirical` must be a boolean. Pass labels as `y`. Received: empirical={empirical!r:.100}")
+    if not empirical and (y is not None or loss is not None):
+        raise ValueError(
+            "Labels are drawn from the model's logits. Pass `empirical=True` for your own `y` or `loss`. "
+            f"Received: {'y' if loss is None else 'loss'} and empirical=False"
+        )
+    if samples is not None and (samples != int(samples) or samples < 1):
+        raise ValueError(f"`samples` must be an integer of at least 1. Received: samples={samples!r}")
+
+
+def _check_logits(logits):
+    """Returns the shape of logits, [batch, ..., classes]."""
+    if not hasattr(logits, "shape") or logits.ndim < 2 or logits.shape[-1] < 2:
+        shapes = keras.tree.map_structure(lambda output: tuple(output.shape), logits)
+        raise ValueError(
+            "`model` must have one output: logits [batch, ..., classes] for at least two classes. Otherwise, pass "
+            f"`empirical=True` and `loss`. Received: outputs of shape {shapes}"
+        )
+    if np.all(logits >= 0) and np.allclose(np.sum(logits, axis=-1, dtype="float64"), 1.0, rtol=0, atol=1e-3):
+        raise ValueError(
+            "The outputs of `model` must be logits. Remove the softmax from the last layer. Received: outputs that are "
+            "positive and sum to 1"
+        )
+    return logits.shape
+
+
+def _draw(logits, random):
+    """Draws a label for each row of logits [..., classes] from their softmax."""
+    logits = np.asarray(logits, "float64")
+    odds = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    cumulative = np.cumsum(odds / odds.sum(axis=-1, keepdims=True), axis=-1)
+    draws = random.random((*logits.shape[:-1], 1))
+    return np.minimum((cumulative <= draws).sum(axis=-1), logits.shape[-1] - 1).astype("int32")
+
+
+def _check_labels(labels, shape):
+    labels, classes = np.asarray(labels), shape[-1]
+    rank = labels.ndim - (labels.ndim == len(shape) and labels.shape[-1] == 1)
+    expected = f"Labels must be integers from 0 to {classes - 1}"
+    if labels.dtype.kind not in "iub" or rank != len(shape) - 1:
+        raise ValueError(
+            f"{expected}, one for each row of logits of shape {shape}. For other labels, pass `loss`. "
+            f"Received: {labels.dtype} of shape {labels.shape}"
+        )
+    if labels.min() < 0 or labels.max() >= classes:
+        raise ValueError(f"{expected}. Received: labels from {labels.min()} to {labels.max()}")
+
+
+def example_batches(model, x, y, empirical, samples, random):
+    """Yields `(inputs, labels, weights)` for each batch: arrays with a row for each example, or `None`.
+
+    Args:
+        model: Model, as for `estimate_fisher`.
+        x: Examples, as for `estimate_fisher`.
+        y: Labels, as for `estimate_fisher`.
+        empirical: Boolean, as for `estimate_fisher`.
+        samples: Integer or `None`, as for `estimate_fisher`.
+        random: `np.random.Generator`, which draws the samples.
+    """
+    if not isinstance(model, Task):
+        yield from _batches_of(x, y, samples, random)
+        return
+    raw = model.reader.accepts(x)
+    columns = model.reader.columns(x) if raw else x
+    y = model.labels.placeholders(columns) if raw and y is None and not empirical else y
+    if samples is not None and raw:  # Only the drawn rows are tokenized.
+        x, y = _drawn_rows(columns, y, int(samples), random)
+        samples = None
+    for inputs, targets, weights in _batches_of(model.dataset(x, y), None, samples, random):
+        yield inputs, *model.labels.mask(targets, weights)
+
+
+def _drawn_rows(columns, y, samples, random):
+    """Returns randomly drawn rows of raw data and their labels, or all rows if there are at most `samples`."""
+    count = count_rows(columns)
+    if samples >= count or (y is not None and len(y) != count):  # The task raises the error if the numbers differ.
+        return columns, y
+    rows = random.choice(count, samples, replace=False)
+    return take_rows(columns, rows), take_rows(y, rows)
+
+
+def _batches_of(x, y, samples, random):
+    """Yields the batches of arrays or of a dataset. Rows are drawn if their number is known."""
+    dataset, count = x, None
+    if _in_memory(x):
+        dataset, count = _sliced(x, y)
+    elif y is not None:
+        raise ValueError(
+            f"`y` must be None if `x` is a dataset, which contains the labels. Received: {type(x).__name__} and y"
+        )
+    elif isinstance(x, Batches):
+        x, count = x.grouped(), len(x.order)
+        dataset = (x[i] for i in range(len(x)))
+    elif isinstance(x, keras.utils.PyDataset):
+        dataset = (x[i] for i in (range(len(x)) if samples is None else random.permutation(len(x)).tolist()))
+    elif not hasattr(x, "__iter__"):
+        raise ValueError(f"`x` must be an array, a dict or list of arrays, texts or a dataset. Received: {x!r:.100}")
+    drawn = None
+    if count is not None and samples is not None and samples < count:
+        drawn = np.isin(np.arange(count), random.choice(count, int(samples), replace=False))
+    for batch in dataset:
+        batch = [_arrays(part) for part in keras.utils.unpack_x_y_sample_weight(batch)]
+        if drawn is not None:
+            size = len(keras.tree.flatten(batch[0])[0])
+            rows, drawn = np.flatnonzero(drawn[:size]), drawn[size:]
+            batch = [take(part, rows) for part in batch]
+            if not len(rows):
+                continue
+        yield batch
+
+
+def _in_memory(x):
+    if is_text(x) and isinstance(x, (list, tuple, str)):
+        raise ValueError(
+            "Raw text requires a task with a preprocessor. For a model that accepts strings itself, pass an array. "
+            f"Received: {x!r:.100}"
+        )
+    return isinstance(x, (Mapping, list, tuple)) or hasattr(x, "shape")
+
+
+def _sliced(x, y):
+    """Returns a generator of the batches of arrays, and the number of their rows."""
+    x, y = _arrays(x), _arrays(y)
+    counts = {len(values) if values.ndim else 0 for values in keras.tree.flatten([x] if y is None else [x, y])}
+    if len(counts) != 1 or counts == {0}:
+        raise ValueError(
+            f"`x` and `y` must have the same number of rows, at least one. Received: {sorted(counts)} rows"
+        )
+    [count] = counts
+    slices = [slice(start, start + _ROWS) for start in range(0, count, _ROWS)]
+    return ((take(x, rows), take(y, rows)) for rows in slices), count
+
+
+def _arrays(values):
+    """Returns a structure of arrays or tensors with NumPy arrays, or None. A list of numbers becomes one array."""
+    if values is None:
+        return None
+    if isinstance(values, (list, tuple)) and all(np.ndim(value) == 0 for value in values):
+        return np.asarray(values)
+    return keras.tree.map_structure(ops.convert_to_numpy, values)
+
+
+def take(values, rows):
+    """Returns rows of a structure of arrays, or None."""
+    return None if values is None else keras.tree.map_structure(lambda array: array[rows], values)
+
+
+def tensors(values):
+    """Returns arrays, with string arrays converted to tensors because Keras does not accept them."""
+    return keras.tree.map_structure(
+        lambda array: ops.convert_to_tensor(array) if array.dtype.kind in "OSU" else array, values
+    )
+
+
+def times_of(weight):
+    """Returns how many examples an example counts as, and the weight of its loss, whose gradient is squared."""
+    if weight is None:
+        return 1.0, None
+    if not np.all(weight >= 0):
+        raise ValueError(f"Sample weights must not be negative. Received: {np.min(weight)}")
+    different = set(weight[weight > 0].tolist())
+    if len(different) > 1:  # These are weights of positions, not of the example.
+        return 1.0, weight
+    times = sum(different)
+    return times, np.sign(weight).astype("float32") * times**0.5

@@ -1,1 +1,0 @@
-"""The weights of attention: where a Transformer looks."""

@@ -1,1 +1,0 @@
-"""Reports on what a classifier gets right and wrong."""

@@ -1,0 +1,162 @@
+"""Scores of a classifier with their intervals, and its calibration, in NumPy."""
+
+import math
+import statistics
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_transfer.core.integers import check_integer
+from keras_transfer.metrics import calibration_bins
+
+SMALLEST = 1e-15  # Smaller probabilities count as this one in the log loss.
+
+
+class Score(NamedTuple):
+    """A score and its interval.
+
+    Attributes:
+        value: Float. The score.
+        low, high: Floats. The limits of the interval.
+    """
+
+    value: float
+    low: float
+    high: float
+
+
+class Bin(NamedTuple):
+    """The predictions whose confidence lies in an interval.
+
+    Attributes:
+        low, high: Floats. The interval, without its lower limit.
+        count: Integer. Number of predictions.
+        confidence: Float. Mean probability of the predicted classes, 0 without predictions.
+        accuracy: Float. Fraction of correct predictions, 0 without predictions.
+    """
+
+    low: float
+    high: float
+    count: int  # type: ignore[assignment]  # hides the method of tuples
+    confidence: float
+    accuracy: float
+
+
+def softmax(logits):
+    """Returns probabilities [rows, classes], float64, of logits."""
+    logits = np.asarray(logits, "float64")
+    exponentials = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return exponentials / exponentials.sum(axis=-1, keepdims=True)
+
+
+def confusion_matrix(labels, predicted, count):
+    """Returns the numbers of rows by label and by predicted class, an integer array [classes, classes]."""
+    return np.bincount(labels * count + predicted, minlength=count**2).reshape(count, count)
+
+
+def class_scores(matrix):
+    """Returns precision, recall and F1 of each class, 0 where undefined, given a confusion matrix."""
+    return scores_of_counts(*counts_of(matrix))
+
+
+def scores_of_counts(right, labelled, predicted):
+    """Returns what `class_scores` returns, given how often each class is right, is a label, and is predicted."""
+    return {
+        "precision": _ratio(right, predicted),
+        "recall": _ratio(right, labelled),
+        "f1": _ratio(2 * right, labelled + predicted),
+    }
+
+
+def macro_f1(right, labelled, predicted, of_all):
+    """Returns the mean F1 of the classes that occur in all rows, given the counts of `scores_of_counts` for a resample.
+
+    A class that a resample lacks keeps its F1 of all rows. The mean over the other classes alone would be the score of
+    another set of classes, whose interval may exclude the value.
+
+    Args:
+        right, labelled, predicted: Arrays [classes], the counts in the resample.
+        of_all: Tuple of the same counts in all rows.
+    """
+    everything, occurs = scores_of_counts(*of_all)["f1"], of_all[1] + of_all[2] > 0
+    f1 = np.where(labelled + predicted > 0, scores_of_counts(right, labelled, predicted)["f1"], everything)
+    return f1[occurs].mean().item() if occurs.any() else 0.0
+
+
+def counts_of(matrix):
+    """Returns how often each class is right, is a label, and is predicted, given a confusion matrix."""
+    return np.diagonal(matrix), matrix.sum(axis=1), matrix.sum(axis=0)
+
+
+def overall_scores(matrix, losses, of_all):
+    """Returns the scores of a resample as a dict.
+
+    Args:
+        matrix: Confusion matrix of the resample.
+        losses: Array of the loss of each of its rows.
+        of_all: What `counts_of` returns for all rows.
+    """
+    labelled, predicted = matrix.sum(axis=1, dtype="float64"), matrix.sum(axis=0, dtype="float64")
+    right, total = np.trace(matrix), labelled.sum()
+    # Gorodkin 2004, for any number of classes.
+    spread = np.sqrt((total**2 - predicted @ predicted) * (total**2 - labelled @ labelled))
+    return {
+        "accuracy": float(right / total),
+        "macro_f1": macro_f1(*counts_of(matrix), of_all),
+        "matthews_correlation": float((right * total - labelled @ predicted) / spread) if spread else 0.0,
+        "log_loss": float(losses.mean()),
+    }
+
+
+def scores_with_intervals(score, count, resamples, confidence, seed):
+    """Returns a dict of `Score`s with percentile intervals (Efron 1979).
+
+    Args:
+        score: Function from an integer array, some of the rows, to a dict of floats.
+        count: Integer. Number of rows.
+        resamples: Integer. Number of times that the rows are drawn again, with replacement.
+        confidence: Float. Fraction of the resamples that the interval contains.
+        seed: Integer. Seed of the draws.
+    """
+    random, values = np.random.default_rng(seed), score(np.arange(count))
+    draws = [list(score(random.integers(count, size=count)).values()) for _ in range(resamples)]
+    low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
+    return {name: Score(values[name], float(low[i]), float(high[i])) for i, name in enumerate(values)}
+
+
+def fraction_with_interval(count, total, confidence):
+    """Returns a fraction as a `Score` with Wilson's interval, corrected for continuity (Newcombe 1998).
+
+    It is also valid for few rows. (If all rows are right, all resamples are the same, and a percentile interval would
+    have no width.)
+    """
+    fraction, normal = count / total, statistics.NormalDist().inv_cdf((1 + confidence) / 2)
+    limits = []
+    for sign in (-1, 1):
+        spread = normal**2 - 1 / total + 4 * fraction * (total - count) + 2 * sign * (1 - 2 * fraction)
+        offset = 1 + normal * math.sqrt(max(spread, 0.0))
+        limits.append((2 * count + normal**2 + sign * offset) / (2 * (total + normal**2)))
+    return Score(fraction, 0.0 if count == 0 else limits[0], 1.0 if count == total else limits[1])
+
+
+def check_resampling(resamples, confidence):
+    """Raises a `ValueError` if an argument of the bootstrap is invalid."""
+    check_integer("resamples", resamples, 1)
+    if not 0 < confidence < 1:
+        raise ValueError(f"`confidence` must be between 0 and 1. Received: confidence={confidence!r}")
+
+
+def reliability(labels, probabilities):
+    """Groups the predictions by their confidence, and returns a list of `Bin`s of equal width.
+
+    Args:
+        labels: Integer array [rows].
+        probabilities: Float array [rows, classes].
+    """
+    bins = calibration_bins(labels, probabilities)
+    rows = zip(bins["weight"].astype(int).tolist(), bins["probability"].tolist(), bins["accuracy"].tolist())
+    return [Bin(i / len(bins["weight"]), (i + 1) / len(bins["weight"]), *row) for i, row in enumerate(rows)]
+
+
+def _ratio(part, whole):
+    return np.where(whole > 0, part / np.maximum(whole, 1), 0.0)

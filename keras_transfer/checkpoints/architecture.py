@@ -1,0 +1,383 @@
+"""The record of an architecture: the names of its settings and weights in checkpoints, for loading and saving."""
+
+import dataclasses
+import inspect
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import keras
+
+from keras_transfer.checkpoints.settings import get_setting, put_setting, read_settings, write_settings
+from keras_transfer.checkpoints.tensors import SAME, TRANSPOSED, CheckpointError, Entry, reading
+from keras_transfer.text import BertPreprocessor, LengthError, load_word_piece
+
+# A layer's variables, their names in torch, and how torch stores them.
+_PARTS = (
+    ("kernel", "weight", TRANSPOSED),
+    ("embeddings", "weight", SAME),
+    ("gamma", "weight", SAME),
+    ("bias", "bias", SAME),
+    ("beta", "bias", SAME),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Architecture:
+    """The checkpoints of one architecture, as tables that are read in both directions.
+
+    Names with a dot (`"char_cnn.filters"`) refer to nested objects. Names of tensors do not include the prefix.
+
+    Args:
+        model_type: String. The name of the architecture, as in `config.json`.
+        encoder_class: Class. The encoder that holds the weights. Its subclasses need their own records.
+        settings: Tuple of `(argument, key, default)`: an argument of the encoder, its name in the configuration, and
+            its value if the configuration lacks it (or a function of the configuration that returns this value), or the
+            type (`int`) of a setting that it must have. An optional fourth element is a dict from the values in the
+            configuration to those of the argument.
+        tensors: Dict from the path of a layer or a variable of the encoder to the name of its tensors. A `*` stands
+            for each item of a list. The name is a list if a layer holds several tensors side by side, and
+            `(name, layout)` if a variable is not stored unchanged. The name and the layout may be functions of the
+            encoder. The path is a tuple if a tensor holds several variables, stacked on the first axis.
+        preprocessor_class: Class. The preprocessor of its checkpoints. Defaults to `None`, for none.
+        format: String. The format that writes its checkpoints. Defaults to `"huggingface"`.
+        model_class: String. The class of the encoder in Transformers. Defaults to `""`.
+        aliases: Tuple of other values of `model_type` that are read. Defaults to `()`.
+        part: `Architecture` of the same checkpoints for another encoder, such as one that holds only the weights of the
+            encoder of an encoder-decoder. It is loaded if the configuration names its `model_class` or a class with one
+            of its heads, if the user asks for its encoder, or if only it has a head for the task. Defaults to `None`.
+        prefix: String. Prefix of the names of the encoder's tensors in a model with a head. Defaults to `""`.
+        heads: Dict from `TaskHead.name` of a task to its `Head`. If a head cannot be loaded, only the prefix of the
+            names of its tensors. Defaults to `{}`.
+        tied: Dict from the name of a tensor to the name of the tensor that it is a copy of. Defaults to `{}`.
+        ignored: Tuple of regular expressions that match the names of tensors that are not weights. Defaults to `()`.
+        renamed: Dict from regular expressions of older names of tensors to their replacements. Defaults to `{}`.
+        optional: Tuple of paths in `tensors` of layers that a checkpoint may lack. Each is also the name of the
+            encoder's argument that says whether there is such a layer. Defaults to `()`.
+        fixed: Dict of settings that the encoder does not have, each with the only value that can be loaded. Defaults to
+            `{}`.
+        assumed: Dict of those settings in `fixed` that a configuration must have, because the original assumes another
+            value if they are missing. Defaults to `{}`.
+        synonyms: Dict from other names of settings, which the original reads in their place, to the names in
+            `settings`. A configuration that contains both must have the same value under them. Defaults to `{}`.
+        read: Function of `(arguments, config)` that returns the arguments, if `settings` do not describe them
+            completely.
+        write: Function of `(config, encoder)` that returns the configuration; the inverse of `read`.
+        extra_tensors: Function of an encoder that returns a dict of tensors that a checkpoint must have but the encoder
+            does not have.
+        of_config: Function of `(config, source)` that returns the record with the tables, if these depend on other
+            records, as for an encoder-decoder of two encoders. Defaults to `None`.
+        of_encoder: Function of an encoder that returns the record with the tables. Defaults to `None`.
+    """
+
+    model_type: str
+    encoder_class: type
+    settings: tuple
+    tensors: dict
+    preprocessor_class: type | None = None
+    format: str = "huggingface"
+    model_class: str = ""
+    aliases: tuple = ()
+    part: "Architecture | None" = None
+    prefix: str = ""
+    heads: dict = dataclasses.field(default_factory=dict)
+    tied: dict = dataclasses.field(default_factory=dict)
+    ignored: tuple = ()
+    renamed: dict = dataclasses.field(default_factory=dict)
+    optional: tuple = ()
+    fixed: dict = dataclasses.field(default_factory=dict)
+    assumed: dict = dataclasses.field(default_factory=dict)
+    synonyms: dict = dataclasses.field(default_factory=dict)
+    read: Callable = lambda arguments, config: arguments
+    write: Callable = lambda config, encoder: config
+    extra_tensors: Callable = lambda encoder: {}
+    of_config: Callable | None = None
+    of_encoder: Callable | None = None
+
+    def arguments(self, config: Mapping, source: str | os.PathLike) -> dict:
+        """Returns the encoder's arguments from a configuration.
+
+        Args:
+            config: Dict, the contents of `config.json`.
+            source: String or path, for errors.
+
+        Returns:
+            A dict of keyword arguments.
+
+        Raises:
+            CheckpointError: If the configuration cannot be loaded. The error lists all problems.
+        """
+        problems = [
+            f"`{key}` must be {wanted!r}. Received: {_received(config, key, self.assumed)}"
+            for key, wanted in self.fixed.items()
+            if get_setting(config, key, self.assumed.get(key, wanted)) != wanted
+        ]
+        problems += [
+            f"`{other}` must be equal to `{key}`. Received: {other}={config[other]!r} and {key}={config[key]!r}"
+            for other, key in self.synonyms.items()
+            if None not in (config.get(other), config.get(key)) and config[other] != config[key]
+        ]
+        found, more_problems = read_settings(self.settings, config)
+        if problems := problems + more_problems:
+            name = self.encoder_class.__name__
+            raise CheckpointError("\n  ".join([f"The configuration of {source} does not match {name}:", *problems]))
+        return self.read(found, config)
+
+    def configuration(self, encoder: keras.Model) -> dict:
+        """Returns the configuration of an encoder.
+
+        Args:
+            encoder: `Encoder` of the class `encoder_class`.
+
+        Returns:
+            A dict, the contents of `config.json`.
+        """
+        config = write_settings(self.settings, encoder.get_config(), type(encoder).__name__)
+        for key, value in self.fixed.items():
+            put_setting(config, key, value)
+        return self.write(config, encoder)
+
+    def entries(self, encoder: keras.Model) -> list:
+        """Returns which variables are loaded from which tensors.
+
+        Args:
+            encoder: `Encoder` of the class `encoder_class`.
+
+        Returns:
+            A list of `Entry`s, one for each variable of the encoder.
+        """
+        entries = entries_of(encoder, self.tensors)
+        check_covered(entries, encoder.weights, self.model_type, type(encoder).__name__)
+        return entries
+
+    @property
+    def head_prefixes(self) -> dict:
+        """Dict from the name of each head to a tuple of the prefixes of the names of its tensors."""
+        prefixes = {name: getattr(head, "prefix", head) for name, head in self.heads.items()}
+        return {name: (prefix,) if isinstance(prefix, str) else prefix for name, prefix in prefixes.items()}
+
+    def part_for(self, cls: type, config: Mapping) -> "Architecture":
+        """Returns the record that builds an encoder of a class.
+
+        Args:
+            cls: Class. The encoder's class, or a base of it.
+            config: Dict. The configuration, which may name a class with one of the heads of the part.
+
+        Returns:
+            An `Architecture`: this one or its `part`.
+        """
+        part = self.part
+        if part is None or not issubclass(part.encoder_class, cls) or cls is self.encoder_class:
+            return self
+        heads = [head for head in part.heads.values() if hasattr(head, "model_classes")]
+        named = {part.model_class.removesuffix("Model") + suffix for head in heads for suffix in head.model_classes}
+        classes = config.get("architectures")
+        is_named = isinstance(classes, list) and bool(named.intersection(map(str, classes)))
+        return part if is_named or not issubclass(self.encoder_class, cls) else self
+
+    def plain_name(self, name: str) -> str:
+        """Returns a tensor's name as in `tensors`: without the prefix, and renamed if it is an older one.
+
+        Args:
+            name: String. Name of a tensor in a file.
+
+        Returns:
+            String.
+        """
+        name = name.removeprefix(self.prefix)
+        for pattern, replacement in self.renamed.items():
+            name = re.sub(pattern, replacement, name)
+        return name
+
+    def load_preprocessor(self, folder: str | os.PathLike, **overrides: Any) -> Any:
+        """Returns the preprocessor of a folder with tokenizer files.
+
+        Args:
+            folder: String or path.
+            **overrides: Arguments of the preprocessor that differ from those in the folder.
+
+        Returns:
+            A preprocessor of the class `preprocessor_class`, or a `TokenPreprocessor` for a folder of BERT's tokenizer
+            with other special tokens.
+        """
+        if self.preprocessor_class is None:
+            raise CheckpointError(
+                f"keras_transfer cannot read the tokenizer of {folder}. Load the encoder alone with "
+                "`Encoder.from_pretrained(source)`, and pass your own preprocessor to the task. "
+                f"Received: model_type={self.model_type!r}"
+            )
+        load = self.preprocessor_class.load  # type: ignore[attr-defined]
+        load = load_word_piece if self.preprocessor_class is BertPreprocessor else load
+        inspect.signature(load).bind(folder, **overrides)  # An unknown argument is not an error of the folder.
+        others = () if overrides.get("sequence_length") is None else (LengthError,)  # the user's, not the folder's
+        try:
+            with reading(f"The tokenizer of {folder}", *others, FileNotFoundError):
+                return load(folder, **overrides)
+        except FileNotFoundError as error:
+            raise CheckpointError(
+                f"The tokenizer of {folder} cannot be read. A task loads without it for prepared ids: "
+                f"`from_pretrained(source, preprocessor=None)`. Received: FileNotFoundError: {error}"
+            ) from error
+
+
+_architectures = {}  # by `model_type` and alias
+
+# Other values of `model_type`. KerasHub loads these folders: its outputs were equal to Transformers' outputs.
+CONVERTED_BY_KERAS_HUB = (
+    "gemma",
+    "gemma2",
+    "gemma3_text",
+    "llama",
+    "mixtral",
+    "qwen2",
+    "qwen2_moe",
+    "qwen3",
+    "smollm3",
+)
+
+
+def register_architecture(architecture: Architecture) -> Architecture:
+    """Registers the checkpoints of an architecture for `from_pretrained` and `save_pretrained`.
+
+    Args:
+        architecture: An `Architecture`, whose `model_type` and encoder class are not registered yet.
+
+    Returns:
+        The architecture.
+
+    Raises:
+        ValueError: If its `model_type`, one of its aliases, or its encoder class is already registered.
+
+    Example:
+    ```python
+    import dataclasses
+
+    from keras_transfer.checkpoints.architectures.bert import BERT
+
+    @keras.saving.register_keras_serializable()
+    class MyEncoder(keras_transfer.encoders.BertEncoder):
+        pass
+
+    record = dataclasses.replace(BERT, model_type="my-encoder", encoder_class=MyEncoder)
+    keras_transfer.checkpoints.register_architecture(record)
+    ```
+    """
+    names = (architecture.model_type, *architecture.aliases)
+    if taken := [name for name in names if name in _architectures]:
+        raise ValueError(f"An architecture is already registered for this `model_type`. Received: {taken}")
+    if architecture.encoder_class in {known.encoder_class for known in _all_records()}:
+        raise ValueError(
+            f"An architecture is already registered for this encoder. Received: {architecture.encoder_class.__name__}"
+        )
+    _architectures.update(dict.fromkeys(names, architecture))
+    return architecture
+
+
+def _all_records():
+    """Returns the registered architectures and their parts."""
+    return [*_architectures.values(), *(known.part for known in _architectures.values() if known.part is not None)]
+
+
+def is_for_keras_hub(config):
+    """Returns whether KerasHub converts the model of a Hugging Face configuration and no architecture here does."""
+    name = config.get("model_type")
+    return isinstance(name, str) and name in CONVERTED_BY_KERAS_HUB and name not in _architectures
+
+
+def architecture_of(config, source, default=None):
+    """Returns the architecture that a Hugging Face configuration names."""
+    known = {name: record for name, record in _architectures.items() if record.format == "huggingface"}
+    name, classes = config.get("model_type", default), config.get("architectures")
+    if name is None and isinstance(classes, list) and classes:  # older files: "BertForMaskedLM"
+        name = str(classes[0])
+        stems = {record.model_class.removesuffix("Model"): record.model_type for record in reversed(known.values())}
+        name = next((stems[stem] for stem in sorted(stems, reverse=True) if name.startswith(stem)), name)
+    if not isinstance(name, str) or name not in known:
+        raise CheckpointError(
+            f"The architecture of {source} is not supported. Expected one of {sorted(known)}, or of "
+            f"{list(CONVERTED_BY_KERAS_HUB)}, which KerasHub converts. Received: {name!r}"
+        )
+    found = known[name]
+    found = found if found.of_config is None else found.of_config(config, source)
+    is_part = found.part is not None and found.part.model_class != found.model_class
+    return found.part if is_part and classes == [found.part.model_class] else found
+
+
+def architecture_for(encoder):
+    """Returns the architecture that writes encoders of exactly this class."""
+    found = architecture_of_class(type(encoder))
+    return found if found.of_encoder is None else found.of_encoder(encoder)
+
+
+def architecture_of_class(cls):
+    """Returns the architecture that writes encoders of exactly one class."""
+    known = {record.encoder_class: record for record in _all_records()}
+    if cls in known:
+        return known[cls]
+    parents = [parent.__name__ for parent in cls.__mro__ if parent in known]
+    advice = (
+        f"A subclass of {parents[0]} needs its own `Architecture`. See `checkpoints.register_architecture`."
+        if parents
+        else f"Expected one of {sorted(known_class.__name__ for known_class in known)}."
+    )
+    raise CheckpointError(f"This encoder cannot be written as a checkpoint. {advice} Received: {cls.__name__}")
+
+
+def entries_of(owner, tensors):
+    """Returns an `Entry` for each variable of an object that a table such as `Architecture.tensors` names."""
+    entries = []
+    for paths, names in tensors.items():
+        names, layout = names if isinstance(names, tuple) else (names, SAME)
+        names = names(owner) if callable(names) else names
+        layout = layout(owner) if callable(layout) else layout
+        found = [_find(owner, path.split(".")) for path in ([paths] if isinstance(paths, str) else paths)]
+        for owners in zip(*found, strict=True):
+            indices, first = owners[0]
+            filled = [_fill(name, indices) for name in ([names] if isinstance(names, str) else names)]
+            is_variable = isinstance(first, keras.Variable)
+            variables = [variable for _, variable in owners]
+            entries += [Entry(variables, filled, layout)] if is_variable else _entries_of_layer(first, filled)
+    return entries
+
+
+def check_covered(entries, weights, model_type, owner):
+    """Raises a `CheckpointError` if an object has a weight without an entry. `owner` is its name in the error."""
+    covered = {id(variable) for entry in entries for variable in entry.variables}
+    if left := [weight.path for weight in weights if id(weight) not in covered]:
+        raise CheckpointError(
+            f"The architecture {model_type!r} must name a tensor for every weight of {owner}. "
+            f"Received: no tensors for {left[:5]}"
+        )
+
+
+def _received(config, key, assumed):
+    """Returns the value of a setting, or what the original assumes if it is missing, for an error."""
+    value = get_setting(config, key)
+    return f"no {key}, for which the original assumes {assumed[key]!r}" if value is None else repr(value)
+
+
+def _find(owner, path):
+    """Returns a list of `(indices, layer or variable)` for everything that a path leads to, possibly nothing."""
+    if owner is None or not path:
+        return [] if owner is None else [((), owner)]
+    part, *rest = path
+    if part != "*":
+        return _find(owner[int(part)] if part.isdigit() else getattr(owner, part, None), rest)
+    items = {id(item): item for item in owner}.values()  # a shared block once
+    return [((index, *indices), found) for index, item in enumerate(items) for indices, found in _find(item, rest)]
+
+
+def _fill(name, indices):
+    for index in indices:
+        name = name.replace("*", str(index), 1)
+    return name
+
+
+def _entries_of_layer(layer, names):
+    parts = [(getattr(layer, part, None), suffix, layout) for part, suffix, layout in _PARTS]
+    return [
+        Entry([variable], [f"{name}.{suffix}" for name in names], layout)
+        for variable, suffix, layout in parts
+        if variable is not None
+    ]

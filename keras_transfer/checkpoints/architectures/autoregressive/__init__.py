@@ -1,1 +1,0 @@
-"""Records of the autoregressive Transformers, one architecture a file."""

@@ -1,1 +1,0 @@
-"""Records of the bidirectional Transformers, one architecture a file."""

@@ -1,0 +1,269 @@
+"""The checkpoints of two encoders as an encoder-decoder: Transformers' `EncoderDecoderModel` (Rothe et al. 2020)."""
+
+import dataclasses
+import types
+
+import keras
+
+from keras_transfer.checkpoints.architecture import (
+    Architecture,
+    architecture_for,
+    architecture_of,
+    architecture_of_class,
+    entries_of,
+    register_architecture,
+)
+from keras_transfer.checkpoints.heads import Head
+from keras_transfer.checkpoints.settings import other_settings
+from keras_transfer.checkpoints.tensors import CheckpointError
+from keras_transfer.encoders import ComposedEncoderDecoder
+
+_BERT = "encoder.layer.*.crossattention"
+_BERT_CROSS = {
+    "blocks.*.cross_attention.query": f"{_BERT}.self.query",
+    "blocks.*.cross_attention.key_value": [f"{_BERT}.self.key", f"{_BERT}.self.value"],
+    "blocks.*.cross_attention.output_dense": f"{_BERT}.output.dense",
+    "blocks.*.cross_attention_norm": f"{_BERT}.output.LayerNorm",
+}
+_GPT2_CROSS = {
+    **{
+        f"blocks.*.cross_attention.{ours}.{part}": f"h.*.crossattention.{theirs}.{suffix}"
+        for ours, theirs in (("query", "q_attn"), ("key_value", "c_attn"), ("output_dense", "c_proj"))
+        for part, suffix in (("kernel", "weight"), ("bias", "bias"))
+    },
+    "blocks.*.cross_attention_norm": "h.*.ln_cross_attn",
+}
+_CROSS = {"bert": _BERT_CROSS, "roberta": _BERT_CROSS, "gpt2": _GPT2_CROSS}  # by the `model_type` of the decoder
+_AS_DECODER = ("is_decoder", "add_cross_attention")
+# Transformers' encoders have a pooler. This key in the configuration says that ours has none.
+_NO_POOLER = "keras_transfer_no_pooler"
+
+
+def _put(names, prefix, half):
+    """Returns the names of tensors in a table with a prefix. Functions of a half become functions of the model."""
+    if isinstance(names, tuple):
+        layout = names[1]
+        layout = (lambda model: names[1](getattr(model, half))) if callable(layout) else layout
+        return _put(names[0], prefix, half), layout
+    if callable(names):
+        return lambda model: _put(names(getattr(model, half)), prefix, half)
+    return [f"{prefix}{name}" for name in names] if isinstance(names, list) else f"{prefix}{names}"
+
+
+def _with_prefix(tensors, half, prefix):
+    """Returns the table of the encoder or the decoder as a part of the model's."""
+
+    def path(ours):
+        return tuple(map(path, ours)) if isinstance(ours, tuple) else f"{half}.{ours}"
+
+    return {path(ours): _put(names, prefix, half) for ours, names in tensors.items()}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Pair:
+    """The checkpoints of an encoder and a decoder, given their records.
+
+    Args:
+        first, second: `Architecture`.
+        tied: Boolean. Whether the halves share their layers.
+        num_layers: Integer. Number of blocks of the decoder, if it is tied.
+    """
+
+    first: Architecture
+    second: Architecture
+    tied: bool
+    num_layers: int
+
+    def record(self):
+        """Returns the `Architecture`."""
+        first, second = self.first, self.second
+        if second.model_type not in _CROSS:
+            raise CheckpointError(
+                f"A checkpoint of an encoder-decoder must have a decoder of one of {sorted(_CROSS)}. Write the whole "
+                f"model with `model.save('model.keras')`. Received: {second.model_type!r}"
+            )
+        layers, head = self.output_layers()
+        return dataclasses.replace(
+            ENCODER_DECODER,
+            tensors={
+                **_with_prefix(first.tensors, "encoder", "encoder."),
+                **({} if self.tied else self.decoder_table()),
+                **_with_prefix(_CROSS[second.model_type], "decoder", self.prefix),
+                **layers,
+                "context_projection": "enc_to_dec_proj",
+            },
+            preprocessor_class=first.preprocessor_class,
+            heads={"seq2seq": head},
+            tied=self.copies(),
+            ignored=(*first.ignored, *second.ignored, r"\.crossattention\.(masked_)?bias$"),
+            renamed={**first.renamed, **second.renamed},
+            fixed={"decoder.cross_attention_hidden_size": None},
+            read=self.read,
+            write=self.write,
+            extra_tensors=self.extra_tensors,
+        )
+
+    @property
+    def prefix(self):
+        """String. The prefix of the names of the decoder's tensors."""
+        return f"decoder.{self.second.prefix}"
+
+    def decoder_table(self):
+        """Returns the table of the decoder's tensors, without cross-attention."""
+        second = self.second
+        own = {ours: names for ours, names in second.tensors.items() if ours not in second.optional}
+        return _with_prefix(own, "decoder", self.prefix)
+
+    def output_layers(self):
+        """Returns the table of the layers before the logits, and the `Head` with the logits."""
+        head = self.second.heads.get("masked_lm")
+        if head is None:
+            return {}, Head("decoder.lm_head.", ("Model",), tensors={})
+        names = {ours: f"decoder.{theirs}" for ours, theirs in head.tensors.items()}
+        layers = {f"decoder.output_transform.{i}": names[name] for i, name in enumerate(("head_dense", "head_norm"))}
+        return layers, Head(names["logits.bias"], ("Model",), tensors={"logits.bias": names["logits.bias"]})
+
+    def output_activation(self, decoder):
+        """Returns the activation before the logits, given an object with the settings of the decoder, or None."""
+        head = self.second.heads.get("masked_lm")
+        return None if head is None else head.arguments_for(decoder)["activation"]
+
+    def copies(self):
+        """Returns a dict from tensor names to the names of the tensors that they copy."""
+        shared = _shared_names(self.second, self.num_layers) if self.tied else {}
+        of_heads = tuple(prefix for prefixes in self.second.head_prefixes.values() for prefix in prefixes)
+        copies = {f"encoder.{copy}": f"encoder.{name}" for copy, name in self.first.tied.items()} | shared
+        for copy, name in self.second.tied.items():
+            name = f"decoder.{name}" if name.startswith(of_heads) else f"{self.prefix}{name}"
+            copies[f"decoder.{copy}"] = shared.get(name, name)
+        return copies
+
+    def read(self, found, config):
+        """Returns the arguments of the model, as `Architecture.read` does."""
+        halves = {
+            "encoder": _read_half(self.first, "encoder", config),
+            "decoder": _read_half(self.second, "decoder", config),
+        }
+        activation = self.output_activation(types.SimpleNamespace(**halves["decoder"]["config"]))
+        if self.tied:
+            halves["decoder"] = None
+        return {**halves, "tied": self.tied, "output_activation": activation}
+
+    def write(self, config, model):
+        """Returns the configuration of a model: `Architecture.write`."""
+        decoder = _described(model)
+        expected = self.output_activation(decoder)
+        if model.output_activation not in (None, expected):
+            raise CheckpointError(
+                f"The checkpoint of a {self.second.model_type!r} decoder must have `output_activation={expected!r}`. "
+                f"Received: {model.output_activation!r}"
+            )
+        halves = {
+            "encoder": _write_half(self.first, model.encoder),
+            "decoder": {**_write_half(self.second, decoder), **dict.fromkeys(_AS_DECODER, True)},
+        }
+        if getattr(model.encoder, "pooler", None) is None and "pooler" in self.first.optional:
+            halves["encoder"][_NO_POOLER] = True
+        tying = {"tie_encoder_decoder": True} if self.tied else {}
+        return {**config, **halves, "is_encoder_decoder": True, **tying}
+
+    def extra_tensors(self, model):
+        """Returns the tensors of a checkpoint that the model does not have: `Architecture.extra_tensors`."""
+        first, second = self.first.extra_tensors(model.encoder), self.second.extra_tensors(_described(model))
+        tensors = {f"encoder.{name}": tensor for name, tensor in first.items()}
+        tensors |= {f"{self.prefix}{name}": tensor for name, tensor in second.items()}
+        # Transformers shares no layers, so the files have copies.
+        for entry in entries_of(model, self.decoder_table()) if self.tied else ():
+            tensors |= entry.tensors()
+        return tensors
+
+
+def _shared_names(record, num_layers):
+    """Returns a dict from the decoder's tensor names to the encoder's tensors that they copy."""
+    shared = {}
+    for names in record.tensors.values():
+        names = names[0] if isinstance(names, tuple) else names
+        for name in [names] if isinstance(names, str) else names:
+            for index in range(num_layers if "*" in name else 1):
+                for suffix in ("", ".weight", ".bias"):
+                    filled = f"{name.replace('*', str(index), 1)}{suffix}"
+                    shared[f"decoder.{record.prefix}{filled}"] = f"encoder.{filled}"
+    return shared
+
+
+def _read_half(record, half, config):
+    """Returns the encoder or the decoder as Keras serializes it."""
+    own = dict(config[half])
+    if half == "decoder" and (wrong := [key for key in _AS_DECODER if own.pop(key, False) is not True]):
+        raise CheckpointError(
+            f"The decoder of an encoder-decoder must have `{wrong[0]}`: true. "
+            f"Received: {wrong[0]}={config[half].get(wrong[0])!r}"
+        )
+    arguments = record.arguments(own, f"the {half}")
+    if "pooler" in record.optional and (half == "decoder" or _NO_POOLER in own):
+        arguments["pooler"] = False
+    cls = record.encoder_class
+    written = [*_AS_DECODER, *record.fixed, *(key for _, key, *_ in record.settings)]
+    kept = other_settings(own, dict.fromkeys(written, ""))
+    return {
+        "module": cls.__module__,
+        "class_name": cls.__name__,
+        "registered_name": keras.saving.get_registered_name(cls),
+        "config": {**arguments, "name": half, "checkpoint_settings": {"config.json": kept}},
+    }
+
+
+def _write_half(record, encoder):
+    """Returns the configuration of the encoder or the decoder, with the settings that it does not use."""
+    config = {"model_type": record.model_type, **record.configuration(encoder)}
+    kept = encoder.checkpoint_settings.get("config.json", {})
+    return config | {key: value for key, value in kept.items() if key not in config or config[key] is None}
+
+
+def _described(model):
+    """Returns an object with the settings of the encoder that the decoder is a copy of."""
+    if model.tied:
+        return model.encoder
+    config = model.decoder_config["config"]
+    settings = {"checkpoint_settings": {}, **config}
+    return types.SimpleNamespace(**settings, get_config=lambda: config)
+
+
+def _of_config(config, source):
+    """Returns the record of a configuration."""
+    halves = {half: config.get(half) for half in ("encoder", "decoder")}
+    if not all(isinstance(half, dict) for half in halves.values()):
+        raise CheckpointError(
+            f"The configuration of {source} must describe the `encoder` and the `decoder`. Received: {sorted(config)}"
+        )
+    first, second = (architecture_of(config, f"the {half} of {source}") for half, config in halves.items())
+    tied = config.get("tie_encoder_decoder") is True
+    if tied and first is not second:
+        raise CheckpointError(
+            f"Halves that share their layers must be of one architecture. Received: {first.model_type!r} and "
+            f"{second.model_type!r}"
+        )
+    key = next(key for argument, key, *_ in second.settings if argument == "num_layers")
+    return _Pair(first, second, tied, halves["decoder"].get(key, 0)).record()
+
+
+def _of_encoder(model):
+    """Returns the record of an encoder-decoder."""
+    first = architecture_for(model.encoder)
+    if model.tied:
+        return _Pair(first, first, True, len(model.decoder.blocks)).record()
+    name = model.decoder_config["registered_name"]
+    return _Pair(first, architecture_of_class(keras.saving.get_registered_object(name)), False, 0).record()
+
+
+ENCODER_DECODER = register_architecture(
+    Architecture(
+        model_type="encoder-decoder",
+        encoder_class=ComposedEncoderDecoder,
+        settings=(),
+        tensors={},
+        model_class="EncoderDecoderModel",
+        of_config=_of_config,
+        of_encoder=_of_encoder,
+    )
+)

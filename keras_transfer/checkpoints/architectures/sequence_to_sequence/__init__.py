@@ -1,1 +1,0 @@
-"""Records of the encoder-decoders, one family a file."""

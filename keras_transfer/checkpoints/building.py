@@ -1,0 +1,154 @@
+"""Builds an encoder from a configuration and named tensors, for all formats."""
+
+import contextlib
+import dataclasses
+import re
+
+import numpy as np
+
+from keras_transfer.checkpoints.heads import check_supported, find_head
+from keras_transfer.checkpoints.settings import OF_LABELS, other_settings
+from keras_transfer.checkpoints.tensors import CheckpointError, fill, log, reading
+from keras_transfer.core.names import argument_names, check_arguments
+from keras_transfer.layers import replaced_weights
+
+
+@dataclasses.dataclass
+class CheckpointReport:
+    """Reports which tensors of a checkpoint were loaded, and which were not.
+
+    Attributes:
+        source: String. The file or folder.
+        loaded: Integer. The number of tensors that the encoder holds.
+        unused: List of names of tensors that the encoder does not need, such as pretraining heads.
+        remarks: List of sentences on other differences between the encoder and the file.
+        new: List of paths of weights that no checkpoint has, which must be trained. Empty for an encoder alone.
+    """
+
+    source: str
+    loaded: int
+    unused: list
+    remarks: list
+    new: list = dataclasses.field(default_factory=list)
+
+    def __str__(self):
+        unused = f"; not used: {', '.join(self.unused)}" if self.unused else ""
+        new = f"; new: {', '.join(self.new)}" if self.new else ""
+        return "; ".join([f"{self.source}: {self.loaded} tensors loaded{unused}{new}", *self.remarks])
+
+
+def build(architecture, config, read_tensors, source, cls, overrides, remarks=(), head=None):
+    """Creates the encoder that a configuration describes, and loads the tensors into it.
+
+    Args:
+        architecture: An `Architecture`.
+        config: Dict. The configuration, with the architecture's keys.
+        read_tensors: Function that returns a dict from the name of a tensor to a function that reads it.
+        source: The checkpoint's name in errors.
+        cls: Class. The encoder's class, or a base of it.
+        overrides: Dict of the encoder's arguments that differ from the configuration.
+        remarks: List of remarks for the report. Defaults to `()`.
+        head: String. `TaskHead.name` of the task whose head is wanted. Defaults to `None`, for no head.
+
+    Returns:
+        The encoder, with its `checkpoint_report`, and the `FoundHead` of the task or None.
+    """
+    architecture = architecture.part_for(cls, config)
+    if not issubclass(architecture.encoder_class, cls):
+        raise CheckpointError(
+            f"{source} is a checkpoint of {architecture.encoder_class.__name__}. Received: {cls.__name__}"
+        )
+    cls = architecture.encoder_class
+    check_arguments(cls.__name__, overrides, argument_names(cls))
+    arguments = {**architecture.arguments(config, source), **overrides}
+    with reading(source):
+        readers = read_tensors()
+    given_remarks = list(remarks)
+    readers, remarks = _weights(architecture, readers, source), list(remarks)
+    found = find_head(architecture, head, config, readers, source)
+    if found is None:
+        check_supported(architecture, head, readers, source)
+    in_head = {} if found is None else found.readers
+    not_loaded = [prefix for prefixes in architecture.head_prefixes.values() for prefix in prefixes]
+    for part in architecture.optional:
+        prefix = f"{architecture.tensors[part]}."
+        if part not in overrides and not any(name.startswith(prefix) for name in readers):
+            arguments[part] = False
+            remarks.append(f"it has no {part}, so the encoder has none")
+        if not arguments.get(part, True):
+            not_loaded.append(prefix)
+    unused = sorted(name for name in readers if name.startswith(tuple(not_loaded)) and name not in in_head)
+    try:
+        with replaced_weights():
+            encoder = architecture.encoder_class(**arguments)
+    except Exception as error:  # of Keras and its backend, such as for invalid sizes
+        if isinstance(error, TypeError) and overrides:  # an unknown argument
+            raise
+        name = architecture.encoder_class.__name__
+        raise CheckpointError(f"The settings of {source} do not fit {name}. Received: {error}") from error
+    extra = architecture.extra_tensors(encoder)
+    used = {
+        name: read
+        for name, read in readers.items()
+        if name not in unused and name not in in_head and not (name in extra and np.array_equal(read(), extra[name]))
+    }
+    fill(architecture.entries(encoder), used, source)
+    _keep_settings(encoder, architecture, config, found)
+    encoder.checkpoint_report = CheckpointReport(str(source), len(used), unused, remarks)
+    _log(encoder.checkpoint_report, given_remarks)
+    return encoder, found
+
+
+_logged = set()  # A grid of runs loads the same checkpoint again and again.
+
+
+def _log(report, warnings):
+    """Logs the remarks of a format as warnings. What is normal, such as a pretraining head, is logged once, as INFO."""
+    if warnings:
+        log.warning("%s: %s", report.source, "; ".join(warnings))
+    normal = [remark for remark in report.remarks if remark not in warnings]
+    if report.unused:
+        prefixes = sorted({name.rpartition(".")[0] or name for name in report.unused})
+        names = prefixes[0] + (f" and {len(prefixes) - 1} more" if prefixes[1:] else "")
+        normal.append(f"the layers of other heads are not used ({names})")
+    if normal and report.source not in _logged:
+        _logged.add(report.source)
+        log.info("%s: %s", report.source, "; ".join(normal))
+
+
+def _keep_settings(encoder, architecture, config, found):
+    """Keeps the settings of a configuration that the encoder does not have, and that its head does not have."""
+    if architecture.format != "huggingface":
+        return
+    of_head = [] if found is None else [key for _, key, *_ in found.head.settings]
+    of_head += [] if found is None else [*OF_LABELS, *found.head.fixed, *found.head.written]
+    with contextlib.suppress(CheckpointError):  # An overridden argument may have no name in a configuration.
+        kept = other_settings(config, {**dict.fromkeys(of_head, ""), **architecture.configuration(encoder)})
+        if kept:
+            encoder.checkpoint_settings["config.json"] = kept
+
+
+def _safe(read, name, source):
+    def safe():
+        with reading(f"The tensor {name} of {source}"):
+            return read()
+
+    return safe
+
+
+def _weights(architecture, readers, source):
+    """Returns the readers by plain names, without tensors that are copies of others or not weights."""
+    names = [architecture.plain_name(name) for name in readers]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise CheckpointError(f"{source} must not contain a tensor under two names. Received: duplicates of {twice}")
+    readers = {name: _safe(read, name, source) for name, read in zip(names, readers.values())}
+    copies = {
+        name
+        for name, original in architecture.tied.items()
+        if name in readers and original in readers and np.array_equal(readers[name](), readers[original]())
+    }
+    return {
+        name: read
+        for name, read in readers.items()
+        if name not in copies and not any(re.search(pattern, name) for pattern in architecture.ignored)
+    }

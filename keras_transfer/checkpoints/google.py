@@ -1,0 +1,79 @@
+"""Google's TensorFlow checkpoints (`bert_config.json`, `bert_model.ckpt.*`), read without a session."""
+
+import re
+
+from keras_transfer.checkpoints.architecture import architecture_of
+from keras_transfer.checkpoints.building import build
+from keras_transfer.checkpoints.tensors import CheckpointError, read_json
+
+# Variables of the optimizer in a checkpoint of the pretraining.
+_OPTIMIZER = re.compile(r"(adam_m|adam_v|global_step|lamb_m|lamb_v|beta1_power|beta2_power)$")
+
+
+def recognises(folder):
+    """Returns whether a folder has this format."""
+    return (folder / "bert_config.json").exists()
+
+
+def load(folder, cls, overrides, head=None):
+    """Returns the encoder in a folder with a Google checkpoint, and the `FoundHead` of a task or None."""
+    architecture, config = _describe(folder)
+    return build(architecture, config, lambda: _readers(folder), folder, cls, overrides, head=head)
+
+
+def load_preprocessor(folder, word_level=False, **overrides):
+    """Returns the preprocessor of a folder with a Google checkpoint."""
+    return _describe(folder)[0].load_preprocessor(folder, **overrides)
+
+
+def _describe(folder):
+    config = read_json(folder / "bert_config.json")
+    return architecture_of(config, folder, default="bert"), config
+
+
+def _readers(folder):
+    import tensorflow as tf
+
+    prefix = _prefix(folder)
+    try:
+        reader = tf.train.load_checkpoint(str(prefix))
+        names = reader.get_variable_to_shape_map()
+    except _errors(tf) as error:
+        raise CheckpointError(f"{prefix} must be a TensorFlow checkpoint. Received: {error}") from error
+    return {
+        _torch_name(name): lambda name=name: _read(reader, name, tf) for name in names if not _OPTIMIZER.search(name)
+    }
+
+
+def _prefix(folder):
+    found = sorted(path.with_suffix("") for path in folder.glob("*.ckpt*.index"))
+    preferred = [path for path in found if path.name == "bert_model.ckpt"] or found
+    if len(preferred) != 1:
+        raise CheckpointError(
+            f"{folder} must contain exactly one checkpoint, such as bert_model.ckpt.index and its data file. "
+            f"Received: {[path.name for path in found]}"
+        )
+    return preferred[0]
+
+
+def _torch_name(name):
+    """`bert/encoder/layer_0/output/dense/kernel` -> `bert.encoder.layer.0.output.dense.weight`."""
+    name = re.sub(r"/layer_(\d+)/", r"/layer/\1/", name)
+    name = re.sub(r"/output_(weight|bias)s?$", r"/\1", name)  # of a head
+    name = re.sub(r"(_embeddings|/kernel)$", lambda match: match[1].replace("/kernel", "") + "/weight", name)
+    return name.replace("/", ".")
+
+
+def _errors(tf):
+    # TensorFlow also raises Python's errors, such as an IndexError if the data end too early.
+    return (tf.errors.OpError, IndexError, RuntimeError, ValueError)
+
+
+def _read(reader, name, tf):
+    try:
+        tensor = reader.get_tensor(name)
+    except _errors(tf) as error:
+        raise CheckpointError(
+            f"The checkpoint is damaged. The tensor {name} cannot be read. Received: {error}"
+        ) from error
+    return tensor.T if name.endswith("/kernel") else tensor

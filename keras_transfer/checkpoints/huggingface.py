@@ -1,0 +1,176 @@
+"""Hugging Face folders (`config.json`, `model.safetensors`), including sentence-transformers folders."""
+
+import json
+
+import numpy as np
+
+from keras_transfer.checkpoints.architecture import architecture_of, is_for_keras_hub
+from keras_transfer.checkpoints.building import build
+from keras_transfer.checkpoints.heads import Head
+from keras_transfer.checkpoints.sentence_transformers import (
+    check_lowercase,
+    check_writable,
+    modules_of_embedder,
+    read_modules,
+    write_modules,
+)
+from keras_transfer.checkpoints.settings import OF_LABELS
+from keras_transfer.checkpoints.tensors import CheckpointError, read_json, read_safetensors, reading, shard_files
+from keras_transfer.checkpoints.torch_files import read_torch
+from keras_transfer.core.files import atomic_folder
+from keras_transfer.encoders import Encoder
+
+_GENERATION = "generation_config.json"
+
+
+def recognises(folder):
+    """Returns whether the folder is one of this format."""
+    return (folder / "config.json").exists() or (folder / "modules.json").exists()
+
+
+def load(folder, cls, overrides, head=None):
+    """Returns the encoder in a Hugging Face folder, and the `FoundHead` of a task or None; see `building.build`."""
+    modules = read_modules(folder)
+    architecture, config = _describe(modules.folder)
+    pooling, remarks = modules.of_encoder()
+    overrides = {**pooling, **overrides}
+    generation = modules.folder / _GENERATION
+    settings = read_json(generation) if generation.exists() else None
+    encoder, found = build(
+        architecture, config, lambda: _readers(modules.folder), folder, cls, overrides, remarks, head
+    )
+    if settings is not None:
+        encoder.checkpoint_settings[_GENERATION] = settings
+    return encoder, found
+
+
+def encoder_class(folder, task):
+    """Returns the class of the encoder that a task uses, if the architecture has several. `task` is a head's name."""
+    architecture, _ = _describe(read_modules(folder).folder)
+    if architecture is None or architecture.part is None:
+        return Encoder
+    able = [each for each in (architecture, architecture.part) if isinstance(each.heads.get(task), Head)]
+    return able[0].encoder_class if able else Encoder
+
+
+def embedder_of(folder):
+    """Returns the arguments of a `TextEmbedder` besides its encoder, and a function that loads its weights into it."""
+    modules = modules_of_embedder(folder)
+    return modules.of_embedder(), lambda task: modules.load_into(task, _readers)
+
+
+def load_preprocessor(folder, word_level=False, **overrides):
+    """Returns the preprocessor of a Hugging Face folder."""
+    folder = read_modules(folder).folder
+    preprocessor = _describe(folder)[0].load_preprocessor(folder, **overrides)
+    check_lowercase(folder, preprocessor)
+    return preprocessor
+
+
+def headers(folder):
+    """Returns the architecture, the configuration, and a dict from the names of all tensors to their shapes.
+
+    Only the headers of safetensors are read. The architecture is None for a folder that KerasHub converts.
+    """
+    from safetensors import safe_open
+
+    folder = read_modules(folder).folder
+    architecture, config = _describe(folder)
+    architecture = None if architecture is None else architecture.part_for(Encoder, config)
+    index, shapes = folder / "model.safetensors.index.json", {}
+    if not index.exists() and not (folder / "model.safetensors").exists():
+        raise CheckpointError(
+            f"{folder} must contain model.safetensors or its shards, because other files have no header to read. "
+            f"Received: {', '.join(sorted(path.name for path in folder.iterdir()))}"
+        )
+    for file in shard_files(index) if index.exists() else [folder / "model.safetensors"]:
+        with reading(file), safe_open(file, framework="numpy") as tensors:
+            shapes |= {name: tuple(tensors.get_slice(name).get_shape()) for name in tensors.keys()}  # noqa: SIM118
+    return architecture, config, shapes
+
+
+def save(architecture, encoder, preprocessor, folder, overwrite, head=None, embedder=None, target=None):
+    """Writes an encoder, its preprocessor and a `WrittenHead` as a Hugging Face folder.
+
+    The names of the encoder's tensors have the prefix of the architecture only if there is a head, as in Transformers.
+    If the `TextEmbedder` (by default the encoder) has a pooling, it becomes a sentence-transformers folder. `target` is
+    the preprocessor of targets, if it differs from the sources'.
+    """
+    from safetensors.numpy import save_file
+
+    embedder = encoder if embedder is None else embedder
+    check_writable(embedder)
+    config = {
+        "architectures": [architecture.model_class if head is None else head.model_class],
+        "model_type": architecture.model_type,
+        **_with_end(architecture.configuration(encoder), preprocessor),
+        **({} if head is None else head.config),
+    }
+    kept = encoder.checkpoint_settings.get("config.json", {})
+    of_labels = () if head is None else OF_LABELS
+    config |= {
+        key: value for key, value in kept.items() if key not in of_labels and (key not in config or config[key] is None)
+    }
+    of_generation = {} if head is None else head.generation
+    config |= of_generation
+    tensors = architecture.extra_tensors(encoder)
+    for entry in architecture.entries(encoder):
+        tensors |= entry.tensors()
+    if head is not None:
+        tensors = {f"{architecture.prefix}{name}": tensor for name, tensor in tensors.items()} | head.tensors
+    tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
+    with atomic_folder(folder, overwrite) as temporary:
+        (temporary / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+        if _GENERATION in encoder.checkpoint_settings:
+            generation = json.dumps({**encoder.checkpoint_settings[_GENERATION], **of_generation}, indent=2)
+            (temporary / _GENERATION).write_text(generation + "\n")
+        save_file(tensors, temporary / "model.safetensors", metadata={"format": "pt"})
+        if preprocessor is not None:
+            preprocessor.save(temporary, **({} if target is None else {"target": target}))
+        if embedder.pooling:
+            write_modules(embedder, temporary)
+
+
+def _with_end(config, preprocessor):
+    """Returns a configuration that names the preprocessor's end token, if none was set."""
+    if config.get("eos_token_id", 0) is not None or preprocessor is None:
+        return config
+    end = getattr(preprocessor.tokenizer, "eos_id", None)
+    last = preprocessor.packing.end[-1:]
+    return {**config, "eos_token_id": preprocessor.token_to_id(last[0]) if end is None and last else end}
+
+
+def _describe(folder):
+    """Returns the architecture and the configuration of a folder."""
+    if not (folder / "config.json").exists():
+        raise CheckpointError(f"A Hugging Face folder must have a config.json. Received: {folder} without one")
+    config = read_json(folder / "config.json")
+    return None if is_for_keras_hub(config) else architecture_of(config, folder), config
+
+
+def _readers(folder):
+    """Returns the readers of a folder's tensors, from the first format of weights that it contains."""
+    for name, files in (
+        ("model.safetensors", lambda path: [path]),
+        ("model.safetensors.index.json", shard_files),
+    ):
+        if (folder / name).exists():
+            return read_safetensors(files(folder / name))
+    for name, files in (
+        ("pytorch_model.bin", lambda path: [path]),
+        ("pytorch_model.bin.index.json", shard_files),
+    ):
+        if (folder / name).exists():
+            return _read_torch(files(folder / name))
+    raise CheckpointError(
+        f"{folder} contains no weights. Expected model.safetensors, its shards, or pytorch_model.bin. "
+        f"Received: {', '.join(sorted(path.name for path in folder.iterdir()))}"
+    )
+
+
+def _read_torch(files):
+    readers = {}
+    for file in files:
+        tensors = read_torch(file, "save the model as safetensors with `model.save_pretrained(folder)` in Transformers")
+        readers |= {name: lambda tensor=tensor: tensor.float().numpy() for name, tensor in dict(tensors).items()}
+    return readers

@@ -1,0 +1,344 @@
+"""Loads checkpoints with KerasHub: folders from `save_to_preset`, names that it resolves, folders that it converts."""
+
+import contextlib
+import inspect
+import json
+import pathlib
+
+import keras
+
+from keras_transfer.checkpoints.architecture import is_for_keras_hub
+from keras_transfer.checkpoints.tensors import CheckpointError, read_json, reading
+from keras_transfer.core.names import closest, hint_for
+from keras_transfer.encoders import Encoder
+from keras_transfer.text import BertPreprocessor, TokenPreprocessor
+
+PREFIX = "keras_hub://"
+
+_WEIGHTS = ("model.weights.h5", "model.weights.json")  # a single file, or the index of several
+
+_TENSORS = ("model.safetensors", "model.safetensors.index.json")  # what KerasHub converts
+
+# Files that only KerasHub writes. They distinguish an incomplete preset from a folder of another kind.
+_MARKS = (*_WEIGHTS, "task.json", "preprocessor.json", "assets/tokenizer")
+
+_DEFAULT_EPSILON = 1e-6  # The default of Transformers for all models in the next table.
+
+# KerasHub uses these in some layers, whatever the config says. In Qwen 3, these layers normalize queries and keys.
+_EPSILONS = {"gemma": 1e-6, "gemma2": 1e-6, "gemma3_text": 1e-6, "qwen3": 1e-5}
+
+_INPUTS = {"token_ids", "segment_ids", "padding_mask"}
+
+_OPTIONS = {"load_weights", "dtype", "name", "trainable"}  # accepted for every backbone
+
+# Where a block with attention to the whole text comes after blocks with a window: every so many blocks.
+_WHOLE_EVERY = {"gemma2": 2, "gemma3_text": 6}
+
+_THETAS = {"full_attention": 1_000_000, "sliding_attention": 10_000}  # of Gemma 3
+
+
+def is_name(source):
+    """Returns whether the source is a name for KerasHub, such as `"keras_hub://bert_tiny_en_uncased"`."""
+    return isinstance(source, str) and source.startswith(PREFIX)
+
+
+def recognises(source):
+    """Returns whether a name or a folder is a preset, complete or not, or a folder that KerasHub converts."""
+    if is_name(source) or converts(source):
+        return True
+    config = _read_config(source)
+    return any((source / name).exists() for name in _MARKS) if config is None else "registered_name" in config
+
+
+def converts(source):
+    """Returns whether KerasHub converts a folder of Transformers, because no architecture here loads it."""
+    return not is_name(source) and is_for_keras_hub(_read_config(source) or {})
+
+
+def _read_config(folder):
+    """Returns the configuration of a folder, or None if it cannot be read. `load` reports the error."""
+    with contextlib.suppress(OSError, ValueError):
+        config = json.loads((folder / "config.json").read_text("utf-8"))
+        return config if isinstance(config, dict) else {}
+
+
+def load(source, cls=Encoder, overrides=None, head=None):
+    """Returns the backbone of a preset, and None, since the heads of presets are not loaded.
+
+    Args:
+        source: A folder, or a string that starts with `"keras_hub://"`.
+        cls: `Encoder`, or a class of KerasHub backbones.
+        overrides: Dict of arguments of the backbone, or of its `from_preset`, that differ from the preset's. Defaults
+            to `None`.
+        head: Not used. Defaults to `None`.
+
+    Returns:
+        A `keras_hub.models.Backbone`, and None.
+    """
+    keras_hub = _import_keras_hub(source)
+    overrides = overrides or {}
+    if converts(source):
+        _check_settings(source)
+        overrides = {**_epsilon(source), **overrides}
+    wanted = keras_hub.models.Backbone if cls is Encoder else cls
+    if not issubclass(wanted, keras_hub.models.Backbone):
+        raise CheckpointError(
+            f"{source} is for KerasHub, which makes a KerasHub backbone of it. Load it with "
+            f"`Encoder.from_pretrained`. Received: {cls.__name__}.from_pretrained"
+        )
+    name = _name_for_keras_hub(source, keras_hub, weights=overrides.get("load_weights", True))
+    _check_overrides(source, _class_in(source), overrides)
+    with _errors_of_keras_hub(source, "the backbone"):
+        backbone = wanted.from_preset(name, **overrides)
+    _check_inputs(source, backbone)
+    _check_overrides(source, type(backbone), overrides)
+    return backbone, None
+
+
+def load_preprocessor(source, word_level=False, **overrides):
+    """Returns the preprocessor of a preset.
+
+    Args:
+        source: As for `load`.
+        word_level: Boolean. Whether the preprocessor must also accept sentences as lists of words. KerasHub's do not,
+            so the result is a `BertPreprocessor` with the vocabulary and the settings of the preset's WordPiece
+            tokenizer. The two produce the same ids, except for rare characters, where `BertPreprocessor` follows the
+            original BERT. Defaults to `False`.
+        **overrides: Arguments of the preprocessor that differ from the preset's, such as `sequence_length=64`.
+
+    Returns:
+        The `keras_hub.models.TextClassifierPreprocessor` of the preset, or a `BertPreprocessor`. For a folder that
+        KerasHub converts, a `TokenPreprocessor`, because KerasHub's tokenizers are not exact.
+
+    Raises:
+        CheckpointError: If KerasHub is not installed or cannot load the preset, if the preset has no preprocessor for
+            text classifiers, or if `word_level=True` and its tokenizer is not BERT's.
+    """
+    if converts(source):
+        with reading(f"The tokenizer of {source}"):
+            return TokenPreprocessor.load(source, **overrides)
+    keras_hub = _import_keras_hub(source)
+    name = _name_for_keras_hub(source, keras_hub, weights=False)
+    options = {} if word_level else overrides
+    with _errors_of_keras_hub(source, "a text classifier's preprocessor", ", or pass a preprocessor to the task"):
+        preprocessor = keras_hub.models.TextClassifierPreprocessor.from_preset(name, **options)
+    if not word_level:
+        return preprocessor
+    tokenizer = preprocessor.tokenizer
+    if not _is_bert(tokenizer, keras_hub):
+        raise CheckpointError(
+            "The task needs a preprocessor that takes words and knows their characters. keras_transfer can create one "
+            "only for KerasHub presets with BERT's WordPiece tokenizer. For any other preset, pass "
+            "`from_pretrained(source, preprocessor=...)`. "
+            f"Received: {source} with {type(tokenizer).__name__}"
+        )
+    settings = {
+        "sequence_length": preprocessor.sequence_length,
+        "lowercase": tokenizer.lowercase,
+        "strip_accents": tokenizer.strip_accents,
+    }
+    return BertPreprocessor(tokenizer.get_vocabulary(), **{**settings, **overrides})
+
+
+def _import_keras_hub(source):
+    try:
+        import keras_hub
+    except ImportError as error:
+        raise CheckpointError(
+            f"This checkpoint requires KerasHub: `pip install keras-hub`. Received: {source} and {_reason(error)}"
+        ) from error
+    except Exception as error:  # of TensorFlow Text, if its version is not that of TensorFlow
+        raise CheckpointError(
+            "KerasHub is installed but cannot be imported. Check that the versions of keras-hub, keras, tensorflow and "
+            f"tensorflow-text match. Received: {source} and {_reason(error)}"
+        ) from error
+    return keras_hub
+
+
+def _name_for_keras_hub(source, keras_hub, weights):
+    """Returns the string that `from_preset` accepts, after every check that does not need loading."""
+    if not is_name(source):
+        _check_folder(source, weights)
+        # The path is absolute because KerasHub looks up a relative one among its built-in presets first.
+        return str(source.absolute())
+    name = source.removeprefix(PREFIX)
+    known = keras_hub.models.Backbone.presets
+    if "://" not in name and name not in known and not (pathlib.Path(name) / "config.json").is_file():
+        near = closest(name, known)
+        raise CheckpointError(
+            "Unknown KerasHub preset. Expected a folder, the name of a built-in preset, or a handle such as "
+            "'keras_hub://kaggle://organization/model/keras/variation' or 'keras_hub://hf://organization/name'."
+            + (f" Did you mean '{PREFIX}{near}'?" if near else "")
+            + f" Received: {source!r}"
+        )
+    return name
+
+
+def _check_folder(folder, weights):
+    found = sorted(path.name for path in folder.iterdir())
+    if converts(folder):
+        if not set(_TENSORS) & set(found):
+            raise CheckpointError(
+                f"KerasHub converts only safetensors. Expected {_TENSORS[0]} or its shards in {folder}. "
+                f"Received: {found}"
+            )
+        return
+    if "config.json" not in found or (weights and not set(_WEIGHTS) & set(found)):
+        raise CheckpointError(
+            f"{folder} is an incomplete KerasHub preset. Expected config.json and {_WEIGHTS[0]}, which "
+            "`backbone.save_to_preset(folder)` writes. To load a preset from the Hugging Face Hub, use "
+            f"'{PREFIX}hf://organization/name'. Received: {found}"
+        )
+    read_json(folder / "config.json")
+
+
+def _check_settings(folder):
+    """Raises a `CheckpointError` if a folder that KerasHub converts has a setting that KerasHub ignores."""
+    config = read_json(folder / "config.json")
+    ignored = {name: value for name, value in ignored_settings(config).items() if value}
+    if ignored:
+        raise CheckpointError(
+            f"KerasHub ignores settings of {folder}, so that its outputs would be wrong. Expected a "
+            f"{config['model_type']!r} without them. Received: {ignored}"
+        )
+
+
+def _epsilon(folder):
+    """Returns the epsilon of a folder that KerasHub converts, as an argument of the backbone: it ignores some."""
+    config = read_json(folder / "config.json")
+    epsilon, wanted = config.get("rms_norm_eps"), _EPSILONS.get(config["model_type"])
+    if wanted is not None and (_DEFAULT_EPSILON if epsilon is None else epsilon) != wanted:
+        raise CheckpointError(
+            f"KerasHub's {config['model_type']} needs `rms_norm_eps` to be {wanted}, because it ignores the setting in "
+            f"some layers. Received: rms_norm_eps={epsilon} in {folder}"
+        )
+    return {} if epsilon is None else {"layer_norm_epsilon": epsilon}
+
+
+def _class_in(source):
+    """Returns the class of the backbone in a folder, or None if only KerasHub knows it."""
+    config = {} if is_name(source) else _read_config(source) or {}
+    return keras.saving.get_registered_object(config.get("registered_name", ""))
+
+
+def _check_overrides(source, cls, overrides):
+    """Raises a `CheckpointError` for arguments that a backbone does not know, because KerasHub ignores them."""
+    if cls is None:
+        return
+    known = {*inspect.signature(cls).parameters, *_OPTIONS} - {"args", "kwargs"}
+    if unknown := sorted(set(overrides) - known):
+        raise CheckpointError(
+            f"Unknown arguments for {source}.{hint_for(unknown[0], known)} Expected some of {sorted(known)} for "
+            f"{cls.__name__}. Received: {unknown}"
+        )
+
+
+def _check_inputs(source, backbone):
+    inputs = backbone.input if isinstance(backbone.input, dict) else {}
+    if "token_ids" not in inputs or not inputs.keys() <= _INPUTS:
+        received = sorted(inputs) or "inputs without names"
+        raise CheckpointError(
+            f"The backbone of {source} must take `token_ids` and `padding_mask`. "
+            f"Received: {type(backbone).__name__}, which takes {received}"
+        )
+
+
+def _is_bert(tokenizer, keras_hub):
+    """Returns whether `BertPreprocessor` splits texts and packs ids as the preprocessor with this tokenizer does."""
+    if not isinstance(tokenizer, keras_hub.tokenizers.WordPieceTokenizer):
+        return False
+    names = ("start_token", "end_token", "pad_token", "oov_token", "suffix_indicator")
+    same = [getattr(tokenizer, name, None) for name in names] == ["[CLS]", "[SEP]", "[PAD]", "[UNK]", "##"]
+    return same and tokenizer.split and tokenizer.split_on_cjk and not tokenizer.special_tokens_in_strings
+
+
+@contextlib.contextmanager
+def _errors_of_keras_hub(source, what, advice=""):
+    """Turns every error of KerasHub into one that says what failed to load and what to check."""
+    try:
+        yield
+    except Exception as error:  # from KerasHub, Keras, HDF5, kagglehub, huggingface_hub or requests
+        advice = ("check its name and the network" if is_name(source) else "check its files and the arguments") + advice
+        raise CheckpointError(
+            f"KerasHub cannot load {what} of the preset {source}: {advice}. Received: {_reason(error)}"
+        ) from error
+
+
+def _reason(error):
+    """Returns an exception in one line. From Keras's deserialization, it keeps only the cause at the end."""
+    text = str(error).rpartition("Exception encountered: ")[2].partition("List of objects that could not be loaded")[0]
+    if "could not be loaded" in text:  # Keras does not say what is wrong.
+        text = f"The weights do not match config.json. {text}"
+    return f"{type(error).__name__}: {' '.join(text.split())[:400]}"
+
+
+def ignored_settings(config):
+    """Returns a dict from the names of settings that KerasHub ignores to their values, false for those that are right.
+
+    Args:
+        config: Dict. The configuration of a folder whose `model_type` KerasHub converts.
+    """
+    kind = config["model_type"]
+    biases = {name: config.get(name) for name in ("attention_bias", "mlp_bias")}
+    return {**biases, **_activation(kind, config), **_positions(kind, config), **_attention(kind, config)}
+
+
+def _activation(kind, config):
+    name = "hidden_activation" if config.get("hidden_activation") else "hidden_act"
+    # Gemma's first files say "gelu" and mean the approximation, as Transformers knows.
+    right = {"gemma": ("gelu_pytorch_tanh", "gelu"), "gemma2": ("gelu_pytorch_tanh",)}.get(kind, ("silu",))
+    right = ("gelu_pytorch_tanh",) if kind == "gemma3_text" else right
+    value = config.get(name) or right[0]
+    return {name: value not in right and value}
+
+
+def _positions(kind, config):
+    rope = config.get("rope_scaling") or config.get("rope_parameters") or {}
+    if kind == "gemma3_text":
+        return _positions_of_gemma3(config)
+    scaling = rope.get("rope_type", rope.get("type", "default"))
+    theta = rope.get("rope_theta", config.get("rope_theta", 10000))
+    reads_scaling = kind == "llama" and scaling == "llama3" and config.get("rope_scaling")
+    return {
+        "rope_type": scaling != "default" and not reads_scaling and scaling,
+        "rope_theta": kind in ("gemma", "gemma2") and theta != 10000 and theta,
+    }
+
+
+def _positions_of_gemma3(config):
+    old = config.get("rope_scaling") or {}
+    given, found = config.get("rope_parameters") or {}, {}
+    old_thetas = {"full_attention": "rope_theta", "sliding_attention": "rope_local_base_freq"}
+    for name, wanted in _THETAS.items():
+        rope = given.get(name) or (old if name == "full_attention" else {})
+        theta = rope.get("rope_theta", config.get(old_thetas[name], wanted))
+        scaling = rope.get("rope_type", rope.get("type", "default"))
+        found[f"{name}.rope_theta"] = theta != wanted and theta
+        found[f"{name}.rope_type"] = scaling not in ("default", "linear") and scaling
+    return found
+
+
+def _attention(kind, config):
+    found, layers = {}, config.get("num_hidden_layers", 0)
+    kinds = config.get("layer_types") or []
+    window = config.get("use_sliding_window") and config.get("sliding_window")
+    if kind in _WHOLE_EVERY:
+        head_dim = config.get("head_dim", 256)
+        scalar = config.get("query_pre_attn_scalar", 256)
+        usual = ["full_attention" if (i + 1) % _WHOLE_EVERY[kind] == 0 else "sliding_attention" for i in range(layers)]
+        found["query_pre_attn_scalar"] = scalar != head_dim and scalar
+        found["layer_types"] = bool(kinds) and kinds != usual and kinds
+    if kind == "gemma3_text":
+        found["attn_logit_softcapping"] = config.get("attn_logit_softcapping")
+    if kind in ("qwen2", "qwen2_moe"):
+        found["use_sliding_window"] = bool(window) or "sliding_attention" in kinds
+    if kind == "qwen3" and window:  # KerasHub's has the window in all blocks.
+        found["max_window_layers"] = config.get("max_window_layers", 28)
+    if kind == "smollm3":
+        found["use_sliding_window"] = "sliding_attention" in kinds if kinds else bool(window)
+    if kind in ("llama", "mixtral"):
+        usual = config.get("hidden_size", 0) // max(config.get("num_attention_heads", 1), 1)
+        found["head_dim"] = config.get("head_dim") not in (None, usual) and config["head_dim"]
+    if kind in ("mixtral", "qwen2_moe"):
+        found["tie_word_embeddings"] = config.get("tie_word_embeddings")
+    return found

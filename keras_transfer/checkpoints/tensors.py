@@ -1,0 +1,156 @@
+"""Reads named tensors from files, and assigns all of them to variables, or none."""
+
+import contextlib
+import dataclasses
+import logging
+import typing
+
+import keras
+import numpy as np
+
+from keras_transfer.core import files
+from keras_transfer.core.names import closest
+
+log = logging.getLogger("keras_transfer")
+
+
+class CheckpointError(ValueError):
+    """Raised if a checkpoint cannot be read or written, is of another architecture, or does not match the encoder."""
+
+
+@contextlib.contextmanager
+def reading(what, *others):
+    """Turns any error that readers raise for a damaged file into a `CheckpointError` that names the file.
+
+    Args:
+        what: String. The file in the message.
+        *others: Types of errors that do not change, because something other than the file causes them.
+    """
+    try:
+        yield
+    except (CheckpointError, *others):
+        raise
+    except Exception as error:  # a dozen types of JSON, tokenizers, HDF5, safetensors and torch
+        raise CheckpointError(f"{what} cannot be read. Received: {type(error).__name__}: {error}") from error
+
+
+class Layout(typing.NamedTuple):
+    """Converts a tensor of a file to the array that a variable holds, and back."""
+
+    to_ours: typing.Callable
+    to_theirs: typing.Callable
+
+
+SAME = Layout(lambda tensor: tensor, lambda array: array)
+TRANSPOSED = Layout(np.transpose, np.transpose)
+
+
+@dataclasses.dataclass
+class Entry:
+    """Tensors of a checkpoint, and the variables of an encoder that hold the same numbers.
+
+    Args:
+        variables: List of `keras.Variable`. Several variables are stacked along the first axis.
+        names: List of names of tensors. Several tensors are side by side, along the last axis of the variable.
+        layout: `Layout` of each tensor.
+    """
+
+    variables: list
+    names: list
+    layout: Layout = SAME
+
+    def assign(self, tensors):
+        """Sets the variables, from a list of the tensors."""
+        for variable, value in zip(self.variables, self.arrays(tensors), strict=True):
+            variable.assign(value)
+
+    def arrays(self, tensors):
+        """Returns the values of the variables, from a list of the tensors."""
+        parts = [self.layout.to_ours(tensor) for tensor in tensors]
+        whole = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
+        return np.split(whole, np.cumsum([variable.shape[0] for variable in self.variables])[:-1])
+
+    def tensors(self, value_of=keras.ops.convert_to_numpy):
+        """Returns a dict of the tensors, from the variables, or from what a function returns for each variable."""
+        values = [to_float32(value_of(variable)) for variable in self.variables]
+        return self._split(values[0] if len(values) == 1 else np.concatenate(values))
+
+    def shapes(self):
+        """Returns a dict of the shapes that the tensors must have."""
+        rows = sum(variable.shape[0] for variable in self.variables)
+        empty = np.broadcast_to(np.float32(0), (rows, *self.variables[0].shape[1:]))
+        return {name: tensor.shape for name, tensor in self._split(empty).items()}
+
+    def _split(self, whole):
+        parts = np.split(whole, len(self.names), axis=-1)
+        return {name: self.layout.to_theirs(part) for name, part in zip(self.names, parts, strict=True)}
+
+
+def read_json(file, expected=dict):
+    """Returns what `files.read_json` returns, or raises a `CheckpointError`."""
+    try:
+        return files.read_json(file, expected)
+    except ValueError as error:
+        raise CheckpointError(str(error)) from error
+
+
+def read_safetensors(files):
+    """Returns a dict from the name of each tensor to a function that reads it, for one file or all shards."""
+    import ml_dtypes  # noqa: F401 (safetensors needs it for bfloat16, and Keras on torch does not import it)
+    from safetensors import SafetensorError, safe_open
+
+    readers = {}
+    for file in files:
+        try:
+            handle = safe_open(file, framework="numpy")
+            for name in handle.keys():  # noqa: SIM118 (not a dict)
+                readers[name] = lambda handle=handle, name=name: handle.get_tensor(name)
+        except (SafetensorError, OSError, ValueError) as error:
+            size = f"{file.stat().st_size:,} bytes" if file.exists() else "no such file"
+            raise CheckpointError(
+                f"{file} is truncated or not a safetensors file ({error}). Download it again. Received: {size}"
+            ) from error
+    return readers
+
+
+def shard_files(index):
+    """Returns the shards that a `*.index.json` names."""
+    found = read_json(index).get("weight_map")
+    if not isinstance(found, dict) or not found or not all(isinstance(name, str) for name in found.values()):
+        raise CheckpointError(f"{index} must have a `weight_map` of names. Received: weight_map={found!r:.100}")
+    names = sorted(set(found.values()))
+    if missing := [name for name in names if not (index.parent / name).exists()]:
+        raise CheckpointError(f"{index} names shards that do not exist. Received: {', '.join(missing)}")
+    return [index.parent / name for name in names]
+
+
+def fill(entries, readers, source):
+    """Assigns every tensor to its variable. If there are problems, assigns none and raises one error that lists them.
+
+    Args:
+        entries: List of `Entry`s.
+        readers: Dict from the name of each tensor to a function that returns it.
+        source: The checkpoint's name in the error.
+    """
+    shapes = {name: shape for entry in entries for name, shape in entry.shapes().items()}
+    tensors = {name: readers[name]() for name in shapes if name in readers}
+    unexpected = sorted(set(readers) - set(shapes))
+    problems = []
+    for name, shape in shapes.items():
+        if name not in tensors:
+            near = closest(name, unexpected)
+            problems.append(f"missing: {name} {shape}" + (f" (nearest: {near})" if near else ""))
+        elif tensors[name].shape != shape:
+            problems.append(f"shape: {name} must be {shape}, but is {tensors[name].shape}")
+        elif "float" not in tensors[name].dtype.name:
+            problems.append(f"dtype: {name} must be floating-point, but is {tensors[name].dtype}")
+    problems += [f"unexpected: {name}" for name in unexpected]
+    if problems:
+        raise CheckpointError(f"The tensors of {source} do not match the encoder:\n  " + "\n  ".join(problems))
+    for entry in entries:
+        entry.assign([to_float32(tensors[name]) for name in entry.names])
+
+
+def to_float32(tensor):
+    """Returns a tensor as float32, which represents bfloat16 and float16 exactly."""
+    return np.asarray(tensor).astype("float32", copy=False)

@@ -1,1 +1,0 @@
-"""Files of word vectors, and the table that they contain."""

@@ -1,0 +1,44 @@
+"""`keras-transfer export`: writes a model as a SavedModel, or for LiteRT or ONNX Runtime."""
+
+import shlex
+
+from keras_transfer import serving, tasks
+from keras_transfer.cli import ask
+from keras_transfer.cli.predictions import load_model
+from keras_transfer.core.names import listed
+
+
+def run_export(path, output, pairs=False, overwrite=False, adapters=None, **options):
+    """Exports the task in a `.keras` file, and prints what requests it answers.
+
+    Args:
+        path: Path of a `.keras` file.
+        output: Path of the folder to write.
+        pairs, overwrite, adapters: As for `serving.export`.
+        options: Other arguments of `serving.export`.
+    """
+    model = load_model(path)
+    if not isinstance(model, tasks.Task):
+        raise ValueError(
+            f"The model must be a task, such as a `TextClassifier`. Received: {path}, {type(model).__name__}"
+        )
+    if pairs and model.fitted_on == "texts":
+        raise ValueError(f"The model was trained on single texts. Leave out `--pairs`. Received: {path}")
+    folder = serving.export(model, output, pairs=pairs, overwrite=overwrite, adapters=adapters, **options)
+    if (folder / "saved_model.pb").exists():
+        print(f"The {type(model).__name__} is exported to {folder}. Its signatures:")
+        for name, signature in ask.read_facts(folder)["signatures"].items():
+            print(f"  {name}: {', '.join(signature['inputs'])}")
+        encoder = getattr(model, "encoder", None)
+        if adapters is None and len(names := list(getattr(encoder, "adapters", ()))) > 1:
+            print(
+                f"It answers with the adapters {list(encoder.active_adapters)}, the active ones of {listed(names)}. "
+                "With `--adapters`, each row of a request names its own."
+            )
+    else:
+        print(
+            f"The {type(model).__name__} is exported to {folder}. {folder / 'predict.py'} answers without TensorFlow."
+        )
+    if isinstance(model, (tasks.TextClassifier, tasks.TextRegressor)) and not pairs:
+        adapter = f" --adapter {adapters[0]}" if adapters else ""
+        print(f'\nTo try it:\nkeras-transfer classify {shlex.quote(str(folder))}{adapter} "TEXT"')

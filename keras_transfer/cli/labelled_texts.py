@@ -1,0 +1,198 @@
+"""Reads texts and their labels from a table."""
+
+import itertools
+import json
+import math
+import sys
+
+from keras_transfer.core import lines, tables
+from keras_transfer.core.names import check_spaces, did_you_mean, listed
+
+OPTIONS = ("--text-column", "--label-column")
+SEPARATOR = "|"  # Separates the labels of a text in a `.csv` or `.tsv` file by default.
+NO_HEADER = " For a file without a header, pass `--no-header`, and numbers from 0 as columns."
+FEW_ROWS = 20  # Tables with fewer rows may have a label for each row.
+LARGEST = 3.4028234663852886e38  # The largest float32 number.
+
+
+class Table(tables.Table):
+    """A `tables.Table` that has the columns of texts and labels.
+
+    Args:
+        path: As for `tables.Table`.
+        columns: List of strings. Columns that the table must have: the text column, and those of labels if needed.
+            Without a header, they are numbers from 0.
+        separator, encoding: As for `tables.Table`. `separator` may also be `"tab"`.
+        no_header: Boolean. Whether the first row is data. Defaults to `False`.
+        only: Boolean. Whether other columns of a Parquet or Arrow file are not read. Defaults to `False`.
+
+    Raises:
+        FileNotFoundError, ImportError, ValueError: As for `tables.Table`. ValueError also if it lacks a column.
+    """
+
+    def __init__(self, path, columns, separator=None, encoding=None, no_header=False, only=False):
+        self.columns = as_columns(columns, no_header)
+        separator = {"tab": "\t", "\\t": "\t"}.get(separator, separator)
+        super().__init__(path, separator, encoding, None if no_header else 0, self.columns if only else None)
+        self._check(self.names, path)
+
+    def __iter__(self):
+        for number, row in super().__iter__():
+            if self.typed:
+                self._check(row, f"{self.path}, {self.unit} {number}")
+            yield number, row
+
+    def _check(self, names, where):
+        for place, column in enumerate(self.columns):
+            if column not in names:
+                hint = did_you_mean(column, [str(name) for name in names])
+                more = "" if hint or self.typed or self.header is None else NO_HEADER
+                raise ValueError(
+                    f"{where}: There is no column {column!r}.{hint} Name the column "
+                    f"with {OPTIONS[min(place, 1)]}.{more} Received: the columns {listed(names)}"
+                )
+
+
+def as_columns(columns, no_header):
+    """Returns the names of columns, which are numbers without a header."""
+    return [int(name) if no_header and str(name).isdecimal() else name for name in columns]
+
+
+def read_texts(path, text="text", label="label", kind="classification", label_separator=None, **form):
+    """Returns `(texts, labels)`, two lists, from a table.
+
+    Args:
+        path: As for `Table`.
+        text: String. Name of the column of the texts. Defaults to `"text"`.
+        label: String. Name of the column of the labels, or list of strings with a column for each label. Defaults to
+            `"label"`.
+        kind: String. What the labels are: strings (`"classification"`), lists of strings (`"multi-label"`) or floats
+            (`"regression"`). Defaults to `"classification"`.
+        label_separator: String. What separates the labels of a text in a file without types. Defaults to `None`, for
+            `SEPARATOR`.
+        **form: Other arguments of `Table`.
+    """
+    label = [label] if isinstance(label, str) else list(label)
+    if text in label:
+        raise ValueError(
+            f"{path}: The texts and their labels must be in different columns. "
+            f"Received: {OPTIONS[0]} {text!r} and {OPTIONS[1]} {' '.join(map(repr, label))}"
+        )
+    if (len(label) > 1 or label_separator is not None) and kind != "multi-label":
+        raise ValueError(
+            f"Several labels of a text require a model of several labels (`--task multi-label`). Received: {path} with "
+            f"{' '.join(map(repr, label))}"
+        )
+    convert, expected = LABELS[kind]
+    texts, labels, table = [], [], Table(path, [text, *label], **form, only=True)
+    (text, *label), separator = table.columns, label_separator or SEPARATOR
+    for number, row in table:
+        if len(label) > 1:
+            value, found = {name: row[name] for name in label}, tables.marked(row, label)
+            found, expected = found and [str(name) for name in found], "1 or 0, true or false for each label"
+        else:
+            value = row[label[0]]
+            joined = kind == "multi-label" and not table.typed
+            found = convert(_separated(value, separator) if joined else value)
+        if found is None or not (row[text] and isinstance(row[text], str)):
+            raise ValueError(
+                f"{path}, {table.unit} {number}: Expected a text and {expected}. "
+                f"Received: {text}={row[text]!r:.80} and {label[0]}={value!r:.80}"
+            )
+        texts.append(row[text])
+        labels.append(found)
+    if not texts:
+        raise ValueError(f"{path}: Expected at least one row. Received: no rows")
+    if kind == "classification" and (joined := tables.looks_joined(labels)):
+        lines.log.warning(
+            "%s: Some labels, such as %r, look like several labels. If they are, pass `--task multi-label "
+            "--label-separator %r`.",
+            path,
+            next(each for each in labels if joined in each),
+            joined,
+        )
+    return texts, labels
+
+
+def read_column(path, text="text", **form):
+    """Returns the texts of a table as a list. The arguments and errors are the same as for `read_texts`."""
+    texts, table = [], Table(path, [text], **form, only=True)
+    [text] = table.columns
+    for number, row in table:
+        if not isinstance(row[text], str):
+            raise ValueError(f"{path}, {table.unit} {number}: Expected a text. Received: {text}={row[text]!r:.80}")
+        texts.append(row[text])
+    if not texts:
+        raise ValueError(f"{path}: Expected at least one row. Received: no rows")
+    return texts
+
+
+def _as_name(value):
+    """Returns a label as a string, or None. In JSON, 1 and 1.0 are the same label."""
+    if isinstance(value, (int, float)) and abs(value) < math.inf:
+        value = json.dumps(int(value) if isinstance(value, float) and value.is_integer() else value)
+    return value if isinstance(value, str) and value.strip() else None
+
+
+def _separated(value, separator):
+    """Returns the labels of a file without types as a list, as `datasets.read_table` does."""
+    return [name.strip() for name in value.split(separator)] if value.strip() else []
+
+
+def _as_names(value):
+    """Returns labels as a list of strings, or None."""
+    names = [_as_name(each) for each in value] if isinstance(value, list) else [None]
+    return None if None in names else names
+
+
+def _as_number(value):
+    """Returns a label as a float, or None if it is infinite in float32."""
+    if isinstance(value, str):
+        value = float(value) if lines.NUMBER.fullmatch(value) else None
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST
+    return float(value) if is_number else None
+
+
+LABELS = {
+    "classification": (_as_name, "a label"),
+    "multi-label": (_as_names, "a list of labels"),
+    "regression": (_as_number, "a number"),
+}
+
+
+def read_parts(data, validation=None, test=None, text="text", label="label", task="classification", **form):
+    """Returns `({"train": (texts, labels), ...}, label names)` from the tables of the parts that are given.
+
+    For the task `"classification"`, labels are integers, the places of their names in the sorted list of label names.
+    For `"multi-label"`, they are lists with a one for each label of the text, and a zero for each other label name. For
+    `"regression"`, they are floats, and the label names are None.
+    """
+    paths = {"train": data, "validation": validation, "test": test}
+    parts = {name: read_texts(path, text, label, task, **form) for name, path in paths.items() if path is not None}
+    if task == "regression":
+        return parts, None
+    several = task == "multi-label"
+    occurring = {name: set(itertools.chain(*labels) if several else labels) for name, (_, labels) in parts.items()}
+    names = sorted(occurring["train"])
+    if len(names) < 2:
+        raise ValueError(f"{data}: Expected at least two labels. Received: {names}")
+    check_spaces(names, data)
+    rows = len(parts["train"][0])
+    if not several and rows >= FEW_ROWS and len(names) > rows / 2:
+        print(
+            f"keras-transfer: warning: {data} has {len(names):,} different labels in {rows:,} rows. "
+            f"Is {label!r} the column of the labels? The first ones are {listed(names, 3)}",
+            file=sys.stderr,
+        )
+    for name, found in occurring.items():
+        if unknown := sorted(found - set(names)):
+            raise ValueError(
+                f"{paths[name]}: Labels must occur in the training data. Expected some of {listed(names)}. "
+                f"Received: {listed(unknown)}"
+            )
+    places = {name: place for place, name in enumerate(names)}
+
+    def encode(label):
+        return [int(name in label) for name in names] if several else places[label]
+
+    return {part: (texts, [encode(label) for label in labels]) for part, (texts, labels) in parts.items()}, names

@@ -1,0 +1,149 @@
+"""`keras-transfer train`: trains a classifier or a regressor on a table. A run can continue after Ctrl-C or a kill."""
+
+import shlex
+import signal
+
+import keras
+
+from keras_transfer import adaptation, analysis, checkpoints, tasks, text
+from keras_transfer.callbacks import TrainingCheckpoint
+from keras_transfer.cli import run_folder
+from keras_transfer.cli.progress import bar_or_lines
+from keras_transfer.cli.run_folder import CHECKPOINTS, MODEL, REPORT, check_run
+from keras_transfer.cli.scores import (
+    card_facts,
+    describe_numbers,
+    describe_recipe,
+    finite,
+    scores_of_numbers,
+    training_facts,
+    warn_of_few_steps,
+    write_card,
+)
+from keras_transfer.cli.validation import as_task_labels, with_validation
+from keras_transfer.core.names import listed
+
+
+def run_training(
+    parts,
+    label_names,
+    output,
+    settings,
+    overwrite=False,
+    multi_label=False,
+    encoder="minilm-l6",
+    recipe="bert",
+    epochs=None,
+    learning_rate=None,
+    batch_size=None,
+    sequence_length=None,
+    gradient_accumulation_steps=None,
+    rematerialize=False,
+    precision=None,
+    seed=0,
+    trained=None,
+):
+    """Trains a text classifier or regressor, and writes it with a report on the validation data.
+
+    On the first Ctrl-C (or SIGTERM), a training checkpoint is written, and the run ends. A call with the same settings
+    continues it.
+
+    Args:
+        parts: Dict with `"train"` and perhaps `"validation"`: tuples of texts and labels. Without validation data, a
+            fifth of the training data is held out.
+        label_names: List of strings, or None for a regressor.
+        output: Path of the folder of the run, which `run_folder` describes.
+        settings: Dict. The settings of the run, as `run_folder.describe` returns them.
+        overwrite: Boolean. Whether to replace a finished run, or a run with different settings. Defaults to `False`.
+        multi_label: Boolean. Whether a text may have several labels, or none. Defaults to `False`.
+        encoder, sequence_length: As for `TextClassifier.from_pretrained`.
+        recipe, epochs, learning_rate, batch_size, gradient_accumulation_steps: Name of a recipe, and values that
+            replace its own, or None.
+        rematerialize: Boolean. Whether to compute blocks twice to save memory. Defaults to `False`.
+        precision: String, the `precision` of a recipe. Defaults to `None`, float32.
+        seed: Integer. Seed of all random numbers. Defaults to `0`.
+        trained: Path of a `.keras` file, a model that continues to train: with its head if its labels are the same,
+            and otherwise with a new one. Defaults to `None`, for a new model over `encoder`.
+
+    Returns:
+        The number of the signal that ended the run, or None if it is finished.
+    """
+    changes = {"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size}
+    changes |= {
+        "gradient_accumulation_steps": gradient_accumulation_steps,
+        "rematerialize": rematerialize,
+        "precision": precision,
+    }
+    recipe = adaptation.get_recipe(recipe, **{name: value for name, value in changes.items() if value is not None})
+    check_run(output, settings, overwrite)
+    parts = with_validation(parts, label_names)
+    rows = len(parts["train"][0])
+    warn_of_few_steps(recipe, rows)
+    keras.utils.set_random_seed(seed)
+    options = {"sequence_length": sequence_length, "head": "new", "scalar_mix": recipe.scalar_mix}
+    if recipe.precision is not None:
+        options["encoder"] = {"dtype": recipe.precision}
+    task = tasks.TextRegressor if label_names is None else tasks.TextClassifier
+    if label_names is not None:
+        options |= {"label_names": label_names, "multi_label": multi_label}
+    model = task.from_pretrained(encoder, **options) if trained is None else _continued(task, trained, options)
+    # Another process may have used the folder since `check_run`.
+    with run_folder.running(output, settings, overwrite) as folder:
+        return _train(model, parts, recipe.resolve(model, -(-rows // recipe.batch_size)), folder, settings, seed)
+
+
+def _continued(task, trained, options):
+    """Returns a trained model if it is one of the task with these labels, or else the task over its encoder."""
+    model = keras.saving.load_model(trained)
+    same = {name: getattr(model, name, None) for name in ("label_names", "multi_label") if name in options}
+    if type(model) is task and all(options[name] == value for name, value in same.items()):
+        print(f"The training continues from {trained}, with its head", end=": ")
+        return model
+    print(f"The training continues from the encoder of {trained}, with a new head", end=": ")
+    settings = {name: options[name] for name in (*same, "scalar_mix") if options[name] is not None}
+    return task(model.encoder, model.preprocessor, **settings)
+
+
+def _train(model, parts, recipe, folder, settings, seed):
+    """Trains a model, and writes it with its report. Returns the number of the signal that ended the run, or None."""
+    print(", ".join(f"{len(texts)} texts for {name}" for name, (texts, _) in parts.items()), end=", ")
+    print(listed(model.label_names) if model.label_names else "one number for each text")
+    print(describe_recipe(recipe, settings["recipe"], settings["encoder"]))
+
+    checkpoint = TrainingCheckpoint(folder / CHECKPOINTS, keep=1, signals=("SIGINT", "SIGTERM"))
+    train = text.batches(*parts["train"], preprocessor=model.preprocessor, batch_size=recipe.batch_size, seed=seed)
+    options = {"callbacks": [checkpoint], "verbose": bar_or_lines()}
+    validation = as_task_labels(parts["validation"], model.label_names)
+    adaptation.fine_tune(model, train, validation_data=validation, recipe=recipe, **options)
+    if checkpoint.stopped_by:
+        print(f"\nThe run was stopped. The same command continues it from {folder / CHECKPOINTS}")
+        return int(signal.Signals[checkpoint.stopped_by])
+
+    texts, labels = validation
+    if model.label_names is None:
+        scores = scores_of_numbers(labels, model.predict(texts, verbose=0)[:, 0])
+        print(f"\nValidation data: {describe_numbers(scores, len(labels))}")
+        scores = finite(scores)
+        (folder / REPORT).unlink(missing_ok=True)  # An earlier run for a different task may have written it.
+    else:
+        report = analysis.report(model, texts, labels, seed=seed)
+        print(f"\nValidation data: {report}")
+        print(f"\nThe report with pictures is in {report.to_html(folder / REPORT, title='Validation data')}")
+        scores = report
+    card = checkpoints.ModelCard(
+        data_size={name: len(texts) for name, (texts, _) in parts.items()},
+        training=training_facts(recipe, settings["recipe"], seed),
+        metrics=scores,
+        evaluated_on="the validation data",
+    )
+    facts = card_facts(model, folder)  # of the optimizer, too
+    model.compile(optimizer=None)  # The file is for use. The optimizer's state would be two thirds of it.
+    model.save(folder / MODEL)
+    write_card(card, facts, folder)  # A model that could not be written has no card.
+    run_folder.finish(folder)
+    print(f"\nThe model is in {folder / MODEL}. To use it:")
+    column = "" if settings["text_column"] == "text" else f" --text-column {shlex.quote(settings['text_column'])}"
+    print(f"keras-transfer predict {shlex.quote(str(folder))} --data FILE.csv{column}")
+    print(f'keras-transfer classify {shlex.quote(str(folder))} "TEXT"')
+    print(f"keras-transfer export {shlex.quote(str(folder))} --output served/1")
+    return None

@@ -1,0 +1,179 @@
+"""The documents of files and iterables, one after another, as lists of lines."""
+
+import contextlib
+import gzip
+import itertools
+import json
+import os
+import pathlib
+import zlib
+from collections.abc import Mapping
+
+from keras_transfer.core.arrays import is_lazy
+from keras_transfer.core.arrow_files import SUFFIXES, column_names, record_batches
+from keras_transfer.core.lines import decode_lines, incomplete, json_objects
+from keras_transfer.core.tables import EXCEL, Table
+
+_CHUNK = 1000  # Number of texts of a dataset's column that are loaded at once.
+MAX_LINE = 2**22  # In bytes. A longer line is not text, and tokenizing it would need gigabytes.
+
+
+def read_documents(source, text_column, documents):
+    """Yields documents, each a list of lines that are not empty.
+
+    Args:
+        source: Path or list of paths of files, or an iterable of strings, each a document.
+        text_column: String. The column of JSON, CSV, TSV, Excel, Parquet and Arrow files.
+        documents: String. What ends a document in a text file, `"blank_line"` or `"line"`.
+    """
+    if (paths := paths_of(source)) is not None:
+        return itertools.chain.from_iterable(_read_file(path, text_column, documents) for path in paths)
+    return _from_iterable(source)
+
+
+def paths_of(source):
+    """Returns the list of paths that `source` is or contains, or None for an iterable of texts."""
+    if isinstance(source, Mapping) or hasattr(source, "columns"):  # Iterating would give the names of the columns.
+        names = [str(name) for name in (source if isinstance(source, Mapping) else source.columns)]
+        raise ValueError(
+            "The texts of a table or a dict are one of its columns: pass `table['text']`, or the values of the dict. "
+            f"Received: {type(source).__name__} with {names!r:.100}"
+        )
+    if isinstance(source, (str, os.PathLike)):
+        source = [pathlib.Path(source)]
+    if not isinstance(source, (list, tuple)) or not any(isinstance(each, os.PathLike) for each in source):
+        if isinstance(source, (list, tuple)) and source:
+            _check_no_file_name(source[0])
+        return None
+    paths = [pathlib.Path(each) for each in source]
+    for path in paths:
+        if not path.is_file():
+            raise FileNotFoundError(f"There is no file {path}. Received: {[str(each) for each in paths]!r:.200}")
+    return paths
+
+
+def _check_no_file_name(text):
+    if isinstance(text, str) and len(text) < 1000 and os.path.isfile(text):
+        raise ValueError(
+            "A list of strings contains texts. Pass files as a list of `pathlib.Path`. "
+            f"Received: {text!r}, the name of a file"
+        )
+
+
+def _from_iterable(source):
+    texts = source
+    if is_lazy(source):  # Otherwise, each text is loaded separately.
+        texts = itertools.chain.from_iterable(source[i : i + _CHUNK] for i in range(0, len(source), _CHUNK))
+    for number, text in enumerate(texts):
+        if number == 0:
+            _check_no_file_name(text)
+        if not isinstance(text, str):
+            raise ValueError(
+                "An iterable must yield strings, each a document. Pass files as a path, or as a list of "
+                f"`pathlib.Path`. Received: {text!r:.100} at position {number}"
+            )
+        yield _lines(text, f"The document at position {number}")
+
+
+def _read_file(path, text_column, documents):
+    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
+    kind = suffixes[-1] if suffixes else ""
+    if kind in (".jsonl", ".ndjson") or (kind == ".json" and _are_json_lines(path)):
+        read = _json_documents
+    elif kind in (".csv", ".tsv", ".json", *EXCEL):
+        read = _rows
+    elif kind in SUFFIXES:
+        read = _table_documents
+    else:
+        read = _by_line if documents == "line" else _by_blank_line
+    return read(path, text_column)
+
+
+def _read_lines(path):
+    """Yields the lines of a file without loading all of it."""
+    with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+        yield from decode_lines(_lines_of(file, path), path)
+
+
+def _lines_of(file, path):
+    """Yields lines as bytes, or raises an error with the name of the file for a too long line or a cut gzip file."""
+    for number in itertools.count(1):
+        try:
+            line = file.readline(MAX_LINE + 1)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise incomplete(path, error) from None
+        if not line:
+            return
+        if len(line) > MAX_LINE:
+            raise ValueError(
+                f"{path}, line {number}: Expected lines of at most {MAX_LINE:,} bytes. Break the lines of the file. "
+                "Received: a longer one"
+            )
+        yield line
+
+
+def _by_line(path, text_column):
+    for line in _read_lines(path):
+        if line := line.strip():
+            yield [line]
+
+
+def _by_blank_line(path, text_column):
+    lines = []
+    for line in _read_lines(path):
+        if line := line.strip():
+            lines.append(line)
+        elif lines:
+            yield lines
+            lines = []
+    if lines:
+        yield lines
+
+
+def _are_json_lines(path):
+    """Returns whether a file has an object on each line. Unlike a `Table`, it may be larger than memory."""
+    with contextlib.suppress(ValueError):  # `Table` says what is wrong.
+        first, second = itertools.islice(_read_lines(path), 2)
+        return isinstance(json.loads(first), dict) and bool(second.strip())
+    return False
+
+
+def _json_documents(path, text_column):
+    for number, row in json_objects(_read_lines(path), path):
+        yield _text_of(row, text_column, f"{path}, line {number}")
+
+
+def _rows(path, text_column):
+    table = Table(path)
+    for number, row in table:
+        yield _text_of(row, text_column, f"{path}, {table.unit} {number}")
+
+
+def _table_documents(path, text_column):
+    _check_column(text_column, column_names(path), path)
+    number = 0
+    for batch in record_batches(path, [text_column]):
+        for text in batch.column(0).to_pylist():
+            number += 1
+            yield _text_of({text_column: text}, text_column, f"{path}, row {number}")
+
+
+def _check_column(text_column, names, where):
+    if text_column not in names:
+        raise ValueError(
+            f"{where}: Expected a column {text_column!r}. Choose one with `text_column`. Received: {list(names)}"
+        )
+
+
+def _text_of(row, text_column, where):
+    _check_column(text_column, row, where)
+    if not isinstance(row[text_column], str):
+        raise ValueError(f"{where}: Expected a text. Received: {json.dumps(row[text_column], default=str):.100}")
+    return _lines(row[text_column], where)
+
+
+def _lines(text, where):
+    lines = [stripped for line in text.split("\n") if (stripped := line.strip())]
+    if any(len(line) > MAX_LINE for line in lines):
+        raise ValueError(f"{where}: Expected lines of at most {MAX_LINE:,} characters. Received: a longer line")
+    return lines

@@ -1,0 +1,127 @@
+"""Blocks of a corpus as batches, which are read from the disk when they are needed."""
+
+import numpy as np
+
+from keras_transfer.data.batching import Batches, Contents
+from keras_transfer.data.shards import Shuffle
+
+
+class Blocks(Batches):
+    """The rows of a corpus as batches of token ids for `fit` and `evaluate`; `Corpus.blocks` makes them.
+
+    They need memory for a batch, and eight bytes for each row. An epoch begins at once, because its order is computed
+    batch by batch. The seed and the epoch determine it. To begin an epoch with a later batch, call `seek`.
+
+    Args:
+        rows: `Rows`.
+        options: `Options`, of which `lengths` has one length.
+        seed: Integer. Defaults to `None`, which follows `keras.utils.set_random_seed`.
+        source: Dict of JSON values that identify the corpus and how rows are made of it. Defaults to `None`.
+
+    Attributes: See `Batches`.
+    """
+
+    def __init__(self, rows, options, seed=None, source=None):
+        self.rows, self.source = rows, source or {}
+        length = options.lengths[-1]
+        columns = {name: Column(self, name, (len(rows), length)) for name in rows.features}
+        super().__init__(columns, options=options, seed=seed, contents=Contents("texts"))
+
+    def identity(self):
+        return {**super().identity(), **self.source}
+
+    def check_preprocessor(self, preprocessor):
+        self.rows.form.check_preprocessor(preprocessor)
+
+    def _plan(self, seed, epoch):
+        count = len(self.rows)
+        return Plan(self.options, count, Shuffle(count, [seed, epoch]) if self.options.shuffle else np.asarray)
+
+    def numbers(self, positions):
+        """Returns the numbers of rows, given their positions in the corpus."""
+        return positions
+
+    def read(self, rows, length):
+        return self.rows.read(rows, length)
+
+    def _real_lengths(self):
+        return np.broadcast_to(np.int64(self.options.lengths[-1]), len(self.rows))
+
+
+class Column:
+    """A column of blocks or pairs, which has the shape of an array and is read from the disk when it is indexed."""
+
+    dtype = np.dtype("int32")
+    ndim = 2
+
+    def __init__(self, blocks, name, shape):
+        self._blocks, self._name, self.shape = blocks, name, shape
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, rows):
+        single = isinstance(rows, (int, np.integer))
+        positions = np.atleast_1d(np.arange(len(self))[rows])
+        found = self._blocks.read(self._blocks.numbers(positions), self.shape[1])[self._name]
+        return found[0] if single else found
+
+    def __array__(self, dtype=None, copy=None):
+        return self[:].astype(self.dtype if dtype is None else dtype)
+
+    def sum(self, axis=None):
+        return np.asarray(self).sum(axis=axis)
+
+
+class Plan:
+    """The batches of an epoch as a sequence of `(length, rows)`, each of which is computed when it is asked for.
+
+    Args:
+        options: `Options`.
+        count: Integer. Number of rows.
+        order: Function from positions in the epoch to rows, integer arrays.
+    """
+
+    def __init__(self, options, count, order):
+        self._options, self._count, self._order = options, count, order
+
+    def __len__(self):
+        size = self._options.batch_size
+        return self._count // size if self._options.drop_remainder else -(-self._count // size)
+
+    def __getitem__(self, index):
+        if not 0 <= index < len(self):  # Python ends an iteration so.
+            raise IndexError(f"There are {len(self)} batches. Received: {index}")
+        start = index * self._options.batch_size
+        rows = np.arange(start, min(start + self._options.batch_size, self._count))
+        if self._options.repeat == "even":  # A short batch repeats its own rows, so that replicas can share it.
+            rows = np.resize(rows, self._options.rows_of(len(rows)))
+        return self._options.lengths[-1], self._order(rows)
+
+
+class Rows:
+    """The rows of a corpus that have at most a certain length, with the special tokens of a row.
+
+    Args:
+        shards: List of `Shard`.
+        starts: List of integer arrays. Where the rows of each shard begin.
+        form: `RowForm`.
+    """
+
+    def __init__(self, shards, starts, form):
+        self.shards, self.starts, self.form = shards, starts, form
+        self.features = form.features
+        self._first = np.cumsum([0, *map(len, starts)])
+
+    def __len__(self):
+        return int(self._first[-1])
+
+    def ids(self, row):
+        """Returns the ids of a row without its special tokens."""
+        number = int(np.searchsorted(self._first, row, side="right")) - 1
+        shard, starts, at = self.shards[number], self.starts[number], int(row - self._first[number])
+        return shard.ids[starts[at] : starts[at + 1] if at + 1 < len(starts) else len(shard.ids)]
+
+    def read(self, rows, length):
+        """Returns a dict of int32 arrays [rows, length], the inputs of an encoder."""
+        return self.form.pack([self.ids(row) for row in rows], length)

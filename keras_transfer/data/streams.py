@@ -1,0 +1,133 @@
+"""A corpus as long texts that are read window by window, for truncated back-propagation through time."""
+
+import numpy as np
+
+from keras_transfer.core.integers import check_integer
+from keras_transfer.data.batching import Batches, Contents
+from keras_transfer.data.blocks import Column
+
+
+class Streams(Batches):
+    """The ids of a corpus as a few long texts in windows, each of which continues the one before it.
+
+    `Corpus.streams` makes them. An item contains the inputs `token_ids`, `padding_mask` and `begins`, the next tokens
+    as targets, and weights, which are 0 only after the end of a text. `begins` [batch, 1] is 1 in the first window of
+    an epoch, where a task that carries a state forgets it.
+
+    The seed and the epoch determine the lengths of the windows, and all epochs read the same texts from their
+    beginnings. To begin an epoch with a later window, call `seek`.
+
+    Args:
+        shards: List of `Shard`.
+        options: `Options`. Windows have its `lengths`.
+        lengths: Tuple of integers, one of which is drawn for each window, with its repetitions.
+        pad_id: Integer.
+        check: Function that raises an error for a preprocessor with another tokenizer.
+        seed: Integer. Defaults to `None`, which follows `keras.utils.set_random_seed`.
+        reverse: Boolean. Whether the corpus is read from its last id to its first. Defaults to `False`.
+        source: Dict of JSON values that identify the corpus. Defaults to `None`.
+
+    Attributes: See `Batches`.
+    """
+
+    def __init__(self, shards, options, lengths, pad_id, check, seed=None, reverse=False, source=None):
+        self.shards, self.drawn, self.pad_id, self.check_preprocessor = shards, lengths, pad_id, check
+        self.reverse, self.source = reverse, source or {}
+        self.num_streams = options.batch_size
+        self._first = np.cumsum([0, *(len(shard.ids) for shard in shards)])
+        self.width = -(-int(self._first[-1]) // self.num_streams)
+        shape = (self.width * self.num_streams, options.lengths[-1])
+        columns = {name: Column(self, name, shape) for name in ("token_ids", "padding_mask", "begins")}
+        super().__init__(columns, options=options, seed=seed, contents=Contents("texts", _targets, makes_labels=True))
+
+    def identity(self):
+        return {**super().identity(), "drawn": list(self.drawn), "reverse": self.reverse, **self.source}
+
+    def _real_lengths(self):
+        return np.broadcast_to(np.int64(self.options.lengths[-1]), self.width * self.num_streams)
+
+    def _plan(self, seed, epoch):
+        random, starts, lengths = np.random.default_rng([seed, epoch]), [0], []
+        while starts[-1] < self.width:
+            lengths.append(self.drawn[random.integers(len(self.drawn))])
+            starts.append(starts[-1] + lengths[-1])
+        # A row's number is its place in its text times the number of texts, plus the number of its text.
+        texts = np.arange(self.num_streams)
+        return [(length, start * self.num_streams + texts) for length, start in zip(lengths, starts)]
+
+    def window_lengths(self, epochs):
+        """Returns the lengths of the windows of the next epochs, one for each step of `fit`, for a `WindowRate`.
+
+        Args:
+            epochs: Integer. Number of epochs, of which the first is the one at which these batches are.
+
+        Returns:
+            List of integers.
+        """
+        found, ahead = [], self.apart()
+        for epoch in range(self.epoch, self.epoch + check_integer("epochs", epochs, 1)):
+            ahead.epoch = epoch
+            found += [length for length, _ in ahead.planned()]
+        return found[self._position.first :]
+
+    def extremes(self):
+        rows = np.arange(self.num_streams)
+        return [(self.options.lengths[0], rows), (self.options.lengths[-1], rows)]
+
+    def numbers(self, positions):
+        """Returns the numbers of rows, given their positions in the corpus."""
+        return positions
+
+    def read(self, rows, length):
+        """Returns a dict of the inputs of some rows, and the id after them."""
+        start, text = np.divmod(np.asarray(rows)[:, None], self.num_streams)
+        place = start + np.arange(length + 1)
+        ids, count = np.full(place.shape, self.pad_id, "int32"), int(self._first[-1])
+        where = text * self.width + place
+        for row in range(len(ids)):
+            found = self._ids(int(where[row, 0]), min(int(where[row, -1]) + 1, count))
+            ids[row, : len(found)] = found
+        real = np.logical_and(place < self.width, where < count)
+        mask = real[:, :-1].astype("int32")
+        # The text after the last id of a row belongs to the next row.
+        has_next = np.logical_and(real[:, :-1], where[:, :-1] + 1 < count)
+        begins = (start == 0).astype("int32")
+        inputs = {"token_ids": np.where(mask, ids[:, :-1], self.pad_id), "padding_mask": mask, "begins": begins}
+        return {**inputs, "targets": np.where(has_next, ids[:, 1:], 0), "weights": has_next.astype("float32")}
+
+    def _ids(self, begin, end):
+        """Returns the ids of the corpus from one place to another, in the order in which it is read."""
+        if self.reverse:
+            count = int(self._first[-1])
+            return self._stored(count - end, count - begin)[::-1] if begin < end else self._stored(0, 0)
+        return self._stored(begin, end)
+
+    def _stored(self, begin, end):
+        """Returns the stored ids from one place to another."""
+        parts, number = [], int(np.searchsorted(self._first, begin, side="right")) - 1
+        while number < len(self.shards) and self._first[number] < end:
+            first = int(self._first[number])
+            parts.append(self.shards[number].ids[max(begin - first, 0) : end - first])
+            number += 1
+        return np.concatenate(parts) if parts else np.zeros(0, "int32")
+
+    def shard(self, index, count):
+        """Raises a `ValueError`: windows continue those before them, so processes cannot share them."""
+        refuse_shard(index, count, " Use `Corpus.blocks`.")
+
+
+def refuse_shard(index, count, advice=""):
+    """Raises the `ValueError` of a view whose rows processes cannot share, with advice what to use in place of it."""
+    raise ValueError(
+        f"The windows of streams continue each other, so that processes cannot share them.{advice} "
+        f"Received: index={index}, count={count}"
+    )
+
+
+def _targets(columns, length, random):
+    inputs, _, _ = columns
+    return (
+        {name: inputs[name] for name in ("token_ids", "padding_mask", "begins")},
+        inputs["targets"],
+        inputs["weights"],
+    )

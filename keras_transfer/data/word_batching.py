@@ -1,0 +1,137 @@
+"""Batches sentences of words in memory as ids, with a label for each word."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_transfer.core.arrays import row_weights
+from keras_transfer.data.batching import UNUSED, Batches, Contents
+from keras_transfer.data.label_names import checked_names, label_ids, weights_of_words
+from keras_transfer.data.planning import LENGTH_STEP
+from keras_transfer.data.text_batching import concatenate
+from keras_transfer.text.inputs import check_rows_of_batches, to_sentences
+from keras_transfer.text.word_level import check_word_level
+
+
+class WordPlaces:
+    """Where the words of sentences are read: a row of batches is a sentence, or a part of a long one.
+
+    Args:
+        sentence_lengths: List of integers. Number of words of each sentence.
+        row, position: Integer arrays [words]. The row and the position where each word of all sentences is read.
+    """
+
+    def __init__(self, sentence_lengths, row, position):
+        self.sentence_lengths, self.row, self.position = sentence_lengths, row, position
+        self._words_by_row = np.argsort(row, kind="stable")
+
+    def word_outputs(self, order, outputs):
+        """Returns the words that are read in some rows, and the outputs of a model for them.
+
+        Returns:
+            Integer array of the indices of the words among all words of all sentences, and an array [words, ...].
+        """
+        begin, end = (np.searchsorted(self.row, order, side, sorter=self._words_by_row) for side in ("left", "right"))
+        words = np.concatenate([self._words_by_row[first:last] for first, last in zip(begin, end)])
+        return words, outputs[np.repeat(np.arange(len(order)), end - begin), self.position[words]]
+
+    def per_sentence(self, values):
+        """Splits values [words of all sentences, ...] into a list of arrays, one for each sentence."""
+        return np.split(values, np.cumsum(self.sentence_lengths)[:-1])
+
+
+def word_batches(
+    x: Sequence[Sequence[str]],
+    y: Sequence | None = None,
+    *,
+    preprocessor: Any = None,
+    batch_size: int = 32,
+    shuffle: bool | None = None,
+    seed: int | None = None,
+    sample_weight: Any = None,
+    label_names: Sequence[str] | None = None,
+    class_weight: Mapping | None = None,
+) -> Batches:
+    """Turns sentences, as lists of words, and a label for each word into a dataset for `fit`.
+
+    Rows are batched by length as texts are in `batches`, and the number of batches is known. A sentence that is too
+    long is cut into overlapping rows, and each word has its label in exactly one of them, so that no word is lost or
+    counted twice.
+
+    Args:
+        x: List of lists of strings, the words.
+        y: List of lists of integers, one for each word, or of strings if `label_names` are given. `None` for
+            prediction. Defaults to `None`.
+        preprocessor: A word-level preprocessor, such as `model.preprocessor`: `BertPreprocessor`, `ElmoPreprocessor`,
+            `TokenPreprocessor` or `WordPreprocessor`.
+        batch_size: Integer. Number of rows in a batch. Defaults to `32`.
+        shuffle: Boolean. Whether rows are shuffled before each epoch and batched by length. If `False`, they keep their
+            order. Defaults to `True` for sentences with labels, `False` for sentences without.
+        seed: Integer. Seed of the shuffling, for the same batches in every run. Defaults to `None`.
+        sample_weight: List or array [sentences] of floats. Defaults to `None`.
+        label_names: List of strings, the names of the labels in order. Defaults to `None`.
+        class_weight: Dict from labels (names or integers) to the weights of the words with these labels. All other
+            words have the weight 1. Defaults to `None`.
+
+    Returns:
+        `Batches`. Labels and weights are [batch, length], and labels are -1 where no word is read.
+
+    Raises:
+        ValueError: If there are no sentences, if words are not strings, if a sentence and its labels differ in length,
+            or if a label is unknown.
+
+    Example:
+    ```python
+    preprocessor = keras_transfer.text.WordPreprocessor(["the", "film", "ends"])
+    sentences, tags = [["The", "film", "ends"], ["Films"]], [["DET", "NOUN", "VERB"], ["NOUN"]]
+    names = ["DET", "NOUN", "VERB"]
+    train = keras_transfer.text.word_batches(sentences, tags, preprocessor=preprocessor, label_names=names)
+    train[0][1]  # in some order [[0, 1, 2, -1, ...], [1, -1, ...]]
+    ```
+    """
+    check_word_level(preprocessor)
+    check_rows_of_batches(batch_size)
+    label_names = None if label_names is None else checked_names(label_names)
+    x = to_sentences(x)
+    if not x:
+        raise ValueError("`x` must contain at least one sentence. Received: no sentences")
+    if y is None and (sample_weight is not None or class_weight is not None):
+        raise ValueError("`sample_weight` and `class_weight` require `y`. Received: y=None")
+    ids = None if y is None else label_ids(x, y, label_names)
+    inputs, sentence, row, position = _preprocess(x, preprocessor)
+    table = weights = None
+    if ids is not None:
+        table = np.full(inputs["padding_mask"].shape, UNUSED, "int32")
+        table[row, position] = ids
+    if sample_weight is not None or class_weight is not None:
+        # One weight for each position: Keras would apply weights [batch] along the positions.
+        weights = np.ones(inputs["padding_mask"].shape, "float32")
+        weights[row, position] = weights_of_words(class_weight, label_names, ids)
+        if sample_weight is not None:
+            own = row_weights(sample_weight, len(x), "sentence", " To weight labels, use `class_weight`.")
+            weights *= own[sentence][:, None]
+    places = WordPlaces([len(words) for words in x], row, position)
+    options: dict[str, Any] = {"batch_size": batch_size, "shuffle": shuffle, "seed": seed}
+    return Batches.of(inputs, table, weights, Contents("words", trim, places=places), **options)
+
+
+def trim(item, length, random):
+    """Returns an item of `Batches` whose labels and weights [rows, longest] belong to tokens."""
+    inputs, *columns = item
+    return (inputs, *(column[:, :length] for column in columns if column is not None))
+
+
+def _preprocess(sentences, preprocessor, chunk=4096):
+    """Returns the inputs as NumPy arrays (padded to the longest row), each row's sentence, and each word's place."""
+    parts, sentence, row, position, rows = [], [], [], [], 0
+    for start in range(0, len(sentences), chunk):
+        part = preprocessor.encode_words(sentences[start : start + chunk], sequence_length="longest")
+        parts.append({key: np.asarray(value) for key, value in part.inputs.items()})
+        sentence.append(np.asarray(part.sentence) + start)
+        row.append(np.asarray(part.row) + rows)
+        position.append(np.asarray(part.position))
+        rows += len(part.sentence)
+    longest = max(part["padding_mask"].shape[1] for part in parts)
+    inputs = concatenate(parts, min(-(-longest // LENGTH_STEP) * LENGTH_STEP, preprocessor.sequence_length))
+    return inputs, *(np.concatenate(column) for column in (sentence, row, position))

@@ -1,0 +1,97 @@
+"""Words with named entities from the shared task of CoNLL-2003."""
+
+import os
+import pathlib
+
+from keras_transfer.core.names import check_one_of
+from keras_transfer.datasets.conll import read_sentences
+from keras_transfer.datasets.conllu import TaggedSentences
+from keras_transfer.datasets.sources import SOURCES
+from keras_transfer.datasets.splits import Splits
+
+COLUMNS = {"pos": 1, "chunk": 2, "ner": 3}
+# Names of the official files, and of the files of a common copy.
+FILES = {
+    "train": ("eng.train", "train.txt"),
+    "validation": ("eng.testa", "valid.txt", "dev.txt"),
+    "test": ("eng.testb", "test.txt"),
+}
+ENTITIES = ("PER", "ORG", "LOC", "MISC")
+
+
+def load_conll2003(folder: str | os.PathLike, *, field: str = "ner") -> Splits:
+    """Reads the English data of CoNLL-2003 (Tjong Kim Sang & De Meulder 2003).
+
+    Entities and chunks become BIO labels, with `B-` at each beginning. The official files have `B-` only between two
+    adjacent ones of the same type. Files that already have BIO labels are not changed. Lines with `-DOCSTART-` are
+    skipped.
+
+    Args:
+        folder: Path of a folder with `eng.train`, `eng.testa` and `eng.testb`, or with `train.txt`, `valid.txt` and
+            `test.txt`.
+        field: String. Column of the labels: `"ner"`, `"pos"` or `"chunk"`. Defaults to `"ner"`.
+
+    Returns:
+        `Splits` of `TaggedSentences`: `train`, `validation` and `test` with 14,041, 3,250 and 3,453 sentences. The
+        label names of `"ner"` are O, B-PER, I-PER, B-ORG, I-ORG, B-LOC, I-LOC, B-MISC and I-MISC. Those of the other
+        fields are sorted.
+
+    Raises:
+        FileNotFoundError: If one of the files does not exist.
+        ValueError: If `field` is unknown, if a line does not have four columns, if a label has another form, or if a
+            file has no sentences.
+
+    Example:
+    ```python
+    for name in ("eng.train", "eng.testa", "eng.testb"):
+        with open(name, "w") as file:
+            file.write("Ada NNP I-NP I-PER\\nsmiles VBZ I-VP O\\n")
+    keras_transfer.datasets.load_conll2003(".").train.labels  # [["B-PER", "O"]]
+    ```
+
+    Source: https://aclanthology.org/W03-0419
+    """
+    check_one_of("field", field, list(COLUMNS))
+    splits = {split: _read(_find(pathlib.Path(folder), names), field) for split, names in FILES.items()}
+    names = sorted({label for part in splits.values() for labels in part.labels for label in labels})
+    if field == "ner":
+        names = ["O", *(f"{prefix}-{entity}" for entity in ENTITIES for prefix in "BI")]
+    return Splits(splits, names)
+
+
+def _find(folder, names):
+    for name in names:
+        if (folder / name).is_file():
+            return folder / name
+    raise FileNotFoundError(
+        f"The folder must contain {' or '.join(names)}. {SOURCES['conll2003'].advice} Received: {folder}"
+    )
+
+
+def _read(path, field):
+    sentences = TaggedSentences([], [])
+    for rows in read_sentences(path):
+        words, labels = [], []
+        for number, line, columns in rows:
+            if len(columns) != 4:
+                raise ValueError(
+                    f"{path}, line {number}: Expected a word and its part of speech, chunk and entity. For files with "
+                    f"other columns, use `read_conll`. Received: {line[:80]!r}"
+                )
+            words.append(columns[0])
+            labels.append(columns[COLUMNS[field]])
+            if field != "pos" and columns[COLUMNS[field]] != "O" and labels[-1][:2] not in ("B-", "I-"):
+                raise ValueError(f"{path}, line {number}: Expected O, B-TYPE or I-TYPE. Received: {labels[-1]!r}")
+            if field == "ner" and labels[-1] != "O" and labels[-1][2:] not in ENTITIES:
+                raise ValueError(
+                    f"{path}, line {number}: Expected an entity of the types {ENTITIES}. Received: {labels[-1]!r}"
+                )
+        sentences.words.append(words)
+        sentences.labels.append(labels if field == "pos" else _begin_with_b(labels))
+    return sentences
+
+
+def _begin_with_b(labels):
+    """Returns the labels with `B-` instead of `I-` where the label before has another type."""
+    pairs = zip(["O", *labels], labels)
+    return [f"B-{label[2:]}" if label[:2] == "I-" and before[2:] != label[2:] else label for before, label in pairs]

@@ -1,1 +1,0 @@
-"""Corpora: running text, minimal pairs and dialogues."""

@@ -1,0 +1,81 @@
+"""Multi30k: captions of images in English, German, French and Czech."""
+
+import os
+import pathlib
+
+from keras_transfer.core.lines import warn_about_size
+from keras_transfer.core.names import check_one_of
+from keras_transfer.datasets.parallel_texts import read_parallel
+from keras_transfer.datasets.sources import SOURCES
+from keras_transfer.datasets.splits import Splits
+
+LANGUAGES = ("en", "de", "fr", "cs")
+SPLITS = {"train": "train", "val": "validation", "valid": "validation"}  # Files -> splits. Tests have their own names.
+SIZES = {"train": 29000, "validation": 1014, "test_2016_flickr": 1000, "test_2017_flickr": 1000}
+SIZES |= {"test_2017_mscoco": 461, "test_2018_flickr": 1071}
+
+
+def load_multi30k(
+    folder: str | os.PathLike, *, source: str = "en", target: str = "de", skip_empty: bool = False
+) -> Splits:
+    """Reads Multi30k (Elliott et al. 2016), captions and their translations, from the official raw files.
+
+    A warning says if a split does not have the official number of captions.
+
+    Args:
+        folder: Path of the folder `data/task1/raw`, with `train.en`, `train.de`, `val.en` and so on, or with the
+            compressed files (`train.en.gz`).
+        source: String. Language of the sources: `"en"`, `"de"`, `"fr"` or `"cs"`. Defaults to `"en"`.
+        target: String. Language of the targets. Defaults to `"de"`.
+        skip_empty: Boolean. See `read_parallel`. Defaults to `False`.
+
+    Returns:
+        `Splits` of `ParallelTexts`: `train` with 29,000 captions, `validation` with 1,014, and each test set under the
+        name of its files, such as `test_2016_flickr` with 1,000, for the files that exist in both languages.
+
+    Raises:
+        FileNotFoundError: If the folder has no split in both languages.
+        ValueError: If a language is unknown or both are the same, if a split has two files in a language, or if its
+            files cannot be read, as in `read_parallel`.
+
+    Example:
+    ```python
+    for name, line in {"train.en": "Two dogs run.", "train.de": "Zwei Hunde rennen."}.items():
+        with open(name, "w") as file:
+            file.write(f"{line}\\n")
+    data = keras_transfer.datasets.load_multi30k(".")
+    data.train.sources, data.train.targets  # (["Two dogs run."], ["Zwei Hunde rennen."])
+    ```
+
+    Source: https://aclanthology.org/W16-3210
+    """
+    for argument, language in (("source", source), ("target", target)):
+        check_one_of(argument, language, LANGUAGES)
+    if source == target:
+        raise ValueError(f"`source` and `target` must be two languages. Received: {source!r} for both")
+    sources, targets = (_files(pathlib.Path(folder), language) for language in (source, target))
+    splits = {}
+    for split in [each for each in sources if each in targets]:
+        splits[split] = read_parallel(sources[split], targets[split], skip_empty=skip_empty)
+        if split in SIZES:
+            warn_about_size(sources[split], len(splits[split].sources), SIZES[split])
+    if not splits:
+        there = sorted(path.name for path in [*sources.values(), *targets.values()])
+        raise FileNotFoundError(
+            f"The folder must contain files such as train.{source} and train.{target}. {SOURCES['multi30k'].advice} "
+            f"Received: {folder} with {there}"
+        )
+    return Splits(splits)
+
+
+def _files(folder, language):
+    """Returns a dict from splits to the files of a language: training and validation data first."""
+    found = {"train": [], "validation": []}
+    for path in sorted(folder.glob("*")):
+        stem, _, ending = path.name.removesuffix(".gz").rpartition(".")
+        split = SPLITS.get(stem, stem if stem.startswith("test") else None)
+        if ending == language and split is not None:
+            found.setdefault(split, []).append(path)
+    if several := [paths for paths in found.values() if len(paths) > 1]:
+        raise ValueError(f"A split must have one file in each language. Received: {[str(path) for path in several[0]]}")
+    return {split: paths[0] for split, paths in found.items() if paths}

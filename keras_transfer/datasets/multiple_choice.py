@@ -1,0 +1,224 @@
+"""Multiple choice: SWAG, COPA and RACE, from the official files."""
+
+import os
+import pathlib
+import xml.etree.ElementTree
+from typing import NamedTuple
+
+from keras_transfer.core.lines import checked_rows, get, read_rows, read_whole_json, shorten
+from keras_transfer.core.names import check_one_of
+from keras_transfer.datasets.sources import SOURCES, existing_files
+from keras_transfer.datasets.splits import Splits, columns_repr
+
+CONJUNCTIONS = {"cause": "because", "effect": "so"}  # what COPA asks for
+
+
+class Choices(NamedTuple):
+    """Contexts, each with a question and several choices. One of the choices is right.
+
+    Attributes:
+        contexts: List of strings.
+        questions: List of strings. The text between a context and a choice: the beginning of the choices (SWAG),
+            `"cause"` or `"effect"` (COPA), or a question, which may have a gap `_` (RACE).
+        choices: List of lists of strings.
+        labels: List of integers. Positions of the right choices. `None` for test data without labels.
+    """
+
+    contexts: list
+    questions: list
+    choices: list
+    labels: list
+
+    def __repr__(self) -> str:
+        return columns_repr(self)
+
+    @property
+    def inputs(self) -> tuple[list[str], list[list[str]]]:
+        """Returns `(contexts, endings)`: a list of strings, and a list of lists of strings.
+
+        An ending combines a choice with its question, as in the papers. For SWAG and RACE, the choice follows the
+        question and a space. If a question of RACE has a gap, the choice replaces the gap. For COPA, the choice follows
+        "because" or "so".
+        """
+        rows = zip(self.questions, self.choices)
+        return self.contexts, [[_ending(question, choice) for choice in choices] for question, choices in rows]
+
+
+def _ending(question, choice):
+    if question in CONJUNCTIONS:
+        return f"{CONJUNCTIONS[question]} {choice}"
+    return question.replace("_", choice) if "_" in question else f"{question} {choice}".strip()
+
+
+def load_swag(folder: str | os.PathLike) -> Splits:
+    """Reads SWAG (Zellers et al. 2018) from the official files: a sentence, and four endings of the next one.
+
+    Args:
+        folder: Path of a folder with `train.csv`, `val.csv` and `test.csv`.
+
+    Returns:
+        `Splits` of `Choices`: `train` with 73,546 rows, `validation` with 20,006 and `test` with 20,005, for the files
+        that exist. The labels of `test` are `None`.
+
+    Raises:
+        FileNotFoundError: If none of the files exists.
+        ValueError: If a file has another format.
+
+    Example:
+    ```python
+    with open("val.csv", "w") as file:
+        print(",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label", file=file)
+        print("0,v,1,She sits down. She,She sits down.,She,gold,reads.,flies.,melts.,rains.,0", file=file)
+    data = keras_transfer.datasets.load_swag(".")
+    contexts, endings = data.validation.inputs
+    endings[0][data.validation.labels[0]]  # "She reads."
+    ```
+
+    Source: https://arxiv.org/abs/1808.05326
+    """
+    files, splits = {"train": "train.csv", "validation": "val.csv", "test": "test.csv"}, {}
+    for split, path in existing_files(folder, files, "swag").items():
+        header, rows = read_rows(path)
+        result = Choices([], [], [], None if split == "test" else [])
+        for number, fields in checked_rows(path, header, rows):
+            row, where = dict(zip(header, fields)), f"{path}, line {number}"
+            result.contexts.append(get(row, "sent1", where))
+            result.questions.append(get(row, "sent2", where))
+            result.choices.append([get(row, f"ending{i}", where) for i in range(4)])
+            if split != "test":
+                result.labels.append(_label(get(row, "label", where), "0123", where))
+        splits[split] = result
+    return Splits(splits)
+
+
+def load_copa(folder: str | os.PathLike) -> Splits:
+    """Reads COPA (Roemmele et al. 2011) from the official files: a sentence, and two choices of its cause or effect.
+
+    For the files of SuperGLUE, which have other splits, use `load_superglue(folder, "COPA")`.
+
+    Args:
+        folder: Path of a folder with `copa-dev.xml` and `copa-test.xml`.
+
+    Returns:
+        `Splits` of `Choices`: `validation` and `test` with 500 rows each, for the files that exist.
+
+    Raises:
+        FileNotFoundError: If none of the files exists.
+        ValueError: If a file has another format.
+
+    Example:
+    ```python
+    with open("copa-dev.xml", "w") as file:
+        file.write(
+            '<copa-corpus><item id="1" asks-for="effect" most-plausible-alternative="2"><p>It rained.</p>'
+            "<a1>The sun rose.</a1><a2>The street got wet.</a2></item></copa-corpus>"
+        )
+    keras_transfer.datasets.load_copa(".").validation.inputs  # ["It rained."], [["so The sun rose.", ...]]
+    ```
+
+    Source: https://asgordon.github.io/copa.html
+    """
+    splits = {}
+    for split, path in existing_files(folder, {"validation": "copa-dev.xml", "test": "copa-test.xml"}, "copa").items():
+        try:
+            items = xml.etree.ElementTree.parse(path).getroot().findall("item")
+        except xml.etree.ElementTree.ParseError as error:
+            raise ValueError(f"{path}: Expected complete XML. The file may have been cut. Received: {error}") from None
+        if not items:
+            raise ValueError(f"{path}: Expected at least one item. Received: no items")
+        result = Choices([], [], [], [])
+        for number, item in enumerate(items, 1):
+            row, where = {**item.attrib, **{part.tag: part.text for part in item}}, f"{path}, item {number}"
+            add_copa(result, row, ("p", "asks-for", "a1", "a2"), where)
+            result.labels.append(_label(get(row, "most-plausible-alternative", where), "12", where))
+        splits[split] = result
+    return Splits(splits)
+
+
+def add_copa(result, row, names, where):
+    """Adds a row of COPA to `Choices`, except for the label.
+
+    Args:
+        result: `Choices`.
+        row: Dict.
+        names: Tuple of the keys of the premise, the question and the two choices.
+        where: String. Beginning of an error message.
+    """
+    premise, question, *choices = (get(row, name, where) for name in names)
+    if question not in CONJUNCTIONS:
+        raise ValueError(f"{where}: Expected one of {list(CONJUNCTIONS)}. Received: {question!r}")
+    result.contexts.append(premise)
+    result.questions.append(question)
+    result.choices.append(choices)
+
+
+def load_race(folder: str | os.PathLike, *, level: str = "all") -> Splits:
+    """Reads RACE (Lai et al. 2017) from the official folder: articles, and questions with four choices.
+
+    Args:
+        folder: Path of the folder `RACE`, with `train`, `validation` and `test`.
+        level: String. `"middle"`, `"high"` or `"all"`. Defaults to `"all"`.
+
+    Returns:
+        `Splits` of `Choices`, one row for each question: `train` with 87,866 rows, `validation` with 4,887 and `test`
+        with 4,934 for all levels, for the folders that exist.
+
+    Raises:
+        FileNotFoundError: If a folder is missing or has no articles.
+        ValueError: If `level` is unknown, or if a file has another format.
+
+    Example:
+    ```python
+    import json, pathlib
+
+    pathlib.Path("RACE/dev/high").mkdir(parents=True)
+    article = {"article": "Tom has a dog.", "questions": ["Tom has a _ ."], "answers": ["B"]}
+    article["options"] = [["cat", "dog", "cow", "hen"]]
+    pathlib.Path("RACE/dev/high/1.txt").write_text(json.dumps(article))
+    keras_transfer.datasets.load_race("RACE", level="high").validation.labels  # [1]
+    ```
+
+    Source: https://arxiv.org/abs/1704.04683
+    """
+    check_one_of("level", level, ("middle", "high", "all"))
+    levels = ("middle", "high") if level == "all" else (level,)
+    names = {"train": "train", "validation": "dev", "test": "test"}
+    places = {split: pathlib.Path(folder) / name for split, name in names.items()}
+    splits = {split: Choices([], [], [], []) for split, place in places.items() if place.is_dir()}
+    if not splits:
+        raise FileNotFoundError(
+            f"The folder must contain train, dev and test. {SOURCES['race'].advice} Received: {folder}"
+        )
+    for split, result in splits.items():
+        for place in (places[split] / each for each in levels):
+            articles = sorted(place.glob("*.txt"), key=lambda path: (len(path.stem), path.stem))
+            if not articles:
+                raise FileNotFoundError(f"The folder must contain articles. {SOURCES['race'].advice} Received: {place}")
+            for path in articles:
+                _add_article(result, read_whole_json(path), path)
+    return Splits(splits)
+
+
+def _add_article(result, article, path):
+    text = get(article, "article", path)
+    columns = [get(article, name, path, list) for name in ("questions", "options", "answers")]
+    if len({len(column) for column in columns}) > 1:
+        raise ValueError(
+            f"{path}: Expected as many options and answers as questions. Received: {[len(each) for each in columns]}"
+        )
+    for question, options, answer in zip(*columns):
+        if not isinstance(options, list) or len(options) != 4:
+            raise ValueError(f"{path}: Expected four options. Received: {shorten(options)}")
+        if not all(isinstance(each, str) for each in (question, *options)):
+            raise ValueError(f"{path}: Expected strings. Received: {shorten([question, *options])}")
+        result.contexts.append(text)
+        result.questions.append(question)
+        result.choices.append(options)
+        result.labels.append(_label(answer, "ABCD", path))
+
+
+def _label(text, marks, where):
+    """Returns the position of a label in the string of all labels."""
+    if not isinstance(text, str) or len(text) != 1 or text not in marks:
+        raise ValueError(f"{where}: Expected one of {list(marks)} as the right choice. Received: {shorten(text)}")
+    return marks.index(text)

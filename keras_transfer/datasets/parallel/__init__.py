@@ -1,1 +1,0 @@
-"""Parallel texts: translations, summaries and corrections."""

@@ -1,0 +1,433 @@
+"""Texts and labels from any table, by the names of its columns: files, pandas, Hugging Face and TensorFlow datasets."""
+
+import collections
+import math
+import numbers
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from keras_transfer.core.lines import NUMBER, log, shorten
+from keras_transfer.core.names import check_spaces, did_you_mean
+from keras_transfer.core.tables import SEPARATORS, Table, looks_joined, marked
+from keras_transfer.datasets.dataset import Split
+from keras_transfer.datasets.splits import Splits, positions
+
+
+def read_table(
+    source: Any,
+    text_column: str | int,
+    label_column: str | int | Sequence[str | int] | None = None,
+    *,
+    pair_column: str | int | None = None,
+    label_names: Sequence[str] | None = None,
+    label_separator: str | None = None,
+    separator: str | None = None,
+    encoding: str | None = None,
+    header: int | None = 0,
+) -> Split | Splits:
+    """Reads texts and labels from a table, by the names of its columns.
+
+    Labels are returned as in the table: names, numbers, or lists of names for several labels. Booleans are the names
+    `"False"` and `"True"`, in JSON Lines `"false"` and `"true"`. A CSV file has no types: its labels are integers or
+    floats if all of them are numbers, and names otherwise. A mix of numbers and names is an error. With `label_names`,
+    labels become positions. Lists of labels become lists of names, which tasks with `multi_label=True` accept. They are
+    not changed if all of them have a zero or a one for each name.
+
+    What a file contains counts more than its name: the separator of the fields, quotes, compression, and the form of
+    JSON are found in it. A warning says what the name does not say.
+
+    Args:
+        source: One of the following:
+            - Path of a CSV or TSV file, or another file of text with separated fields. Fields between tabs are read
+              without quotes, as in GLUE, unless those in the first 10,000 lines are in quotes exactly as pandas or
+              Excel writes them.
+            - Path of a JSON file: JSON Lines, an array, or any form that pandas writes.
+            - Each of these compressed by gzip, zip, bz2 or xz.
+            - Path of an `.xlsx`, `.xls` or `.ods` file, whose first sheet is read by pandas.
+            - Path of a `.parquet` file, or of an `.arrow` file (Arrow IPC, as a file or a stream).
+            - A pandas `DataFrame`, a pyarrow `Table`, or a Hugging Face `Dataset`.
+            - A `tf.data.Dataset` of dicts, such as `tfds.load(name, split="train")`, or another iterable of dicts.
+            - A dict of such sources: the splits by name. A Hugging Face `DatasetDict` and `tfds.load(name)` are dicts.
+        text_column: String. Column of the texts.
+        label_column: String. Column of the labels, or list of strings for one column per label, with a one, true, yes
+            or x where a text has it, and a zero, false, no or nothing where not. Defaults to `None`, for texts without
+            labels. A Hugging Face `ClassLabel` is read as names, and ignored if the whole column is -1.
+        pair_column: String. Column of the second texts of pairs. Defaults to `None`.
+        label_names: List of strings. Names of the labels in order. Either all labels of a table are names, or all are
+            positions. They are names if one of the names is a number. Defaults to `None`.
+        label_separator: String. Separator of the labels of a text in a file without types, such as `"|"` in CSV. Each
+            text then has a list of labels, which may be empty, without the spaces around them. Defaults to `None`, for
+            one label per text.
+        separator: String. The character between the fields of a file. Defaults to `None`, for the one that divides the
+            first lines into the same number of fields.
+        encoding: String. Encoding of a file, such as `"cp1252"`. Defaults to `None`, for UTF-8, or for UTF-16 if the
+            file begins with its mark.
+        header: `0` if the first row of a file has the names of the columns, or `None` if there are none. The columns
+            are then integers from 0, such as `text_column=1`. Defaults to `0`.
+
+    Returns:
+        A `Split`, or `Splits` for a dict. Their `label_names` are those given, those of a `ClassLabel`, the names of
+        several label columns, or the sorted names of all splits, and `None` for numbers.
+
+    Raises:
+        FileNotFoundError: If the file does not exist.
+        ImportError: If pandas or pyarrow is required to read the file.
+        ValueError: If a column is missing or occurs twice, if a row has another number of fields, if a text is missing
+            or not a string, if labels are missing, unknown, of mixed types (also in different splits) or differ only in
+            spaces, if they are the column of the texts, if `label_names` is not a list of different names, if the
+            splits have different names in their `ClassLabel`s, if there are no rows, if `label_separator` is used
+            without `label_column` or with tables that have types, if a file is cut, is a URL or has another format or
+            encoding, or if `separator`, `encoding` or `header` is invalid or is used without a file.
+
+    Example:
+    ```python
+    with open("reviews.csv", "w") as file:
+        file.write('review,sentiment\\n"What a film, really!",good\\nA bore.,bad\\n')
+    texts, labels = keras_transfer.datasets.read_table("reviews.csv", "review", "sentiment")
+    data = keras_transfer.datasets.read_table({"train": "reviews.csv"}, "review", "sentiment")
+    data.label_names  # ["bad", "good"]
+    ```
+    """
+    several = False
+    if label_column is None:
+        label_columns = []
+    elif isinstance(label_column, (list, tuple)):
+        several, label_columns = True, list(label_column)
+    else:
+        label_columns = [label_column]
+    columns = {"text_column": [text_column], "label_column": label_columns}
+    columns["pair_column"] = [] if pair_column is None else [pair_column]
+    if text_column in label_columns or (pair_column is not None and pair_column in label_columns):
+        raise ValueError(
+            "`label_column` must be another column than that of the texts. "
+            f"Received: text_column={text_column!r}, pair_column={pair_column!r}, label_column={label_column!r}"
+        )
+    if label_names is not None:
+        _check_names(label_names)
+    form = {"separator": separator, "encoding": encoding, "header": header}
+    if several and label_names is not None:
+        raise ValueError(
+            "`label_names` are the names of the columns, with one column for each label. Leave it out. "
+            f"Received: label_names={label_names!r:.200}"
+        )
+    label_names = [str(name) for name in label_columns] if several else label_names
+    options = (columns, several, label_names, label_separator, form)
+    if not isinstance(source, Mapping):
+        return _read(source, *options)[0]
+    splits = {name: _read(each, *options, f"{name}: ") for name, each in source.items()}
+    if label_names is None:
+        return Splits(*_with_one_type(splits))
+    return Splits({name: split for name, (split, _) in splits.items()}, list(label_names))
+
+
+def _with_one_type(splits):
+    """Returns `(splits, label names or None)`. Integers become floats if another split has floats."""
+    types = {name: class_names or _type(split.labels) for name, (split, class_names) in splits.items()}
+    types = {name: each for name, each in types.items() if each}
+    if not types:
+        return {name: split for name, (split, _) in splits.items()}, None
+    first = next(iter(types))
+    for name, each in types.items():
+        if each != types[first]:
+            raise ValueError(
+                f"{name}: The labels of all splits must have one type. Pass `label_names` if they mean the same. "
+                f"Expected {types[first]}, as in {first!r}. Received: {each}"
+            )
+    splits = {name: split for name, (split, _) in splits.items()}
+    found = [each for split in splits.values() for label in split.labels or () for each in _as_list(label)]
+    if isinstance(types[first], list):  # names of a `ClassLabel`
+        return splits, types[first]
+    if isinstance(found[0], str):
+        check_spaces(set(found), "The labels")
+        return splits, sorted(set(found))
+    if types[first] == "numbers" and any(isinstance(label, float) for label in found):
+        for name, split in splits.items():
+            splits[name] = split._replace(labels=split.labels and list(map(float, split.labels)))
+    return splits, None
+
+
+def _type(labels):
+    """Returns a description of the type of the labels, or None if there are none."""
+    found = [each for label in labels or () for each in _as_list(label)]
+    if not found:
+        return None
+    kind = "names" if isinstance(found[0], str) else "numbers"
+    return f"lists of {kind}" if isinstance(labels[0], list) else kind
+
+
+def _read(source, columns, several, label_names, label_separator, form, prefix=""):
+    """Returns `(Split, names of a ClassLabel or None)`."""
+    wanted = [(argument, name) for argument, each in columns.items() for name in each]
+    is_path = isinstance(source, (str, os.PathLike))
+    if is_path:
+        table = Table(source, **form, columns=[name for _, name in wanted])
+        rows = list(table) if table.typed or {name for _, name in wanted} <= {*table.names} else []
+        names = table.names
+        if table.typed and not table.binary:  # Rows of JSON may lack columns.
+            names = list(dict.fromkeys(name for _, row in rows for name in row))
+        advice = _advice(table)
+
+        def values(name):
+            return [row.get(name) for _, row in rows]
+
+        def where(row):
+            return f"{source}" if row is None else f"{source}, {table.unit} {rows[row][0]}"
+    else:
+        if given := [name for name, value in form.items() if value != (0 if name == "header" else None)]:
+            raise ValueError(f"`{given[0]}` requires a file of text. Received: {shorten(source)}")
+        names, values, where = _read_object(source, columns, prefix)
+        table, advice = None, ""
+    if not names:
+        raise ValueError(f"{where(None)}: Expected at least one row. Received: no rows")
+    untyped = table is not None and not table.typed
+    _check_separator(label_separator, untyped, columns["label_column"], several, source)
+    for argument, name in wanted:
+        if name not in names:
+            near = did_you_mean(name, [str(each) for each in names])
+            raise ValueError(
+                f"{where(None)}: There is no column {name!r}.{near} Expected one of {list(names)}."
+                f"{'' if near else advice} Received: {argument}={name!r}"
+            )
+    if repeated := [name for _, name in wanted if list(names).count(name) > 1]:
+        raise ValueError(
+            f"{where(None)}: The names of the columns must be unique. Rename one of the columns {repeated[0]!r}. "
+            f"Received: {list(names)}"
+        )
+    texts = [_texts(values(name), where) for each in ("text_column", "pair_column") for name in columns[each]]
+    if not texts[0]:
+        raise ValueError(f"{where(None)}: Expected at least one row. Received: no rows")
+    texts = tuple(texts) if len(texts) > 1 else texts[0]
+    if several:
+        return Split(texts, _of_columns({name: values(name) for name in columns["label_column"]}, where)), None
+    class_names, labels = None, values(columns["label_column"][0]) if columns["label_column"] else None
+    if isinstance(labels, tuple):  # Hugging Face's `ClassLabel`
+        class_names, labels = labels
+        if set(labels) == {-1}:  # test data
+            labels = None
+        else:
+            labels = [_class_name(label, class_names, where(row)) for row, label in enumerate(labels)]
+    if labels is not None:
+        if label_separator is not None:
+            rows_of_labels = [label.split(label_separator) if label.strip() else [] for label in labels]
+            labels = [[each.strip() for each in row] for row in rows_of_labels]
+        elif label_names is None and (joined := looks_joined(labels)):
+            log.warning(
+                "%s: Some labels, such as %r, look like several labels. If they are, pass `label_separator=%r`.",
+                where(None),
+                next(label for label in labels if joined in str(label)),
+                joined,
+            )
+        if label_names is None:
+            labels = _booleans_as_words(labels, table is not None and table.typed and not table.binary)
+        labels = _labels(labels, where, untyped, label_names)
+        check_spaces({each for label in labels for each in _as_list(label) if isinstance(each, str)}, where(None))
+    return Split(texts, labels), class_names
+
+
+def _advice(table):
+    """Returns what to do if a file lacks a column, as the next sentence of an error message."""
+    if table.typed:
+        return ""
+    only = str(table.names[0]) if len(table.names) == 1 else ""
+    if found := [each for each in SEPARATORS if each in only]:
+        return f" The table has one column, whose name contains {found[0]!r}. Pass `separator={found[0]!r}`."
+    if table.blank and table.separator == "\t":
+        return " For words and their labels, with an empty line after each sentence, use `read_conll`."
+    if table.header is not None:
+        return " For a file without a header, pass `header=None`, and numbers as columns, such as `text_column=0`."
+    return ""
+
+
+def _of_columns(columns, where):
+    """Returns the names of the labels of each text from one column for each label."""
+    labels = []
+    for row, values in enumerate(zip(*columns.values())):
+        found = marked(dict(zip(columns, values)), columns)
+        if found is None:
+            raise ValueError(
+                f"{where(row)}: A column of one label must have 1 or 0, true or false, yes or no, or x or nothing. "
+                f"Remove rows that have no label yet. Received: {dict(zip(columns, values))!r:.200}"
+            )
+        labels.append([str(name) for name in found])
+    return labels
+
+
+def _check_names(names):
+    """Raises a `ValueError` if `label_names` is not a list of different names."""
+    counts = {} if isinstance(names, str) else collections.Counter(str(name) for name in names)
+    if not counts or max(counts.values()) > 1:
+        raise ValueError(f"`label_names` must be a list of different names. Received: label_names={names!r:.200}")
+
+
+def _check_separator(separator, untyped, label_columns, several, source):
+    """Raises a `ValueError` if `label_separator` cannot be used with these arguments."""
+    if separator is None:
+        return
+    if not isinstance(separator, str) or not separator:
+        raise ValueError(f"`label_separator` must be a string. Received: label_separator={separator!r}")
+    if not label_columns or several:
+        expected = "one `label_column`, not one for each label" if several else "`label_column`"
+        raise ValueError(f"`label_separator` requires {expected}. Received: label_separator={separator!r}")
+    if not untyped:
+        received = source if isinstance(source, (str, os.PathLike)) else type(source).__name__
+        raise ValueError(
+            "`label_separator` requires CSV or TSV files. In other tables, labels are lists. "
+            f"Received: label_separator={separator!r} and the table {received}"
+        )
+
+
+def _class_name(label, class_names, where):
+    if not isinstance(label, numbers.Integral) or not 0 <= label < len(class_names):
+        raise ValueError(f"{where}: Expected the position of one of {class_names}. Received: {label!r}")
+    return class_names[label]
+
+
+def _read_object(source, columns, prefix):
+    """Returns the names of the columns, a function from a name to values, and one from a row to a string.
+
+    Values of Hugging Face's `ClassLabel` are a tuple: names and integers.
+    """
+
+    def where(row):
+        return f"{prefix}{type(source).__name__}" if row is None else f"{prefix}row {row}"
+
+    if hasattr(source, "column_names") and hasattr(source, "to_pylist"):  # Arrow
+        return source.column_names, lambda name: source[name].to_pylist(), where
+    if hasattr(source, "columns") and hasattr(source, "iloc"):  # pandas
+        return list(source.columns), lambda name: source[name].tolist(), where
+    if getattr(source, "column_names", None) and hasattr(source, "features") and hasattr(source, "__getitem__"):
+
+        def values(name):
+            class_names = getattr(source.features[name], "names", None)
+            values = source[name][:]  # A column reads its values one by one otherwise.
+            values = values.tolist() if hasattr(values, "tolist") else list(values)
+            return values if class_names is None else (list(class_names), values)
+
+        return list(source.column_names), values, where
+    if hasattr(source, "element_spec"):  # tf.data
+        if not isinstance(source.element_spec, dict):
+            raise ValueError(
+                "A `tf.data.Dataset` must have dicts as elements. Call `tfds.load` without `as_supervised=True`. "
+                f"Received: {source.element_spec}"
+            )
+        text = source.element_spec.get(columns["text_column"][0])
+        if text is not None and text.shape.rank:
+            source = source.unbatch()
+        source = source.as_numpy_iterator()
+    if isinstance(source, (str, bytes)) or not isinstance(source, Iterable):
+        raise ValueError(
+            "The table must be a path, a pandas `DataFrame`, a pyarrow `Table`, a Hugging Face `Dataset`, a "
+            "`tf.data.Dataset` or another iterable of dicts, or a dict of these. "
+            f"Received: {type(source).__name__}"
+        )
+    rows = []
+    for row in source:
+        if not isinstance(row, Mapping):
+            raise ValueError(f"{where(len(rows))}: Expected a dict. Received: {shorten(row)}")
+        rows.append(row)
+    names = (
+        list(dict.fromkeys(name for row in rows for name in row))
+        if rows
+        else [name for each in columns.values() for name in each]
+    )
+    return names, lambda name: [row.get(name) for row in rows], where
+
+
+def _texts(values, where):
+    texts = []
+    for row, value in enumerate(values):
+        value = value.decode("utf-8") if isinstance(value, bytes) else value
+        if not isinstance(value, str) or not value:
+            raise ValueError(f"{where(row)}: Expected a text. Remove the row, or add a text. Received: {value!r}")
+        texts.append(str(value))
+    return texts
+
+
+def _as_list(label):
+    return label if isinstance(label, list) else [label]
+
+
+def _labels(values, where, untyped, label_names):
+    """Returns labels of one type, or their positions, or lists of their names."""
+    labels = [_plain(value, where(row)) for row, value in enumerate(values)]
+    if label_names is not None:
+        return _named(_booleans_as_names(labels, values, label_names), where, [str(name) for name in label_names])
+    found = [_as_number(label) for label in labels] if untyped else labels
+    kinds = ["a number" if isinstance(label, numbers.Real) else type(label).__name__ for label in found]
+    row = next((row for row, kind in enumerate(kinds) if kind != kinds[0]), None)
+    if row is None:
+        return list(map(float, found)) if any(isinstance(label, float) for label in found) else found
+    if untyped and all(kind == "a number" or label.isdecimal() for label, kind in zip(labels, kinds)):
+        return labels  # Some have a leading zero.
+    joined = looks_joined(labels)
+    advice = (
+        f"`label_separator={joined!r}` if they join several" if joined else "`label_names` if numbers are names too"
+    )
+    raise ValueError(
+        f"{where(row)}: Labels must be all names or all numbers. Pass {advice}. "
+        f"Received: {labels[row]!r} after {labels[0]!r}"
+    )
+
+
+def _as_number(label):
+    """Returns a label of a file without types as a number if it is one. With a leading zero, it is a name."""
+    if not isinstance(label, str) or not NUMBER.fullmatch(label) or not math.isfinite(float(label)):
+        return label
+    return int(label) if label.lstrip("+-").isdecimal() else float(label)
+
+
+def _booleans_as_names(labels, values, names):
+    """Returns labels in which booleans are names if the names are those of booleans, such as `["True", "False"]`."""
+    by_value = {str(name).lower(): str(name) for name in names}
+    if by_value.keys() != {"false", "true"}:
+        return labels
+    return [by_value[str(bool(label)).lower()] if _is_boolean(value) else label for label, value in zip(labels, values)]
+
+
+def _booleans_as_words(values, as_in_json):
+    """Returns labels in which booleans are the words in which they are written, as in a CSV file."""
+    words = {value: str(value).lower() if as_in_json else str(value) for value in (False, True)}
+    return [words[bool(value)] if _is_boolean(value) else value for value in values]
+
+
+def _is_boolean(value):
+    return type(value).__name__ in ("bool", "bool_")  # Python's and NumPy's.
+
+
+def _named(labels, where, names):
+    """Returns positions of labels, or lists of names, except for lists that have a zero or a one for each name."""
+    for row, label in enumerate(labels):
+        if isinstance(label, list) != isinstance(labels[0], list):
+            raise ValueError(
+                f"{where(row)}: The labels of all rows must be lists, or none of them. "
+                f"Received: {label!r} after {labels[0]!r}"
+            )
+    flat = [each for label in labels for each in _as_list(label)]
+    complete = all(isinstance(label, list) and len(label) == len(names) for label in labels)
+    if complete and all(each in (0, 1) for each in flat):
+        return labels
+    # Columns of integers that have or had an empty cell are float, also in files that pandas wrote.
+    whole = [str(each).endswith(".0") and str(each) not in names and NUMBER.fullmatch(str(each)) for each in flat]
+    flat = [int(float(each)) if is_whole else each for each, is_whole in zip(flat, whole)]
+    rows = [row for row, label in enumerate(labels) for _ in _as_list(label)]
+    found = iter(positions(flat, names, lambda place: where(rows[place])))
+    return [[names[next(found)] for _ in label] if isinstance(label, list) else next(found) for label in labels]
+
+
+def _plain(value, where):
+    """Returns a label as a plain value of Python."""
+    value = value.item() if getattr(value, "shape", None) == () else value
+    value = value.tolist() if hasattr(value, "tolist") else value
+    value = value.decode("utf-8") if isinstance(value, bytes) else value
+    if isinstance(value, (list, tuple)):
+        return [_plain(each, where) for each in value]
+    if isinstance(value, numbers.Integral):  # also a boolean
+        return int(value)
+    if (
+        (isinstance(value, str) and not value.strip())
+        or not isinstance(value, (str, float))
+        or (isinstance(value, float) and not math.isfinite(value))
+    ):
+        raise ValueError(f"{where}: Expected a label. Remove the row, or add a label. Received: {value!r}")
+    return value

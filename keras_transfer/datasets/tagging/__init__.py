@@ -1,1 +1,0 @@
-"""Datasets of tagged sentences."""

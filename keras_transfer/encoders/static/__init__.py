@@ -1,1 +1,0 @@
-"""Encoders without context: the vectors of words."""

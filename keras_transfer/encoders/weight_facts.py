@@ -1,0 +1,103 @@
+"""What files of weights say about their model, so that `load_weights` rejects those of a different model."""
+
+import contextlib
+import json
+from typing import Any
+
+import numpy as np
+
+from keras_transfer.core.files import WEIGHT_FACTS
+from keras_transfer.core.names import check_order
+
+_Model: Any = object  # To type checkers, the mixin has all attributes of the model that it is a part of.
+
+
+class _Rejected(BaseException):
+    """Carries an error out of Keras, which would catch an `Exception`, assign the other layers, and then raise it."""
+
+    def __init__(self, message):
+        super().__init__()
+        self.message = message
+
+
+class LoadsOwnWeights(_Model):
+    """A mixin for `Encoder` and `Task`, whose `load_weights` compares the facts of a file before it assigns weights."""
+
+    _loads_weights = False
+
+    def load_weights(self, filepath: Any, skip_mismatch: bool = False, **kwargs: Any) -> None:
+        """Loads weights as `keras.Model.load_weights` does, if they belong to a model of the same kind.
+
+        Args:
+            filepath: String or path. File to read, which `save_weights` or `save` wrote.
+            skip_mismatch: Boolean. Whether to skip layers whose weights have other shapes, with a warning. Defaults to
+                `False`.
+            **kwargs: Other arguments of `keras.Model.load_weights`.
+
+        Raises:
+            ValueError: If the weights belong to an encoder with another number of layers, to other adapters, or to the
+                same classes in another order, also with `skip_mismatch=True`. The model is then unchanged. If the
+                weights of a layer have another shape and `skip_mismatch` is `False`.
+        """
+        object.__setattr__(self, "_loads_weights", True)
+        message = None
+        try:
+            super().load_weights(filepath, skip_mismatch=skip_mismatch, **kwargs)
+        except _Rejected as rejected:
+            message = rejected.message
+        finally:
+            object.__setattr__(self, "_loads_weights", False)
+        if message is not None:  # Its traceback would keep the file open.
+            raise ValueError(message)
+
+    @contextlib.contextmanager
+    def _rejecting(self):
+        """Lets a `ValueError` in this context end `load_weights` at once."""
+        try:
+            yield
+        except ValueError as error:
+            if not self._loads_weights:
+                raise
+            raise _Rejected(str(error)) from None
+
+
+def weight_facts_of(encoder, names=None):
+    """Returns what Keras does not compare when it loads weights, as a dict of JSON values.
+
+    Args:
+        encoder: `Encoder`, alone or of a task.
+        names: List of the names of its classes, dict of these for several heads, or `None`. Defaults to `None`.
+    """
+    count = sum(bool(getattr(operation, "weights", ())) for operation in getattr(encoder, "operations", ()))
+    return {"layers": count, "adapters": list(getattr(encoder, "adapters", {})), "label_names": names}
+
+
+def store_weight_facts(store, facts):
+    """Adds facts to what `save_own_variables` writes."""
+    store[WEIGHT_FACTS] = np.frombuffer(json.dumps(facts).encode(), "uint8")
+
+
+def without_weight_facts(store, facts):
+    """Returns a store without its facts, after it has compared them with those of the model that loads it.
+
+    Args:
+        store: Dict-like, from names to arrays. Files of earlier versions have no facts.
+        facts: Dict, what `weight_facts_of` returns for the model.
+    """
+    values = {key: store[key] for key in list(store.keys())}
+    if WEIGHT_FACTS not in values:
+        return values
+    found = json.loads(np.asarray(values.pop(WEIGHT_FACTS)).tobytes())
+    if found["adapters"] != facts["adapters"]:
+        raise ValueError(
+            "The weights belong to a model with other adapters, or with the same ones in another order. Add adapters "
+            "with the names and in the order of the file, or use `save_adapters` and `load_adapters`. "
+            f"Received: a file with the adapters {found['adapters']}, and a model with {facts['adapters']}"
+        )
+    if found["layers"] != facts["layers"]:
+        raise ValueError(
+            "The weights belong to an encoder with another number of layers. Create the model as it was when the file "
+            f"was saved. Received: a file with {found['layers']} layers, and an encoder with {facts['layers']}"
+        )
+    check_order(found["label_names"], facts["label_names"])
+    return values

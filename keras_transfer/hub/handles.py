@@ -1,0 +1,269 @@
+"""Resolving the handle of a module to its folder, which is local, in the cache, or downloaded."""
+
+import importlib.util
+import numbers
+import os
+import pathlib
+import re
+import reprlib
+import sys
+import tempfile
+import urllib.error
+import urllib.parse
+import urllib.request
+
+from keras_transfer.hub.archives import MAX_BYTES, why_incomplete
+from keras_transfer.hub.cache import Cache
+from keras_transfer.hub.errors import HubError, one_line, shown
+from keras_transfer.keras_internals import hub_modules
+
+ARCHIVES = (".tar.gz", ".tgz", ".tar")
+# A connection without data for this long has failed.
+_TIMEOUT_SECONDS = 60
+_KAGGLE_NAME = re.compile(r"[^/\s]+/[^/\s]+/tensorflow[12]/[^/\s]+(/\d+)?", re.IGNORECASE)
+_KAGGLE_URL = re.compile(
+    r"https?://(?:www\.)?kaggle\.com/models/"
+    r"(?P<model>[^/?#]+/[^/?#]+)/(?:frameworks/)?(?P<framework>[^/?#]+)/(?:variations/)?(?P<variation>[^/?#]+)"
+    r"(?:/(?:versions/)?(?P<version>\d+))?/?(?:[?#].*)?"
+)
+
+
+def resolve(
+    handle: str | os.PathLike,
+    cache_dir: str | os.PathLike | None = None,
+    sha256: str | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> pathlib.Path:
+    """Returns the folder of a module, and downloads and unpacks it if necessary.
+
+    The cache is shared with tensorflow_hub: each library finds the modules that the other has downloaded. A module in
+    the cache is downloaded again only if it is incomplete.
+
+    A handle that one of your resolvers supports (`tensorflow_hub.registry.resolver.add_implementation(...)`) is always
+    passed to that resolver, which is responsible for caching and checking.
+
+    Args:
+        handle: String or path. A folder; an archive (`.tar.gz`, `.tgz`, `.tar`, with the module at the top level or in
+            one folder); either as `file://...`; the URL of an archive; a module's page on tfhub.dev or kaggle.com;
+            a name for kagglehub, such as `"google/nnlm/tensorFlow2/en-dim128/1"`; a folder or archive on a file system
+            that only TensorFlow reads, such as `"gs://bucket/module"`; or any handle of a registered resolver.
+        cache_dir: Path. Folder of the cache. Defaults to the environment variable `TFHUB_CACHE_DIR`, or else to
+            `tfhub_modules` in the system's temporary folder.
+        sha256: String of 64 hexadecimal digits. Expected checksum of the archive. Defaults to `None`.
+        max_bytes: Integer. Maximum size of an archive, packed or unpacked. Defaults to 32 GiB.
+
+    Returns:
+        A `pathlib.Path`, or a string for a folder that only TensorFlow reads.
+
+    Raises:
+        HubError: If the module does not exist, cannot be downloaded or is damaged. It is not kept in the cache.
+
+    Example:
+    ```python
+    tf.saved_model.save(tf.Module(), "module")
+    folder = keras_transfer.hub.resolve("module")
+    ```
+    """
+    if not isinstance(handle, (str, os.PathLike)) or not isinstance(os.fspath(handle), str):
+        received = f"handle={reprlib.repr(handle)} of type {type(handle).__name__}"
+        raise HubError(f"`handle` must be a string or a path. Received: {received}")
+    if sha256 is not None and not (isinstance(sha256, str) and re.fullmatch(r"[0-9a-fA-F]{64}", sha256)):
+        raise HubError(f"`sha256` must be a string of 64 hexadecimal digits. Received: sha256={sha256!r}")
+    if not isinstance(max_bytes, numbers.Integral) or isinstance(max_bytes, bool) or max_bytes < 1:
+        raise HubError(f"`max_bytes` must be a positive integer. Received: max_bytes={max_bytes!r}")
+    if not isinstance(cache_dir, (str, os.PathLike, type(None))):
+        raise HubError(f"`cache_dir` must be a path. Received: cache_dir={cache_dir!r}")
+    handle = os.fspath(handle)
+    folder = cache_dir or os.environ.get("TFHUB_CACHE_DIR") or os.path.join(tempfile.gettempdir(), "tfhub_modules")
+    if "://" in str(folder):
+        raise HubError(f"The cache must be a local folder. Pass `cache_dir`. Received: {folder!r}")
+    cache = Cache(pathlib.Path(folder), sha256 and sha256.lower(), max_bytes)
+    try:
+        if path := resolve_with_registered(handle):
+            return _from_resolver(path, handle, cache)
+        scheme = re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*://", handle)
+        if scheme:  # in lower case for all that follows
+            handle = scheme[0].lower() + handle[scheme.end() :]
+        if handle.startswith(("http://", "https://")):
+            return _from_web(handle, cache)
+        if handle.startswith("file://"):
+            path = "/" + handle.removeprefix("file://").partition("/")[2]  # any host, as in TensorFlow
+            return _from_disk(urllib.request.url2pathname(path), cache)
+        if "://" in handle:
+            return _from_tensorflow(handle, cache)
+        if _KAGGLE_NAME.fullmatch(handle) and not os.path.exists(handle):
+            _refuse_checksum(handle, cache)
+            return _from_kaggle(handle)
+        return _from_disk(_expanded(handle), cache)
+    except OSError as error:
+        raise HubError(
+            f"Cannot read the module {shown(handle)!r} or write the cache {folder}. Received: {one_line(error)}"
+        ) from error
+
+
+def _from_resolver(path, handle, cache):
+    if cache.sha256 is not None:
+        raise HubError(
+            "`sha256` cannot be used with a handle of a registered resolver. "
+            f"Received: sha256={cache.sha256!r} for {shown(handle)!r}"
+        )
+    if "://" in path:
+        return _from_tensorflow(path, cache)
+    if not os.path.isdir(path):
+        name = shown(handle)
+        raise HubError(f"The registered resolver of {name!r} must return an existing folder. Received: {path!r}")
+    return _check_complete(pathlib.Path(path))
+
+
+def _expanded(path):
+    """Returns a path in which the home folder replaces `~`."""
+    try:
+        return os.path.expanduser(path)
+    except ValueError:  # characters that no user's name has
+        return path
+
+
+def _from_disk(path, cache):
+    if os.path.isdir(path):
+        _refuse_checksum(path, cache)
+        return _check_complete(pathlib.Path(path))
+    if os.path.isfile(path):
+        return cache.unpack(path)
+    raise HubError(
+        "The module does not exist. Expected a folder, a .tar.gz archive, a URL, or a name on Kaggle such as "
+        f"'google/nnlm/tensorFlow2/en-dim128/1'. Received: {path!r}"
+    )
+
+
+def _from_kaggle(name):
+    try:
+        import kagglehub
+    except ImportError as error:
+        raise HubError(
+            "The folder does not exist. To download a module from Kaggle, first run `pip install kagglehub`. "
+            f"Received: {name!r}"
+        ) from error
+    try:
+        folder = kagglehub.model_download(name)
+    except Exception as error:  # kagglehub raises its own types, types of requests and Python's
+        raise HubError(
+            "kagglehub cannot download the module, and there is no folder with its name. Check the name and the "
+            "network. Without network access, pass the path of a downloaded folder or archive. "
+            f"Received: {name!r}: {one_line(error)}"
+        ) from error
+    return _check_complete(pathlib.Path(folder))
+
+
+def _from_web(url, cache):
+    check_url(url)
+    if module := cache.find(url):
+        return module
+    advice = "pass the path of an archive that you downloaded elsewhere, or copy its cache folder from another machine"
+    kaggle = _KAGGLE_URL.fullmatch(url)
+    if kaggle and cache.sha256 is None and importlib.util.find_spec("kagglehub"):
+        return _from_kaggle("/".join(filter(None, kaggle.groups())))
+    if kaggle or url.startswith("https://tfhub.dev/"):
+        advice += (
+            ". This page is on Kaggle now: pass the module's name there, such as "
+            "'google/nnlm/tensorFlow2/en-dim128/1' (requires `pip install kagglehub`)"
+        )
+    return cache.fetch(url, lambda: open_url(url), advice)
+
+
+def _from_tensorflow(url, cache):
+    import tensorflow as tf
+
+    if url.endswith(ARCHIVES):
+        advice = "pass the path of a downloaded archive"
+        return cache.find(url) or cache.fetch(url, lambda: tf.io.gfile.GFile(url, "rb"), advice)
+    _refuse_checksum(url, cache)
+    folder = url.rstrip("/")
+    try:
+        if any(tf.io.gfile.exists(f"{folder}/{name}") for name in ("saved_model.pb", "saved_model.pbtxt")):
+            return folder
+    except tf.errors.OpError as error:
+        raise HubError(
+            "Cannot read the module. Expected a folder, an archive, a name on Kaggle, or a URL with file://, "
+            f"http(s):// or a scheme that TensorFlow reads (gs://). Received: {shown(url)!r}: {one_line(error)}"
+        ) from error
+    raise HubError(f"The folder of a module must contain saved_model.pb. Received: {shown(url)!r}")
+
+
+def _check_complete(folder):
+    if problem := why_incomplete(folder):
+        raise HubError(f"A module must be a folder with a complete SavedModel. Received: {folder} with {problem}")
+    return folder
+
+
+def _refuse_checksum(name, cache):
+    if cache.sha256 is not None:
+        raise HubError(f"`sha256` requires the path or URL of an archive. Received: {shown(name)!r}")
+
+
+def check_url(url):
+    """Raises a HubError if Python cannot open a URL and would print it, with its secrets, in the traceback."""
+    if re.match(r"[^/]+//[^/?#]*@", url):
+        raise HubError(
+            "A URL must not contain a user name or a password. Download the archive and pass its path. "
+            f"Received: {shown(url)!r}"
+        )
+    if re.search(r"[\x00-\x20\x7f]", url):
+        raise HubError(f"A URL must not contain spaces or control characters. Received: {shown(url)!r}")
+
+
+def open_url(url):
+    """Opens the URL of an archive. Any other URL is a page, which returns its archive for tensorflow_hub's query."""
+    parts = urllib.parse.urlsplit(url)
+    query = urllib.parse.parse_qsl(parts.query, keep_blank_values=True)
+    if not parts.path.endswith(ARCHIVES) and ("tf-hub-format", "compressed") not in query:
+        query.append(("tf-hub-format", "compressed"))
+        url = parts._replace(query=urllib.parse.urlencode(query), fragment="").geturl()
+    return urllib.request.build_opener(_Redirects).open(url, timeout=_TIMEOUT_SECONDS)
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows redirects to https, and from http to http."""
+
+    def redirect_request(self, request, file, code, message, headers, url):
+        old, new = (urllib.parse.urlsplit(each).scheme for each in (request.full_url, url))
+        if new != "https" and (old, new) != ("http", "http"):
+            raise urllib.error.HTTPError(url, code, f"Refused the redirect from {old} to {new}", headers, file)
+        return super().redirect_request(request, file, code, message, headers, url)
+
+
+def resolve_with_registered(handle):
+    """Resolves a handle with the registered resolvers, and returns None if none of them supports it.
+
+    The last registered resolver comes first, as in tensorflow_hub. Those of tensorflow_hub itself are skipped, since
+    `resolve` supports the same handles.
+
+    Returns:
+        A string, the path of the module's folder, or `None`.
+    """
+    for resolver in registered_resolvers():
+        try:
+            if not resolver.is_supported(handle):
+                continue
+            path = resolver(handle)
+        except Exception as error:  # user code
+            raise HubError(
+                f"The resolver {type(resolver).__name__}, registered with tensorflow_hub, failed. "
+                f"Received: {shown(handle)!r}: {one_line(error)}"
+            ) from error
+        if isinstance(path, (str, os.PathLike)) and path:
+            return os.fspath(path)
+        raise HubError(
+            f"The resolver {type(resolver).__name__}, registered with tensorflow_hub, must return the path of a "
+            f"folder. Received: {path!r} for {shown(handle)!r}"
+        )
+    return None
+
+
+def registered_resolvers():
+    """Returns the resolvers that tensorflow_hub did not register itself, the last one first."""
+    if sys.modules.get("tensorflow_hub") is None:
+        return []  # no resolver was registered, and the import requires TensorFlow and pkg_resources
+    from tensorflow_hub import registry
+
+    resolvers = reversed(hub_modules.resolvers_of(registry))
+    return [each for each in resolvers if type(each).__module__.split(".")[0] != "tensorflow_hub"]

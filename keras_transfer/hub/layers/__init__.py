@@ -1,1 +1,0 @@
-"""Modules as Keras layers, encoders and preprocessors."""

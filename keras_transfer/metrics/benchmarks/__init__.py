@@ -1,1 +1,0 @@
-"""The official scores of benchmarks."""

@@ -1,0 +1,227 @@
+"""BLEU, chrF and TER, the metrics of translations, by the package sacrebleu."""
+
+import itertools
+from typing import Any
+
+import keras
+
+from keras_transfer.core.integers import check_integer
+from keras_transfer.core.names import look_up
+from keras_transfer.metrics.text_metric import TextMetric, missing_package
+
+
+class SacreBleuMetric(TextMetric):
+    """Base class of the metrics that sacrebleu computes from all texts of a corpus together.
+
+    Args:
+        name: String. Name of the metric.
+        **settings: Arguments of sacrebleu's class.
+    """
+
+    of_package: str | None = None  # The name of sacrebleu's class.
+    names_in_package = {}  # Arguments that are names -> the attribute of sacrebleu's class that lists them.
+
+    def __init__(self, name, **settings):
+        super().__init__(name)
+        try:
+            import sacrebleu
+        except ImportError as error:
+            raise missing_package(type(self), "sacrebleu", error) from error
+        cls = getattr(sacrebleu, self.of_package)
+        known = {argument: getattr(cls, constant) for argument, constant in self.names_in_package.items()}
+        self._settings = {
+            argument: look_up(value, known[argument], f"value of `{argument}`") if argument in known else value
+            for argument, value in settings.items()
+        }
+        self._scorer = cls(**self._settings)
+
+    def score(self, y_true: Any, y_pred: Any) -> Any:
+        # sacrebleu has one list for each number of a reference, with None where a text has fewer.
+        return float(self._scorer.corpus_score(y_pred, list(map(list, itertools.zip_longest(*y_true)))).score)
+
+    @property
+    def signature(self) -> str:
+        """String. The settings and the version of sacrebleu, which should accompany a published score.
+
+        Raises:
+            ValueError: If no result was computed.
+        """
+        if not hasattr(self._scorer, "num_refs"):
+            raise ValueError(
+                f"The signature contains the number of references. Call `result()` first. Received: {self.name!r} "
+                "without a result"
+            )
+        return str(self._scorer.get_signature())
+
+    def get_config(self):
+        return {**self._settings, **super().get_config()}
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class Bleu(SacreBleuMetric):
+    """BLEU of all texts together, from 0 to 100, by `sacrebleu`.
+
+    The texts must not be tokenized, because sacrebleu tokenizes them. `signature` says how. If the texts of a corpus
+    are short, such as single words, none has an n-gram of the maximum order, and BLEU is 0 unless
+    `effective_order=True`.
+
+    Args:
+        tokenize: String. sacrebleu's tokenizer: `"13a"`, `"intl"`, `"zh"`, `"char"`, `"none"` or others that require
+            further packages. Defaults to `"13a"`, which WMT uses.
+        lowercase: Boolean. Whether to ignore case. Defaults to `False`.
+        smooth_method: String. What replaces a precision of 0: `"exp"`, `"floor"`, `"add-k"` or `"none"`. Defaults to
+            `"exp"`.
+        smooth_value: Float. Value for `"floor"` and `"add-k"`. Defaults to `None`, `0.1` and `1`.
+        max_ngram_order: Integer. Maximum length of the n-grams. Defaults to `4`.
+        effective_order: Boolean. Whether only the orders that the texts contain count. Defaults to `False`.
+        name: String. Name of the metric. Defaults to `"bleu"`.
+
+    Call arguments:
+        - `y_true`: List `[rows]` with the reference of each row, a string, or with a list of several references.
+        - `y_pred`: List of strings `[rows]`. The generated text of each row.
+
+    Raises:
+        ImportError: If the package `sacrebleu` is not installed.
+        ValueError: If an argument is unknown or out of range, or if the texts are invalid.
+
+    Example:
+    ```python
+    bleu = keras_transfer.metrics.Bleu()
+    bleu([["The dog barks at the cat.", "A dog barks at a cat."]], ["The dog barks at a big cat."])  # 59.46...
+    bleu.signature  # nrefs:2|case:mixed|eff:no|tok:13a|smooth:exp|version:...
+    ```
+
+    Source: https://aclanthology.org/P02-1040; https://aclanthology.org/W18-6319
+    """
+
+    of_package = "BLEU"
+    names_in_package = {"tokenize": "TOKENIZERS", "smooth_method": "SMOOTH_DEFAULTS"}
+
+    def __init__(
+        self,
+        *,
+        tokenize: str = "13a",
+        lowercase: bool = False,
+        smooth_method: str = "exp",
+        smooth_value: float | None = None,
+        max_ngram_order: int = 4,
+        effective_order: bool = False,
+        name: str = "bleu",
+    ):
+        max_ngram_order = check_integer("max_ngram_order", max_ngram_order, 1)
+        super().__init__(
+            name,
+            tokenize=tokenize,
+            lowercase=lowercase,
+            smooth_method=smooth_method,
+            smooth_value=smooth_value,
+            max_ngram_order=max_ngram_order,
+            effective_order=effective_order,
+        )
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class Chrf(SacreBleuMetric):
+    """chrF, the F-score of character n-grams of all texts together, from 0 to 100, by `sacrebleu`.
+
+    It needs no tokenizer, and suits all scripts and languages with long words.
+
+    Args:
+        char_order: Integer. Maximum length of the n-grams of characters. Defaults to `6`.
+        word_order: Integer. Maximum length of the n-grams of words. `2` for chrF++. Defaults to `0`.
+        beta: Integer. How many times as important recall is as precision. Defaults to `2`.
+        lowercase: Boolean. Whether to ignore case. Defaults to `False`.
+        whitespace: Boolean. Whether spaces count. Defaults to `False`.
+        name: String. Name of the metric. Defaults to `"chrf"`.
+
+    Call arguments:
+        - `y_true`: List `[rows]` with the reference of each row, a string, or with a list of several references.
+        - `y_pred`: List of strings `[rows]`. The generated text of each row.
+
+    Raises:
+        ImportError: If the package `sacrebleu` is not installed.
+        ValueError: If an argument is out of range, or if the texts are invalid.
+
+    Example:
+    ```python
+    keras_transfer.metrics.Chrf(word_order=2)(["The dog barks."], ["The dogs bark."])  # 45.80...
+    ```
+
+    Source: https://aclanthology.org/W15-3049; https://aclanthology.org/W17-4770
+    """
+
+    of_package = "CHRF"
+
+    def __init__(
+        self,
+        *,
+        char_order: int = 6,
+        word_order: int = 0,
+        beta: int = 2,
+        lowercase: bool = False,
+        whitespace: bool = False,
+        name: str = "chrf",
+    ):
+        char_order = check_integer("char_order", char_order, 1)
+        word_order = check_integer("word_order", word_order, 0)
+        beta = check_integer("beta", beta, 1)
+        super().__init__(
+            name,
+            char_order=char_order,
+            word_order=word_order,
+            beta=beta,
+            lowercase=lowercase,
+            whitespace=whitespace,
+        )
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class Ter(SacreBleuMetric):
+    """The translation edit rate of all texts together, in percent, by `sacrebleu`. Lower is better.
+
+    It is the number of insertions, deletions, substitutions and shifts of words that turn a text into its closest
+    reference, divided by the mean number of words of its references. It can be above 100.
+
+    Args:
+        normalized: Boolean. Whether to separate punctuation from words. Defaults to `False`.
+        no_punct: Boolean. Whether to remove punctuation. Defaults to `False`.
+        asian_support: Boolean. Whether `normalized` and `no_punct` also apply to Chinese, Japanese and Korean
+            characters. Defaults to `False`.
+        case_sensitive: Boolean. Whether case matters. Defaults to `False`.
+        name: String. Name of the metric. Defaults to `"ter"`.
+
+    Call arguments:
+        - `y_true`: List `[rows]` with the reference of each row, a string, or with a list of several references.
+        - `y_pred`: List of strings `[rows]`. The generated text of each row.
+
+    Raises:
+        ImportError: If the package `sacrebleu` is not installed.
+        ValueError: If the texts are invalid.
+
+    Example:
+    ```python
+    keras_transfer.metrics.Ter()(["the dog barks loudly"], ["the dog barks"])  # 25.0
+    ```
+
+    Source: https://aclanthology.org/2006.amta-papers.25
+    """
+
+    of_package = "TER"
+    monitor_mode = "min"
+
+    def __init__(
+        self,
+        *,
+        normalized: bool = False,
+        no_punct: bool = False,
+        asian_support: bool = False,
+        case_sensitive: bool = False,
+        name: str = "ter",
+    ):
+        super().__init__(
+            name,
+            normalized=normalized,
+            no_punct=no_punct,
+            asian_support=asian_support,
+            case_sensitive=case_sensitive,
+        )

@@ -1,0 +1,75 @@
+"""The objective of prefix language models: the rest of a text is predicted from its beginning."""
+
+import keras
+import numpy as np
+
+from keras_transfer.objectives.draws import as_rows, check_seed
+from keras_transfer.objectives.sequence_objective import SequenceObjective
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class PrefixLM(SequenceObjective):
+    """Cuts each text in two: the encoder receives its beginning, and the decoder writes the rest (Raffel et al. 2020).
+
+    `tasks.Seq2SeqLM(encoder, preprocessor, objective=...)` pretrains with it.
+
+    Args:
+        noise_density: Float above 0, at most 0.5. Mean fraction of the tokens that are in the target. At `0.5`, every
+            cut is equally likely. A lower density excludes the shortest sources. Defaults to `0.5`.
+        seed: Integer. Seed of all choices and of the order of the texts in training. Every epoch cuts elsewhere.
+            Defaults to `None`, which follows `keras.utils.set_random_seed`.
+
+    Call arguments:
+        - `rows`: List of integer arrays [tokens], without special tokens.
+        - `random`: `np.random.Generator`.
+
+    Returns:
+        A tuple of the sources and the targets, lists of integer arrays with at least one token. Only a text of a single
+        token has an empty source.
+
+    Raises:
+        ValueError: If `noise_density` is out of range, or if `seed` is not an integer of at least 0.
+
+    Example:
+    ```python
+    objective = keras_transfer.objectives.PrefixLM()
+    sources, targets = objective([np.arange(10, 20), np.arange(30, 34)], np.random.default_rng(0))
+    ```
+
+    Source: https://arxiv.org/abs/1910.10683
+    """
+
+    def __init__(self, noise_density: float = 0.5, *, seed: int | None = None):
+        if not 0 < noise_density <= 0.5:
+            raise ValueError(
+                f"`noise_density` must be above 0 and at most 0.5. Received: noise_density={noise_density!r}"
+            )
+        check_seed(seed)
+        self.noise_density = noise_density
+        self.seed = seed
+
+    def bounds(self, length: int) -> tuple:
+        """Returns the smallest and the largest number of tokens that the source of a text may have.
+
+        Args:
+            length: Integer. Number of tokens of the text.
+
+        Returns:
+            A tuple of two integers.
+        """
+        most = max(length - 1, 0)
+        # T5 computes with 32-bit floats, and rounds halves to even numbers.
+        least = int(np.round(np.float32(1 - 2 * self.noise_density) * np.float32(most)))
+        return min(max(least, 1), most), most
+
+    def __call__(self, rows, random):
+        rows = as_rows(rows)
+        cuts = [random.integers(*self.bounds(len(row)), endpoint=True) for row in rows]
+        return [row[:cut] for row, cut in zip(rows, cuts)], [row[cut:] for row, cut in zip(rows, cuts)]
+
+    def max_lengths(self, length: int) -> tuple[int, int]:
+        targets = (length - self.bounds(length)[0] for length in range(length + 1))
+        return max(length - 1, 0), max(targets)
+
+    def get_config(self):
+        return {"noise_density": self.noise_density, "seed": self.seed}

@@ -1,0 +1,48 @@
+"""The objective of sequence autoencoders: a text is predicted from itself."""
+
+import keras
+
+from keras_transfer.objectives.draws import as_rows, check_seed
+from keras_transfer.objectives.sequence_objective import SequenceObjective
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class SequenceAutoencoder(SequenceObjective):
+    """Trains the decoder to write the text that the encoder has read (Dai and Le 2015).
+
+    `tasks.Seq2SeqLM(encoder, preprocessor, objective=...)` pretrains with it. A decoder that attends to all vectors of
+    the encoder can copy them: what a model learns of language depends on how little of the text passes to the decoder.
+
+    Args:
+        seed: Integer. Seed of the objective, which draws nothing: the argument is there for symmetry with other
+            objectives. Defaults to `None`.
+
+    Call arguments:
+        - `rows`: List of integer arrays [tokens], without special tokens.
+        - `random`: `np.random.Generator`. Not used.
+
+    Returns:
+        A tuple of the sources and the targets, which are both the rows.
+
+    Example:
+    ```python
+    objective = keras_transfer.objectives.SequenceAutoencoder()
+    sources, targets = objective([np.arange(10, 20)], np.random.default_rng(0))
+    ```
+
+    Source: https://arxiv.org/abs/1511.01432
+    """
+
+    def __init__(self, *, seed: int | None = None):
+        check_seed(seed)
+        self.seed = seed
+
+    def __call__(self, rows, random):
+        rows = as_rows(rows)
+        return rows, rows
+
+    def max_lengths(self, length: int) -> tuple[int, int]:
+        return length, length
+
+    def get_config(self):
+        return {"seed": self.seed}

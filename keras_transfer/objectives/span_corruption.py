@@ -1,0 +1,121 @@
+"""The objective of T5: spans of tokens are replaced by sentinels, and predicted."""
+
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_transfer.objectives.draws import as_rows, check_inner_rate, check_seed
+from keras_transfer.objectives.noise import corrupt_spans
+from keras_transfer.objectives.sequence_objective import SequenceObjective
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class SpanCorruption(SequenceObjective):
+    """Replaces spans of tokens by sentinels, for which the decoder writes what they stand for (Raffel et al. 2020).
+
+    "thank you for inviting me to your party" becomes the source "thank you `<extra_id_0>` me to your `<extra_id_1>`"
+    and the target "`<extra_id_0>` for inviting `<extra_id_1>` party". The length of a text determines the number of its
+    spans and of the tokens in them. All spans of these numbers are equally likely, but a text never begins with one. A
+    text of a single token is not changed.
+
+    `tasks.Seq2SeqLM(encoder, preprocessor, objective=...)` pretrains with it. The vocabulary must have sentinels.
+
+    Args:
+        noise_density: Float between 0 and 1. Fraction of the tokens that are replaced. Defaults to `0.15`.
+        mean_span_length: Float of at least 1. Mean number of tokens in a span. Defaults to `3.0`.
+        seed: Integer. Seed of all choices and of the order of the texts in training. Every epoch draws other spans.
+            Defaults to `None`, which follows `keras.utils.set_random_seed`.
+
+    Call arguments:
+        - `rows`: List of integer arrays [tokens], without special tokens.
+        - `random`: `np.random.Generator`.
+        - `sentinel_ids`: List of integers. The sentinels in the order in which they are used.
+
+    Returns:
+        A tuple of the sources and the targets, lists of integer arrays.
+
+    Raises:
+        ValueError: If a number is out of range, if `seed` is not an integer of at least 0, or if a text has more spans
+            than there are sentinels.
+
+    Example:
+    ```python
+    objective = keras_transfer.objectives.SpanCorruption(0.3, mean_span_length=2.0)
+    rows = [np.arange(10, 20), np.arange(30, 34)]
+    sources, targets = objective(rows, np.random.default_rng(0), sentinel_ids=[99, 98, 97])
+    ```
+
+    Source: https://arxiv.org/abs/1910.10683
+    """
+
+    def __init__(self, noise_density: float = 0.15, *, mean_span_length: float = 3.0, seed: int | None = None):
+        check_inner_rate(noise_density=noise_density)
+        if not mean_span_length >= 1:
+            raise ValueError(f"`mean_span_length` must be at least 1. Received: mean_span_length={mean_span_length!r}")
+        check_seed(seed)
+        self.noise_density = noise_density
+        self.mean_span_length = mean_span_length
+        self.seed = seed
+
+    def counts(self, length: int | np.ndarray) -> tuple:
+        """Computes how many tokens of a text are noise, and how many spans of noise it has.
+
+        The numbers are those for two tokens if `length` is less than 2.
+
+        Args:
+            length: Integer, or array of integers. Number of tokens.
+
+        Returns:
+            A tuple of two integers, or of two arrays.
+        """
+        length = np.maximum(length, 2)
+        # T5 computes with 32-bit floats, and rounds halves to even numbers.
+        tokens = np.round(np.float32(length) * np.float32(self.noise_density)).astype(int)
+        tokens = np.minimum(np.maximum(tokens, 1), length - 1)
+        spans = np.round(np.float32(tokens) / np.float32(self.mean_span_length)).astype(int)
+        return tokens, np.minimum(np.maximum(spans, 1), length - tokens)
+
+    def draw(self, length: int, random: np.random.Generator) -> np.ndarray:
+        """Draws which tokens of a text are noise.
+
+        Args:
+            length: Integer. Number of tokens.
+            random: `np.random.Generator`.
+
+        Returns:
+            A boolean array `[length]`.
+        """
+        tokens, spans = self.counts(length)
+        noise, others = (_segments(total, spans, random) for total in (tokens, max(length, 2) - tokens))
+        return np.repeat(np.tile([False, True], spans), np.stack([others, noise], axis=1).ravel())[:length]
+
+    def __call__(self, rows, random, sentinel_ids):
+        pairs = [corrupt_spans(row, self.draw(len(row), random), sentinel_ids) for row in as_rows(rows)]
+        return [source for source, _ in pairs], [target for _, target in pairs]
+
+    def tokens(self, preprocessor: Any) -> dict:
+        sentinel_ids = preprocessor.tokenizer.sentinel_ids
+        if not sentinel_ids:
+            raise ValueError(
+                "`SpanCorruption` needs a vocabulary with sentinels, '<extra_id_0>', '<extra_id_1>' and so on. "
+                f"Received: {preprocessor.vocabulary_size} tokens without them"
+            )
+        return {"sentinel_ids": sentinel_ids}
+
+    def max_lengths(self, length: int) -> tuple[int, int]:
+        tokens, spans = self.counts(np.arange(length + 1))
+        return int((np.arange(length + 1) - tokens + spans).max()), int((tokens + spans).max())
+
+    def get_config(self):
+        return {
+            "noise_density": self.noise_density,
+            "mean_span_length": self.mean_span_length,
+            "seed": self.seed,
+        }
+
+
+def _segments(total, count, random):
+    """Returns the lengths of `count` segments whose sum is `total`. All are at least 1 and equally likely."""
+    cuts = np.sort(random.choice(total - 1, count - 1, replace=False)) + 1
+    return np.diff(np.concatenate([[0], cuts, [total]]))

@@ -1,0 +1,126 @@
+"""The objective of MASS: a span of a text is hidden from the encoder, and the decoder writes it."""
+
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_transfer.core.integers import check_integer
+from keras_transfer.objectives.draws import as_rows, check_kinds, check_seed, hide, mask_tokens
+from keras_transfer.objectives.sequence_objective import SequenceObjective
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class SpanPrediction(SequenceObjective):
+    """Hides a span of each text, which the decoder writes (MASS, Song et al. 2019).
+
+    The encoder's input is the text, in which most tokens of the span are masks. The decoder reads, at the positions of
+    the span, the tokens before those that it predicts. The first token of a text is never hidden.
+
+    This is the algorithm of MASS for summaries, in which all places of a span are equally likely. (That for
+    unsupervised translation puts 40% of the spans at one of the ends.) The decoder must read positions: create the
+    encoder-decoder of a `tasks.Seq2SeqLM` with `further_inputs=["decoder_positions"]`.
+
+    Args:
+        mask_rate: Float between 0 and 1. Fraction of the tokens that are hidden, rounded down. Defaults to `0.5`.
+        block_length: Integer. Number of tokens of a block. Each block has a span of its own. Defaults to `None`, for
+            one span in each text.
+        mask_token_rate: Float between 0 and 1. Fraction of the hidden tokens that become the mask token. Defaults to
+            `0.8`.
+        random_token_rate: Float between 0 and 1. Fraction of the hidden tokens that become a random token. The others
+            do not change. Defaults to `0.1`.
+        seed: Integer. Seed of all choices and of the order of the texts in training. Every epoch draws different spans.
+            Defaults to `None`, which follows `keras.utils.set_random_seed`.
+
+    Call arguments:
+        - `rows`: List of integer arrays [tokens].
+        - `random`: `np.random.Generator`.
+        - `mask_id`: Integer. Id of the mask token.
+        - `vocabulary_size`: Integer. Number of ids.
+        - `special_ids`: List of integers. Ids that are never drawn as random tokens. Defaults to `()`.
+
+    Returns:
+        A tuple of four lists of integer arrays: the sources; the decoder's inputs; the targets; and the positions of
+        the targets in their text, from 1 on. The last three are equally long, and empty if less than one token would
+        be hidden.
+
+    Raises:
+        ValueError: If a number is out of range, or if `seed` is not an integer of at least 0.
+
+    Example:
+    ```python
+    objective = keras_transfer.objectives.SpanPrediction()
+    tokens = {"mask_id": 4, "vocabulary_size": 60, "special_ids": [0, 1, 2, 3, 4]}
+    sources, previous, targets, positions = objective([np.arange(10, 21)], np.random.default_rng(0), **tokens)
+    ```
+
+    Source: https://arxiv.org/abs/1905.02450
+    """
+
+    with_positions = True
+
+    def __init__(
+        self,
+        mask_rate: float = 0.5,
+        *,
+        block_length: int | None = None,
+        mask_token_rate: float = 0.8,
+        random_token_rate: float = 0.1,
+        seed: int | None = None,
+    ):
+        if not 0 < mask_rate <= 1:
+            raise ValueError(f"`mask_rate` must be above 0 and at most 1. Received: mask_rate={mask_rate!r}")
+        block_length = block_length if block_length is None else check_integer("block_length", block_length, 1)
+        check_kinds(mask_token_rate, random_token_rate)
+        check_seed(seed)
+        self.mask_rate = mask_rate
+        self.block_length = block_length
+        self.mask_token_rate = mask_token_rate
+        self.random_token_rate = random_token_rate
+        self.seed = seed
+
+    def draw(self, length: int, random: np.random.Generator) -> np.ndarray:
+        """Draws the tokens of a text that are hidden.
+
+        Args:
+            length: Integer. Number of tokens.
+            random: `np.random.Generator`.
+
+        Returns:
+            An integer array of positions in ascending order.
+        """
+        found = [np.zeros(0, int)]
+        for first, size, count in self._blocks(length):
+            found.append(first + random.integers(size - count, endpoint=True) + np.arange(count))
+        return np.concatenate(found)
+
+    def _blocks(self, length):
+        """Returns `(first, size, number of hidden tokens)` for each block of a text."""
+        block = self.block_length or max(length, 1)
+        sizes = [(first, min(block, length - first)) for first in range(1, length, block)]
+        return [(first, size, int(size * self.mask_rate)) for first, size in sizes]
+
+    def tokens(self, preprocessor: Any) -> dict:
+        return mask_tokens(preprocessor)
+
+    def max_lengths(self, length: int) -> tuple[int, int]:
+        return length, sum(count for *_, count in self._blocks(length))
+
+    def __call__(self, rows, random, mask_id, vocabulary_size, special_ids=()):
+        rows = as_rows(rows)
+        positions = [self.draw(len(row), random) for row in rows]
+        targets = [row[places] for row, places in zip(rows, positions)]
+        previous = [row[places - 1] for row, places in zip(rows, positions)]
+        sources = [row.copy() for row in rows]
+        for source, places, target in zip(sources, positions, targets):
+            source[places] = hide(target, random, self, mask_id, vocabulary_size, special_ids)
+        return sources, previous, targets, positions
+
+    def get_config(self):
+        return {
+            "mask_rate": self.mask_rate,
+            "block_length": self.block_length,
+            "mask_token_rate": self.mask_token_rate,
+            "random_token_rate": self.random_token_rate,
+            "seed": self.seed,
+        }

@@ -1,0 +1,461 @@
+"""ELMo's pretraining: a forward and a backward language model that share a character network and a softmax."""
+
+import dataclasses
+import numbers
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transfer.checkpoints import TaskHead
+from keras_transfer.core.arrays import check_numbers, to_numpy
+from keras_transfer.core.integers import check_integer
+from keras_transfer.data import UNUSED
+from keras_transfer.distribute import share_of_loss
+from keras_transfer.encoders import ElmoEncoder, select_inputs
+from keras_transfer.layers import Dropout, SampledSoftmax
+from keras_transfer.metrics import Perplexity
+from keras_transfer.tasks.carried_state import CarriedState, check_streams
+from keras_transfer.tasks.labels import Labels, OwnLoss
+from keras_transfer.tasks.next_tokens import NextTokenReader
+from keras_transfer.tasks.streams import input_names_of, lacks_labels, lacks_targets, texts_of_stream, with_targets
+from keras_transfer.tasks.task import Signature, Task
+from keras_transfer.text import BEGIN, END, ElmoPreprocessor, check_rows_of_batches, to_list
+
+TASK = "BidirectionalLM"
+
+
+@dataclasses.dataclass
+class BidirectionalScores:
+    """The likelihood of sentences under a `BidirectionalLM`.
+
+    Attributes:
+        word_log_likelihoods: List of arrays `[words + 1, 2]`. At place i, the natural logarithms of two probabilities:
+            of word i given the words before it (the last one is `</S>`), and of word i - 1 given the words after it
+            (the first one is `<S>`). A word outside the vocabulary counts as `<UNK>`.
+        log_likelihoods: Array `[texts, 2]`, the sums for both directions.
+        perplexity: Float. `exp(-mean)`, over all places of both directions.
+    """
+
+    word_log_likelihoods: list
+    log_likelihoods: np.ndarray
+    perplexity: float
+
+
+def check_elmo(encoder):
+    """Raises a `ValueError` if an encoder is not an `ElmoEncoder`."""
+    if not isinstance(encoder, ElmoEncoder):
+        raise ValueError(
+            "`encoder` must be an `ElmoEncoder`, which has separate outputs for both directions. "
+            f"Received: {type(encoder).__name__}"
+        )
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class BidirectionalLM(Task):
+    """ELMo's pretraining: the encoder's forward half predicts the next word, its backward half the previous one.
+
+    Both halves share the network that encodes the characters of words, and the softmax over the words of a vocabulary.
+    `fit` and `evaluate` accept raw texts without labels, each a sentence. The loss is the mean of the losses of both
+    directions. `perplexity` is the exponential of the mean over all words of both directions. `score` returns the
+    likelihood of sentences.
+
+    A sentence that is longer than the `sequence_length` of the preprocessor is truncated and treated as if it ended
+    there: after the last remaining word, the model is trained and scored with `</S>`. Choose a length that truncates
+    few sentences.
+
+    With `num_sampled`, the loss of a training step compares each word with a sample of the vocabulary, as in the
+    original. Evaluation, `score` and exports always use all words. Sampling requires a vocabulary sorted by count, as
+    `text.word_vocabulary` returns it. `perplexity` is then lower in training than in evaluation.
+
+    To pretrain as in the paper, pass `streams` and train on `text.word_streams(...)`: sentences without padding in
+    windows of 20 words. The published code uses Adagrad with a learning rate of 0.2, accumulators that begin at 1 and
+    gradients clipped to a norm of 10.
+
+    `save_pretrained` writes a folder in the original format, with the softmax next to the encoder's weights as
+    `softmax/W` and `softmax/b`. `from_pretrained` loads them. For a folder without a softmax, such as a published one,
+    `head="new"` creates it, and you must train it.
+
+    Args:
+        encoder: `ElmoEncoder`.
+        preprocessor: `text.ElmoPreprocessor` with a vocabulary, or `None` for prepared ids. Defaults to `None`.
+        vocabulary_size: Integer. Number of words of prepared `word_ids`, of which 0 is `<S>` and 1 is `</S>`. Defaults
+            to `None`, the number of words of the preprocessor.
+        num_sampled: Integer. Number of words that a training step compares with. The original uses 8,192. Defaults to
+            `None`, the whole vocabulary.
+        dropout: Float between 0 and 1. Dropout rate of the vectors before the softmax. Defaults to `None`, the rate of
+            the encoder.
+        streams: Integer. Number of texts of `text.word_streams`, if the model trains on them window by window. Each
+            window then begins in the states after the previous windows, through which no gradient flows. Training and
+            evaluation have separate states, which are reset when an epoch begins. Other data does not use them.
+            Defaults to `None`, for no states.
+        name: String. Name of the model. Defaults to `None`.
+
+    Outputs:
+        Logits `[batch, length + 1, 2, vocabulary_size]`, float32, forward and backward. A sentence of n words has n + 1
+        places: place i predicts word i from the words before it, and word i - 1 from the words after it.
+
+    Raises:
+        ValueError: If `encoder` is not an `ElmoEncoder`, if `preprocessor` is not an `ElmoPreprocessor` or has no
+            vocabulary while `vocabulary_size` is `None`, or if an argument is out of range.
+
+    Example:
+    ```python
+    texts = ["the film was good", "the film was bad"]
+    words = keras_transfer.text.word_vocabulary(texts)
+    encoder = keras_transfer.encoders.ElmoEncoder(embedding_dim=4, filters=[(1, 4), (2, 8)], projection_dim=8, units=16)
+    model = keras_transfer.tasks.BidirectionalLM(encoder, keras_transfer.text.ElmoPreprocessor(vocabulary=words))
+    model.compile(keras.optimizers.Adagrad(0.2, initial_accumulator_value=1.0, global_clipnorm=10.0))
+    model.fit(texts, epochs=2)
+    model.score(["the film was good"]).perplexity
+    ```
+
+    Source: https://arxiv.org/abs/1802.05365, section 3.1; https://github.com/allenai/bilm-tf.
+    """
+
+    reads = ("sequence_output",)
+    checkpoint_head = TaskHead(name="bidirectional_lm", check_encoder=check_elmo)
+
+    def __init__(
+        self,
+        encoder: ElmoEncoder,
+        preprocessor: Callable[..., Any] | None = None,
+        *,
+        vocabulary_size: int | None = None,
+        num_sampled: int | None = None,
+        dropout: float | None = None,
+        streams: int | None = None,
+        name: str | None = None,
+    ) -> None:
+        # === Layers ===
+        check_elmo(encoder)
+        vocabulary_size = check_words(preprocessor, vocabulary_size)
+        vocabulary_size = check_integer("vocabulary_size", vocabulary_size, 1)
+        num_sampled = None if num_sampled is None else check_integer("num_sampled", num_sampled)
+        streams = None if streams is None else check_integer("streams", streams, 1)
+        dropout = encoder.dropout if dropout is None else dropout
+        if not isinstance(dropout, numbers.Real) or not 0 <= float(dropout) <= 1:
+            raise ValueError(f"`dropout` must be between 0 and 1. Received: dropout={dropout!r}")
+        options = {"dtype": encoder.dtype_policy}
+        drop = Dropout(dropout, **options, name="output_dropout")
+        initializer = keras.initializers.RandomNormal(0.0, encoder.projection_dim**-0.5)
+        count = vocabulary_size if num_sampled is None else num_sampled
+        softmax = SampledSoftmax(vocabulary_size, count, kernel_initializer=initializer, **options, name="softmax")
+
+        # === Functional model ===
+        vectors = drop(BothPlaces(**options, name="both_places")(*encoder.both_directions))
+        settings = {
+            "vocabulary_size": vocabulary_size,
+            "num_sampled": num_sampled,
+            "dropout": dropout,
+            "streams": streams,
+        }
+        reader, labels = SentenceReader(preprocessor), WordsOnBothSides(vocabulary_size)
+        super().__init__(encoder, softmax(vectors), reader, labels, settings=settings, name=name)
+        # Keras has the layers already.
+        object.__setattr__(self, "vectors", keras.Model(encoder.input, vectors))
+        object.__setattr__(self, "head_layers", (drop, softmax))
+        self.carried_state = None if streams is None else BothStates(encoder, streams, name="carried_state")
+        self.perplexity = LossPerplexity()
+
+    def sentence_ends(self) -> tuple[int, int]:
+        """Returns the ids of the tokens that begin and end a sentence.
+
+        Returns:
+            Tuple of two integers, the ids of `<S>` and `</S>`.
+        """
+        return sentence_ends(self.preprocessor)
+
+    # === Training ===
+
+    def call(self, inputs, training=None, mask=None):
+        """Returns logits, or the losses [batch, length + 1, 2] of inputs with `targets`."""
+        if not (isinstance(inputs, dict) and "targets" in inputs):
+            return super().call(inputs, training=training, mask=mask)
+        self.head_adapters.check()
+        drop, softmax = self.head_layers
+        if "begins" in inputs:
+            check_streams(inputs["begins"].shape[0], self.streams, TASK)
+            vectors = drop(self.carried_state(inputs, training=training), training=training)
+        else:
+            vectors = self.vectors(select_inputs(inputs, self.input), training=training)
+        targets, sampled = ops.maximum(inputs["targets"], 0), bool(training) and self.num_sampled is not None
+        losses = [softmax(vectors[:, :, k], targets[:, :, k], training=sampled) for k in range(2)]
+        return ops.stack(losses, axis=-1)
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """Returns the mean of the losses of both directions, each the mean over its words."""
+        if sample_weight is not None:
+            raise ValueError(
+                f"A `{TASK}` does not support sample weights. Received: sample_weight of type "
+                f"{type(sample_weight).__name__}"
+            )
+        real = ops.cast(y >= 0, "float32")
+        sums, counts = ops.sum(y_pred * real, axis=(0, 1)), ops.sum(real, axis=(0, 1))
+        return share_of_loss(ops.mean(sums / ops.maximum(counts, 1.0)) + ops.sum(ops.array([0.0, *self.losses])))
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        """Returns the metrics: the mean loss, and the perplexity over all words of both directions."""
+        self.perplexity.update_state(y_pred, ops.cast(y >= 0, "float32"))
+        return self.get_metrics_result()
+
+    # === Prediction ===
+
+    def score(self, texts: Any, *, batch_size: int = 32) -> BidirectionalScores:
+        """Returns the likelihood of sentences, each truncated to the `sequence_length` of the preprocessor.
+
+        Args:
+            texts: A string, or a list, array or table column of strings.
+            batch_size: Integer. Number of texts in a batch. Defaults to `32`.
+
+        Returns:
+            `BidirectionalScores`, with `word_log_likelihoods`, `log_likelihoods` and `perplexity`.
+
+        Raises:
+            ValueError: If `texts` contains anything but strings, if the task has no preprocessor with a vocabulary, or
+                if `batch_size` is not a positive integer.
+        """
+        self.reader.require_words()
+        check_rows_of_batches(batch_size)
+        if not self.reader.accepts(texts) or isinstance(texts, tuple):
+            raise ValueError(f"`texts` must be a list of strings. Received: {type(texts).__name__}")
+        texts, found = to_list(texts), []
+        for start in range(0, len(texts), batch_size):
+            inputs = {
+                name: np.asarray(each) for name, each in self.reader.inputs(texts[start : start + batch_size]).items()
+            }
+            targets = target_words(inputs["word_ids"], inputs["padding_mask"], *self.sentence_ends())
+            losses = self.predict_on_batch({**inputs, "targets": targets.astype("int32")})
+            found += [-row[: length + 1] for row, length in zip(losses, inputs["padding_mask"].sum(axis=1))]
+        sums = np.array([row.sum(axis=0, dtype="float64") for row in check_numbers(found)]).reshape(-1, 2)
+        places = max(sum(map(len, found)), 1)
+        return BidirectionalScores(found, sums, float(np.exp(-sums.sum() / (2 * places))))
+
+    def signatures(self, pairs: bool = False) -> dict[str, Signature]:
+        """Returns the signatures of an exported model.
+
+        Args:
+            pairs: Boolean. Must be `False`, because a `BidirectionalLM` does not support pairs. Defaults to `False`.
+
+        Returns:
+            Dict of `Signature`s:
+            - `"serving_default"`: from `text` to `log_likelihood` `[batch, 2]`, the sums of both directions
+            - `"tokens"`: from the encoder's inputs to `logits` `[batch, length + 1, 2, words]`
+
+        Raises:
+            ValueError: If `pairs=True`.
+        """
+        tokens = super().signatures(pairs)["tokens"]
+        signatures = {"tokens": Signature(tokens.function, tokens.inputs)}
+        if self.preprocessor is None:
+            return signatures
+        self.reader.require_words()
+        ends = self.sentence_ends()
+
+        def score(text):
+            inputs = self.reader.inputs(text)
+            targets = target_words(inputs["word_ids"], inputs["padding_mask"], *ends, backend=ops)
+            losses = self({**inputs, "targets": targets}, training=False)
+            return {"log_likelihood": -ops.sum(ops.where(targets >= 0, losses, 0.0), axis=1)}
+
+        return {"serving_default": Signature(score, {"text": keras.KerasTensor((None,), "string")}), **signatures}
+
+
+def target_words(word_ids, padding_mask, begin, end, backend=np):
+    """Returns the next and the previous word of each place of sentences, integers `[batch, length + 1, 2]`.
+
+    A sentence of n words has n + 1 places. After `<S>` and after each word, the forward model predicts the next word or
+    `</S>`. Before each word and before `</S>`, the backward model predicts the previous word or `<S>`.
+
+    Args:
+        word_ids: Integers `[batch, length]`.
+        padding_mask: Integers `[batch, length]`, 1 for words and 0 for padding.
+        begin: Integer. The id of `<S>`.
+        end: Integer. The id of `</S>`.
+        backend: `numpy`, or `keras.ops`. Defaults to `numpy`.
+    """
+    xp = backend
+    lengths = xp.sum(padding_mask, axis=1)[:, None]
+    places = xp.arange(padding_mask.shape[1] + 2 if xp is np else ops.shape(padding_mask)[1] + 2)[None]
+    rows = xp.pad(word_ids, [[0, 0], [1, 1]])
+    rows = xp.where(places == 0, begin, xp.where(places == lengths + 1, end, rows))
+    both = xp.stack([rows[:, 1:], rows[:, :-1]], axis=-1)
+    return xp.where((places[:, :-1] <= lengths)[:, :, None], both, UNUSED)
+
+
+class SentenceReader(NextTokenReader):
+    """Accepts sentences whose words a bidirectional language model predicts.
+
+    Args:
+        preprocessor: `text.ElmoPreprocessor`, or `None`.
+    """
+
+    takes_pairs = False
+    further_places = 1
+
+    def require_words(self):
+        """Raises a `ValueError` if targets cannot be made of texts, because there is no vocabulary."""
+        self.require()
+        if not self.preprocessor.has_vocabulary:
+            raise ValueError(
+                "A language model needs the words that it predicts: "
+                "`ElmoPreprocessor(vocabulary=text.word_vocabulary(texts))`. Received: vocabulary=None"
+            )
+
+    def columns(self, x):
+        if isinstance(x, tuple):
+            raise ValueError(f"A `{TASK}` accepts single texts, not pairs. Received: {x!r:.100}")
+        return super().columns(x)
+
+    def stream(self, dataset):
+        texts, spec = texts_of_stream(dataset), dataset.element_spec
+        if len(texts) > 1 or (texts and not lacks_labels(dataset) and getattr(spec[1], "dtype", None) == "string"):
+            raise ValueError(
+                f"A `{TASK}` accepts single texts, not pairs. A `tf.data.Dataset` or a loader must have batches of "
+                f"sentences without labels. Received: batches of {spec}"
+            )
+        return super().stream(dataset)
+
+    def batches(self, columns, y, sample_weight, batch_size, shuffle):
+        if y is not None or sample_weight is not None:
+            raise ValueError(
+                f"A `{TASK}` makes its targets from texts. Leave `y` and `sample_weight` out. "
+                f"Received: {'sample_weight' if y is None else 'y'}"
+            )
+        return super().batches(columns, None, None, batch_size, shuffle)
+
+
+class WordsOnBothSides(OwnLoss, Labels):
+    """The next and the previous words, which replace labels.
+
+    Args:
+        count: Integer. Number of words that the model predicts.
+    """
+
+    task_name = TASK
+    are_ids = of_places = True
+    optional = targets_of_streams = True
+    made_inputs = ("targets",)
+
+    def __init__(self, count):
+        self.count = count
+
+    def check(self, labels, loss=None, inputs=None):
+        labels = to_numpy(labels) if hasattr(labels, "shape") else np.asarray(labels, object)
+        kind = labels.dtype.kind
+        if labels.shape[2:] != (2,) or kind not in "iu" or (labels < UNUSED).any() or (labels >= self.count).any():
+            raise ValueError(
+                f"A `{TASK}` makes its targets from texts. Leave `y` out. Targets of prepared data must be integers "
+                f"[batch, places, 2] below {self.count}, and {UNUSED} at unused places. "
+                f"Received: {labels.dtype} of shape {labels.shape}"
+            )
+
+    def targets(self, data, task):
+        if hasattr(data, "num_streams"):
+            check_streams(data.num_streams, task.streams, TASK)
+        if not lacks_targets(data, self.made_inputs):
+            names = input_names_of(data)
+            if names is not None and "targets" not in names:
+                raise ValueError(
+                    f"A `{TASK}` makes its targets from texts. Remove the labels from the data. "
+                    f"Received: labels, and the inputs {names}"
+                )
+            return data
+        names = input_names_of(data)
+        if names is not None and "word_ids" not in names:
+            if task.preprocessor is not None:
+                task.reader.require_words()
+            raise ValueError(
+                "Prepared data must have `word_ids`, the positions of the words in the vocabulary, which an "
+                f"`ElmoPreprocessor` with a vocabulary returns. Received: inputs {names}"
+            )
+        begin, end = task.sentence_ends()
+
+        def make(inputs, random):
+            words = np.asarray(inputs["word_ids"])
+            if words.size and (words.min() < 0 or words.max() >= self.count):
+                raise ValueError(
+                    f"`word_ids` must be from 0 to {self.count - 1}, the words of the vocabulary. "
+                    f"Received: {words.min()} to {words.max()}"
+                )
+            found = target_words(words, np.asarray(inputs["padding_mask"]), begin, end).astype("int32")
+            inputs = {name: values for name, values in inputs.items() if name != "word_ids"}
+            return {**inputs, "targets": found}, found
+
+        return with_targets(data, make, task=task)
+
+    def class_weight(self, weights, labels=None):
+        raise ValueError(
+            f"`class_weight` cannot be used with a language model. Received: class_weight={weights!r:.100}"
+        )
+
+
+class LossPerplexity(Perplexity):
+    """The exponential of the mean of losses that the model has already computed."""
+
+    def update_state(self, losses, sample_weight=None):
+        keras.metrics.Mean.update_state(self, losses, sample_weight)
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class BothPlaces(keras.layers.Layer):
+    """Stacks the vectors that predict the next word and the vectors that predict the previous one.
+
+    Call arguments:
+        forward, backward: Tensors of shape `[batch, length + 2, dim]`, of the words with `<S>` and `</S>`.
+
+    Returns:
+        A tensor of shape `[batch, length + 1, 2, dim]`, without the forward vector of the last place and the backward
+        vector of the first one, which predict nothing.
+    """
+
+    def call(self, forward, backward):
+        return ops.stack([forward[:, :-1], backward[:, 1:]], axis=2)
+
+    def compute_output_shape(self, forward_shape, backward_shape):
+        batch, length, dim = forward_shape
+        return batch, None if length is None else length - 1, 2, dim
+
+
+class BothStates(CarriedState):
+    """Keeps the states of both directions of an `ElmoEncoder` after each window of several texts."""
+
+    def step(self, inputs, state):
+        both, state = self.encoder.step_windows(inputs["character_ids"], inputs["backward_ids"], state)
+        return ops.stack(both, axis=2), state
+
+
+def check_words(preprocessor, vocabulary_size):
+    """Returns the number of words that a model predicts, or raises a `ValueError` if it is unknown or contradictory.
+
+    Args:
+        preprocessor: `text.ElmoPreprocessor` or `None`. A `.keras` file restores its vocabulary after the model.
+        vocabulary_size: Integer, or `None` for the number of words of the preprocessor.
+    """
+    if preprocessor is not None and not isinstance(preprocessor, ElmoPreprocessor):
+        raise ValueError(
+            "`preprocessor` must be a `text.ElmoPreprocessor` with a vocabulary. "
+            f"Received: {type(preprocessor).__name__}"
+        )
+    found = len(preprocessor.vocabulary) if preprocessor is not None and preprocessor.has_vocabulary else None
+    if found is None and vocabulary_size is None:
+        raise ValueError(
+            "A language model needs the words that it predicts. Pass a preprocessor with a vocabulary, "
+            "`ElmoPreprocessor(vocabulary=text.word_vocabulary(texts))`, or `vocabulary_size` for prepared ids. "
+            "Received: neither"
+        )
+    if None not in (found, vocabulary_size) and found != vocabulary_size:
+        raise ValueError(
+            f"`vocabulary_size` must be {found}, the number of words of the preprocessor. Leave it out. "
+            f"Received: vocabulary_size={vocabulary_size}"
+        )
+    return vocabulary_size if found is None else found
+
+
+def sentence_ends(preprocessor):
+    """Returns the ids of `<S>` and `</S>`, which are 0 and 1 without a vocabulary."""
+    if preprocessor is None or not preprocessor.has_vocabulary:
+        return 0, 1
+    return preprocessor.token_to_id(BEGIN), preprocessor.token_to_id(END)

@@ -1,0 +1,230 @@
+"""A language model that processes text from left to right, predicts the next token, and generates text."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transfer.checkpoints import TaskHead
+from keras_transfer.core.integers import check_integer
+from keras_transfer.encoders import carries_state, decodes_with_cache, encode
+from keras_transfer.generation import generation_defaults, get_sampler
+from keras_transfer.layers import OutputEmbeddings
+from keras_transfer.tasks.carried_state import CarriedState, check_streams
+from keras_transfer.tasks.generates import Generates
+from keras_transfer.tasks.id_rows import check_rows, max_length_of, text_pieces, token_rows
+from keras_transfer.tasks.in_context import InContext, check_different
+from keras_transfer.tasks.likelihood import Likelihood
+from keras_transfer.tasks.next_tokens import NextTokenReader, NextTokens
+from keras_transfer.tasks.task import Signature, Task
+from keras_transfer.text import TokenPreprocessor, align_ragged_right, take_pieces
+
+
+def check_causal(encoder):
+    """Raises a `ValueError` if tokens of an encoder see later ones, or if it cannot continue a text step by step."""
+    if getattr(encoder, "reverse", False):
+        raise ValueError(
+            "`encoder` must process text forward. For a backward language model, train a forward one on reversed ids: "
+            f"`Corpus.streams(reverse=True)`. Received: a {type(encoder).__name__} with reverse=True"
+        )
+    steps = decodes_with_cache(encoder) or carries_state(encoder)
+    if not (getattr(encoder, "is_causal", False) and steps):
+        raise ValueError(
+            "`encoder` must have tokens that see only earlier ones, and decode with a cache or a state, such as "
+            "`GPT2Encoder`, `TransformerEncoder(causal=True)` or `AWDLSTMEncoder`. Use a `MaskedLM` for encoders such "
+            f"as BERT. Received: {type(encoder).__name__}"
+        )
+
+
+def causal_head(encoder, advice="", use_bias=False):
+    """Returns the layer that turns an encoder's outputs into logits with its token embeddings.
+
+    Args:
+        encoder: Encoder.
+        advice: String. A sentence for the error that says what to do instead. Defaults to `""`.
+        use_bias: Boolean. Whether each token has a bias. Defaults to `False`.
+    """
+    width, outputs = encoder.token_embedding.output_dim, encode(encoder).sequence.shape[-1]
+    if outputs != width:
+        raise ValueError(
+            "The token embeddings must be as wide as the encoder's outputs, because they are the head. "
+            f"{advice}Received: widths {width} and {outputs}"
+        )
+    return OutputEmbeddings(encoder.token_embedding, use_bias=use_bias, dtype=encoder.dtype_policy, name="logits")
+
+
+def checked_max_length(encoder, max_length):
+    """Returns `max_length`, or raises a `ValueError` if it does not fit the encoder's positions."""
+    positions = getattr(encoder, "max_sequence_length", None)
+    if max_length is not None and (max_length < 1 or (positions is not None and max_length > positions)):
+        allowed = "at least 1" if positions is None else f"from 1 to {positions}, the encoder's number of positions"
+        raise ValueError(f"`max_length` must be {allowed}. Received: max_length={max_length}")
+    return max_length
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class CausalLM(Generates, InContext, Likelihood, Task):
+    """A causal language model: an encoder whose tokens see only earlier ones, and its token embeddings as the head.
+
+    `fit` and `evaluate` accept raw texts without labels: at each position, the target is the next token. A long text is
+    truncated to the `sequence_length` of the preprocessor. The loss is the mean over the tokens of a batch.
+    `metrics.Perplexity` is computed over all tokens. Both ignore padding. `score` returns the likelihood of texts,
+    `generate` continues them, and `classify` labels them by likelihood.
+
+    Args:
+        encoder: Encoder whose tokens see only earlier ones, such as `GPT2Encoder`, `TransformerEncoder(causal=True)` or
+            `AWDLSTMEncoder`. It must be a `TransformerStack`, or a recurrent encoder with `is_causal`, `empty_state`
+            and `step`.
+        preprocessor: `text.TokenPreprocessor`, or `None` for prepared ids. Defaults to `None`.
+        sampler: `generation.Sampler` or its name. How `generate` and exported models choose tokens. Defaults to
+            `"greedy"`.
+        max_length: Integer. Maximum number of tokens of a text in `generate` and exported models, including the prompt.
+            Defaults to `None`: the encoder's number of positions, or 256 for an encoder without such a limit.
+        streams: Integer. Number of texts of `Corpus.streams`, if a recurrent encoder trains on them window by window.
+            Each window then begins in the state after the previous one, through which no gradient flows (truncated
+            back-propagation). Training and evaluation have separate states, which are reset when an epoch begins. Other
+            data, `generate` and exports do not use them. Defaults to `None`, for no states.
+        tied: Boolean. Whether the head shares the token embeddings. Otherwise, it is a dense layer with separate
+            weights. Defaults to `True`.
+        use_bias: Boolean. Whether the head has a bias for each token. Defaults to `None`, for a bias only if
+            `tied=False`.
+        name: String. Name of the model. Defaults to `None`.
+
+    Outputs:
+        Logits `[batch, length, vocabulary]`, float32. The logits at a position predict the next token.
+
+    Raises:
+        ValueError: If the tokens of `encoder` see later ones, or if its token embeddings differ in width from its
+            outputs while `tied=True`; if `preprocessor` does not match it; or if an argument is out of range.
+
+    Example:
+    ```python
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "film", "was", "good", "bad"]
+    encoder = keras_transfer.encoders.TransformerEncoder(
+        len(vocabulary), num_layers=2, num_heads=2, hidden_dim=16, intermediate_dim=32, norm="pre", causal=True
+    )
+    model = keras_transfer.tasks.CausalLM(encoder, keras_transfer.text.BertPreprocessor(vocabulary))
+    model.compile(keras_transfer.optimizers.FusedAdamW(1e-2))
+    model.fit(["The film was good", "The film was bad"], epochs=2)
+    model.generate(["The film"], max_length=6)
+    ```
+
+    Source: https://cdn.openai.com/research-covers/language-unsupervised/language_understanding_paper.pdf
+    """
+
+    reads = ("sequence_output",)
+    checkpoint_head = TaskHead(name="causal_lm", check_encoder=check_causal)
+
+    def __init__(
+        self,
+        encoder: keras.Model,
+        preprocessor: Callable[..., Any] | None = None,
+        *,
+        sampler: Any = "greedy",
+        max_length: int | None = None,
+        streams: int | None = None,
+        tied: bool = True,
+        use_bias: bool | None = None,
+        name: str | None = None,
+    ) -> None:
+        # === Layers ===
+        check_causal(encoder)
+        streams = streams if streams is None else check_integer("streams", streams, 1)
+        if streams is not None and not carries_state(encoder):
+            raise ValueError(
+                "`streams` requires a recurrent encoder, such as `AWDLSTMEncoder`. "
+                f"Received: streams={streams!r} and encoder={type(encoder).__name__}"
+            )
+        count = encoder.token_embedding.input_dim
+        use_bias = not tied if use_bias is None else bool(use_bias)
+        if tied:
+            logits = causal_head(encoder, "Pass `tied=False` for a head with separate weights. ", use_bias)
+        else:
+            logits = keras.layers.Dense(count, use_bias=use_bias, dtype="float32", name="logits")
+
+        # === Functional model ===
+        labels = NextTokens(count)
+        settings = {"sampler": get_sampler(sampler), "max_length": checked_max_length(encoder, max_length)}
+        settings |= {"streams": streams, "tied": bool(tied), "use_bias": use_bias}
+        options: dict[str, Any] = {"settings": settings, "name": name}
+        super().__init__(encoder, logits(encode(encoder).sequence), NextTokenReader(preprocessor), labels, **options)
+        self.prepare_generation(logits)
+        self.carried_state = None if streams is None else CarriedState(encoder, streams, name="carried_state")
+
+    def call(self, inputs, training=None, mask=None):
+        if not (isinstance(inputs, dict) and "begins" in inputs):
+            return super().call(inputs, training=training, mask=mask)
+        self.head_adapters.check()
+        check_streams(inputs["begins"].shape[0], self.streams)
+        return self.output_embeddings(self.carried_state(inputs, training=training))
+
+    # === Export ===
+
+    def signatures(self, pairs: bool = False, jit_compile: bool = False) -> dict[str, Signature]:
+        """Returns the signatures of an exported model.
+
+        Args:
+            pairs: Boolean. Must be `False`, because a `CausalLM` does not support pairs. Defaults to `False`.
+            jit_compile: Boolean. Whether XLA compiles the loop of `"serving_default"`. Defaults to `False`.
+
+        Returns:
+            Dict of `Signature`s:
+            - `"serving_default"`: from `text` to its `continuation`, with the task's `sampler` and `max_length`. A
+              prompt that is too long is truncated to its last tokens. The continuation of a prompt without tokens is
+              "".
+            - `"tokens"`: from the encoder's inputs to `logits`
+
+        Raises:
+            ValueError: If `pairs=True`, or if the sampler is random.
+        """
+        signatures = super().signatures(pairs)
+        if not isinstance(self.preprocessor, TokenPreprocessor):
+            return signatures
+        max_length, pieces = max_length_of(self), text_pieces(self)
+        new_only = None if self.max_length else generation_defaults(self.encoder).max_new_tokens
+        start = [self.preprocessor.token_to_id(token) for token in self.preprocessor.packing.start]
+        loop = self.exported_loop(max_length, jit_compile)
+
+        def continue_text(text):
+            ids = self.preprocessor.tokenize(text)
+            token_ids, first = align_ragged_right(ids, start, max_length - 1)
+            length = ops.shape(token_ids)[1]
+            limit = first + max_length
+            limit = limit if new_only is None else ops.minimum(limit, length + new_only)
+            limit = ops.where(first < length, limit, 0)
+            until = length + max_length
+            found = loop({"token_ids": token_ids, "first": first, "limit": limit, "until": until})
+            place = ops.arange(ops.shape(found["tokens"])[1])[None]
+            new = ops.logical_and(place >= length, place < found["end"][:, None])
+            return {"continuation": take_pieces(found["tokens"], new, pieces)}
+
+        text = keras.KerasTensor((None,), "string")
+        return {"serving_default": Signature(continue_text, {"text": text}), **signatures}
+
+    # === Labels by likelihood ===
+
+    def _score_labels(self, prompts, words, batch_size):
+        starts = [start for start, _ in prompts]
+        wholes = [start + word for start in starts for word in words]
+        rows = token_rows(self, wholes)
+        check_rows(self, rows, "text with its examples")
+        begins = token_rows(self, starts)
+        if empty := [word for word, row in zip(words, rows) if np.array_equal(row, begins[0])]:
+            raise ValueError(f"Each label must have at least one token. Received: the label {empty[0]!r} without any")
+        check_different(words, rows[: len(words)])
+        values = self.token_log_likelihoods(rows, batch_size=batch_size)
+        scores = np.zeros((len(starts), len(words)))
+        for index, start in enumerate(begins):
+            part = range(index * len(words), (index + 1) * len(words))
+            common = min(_common(start, rows[row]) for row in part)
+            scores[index] = [values[row][max(common - 1, 0) :].sum(dtype="float64") for row in part]
+        return scores
+
+
+def _common(first, second):
+    """Returns the number of ids with which two arrays both begin."""
+    length = min(len(first), len(second))
+    different = np.flatnonzero(first[:length] != second[:length])
+    return int(different[0]) if len(different) else length

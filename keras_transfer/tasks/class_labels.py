@@ -1,0 +1,188 @@
+"""Labels that are classes: one for each text, or any number of them."""
+
+from collections.abc import Mapping
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transfer.core.arrays import to_array
+from keras_transfer.data import (
+    are_empty,
+    check_not_positions,
+    checked_names,
+    has_names,
+    in_order_of_names,
+    keys_as_positions,
+    multi_hot,
+    names_of_numbers,
+    positions_of,
+    positions_of_numbers,
+)
+from keras_transfer.metrics import AUC, ExpectedCalibrationError, F1Score, MatthewsCorrelation, Precision, Recall
+from keras_transfer.tasks.keras_losses import NAMED_LOSSES, takes_vectors
+from keras_transfer.tasks.label_checks import check_class_labels, check_multi_hot, check_weights_of_classes
+from keras_transfer.tasks.labels import Labels, flat_labels, with_flat_labels
+
+_UNNAMED = " With `num_classes`, the names of classes are their numbers. Pass `label_names=[...]` instead."
+_SEVERAL = " For several labels per text, create the classifier with `multi_label=True`."
+
+
+class ClassNames(Labels):
+    """One class for each text: its name, or its position in the list of names.
+
+    Args:
+        names: List of strings, at least 2. Class names, in the order of the logits.
+    """
+
+    def __init__(self, names):
+        self.names = checked_names(names)
+
+    def loss(self):
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    def named_losses(self):
+        return NAMED_LOSSES
+
+    def metrics(self):
+        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+
+    def named_metrics(self):
+        of_one = {"matthews_correlation": MatthewsCorrelation, "expected_calibration_error": ExpectedCalibrationError}
+        return {"f1": F1Score, "precision": Precision, "recall": Recall, "auc": AUC, **of_one}
+
+    def encode(self, labels):
+        labels = in_order_of_names(labels, self.names)
+        if has_names(labels):
+            return positions_of(labels, self.names, _UNNAMED)
+        return flat_labels(positions_of_numbers(labels, self.names))
+
+    def of_any_rows(self, labels):
+        labels = in_order_of_names(labels, self.names)  # Columns of a table are lost once it becomes an array.
+        # Whether numbers are names or positions depends on all rows, so it is decided before rows are left out.
+        return labels if has_names(labels) else names_of_numbers(labels, self.names)
+
+    def check(self, labels, loss=None, inputs=None):
+        check_class_labels(labels, len(self.names), takes_vectors(loss), _SEVERAL)
+
+    def class_weight(self, weights, labels=None):
+        if isinstance(weights, str) and weights == "balanced" and labels is not None:
+            labels = positions_of(labels, self.names) if has_names(labels) else labels
+            self.check(labels)
+            labels = to_array(labels)
+            labels = labels.argmax(axis=1) if labels.ndim == 2 and labels.shape[1] > 1 else labels.reshape(-1)
+        return weights_of_classes(weights, self.names, labels)
+
+    def targets(self, data, task):
+        return with_flat_labels(data)
+
+    def probabilities(self, logits):
+        """Returns the probabilities of the classes, a tensor or array like `logits`."""
+        return ops.softmax(logits)
+
+    def response(self, outputs):
+        return most_likely(outputs)
+
+    def decode(self, outputs):
+        """Returns the results of `predict` as a list of names."""
+        return self.names_of(outputs)  # The highest logit has the highest probability.
+
+    def names_of(self, probabilities):
+        """Returns the name of the most likely class of each row of an array [rows, classes], as a list."""
+        return [self.names[best] for best in probabilities.argmax(axis=-1)]
+
+
+class MultiHot(Labels):
+    """Any number of classes for each text: a list of their names, or an array of zeros and ones.
+
+    Args:
+        names: List of strings, at least 2. Class names, in the order of the logits.
+        thresholds: List of floats, the lowest probability at which each class is predicted. Defaults to `None`, for
+            0.5.
+    """
+
+    one_of = False
+    problem_type = "multi_label_classification"
+
+    def __init__(self, names, thresholds=None):
+        self.names = checked_names(names)
+        self.thresholds = thresholds or [0.5] * len(self.names)
+
+    def loss(self):
+        return keras.losses.BinaryCrossentropy(from_logits=True)
+
+    def named_losses(self):
+        return {
+            "focal": lambda: keras.losses.BinaryFocalCrossentropy(from_logits=True),
+            "label_smoothing": lambda: keras.losses.BinaryCrossentropy(from_logits=True, label_smoothing=0.1),
+        }
+
+    def metrics(self):
+        return [keras.metrics.BinaryAccuracy(threshold=0.0, name="accuracy")]
+
+    def named_metrics(self):
+        return {"f1": F1Score, "precision": Precision, "recall": Recall, "auc": AUC}
+
+    def encode(self, labels):
+        labels = in_order_of_names(labels, self.names)
+        if has_names(labels) or are_empty(labels):
+            return multi_hot(labels, self.names, _UNNAMED)
+        check_not_positions(labels, self.names)
+        return labels
+
+    def of_any_rows(self, labels):
+        return in_order_of_names(labels, self.names)
+
+    def check(self, labels, loss=None, inputs=None):
+        check_multi_hot(labels, len(self.names))
+
+    def class_weight(self, weights, labels=None):
+        raise ValueError(
+            "`class_weight` cannot be used with `multi_label=True`. Use `loss='focal'` for rare labels. "
+            f"Received: class_weight={weights!r:.100}"
+        )
+
+    def probabilities(self, logits):
+        """Returns the probability of each class, a tensor or array like `logits`."""
+        return ops.sigmoid(logits)
+
+    def response(self, outputs):
+        probabilities = ops.sigmoid(outputs)
+        chosen = probabilities >= ops.convert_to_tensor(self.thresholds, probabilities.dtype)
+        return {"chosen": ops.cast(chosen, "int32"), "probabilities": probabilities}
+
+    def decode(self, outputs):
+        """Returns the results of `predict` as a list of lists of names."""
+        return self.names_of(ops.convert_to_numpy(self.probabilities(outputs)))
+
+    def names_of(self, probabilities):
+        """Returns a list of the names of all classes that reach their threshold, for each row."""
+        chosen = probabilities >= np.array(self.thresholds, "float32")
+        return [[name for name, is_chosen in zip(self.names, row) if is_chosen] for row in chosen]
+
+
+def weights_of_classes(weights, names, labels=None):
+    """Returns `class_weight` as a dict with the weight of each position in the list of names.
+
+    Args:
+        weights: Dict from names or positions to weights, others being 1, or `"balanced"`, so that all classes have the
+            same total weight.
+        names: List of strings.
+        labels: Array of integers, negative where there is none. Defaults to `None`, if they are not in memory.
+    """
+    if isinstance(weights, Mapping):
+        weights = dict(zip(keys_as_positions(weights, names), weights.values()))
+    elif isinstance(weights, str) and weights == "balanced":
+        if labels is None:
+            raise ValueError("`class_weight='balanced'` requires labels in memory. Received: a dataset")
+        counts = np.bincount(labels[labels >= 0].astype(int), minlength=len(names)).tolist()
+        # A class without labels has no weight to balance.
+        weights = {i: sum(counts) / (len(counts) * count) if count else 1.0 for i, count in enumerate(counts)}
+    check_weights_of_classes(weights, len(names))
+    return {i: weights.get(i, 1.0) for i in range(len(names))}  # Keras requires each class that occurs.
+
+
+def most_likely(logits):
+    """Returns probabilities `[..., classes]` and the most likely class `[...]` as the response of an exported model."""
+    probabilities = ops.softmax(logits)
+    return {"label_id": ops.cast(ops.argmax(probabilities, axis=-1), "int32"), "probabilities": probabilities}

@@ -1,1 +1,0 @@
-"""Dialogues: replies that are generated, and replies that are chosen."""

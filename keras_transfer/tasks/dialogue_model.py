@@ -1,0 +1,401 @@
+"""A language model that takes part in a dialogue and has a persona."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transfer.checkpoints import TaskHead
+from keras_transfer.core.arrays import check_numbers
+from keras_transfer.core.integers import check_integer
+from keras_transfer.distribute import factors_of_means
+from keras_transfer.encoders import encode, initializer_on, select_inputs
+from keras_transfer.generation import cut, get_sampler, text_of
+from keras_transfer.metrics import Perplexity
+from keras_transfer.tasks.causal_lm import causal_head, check_causal, checked_max_length
+from keras_transfer.tasks.dialogue_data import (
+    checked_example,
+    dialogue_batches,
+    dialogue_rows,
+    is_examples,
+    with_candidates,
+)
+from keras_transfer.tasks.generates import Generates
+from keras_transfer.tasks.id_rows import is_texts, max_length_of, text_pieces, token_preprocessor
+from keras_transfer.tasks.labels import OwnLoss
+from keras_transfer.tasks.likelihood import Likelihood, Scores
+from keras_transfer.tasks.next_tokens import NextTokenReader, NextTokens
+from keras_transfer.tasks.parts import merge_parts
+from keras_transfer.tasks.task import Task, of_part
+from keras_transfer.text import warn_of_truncation
+
+
+def check_speakers(encoder):
+    """Raises a `ValueError` if an encoder is not causal or has no speaker embeddings."""
+    check_causal(encoder)
+    if getattr(encoder, "speakers", None) is None:
+        raise ValueError(
+            "`encoder` must have `speakers`, the ids of the tokens that separate the utterances. Create it with "
+            f"`speakers=[...]`. Received: a {type(encoder).__name__} with speakers=None"
+        )
+
+
+class DialogueReader(NextTokenReader):
+    """Accepts a list of tuples `(persona, history, reply)` or `(persona, history, reply, candidates)`.
+
+    Args:
+        preprocessor: Preprocessor, as for `Reader`.
+        speakers: List of the ids of the tokens that begin a sequence and delimit utterances, as in the encoder.
+        num_candidates: Integer. Number of replies in each example.
+        special_tokens: List of strings, as for `DialogueModel`.
+    """
+
+    def __init__(self, preprocessor, speakers, num_candidates, special_tokens):
+        super().__init__(preprocessor)
+        self.speakers, self.num_candidates, self.special_tokens = speakers, num_candidates, special_tokens
+
+    def accepts(self, x):
+        return is_examples(x) or super().accepts(x)
+
+    def check(self, x, method):
+        if method.startswith("predict") and self.accepts(x):
+            raise ValueError(
+                f"`{method}` requires prepared inputs. Use `reply` or `rank` for texts. Received: {x!r:.100}"
+            )
+
+    def columns(self, x):
+        if not is_examples(x):
+            raise ValueError(
+                "A `DialogueModel` expects a list of examples, tuples `(persona, history, reply)` or `(persona, "
+                f"history, reply, candidates)`. Received: {type(x).__name__} {x!r:.100}"
+            )
+        return [checked_example(example, index) for index, example in enumerate(x)]
+
+    def batch_of(self, parts):
+        return (list(parts),)
+
+    def batches(self, columns, y, sample_weight, batch_size, shuffle):
+        if y is not None or sample_weight is not None:
+            raise ValueError(
+                "A `DialogueModel` makes its targets from the examples. Leave `y` and `sample_weight` out. "
+                "Received: y or sample_weight"
+            )
+        return self.candidates(with_candidates(columns, self.num_candidates), batch_size, shuffle)
+
+    def inputs(self, x):
+        return self.in_one_batch(x)
+
+    def restore(self, data, predict):
+        """Returns a dict of outputs for inputs `[batch, candidates, length]`, or otherwise the logits of each text."""
+        if data.inputs["padding_mask"].ndim == 3:
+            restore = data.restorer()
+            return restore(predict(data))
+        return super().restore(data, predict)
+
+    def candidates(self, examples, batch_size, shuffle):
+        """Returns examples `(persona, history, candidates)` as batches, and warns if dialogues were cut."""
+        rows, cut = self.rows(examples, self.preprocessor.sequence_length)
+        warn_of_truncation(self.preprocessor, cut, len(rows))
+        return dialogue_batches(rows, self.preprocessor, batch_size, shuffle)
+
+    def special_ids(self):
+        """Returns the ids of the special tokens, in their order."""
+        return [token_preprocessor(self).token_to_id(token) for token in self.special_tokens]
+
+    def rows(self, examples, length):
+        """Returns what `dialogue_rows` returns for examples `(persona, history, candidates)`."""
+        begin, end, *speakers = self.special_ids()
+        if [begin, *speakers] != list(self.speakers):
+            raise ValueError(
+                f"`speakers` of the encoder must be the ids of {[self.special_tokens[0], *self.special_tokens[2:]]}, "
+                f"{[begin, *speakers]}. Received: speakers={self.speakers}"
+            )
+        texts = sorted({text for example in examples for part in example for text in part if text is not None})
+        ids_of = dict(zip(texts, self.preprocessor.tokenize(texts).to_list())) if texts else {}
+        special = {"bos": begin, "eos": end, "speakers": tuple(speakers)}
+        return dialogue_rows(examples, ids_of, special, length)
+
+
+class Replies(OwnLoss, NextTokens):
+    """The tokens of replies, for a model that computes its losses itself."""
+
+    task_name = "DialogueModel"
+    targets_of_streams = False
+
+    def weight_of(self, x, y, sample_weight):
+        return 1  # The task weights its losses, one of which is a mean over tokens, the other over rows.
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class DialogueModel(Generates, Likelihood, Task):
+    """A dialogue model: a causal language model of replies with a second head that finds the right reply.
+
+    Its input is a sequence of a persona, the utterances so far and a reply, with a delimiter before each utterance. The
+    embedding of the speaker is added to the embedding of each token (`layers.SpeakerEmbedding`). The language-model
+    head learns the tokens of the reply. The next-utterance head scores candidate replies from the vector of their last
+    token. The loss is the sum of both cross-entropies.
+
+    `fit` and `evaluate` accept a list of examples without labels: tuples `(persona, history, reply, candidates)` of a
+    list of sentences, a list of utterances, a string, and a list of replies to choose from, which may be left out.
+    Missing candidates are drawn from the other replies. The metrics are the perplexity of the replies, and `hits_at_1`,
+    the fraction of examples in which the right reply has the highest score. Pass `model.dataset(examples)` as
+    `validation_data`.
+
+    Args:
+        encoder: `TransformerStack` with causal blocks and `speakers`, the ids of `bos` and of both delimiters, such as
+            `TransformerEncoder(..., causal=True, speakers=[2, 4, 5])`.
+        preprocessor: `text.TokenPreprocessor` whose vocabulary contains the special tokens, or `None` for prepared ids.
+            Defaults to `None`.
+        sampler: `generation.Sampler` or its name. How `reply` and `generate` choose tokens. Defaults to `"greedy"`.
+        max_length: Integer. Maximum number of tokens of a reply and the dialogue before it. Defaults to
+            `None`, the encoder's number of positions.
+        num_candidates: Integer, at least 2. Number of replies that the next-utterance head compares. Defaults to `2`.
+        next_utterance_weight: Float. Factor of the loss of the next-utterance head. Defaults to `1.0`.
+        special_tokens: List of four strings: the tokens that begin and end a sequence, and the delimiters of the
+            partner and of the replying speaker. Defaults to `("<bos>", "<eos>", "<speaker1>", "<speaker2>")`.
+        name: String. Name of the model. Defaults to `None`.
+
+    Call arguments:
+        inputs: Dict of `token_ids` and `padding_mask` `[batch, candidates, length]`, where the last candidate is the
+            reply, or `[batch, length]`.
+
+    Outputs:
+        Dict of `logits` `[batch, length, vocabulary]` of the reply, and `next_utterance` `[batch, candidates]`,
+        float32. For inputs `[batch, length]`, only the logits.
+
+    Raises:
+        ValueError: If the encoder is not causal or has no `speakers`, if `preprocessor` does not match it, or if an
+            argument is out of range.
+
+    Example:
+    ```python
+    vocabulary = ["[PAD]", "[UNK]", "<bos>", "<eos>", "<speaker1>", "<speaker2>", "how", "are", "you", "fine", "hi"]
+    preprocessor = keras_transfer.text.TokenPreprocessor(
+        keras_transfer.text.WordPieceTokenizer(vocabulary), keras_transfer.text.Packing(pad="[PAD]")
+    )
+    encoder = keras_transfer.encoders.TransformerEncoder(
+        11, num_layers=1, num_heads=2, hidden_dim=16, intermediate_dim=32, norm="pre", causal=True, speakers=[2, 4, 5]
+    )
+    model = keras_transfer.tasks.DialogueModel(encoder, preprocessor)
+    model.compile(keras_transfer.optimizers.FusedAdamW(1e-2))
+    model.fit([(["you are fine"], ["hi"], "how are you"), (["hi"], ["how are you"], "fine")], epochs=2, verbose=0)
+    model.reply(["how are you"], persona=["hi"], max_length=16)
+    ```
+
+    Source: https://arxiv.org/abs/1901.08149
+    """
+
+    reads = ("sequence_output",)
+    checkpoint_head = TaskHead(name="dialogue", check_encoder=check_speakers)  # No checkpoint contains this head.
+
+    num_candidates = of_part("reader", "num_candidates")
+    special_tokens = of_part("reader", "special_tokens")
+
+    def __init__(
+        self,
+        encoder: keras.Model,
+        preprocessor: Callable[..., Any] | None = None,
+        *,
+        sampler: Any = "greedy",
+        max_length: int | None = None,
+        num_candidates: int = 2,
+        next_utterance_weight: float = 1.0,
+        special_tokens: Sequence[str] = ("<bos>", "<eos>", "<speaker1>", "<speaker2>"),
+        name: str | None = None,
+    ) -> None:
+        # === Layers ===
+        check_speakers(encoder)
+        num_candidates = check_integer("num_candidates", num_candidates, 2)
+        if len(special_tokens) != 4 or len(set(special_tokens)) != 4:
+            raise ValueError(f"`special_tokens` must be four different tokens. Received: {special_tokens!r}")
+        encoded, logits = encode(encoder), causal_head(encoder)
+        initializer = initializer_on(encoder)
+
+        # === Functional model ===
+        reader = DialogueReader(preprocessor, encoder.speakers, num_candidates, list(special_tokens))
+        labels = Replies(encoder.token_embedding.input_dim)
+        settings = {
+            "sampler": get_sampler(sampler),
+            "max_length": checked_max_length(encoder, max_length),
+            "num_candidates": num_candidates,
+            "next_utterance_weight": next_utterance_weight,
+            "special_tokens": list(special_tokens),
+        }
+        super().__init__(encoder, logits(encoded.sequence), reader, labels, settings=settings, name=name)
+        self.prepare_generation(logits)
+        self.next_utterance = keras.layers.Dense(
+            1, kernel_initializer=initializer, dtype="float32", name="next_utterance"
+        )
+        self.next_utterance.build((None, encoder.token_embedding.output_dim))
+        self._token_loss = NextTokens(labels.count).loss()
+        self._utterance_loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        self.perplexity = Perplexity()
+        self.hits = keras.metrics.Mean(name="hits_at_1")
+
+    @property
+    def further_heads(self):
+        """List of the layers that are not part of the functional model."""
+        return [self.next_utterance]
+
+    # === Training ===
+
+    def call(self, inputs, training=None, mask=None):
+        self.head_adapters.check()
+        inputs, candidates = merge_parts(select_inputs(inputs, self.input), self.input)
+        if candidates is None:
+            return super().call(inputs, training=training, mask=mask)
+        vectors = ops.convert_to_tensor(self.encoder(inputs, training=training)["sequence_output"])
+        last = ops.sum(ops.cast(inputs["padding_mask"], "int32"), axis=1) - 1
+        last = ops.take_along_axis(vectors, ops.maximum(last, 0)[:, None, None], axis=1)[:, 0]
+        scores = ops.reshape(self.next_utterance(last), (-1, candidates))
+        replies = ops.reshape(vectors, (-1, candidates, *ops.shape(vectors)[1:]))[:, -1]
+        return {"logits": self.output_embeddings(replies), "next_utterance": scores}
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """Returns the mean cross-entropy of reply tokens plus the cross-entropy of the right candidates."""
+        if not isinstance(y_pred, dict):
+            raise ValueError(
+                "A `DialogueModel` trains on examples of dialogues, or on inputs [batch, candidates, length]. "
+                f"Received: inputs [batch, length], with outputs of shape {tuple(y_pred.shape)}"
+            )
+        if y is None or sample_weight is None:
+            raise ValueError(
+                "Prepared data must contain targets, and sample weights that are 1 at the tokens of the reply and 0 "
+                f"elsewhere, both [batch, length]. Received: {'y' if y is None else 'sample_weight'}=None"
+            )
+        scores = y_pred["next_utterance"]
+        right = ops.zeros_like(scores[:, 0], dtype="int32") + (ops.shape(scores)[1] - 1)
+        # These are losses of Keras, which work with replicas. The loss for tokens is as in `CausalLM`.
+        of_tokens, of_rows = factors_of_means(ops.sum(ops.cast(sample_weight != 0, "float32")), ops.shape(scores)[0])
+        tokens = of_tokens * self._token_loss(y, y_pred["logits"], sample_weight)
+        loss = tokens + self.next_utterance_weight * of_rows * self._utterance_loss(right, scores)
+        return loss + super().compute_loss() if self.losses else loss
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        """Returns the loss, the perplexity of the replies, and how often the right candidate has the highest score."""
+        self.perplexity.update_state(y, y_pred["logits"], sample_weight)
+        scores = y_pred["next_utterance"]
+        self.hits.update_state(ops.all(scores[:, -1:] > scores[:, :-1], axis=1))
+        return self.get_metrics_result()
+
+    # === Prediction ===
+
+    def generate(self, prompts: Any, **kwargs: Any) -> Any:
+        """Continues prepared ids as `CausalLM.generate` does. For strings, use `reply`, which adds the delimiters.
+
+        Args:
+            prompts: A list of lists of integers, or a dict of `token_ids` and `padding_mask` `[batch, length]`.
+            **kwargs: Other arguments of `CausalLM.generate`, such as `max_new_tokens` or `sampler`.
+
+        Returns:
+            A list of lists of ids, without the prompts. If `num_sequences` is greater than 1, a list of these for each
+            prompt.
+
+        Raises:
+            ValueError: If `prompts` contains strings, or if `CausalLM.generate` rejects an argument.
+        """
+        _check_ids(prompts, "generate", "reply")
+        return super().generate(prompts, **kwargs)
+
+    def score(self, texts: Any, *, batch_size: int = 8) -> Scores:
+        """Returns the likelihood of prepared ids as `CausalLM.score` does. For strings, use `rank`.
+
+        Args:
+            texts: Prepared ids as lists of integers.
+            batch_size: Integer. Number of texts in a batch. Defaults to `8`.
+
+        Returns:
+            `Scores`, with `token_log_likelihoods`, `log_likelihoods` and `perplexity_per_token`.
+
+        Raises:
+            ValueError: If `texts` contains strings, or if a text has no tokens, or more tokens than the encoder has
+                positions.
+        """
+        _check_ids(texts, "score", "rank")
+        return super().score(texts, batch_size=batch_size)
+
+    def reply(
+        self,
+        history: Sequence[str],
+        *,
+        persona: Sequence[str] = (),
+        max_length: int | None = None,
+        sampler: Any = None,
+        repetition_penalty: float | None = None,
+        no_repeat_ngram: int | None = None,
+        bad_words: Sequence[Any] = (),
+        stop: str | Sequence[str] = (),
+        seed: int | None = None,
+    ) -> str:
+        """Returns a reply to a dialogue.
+
+        The oldest utterances are ignored if they would leave less than a quarter of `max_length` for the reply.
+
+        Args:
+            history: List of strings. The utterances so far, oldest first. The last one is the partner's.
+            persona: List of strings. Sentences about the replying speaker. Defaults to `()`, for none.
+            max_length: Integer. Maximum number of tokens of the reply and the dialogue before it.
+                Defaults to `None`, the `max_length` of the task.
+            sampler: `generation.Sampler` or its name, such as `"top_p"`. Defaults to `None`, the sampler of the task.
+            repetition_penalty: Float. Factor that makes tokens that occurred before less likely. Defaults to `None`:
+                the checkpoint's value, or else `1.0`.
+            no_repeat_ngram: Integer. No sequence of this many tokens occurs twice. Defaults to `None`: the checkpoint's
+                value, or else `0`, for no restriction.
+            bad_words: List of strings, or of lists of ids, that must not occur. Defaults to `()`, for none.
+            stop: String or list of strings. The reply ends before the first stop string. Defaults to `()`, for none.
+            seed: Integer. Seed of random samplers. Defaults to `None`, which follows `keras.utils.set_random_seed`.
+
+        Returns:
+            String.
+
+        Raises:
+            ValueError: If `history` or `persona` is not a list of strings, if the task has no preprocessor, or if an
+                argument is out of range.
+        """
+        checked_example((persona, history, ""), 0)
+        length = min(max_length_of(self, max_length) * 3 // 4, token_preprocessor(self).sequence_length)
+        [[(prompt, _)]], _ = self.reader.rows([(persona, history, [None])], length)
+        special = self.reader.special_ids()
+        [found] = self.generate(
+            [prompt],
+            max_length=max_length,
+            sampler=sampler,
+            end_token=special[1],
+            repetition_penalty=repetition_penalty,
+            no_repeat_ngram=no_repeat_ngram,
+            bad_words=[*bad_words, *([token] for token in special if token != special[1])],
+            stop=stop,
+            seed=seed,
+        )
+        text = text_of([token for token in found if token not in special], text_pieces(self))
+        return cut(text, [stop] if isinstance(stop, str) else stop).strip()
+
+    def rank(self, history: Sequence[str], candidates: Sequence[str], *, persona: Sequence[str] = ()) -> np.ndarray:
+        """Returns the scores of the next-utterance head for candidate replies to a dialogue.
+
+        Args:
+            history: List of strings. The utterances so far, oldest first. The last one is the partner's.
+            candidates: List of strings. Replies to compare.
+            persona: List of strings. Sentences about the replying speaker. Defaults to `()`, for none.
+
+        Returns:
+            Float32 array `[candidates]`, the logits. The most likely reply has the highest one.
+
+        Raises:
+            ValueError: If an argument is not a list of strings, or if there are no candidates.
+        """
+        checked_example((persona, history, "", candidates), 0)
+        if not len(candidates):
+            raise ValueError("`candidates` must contain at least one reply. Received: no candidates")
+        inputs = self.reader.candidates([(persona, history, list(candidates))], 1, False)[0][0]
+        return check_numbers(np.asarray(keras.Model.predict_on_batch(self, inputs)["next_utterance"][0]))
+
+
+def _check_ids(prompts, method, other):
+    if isinstance(prompts, (str, bytes)) or is_texts(prompts):
+        raise ValueError(
+            f"`{method}` requires prepared ids, with the delimiters of the speakers. Use `{other}` for strings. "
+            f"Received: {prompts!r:.100}"
+        )

@@ -1,0 +1,230 @@
+"""Texts as rows of token ids without padding, for the methods of language models that do not use batches."""
+
+import operator
+
+import numpy as np
+
+from keras_transfer.generation import generation_defaults
+from keras_transfer.text import TokenPreprocessor, is_text, to_list
+
+_DEFAULT_LENGTH = 256  # Maximum number of tokens of texts if nothing else limits them, as for recurrent encoders.
+
+
+def token_rows(task, texts, end=False):
+    """Returns the ids of texts as a list of integer arrays, including the tokens that the preprocessor puts in front.
+
+    Args:
+        task: `Task` or its reader.
+        texts: List of strings.
+        end: Boolean. Whether to add the tokens that the preprocessor puts after texts. Defaults to `False`.
+    """
+    preprocessor = token_preprocessor(task)
+    packing = preprocessor.packing
+    before, after = ([preprocessor.token_to_id(token) for token in tokens] for tokens in (packing.start, packing.end))
+    texts = to_list(texts)
+    ids = preprocessor.tokenize(texts).to_list() if texts else []
+    return [np.array([*before, *row, *(after if end else ())], "int32") for row in ids]
+
+
+def prepared_rows(ids):
+    """Returns prepared prompts as a list of integer arrays.
+
+    Args:
+        ids: List of lists or arrays of ids, or a dict of `token_ids` and `padding_mask` `[batch, length]`. Without
+            `padding_mask`, all ids are real tokens.
+    """
+    if isinstance(ids, dict):
+        if "token_ids" not in ids:
+            raise ValueError(f"A dict of prepared ids must contain `token_ids`. Received: {list(ids)}")
+        token_ids = np.asarray(ids["token_ids"])
+        mask = np.asarray(ids.get("padding_mask", np.ones(token_ids.shape)))
+        if token_ids.ndim != 2 or token_ids.shape != mask.shape:
+            raise ValueError(
+                "`token_ids` and `padding_mask` must have the shape [batch, length]. "
+                f"Received: shapes {token_ids.shape} and {mask.shape}"
+            )
+        return [row[real.astype(bool)].astype("int32") for row, real in zip(token_ids, mask)]
+    rows = [np.asarray(row) for row in ids]
+    if wrong := [row for row in rows if row.ndim != 1 or (row.size and row.dtype.kind not in "iu")]:
+        raise ValueError(
+            "Prompts must be strings, lists of token ids, or a dict of `token_ids` and `padding_mask`. "
+            f"Received: {wrong[0]!r:.100}"
+        )
+    return [row.astype("int32") for row in rows]
+
+
+def rows_of(task, x, tokenize, what):
+    """Returns texts or prepared ids as rows of ids.
+
+    Args:
+        task: `CausalLM` or `Seq2SeqLM`.
+        x: String, list of strings, or what `prepared_rows` accepts.
+        tokenize: Function from a list of strings to a list of integer arrays.
+        what: String. Noun for a row in error messages, such as `"prompt"`.
+
+    Returns:
+        List of integer arrays, whether `x` is texts, and whether it is a single text.
+    """
+    single = isinstance(x, (str, bytes))
+    x = [x] if single else x
+    raw = is_texts(x)
+    rows = tokenize(x) if raw else prepared_rows(x)
+    check_rows(task, rows, what)
+    return rows, raw, single
+
+
+def check_rows(task, rows, what):
+    """Raises a `ValueError` if a row of ids is empty, longer than the encoder's positions, or has unknown ids.
+
+    Args:
+        task: `CausalLM` or `Seq2SeqLM`.
+        rows: List of integer arrays.
+        what: String. Noun for a row in error messages, such as `"prompt"`.
+    """
+    positions = getattr(task.encoder, "max_sequence_length", None)
+    count = task.encoder.token_embedding.input_dim  # A decoder may have a different vocabulary.
+    for index, row in enumerate(rows):
+        if not len(row):
+            raise ValueError(f"Each {what} must have at least one token. Received: an empty {what} at position {index}")
+        if positions is not None and len(row) > positions:
+            raise ValueError(
+                f"Each {what} must have at most {positions} tokens, the encoder's number of positions. Shorten it. "
+                f"Received: {len(row)} tokens at position {index}"
+            )
+        if row.min() < 0 or row.max() >= count:
+            raise ValueError(f"Token ids must be from 0 to {count - 1}. Received: {row} at position {index}")
+
+
+def is_texts(x):
+    """Returns whether `x` is a list of texts rather than ids. An empty list is not."""
+    if not hasattr(x, "__len__"):
+        raise ValueError(
+            "Texts must be a string or a list of strings, or prepared ids: a list of lists of integers, or a dict of "
+            f"`token_ids` and `padding_mask`. Received: {x!r:.100}"
+        )
+    return not isinstance(x, dict) and len(x) > 0 and getattr(x, "ndim", 1) == 1 and is_text(x)
+
+
+def lengths_of(task, rows, options):
+    """Returns the number of tokens at which each row ends, including its prompt."""
+    lengths, least = _lengths_of(task, rows, options), options.min_new_tokens
+    if isinstance(least, (int, np.integer)):
+        for index, (row, length) in enumerate(zip(rows, lengths)):
+            if len(row) + least > length:
+                raise ValueError(
+                    f"`min_new_tokens` must be at most {length - len(row)}, the number of new tokens after which this "
+                    "text ends. To write longer texts, pass `max_new_tokens`. "
+                    f"Received: min_new_tokens={least} and a prompt of {len(row)} tokens at position {index}"
+                )
+    return lengths
+
+
+def _lengths_of(task, rows, options):
+    max_length, max_new_tokens, default = options.max_length, options.max_new_tokens, task.default_new_tokens()
+    if max_new_tokens is None and (max_length is not None or task.max_length is not None or default is None):
+        return [max_length_of(task, max_length, rows)] * len(rows)
+    if max_length is not None:
+        raise ValueError(
+            "Pass either `max_length`, which includes the tokens of the prompt, or `max_new_tokens`. "
+            f"Received: max_length={max_length!r} and max_new_tokens={max_new_tokens!r}"
+        )
+    count = default if max_new_tokens is None else max_new_tokens
+    if not isinstance(count, (int, np.integer)) or isinstance(count, bool) or count < 0:
+        raise ValueError(f"`max_new_tokens` must be an integer of at least 0. Received: max_new_tokens={count!r}")
+    positions = getattr(task.encoder, "max_sequence_length", None)
+    if max_new_tokens is None:
+        lengths = [len(row) + int(default) for row in rows]
+        return lengths if positions is None else [min(length, positions) for length in lengths]
+    for index, row in enumerate(rows):
+        if positions is not None and len(row) + max_new_tokens > positions:
+            raise ValueError(
+                f"A prompt and its new tokens must fit into {positions} tokens, the encoder's number of positions. "
+                f"Received: max_new_tokens={max_new_tokens} and a prompt of {len(row)} tokens at position {index}"
+            )
+    return [len(row) + int(max_new_tokens) for row in rows]
+
+
+def max_length_of(task, max_length=None, rows=()):
+    """Returns `max_length` or its default, or raises a `ValueError` if it does not fit the prompts and the encoder."""
+    positions = getattr(task.encoder, "max_sequence_length", None)
+    default = task.max_length or generation_defaults(task.encoder).max_length or positions or _DEFAULT_LENGTH
+    default = default if task.max_length or positions is None else min(default, positions)
+    max_length = default if max_length is None else max_length
+    if not isinstance(max_length, (int, np.integer)):
+        raise ValueError(f"`max_length` must be an integer. Received: max_length={max_length!r}")
+    if positions is not None and max_length > positions:
+        raise ValueError(
+            f"`max_length` must be at most {positions}, the encoder's number of positions. "
+            f"Received: max_length={max_length}"
+        )
+    for index, row in enumerate(rows):
+        if len(row) > max_length:
+            raise ValueError(
+                "`max_length` counts the tokens of the prompt too, so it must not be smaller. Pass "
+                "`max_new_tokens` to count only new ones. "
+                f"Received: max_length={max_length} and a prompt of {len(row)} tokens at position {index}"
+            )
+    return int(max_length)
+
+
+def named_token_id(preprocessor, token, argument):
+    """Returns the id of a token that the user passed as a string or as its id.
+
+    Args:
+        preprocessor: The preprocessor of the task, or `None`.
+        token: String or integer.
+        argument: String. Name of the argument, for the error.
+    """
+    if not isinstance(token, str):
+        try:
+            return operator.index(token)
+        except TypeError as error:
+            raise ValueError(
+                f"`{argument}` must be a token or its id, an integer. Received: {argument}={token!r:.100}"
+            ) from error
+    found = None if preprocessor is None else preprocessor.token_to_id(token)
+    if found is None:
+        raise ValueError(f"`{argument}` must be a token of the vocabulary. Received: {argument}={token!r}")
+    return found
+
+
+def token_preprocessor(task):
+    """Returns the preprocessor of a task."""
+    getattr(task, "reader", task).require()
+    if not isinstance(task.preprocessor, TokenPreprocessor):
+        raise ValueError(
+            "This method requires a `text.TokenPreprocessor`, which has a tokenizer. Create the task with one, or pass "
+            f"token ids. Received: {type(task.preprocessor).__name__}"
+        )
+    return task.preprocessor
+
+
+def target_preprocessor(task):
+    """Returns the preprocessor of the texts that a task writes, which may differ from that of its inputs."""
+    own = getattr(task, "target_preprocessor", None)
+    return task.preprocessor if own is None else own
+
+
+def end_ids(task):
+    """Returns the ids of end tokens as a tuple: the checkpoint's, or else one of the preprocessor, or else none."""
+    found = generation_defaults(task.encoder).end_ids
+    if found is not None:
+        return found
+    preprocessor = target_preprocessor(task)
+    if not isinstance(preprocessor, TokenPreprocessor):
+        return ()
+    own = getattr(preprocessor.tokenizer, "eos_id", None)
+    last = preprocessor.packing.end[-1:]
+    own = preprocessor.token_to_id(last[0]) if own is None and last else own
+    return () if own is None else (own,)
+
+
+def text_pieces(task):
+    """Returns the bytes that each token adds to a text, as a list. Special tokens add nothing."""
+    token_preprocessor(task)
+    preprocessor = target_preprocessor(task)
+    pieces = preprocessor.tokenizer.token_bytes()
+    special = {preprocessor.token_to_id(token) for token in preprocessor.packing.special_tokens}
+    special |= set(end_ids(task))
+    pieces += [b""] * (task.output.shape[-1] - len(pieces))  # An embedding may have more rows than the vocabulary.
+    return [b"" if index in special else piece for index, piece in enumerate(pieces)]

@@ -1,0 +1,224 @@
+"""Which losses and metrics of Keras match the logits of a task, its labels, and each other.
+
+`Labels.compiled` checks all three together. `losses` and `metrics` contain only what Keras lacks, and neither knows the
+other, so the rules for combining them are here.
+"""
+
+import contextlib
+import inspect
+import itertools
+
+import keras
+import numpy as np
+
+from keras_transfer.core.names import did_you_mean
+from keras_transfer.losses import SmoothedCrossentropy, SparseCategoricalFocalCrossentropy
+from keras_transfer.metrics import AUC, ClassCounts, WordAccuracy
+
+# Names of losses of integer labels, in addition to those of Keras.
+NAMED_LOSSES = {"focal": SparseCategoricalFocalCrossentropy, "label_smoothing": SmoothedCrossentropy}
+_SHORT_NAMES = ("accuracy", "acc", "crossentropy", "ce")  # Only `compile` of Keras knows these.
+
+# Classes and functions of Keras, by what they expect.
+_INTEGERS = {
+    keras.losses.CategoricalGeneralizedCrossEntropy,
+    keras.losses.categorical_generalized_cross_entropy,
+    keras.losses.SparseCategoricalCrossentropy,
+    keras.losses.sparse_categorical_crossentropy,
+    keras.metrics.SparseCategoricalAccuracy,
+    keras.metrics.SparseCategoricalCrossentropy,
+    keras.metrics.SparseTopKCategoricalAccuracy,
+    keras.metrics.sparse_categorical_accuracy,
+    keras.metrics.sparse_top_k_categorical_accuracy,
+}
+_ACCURACIES = {
+    WordAccuracy,
+    keras.metrics.Accuracy,
+    keras.metrics.BinaryAccuracy,
+    keras.metrics.CategoricalAccuracy,
+    keras.metrics.SparseCategoricalAccuracy,
+    keras.metrics.TopKCategoricalAccuracy,
+    keras.metrics.SparseTopKCategoricalAccuracy,
+    keras.metrics.binary_accuracy,
+    keras.metrics.categorical_accuracy,
+    keras.metrics.sparse_categorical_accuracy,
+    keras.metrics.top_k_categorical_accuracy,
+    keras.metrics.sparse_top_k_categorical_accuracy,
+}
+_ANY_LABELS = {keras.losses.CTC, keras.losses.ctc, keras.losses.Circle, keras.losses.circle}
+# The arguments of these metrics determine which labels they expect.
+_ANY_LABELS |= {keras.metrics.IoU, keras.metrics.MeanIoU, keras.metrics.BinaryIoU}
+_CLASSES_APART = {keras.losses.BinaryCrossentropy, keras.losses.binary_crossentropy}
+_CLASSES_APART |= {keras.losses.BinaryFocalCrossentropy, keras.losses.binary_focal_crossentropy}
+_CONFUSION = {keras.metrics.Precision, keras.metrics.Recall, keras.metrics.TruePositives, keras.metrics.TrueNegatives}
+_CONFUSION |= {keras.metrics.FalsePositives, keras.metrics.FalseNegatives}
+_WITH_THRESHOLDS = {*_CONFUSION, keras.metrics.BinaryAccuracy, keras.metrics.binary_accuracy}
+_WITH_THRESHOLDS |= {keras.metrics.F1Score, keras.metrics.FBetaScore}
+_PROBABILITIES = {
+    keras.metrics.KLDivergence,
+    keras.metrics.kl_divergence,
+    keras.metrics.Poisson,
+    keras.metrics.poisson,
+    keras.metrics.BinaryIoU,
+    keras.metrics.PrecisionAtRecall,
+    keras.metrics.RecallAtPrecision,
+    keras.metrics.SensitivityAtSpecificity,
+    keras.metrics.SpecificityAtSensitivity,
+}
+# These losses have no `from_logits`, or take logarithms, which negative logits do not have.
+_LOSSES_OF_PROBABILITIES = {
+    keras.losses.CategoricalGeneralizedCrossEntropy,
+    keras.losses.categorical_generalized_cross_entropy,
+    keras.losses.Dice,
+    keras.losses.dice,
+    keras.losses.KLDivergence,
+    keras.losses.kl_divergence,
+    keras.losses.Poisson,
+    keras.losses.poisson,
+    keras.losses.Tversky,
+    keras.losses.tversky,
+}
+_BASES = {
+    keras.losses.Loss,
+    keras.metrics.Metric,
+    keras.metrics.Mean,
+    keras.metrics.Sum,
+    keras.metrics.MeanMetricWrapper,
+}
+_OF_KERAS = {kind for module in (keras.losses, keras.metrics) for kind in vars(module).values() if callable(kind)}
+_ALL_OF_KERAS = _OF_KERAS | _BASES
+_OF_KERAS -= _BASES
+
+
+def default_metrics(metrics, loss):
+    """Returns the metrics of a task, or the accuracy if these expect integer labels and the loss does not."""
+    kinds = [_kind(keras.metrics.get(metric)) for metric in keras.tree.flatten(metrics)]
+    integers = any(kind in _INTEGERS for kind in kinds)
+    return ["accuracy"] if integers and takes_vectors(loss) else metrics
+
+
+def from_name(name, named, get, what):
+    """Returns the task's loss or metric with a name, or the name if Keras knows it."""
+    make = named.get(name.lower())
+    if make is not None:
+        return make()
+    if name in _SHORT_NAMES:
+        return name
+    try:
+        get(name)
+    except ValueError:
+        raise ValueError(
+            f"Unknown {what}.{did_you_mean(name, [*named, *_SHORT_NAMES])} Expected the name of a {what} of Keras, or "
+            f"one of {[*named]}. Received: {what}={name!r}"
+        ) from None
+    return name
+
+
+def check_loss(losses):
+    """Raises a `ValueError` if a loss expects probabilities, since the outputs of a task are logits."""
+    for loss in keras.tree.flatten(losses):
+        found = keras.losses.get(loss)
+        if _decides_itself(found):
+            continue
+        if _settings(found).get("from_logits") is False or _kind(found) in _LOSSES_OF_PROBABILITIES:
+            raise ValueError(
+                "The model returns logits, but `loss` expects probabilities. Use `loss='auto'`, or a loss with "
+                f"`from_logits=True`, such as a cross-entropy. Received: loss={loss!r}"
+            )
+
+
+def check_metrics(metrics, loss):
+    """Raises a `ValueError` if a metric of Keras expects probabilities, or different labels from the loss."""
+    vectors = takes_vectors(loss)
+    for metric in keras.tree.flatten(metrics):
+        if metric is None or metric in ("accuracy", "acc"):  # Keras chooses the variant for the labels.
+            continue
+        if metric in ("crossentropy", "ce"):
+            raise ValueError(
+                "The model returns logits, but the metric expects probabilities. Use a cross-entropy of "
+                f"`keras.metrics` with `from_logits=True`. Received: metric={metric!r}"
+            )
+        found = keras.metrics.get(metric)
+        if isinstance(found, (ClassCounts, AUC)) and vectors and not trains_classes_apart(loss):
+            raise ValueError(
+                "`loss` expects one-hot labels, but the metric treats labels [texts, classes] as several per text. "
+                "Use integer labels with `loss='auto'`, or `BinaryCrossentropy(from_logits=True)` for several labels. "
+                f"Received: metric={metric!r}"
+            )
+        kind = _kind(found)
+        if kind is None or _decides_itself(found):
+            continue
+        if kind is keras.metrics.Accuracy or _expects_probabilities(kind, _settings(found)):
+            raise ValueError(
+                "The model returns logits, but the metric expects probabilities or class numbers. Use 'accuracy', "
+                "`from_logits=True`, or `thresholds=0` (a probability of one half) if the metric has that argument. "
+                f"Received: metric={metric!r}"
+            )
+        if vectors is None or kind in _ANY_LABELS or vectors == (kind not in _INTEGERS):
+            continue
+        ours, others = ("integer labels", "one-hot labels [texts, classes]")[:: -1 if vectors else 1]
+        raise ValueError(
+            f"`loss` expects {ours}, but the metric expects {others}. Use `metrics=['accuracy']`, or a loss and "
+            f"metrics for the same labels. Received: metric={metric!r}"
+        )
+
+
+def takes_vectors(losses):
+    """Returns whether a loss expects labels `[..., classes]` or integers `[...]`, or `None` if it is unknown."""
+    for loss in keras.tree.flatten(losses):
+        found = keras.losses.get(loss)
+        if getattr(found, "takes_integers", False):
+            return False
+        kind = _kind(found)
+        if kind is not None and kind not in _ANY_LABELS and not _decides_itself(found):
+            return kind not in _INTEGERS
+    return None
+
+
+def is_accuracy(metric):
+    """Returns whether a metric compares classes. A user's metric may define what is accurate for numbers."""
+    if isinstance(metric, str):
+        if metric in _SHORT_NAMES:
+            return metric in ("accuracy", "acc")
+        with contextlib.suppress(ValueError):  # The task may have its own metric with this name.
+            metric = keras.metrics.get(metric)
+    kinds = _classes(metric) if not isinstance(metric, type) else [metric]
+    return kinds[0] in _ACCURACIES
+
+
+def trains_classes_apart(losses):
+    """Returns whether a loss trains each class independently, so that a text may have several labels."""
+    return any(_kind(keras.losses.get(loss)) in _CLASSES_APART for loss in keras.tree.flatten(losses))
+
+
+def _kind(function):
+    """Returns the class of a Keras loss or metric, or the first base class from Keras, or the function, or `None`."""
+    return next((found for found in _classes(function) if found in _OF_KERAS), None)
+
+
+def _decides_itself(function):
+    """Returns whether a user's subclass converts labels or outputs itself, before or instead of Keras's class."""
+    own = itertools.takewhile(lambda found: found not in _ALL_OF_KERAS, _classes(function))
+    return any({"call", "update_state", "__call__"} & vars(found).keys() for found in own if isinstance(found, type))
+
+
+def _classes(function):
+    return type(function).__mro__ if isinstance(function, (keras.losses.Loss, keras.metrics.Metric)) else [function]
+
+
+def _settings(function):
+    """Returns the arguments of a loss or metric. For a function, these are the default values."""
+    if isinstance(function, (keras.losses.Loss, keras.metrics.Metric)):
+        return function.get_config()
+    if not callable(function):
+        return {}
+    return {name: argument.default for name, argument in inspect.signature(function).parameters.items()}
+
+
+def _expects_probabilities(kind, settings):
+    if kind in _WITH_THRESHOLDS:
+        thresholds = settings.get("thresholds", settings.get("threshold"))
+        if thresholds is None:  # This means one half, or the most likely class.
+            return kind in _CONFUSION and settings.get("top_k") is None
+        return bool(np.any(np.ravel(thresholds) != 0))
+    return kind in _PROBABILITIES or settings.get("from_logits") is False

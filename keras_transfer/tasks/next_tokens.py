@@ -1,0 +1,122 @@
+"""The data of causal language models: texts, and the next tokens as their targets."""
+
+import keras
+import numpy as np
+
+from keras_transfer.core.arrays import to_numpy
+from keras_transfer.data import Batches
+from keras_transfer.metrics import Perplexity
+from keras_transfer.objectives import NextToken
+from keras_transfer.tasks.carried_state import check_streams
+from keras_transfer.tasks.input_checks import check_no_pairs, check_no_windows
+from keras_transfer.tasks.keras_losses import NAMED_LOSSES
+from keras_transfer.tasks.labels import Labels
+from keras_transfer.tasks.reader import Reader
+from keras_transfer.tasks.streams import lacks_targets, with_targets
+from keras_transfer.tasks.used_places import UsedPlaces
+
+
+class NextTokenReader(Reader):
+    """Accepts texts for a language model. Outputs are trimmed to the positions of each text.
+
+    Attributes:
+        further_places: Integer. Number of positions with outputs that a text has in addition to its tokens.
+    """
+
+    further_places = 0
+
+    def restore(self, data, predict):
+        """Returns a list of arrays `[places, ..., vocabulary]`, the logits of each text."""
+        lengths = data.inputs["padding_mask"].sum(axis=1) + self.further_places
+        logits = [None] * len(lengths)
+        for part, outputs in predict.parts(data):
+            for row, values in zip(part.order, outputs):
+                logits[row] = values[: lengths[row]]
+        return logits
+
+    def nothing(self, model, columns):
+        return []
+
+
+class NextTokens(Labels):
+    """The next token at each position, which replaces labels.
+
+    Args:
+        count: Integer. Number of tokens that the model predicts.
+    """
+
+    are_ids = True
+    optional = targets_of_streams = True
+    made_targets = keras.KerasTensor((None, None), "int32")
+    objective = NextToken()
+
+    def __init__(self, count):
+        self.count = count
+
+    def loss(self):
+        return UsedPlaces(keras.losses.SparseCategoricalCrossentropy(from_logits=True), by_weight=True)
+
+    def named_losses(self):
+        return NAMED_LOSSES
+
+    def weight_of(self, x, y, sample_weight):
+        if sample_weight is None:
+            return super().weight_of(x, y, sample_weight)
+        return keras.ops.sum(keras.ops.cast(keras.ops.convert_to_tensor(sample_weight) != 0, "float32"))
+
+    def metrics(self):
+        return [Perplexity()]
+
+    def named_metrics(self):
+        return {"perplexity": Perplexity}
+
+    def compiled(self, loss, metrics, weighted_metrics):
+        """Returns the loss and weighted metrics. All metrics are weighted, so padding does not count."""
+        metrics = self.metrics() if isinstance(metrics, str) and metrics == "auto" else metrics
+        weighted = [*keras.tree.flatten(metrics or []), *keras.tree.flatten(weighted_metrics or [])]
+        return super().compiled(loss, None, weighted)
+
+    def check(self, labels, loss=None, inputs=None):
+        labels = to_numpy(labels) if hasattr(labels, "shape") else np.asarray(labels, object)
+        if (
+            labels.ndim != 2
+            or labels.dtype.kind not in "iu"
+            or labels.min(initial=0) < 0
+            or labels.max(initial=0) >= self.count
+        ):
+            raise ValueError(
+                "A language model makes its targets from texts. Leave `y` out. Targets of prepared data must be "
+                f"integers [batch, length] from 0 to {self.count - 1}. Received: {labels.dtype} of shape {labels.shape}"
+            )
+
+    def class_weight(self, weights, labels=None):
+        raise ValueError(
+            f"`class_weight` cannot be used with a language model. Received: class_weight={weights!r:.100}"
+        )
+
+    def targets(self, data, task):
+        if hasattr(data, "num_streams"):
+            check_no_windows(data, task)
+            check_streams(data.num_streams, getattr(task, "streams", None))
+        if not lacks_targets(data):
+            check_no_pairs(data, type(task).__name__)
+            _check_targets(data)
+            return data
+        # `data.real` has the lengths: the padding mask of a corpus would be as large as the corpus itself.
+        if isinstance(data, Batches) and (data.real < 2).all():
+            raise ValueError(
+                "A causal language model learns to predict the next token, so at least one text must have two tokens. "
+                f"Received: {len(data.real)} texts of one token"
+            )
+        return with_targets(data, lambda inputs, random: self.objective(inputs))
+
+
+def _check_targets(data):
+    """Raises a `ValueError` if a stream has labels of texts instead of targets."""
+    spec = getattr(data, "element_spec", None)
+    shape = getattr(spec[1], "shape", None) if isinstance(spec, tuple) and len(spec) > 1 else None
+    if shape and len(shape) != 2:  # A shape of unknown rank is falsy.
+        raise ValueError(
+            "A language model makes its targets from texts. Remove the labels from the data. Targets of prepared data "
+            f"must be integers [batch, length]. Received: {spec}"
+        )

@@ -1,0 +1,141 @@
+"""Readers: which raw data a task accepts, and how it becomes batches."""
+
+import keras
+import numpy as np
+
+from keras_transfer.data import batches
+from keras_transfer.tasks.input_checks import no_outputs
+from keras_transfer.tasks.streams import preprocess_stream, texts_of_stream
+from keras_transfer.text import Preprocessor, is_text, preprocess, to_columns
+
+ALL_ROWS = 2**31  # With this batch size, all rows are one batch.
+
+
+class Reader:
+    """Accepts texts, or pairs of texts as a tuple of two columns.
+
+    A reader is the component of a `Task` that decides which raw data it accepts, how this data becomes batches, and how
+    the outputs of these batches become one output for each row. Subclasses accept other data.
+
+    Args:
+        preprocessor: Callable from texts to the encoder's inputs, or `None` if only prepared data is used.
+
+    Attributes:
+        takes_either: Boolean. Whether single texts and pairs of texts are both valid, and mean something different.
+        takes_pairs: Boolean. Whether a row may be a pair of texts.
+        takes_windows: Boolean. Whether the task splits the rows of a `text.WindowPreprocessor`.
+        makes: Tuple of strings. Inputs of the encoder that the reader makes instead of the preprocessor.
+        in_memory: String. The message of the error for a `tf.data.Dataset` of texts, if texts must be in memory, or
+            `None` if the reader accepts such a dataset.
+        fitted_on: String. Whether the task was trained on `"texts"` or `"pairs"`, or `None` if it is unknown.
+    """
+
+    takes_either = False
+    takes_pairs = True
+    takes_windows = False
+    makes: tuple[str, ...] = ()
+    in_memory: str | None = None
+    fitted_on: str | None = None
+
+    def __init__(self, preprocessor):
+        self.preprocessor = preprocessor
+
+    def require(self):
+        """Raises a `ValueError` if raw data cannot be prepared, because there is no preprocessor."""
+        if self.preprocessor is None:
+            raise ValueError(
+                "Raw text requires a preprocessor. Create the task with `preprocessor=...`, or pass token ids. "
+                "Received: preprocessor=None"
+            )
+
+    def require_whole(self, action):
+        """Raises a `ValueError` if the task is a component of another one, and cannot be `"saved"` (`action`).
+
+        The reader of such a component overrides this. By default, a task is whole.
+        """
+
+    def accepts(self, x):
+        """Returns whether `x` is raw data in memory that this reader can prepare."""
+        return is_text(x)
+
+    def check(self, x, method):
+        """Raises a `ValueError` if `x` cannot be used for a method, such as `"fit"`, `"evaluate"` or `"predict"`.
+
+        Subclasses override this. By default, all data that the reader accepts can be used for all methods.
+        """
+
+    def columns(self, x):
+        """Returns raw data as columns that can be sliced: an array or a list, or a tuple of them."""
+        return to_columns(x)
+
+    def batch_of(self, parts):
+        """Returns `(x, y, sample_weight)`, or the first of these, as data in memory, for a batch of a loader.
+
+        torch collates columns into tuples and several columns into a list, while `fit` expects a tuple of columns.
+        """
+        x, *others = (list(part) if isinstance(part, tuple) else part for part in parts)
+        if isinstance(x, list) and x and all(isinstance(column, (list, tuple)) for column in x):
+            x = tuple(list(column) for column in x)
+        return x, *others
+
+    def batches(self, columns, y, sample_weight, batch_size, shuffle):
+        """Returns columns and encoded labels as `Batches`."""
+        options = {"batch_size": batch_size, "shuffle": shuffle, "sample_weight": sample_weight}
+        return batches(columns, y, preprocessor=self.preprocessor, **options)
+
+    def stream(self, dataset):
+        """Returns a `tf.data.Dataset` of raw data as a dataset of prepared batches, and any other dataset unchanged."""
+        if texts_of_stream(dataset):
+            if self.in_memory is not None:
+                raise ValueError(f"{self.in_memory} Received: a `tf.data.Dataset` of {dataset.element_spec}")
+            self.require()
+        return preprocess_stream(self.preprocessor, dataset)
+
+    def inputs(self, x):
+        """Returns the encoder's inputs of one batch of raw data, padded to the longest text if the preprocessor can."""
+        self.require()
+        columns = x if isinstance(x, tuple) else (x,)
+        columns = [[part] if isinstance(part, (str, bytes)) else part for part in columns]
+        return for_backend(encode_texts(self, *columns))
+
+    def restore(self, data, predict):
+        """Returns the outputs for `Batches` in the order of the rows.
+
+        Args:
+            data: `Batches`.
+            predict: `Prediction`. A call returns the outputs of batches in their own order.
+        """
+        restore = data.restorer()
+        return restore(predict(data))
+
+    def nothing(self, model, columns):
+        """Returns the outputs of a model for data without rows, which are never passed to it."""
+        return no_outputs(model, columns)
+
+    def in_one_batch(self, x):
+        """Returns the encoder's inputs of raw data in memory, as the only batch of `batches`."""
+        self.require()
+        return self.batches(self.columns(x), None, None, ALL_ROWS, False)[0][0]
+
+
+class TextReader(Reader):
+    """Accepts texts or pairs of texts, which are packed into one sequence. A task is trained on one of the two."""
+
+    takes_either = True
+
+
+def encode_texts(task, *texts):
+    """Returns the inputs of texts `[batch]`, or of pairs of texts, padded only to the longest if the preprocessor can.
+
+    Args:
+        task: `Task` or `Reader`.
+        *texts: String tensors or lists, one for each text of a row.
+    """
+    texts = texts if len(texts) > 1 else texts[0]
+    options = {"sequence_length": "longest"} if isinstance(task.preprocessor, Preprocessor) else {}
+    return preprocess(task.preprocessor, texts, **options)
+
+
+def for_backend(inputs):
+    """Converts a preprocessor's outputs, which are TensorFlow tensors, to a type that the backend accepts."""
+    return inputs if keras.backend.backend() == "tensorflow" else {k: np.asarray(v) for k, v in inputs.items()}

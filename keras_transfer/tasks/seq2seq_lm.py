@@ -1,0 +1,565 @@
+"""A language model that writes a target text for a source text."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transfer.checkpoints import TaskHead, check_length, open_checkpoint
+from keras_transfer.core.arrays import check_numbers
+from keras_transfer.core.names import listed
+from keras_transfer.distribute import factors_of_means, share_of_loss
+from keras_transfer.encoders import EncoderDecoder, encode
+from keras_transfer.generation import generation_defaults, get_sampler
+from keras_transfer.layers import OutputEmbeddings, table_of
+from keras_transfer.tasks.generates import Generates
+from keras_transfer.tasks.id_rows import lengths_of, named_token_id, prepared_rows, rows_of, text_pieces
+from keras_transfer.tasks.likelihood import scorer
+from keras_transfer.tasks.options import GenerationOptions
+from keras_transfer.tasks.reader import encode_texts
+from keras_transfer.tasks.sequence_reader import SequenceReader, check_target_preprocessor
+from keras_transfer.tasks.target_texts import LabelsAsTargets, TargetTexts
+from keras_transfer.tasks.task import Signature, Task, of_part
+from keras_transfer.text import TokenPreprocessor, is_language_code, take_pieces, without_first_space
+
+_NEW_TOKENS = 64  # Maximum length of a target if neither the user nor the checkpoint specifies one.
+
+
+def _check_encoder(encoder):
+    """Raises a `ValueError` if an encoder is not an encoder-decoder."""
+    if not isinstance(encoder, EncoderDecoder) or "decoder_token_ids" not in encoder.input:
+        raise ValueError(
+            "`encoder` must be an `EncoderDecoder`, such as `T5` or `Bart`. Use a `CausalLM` for a decoder alone. "
+            f"Received: {type(encoder).__name__}"
+        )
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class Seq2SeqLM(Generates, LabelsAsTargets, Task):
+    """An encoder-decoder that writes a target text for a source text: summaries, translations and text-to-text tasks.
+
+    `fit(sources, targets)` and `evaluate` accept two columns of raw texts, which are truncated to the `sequence_length`
+    of the preprocessor. The decoder receives the target, shifted to the right by a start token, and predicts the next
+    token at each position. The loss is the mean over the tokens of a batch, without padding.
+    `compile(loss="label_smoothing")` smooths the targets. `generate` writes the texts, and `score` returns the
+    likelihood of given ones.
+
+    With an `objective`, the model is pretrained: `fit` accepts raw texts without targets, `Corpus.blocks(...)`, a dict
+    of `token_ids` and `padding_mask`, and a `tf.data.Dataset` or a loader with batches of texts or of such dicts. The
+    objective makes a source and a target from each text: different ones in each epoch of `fit`, and the same ones in
+    each evaluation.
+
+    Args:
+        encoder: `EncoderDecoder`, such as `T5` or `Bart`.
+        preprocessor: `text.TokenPreprocessor` of sources and targets, or `None` for prepared ids. Defaults to `None`.
+        target_preprocessor: `text.TokenPreprocessor` of targets that are tokenized differently from sources, as in
+            Marian, or that are in another language, as in mBART. Defaults to `None`: the preprocessor of the sources,
+            in the language with which the checkpoint's generation begins, if there is one.
+        prefix: String. Text in front of each source, such as `"summarize: "`. Defaults to `""`.
+        tied: Boolean. Whether the head shares the token embeddings. Otherwise it has a separate table, as in T5 1.1.
+            Defaults to `True`.
+        start_token: Integer or string. The token with which the decoder begins. Defaults to `None`: the language with
+            which targets end, as in mBART, or else the checkpoint's start token, or else the padding token. If the
+            halves are two encoders, the last choice is the first token that the preprocessor puts in front of a text,
+            such as `"[CLS]"`.
+        sampler: `generation.Sampler` or its name. How `generate` and exported models choose tokens. Defaults to
+            `"greedy"`.
+        max_new_tokens: Integer. Maximum number of tokens that `generate` and exported models write. Defaults to `None`,
+            the checkpoint's value, or else 64.
+        objective: `objectives.SpanCorruption`, `objectives.Denoising`, `objectives.PrefixLM`,
+            `objectives.SpanPrediction` or another `objectives.SequenceObjective` that makes targets from texts.
+            Defaults to `None`, which requires targets.
+        language_model_weight: Float. Weight of the language-model losses of the decoder, without cross-attention, and
+            of a causal encoder, which are added to the loss of the targets. It preserves what pretrained language
+            models have learned (Ramachandran et al. 2017 use `1.0`). Defaults to `0.0`, without these losses.
+        name: String. Name of the model. Defaults to `None`.
+
+    Inputs:
+        Dict of `token_ids`, `padding_mask`, `decoder_token_ids` and `decoder_padding_mask`.
+
+    Outputs:
+        Logits `[batch, decoder_length, vocabulary]`, float32. The logits at a position predict the next token.
+
+    Raises:
+        ValueError: If `encoder` is not an `EncoderDecoder`; if a preprocessor does not match it; if `start_token` is
+            not in the vocabulary; if `objective` makes no targets; or if an argument is out of range.
+
+    Example:
+    ```python
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b", "c"]
+    encoder = keras_transfer.encoders.T5(
+        len(vocabulary), num_layers=1, num_heads=2, hidden_dim=16, intermediate_dim=32, head_dim=8
+    )
+    model = keras_transfer.tasks.Seq2SeqLM(encoder, keras_transfer.text.BertPreprocessor(vocabulary))
+    model.compile(keras_transfer.optimizers.FusedAdamW(1e-2))
+    model.fit(["a b c", "b c"], ["c b a", "c b"], epochs=2)
+    model.generate(["a b"], max_new_tokens=4)
+    ```
+
+    Source: https://arxiv.org/abs/1910.10683
+    """
+
+    checkpoint_head = TaskHead(name="seq2seq", check_encoder=_check_encoder, found=("start_token",))
+    head_is_pretrained = True
+    max_length = None  # `Generates` counts new tokens only.
+    objective = of_part("labels", "objective", "The objective, such as `objectives.SpanCorruption`, or `None`.")
+    target_preprocessor = of_part("reader", "target_preprocessor")
+
+    def __init__(
+        self,
+        encoder: keras.Model,
+        preprocessor: Callable[..., Any] | None = None,
+        *,
+        target_preprocessor: Callable[..., Any] | None = None,
+        prefix: str = "",
+        tied: bool = True,
+        start_token: str | int | None = None,
+        sampler: Any = "greedy",
+        max_new_tokens: int | None = None,
+        objective: Any = None,
+        language_model_weight: float = 0.0,
+        name: str | None = None,
+    ) -> None:
+        # === Checks ===
+        _check_encoder(encoder)
+        if not isinstance(prefix, str):
+            raise ValueError(f"`prefix` must be a string. Received: prefix={prefix!r:.100}")
+        positions = getattr(encoder, "max_sequence_length", None)
+        if max_new_tokens is not None and (max_new_tokens < 1 or (positions or np.inf) <= max_new_tokens):
+            raise ValueError(
+                f"`max_new_tokens` must be at least 1{f' and below {positions}' if positions else ''}. "
+                f"Received: max_new_tokens={max_new_tokens}"
+            )
+        if not language_model_weight >= 0:
+            raise ValueError(
+                f"`language_model_weight` must be at least 0. Received: language_model_weight={language_model_weight!r}"
+            )
+        if target_preprocessor is None:
+            target_preprocessor = in_language_of_checkpoint(encoder, preprocessor)
+        check_target_preprocessor(encoder, preprocessor, target_preprocessor)
+
+        # === Layers ===
+        table, options = encoder.decoder.token_embedding, {"dtype": encoder.dtype_policy, "name": "logits"}
+        if tied:
+            logits = OutputEmbeddings(table, use_bias=encoder.output_bias, scale=encoder.output_scale, **options)
+        elif encoder.output_scale is not None:
+            raise ValueError(
+                "A separate head expects unscaled vectors. Create the encoder with `scale_outputs=False`. "
+                "Received: tied=False and scale_outputs=True"
+            )
+        else:
+            logits = keras.layers.Dense(table.input_dim, use_bias=encoder.output_bias, **options)
+
+        # === Functional model ===
+        start = start_id(encoder, preprocessor if target_preprocessor is None else target_preprocessor, start_token)
+        with_positions = "decoder_positions" in encoder.input
+        labels = TargetTexts(table.input_dim, objective)
+        reader = SequenceReader(preprocessor, prefix, start, target_preprocessor, with_positions, labels)
+        settings = {
+            "target_preprocessor": target_preprocessor,
+            "prefix": prefix,
+            "tied": tied,
+            "start_token": start,
+            "sampler": get_sampler(sampler),
+            "max_new_tokens": max_new_tokens,
+            "objective": objective,
+            "language_model_weight": language_model_weight,
+        }
+        outputs = logits(encoder.output["decoder_sequence_output"])
+        super().__init__(encoder, outputs, reader, labels, settings=settings, name=name)
+        self.prepare_generation(logits)
+        if encoder.initial_output_bias is not None:
+            logits.bias.assign(encoder.initial_output_bias)
+        # Keras must not track this layer, whose inner layers the model already has.
+        object.__setattr__(self, "_language_models", LanguageModelLoss(encoder, logits, dtype="float32"))
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """Returns the loss of the targets, plus the language-model losses if `language_model_weight` is not 0."""
+        loss = super().compute_loss(x, y, y_pred, sample_weight, training)
+        (factor,) = factors_of_means(self.labels.count_of(x, y, sample_weight))
+        loss = factor * loss
+        if not self.language_model_weight:
+            return loss
+        return loss + self.language_model_weight * self._language_models(x, y, sample_weight, training=training)
+
+    # === Answers ===
+
+    def generate(  # type: ignore[override]
+        self,
+        sources: Any,
+        *,
+        max_new_tokens: int | None = None,
+        min_new_tokens: int | None = None,
+        num_beams: int | None = None,
+        sampler: Any = None,
+        num_sequences: int = 1,
+        end_token: Any = "auto",
+        repetition_penalty: float | None = None,
+        no_repeat_ngram: int | None = None,
+        bad_words: Sequence[Any] | None = None,
+        forced_first: str | int | None = None,
+        forced_last: Any = None,
+        stop: str | Sequence[str] = (),
+        seed: int | None = None,
+        on_token: Callable[[int, Any], Any] | None = None,
+        batch_size: int = 8,
+    ) -> Any:
+        """Writes a target for each source. A source is encoded once, for all tokens and beams of its target.
+
+        Args:
+            sources: A string or a list of strings, which are truncated as in `fit`, or prepared ids: a list of lists of
+                integers, or a dict of `token_ids` and `padding_mask` `[batch, length]`.
+            max_new_tokens: Integer. Maximum number of tokens of a target. Defaults to `None`: the task's value, or
+                else the checkpoint's, or else 64.
+            min_new_tokens: Integer. Number of tokens before which no target ends with an end token. Defaults to `None`:
+                the checkpoint's value, or else `0`.
+            num_beams: Integer. Number of beams of a `BeamSearch` with the `length_penalty` and `early_stopping` of the
+                checkpoint, instead of `sampler`. `1` is greedy. Defaults to `None`, which uses `sampler`.
+            sampler: `generation.Sampler` or its name, such as `"top_p"`. Defaults to `None`, the sampler of the task.
+            num_sequences: Integer. Number of targets for each source, with a random sampler or `BeamSearch`. Defaults
+                to `1`.
+            end_token: String or integer, or a list of them, or `None`. The tokens that end a target. Defaults to
+                `"auto"`: the checkpoint's tokens, or else the end token of the tokenizer or preprocessor, or else none.
+            repetition_penalty: Float. Factor that makes tokens that occurred before less likely. `1.0` for no penalty.
+                Defaults to `None`: the checkpoint's value, or else `1.0`.
+            no_repeat_ngram: Integer. No sequence of this many tokens occurs twice. `0` for no restriction. Defaults to
+                `None`: the checkpoint's value, or else `0`.
+            bad_words: List of strings, or of lists of ids, that must not occur. Defaults to `None`: the checkpoint's
+                words, or else none.
+            forced_first: String or integer. The first token after the start token. Defaults to `None`: the language of
+                the targets or the checkpoint's token, or else none.
+            forced_last: String or integer, or a list of them. Tokens, one of which comes last at the maximum length.
+                Defaults to `None`: the checkpoint's tokens, or else none.
+            stop: String or list of strings. The text ends before the first stop string. Defaults to `()`, for none.
+            seed: Integer. Seed of random samplers. Defaults to `None`, which follows `keras.utils.set_random_seed`.
+            on_token: Callable `(index, piece)`, called for each new piece of a target as soon as it is certain. A piece
+                is a string for texts, and a token id for ids. Defaults to `None`.
+            batch_size: Integer. Number of sources in a batch. Defaults to `8`.
+
+        Returns:
+            The targets: a list of strings for a list of strings, and a string for a string. For ids, a list of lists of
+            ids, which include the end token. If `num_sequences` is greater than 1, a list of these for each source.
+
+        Raises:
+            ValueError: If prepared ids of a source are empty or longer than the encoder's positions; if an argument is
+                out of range; or if strings are used without a preprocessor.
+
+        Example:
+        ```python
+        encoder = keras_transfer.encoders.T5(20, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16)
+        keras_transfer.tasks.Seq2SeqLM(encoder).generate([[3, 4, 5, 1], [6, 1]], max_new_tokens=4, num_beams=2)
+        ```
+        """
+        options = GenerationOptions.of(locals())
+        rows, raw, single = rows_of(self, sources, self._source_rows, "source")
+        starts = [np.array([self.reader.start_id], "int32")] * len(rows)
+        found = self.continue_rows(starts, lengths_of(self, starts, options), options, raw, context_rows=rows)
+        return found[0] if single else found
+
+    def _source_rows(self, sources):
+        """Returns the ids of sources, truncated as in `fit`."""
+        self.reader.require()
+        return prepared_rows(self.reader.sources(self.reader.columns(sources)))
+
+    def default_constraints(self) -> Any:
+        """Returns the constraints that the checkpoint and the language of the targets put on generated tokens.
+
+        Returns:
+            `Constraints`. Targets that begin with a language code begin with the code of their own language.
+        """
+        found, own = super().default_constraints(), language_id(self.target_preprocessor)
+        return found if own is None else dataclasses.replace(found, forced_first=own)
+
+    def default_new_tokens(self) -> int:
+        """Returns the maximum number of new tokens: the task's, or else the checkpoint's, or else 64.
+
+        Returns:
+            Integer, limited by the decoder's number of positions.
+        """
+        found = generation_defaults(self.encoder)
+        of_checkpoint = found.max_new_tokens or (found.max_length and found.max_length - 1)
+        positions = getattr(self.encoder, "max_sequence_length", None)
+        count = self.max_new_tokens or of_checkpoint or _NEW_TOKENS
+        return count if positions is None else min(count, positions - 1)
+
+    def score(self, sources: Any, targets: Any, *, batch_size: int = 8) -> np.ndarray:
+        """Returns the log-likelihood of each target given its source.
+
+        Args:
+            sources: A string or a list of strings.
+            targets: A string or a list of strings, one for each source. They are truncated as in `fit`. A warning says
+                how many are too long, and how many have no tokens but the special ones.
+            batch_size: Integer. Number of rows in a batch. Defaults to `8`.
+
+        Returns:
+            Float array `[rows]`, the sums over the tokens of each target.
+
+        Raises:
+            ValueError: If the task has no preprocessor, or if sources and targets differ in number.
+
+        Example:
+        ```python
+        vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b", "c"]
+        encoder = keras_transfer.encoders.T5(7, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16)
+        model = keras_transfer.tasks.Seq2SeqLM(encoder, keras_transfer.text.BertPreprocessor(vocabulary))
+        model.score(["a b", "a b"], ["b a", "c"])
+        ```
+        """
+        sources, targets = ([each] if isinstance(each, (str, bytes)) else list(each) for each in (sources, targets))
+        if not sources and not targets:
+            return np.zeros(0)
+        data = self.dataset(sources, targets, batch_size=batch_size)
+        found = np.zeros(len(data.real))
+        model = scorer(self)
+        for batch in data.planned():
+            part = data.pinned([batch])
+            inputs, ids, weights = part[0]
+            inputs = {name: inputs[name] for name in self.input}
+            values = model.predict_on_batch({**inputs, "target_ids": ids})
+            found[part.order] = (values * weights).sum(axis=1, dtype="float64")
+        return check_numbers(found)
+
+    # === Export and config ===
+
+    def signatures(self, pairs: bool = False, jit_compile: bool = False) -> dict[str, Signature]:
+        """Returns the signatures of an exported model.
+
+        Args:
+            pairs: Boolean. Must be `False`, because a `Seq2SeqLM` does not support pairs. Defaults to `False`.
+            jit_compile: Boolean. Whether XLA compiles the loop of `"serving_default"`. Defaults to `False`.
+
+        Returns:
+            Dict of `Signature`s: `"serving_default"`, from `text` to the `target` that `generate` writes, with the
+            task's `sampler` and `max_new_tokens`; and `"tokens"`, from the inputs of the model to `logits`.
+
+        Raises:
+            ValueError: If `pairs=True`, or if the sampler is random.
+        """
+        # Outputs are as long as the target, whose length differs from the length of the source.
+        signatures = {
+            name: dataclasses.replace(signature, shared_axes=1, input_axes=1)
+            for name, signature in super().signatures(pairs).items()
+        }
+        if not isinstance(self.preprocessor, TokenPreprocessor):
+            return signatures
+        steps, pieces = self.default_new_tokens(), text_pieces(self)
+        loop = self.exported_loop(steps, jit_compile)
+
+        def write(text):
+            inputs = encode_texts(self.reader, self.prefix + text if self.prefix else text)
+            rows = ops.shape(inputs["token_ids"])[0]
+            start = ops.full((rows, 1), self.reader.start_id, "int32")
+            given = {"token_ids": start, "first": ops.zeros((rows,), "int32")}
+            limit = ops.full((rows,), 1 + steps, "int32")
+            context = {name: inputs[name] for name in ("token_ids", "padding_mask")}
+            found = loop({**given, "limit": limit, "until": 1 + steps, "context": context})
+            place = ops.arange(ops.shape(found["tokens"])[1])[None]
+            new = ops.logical_and(place >= 1, place < found["end"][:, None])
+            return {"target": without_first_space(take_pieces(found["tokens"], new, pieces))}
+
+        return {"serving_default": Signature(write, {"text": keras.KerasTensor((None,), "string")}), **signatures}
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        source: Any,
+        *,
+        source_language: str | None = None,
+        target_language: str | None = None,
+        sequence_length: int | None = None,
+        preprocessor: Any = "auto",
+        **arguments: Any,
+    ) -> Self:
+        """Builds the task on a pretrained encoder-decoder, with its preprocessors and the head of the checkpoint.
+
+        The targets of a Marian model have a separate tokenizer, and the targets of mBART have their own language.
+
+        Args:
+            source: String or path. A checkpoint folder, the name of a downloaded Hugging Face model, or another form
+                that `Encoder.from_pretrained` describes.
+            source_language: String. Language code of the sources, such as `"en_XX"` for mBART. Defaults to `None`, the
+                language of the checkpoint.
+            target_language: String. Language code of the targets, such as `"de_DE"` for mBART and `">>deu<<"` for a
+                multilingual Marian model. Defaults to `None`, the language of the checkpoint, if it has one.
+            sequence_length: Integer. Number of tokens to which texts are truncated. Defaults to `None`, the value of
+                the checkpoint.
+            preprocessor: `text.TokenPreprocessor` of the sources, or `None` for prepared ids. Defaults to `"auto"`, the
+                preprocessors of the checkpoint.
+            **arguments: Arguments of the task's constructor, and `encoder` and `head` of `Task.from_pretrained`.
+
+        Returns:
+            The task, not compiled.
+
+        Raises:
+            ValueError: If the tokenizer has no such language, if a language or `sequence_length` is passed together
+                with a preprocessor, or if an argument is invalid.
+            TypeError: If the task has no argument of a name in `arguments`.
+            CheckpointError: If the checkpoint cannot be read, does not match, has no preprocessor for the task, or has
+                no head while `arguments` do not ask for a new one.
+        """
+        checkpoint, length = open_checkpoint(source), sequence_length
+        if isinstance(preprocessor, str) and preprocessor == "auto":
+            preprocessor, target = load_both(checkpoint, sequence_length, source_language, target_language)
+            arguments, length = {"target_preprocessor": target, **arguments}, None
+        elif source_language is not None or target_language is not None:
+            raise ValueError(
+                "Languages apply to the preprocessor of the checkpoint. Use `preprocessor.with_language(...)` instead. "
+                f"Received: source_language={source_language!r}, target_language={target_language!r}, "
+                f"preprocessor={preprocessor!r:.100}"
+            )
+        return super().from_pretrained(checkpoint, sequence_length=length, preprocessor=preprocessor, **arguments)
+
+    def generation_settings(self) -> dict[str, Any]:
+        """Returns the generation settings that `save_pretrained` writes instead of the checkpoint's.
+
+        Returns:
+            Dict of settings of `generation_config.json`.
+        """
+        settings, language = {"decoder_start_token_id": self.start_token}, language_id(self.target_preprocessor)
+        return settings if language is None else {**settings, "forced_bos_token_id": language}
+
+
+class LanguageModelLoss(keras.layers.Layer):
+    """The mean loss of the decoder as a language model, and of the encoder if it is one (Ramachandran et al. 2017).
+
+    The decoder runs once more without cross-attention, and the encoder predicts the next token of the source. This is a
+    layer without weights, so that the layers that it calls know whether the model is in training.
+
+    Args:
+        encoder: `EncoderDecoder`.
+        logits: Layer from the vectors of the decoder to logits.
+
+    Call arguments:
+        inputs: Dict of the inputs of the model.
+        targets: Integer tensor of shape `[batch, decoder_length]`.
+        weights: Tensor that broadcasts to the targets. Defaults to `None`, the padding mask of the decoder.
+
+    Returns:
+        A scalar, the sum of the losses, each of which is the mean over its tokens.
+    """
+
+    def __init__(self, encoder, logits, **kwargs):
+        super().__init__(**kwargs)
+        # Keras must not track these layers, which the model already has.
+        object.__setattr__(self, "both", encoder)
+        object.__setattr__(self, "logits", logits)
+        self.built = True
+
+    @property
+    def reads_source(self):
+        """Boolean. Whether the encoder is also a language model, whose tokens see only earlier ones."""
+        encoder = self.both.encoder
+        width = encoder.output["sequence_output"].shape[-1]
+        return encoder.is_causal and encoder.token_embedding.output_dim == width
+
+    def call(self, inputs, targets, weights=None, training=None):
+        weights = inputs["decoder_padding_mask"] if weights is None else weights
+        loss = _mean(self.logits(self.both.decode_alone(inputs)), targets, weights)
+        if self.reads_source:
+            encoder = self.both.encoder
+            vectors = encode(encoder, inputs).sequence[:, :-1]
+            table = ops.cast(table_of(encoder.token_embedding), vectors.dtype)
+            ids, mask = (ops.convert_to_tensor(inputs[name])[:, 1:] for name in ("token_ids", "padding_mask"))
+            weights = ops.max(ops.cast(weights, "float32"), axis=1, keepdims=True)  # A row has one weight.
+            mask = weights * ops.cast(mask, "float32")
+            loss = loss + _mean(ops.matmul(vectors, ops.transpose(table)), ids, mask)
+        return loss
+
+
+def _mean(logits, targets, weights):
+    losses = keras.losses.sparse_categorical_crossentropy(targets, ops.cast(logits, "float32"), from_logits=True)
+    weights = ops.broadcast_to(ops.cast(weights, "float32"), ops.shape(losses))
+    count = ops.sum(ops.cast(weights != 0, "float32"))  # Weights scale the loss. Only padding is left out.
+    (factor,) = factors_of_means(count)
+    return share_of_loss(factor * ops.sum(losses * weights) / ops.maximum(count, 1e-7))
+
+
+def load_both(checkpoint, sequence_length, source_language, target_language):
+    """Returns a checkpoint's preprocessors of sources and targets. The second is `None` if both are the same.
+
+    Args:
+        checkpoint: `OpenedCheckpoint`.
+        sequence_length: Integer, or `None` for the checkpoint's value.
+        source_language: String, or `None` for the checkpoint's language.
+        target_language: String, or `None` for the checkpoint's language.
+    """
+    check_length(sequence_length)
+    sources = checkpoint.preprocessor(sequence_length)
+    tokenizer = getattr(sources, "tokenizer", None)
+    codes, is_pair = getattr(tokenizer, "language_codes", []), getattr(tokenizer, "has_own_targets", False)
+    for name, language in (("source_language", source_language), ("target_language", target_language)):
+        known = [] if is_pair and name == "source_language" else codes  # Marian's codes name the target language.
+        if language is not None and language not in known:
+            expected = f"must be one of {listed(known)}" if known else "cannot be chosen, because there are no codes"
+            raise ValueError(f"`{name}` {expected} for {checkpoint.source}. Received: {name}={language!r}")
+    if is_pair:
+        targets = checkpoint.preprocessor(sequence_length, target=True)
+        return sources if target_language is None else sources.with_language(target_language), targets
+    if not codes:
+        return sources, None
+    if target_language is not None:
+        targets = sources.with_language(target_language)
+    else:
+        targets = checkpoint.preprocessor(sequence_length, target=True)
+        targets = None if targets.language == sources.language else targets
+    return sources if source_language is None else sources.with_language(source_language), targets
+
+
+def in_language_of_checkpoint(encoder, preprocessor):
+    """Returns the preprocessor of targets in the language with which the checkpoint's generation begins, or `None`.
+
+    Args:
+        encoder: `EncoderDecoder`.
+        preprocessor: Preprocessor of the sources, or `None`.
+    """
+    if getattr(preprocessor, "language", None) is None or preprocessor.tokenizer.has_own_targets:
+        return None
+    if not preprocessor.tokenizer.is_loaded:  # A `.keras` file contains the preprocessor of targets separately.
+        return None
+    found = generation_defaults(encoder)
+    for index in (found.constraints.forced_first, found.start_id):
+        token = "" if index is None or index >= preprocessor.vocabulary_size else preprocessor.vocabulary[index]
+        if is_language_code(token):
+            return preprocessor.with_language(token)
+    return None
+
+
+def language_id(preprocessor):
+    """Returns the id of the language code that targets begin with, given their preprocessor, or `None`."""
+    if not isinstance(preprocessor, TokenPreprocessor) or preprocessor.language not in preprocessor.packing.start:
+        return None
+    return preprocessor.token_to_id(preprocessor.language)
+
+
+def start_id(encoder, preprocessor, token):
+    """Returns the id of the token that the decoder begins with."""
+    if (
+        token is None
+        and isinstance(preprocessor, TokenPreprocessor)
+        and preprocessor.language in preprocessor.packing.end
+    ):
+        token = preprocessor.language
+    if token is not None:
+        found, count = named_token_id(preprocessor, token, "start_token"), encoder.decoder.token_embedding.input_dim
+        if not 0 <= found < count:
+            raise ValueError(f"`start_token` must be an id from 0 to {count - 1}. Received: start_token={token}")
+        return found
+    found = generation_defaults(encoder).start_id
+    if found is not None:
+        return found
+    files = encoder.checkpoint_settings if encoder.checkpoints_have_start else {}
+    config = files.get("config.json", {})
+    if config and encoder.default_start is not None and "decoder_start_token_id" not in config:
+        return encoder.default_start
+    if {"config.json", "generation_config.json"} & {*files}:
+        raise ValueError(
+            "The checkpoint lacks `decoder_start_token_id`, the first input of its decoder. Pass `start_token`, such "
+            "as the id of '</s>' for BART. Received: start_token=None"
+        )
+    if not isinstance(preprocessor, TokenPreprocessor):
+        return 0
+    first = [] if encoder.starts_with_padding else preprocessor.packing.start[:1]
+    return preprocessor.token_to_id(first[0]) if first else preprocessor.pad_id

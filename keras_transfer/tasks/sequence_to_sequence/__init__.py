@@ -1,1 +1,0 @@
-"""Tasks that read one text and write another."""

@@ -1,0 +1,310 @@
+"""The targets of a `Seq2SeqLM`: texts that replace labels, or texts that an objective makes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_transfer.core.arrays import check_numbers, to_array
+from keras_transfer.data import UNUSED, Batches
+from keras_transfer.objectives import SequenceObjective
+from keras_transfer.tasks.in_context import check_different, written_labels
+from keras_transfer.tasks.input_checks import check_no_pairs
+from keras_transfer.tasks.next_tokens import NextTokens
+from keras_transfer.tasks.sequence_reader import check_real
+from keras_transfer.tasks.streams import input_names_of, lacks_targets, with_targets
+from keras_transfer.text import TokenPreprocessor, is_text, to_columns, to_list
+
+_DECODER = ("decoder_token_ids", "decoder_padding_mask")
+
+_Task: Any = object  # To type checkers, the mixin has all attributes of the task that it is a part of.
+
+
+class TargetTexts(NextTokens):
+    """The texts that the model learns to write, which replace labels, or the ones that an objective makes.
+
+    Args:
+        count: Integer. Number of tokens that the model predicts.
+        objective: `objectives.SequenceObjective`, or `None`. Defaults to `None`.
+    """
+
+    def __init__(self, count, objective=None):
+        super().__init__(count)
+        self.objective = objective
+
+    @property
+    def objective(self):
+        return self._objective
+
+    @objective.setter
+    def objective(self, objective):
+        if objective is not None and not isinstance(objective, SequenceObjective):
+            raise ValueError(
+                "`objective` must make sources and targets, such as `objectives.SpanCorruption` or "
+                f"`objectives.Denoising`. Received: objective={objective!r:.100}"
+            )
+        self._objective = objective
+
+    @property
+    def optional(self):
+        return self.objective is not None
+
+    @property
+    def targets_of_streams(self):
+        return self.objective is not None
+
+    @property
+    def made_inputs(self):
+        if self.objective is None:
+            return ()
+        return (*_DECODER, "decoder_positions") if self.objective.with_positions else _DECODER
+
+    def weight_of(self, x, y, sample_weight):
+        return 1  # The task weights its losses, which are means over tokens of targets or of sources.
+
+    def count_of(self, x, y, sample_weight):
+        return super().weight_of(x, y, sample_weight)
+
+    def encode(self, labels):
+        if isinstance(labels, Mapping):
+            raise ValueError(f"Targets must be one column of texts. Received: a dict with the keys {list(labels)}")
+        if is_text(labels):
+            return to_columns(labels)
+        values = to_array(labels)
+        self.check(values)
+        if (values < 0).any():  # `check` allows the padding of our own batches.
+            raise ValueError(
+                "Targets of prepared inputs must not be negative. Pass `sample_weight`, 0 at padding. "
+                f"Received: {values.min()}"
+            )
+        return values
+
+    def check(self, labels, loss=None, inputs=None):
+        if isinstance(labels, tuple):
+            raise ValueError("Targets must be one column of texts. Received: a tuple of two")
+        if is_text(labels):
+            return
+        values = to_array(labels)
+        if values.ndim != 2 or values.dtype.kind not in "iu" or (values < UNUSED).any() or (values >= self.count).any():
+            raise ValueError(
+                "Targets must be texts, one for each source, or, for prepared inputs, integers [batch, length] from 0 "
+                f"to {self.count - 1}. Received: {values.dtype} of shape {values.shape}"
+            )
+
+    def targets(self, data, task):
+        check_no_pairs(data, type(task).__name__)
+        if isinstance(data, Batches) and data.contents.prepare is not None:
+            return data
+        if self.objective is not None:
+            if lacks_targets(data, self.made_inputs):
+                return with_noise(data, self.objective, task)
+            self._check_complete(data)
+        if not isinstance(data, Batches):
+            return data
+        if data.labels is None and data.contents.kind == "texts":
+            raise ValueError(
+                "Raw text requires targets, or an `objective` that makes them: `fit(sources, targets)`. "
+                "Received: y=None"
+            )
+        if data.labels is None:
+            return data
+        if data.labels.dtype == object:
+            raise ValueError("Prepared inputs need prepared targets, integers [batch, length]. Received: texts")
+        _check_prepared(data.inputs, data.labels)
+        weights = data.sample_weight
+        if "decoder_padding_mask" in data.inputs and (weights is None or weights.ndim == 1):
+            mask = data.inputs["decoder_padding_mask"].astype("float32")
+            data = data.replace(sample_weight=mask if weights is None else mask * weights[:, None])
+        return data
+
+    def _check_complete(self, data):
+        """Raises a `ValueError` if data has decoder inputs or targets, but not both."""
+        names = input_names_of(data)
+        found = [name for name in _DECODER if name in (names or ())]
+        if names is not None and (len(found) < len(_DECODER) or lacks_targets(data)):
+            raise ValueError(
+                "The objective makes inputs of the decoder and targets of data that has neither. Prepared data must "
+                f"have `{'`, `'.join(_DECODER)}` and targets, or none of them. "
+                f"Received: the inputs {names}, and {'no ' if lacks_targets(data) else ''}targets"
+            )
+
+
+def _check_prepared(inputs, targets):
+    """Raises a `ValueError` if a row has only padding, or if targets and decoder inputs differ in length."""
+    check_real(inputs)
+    length = inputs["decoder_token_ids"].shape[1]
+    if targets.shape[1] != length:
+        raise ValueError(
+            f"Targets must be as long as `decoder_token_ids`, which have {length} places. "
+            f"Received: targets of shape {targets.shape}"
+        )
+
+
+def with_noise(data, objective, task):
+    """Returns batches of texts with the sources and targets that an objective makes from them.
+
+    Args:
+        data: `Batches` or a `tf.data.Dataset` of prepared texts without labels: `token_ids` and `padding_mask`, with
+            the special tokens of the preprocessor.
+        objective: `objectives.SequenceObjective`.
+        task: `Seq2SeqLM`. It keeps the error if a batch of a stream is invalid.
+    """
+    reader = task.reader
+    preprocessor = reader.preprocessor
+    if not isinstance(preprocessor, TokenPreprocessor):
+        raise ValueError(
+            f"An objective requires a `text.TokenPreprocessor`. Received: preprocessor={preprocessor!r:.100}"
+        )
+    if reader.prefix:
+        raise ValueError(
+            "An objective makes sources without a prefix. Create the task without `prefix` to pretrain it. "
+            f"Received: prefix={reader.prefix!r}"
+        )
+    if objective.with_positions and not reader.with_positions:
+        raise ValueError(
+            f"`{type(objective).__name__}` passes positions to the decoder. Create an encoder with absolute positions, "
+            'such as `Bart`, with `further_inputs=["decoder_positions"]`. Received: an encoder without this input'
+        )
+    _check_targets(reader, objective)
+    special = preprocessor.num_special_tokens
+    in_memory = isinstance(data, Batches)
+    if in_memory:
+        _check_real(data.real, special)
+    tokens = objective.tokens(preprocessor)
+
+    def make(columns, random):
+        ids, real = columns["token_ids"], columns["padding_mask"].sum(axis=1)
+        if not in_memory:
+            _check_real(real, special)
+        begin, end = preprocessor.num_start_tokens, special - preprocessor.num_start_tokens
+        rows = [row[begin : count - end] for row, count in zip(ids, real)]
+        sources, *decoded = objective(rows, random, **tokens)
+        # A batch is as long as its longest text may require, not as drawn: few text lengths stay few shapes.
+        source_length, target_length = objective.max_lengths(ids.shape[1] - special)
+
+        def pack(rows, length):
+            length = min(length + special, max(preprocessor.sequence_length, ids.shape[1]))
+            return _pack(rows, ids, real, begin, end, length, preprocessor.pad_id)
+
+        inputs = dict(zip(("token_ids", "padding_mask"), pack(sources, source_length)))
+        inputs |= {name: np.zeros_like(inputs["token_ids"]) for name in task.encoder.encoder.input.keys() - {*inputs}}
+        if objective.with_positions:
+            return _with_positions(inputs, *decoded, begin, target_length)
+        return reader.item(inputs, *pack(*decoded, target_length))
+
+    return with_targets(data, make, objective.seed, task)
+
+
+def _check_real(real, special):
+    """Raises a `ValueError` if a text has only special tokens."""
+    if len(empty := np.flatnonzero(real <= special)):
+        raise ValueError(f"Each text must have at least one token. Received: a text without any at position {empty[0]}")
+
+
+def _check_targets(reader, objective):
+    """Raises a `ValueError` unless the model tokenizes a text as a source and as a target in the same way."""
+    preprocessor, own, name = reader.preprocessor, reader.target_preprocessor, type(objective).__name__
+    tokenizer = preprocessor.tokenizer
+    if tokenizer.has_own_targets or (own is not None and not _same(tokenizer, own.tokenizer)):
+        raise ValueError(
+            "An objective makes sources and targets of the same tokens, so both must have one tokenizer. Train this "
+            "model with pairs of texts: `fit(sources, targets)`. "
+            f"Received: objective={name} for a model whose targets are tokenized differently from its sources"
+        )
+    reader.check_tokenizer()
+    if own is not None and own.packing != preprocessor.packing:
+        raise ValueError(
+            "An objective makes sources and targets of the same texts, so both must have one language and the same "
+            "special tokens: `from_pretrained(..., source_language=..., target_language=...)` with one language. "
+            f"Received: objective={name}, {preprocessor.packing} for sources and {own.packing} for targets"
+        )
+
+
+def _same(tokenizer, other):
+    """Returns whether two tokenizers return the same ids."""
+    if tokenizer is other:
+        return True
+    same = type(tokenizer) is type(other) and tokenizer.get_config() == other.get_config()
+    return same and tokenizer.vocabulary == other.vocabulary
+
+
+def _with_positions(inputs, previous, targets, positions, begin, length):
+    """Returns an item whose decoder receives given tokens at given positions, without the special tokens of a text."""
+    length = max(length, 1)
+    read, learned, places = (np.zeros((len(targets), length), "int32") for _ in range(3))
+    used = np.zeros((len(targets), length), "int32")
+    for i, row in enumerate(targets):
+        used[i, : len(row)], learned[i, : len(row)] = 1, row
+        # Positions count the tokens of the whole text, whose first token is the start token.
+        read[i, : len(row)], places[i, : len(row)] = previous[i], positions[i] + begin
+    given = {"decoder_token_ids": read, "decoder_padding_mask": used, "decoder_positions": places}
+    return {**inputs, **given}, learned, used.astype("float32")
+
+
+def _pack(rows, ids, real, begin, end, length, pad_id):
+    """Returns rows with the special tokens of their texts, padded or truncated, and a mask of their real tokens."""
+    packed, mask = np.full((len(rows), length), pad_id, "int32"), np.zeros((len(rows), length), "int32")
+    for i, (row, count) in enumerate(zip(rows, real)):
+        row = np.concatenate([ids[i, :begin], row[: length - begin - end], ids[i, count - end : count]])
+        packed[i, : len(row)], mask[i, : len(row)] = row, 1
+    return packed, mask
+
+
+class LabelsAsTargets(_Task):
+    """A mixin for `Seq2SeqLM` that chooses the most likely one of given targets."""
+
+    def classify(self, texts: Any, label_names: Sequence[str] | dict[Any, str], *, batch_size: int = 8) -> list[Any]:
+        """Returns the label that the model would most likely write for each text.
+
+        This is "rank classification" (Sanh et al. 2022): the answer is always one of the labels. The likelihood of a
+        label is the product over its tokens, so long labels are less likely in a model that was not trained with these
+        labels.
+
+        Args:
+            texts: A string or a list of strings, the sources. The model adds its prefix.
+            label_names: List of strings, or a dict from labels to the strings that the model writes for them.
+            batch_size: Integer. Number of rows in a batch. Each text is a row for each label. Defaults to `8`.
+
+        Returns:
+            List of labels, one for each text.
+
+        Raises:
+            ValueError: If there are fewer than two different labels, or if the task has no preprocessor.
+
+        Example:
+        ```python
+        vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "film", "was", "good", "bad"]
+        encoder = keras_transfer.encoders.T5(9, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16)
+        preprocessor = keras_transfer.text.BertPreprocessor(vocabulary)
+        model = keras_transfer.tasks.Seq2SeqLM(encoder, preprocessor, prefix="sentiment: ")
+        model.classify(["The film was good"], {"positive": "good", "negative": "bad"})
+        ```
+
+        Source: https://arxiv.org/abs/2110.08207, section 5
+        """
+        names = [*written_labels(label_names)]
+        scores = check_numbers(self.label_log_likelihoods(texts, label_names, batch_size=batch_size))
+        return [names[best] for best in scores.argmax(axis=1)]
+
+    def label_log_likelihoods(
+        self, texts: Any, label_names: Sequence[str] | dict[Any, str], *, batch_size: int = 8
+    ) -> np.ndarray:
+        """Returns the log-likelihood of each label as the target of each text.
+
+        Args:
+            texts: A string or a list of strings, the sources. The model adds its prefix.
+            label_names: List of strings, or a dict from labels to the strings that the model writes for them.
+            batch_size: Integer. Number of rows in a batch. Each text is a row for each label. Defaults to `8`.
+
+        Returns:
+            Float64 array `[texts, labels]`.
+
+        Raises:
+            ValueError: If there are fewer than two different labels, or if the task has no preprocessor.
+        """
+        texts, words = to_list(texts), [*written_labels(label_names).values()]
+        self.reader.require()
+        own = self.target_preprocessor or self.preprocessor
+        check_different(words, np.asarray(own(words)["token_ids"]))
+        sources = [text for text in texts for _ in words]
+        return self.score(sources, words * len(texts), batch_size=batch_size).reshape(len(texts), len(words))

@@ -1,0 +1,508 @@
+"""The base class of all tasks: a functional model from an encoder's inputs to a head, with a data reader and labels."""
+
+import contextlib
+import copy
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self
+
+import keras
+
+from keras_transfer.checkpoints import TaskHead
+from keras_transfer.core.door import NamesElsewhere, missing_attribute
+from keras_transfer.data import renamed
+from keras_transfer.distribute import check_accumulation, check_scope, reducible
+from keras_transfer.encoders import (
+    LoadsOwnWeights,
+    Quantizes,
+    TracesAgain,
+    current_encoder,
+    select_inputs,
+    store_weight_facts,
+    weight_facts_of,
+    without_weight_facts,
+)
+from keras_transfer.keras_internals import NotCloned, ReachesAllLayers
+from keras_transfer.tasks.checks import (
+    check_floatx,
+    check_optimizer,
+    check_places,
+    check_preprocessor,
+    warn_of_half_weights,
+    warn_of_own_lora,
+)
+from keras_transfer.tasks.data_methods import DataMethods
+from keras_transfer.tasks.input_checks import check_kind
+from keras_transfer.tasks.pretrained import Pretrained
+from keras_transfer.tasks.saved import (
+    check_loadable,
+    config_of,
+    from_config,
+    given_arguments,
+    names_of_classes,
+    store_heads,
+    take_heads,
+)
+from keras_transfer.tasks.several_devices import SeveralDevices
+from keras_transfer.text import PlainText, WindowPreprocessor
+from keras_transfer.training import FusedAdamW, build_optimizer, fine_tuning_rate, train_step
+
+# Methods with which the tasks answer, and that of sentence-transformers.
+_ANSWERS = (
+    "predict_labels",
+    "predict_proba",
+    "predict_words",
+    "predict_choices",
+    "answer",
+    "embed",
+    "similarity",
+    "search",
+    "generate",
+    "reply",
+    "classify",
+    "score",
+    "score_pairs",
+    "rank",
+    "fill_mask",
+    "detect",
+    "encode",
+)
+
+
+def of_part(part, name, doc=None):
+    """Returns a property of a task that forwards to an attribute of its reader or its labels.
+
+    Returns:
+        A `property` with a getter and a setter.
+    """
+
+    def get(task):
+        return getattr(getattr(task, part), name)
+
+    def put(task, value):
+        setattr(getattr(task, part), name, value)
+
+    return property(get, put, doc=doc)
+
+
+@dataclasses.dataclass(frozen=True)
+class Signature:
+    """A function with which an exported task answers requests.
+
+    Args:
+        function: Function that accepts tensors by the names in `inputs` and returns a dict of tensors. It is traced on
+            the TensorFlow backend. Outputs may be ragged. For an output `label_id`, the export adds `label` with the
+            names.
+        inputs: Dict of `keras.KerasTensor`s, the shapes and dtypes of the inputs: all `[batch]`, or all `[batch,
+            length, ...]`.
+        shared_axes: Integer, 1 or 2. Number of leading axes that the outputs have in common with the inputs. Defaults
+            to `1`.
+        input_axes: Integer, 1 or 2. Number of leading axes that several inputs have in common. Defaults to `2`.
+        ragged: Boolean. Whether `function` expects its string input `[batch, length]` as a ragged tensor, without the
+            `""` that pads its rows. Defaults to `False`.
+    """
+
+    function: Callable
+    inputs: dict
+    shared_axes: int = 1
+    input_axes: int = 2
+    ragged: bool = False
+
+
+class Task(
+    Pretrained,
+    DataMethods,
+    SeveralDevices,
+    NotCloned,
+    ReachesAllLayers,
+    LoadsOwnWeights,
+    TracesAgain,
+    Quantizes,
+    keras.Model,
+    metaclass=NamesElsewhere,
+):
+    """Base class of the tasks: an encoder, a head on it, a reader of the user's data, and labels.
+
+    A task is a functional model from the encoder's inputs, through its layers, to the head. Each layer of the encoder
+    is a layer of the task. A subclass has a constructor that chooses the components, and methods that answer in plain
+    Python. It does not need to override anything else.
+
+    `fit`, `evaluate` and `predict` accept raw text and everything else that `dataset` describes. The outputs are
+    logits, in the order of the texts. The methods for one batch, such as `train_on_batch`, and the call of the model
+    also accept raw text.
+
+    Several replicas (`tf.distribute`, or `keras.distribution` on JAX) share each batch of data in memory evenly.
+    `evaluate` and `predict` count every text once. Keras shards prepared datasets unchanged.
+
+    Threads can use different tasks at the same time. Only one thread at a time may compile, train or evaluate a task.
+    On TensorFlow, other threads can predict with it meanwhile. On JAX, Keras removes the weights from the model while a
+    method runs, so protect a shared task with a lock.
+
+    Args:
+        encoder: Encoder of this library (`hub.HubEncoder` for a TF Hub module), or a KerasHub backbone.
+        outputs: Symbolic tensors. Outputs of the head.
+        reader: `Reader`. Which raw data the task accepts, and how it becomes batches.
+        labels: `Labels`. What `y` is, and the loss and metrics for it.
+        inputs: Symbolic tensors. Inputs of the model. Defaults to `None`, the inputs of the encoder.
+        scalar_mix: `layers.ScalarMix` between the encoder and the head, or `None`. Defaults to `None`.
+        settings: Dict of additional arguments of the subclass's constructor, which become attributes and the config.
+            Without a required one, the task cannot be saved. Defaults to `None`, for no additional arguments.
+        name: String. Name of the model. Defaults to `None`.
+
+    Attributes:
+        preprocessor: The preprocessor of the reader.
+        label_names: List of strings. Class names, in the order of the logits. `None` without classes.
+        fitted_on: String, for tasks that accept both single texts and pairs of texts. Which of them the last `fit`
+            received: `"texts"` or `"pairs"`. The other one then raises a `ValueError`. `None` if it is unknown, as for
+            prepared arrays.
+        checkpoint_head: `checkpoints.TaskHead`. Which head of a checkpoint belongs to the class.
+        saved_apart: Tuple of strings. Attributes that are `None` or models with their own checkpoints.
+        head_adapters: The adapters that the head belongs to.
+        further_heads: Tuple of layers of the head that are not part of the functional model.
+        reads: Tuple of strings. The encoder outputs that the head uses, if the encoder has them.
+        arguments_given: Tuple of strings. Names of the constructor's arguments that differed from their defaults.
+        head_is_pretrained: Boolean. Whether the head was pretrained together with the encoder. If so, adding adapters
+            freezes it, and `"new"` does not select it.
+    """
+
+    preprocessor = of_part("reader", "preprocessor")
+    checkpoint_head = TaskHead()
+    saved_apart: tuple[str, ...] = ()
+    further_heads: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ("pooled_output", "sequence_output")
+    fitted_on = of_part("reader", "fitted_on")
+    head_is_pretrained = False
+    arguments_given: tuple[str, ...] = ()
+    kept_error = None  # An error in a function that TensorFlow runs, which reports it without its type.
+
+    def __new__(cls, *args, **kwargs):
+        self = super().__new__(cls, *args, **kwargs)
+        object.__setattr__(self, "arguments_given", given_arguments(cls, args, kwargs))
+        return self
+
+    def __init__(
+        self,
+        encoder: keras.Model,
+        outputs: Any,
+        reader: Any,
+        labels: Any,
+        *,
+        inputs: Any = None,
+        scalar_mix: keras.layers.Layer | None = None,
+        settings: dict[str, Any] | None = None,
+        name: str | None = None,
+    ) -> None:
+        if reader.preprocessor is None and isinstance(encoder.input, dict) and "text" in encoder.input:
+            reader = copy.copy(reader)
+            reader.preprocessor = PlainText()
+        if isinstance(reader.preprocessor, WindowPreprocessor) and not reader.takes_windows:
+            raise ValueError(
+                f"A `{type(self).__name__}` does not accept a `WindowPreprocessor`. Pass `preprocessor.preprocessor`, "
+                "which truncates texts. Received: a `WindowPreprocessor`"
+            )
+        check_preprocessor(encoder, reader)
+        super().__init__(inputs=encoder.input if inputs is None else inputs, outputs=outputs, name=name)
+        self.reader, self.labels = reader, labels
+        # Keras must not track these: the task has all layers of the encoder that it uses, and no others.
+        object.__setattr__(self, "_encoder", encoder)
+        object.__setattr__(self, "scalar_mix", scalar_mix)
+        object.__setattr__(self, "head_adapters", HeadAdapters(self))
+        self.dtype_policy = encoder.dtype_policy
+        self._made_for: tuple[int, ...] | None = None
+        self._settings = tuple(settings or ())
+        for argument, value in (settings or {}).items():
+            setattr(self, argument, value)
+
+    if not TYPE_CHECKING:  # A type checker would no longer find misspelled attributes.
+
+        def __getattr__(self, name):
+            if name in _ANSWERS:
+                own = [f"`{answer}`" for answer in _ANSWERS if hasattr(type(self), answer)] or ["`predict`"]
+                raise AttributeError(
+                    f"A `{type(self).__name__}` has no method `{name}`. It answers with {', '.join(own)}. "
+                    f"Received: {type(self).__name__}.{name}"
+                )
+            inherited = getattr(super(), "__getattr__", None)  # on torch
+            if inherited is not None:
+                return inherited(name)
+            if name.startswith("_") or hasattr(type(self), name):  # such as a property that has failed
+                return object.__getattribute__(self, name)
+            raise AttributeError(missing_attribute(type(self), name))
+
+    def over(self, inputs: Any, outputs: Any, reader: Any, name: str | None) -> Self:
+        """Returns a task of the same class with the same encoder, labels and settings, but other tensors and data.
+
+        Args:
+            inputs: Symbolic tensors. Inputs of the new task.
+            outputs: Symbolic tensors, computed by layers of this task.
+            reader: `Reader` of the new task.
+            name: String. Name of the new task.
+
+        Returns:
+            The new `Task`, which shares the layers of this one.
+        """
+        other, settings = type(self).__new__(type(self)), {name: getattr(self, name) for name in self._settings}
+        options = {"inputs": inputs, "scalar_mix": self.scalar_mix, "settings": settings, "name": name}
+        Task.__init__(other, self.encoder, outputs, reader, self.labels, **options)
+        return other
+
+    @property
+    def encoder(self):
+        """The encoder. If a KerasHub backbone has adapters, an encoder over the backbone that contains them."""
+        return current_encoder(self._encoder)
+
+    @property
+    def label_names(self):
+        """List of strings. Class names, in the order of the logits. `None` without classes."""
+        return self.labels.names
+
+    @label_names.setter
+    def label_names(self, names):
+        self.labels.names = renamed(self.labels.names, names)
+
+    # === Calling ===
+
+    def __call__(self, inputs, *args, **kwargs):
+        """Returns the outputs of one batch of prepared inputs or of raw text."""
+        if self.reader.accepts(inputs):
+            check_kind(self, inputs, self.fitted_on)
+            inputs = self.reader.inputs(inputs)
+        return super().__call__(inputs, *args, **kwargs)
+
+    def call(self, inputs, training=None, mask=None):
+        self.head_adapters.check()
+        if isinstance(inputs, dict) and not isinstance(self.input, dict):  # `dataset` names all arrays.
+            inputs = keras.tree.pack_sequence_as(self.input, [inputs[tensor.name] for tensor in self.inputs])
+        return super().call(select_inputs(inputs, self.input), training=training, mask=mask)
+
+    # === Training ===
+
+    def compile(
+        self,
+        optimizer: Any = "auto",
+        loss: Any = "auto",
+        metrics: Any = "auto",
+        weighted_metrics: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Configures training as `keras.Model.compile` does, with defaults for the task.
+
+        Args:
+            optimizer: Keras optimizer or its name. Defaults to `"auto"`, which is also `"adamw"`: a `FusedAdamW` with
+                half of the encoder's `default_learning_rate`, since the rate stays constant. For all-MiniLM-L6-v2, it
+                is 5e-5.
+            loss: Keras loss or function that expects logits, or the name of a loss of Keras or of the task. Defaults to
+                `"auto"`, the loss of the task.
+            metrics: List of Keras metrics, or of names of metrics of Keras or of the task, or a single one. Defaults to
+                `"auto"`, the metrics of the task, or the accuracy if those do not accept the labels of the loss.
+            weighted_metrics: List of metrics, as for `metrics`, that are weighted by `sample_weight` or `class_weight`.
+                Defaults to `None`.
+            **kwargs: Other arguments of `keras.Model.compile`, such as `run_eagerly`, `jit_compile` or
+                `steps_per_execution`.
+
+        Raises:
+            ValueError: If `optimizer` is no optimizer or its learning rate is negative or not finite, if the name of a
+                loss or metric is unknown, if one of them expects probabilities or does not fit the task, if a metric
+                expects different labels from the loss, if the model or its encoder was created outside of the
+                strategy's scope, if `keras.config.floatx()` is in half precision, or if the optimizer accumulates
+                gradients on several replicas of TensorFlow.
+        """
+        check_floatx()
+        check_scope(self)
+        check_accumulation(self, optimizer)
+        warn_of_half_weights(self)
+        if isinstance(optimizer, str) and optimizer in ("auto", "adamw"):
+            optimizer = FusedAdamW(fine_tuning_rate(self) / 2)
+        check_optimizer(optimizer)
+        check_places(loss=("Loss", loss), metrics=("Metric", metrics), weighted_metrics=("Metric", weighted_metrics))
+        metrics, weighted_metrics = (_as_list(given) for given in (metrics, weighted_metrics))
+        loss, metrics, weighted_metrics = self.labels.compiled(loss, metrics, weighted_metrics)
+        if loss is None and kwargs.get("loss_weights") is not None:
+            raise ValueError(
+                "`loss_weights` cannot be used without a loss, as for tasks that have their own. "
+                f"Received: loss_weights={kwargs['loss_weights']!r:.100}"
+            )
+        super().compile(optimizer, loss=loss, metrics=metrics, weighted_metrics=weighted_metrics, **kwargs)
+        self.head_adapters.compile_again = False
+
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        """Compiles a loaded model as it was before. Keras skips this step for a class that overrides `compile`.
+
+        Args:
+            config: Dict. What `get_compile_config` returned when the model was saved.
+        """
+        super().compile(**keras.saving.deserialize_keras_object(config))
+        if getattr(self, "optimizer", None) is not None:
+            self.optimizer.build(self.trainable_variables)
+
+    def make_train_function(self, force: bool = False) -> Any:
+        """Makes the train function as `keras.Model` does, and makes it again if different weights are trainable.
+
+        Keras on TensorFlow would silently train the same weights as before. It would also trace the first step twice,
+        the first time only to create the optimizer's variables, so this method creates them.
+        """
+        trainable = tuple(id(variable) for variable in self.trainable_variables)
+        force, self._made_for = force or trainable != self._made_for, trainable
+        if trainable:
+            build_optimizer(self)
+        return super().make_train_function(force=force)
+
+    def train_step(self, *args):
+        """Runs a training step as `keras.Model` does, on TensorFlow without the gradients of frozen weights."""
+        if keras.backend.backend() != "tensorflow":
+            return super().train_step(*args)
+        return reducible(self, train_step(self, *args, weight_of=self.labels.weight_of))
+
+    # === Export and files ===
+
+    def export(self, filepath: Any, format: str = "savedmodel", verbose: Any = 1, **kwargs: Any) -> Any:
+        """Writes the task with its tokenizer and its labels, as `serving.export` does.
+
+        `keras.Model.export` writes only the model from token ids to logits: `keras.Model.export(model, folder)`.
+
+        Args:
+            filepath: String or path. Folder that does not exist yet.
+            format: String, `"savedmodel"` or Keras's name for it, `"tf_saved_model"`, `"litert"` or `"onnx"`. Defaults
+                to `"savedmodel"`.
+            verbose: Boolean or integer. Whether to print what was measured. Defaults to `1`.
+            **kwargs: Other arguments of `serving.export`, such as `quantization` and `overwrite`.
+
+        Returns:
+            The folder as a `pathlib.Path`.
+
+        Raises:
+            FileExistsError: If the folder exists and `overwrite=False`.
+            ValueError: If `serving.export` rejects the task or an argument, such as a task without a preprocessor.
+        """
+        from keras_transfer.serving import export
+
+        format = "savedmodel" if format == "tf_saved_model" else format
+        return export(self, filepath, format=format, verbose=1 if verbose is None else int(verbose), **kwargs)
+
+    def signatures(self, pairs: bool = False) -> dict[str, Signature]:
+        """Returns the signatures of an exported model.
+
+        Args:
+            pairs: Boolean. Whether requests contain pairs of texts. Defaults to `False`.
+
+        Returns:
+            Dict from names to `Signature`s: `"tokens"`, from the encoder's inputs to logits, unless the encoder accepts
+            text. Subclasses add signatures that accept text.
+
+        Raises:
+            ValueError: If `pairs=True` and the task does not support pairs.
+        """
+        if pairs:
+            raise ValueError(f"`{type(self).__name__}` does not support pairs of texts. Received: pairs=True")
+        if not isinstance(self.input, dict) or "text" in self.input:
+            return {}
+
+        def tokens(**inputs):
+            outputs = self(inputs, training=False)
+            return outputs if isinstance(self.output, dict) else {"logits": outputs}
+
+        axes = min(len(output.shape) - 1 for output in keras.tree.flatten(self.output))
+        return {"tokens": Signature(tokens, self.input, shared_axes=axes)}
+
+    def get_config(self):
+        config = config_of(self, self._settings)
+        own = type(self).get_config, getattr(type(self).from_config, "__func__", None)
+        if own == (Task.get_config, Task.from_config.__func__):  # A subclass may add to the config or complete it.
+            check_loadable(self, config, self._settings, self.arguments_given)
+        return config
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        return from_config(cls, config, custom_objects)
+
+    def save_own_variables(self, store):
+        self.head_adapters.check()
+        warn_of_own_lora(self)
+        super().save_own_variables(store)
+        store_heads(self.head_adapters, store)
+        store_weight_facts(store, weight_facts_of(self.encoder, names_of_classes(self.labels)))
+
+    def load_own_variables(self, store):
+        with self._rejecting():
+            store = without_weight_facts(store, weight_facts_of(self.encoder, names_of_classes(self.labels)))
+            values, heads = take_heads(self.head_adapters, store)
+        super().load_own_variables(values)
+        self.head_adapters.heads.update(heads)
+
+
+def _as_list(metrics):
+    """Returns a single metric as a list, in which Keras requires it, and anything else unchanged."""
+    is_name = isinstance(metrics, str) and metrics != "auto"
+    return [metrics] if is_name or isinstance(metrics, keras.metrics.Metric) or callable(metrics) else metrics
+
+
+class HeadAdapters:
+    """Compares the encoder's adapters with the adapters that the task last knew. A task has it as `head_adapters`.
+
+    Tasks on one encoder share its adapters, but each has its own head. After another task has changed the adapters, the
+    head of this task and the functions that Keras has traced no longer match them.
+
+    Attributes:
+        heads: Dict from inactive choices of adapters (`"first+second"`) to the weights of their head.
+        given: Tuple of the names of the adapters that the head belongs to, in order.
+        known: Dict from the names of all adapters of the encoder to their kinds, at the time when the task last changed
+            its adapters. Adapters that replace others under the same name have a different list of kinds.
+        compile_again: Boolean. Whether the adapters have changed since `compile`.
+        trained: Set of the `id`s of the weights that trained after the last change of the adapters, or `None`.
+    """
+
+    def __init__(self, task):
+        self._task, self.heads, self.compile_again, self.trained = task, {}, False, None
+        self.remember()
+
+    def remember(self, given=None, known=None):
+        """Sets `given` and `known`, by default to the current adapters of the encoder."""
+        encoder = self._task.encoder
+        self.given = tuple(getattr(encoder, "active_adapters", ()) if given is None else given)
+        self.known = dict(getattr(encoder, "adapters", {}) if known is None else known)
+
+    @contextlib.contextmanager
+    def applying(self, names):
+        """Applies other adapters in this context, without exchanging the head."""
+        before, encoder = self.given, self._task.encoder
+        encoder.activate_adapters(names)
+        self.remember(names, self.known)
+        try:
+            yield
+        finally:
+            encoder.activate_adapters(before)
+            self.remember(before, self.known)
+
+    def replaced(self):
+        """Returns the set of names of adapters that another task has removed (and possibly added again)."""
+        now = getattr(self._task.encoder, "adapters", {})
+        return {name for name, kinds in self.known.items() if now.get(name) is not kinds}
+
+    def forget_replaced(self):
+        """Forgets the heads of adapters that no longer exist."""
+        replaced = self.replaced()
+        for choice in [choice for choice in self.heads if replaced & set(choice.split("+"))]:
+            self.heads.pop(choice, None)  # Another thread may already have removed it.
+
+    def check(self):
+        """Raises a `ValueError` if the encoder's active adapters are not the ones that the head belongs to."""
+        encoder = self._task.encoder
+        active = tuple(getattr(encoder, "active_adapters", ()))
+        replaced = [name for name in self.given if name in self.replaced()]
+        if active == self.given and not replaced:
+            self.forget_replaced()
+            return
+        own = f"`set_active_adapter(model, {_argument(self.given)})` to use its adapters again, or "
+        removed = f" (since removed: {replaced})" if replaced else ""
+        raise ValueError(
+            "The adapters of the encoder were changed through another task or the encoder itself, so they do not "
+            f"belong to the head of this task. Call {'' if replaced else own}"
+            f"`set_active_adapter(model, {_argument(active)})` to use the current ones. Received: "
+            f"model={self._task.name!r}, which was last given {list(self.given)}{removed}, and an encoder with the "
+            f"active adapters {list(active)} of {list(getattr(encoder, 'adapters', {}))}"
+        )
+
+
+def _argument(names):
+    """Returns adapter names in the form that `set_active_adapter` expects."""
+    return repr(None if not names else names[0] if len(names) == 1 else list(names))

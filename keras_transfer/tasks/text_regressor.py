@@ -1,0 +1,101 @@
+"""Regression for texts, or for pairs of texts, with one number or several numbers for each."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_transfer.checkpoints import TaskHead
+from keras_transfer.tasks.number_labels import Numbers
+from keras_transfer.tasks.pooled_task import PooledTask, pooled_reader
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class TextRegressor(PooledTask):
+    """A text regressor: an encoder, a pooling over the real tokens, dropout, and a dense layer that returns numbers.
+
+    Use it for the similarity of two sentences (STS-B), for ratings, or for several scores at once. Labels are floats
+    `[texts]` or `[texts, num_targets]`. The loss is the mean squared error. `compile` also accepts the metrics
+    `"pearson_correlation"` and `"spearman_correlation"` by name.
+
+    `from_pretrained` loads the head of a checkpoint that Transformers has fine-tuned for regression. For any other
+    checkpoint, or with `head="new"`, a new head has `num_targets` values, one by default.
+
+    Args:
+        encoder: Encoder of this library (`hub.HubEncoder` for a TF Hub module), or a KerasHub backbone.
+        preprocessor: Callable from texts to the encoder's inputs, or `None` for prepared ids. Defaults to `None`.
+        num_targets: Integer, at least 1. Number of values to predict for each text. Defaults to `1`.
+        pooling: String. `"pooled"` (the encoder's own pooled output) or a pooling of `layers.SequencePooling`, such as
+            `"first"`, `"mean"` or `"max"`. Defaults to `None`: the pooling of the encoder's checkpoint, otherwise
+            `"pooled"` if the encoder has that output, otherwise `"mean"`.
+        dropout: Float between 0 and 1. Dropout rate before the dense layer. Defaults to `0.1`.
+        hidden_activation: String or callable. Activation of an additional dense layer between the pooling and the
+            dropout, as in RoBERTa heads. Defaults to `None`, for no such layer.
+        hidden_norm: Boolean. Whether a layer norm follows that dense layer, as in ModernBERT heads. If so, neither has
+            a bias. Defaults to `False`.
+        scalar_mix: Boolean or `layers.ScalarMix`. Whether to pool a learned weighted mean of all encoder layers instead
+            of the last layer. `model.scalar_mix` is the layer. Defaults to `False`.
+        windows: `"mean"` or `"max"`. Cuts texts that are too long into overlapping windows instead of truncating them,
+            and returns the mean or the maximum of the outputs of a text's windows, also in training. Requires a
+            `TokenPreprocessor`. Defaults to `None`, which truncates texts.
+        siamese: Boolean. How pairs of texts are encoded. If `False`, the two are packed into one sequence. If `True`,
+            the encoder processes each text separately, and the head receives the features `[u, v, |u - v|, u * v]` of
+            their vectors. Defaults to `False`.
+        name: String. Name of the model. Defaults to `None`.
+
+    Outputs:
+        Float32 `[batch, num_targets]`.
+
+    Raises:
+        ValueError: If `num_targets` is not a positive integer, if `pooling` is unknown or not possible with the
+            encoder, if `preprocessor` does not match the encoder, if `hidden_norm=True` is used without
+            `hidden_activation`, or if `windows` is unknown.
+
+    Example:
+    ```python
+    model = keras_transfer.tasks.TextRegressor.from_pretrained("minilm-l6")
+    model.compile(keras_transfer.optimizers.FusedAdamW(1e-4))
+    model.fit((["A man eats.", "A dog barks."], ["Someone eats.", "It rains."]), [4.2, 0.4], epochs=1)
+    model.predict((["A man sleeps."], ["A man is asleep."]))  # an array of shape [1, 1]
+    ```
+
+    Source: https://arxiv.org/abs/1810.04805, section 4.1 (STS-B).
+    """
+
+    checkpoint_head = TaskHead(
+        name="classifier", sizes=("num_targets",), default_sizes={"num_targets": 1}, problem_types=("regression",)
+    )
+
+    def __init__(
+        self,
+        encoder: keras.Model,
+        preprocessor: Callable[..., Any] | None = None,
+        *,
+        num_targets: int = 1,
+        pooling: str | None = None,
+        dropout: float = 0.1,
+        hidden_activation: str | Callable[..., Any] | None = None,
+        hidden_norm: bool = False,
+        scalar_mix: bool | keras.layers.Layer = False,
+        windows: str | None = None,
+        siamese: bool = False,
+        name: str | None = None,
+    ) -> None:
+        if not isinstance(num_targets, (int, np.integer)) or num_targets < 1:
+            raise ValueError(f"`num_targets` must be a positive integer. Received: num_targets={num_targets!r}")
+        super().__init__(
+            encoder,
+            int(num_targets),
+            pooled_reader(preprocessor, windows, siamese),
+            Numbers(int(num_targets)),
+            pooling=pooling,
+            dropout=dropout,
+            name=name,
+            scalar_mix=scalar_mix,
+            hidden_activation=hidden_activation,
+            hidden_norm=hidden_norm,
+            windows=windows,
+            siamese=siamese,
+            settings={"num_targets": int(num_targets), "windows": windows, "siamese": bool(siamese)},
+        )

@@ -1,0 +1,511 @@
+"""Tagging: one label for each word of a sentence."""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transfer.checkpoints import TaskHead
+from keras_transfer.core.arrays import check_numbers, to_numpy
+from keras_transfer.data import UNUSED, checked_names, word_batches
+from keras_transfer.encoders import initializer_on
+from keras_transfer.keras_internals import has_metrics
+from keras_transfer.layers import ConditionalRandomField, Dropout
+from keras_transfer.metrics import EntityF1, WordAccuracy, entities, read_labels
+from keras_transfer.tasks.class_labels import most_likely, weights_of_classes
+from keras_transfer.tasks.hidden import hidden_vectors
+from keras_transfer.tasks.keras_losses import NAMED_LOSSES
+from keras_transfer.tasks.labels import Labels
+from keras_transfer.tasks.mixed import encode_mixed
+from keras_transfer.tasks.reader import Reader
+from keras_transfer.tasks.task import Signature, Task
+from keras_transfer.tasks.word_chain import (
+    ChainLoss,
+    allowed_transitions,
+    decode_ragged,
+    decode_sentences,
+    warn_of_impossible,
+    weights_of_rows,
+)
+from keras_transfer.text import character_offsets, check_word_level, is_sentences, is_text, to_list, to_sentences
+
+log = logging.getLogger("keras_transfer")
+
+
+class WordReader(Reader):
+    """Accepts sentences. A sentence that is too long becomes several rows, and `restore` joins their outputs.
+
+    Args:
+        preprocessor: Preprocessor, as for `Reader`.
+        labels: `WordTags`, with the names of the word labels.
+    """
+
+    in_memory = (
+        "A `tf.data.Dataset` must contain ids. For words and their labels, use `text.word_batches(sentences, labels, "
+        "preprocessor=model.preprocessor, label_names=model.label_names)` instead."
+    )
+
+    def __init__(self, preprocessor, labels):
+        super().__init__(preprocessor)
+        self.labels = labels
+
+    def accepts(self, x):
+        return is_sentences(x) or is_text(x)
+
+    def columns(self, x):
+        if is_sentences(x):
+            return to_sentences(x)
+        if isinstance(x, tuple):
+            raise ValueError(
+                "Sentences must be a list of lists of words. Pairs are not supported. Pass labels as a separate "
+                f"argument: `fit(sentences, labels)`. Received: {x!r:.100}"
+            )
+        self.require()
+        sentences = self.preprocessor.words(x)
+        _warn_of_words(sentences)
+        return sentences
+
+    def batch_of(self, parts):
+        # Sentences must be lists, because a tuple is a pair of columns.
+        return tuple(list(part) if isinstance(part, tuple) else part for part in parts)
+
+    def batches(self, columns, y, sample_weight, batch_size, shuffle):
+        options = {"shuffle": shuffle, "sample_weight": sample_weight, "label_names": self.labels.names}
+        batches = word_batches(columns, y, preprocessor=self.preprocessor, batch_size=batch_size, **options)
+        if self.labels.field is not None:
+            warn_of_impossible(batches, self.labels.names, self.labels.field.allowed)
+        return batches
+
+    def inputs(self, x):
+        raise ValueError(
+            "A `TokenClassifier` can be called on prepared inputs only, since a long sentence has several rows. Use "
+            f"`predict` or `predict_words` for sentences and texts. Received: {x!r:.100}"
+        )
+
+    def restore(self, data, predict):
+        if data.contents.places is None:
+            return super().restore(data, predict)
+        logits = np.zeros((len(data.contents.places.row), len(self.labels.names)), "float32")
+        for part, outputs in predict.parts(data):
+            words, found = part.contents.places.word_outputs(part.order, outputs)
+            logits[words] = found
+        return data.contents.places.per_sentence(logits)
+
+    def nothing(self, model, columns):
+        return super().nothing(model, columns) if isinstance(columns, dict) else []
+
+
+def _warn_of_words(sentences):
+    """Logs a warning if there are several texts of one word each, which are probably the words of one sentence."""
+    if len(sentences) > 1 and all(len(words) == 1 for words in sentences):
+        log.warning(
+            "Each of the %d texts is a single word, and is treated as a separate sentence. If they are the words of "
+            "one sentence, pass `[words]`. The first are %.100s.",
+            len(sentences),
+            [words[0] for words in sentences[:3]],
+        )
+
+
+class Entity(NamedTuple):
+    """An entity in a text.
+
+    Attributes:
+        type: String. Its type, such as `"PER"`.
+        start: Integer. Position of its first character.
+        end: Integer. Position after its last character.
+        text: String. `text[start:end]`.
+        score: Float between 0 and 1. The mean probability of the labels of its words.
+    """
+
+    type: str
+    start: int
+    end: int
+    text: str
+    score: float
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class TokenClassifier(Task):
+    """A word tagger: an encoder, dropout, and a dense layer of logits for each token.
+
+    `fit`, `evaluate` and `predict` accept sentences as lists of words. Labels are lists of the same lengths, of names
+    or numbers. A word's label is predicted at its first sub-word, or at the word itself if the encoder accepts words. A
+    sentence that is too long becomes several overlapping rows, so no word is lost.
+
+    Labels of prepared data have the shape `[batch, length]`. The loss and `metrics.WordAccuracy` ignore negative
+    labels. The loss is the mean over the words of a batch. Each replica computes the mean over its own words. `fit`
+    does not support `class_weight`, which Keras would apply to positions. Pass it to `text.word_batches`. With
+    `crf=True`, the weight of a row is the mean weight of its words.
+
+    `from_pretrained` loads the head of a fine-tuned checkpoint with its label names. For any other checkpoint, or with
+    `head="new"`, `label_names` create a new head.
+
+    Args:
+        encoder: Encoder of this library (`hub.HubEncoder` for a TF Hub module), or a KerasHub backbone.
+        preprocessor: Preprocessor that accepts words (`text.BertPreprocessor`, `text.ElmoPreprocessor` or
+            `text.WordPreprocessor`), or `None` for prepared ids. Defaults to `None`.
+        label_names: List of strings, at least 2. Names of the labels, in the order of the logits.
+        dropout: Float between 0 and 1. Dropout rate before the dense layer. Defaults to `0.1`.
+        hidden_activation: String or callable. Activation of an additional dense layer that is applied to each token
+            before the dropout. Defaults to `None`, for no such layer.
+        hidden_norm: Boolean. Whether a layer norm follows that dense layer. If so, neither has a bias. Defaults to
+            `False`.
+        scalar_mix: Boolean or `layers.ScalarMix`. Whether to label a learned weighted mean of all encoder layers
+            instead of the last layer. `model.scalar_mix` is the layer. Defaults to `False`.
+        crf: Boolean. Whether a `layers.ConditionalRandomField` scores whole sequences of labels. The loss is then its
+            negative log-likelihood, and `predict_words`, the metrics and exports find the most likely sequence.
+            Sequences of entity labels (`B-`, `I-`, `E-`, `S-`) are well-formed: an `I-` never follows an `O`.
+            `model.random_field` is the layer. Defaults to `False`.
+        name: String. Name of the model. Defaults to `None`.
+
+    Outputs:
+        Logits `[batch, length, labels]`, float32. With `crf=True`, these are the emissions of the field.
+
+    Raises:
+        ValueError: If `label_names` has fewer than 2 names or contains duplicates; if the encoder returns no vector for
+            each token, or no hidden states for `scalar_mix`; or if `preprocessor` does not accept words or does not
+            match the encoder.
+
+    Example:
+    ```python
+    model = keras_transfer.tasks.TokenClassifier.from_pretrained("minilm-l6", label_names=["DET", "NOUN", "VERB"])
+    model.compile(keras_transfer.optimizers.FusedAdamW(1e-4))
+    model.fit([["The", "film", "ends"], ["Films", "end"]], [["DET", "NOUN", "VERB"], ["NOUN", "VERB"]])
+    model.predict_words([["A", "story", "begins"]])
+    ```
+
+    Source: https://arxiv.org/abs/1810.04805, section 5.3; for the field, https://arxiv.org/abs/1603.01360.
+    """
+
+    reads = ("sequence_output",)
+    checkpoint_head = TaskHead(name="tokens", sizes=("label_names",), word_level=True)
+
+    def __init__(
+        self,
+        encoder: keras.Model,
+        preprocessor: Callable[..., Any] | None = None,
+        *,
+        label_names: Sequence[str],
+        dropout: float = 0.1,
+        hidden_activation: str | Callable[..., Any] | None = None,
+        hidden_norm: bool = False,
+        scalar_mix: bool | keras.layers.Layer = False,
+        crf: bool = False,
+        name: str | None = None,
+    ) -> None:
+        # === Layers ===
+        label_names = checked_names(label_names)
+        encoded, scalar_mix = encode_mixed(encoder, scalar_mix)
+        if encoded.sequence is None:
+            raise ValueError(
+                "`encoder` must return a vector for each token. Use a `TextClassifier` for an encoder with pooled "
+                f"outputs only. Received: encoder={encoder!r}"
+            )
+        if preprocessor is not None:
+            check_word_level(preprocessor)
+        initializer = initializer_on(encoder)
+        head_dropout = Dropout(dropout, dtype=encoder.dtype_policy, name="head_dropout")
+        logits = keras.layers.Dense(len(label_names), kernel_initializer=initializer, dtype="float32", name="logits")
+
+        # === Functional model ===
+        vectors = hidden_vectors(encoded.sequence, encoder, hidden_activation, hidden_norm)
+        outputs = logits(head_dropout(vectors))
+        field = None
+        if crf:
+            field = ConditionalRandomField(allowed=allowed_transitions(label_names), dtype="float32", name="crf")
+            outputs = field(outputs)
+        labels = WordTags(label_names, field)
+        settings = {
+            "label_names": label_names,
+            "dropout": dropout,
+            "hidden_activation": hidden_activation,
+            "hidden_norm": hidden_norm,
+            "crf": bool(crf),
+        }
+        options = {"scalar_mix": scalar_mix, "settings": settings, "name": name}
+        super().__init__(encoder, outputs, WordReader(preprocessor, labels), labels, **options)
+
+    @property
+    def random_field(self):
+        """The `layers.ConditionalRandomField`, or `None` without `crf=True`."""
+        return self.get_layer("crf") if self.crf else None
+
+    # === Loss and metrics ===
+
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        """Compiles a loaded model as it was before, and connects the loss with its random field.
+
+        Args:
+            config: Dict. What `get_compile_config` returned when the model was saved.
+        """
+        super().compile_from_config(config)
+        if self.crf:
+            self.loss.field = self.random_field
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """Computes the loss as Keras does. All negative labels are ignored. Weights `[batch]` apply to whole rows.
+
+        With `crf=True`, it also updates the metrics, which decode sequences with the weights of the field. On JAX, a
+        step has access to the weights of the model only while it computes the loss.
+        """
+        y = ops.convert_to_tensor(y)  # On torch, batches of `train_on_batch` are arrays.
+        if sample_weight is not None:
+            sample_weight = ops.convert_to_tensor(sample_weight)
+            if len(sample_weight.shape) == 1:  # Only prepared data has weights of rows.
+                sample_weight = sample_weight[:, None] * ops.ones_like(y, dtype=sample_weight.dtype)
+        if self.crf:
+            labels = self.random_field.decode(ops.stop_gradient(y_pred), y >= 0)
+            super().compute_metrics(x, y, ops.one_hot(labels, len(self.label_names)), sample_weight)
+            sample_weight = None if sample_weight is None else weights_of_rows(sample_weight, y >= 0)
+        y = ops.where(y < 0, ops.cast(UNUSED, y.dtype), y)
+        return super().compute_loss(x, y, y_pred, sample_weight, training)
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        """Updates and returns the metrics as Keras does. With `crf=True`, `compute_loss` has updated them."""
+        if self.crf and has_metrics(self):  # The first call creates the metrics.
+            return self.get_metrics_result()
+        return super().compute_metrics(x, y, y_pred, sample_weight)
+
+    # === Prediction ===
+
+    def predict_words(
+        self, x: Any, *, batch_size: int | None = None, verbose: str | int = 0
+    ) -> list[list[tuple[str, str]]]:
+        """Returns each word with its most likely label, or with its label in the most likely sequence of a sentence.
+
+        Args:
+            x: Sentences as lists of words, or texts, which the preprocessor splits into words.
+            batch_size: Integer. Number of rows per batch. Defaults to `None`, for 32.
+            verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `0`.
+
+        Returns:
+            List of lists of `(word, label name)`, one list for each sentence.
+
+        Raises:
+            ValueError: If `x` contains neither sentences nor texts, if the task has no preprocessor, or if an output of
+                the model is not a finite number.
+
+        Example:
+        ```python
+        model = keras_transfer.tasks.TokenClassifier.from_pretrained("minilm-l6", label_names=["NOUN", "VERB"])
+        model.predict_words(["Films end."])  # [[("Films", "NOUN"), ("end", "VERB"), (".", "NOUN")]], not trained yet
+        ```
+        """
+        if not self.reader.accepts(x):
+            raise ValueError(f"`x` must be a list of lists of words, or texts. Received: {type(x).__name__}")
+        sentences, _, labels = self._tag(x, batch_size, verbose)
+        return [
+            [(word, self.label_names[best]) for word, best in zip(words, of_words)]
+            for words, of_words in zip(sentences, labels)
+        ]
+
+    def predict_entities(self, x: Any, *, batch_size: int | None = None, verbose: str | int = 0) -> list[list[Entity]]:
+        """Returns the entities in texts, with their places in the characters of the text.
+
+        Labels are read as in `metrics.entities`. `datasets.label_spans` is the reverse, for training data.
+
+        Args:
+            x: A text, or a list, array or table column of texts.
+            batch_size: Integer. Number of rows per batch. Defaults to `None`, for 32.
+            verbose: `"auto"`, `0` (silent), `1` (progress bar) or `2` (one line). Defaults to `0`.
+
+        Returns:
+            List of lists of `Entity`s, one list for each text. An `Entity` has a `type`, the `start` and the exclusive
+            `end` of its `text`, and a `score`, the mean probability of the labels of its words.
+
+        Raises:
+            ValueError: If `x` does not contain texts, if the labels are not those of entities, if the task has no
+                preprocessor, or if an output of the model is not a finite number.
+
+        Example:
+        ```python
+        model = keras_transfer.tasks.TokenClassifier.from_pretrained("minilm-l6", label_names=["O", "B-PER", "I-PER"])
+        [(entity.type, entity.text) for entity in model.predict_entities("Ada smiles.")[0]]  # not trained yet
+        ```
+        """
+        if is_sentences(x) or isinstance(x, tuple) or not is_text(x):
+            raise ValueError(
+                "`x` must be texts, in which entities have places. For lists of words, use `predict_words`. "
+                f"Received: {x!r:.100}"
+            )
+        try:
+            read_labels(self.label_names)
+        except ValueError as error:
+            raise ValueError(f"`predict_entities` requires labels of entities. Use `predict_words`. {error}") from None
+        texts = to_list(x)
+        sentences, logits, labels = self._tag(texts, batch_size, verbose)
+        if self.crf:
+            probabilities = decode_sentences(self.random_field.marginals, logits)
+        else:
+            exponents = [np.exp(row - row.max(-1, keepdims=True)) for row in logits]
+            probabilities = [row / row.sum(-1, keepdims=True) for row in exponents]
+        found = []
+        for text, words, best, row in zip(texts, sentences, labels, probabilities):
+            offsets, scores, of_text = character_offsets(text, words), row[np.arange(len(best)), best], []
+            for kind, first, last in entities([self.label_names[label] for label in best]):
+                start, end = offsets[first][0], offsets[last - 1][1]
+                of_text.append(Entity(kind, start, end, text[start:end], float(scores[first:last].mean())))
+            found.append(of_text)
+        return found
+
+    def _tag(self, x, batch_size, verbose):
+        """Returns the words of each sentence or text, their logits, and the positions of their labels."""
+        self.reader.require()
+        sentences = self.reader.columns([x] if isinstance(x, (str, bytes)) else x)
+        logits = check_numbers(self.predict(sentences, batch_size=batch_size, verbose=verbose))
+        if self.crf:
+            return sentences, logits, decode_sentences(self.random_field.decode, logits)
+        return sentences, logits, [row.argmax(-1) for row in logits]
+
+    # === Export ===
+
+    def signatures(self, pairs: bool = False) -> dict[str, Signature]:
+        """Returns the signatures of an exported model.
+
+        Args:
+            pairs: Boolean. Must be `False`, because a `TokenClassifier` does not support pairs. Defaults to `False`.
+
+        Returns:
+            Dict of `Signature`s:
+            - `"serving_default"`: from `text`, which the preprocessor splits, to `words`, and the `label`, `label_id`
+              and `probabilities` of each. In an export, shorter sentences are padded with the word and the label `""`
+              and the `label_id` -1.
+            - `"words"`: from `words` to `label`, `label_id` and `probabilities`
+            - `"tokens"`: from the encoder's inputs to `logits`
+
+        Raises:
+            ValueError: If `pairs=True`.
+        """
+        signatures = super().signatures(pairs)
+
+        def tag(words):
+            rows = self.preprocessor.encode_words(words, sequence_length="longest")
+            # The model processes rows, not words: even a sentence without words has a row.
+            logits = self({name: rows.inputs[name] for name in self.input}, training=False)
+            at = rows.row * ops.shape(logits)[1] + rows.position
+            logits = words.with_values(ops.take(ops.reshape(logits, (-1, len(self.label_names))), at, axis=0))
+            if self.crf:
+                return decode_ragged(self.random_field, logits)
+            return {name: words.with_values(values) for name, values in most_likely(logits.values).items()}
+
+        def tag_text(text):
+            words = self.preprocessor.split_words(text)
+            return {"words": words, **tag(words)}
+
+        text, words = (keras.KerasTensor((None,) * rank, "string") for rank in (1, 2))
+        return {
+            "serving_default": Signature(tag_text, {"text": text}),
+            "words": Signature(tag, {"words": words}, shared_axes=2, ragged=True),
+            **signatures,
+        }
+
+
+class WordTags(Labels):
+    """Lists of names or numbers, one for each word. Prepared labels are `[batch, length]`, negative without a word.
+
+    Args:
+        names: List of strings. Names of the labels, in the order of the logits.
+        field: `layers.ConditionalRandomField`, or `None`. Defaults to `None`.
+    """
+
+    of_places = True
+
+    def __init__(self, names, field=None):
+        self.names, self.field = names, field
+
+    def loss(self):
+        if self.field is not None:
+            return ChainLoss(self.field)
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=UNUSED)
+
+    def metrics(self):
+        if not any(name.startswith(("B-", "I-", "E-", "S-")) for name in self.names):
+            return [WordAccuracy()]
+        try:
+            return [WordAccuracy(), EntityF1(self.names)]
+        except ValueError as error:
+            log.warning("`EntityF1` is not used, because some of `label_names` are not entity labels: %s", error)
+            return [WordAccuracy()]
+
+    def named_losses(self):
+        return NAMED_LOSSES
+
+    def named_metrics(self):
+        return {"entity_f1": lambda: EntityF1(self.names)}
+
+    def compiled(self, loss, metrics, weighted_metrics):
+        if self.field is not None and loss != "auto":
+            raise ValueError(
+                f"With `crf=True`, the loss must be `'auto'`, the loss of the CRF. Received: loss={loss!r}"
+            )
+        metrics = self.metrics() if isinstance(metrics, str) and metrics == "auto" else metrics
+        metrics, weighted_metrics = (self._with_names(given) for given in (metrics, weighted_metrics))
+        metrics, weighted_metrics = (keras.tree.map_structure(_metric, given) for given in (metrics, weighted_metrics))
+        return super().compiled(loss, metrics, weighted_metrics)
+
+    def check(self, labels, loss=None, inputs=None):
+        labels = to_numpy(labels) if keras.ops.is_tensor(labels) else labels
+        kind = getattr(getattr(labels, "dtype", None), "kind", "O")
+        if isinstance(labels, (list, tuple)) or hasattr(labels, "to_pylist") or kind in "OUS":
+            return _check_sentences(labels)  # `word_batches` checks the labels of words.
+        labels = np.asarray(labels)
+        received = f"{labels.dtype} of shape {labels.shape}"
+        if labels.ndim == 2 and labels.dtype.kind in "iuf":
+            with np.errstate(invalid="ignore"):
+                wrong = np.argwhere((labels >= len(self.names)) | (labels % 1 != 0))
+            if not len(wrong):
+                return
+            place = tuple(wrong[0].tolist())
+            received = f"{labels[place]} at position {place}"
+        raise ValueError(
+            "Labels must contain one list for each sentence. For prepared data, they must be integers [batch, length] "
+            f"from 0 to {len(self.names) - 1}, and negative at positions without a word. Received: {received}"
+        )
+
+    def class_weight(self, weights, labels=None):
+        return weights_of_classes(weights, self.names, labels)
+
+    def placeholders(self, columns):
+        return [[0] * len(words) for words in columns]
+
+    def mask(self, labels, sample_weight):
+        if labels is None:
+            raise ValueError(
+                "Prepared data for a `TokenClassifier` must include labels [batch, length], which mark the words. "
+                "Received: no labels"
+            )
+        if self.field is not None:
+            raise ValueError(
+                "A `TokenClassifier` with `crf=True` has a likelihood for each row, not for each label. Use "
+                "`crf=False`. Received: crf=True"
+            )
+        weights = labels >= 0
+        if sample_weight is not None:
+            weights = weights * (sample_weight[:, None] if sample_weight.ndim == 1 else sample_weight)
+        return np.maximum(labels, 0), weights.astype("float32")
+
+
+def _metric(metric):
+    """Returns a metric that ignores positions without a word. "accuracy" becomes `WordAccuracy`."""
+    if metric is None or metric in ("accuracy", "acc"):
+        return metric and WordAccuracy()
+    module = getattr(metric, "__module__", None) or type(metric).__module__
+    if isinstance(metric, str) or module.startswith("keras."):
+        raise ValueError(
+            "Metrics must ignore the label -1, which marks positions without a word. Use `metrics='auto'` or the "
+            f"metrics of `keras_transfer.metrics`. Received: {metric!r}"
+        )
+    return metric
+
+
+def _check_sentences(labels):
+    """Raises a `ValueError` unless the labels of raw sentences are a list for each sentence."""
+    for index, tags in enumerate(labels if isinstance(labels, (list, tuple, np.ndarray)) else ()):
+        if isinstance(tags, (str, bytes)) or not hasattr(tags, "__len__"):
+            raise ValueError(
+                "Labels must be one list for each sentence, and sentences lists of words. Pass a single sentence as "
+                f"`[words]` and its labels as `[labels]`. Received: {tags!r:.100} at position {index}"
+            )

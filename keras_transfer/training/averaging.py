@@ -1,0 +1,163 @@
+"""Callbacks about the means of weights: which weights are validated and kept, and when `NTASGD` begins to average."""
+
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_transfer.core.integers import check_integer
+from keras_transfer.keras_internals import optimizers
+from keras_transfer.training.ntasgd import NTASGD
+from keras_transfer.training.run import RunCallback, sync
+
+# Callbacks of Keras that put other weights into the model at the end of an epoch, or keep those that are there.
+_KEEP_OTHER_WEIGHTS = (keras.callbacks.SwapEMAWeights, keras.callbacks.BackupAndRestore)
+
+
+class ValidatedAverages(RunCallback):
+    """Gives a model the means that its optimizer keeps, from the end of each epoch until the next batch is trained.
+
+    The weights that `fit` returns are these means. So that what is validated is what callbacks keep and what `fit`
+    returns, the model has them during validation and for all callbacks at the end of an epoch. If one of these sets
+    other weights, the run continues with those, and their means start from them.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self._fits, self._trained, self._means = False, None, None
+
+    def on_train_begin(self, logs=None):
+        self._fits, self._trained, self._means = True, None, None
+        callbacks = [] if self.run is None else self.run.callbacks
+        others = [callback for callback in callbacks if isinstance(callback, _KEEP_OTHER_WEIGHTS)]
+        if others and optimizers.keeps_averages(self.model.optimizer):
+            raise ValueError(
+                "This `fit` itself validates and keeps the means of the weights. Leave `SwapEMAWeights` out, and use "
+                f"`callbacks.TrainingCheckpoint` instead of `BackupAndRestore`. Received: {type(others[0]).__name__} "
+                f"with {type(self.model.optimizer).__name__}, which averages weights"
+            )
+
+    def on_train_end(self, logs=None):
+        self._fits, self._trained, self._means = False, None, None
+
+    def on_test_begin(self, logs=None):
+        if self._fits and self._trained is None:
+            pairs = optimizers.averages(self.model.optimizer)
+            sync(self.model)
+            self._trained, self._means = [_copy(weight) for weight, _ in pairs], [_copy(mean) for _, mean in pairs]
+            for (weight, _), mean in zip(pairs, self._means):
+                weight.assign(mean)
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.on_test_begin()  # Without validation, nothing has called it.
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if self._trained:
+            sync(self.model)
+            self._keep_changes()
+            for (weight, _), trained in zip(optimizers.averages(self.model.optimizer), self._trained):
+                weight.assign(trained)
+        self._trained = self._means = None
+
+    def close(self):
+        self.on_train_batch_begin(0)  # `fit` failed, or it has ended and this does nothing.
+
+    def _keep_changes(self):
+        """If weights are no longer the means, starts the means from them, and forgets the weights that trained."""
+        pairs = optimizers.averages(self.model.optimizer)
+        if self._means and any(_copy(w).tobytes() != mean.tobytes() for (w, _), mean in zip(pairs, self._means)):
+            optimizers.start_averages(self.model.optimizer, self.model.variables)
+            self._trained = self._means = []
+
+    def state_dict(self):
+        """Returns the weights that trained, while the model has their means.
+
+        Returns:
+            Dict with a list of arrays or `None`, `"trained"`.
+        """
+        self._keep_changes()
+        return {"trained": self._trained}
+
+    def load_state_dict(self, state):
+        """Restores a state.
+
+        Args:
+            state: Dict that `state_dict` returned.
+        """
+        self._trained, self._means = state.get("trained"), None
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class NonMonotonicTrigger(ValidatedAverages):
+    """Begins the mean of `NTASGD` when the validation has not improved for several epochs (Merity et al. 2018).
+
+    It begins after an epoch whose value is worse than the best value of all epochs at least `patience` epochs earlier.
+    From then on, the validation of `fit` evaluates the means, and until the next epoch begins, the model has them, so
+    that `EarlyStopping` and `ModelCheckpoint` keep what was validated.
+
+    Args:
+        patience: Integer, at least 1. Number of epochs, the paper's n. Defaults to `5`.
+        monitor: String. Name of a value in the logs that should fall. Defaults to `"val_loss"`.
+
+    Raises:
+        ValueError: If `patience` is not a positive integer. In `fit()`, if the optimizer is not an `NTASGD`, or if the
+            logs do not contain `monitor`.
+
+    Example:
+    ```python
+    keras_transfer.callbacks.NonMonotonicTrigger(patience=3, monitor="val_perplexity")
+    ```
+
+    Source: https://arxiv.org/abs/1708.02182, algorithm 1.
+    """
+
+    def __init__(self, patience: int = 5, monitor: str = "val_loss") -> None:
+        super().__init__()
+        self.patience, self.monitor = check_integer("patience", patience, 1), monitor
+        self.values = []
+
+    def on_train_begin(self, logs=None):
+        if not isinstance(self.model.optimizer, NTASGD):
+            raise ValueError(
+                "`NonMonotonicTrigger` requires `compile(NTASGD(...))`. "
+                f"Received: an optimizer of type {type(self.model.optimizer).__name__}"
+            )
+        super().on_train_begin()
+        self.values = []
+
+    def on_epoch_end(self, epoch, logs=None):
+        super().on_epoch_end(epoch)
+        value = (logs or {}).get(self.monitor)
+        if value is None:
+            raise ValueError(
+                "`NonMonotonicTrigger` requires the value that it monitors. Pass `validation_data` to `fit()`. "
+                f"Expected one of {sorted(logs or {})}. Received: monitor={self.monitor!r}"
+            )
+        before, optimizer = self.values[: -self.patience], self.model.optimizer
+        if before and value > min(before) and not optimizer.averages_weights:
+            sync(self.model)
+            optimizer.begin_averaging(optimizers.built_for(optimizer))
+        self.values.append(float(value))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the values of `monitor` so far, and the weights that trained, while the model has their means.
+
+        Returns:
+            Dict with a list of floats, `"values"`, and a list of arrays or `None`, `"trained"`.
+        """
+        return {"values": self.values, **super().state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.values = list(state["values"])
+
+    def get_config(self):
+        return {"patience": self.patience, "monitor": self.monitor}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**config)
+
+
+def _copy(variable):
+    return np.array(keras.ops.convert_to_numpy(variable))  # JAX donates shared arrays.

@@ -1,0 +1,110 @@
+"""Calling Keras's `fit` in a `Run`, with the callbacks that every run has."""
+
+import contextlib
+import logging
+import math
+
+import keras
+
+from keras_transfer.data import Batches, as_pipeline, counting_epochs
+from keras_transfer.keras_internals import optimizers
+from keras_transfer.training.averaging import ValidatedAverages
+from keras_transfer.training.run import Run, RunCallback, sync
+
+log = logging.getLogger("keras_transfer")
+
+
+def fit_in_run(fit, data, callbacks, options, *, settings=None, position=None):
+    """Calls `fit` in a `Run`, with batches in the fastest form for Keras.
+
+    Args:
+        fit: Method `fit` of a `keras.Model`.
+        data: `Batches`, or anything else that `fit` accepts as `x`.
+        callbacks: List of callbacks, or `keras.callbacks.CallbackList`.
+        options: Dict of the other arguments of `fit`.
+        settings: Dict for `Run`. Defaults to `None`, for no settings.
+        position: Object with the state of the data, if `data` does not have it. Defaults to `None`.
+
+    Returns:
+        Keras's `History`.
+    """
+    pipeline = as_pipeline(data, may_end_early=True)  # A resumed epoch has fewer batches, and so has one of streams.
+    validation = options.get("validation_data")
+    given = getattr(callbacks, "callbacks", callbacks)
+    # First, because all others see the weights that these leave.
+    first = [LastGradients(), *([] if any(isinstance(c, ValidatedAverages) for c in given) else [ValidatedAverages()])]
+    run = Run(data if position is None else position, [*first, *given], validation is not None, settings or {})
+    options = {**options, "validation_data": as_pipeline(validation)}
+    with run, _preceded(callbacks, first) as callbacks, counting_epochs(data, pipeline, callbacks) as callbacks:
+        return fit(pipeline, callbacks=callbacks, **options)
+
+
+@contextlib.contextmanager
+def _preceded(callbacks, first):
+    """Returns a list of callbacks, or the given `CallbackList`, with others before them in this context."""
+    if not isinstance(callbacks, keras.callbacks.CallbackList):
+        yield [*first, *callbacks]
+        return
+    for callback in first:
+        callback.set_model(callbacks.model)
+        callback.set_params(callbacks.params)
+    callbacks.callbacks[:0] = first
+    try:
+        yield callbacks
+    finally:
+        for callback in first:
+            callbacks.callbacks.remove(callback)
+
+
+class LastGradients(RunCallback):
+    """Makes one update from the gradients that an optimizer has accumulated when the last epoch ends.
+
+    Keras would keep them for the next `fit`. After a run that ends before its last epoch, they are dropped.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self._is_last = False
+
+    def on_train_begin(self, logs=None):
+        optimizers.drop_gradients(self.model.optimizer)
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._is_last = epoch + 1 >= self.params.get("epochs", math.inf)
+
+    def on_test_begin(self, logs=None):
+        if self._is_last and (count := optimizers.left_over(self.model.optimizer)):
+            sync(self.model)
+            log.info("The last update of the run is the mean of its last %d batches.", count)
+            optimizers.apply_gradients(self.model.optimizer, self.model.trainable_variables)
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.on_test_begin()  # Without validation, nothing has called it.
+
+    def on_train_end(self, logs=None):
+        self._is_last = False
+        if count := optimizers.left_over(self.model.optimizer):
+            log.warning(
+                "The run ended early. The gradients of its last %d batches, too few for an update, are dropped.",
+                count,
+            )
+            optimizers.drop_gradients(self.model.optimizer)
+
+
+def epochs_of_steps(data, length, steps, goes_on=False):
+    """Returns the number of epochs of a run and the number of batches in each, which are at least `steps` in total.
+
+    Epochs are shortened to an equal length if there is only one, if each has a different order, or if each continues
+    where the last one ended. Otherwise they would all leave out the same batches at the end.
+
+    Args:
+        data: `Batches`, or anything else that `fit` accepts as `x`, whose order is then assumed to be fixed.
+        length: Integer. Number of batches of the data.
+        steps: Integer. Number of batches of the run.
+        goes_on: Boolean. Whether an epoch continues where the last one ended, as with the `steps_per_epoch` of `fit`.
+            Defaults to `False`.
+    """
+    epochs = math.ceil(steps / length)
+    # Streams with several window lengths draw these in each epoch, but the order of the texts is fixed.
+    reshuffled = isinstance(data, Batches) and data.options.shuffle and not hasattr(data, "num_streams")
+    return epochs, math.ceil(steps / epochs) if epochs == 1 or reshuffled or goes_on else length

@@ -1,0 +1,328 @@
+"""Penalties on the distance of weights from their start, as terms that `LayerwiseOptimizer` adds to the gradients."""
+
+import logging
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transfer.training.groups import is_norm_or_bias, select_groups, selection_for_config
+from keras_transfer.training.rates import find_path
+
+log = logging.getLogger("keras_transfer")
+
+
+class Penalty:
+    """Base class of the penalties on the distance of weights from their initial values.
+
+    A penalty is not part of the loss, so `loss` and `val_loss` remain the task's. Its gradient is added once per
+    update, after the gradients are clipped, and enters the optimizer's moments like the gradient of a loss.
+    """
+
+    needs_distance = False
+    penalizes_new_weights = False  # Whether it pulls weights without a start toward 0.
+
+    def select(self, groups: Any) -> list[Any]:
+        """Returns the layer groups whose weights are penalized for their distance from their start.
+
+        Args:
+            groups: `LayerGroups` of the model.
+
+        Returns:
+            List of `LayerGroup`s.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define `select`.")
+
+    def includes(self, weight: keras.Variable) -> bool:
+        """Returns whether the penalty has a term for a weight.
+
+        Args:
+            weight: `keras.Variable`.
+
+        Returns:
+            Boolean.
+        """
+        return True
+
+    def check(self, weights: Sequence[keras.Variable]) -> None:
+        """Raises a `ValueError` if the penalty applies to none of these weights.
+
+        Subclasses that have values for certain weights only override this. By default, a penalty applies to all.
+
+        Args:
+            weights: List of `keras.Variable`s that have a start and are trainable.
+        """
+
+    def check_complete(self) -> None:
+        """Raises a `ValueError` if data that the penalty needs has not been loaded.
+
+        Subclasses with such data override this. By default, a penalty needs none.
+        """
+        return None  # TensorFlow's AutoGraph cannot convert a function without a statement.
+
+    def complete(self) -> None:
+        """Marks the penalty as complete after the optimizer has loaded its variables from a file.
+
+        Subclasses whose data these variables are override this. By default, there is nothing to mark.
+        """
+
+    def importance(self, weight: keras.Variable) -> Any:
+        """Returns the array that the optimizer stores with the start of a weight.
+
+        Args:
+            weight: `keras.Variable`.
+
+        Returns:
+            NumPy array of the shape of the weight, or `None`.
+        """
+        return None
+
+    def gradient(self, weight: Any, start: Any, importance: Any, distance: Any) -> Any:
+        """Returns the gradient of the penalty.
+
+        Args:
+            weight: Tensor. Current value of the weight.
+            start: Tensor. Value at the start, or `None` for a weight outside of the selected layer groups.
+            importance: Tensor. What `importance` returned, or `None`.
+            distance: Scalar tensor. Norm of the distance over all trainable weights with a start, or `None` if
+                `needs_distance` is False.
+
+        Returns:
+            Tensor of the shape of the weight.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define `gradient`.")
+
+    def value(self, weights: Sequence[Any]) -> float:
+        """Returns the value of the penalty.
+
+        Args:
+            weights: List of tuples `(weight, start, importance)`, as for `gradient`.
+
+        Returns:
+            Float.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define `value`.")
+
+    @classmethod
+    def from_config(cls, config):
+        """Returns a penalty from its config.
+
+        Args:
+            config: Dict that `get_config` returned.
+
+        Returns:
+            The penalty.
+        """
+        return cls(**config)
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class L2SP(Penalty):
+    """Penalizes the distance of pretrained weights from their initial values, and of new ones from 0 (Li et al. 2018).
+
+    The penalty is `strength / 2 * |w - w_start|^2 + new_strength / 2 * |w_new|^2`. With `squared=False` its first term
+    is `strength * |w - w_start|`, the norm over all trainable pretrained weights (Wiese et al. 2017). It cannot be
+    combined with weight decay.
+
+    Args:
+        strength: Float. Strength for pretrained weights (the paper's alpha). Defaults to `0.01`.
+        new_strength: Float. Strength for new weights (the paper's beta). Defaults to `0.01`.
+        squared: Boolean. Whether the distance is squared. Defaults to `True`.
+        groups: String, integer or list. The layer groups that count as pretrained, in any form that `select_groups`
+            accepts. All others count as new. With `"all"`, a previously trained head is also penalized for its distance
+            from its start. Some adapter weights have no effect at a value other than 0: copies of norms and biases
+            (`Houlsby`, `BitFit`), scales (`IA3`) and magnitudes (DoRA). They count as pretrained, and their start is
+            their value when they were added. Defaults to `"pretrained"`.
+        norms_and_biases: Boolean. Whether the penalty includes biases and normalization weights, as in the paper's
+            equation. The authors' code excludes them by default, like weight decay. Defaults to `True`.
+
+    Raises:
+        ValueError: If a strength is negative. In `LayerwiseOptimizer`, if `groups` matches nothing.
+
+    Example:
+    ```python
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3), keras.layers.Dense(2)])
+    penalty = keras_transfer.adaptation.L2SP(0.1, new_strength=0.01)
+    model.compile(keras_transfer.optimizers.LayerwiseOptimizer(keras.optimizers.SGD(0.1), model, penalty=penalty))
+    ```
+
+    Source: https://arxiv.org/abs/1802.01483, equation 2; https://arxiv.org/abs/1706.03610.
+    """
+
+    penalizes_new_weights = True
+
+    def __init__(
+        self,
+        strength: float = 0.01,
+        *,
+        new_strength: float = 0.01,
+        squared: bool = True,
+        groups: Any = "pretrained",
+        norms_and_biases: bool = True,
+    ) -> None:
+        self.strength = _not_negative("strength", strength)
+        self.new_strength = _not_negative("new_strength", new_strength)
+        for name, value in {"squared": squared, "norms_and_biases": norms_and_biases}.items():
+            if not isinstance(value, bool):
+                raise ValueError(f"`{name}` must be a boolean. Received: {name}={value!r}")
+        self.squared, self.norms_and_biases = squared, norms_and_biases
+        self.groups = selection_for_config(groups)
+
+    @property
+    def needs_distance(self):
+        """Boolean. Whether `gradient` needs the norm of the distance."""
+        return not self.squared
+
+    def select(self, groups):
+        return select_groups(groups, self.groups)
+
+    def includes(self, weight):
+        return self.norms_and_biases or not is_norm_or_bias(weight)
+
+    def gradient(self, weight, start, importance, distance):
+        if start is None:
+            return self.new_strength * weight
+        gradient = self.strength * (weight - start)
+        # The norm has no gradient at the start, where this returns zero.
+        return gradient if self.squared else gradient / ops.cast(ops.maximum(distance, 1e-12), gradient.dtype)
+
+    def value(self, weights):
+        old = sum(_squares(weight - start) for weight, start, _ in weights if start is not None)
+        new = sum(_squares(weight) for weight, start, _ in weights if start is None)
+        return self.strength * (old / 2 if self.squared else old**0.5) + self.new_strength / 2 * new
+
+    def get_config(self):
+        """Returns the arguments of the penalty.
+
+        Returns:
+            Dict of plain values.
+        """
+        return {
+            "strength": self.strength,
+            "new_strength": self.new_strength,
+            "squared": self.squared,
+            "groups": self.groups,
+            "norms_and_biases": self.norms_and_biases,
+        }
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class EWC(Penalty):
+    """Elastic weight consolidation: protects the weights that an earlier task depends on (Kirkpatrick et al. 2017).
+
+    The penalty is `strength / 2 * sum(fisher * (w - w_start)^2)`. The optimizer stores the Fisher information and saves
+    it in `.keras` files.
+
+    Args:
+        fisher: Dict from weight paths to arrays of the same shapes, as `estimate_fisher` returns it. Weights that it
+            does not contain have no penalty. Pass `None` only if a file provides the values.
+        strength: Float. The paper's lambda. Defaults to `1.0`.
+        groups: String, integer or list. The layer groups to protect, in any form that `select_groups` accepts. With a
+            new head for another task, pass `"pretrained"`. Defaults to `None`, which protects everything that `fisher`
+            contains, including the head, for tasks that share one output layer.
+
+    Raises:
+        ValueError: If `strength` is negative, or if `fisher` has negative or non-finite values. In
+            `LayerwiseOptimizer`, if `groups` matches nothing, if `fisher` contains none of the weights, or if it
+            contains one with another shape.
+
+    Example:
+    ```python
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3), keras.layers.Dense(2)])
+    fisher = {weight.path: np.ones(weight.shape, "float32") for weight in model.trainable_weights}
+    penalty = keras_transfer.adaptation.EWC(fisher, strength=100.0)
+    model.compile(keras_transfer.optimizers.LayerwiseOptimizer(keras.optimizers.SGD(0.001), model, penalty=penalty))
+    ```
+
+    Source: https://arxiv.org/abs/1612.00796, equation 3.
+    """
+
+    def __init__(self, fisher: dict[str, Any] | None, strength: float = 1.0, *, groups: Any = None) -> None:
+        self.strength = _not_negative("strength", strength)
+        self.fisher = fisher
+        if not isinstance(fisher or {}, dict):
+            raise ValueError(f"`fisher` must be a dict from weight paths to arrays. Received: fisher={fisher!r:.100}")
+        for path, values in (fisher or {}).items():
+            if not np.all(np.isfinite(values)) or np.min(values, initial=0.0) < 0:
+                raise ValueError(
+                    "The values of `fisher` must be finite and at least 0. Estimate them again with `estimate_fisher`. "
+                    f"Received: invalid values for {path!r}"
+                )
+        self.groups = selection_for_config(groups)
+        self._complete = fisher is not None
+
+    def select(self, groups):
+        chosen = groups if self.groups is None else select_groups(groups, self.groups)
+        known = {group.name for group in chosen if any(self._values(weight) is not None for weight in group.variables)}
+        if self.fisher is not None and not known:
+            paths = [weight.path for group in chosen for weight in group.variables]
+            raise ValueError(
+                "`fisher` must contain at least one weight of the layer groups. "
+                f"Expected some of {paths}. Received: {list(self.fisher)}"
+            )
+        # `check` warns about pretrained weights that `fisher` lacks. A new head is not part of the earlier task.
+        return [group for group in chosen if self.groups is not None or group.pretrained or group.name in known]
+
+    def check(self, weights):
+        if self.fisher is None:
+            return
+        paths = [weight.path for weight in weights]
+        missing = [path for path in paths if find_path(self.fisher, path) is None]
+        if len(missing) == len(paths):
+            raise ValueError(
+                "`fisher` must contain at least one weight that trains. "
+                f"Expected some of {paths}. Received: {list(self.fisher)}"
+            )
+        if missing:
+            log.warning("The penalty does not apply to these weights, for which `fisher` has no values: %s", missing)
+
+    def check_complete(self):
+        if not self._complete:
+            raise ValueError(
+                "`EWC` requires `fisher`, which a config does not contain. Load the optimizer with its weights from a "
+                "`.keras` file, or create a new one. Received: fisher=None"
+            )
+
+    def complete(self):
+        self._complete = True
+
+    def importance(self, weight):
+        values = self._values(weight)
+        return np.zeros(weight.shape) if values is None else values
+
+    def _values(self, weight):
+        values = (self.fisher or {}).get(find_path(self.fisher or {}, weight.path))
+        if values is not None and np.shape(values) != tuple(weight.shape):
+            raise ValueError(
+                f"The values of `fisher` for {weight.path!r} must have the weight's shape, {tuple(weight.shape)}. If "
+                f"it belongs to a new head, pass `groups='pretrained'`. Received: shape {np.shape(values)}"
+            )
+        return values
+
+    def gradient(self, weight, start, importance, distance):
+        return 0.0 * weight if start is None else self.strength * importance * (weight - start)
+
+    def value(self, weights):
+        pulled = [(weight - start, importance) for weight, start, importance in weights if start is not None]
+        return self.strength / 2 * sum(_squares(change * ops.sqrt(importance)) for change, importance in pulled)
+
+    def get_config(self):
+        """Returns the arguments of the penalty, without the Fisher information, which the optimizer saves.
+
+        Returns:
+            Dict of plain values.
+        """
+        return {"fisher": None, "strength": self.strength, "groups": self.groups}
+
+
+def _squares(values):
+    return float(ops.convert_to_numpy(ops.sum(ops.square(ops.cast(values, "float32")))))
+
+
+def _not_negative(name, value):
+    if not (isinstance(value, numbers.Real) and 0 <= value < float("inf")):
+        raise ValueError(f"`{name}` must be a number of at least 0. Received: {name}={value!r}")
+    return float(value)

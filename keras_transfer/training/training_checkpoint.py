@@ -1,0 +1,614 @@
+"""A callback that saves the state of a run, and resumes the run from it after a crash."""
+
+import concurrent.futures
+import contextlib
+import copy
+import hashlib
+import logging
+import math
+import os
+import re
+import signal
+import threading
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_transfer.core.integers import check_integer
+from keras_transfer.core.names import check_order
+from keras_transfer.distribute import agree, gather, in_first_process, is_chief, processes_of, together
+from keras_transfer.keras_internals import layers_within, trainer
+from keras_transfer.training import checkpoint_files
+from keras_transfer.training.building import build_optimizer
+from keras_transfer.training.run import RunCallback, sync
+from keras_transfer.training.run_length import warn_in_epoch
+from keras_transfer.training.stages import Stages
+from keras_transfer.training.states import (
+    has_state,
+    identity_of,
+    join,
+    load_random_states,
+    load_states,
+    random_states,
+    rows_digest,
+    split,
+    state_in_epoch,
+    stateful,
+    states_of,
+)
+
+log = logging.getLogger("keras_transfer")
+
+AGREE_EVERY = 8  # Number of batches between exchanges of signals among processes, each of which waits for the devices.
+
+# Keras numbers names in each process. Dtypes, `trainable` flags and the optimizer's variables are compared separately,
+# and the states of seeds are restored.
+_NOT_COMPARED = {"name", "built_for", "dtype", "trainable", "frozen", "seed", "build_config", "inbound_nodes"}
+
+_NOT_COMPARED |= {"checkpoint_settings"}
+
+_LARGE = 200  # Longer lists and strings, such as vocabularies, are compared by their hashes.
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class TrainingCheckpoint(RunCallback):
+    """Writes training checkpoints, and resumes a run bit for bit when the same script runs again.
+
+    Like `keras.callbacks.BackupAndRestore`, but exact: a checkpoint contains the variables of the model, the optimizer
+    and the metrics, the random numbers, and the states of the data and of the other callbacks. `fit()` of a task passes
+    its data and callbacks on. For another model, pass `data` and `callbacks`, put this callback last, and pass
+    `shuffle=False` to `fit()` with batches that shuffle themselves. A run resumes within an epoch if the state of its
+    data has a `"batch"`, as in `text.batches`, and otherwise at the start of the epoch.
+
+    Args:
+        folder: String or path. Local folder for the run's checkpoints, which is created if necessary. A folder belongs
+            to one run, and only one process can use it at a time.
+        save_every: `"epoch"` or integer. Number of batches between checkpoints. A checkpoint is always written at the
+            end of the run. Defaults to `"epoch"`.
+        keep: Integer. Number of checkpoints to keep. Defaults to `2`.
+        data: Object that determines the order of the batches, with `state_dict` and `load_state_dict`. Defaults to
+            `None`, the data of a task's `fit()`.
+        callbacks: List of the other callbacks of the run. Defaults to `None`, the callbacks of a task's `fit()`.
+        signals: List of strings. Names of signals that end the run with a checkpoint, after the current step or
+            validation. `fit()` then returns, and `stopped_by` is the signal's name. A second signal has its usual
+            effect. Defaults to `("SIGTERM",)`.
+        background: Boolean. Whether training continues while a checkpoint is written. It then pauses only while the
+            variables are copied, which needs memory for the copy. If writing fails, the error is raised when the next
+            checkpoint is due, or at the end of `fit()`. Defaults to `False`.
+
+    Attributes:
+        stopped_by: String. Name of the signal that ended the run, or `None`.
+
+    Raises:
+        ValueError: If an argument is invalid. In `fit()`, if the checkpoint belongs to a different model, optimizer or
+            epoch length, or to the same classes in another order, if its epoch has begun with other data, if all
+            checkpoints are damaged, or if `steps_per_epoch` is not the number of batches of the data.
+        RuntimeError: If another process uses the folder.
+        OSError: If the folder cannot be written (before the first step), or the disk is full.
+
+    Example:
+    ```python
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+    model.compile("adam", "mse")
+    checkpoint = keras_transfer.callbacks.TrainingCheckpoint("run", callbacks=[])
+    model.fit(np.ones((8, 4)), np.ones((8, 2)), shuffle=False, epochs=2, callbacks=[checkpoint], verbose=0)
+    ```
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        save_every: str | int = "epoch",
+        keep: int = 2,
+        data: Any = None,
+        callbacks: Sequence[keras.callbacks.Callback] | None = None,
+        signals: str | Sequence[str] = ("SIGTERM",),
+        background: bool = False,
+    ) -> None:
+        super().__init__()
+        if not isinstance(folder, (str, os.PathLike)) or not str(folder):
+            raise ValueError(f"`folder` must be the path of a folder. Received: folder={folder!r}")
+        if re.match(r"\w[\w+.-]+:/", str(folder)):  # `pathlib` turns two slashes into one.
+            raise ValueError(
+                "`folder` must be local. Use a local folder, and copy the training checkpoints from there. "
+                f"Received: folder={str(folder)!r}"
+            )
+        if save_every != "epoch":
+            save_every = check_integer("save_every", save_every, 1)
+        keep = check_integer("keep", keep, 1)
+        known = set(signal.Signals.__members__) - {"SIGKILL", "SIGSTOP"}
+        signals = [signals] if isinstance(signals, str) else list(signals)
+        if unknown := [name for name in signals if name not in known]:
+            raise ValueError(
+                "`signals` must be names of signals that can be caught, such as 'SIGTERM' or 'SIGINT'. "
+                f"Received: {unknown}"
+            )
+        if data is not None and not has_state(data):
+            raise ValueError(
+                "`data` must have the methods `state_dict` and `load_state_dict`, as `text.batches` has. "
+                f"Received: data={data!r:.200}"
+            )
+        self.folder, self.save_every, self.keep, self.signals = folder, save_every, keep, signals
+        self.data, self.callbacks, self.background = data, callbacks, bool(background)
+        self.stopped_by = None
+        self._background = Background()
+        self._previous_handlers, self._lock, self._fitted = {}, None, None
+        self._short_epoch, self._before = contextlib.ExitStack(), 0
+
+    # === fit ===
+
+    def on_train_begin(self, logs=None):
+        self.close()  # An earlier `fit` may have failed.
+        if not self.model.built:
+            raise ValueError(
+                f"The model must be built. Call `build` before `fit()`, or add an `Input`. Received: {self.model!r}"
+            )
+        self._fitted = self.model  # On JAX, `self.model` copies all weights out of a running `fit`.
+        self._user_epoch = trainer.initial_epoch(self.model)
+        self.stopped_by, self._received, self._caught, self._resume = None, None, None, None
+        self._count, self._due, self._stopped = 0, False, False
+        self._look_at_run()
+        self._processes = processes_of(self.model)[1]
+        self._lock = in_first_process(lambda: checkpoint_files.prepare(self.folder), self.model)
+        try:
+            stored, self._damaged = self._newest()
+            if stored is not None:
+                self._resume_from(stored)
+        except BaseException:
+            self.close()
+            raise
+        self._catch_signals()
+
+    def _newest(self):
+        """Returns the result of `checkpoint_files.newest` for the checkpoint that the first process has found."""
+        found = in_first_process(lambda: checkpoint_files.newest(self.folder), self.model)
+        if self._processes == 1:
+            return found
+        stored, damaged = found or (None, [])
+        place = [-1, 0] if stored is None else [stored.state["epoch"], stored.state["batch"]]
+        epoch, batch = (agree(number, self.model) for number in place)
+        if epoch >= 0:
+            stored = together(lambda: stored or self._read(epoch, batch), self.model)
+        return stored, damaged
+
+    def _read(self, epoch, batch):
+        """Returns the training checkpoint that the first process has found."""
+        path = checkpoint_files.path_of(self.folder, epoch, batch)
+        if not path.exists():
+            raise FileNotFoundError(
+                "All processes of a run must see the folder of its training checkpoints. Use a shared file system. "
+                f"Received: no {path}, which the first process has"
+            )
+        return checkpoint_files.read(path)
+
+    def _look_at_run(self):
+        """Finds the data, the other callbacks, and the settings that influence the result."""
+        run, given = self.run, [] if self.callbacks is None else self.callbacks
+        others = given if run is None else run.callbacks
+        self._others = [callback for callback in others if callback is not self]
+        self._data = self.data if self.data is not None or run is None else run.data
+        self._data = self._data if has_state(self._data) else None
+        self._rows, self._identity = rows_digest(self._data), identity_of(self._data)
+        if self._data is None or (run is None and self.callbacks is None):
+            log.warning(
+                "The state of %s is not stored. An interrupted run will repeat its epoch from the start. Pass `data` "
+                "and `callbacks` to `TrainingCheckpoint`, with the methods `state_dict` and `load_state_dict`.",
+                "the data" if run is not None or self.callbacks is not None else "the data and other callbacks",
+            )
+        steps, length = self.params.get("steps"), getattr(self._data, "num_batches", None)
+        if length is not None and steps not in (None, length):
+            raise ValueError(
+                "A run with `steps_per_epoch` cannot be resumed at the same batches, because its epochs differ from "
+                "the epochs of the data. Leave out `steps_per_epoch`. To write training checkpoints more often, pass a "
+                "number of batches as `save_every`. "
+                f"Received: steps_per_epoch={steps}, and data with {length} batches"
+            )
+        schedule = [part for callback in self._others if isinstance(callback, Stages) for part in callback.schedule]
+        kinds = [name for name, callback in stateful(self._others).items() if not isinstance(callback, Stages)]
+        settings = {} if run is None else run.settings
+        self._made_with = may_differ(self.model, steps, settings, kinds, schedule)
+        self._made_for, self._rates = must_agree(self.model), rates_of(self.model.optimizer)
+
+    def on_epoch_begin(self, epoch, logs=None):
+        trainer.set_initial_epoch(self._fitted, self._user_epoch)  # `fit` has already read this.
+        self._epoch, self._seen, self._before = epoch, 0, 0
+        warn_in_epoch(self, epoch)
+        if self._resume is not None:
+            stored, self._resume = self._resume, None
+            if epoch != stored.state["epoch"]:
+                raise ValueError(
+                    f"The training checkpoint resumes in epoch {stored.state['epoch']}, counted from 0. Do not pass "
+                    f"`initial_epoch`. Received: epoch {epoch}"
+                )
+            self._seen = self._before = stored.state["batch"]
+            self._restore(stored)
+            self._short_epoch.enter_context(warnings.catch_warnings())
+            warnings.filterwarnings("ignore", "Your input ran out of data")  # Keras expects a whole epoch.
+        self._beginning = None if self._data is None else self._data.state_dict()
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if self._before and self._before + batch >= (self.params.get("steps") or math.inf):
+            raise StopIteration  # Keras ends the epoch as if the data ended. An extra step would change seed states.
+
+    def on_train_batch_end(self, batch, logs=None):
+        done, self._seen = self._before + batch + 1 - self._seen, self._before + batch + 1
+        self._agree_on_signal(batch + 1)
+        before, self._count = self._count, self._count + done
+        self._due |= self.save_every != "epoch" and self._count // self.save_every > before // self.save_every
+        if self._seen >= (self.params.get("steps") or math.inf):
+            return  # The end of the epoch follows.
+        ends = self._fitted.stop_training or self._caught
+        # On torch, dropout follows torch's generator, from which Keras draws whenever it reads an epoch.
+        due = self._due and keras.backend.backend() != "torch"
+        if (due or ends) and self._can_resume_in_epoch():
+            self._save(self._epoch, self._seen)
+        self._stopped = bool(ends)
+        self._stop_if_caught()
+
+    def on_epoch_end(self, epoch, logs=None):
+        self._short_epoch.close()
+        self._agree_on_signal(0)
+        last = epoch + 1 == self.params["epochs"] or self._fitted.stop_training or self._caught
+        cut = self._fitted.stop_training and self._seen < (self.params.get("steps") or 0)
+        if (self.save_every == "epoch" or last or self._due) and not self._stopped and not cut:
+            self._save(epoch + 1, 0)
+        self._before = 0
+        self._stop_if_caught()
+
+    def on_train_end(self, logs=None):
+        try:
+            in_first_process(self._background.wait, self._fitted)
+        finally:
+            self.close()
+
+    def close(self):
+        with contextlib.suppress(OSError):  # The error was logged when it occurred.
+            self._background.wait()
+        if self._fitted is not None:
+            trainer.set_initial_epoch(self._fitted, self._user_epoch)
+        self._short_epoch.close()
+        if self._before and self._data is not None:  # An epoch that was resumed has failed.
+            self._data.load_state_dict({**self._beginning, "batch": 0})
+        self._before = 0
+        self._restore_handlers()
+        if self._lock is not None:
+            self._lock.release()
+        self._lock = self._fitted = self._resume = self._data = self._others = None
+
+    # === Writing ===
+
+    def _can_resume_in_epoch(self):
+        """Returns whether a run can resume in the middle of this epoch."""
+        return self._data is not None and "batch" in self._data.state_dict()
+
+    def _save(self, epoch, batch):
+        model = self._fitted
+        sync(model)
+        data = None if self._data is None else self._data.state_dict()
+        if batch:  # Batches may be prefetched, so the state of the data itself may be ahead.
+            data = state_in_epoch(self._data, self._beginning, batch)
+        arrays, states = {}, {"data": data, "callbacks": states_of(self._others), "random": random_states()}
+        state = {
+            "epoch": epoch,
+            "batch": batch,
+            "count": self._count,
+            "run": self._made_with,
+            "made for": self._made_for,
+            "rates": self._rates,
+            "rates now": rates_of(model.optimizer),
+            "rows": self._rows,
+            "data": self._identity,
+            "states": split(states, "states", arrays),
+        }
+        variables = variables_of(model) | arrays
+        if self._processes > 1:  # All processes must take part when TensorFlow reads some of the variables.
+            variables = {name: keras.ops.convert_to_numpy(variable) for name, variable in variables.items()}
+        damaged, self._damaged, self._due = self._damaged, [], False
+
+        def write():
+            path = checkpoint_files.write(self.folder, epoch, batch, state, variables)
+            checkpoint_files.prune(self.folder, self.keep, [old for old in damaged if old != path])
+
+        if not self.background:
+            in_first_process(write, model)
+            return
+        in_first_process(self._background.wait, model)
+        if is_chief(model):
+            state = copy.deepcopy(state)
+            variables = {name: np.array(keras.ops.convert_to_numpy(variable)) for name, variable in variables.items()}
+            self._background.submit(write)
+
+    # === Resuming ===
+
+    def _resume_from(self, stored):
+        """Checks a training checkpoint against this run and restores it, or prepares to restore it in its epoch."""
+        state, epochs = stored.state, self.params["epochs"]
+        self._check(stored)
+        epoch, batch, self._count = state["epoch"], state["batch"], state["count"]
+        self._made_for, self._rates = state["made for"], state["rates"]
+        load_states(self._others, self._states(stored)["callbacks"])
+        if epoch >= epochs or _ended(self._others):
+            log.warning(
+                "The run is complete and is not trained further: %d of %d epochs: %s", epoch, epochs, stored.path
+            )
+            epoch = max(epoch, epochs)
+        else:
+            place = f", after batch {batch}" if batch else ""
+            log.warning("Resuming from epoch %d of %d%s: %s", epoch + 1, epochs, place, stored.path)
+        if batch and epoch < epochs:
+            self._resume = stored
+        else:
+            self._restore(stored)
+        trainer.set_initial_epoch(self._fitted, epoch)
+
+    def _check(self, stored):
+        """Raises an error if a training checkpoint belongs to another run, and warns of smaller differences."""
+        state, run = stored.state, stored.state["run"]
+        if problems := differences(self._made_for, state["made for"]):
+            planned = "_steps=" in "".join(name for name in problems if "accumulation" not in name)
+            reason = (
+                "The schedule was planned for another number of steps, because the epochs, the batch size or the data "
+                "changed. Resume with the same ones. "
+            )
+            raise ValueError(
+                "To resume a run, use the same model and the same optimizer (numbers in names may differ). "
+                f"{reason if planned else ''}For a new run, use another folder. "
+                f"Received: {'; '.join(problems)} ({stored.path})"
+            )
+        configs = run["model"], self._made_with["model"]
+        check_order(*(config.get("label_names") if isinstance(config, dict) else None for config in configs))
+        counts = self._made_with["batches"], run["batches"]
+        # Older training checkpoints have no digest of the rows, or do not identify the data.
+        other_rows = None not in (self._rows, state.get("rows")) and self._rows != state["rows"]
+        identities = self._identity, state.get("data")
+        other_data = [] if None in identities else differences(*identities)
+        other_rows = other_rows if self._processes == 1 else agree(int(other_rows), self.model)
+        if state["batch"] and (counts[0] != counts[1] or other_rows or other_data or not self._can_resume_in_epoch()):
+            data = "other inputs, labels or weights" if other_rows else "; ".join(other_data) or "data without a state"
+            data = data if counts[0] == counts[1] else f"{counts[0]} batches"
+            raise ValueError(
+                "To resume in the middle of an epoch, use the same data in the same batches. "
+                f"Received: {data} (training checkpoint: {counts[1]}, {stored.path})"
+            )
+        others = [*differences(self._made_with, run), *other_data]
+        if other_rows:
+            others.append(f"other inputs, labels or weights than those of the training checkpoint {stored.path}")
+        if others:
+            log.warning("The run continues, but its result may differ. Received: %s", "; ".join(others))
+        if self._rates not in (state["rates"], state["rates now"]):
+            now, theirs = (", ".join(f"{rate:.6g}" for rate in part) for part in (self._rates, state["rates now"]))
+            log.warning(
+                "The run continues with the learning rate of the training checkpoint, %s. Received: %s", theirs, now
+            )
+
+    def _states(self, stored):
+        return join(stored.state["states"], stored.read)
+
+    def _restore(self, stored):
+        states = self._states(stored)
+        restore_variables(self._fitted, stored, metrics=stored.state["batch"] > 0)
+        load_states(self._others, states["callbacks"])
+        load_random_states(states["random"])
+        if self._data is not None and states["data"] is not None:
+            self._data.load_state_dict(states["data"])
+
+    # === Signals ===
+
+    def _catch_signals(self):
+        if not self.signals:
+            return
+        if threading.current_thread() is not threading.main_thread():
+            log.warning(
+                "Signals can be caught only in the main thread. No training checkpoint is written on %s.", self.signals
+            )
+            return
+        for number in (signal.Signals[name] for name in self.signals):
+            if signal.getsignal(number) is None:
+                log.warning(
+                    "%s has a handler outside Python. No training checkpoint is written on this signal.", number.name
+                )
+            else:
+                self._previous_handlers[number] = signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number, frame):
+        if self._received is None:
+            self._received = signal.Signals(number).name
+        else:
+            self._restore_handlers()
+            signal.raise_signal(number)
+
+    def _agree_on_signal(self, batches):
+        """Finds out whether a signal ends the run. Several processes exchange their signals after every few batches."""
+        if self._processes == 1:
+            self._caught = self._received
+        elif self.signals and batches % AGREE_EVERY == 0:
+            number = int(signal.Signals[self._received]) if self._received else 0
+            highest = int(gather(np.array([number]), self._fitted).max())
+            self._caught = signal.Signals(highest).name if highest else None
+
+    def _restore_handlers(self):
+        while self._previous_handlers:
+            number, handler = self._previous_handlers.popitem()
+            if signal.getsignal(number) == self._on_signal:
+                signal.signal(number, handler)
+
+    def _stop_if_caught(self):
+        if self._caught and self.stopped_by is None:
+            self.stopped_by, self._fitted.stop_training = self._caught, True
+            log.warning("%s: the run stops. To resume it, start it again with the folder %s", self._caught, self.folder)
+
+    def get_config(self):
+        config = {name: getattr(self, name) for name in ("save_every", "keep", "background")}
+        return {"folder": str(self.folder), **config, "signals": list(self.signals)}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**config)
+
+
+def _ended(callbacks):
+    """Returns whether `EarlyStopping` or the last stage, in its restored state, has ended the run."""
+    early = [callback for callback in callbacks if isinstance(callback, keras.callbacks.EarlyStopping)]
+    stopped = any(callback.stopped_epoch and callback.wait >= callback.patience for callback in early)
+    return stopped or any(isinstance(callback, Stages) and callback.over for callback in callbacks)
+
+
+class Background:
+    """Calls one function at a time in a thread, and the process waits for it before it exits."""
+
+    def __init__(self):
+        self._call = None
+
+    def submit(self, function):
+        """Calls a function without arguments in a thread, and logs its errors. Call `wait` first."""
+
+        def call():
+            try:
+                function()
+            except OSError as error:
+                log.error("A training checkpoint was not written: %s", error)
+                raise
+
+        thread = concurrent.futures.ThreadPoolExecutor(1, "training checkpoint")
+        self._call = thread.submit(call)
+        thread.shutdown(wait=False)
+
+    def wait(self):
+        """Waits until the function has returned, and raises its error."""
+        call, self._call = self._call, None
+        if call is not None:
+            call.result()
+
+
+def variables_of(model):
+    """Returns a dict from unique names to the variables of a model, its optimizer and its metrics, and its heads."""
+    owners = {"model": model.variables, "optimizer": model.optimizer.variables, "metrics": model.metrics_variables}
+    found = {f"{kind}/{i}/{v.path}": v for kind, variables in owners.items() for i, v in enumerate(variables)}
+    heads = model.head_adapters.heads if hasattr(model, "head_adapters") else {}
+    return found | {f"heads/{name}/{i:03d}": value for name, values in heads.items() for i, value in enumerate(values)}
+
+
+def restore_variables(model, stored, metrics):
+    """Restores what `variables_of` returned. The metrics are restored only if `metrics` is True."""
+    ours, theirs = (_by_kind(names) for names in (variables_of(model), stored.tensors))
+    shapes = [tuple(variable.shape) for variable in ours["metrics"].values()]
+    if metrics and shapes != [shape for _, shape, _ in theirs["metrics"].values()]:
+        log.warning(
+            "The metrics are not built yet, or differ from the metrics of the training checkpoint. In this epoch, they "
+            "cover only the remaining batches."
+        )
+        metrics = False
+    for kind in ("model", "optimizer", "metrics") if metrics else ("model", "optimizer"):
+        for variable, name in zip(ours[kind].values(), theirs[kind], strict=True):
+            variable.assign(stored.read(name))
+    heads = {}
+    for name in sorted(theirs["heads"]):
+        heads.setdefault(name.split("/", 1)[1].rpartition("/")[0], []).append(stored.read(name))
+    if heads:
+        model.head_adapters.heads.update(heads)
+
+
+def _by_kind(tensors):
+    found = {kind: {} for kind in ("model", "optimizer", "metrics", "heads")}
+    for name, value in tensors.items():
+        found.setdefault(name.split("/")[0], {})[name] = value
+    return found
+
+
+def must_agree(model):
+    """Returns what must be the same to resume, as JSON values: the variables, and the optimizer without its rates."""
+    build_optimizer(model)
+    # The beginning of the path of an optimizer's variable depends on how the optimizer was built.
+    slots = [_describe(variable, variable.path.rpartition("/")[2]) for variable in model.optimizer.variables]
+    variables = {"model": [_describe(variable, variable.path) for variable in model.variables], "optimizer": slots}
+    config = {name: value for name, value in _flat(_config_of(model.optimizer)) if not _is_rate(name, value)}
+    return {"variables": variables, "optimizer": {"class": type(model.optimizer).__name__, **config}}
+
+
+def rates_of(optimizer):
+    """Returns the learning rates in an optimizer's config that are numbers, which callbacks may change, as a list."""
+    return [value for name, value in _flat(_config_of(optimizer)) if _is_rate(name, value)]
+
+
+def may_differ(model, batches, settings, callbacks, schedule):
+    """Returns the settings that influence the result but do not prevent resuming, as JSON values.
+
+    Args:
+        model: Compiled model.
+        batches: Integer or `None`. Number of batches per epoch.
+        settings: Dict of other settings of `fit`.
+        callbacks: List of strings. Names of the callbacks whose state is stored.
+        schedule: List of pairs: a step, and the layer groups that train from this step on.
+    """
+    return {
+        "batches": batches,
+        "backend": keras.backend.backend(),
+        "keras": keras.version(),
+        "loss": _plain(keras.tree.map_structure(_loss, model.loss)),
+        "model": _config_of(model),
+        "dtype": [f"{layer.dtype_policy.name} of {layer.name}" for layer, _ in layers_within(model)],
+        "fit": _plain(settings),
+        "callbacks": callbacks,
+        "weights": [weight.path for weight in model.trainable_weights],
+        "stages": [[start, list(names)] for start, names in schedule],
+    }
+
+
+def differences(ours, theirs):
+    """Returns descriptions of the first three differences between two nested dicts or lists."""
+    ours, theirs = dict(_flat(ours)), dict(_flat(theirs))
+    names = [name for name in {**ours, **theirs} if _unnumbered(ours.get(name)) != _unnumbered(theirs.get(name))]
+    return [f"{name}={ours.get(name)} (training checkpoint: {theirs.get(name)})" for name in names[:3]]
+
+
+def _describe(variable, name):
+    dtype = keras.backend.standardize_dtype(variable.dtype)
+    return f"{name} {'int64' if dtype == 'int32' else dtype} {tuple(variable.shape)}"  # JAX has no 64-bit dtypes.
+
+
+def _loss(loss):
+    name = loss if loss is None or isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__)
+    return {"class": name, **_config_of(loss)} if isinstance(loss, keras.losses.Loss) else name
+
+
+def _config_of(thing):
+    try:
+        return _plain(thing.get_config())
+    except (NotImplementedError, ValueError, TypeError):  # It has no config, so it cannot be compared.
+        return {}
+
+
+def _plain(value):
+    """Returns a config as JSON values, without what is compared separately. Large values become hashes."""
+    if isinstance(value, (dict, list, tuple, str)) and len(value) > _LARGE:
+        parts = value.values() if isinstance(value, dict) else value
+        if isinstance(value, str) or not any(isinstance(part, (dict, list, tuple)) for part in parts):
+            return hashlib.sha256(repr(value).encode()).hexdigest()
+    if isinstance(value, dict):
+        return {str(key): _plain(part) for key, part in value.items() if key not in _NOT_COMPARED}
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    value = value.item() if isinstance(value, np.generic) else value
+    return value if value is None or isinstance(value, (str, int, float)) else str(type(value))
+
+
+def _flat(value, name=""):
+    """Yields `(name, value)` for each value in nested dicts and lists."""
+    if isinstance(value, (dict, list)):
+        for key, part in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _flat(part, f"{name}.{key}" if name else str(key))
+    else:
+        yield name, value
+
+
+def _is_rate(name, value):
+    return name.rpartition(".")[2] == "learning_rate" and isinstance(value, (int, float))
+
+
+def _unnumbered(value):
+    """Returns a text without Keras's numbers, which differ if a model is built twice in a process."""
+    return re.sub(r"_\d+(?=[_/ ]|$)", "", value) if isinstance(value, str) else value
