@@ -19,8 +19,7 @@ from keras_transfer.cli.run_folder import CHECKPOINTS
 from keras_transfer.core.documents import read_documents
 from keras_transfer.core.files import atomic_files
 from keras_transfer.encoders import have_same_embeddings
-from keras_transfer.optimizers import NTASGD, FusedAdamW
-from keras_transfer.optimizers.schedules import LinearWarmupDecay
+from keras_transfer.optimizers import NTASGD, FusedAdamW, schedules
 from keras_transfer.text import count_words
 from keras_transfer.training import epochs_of_steps
 
@@ -137,7 +136,7 @@ class Plan:
         """
         if self.is_recurrent:
             return NTASGD(learning_rate, weight_decay=1.2e-6, global_clipnorm=0.25)
-        schedule = LinearWarmupDecay(learning_rate, total_steps=total_steps)
+        schedule = schedules.LinearWarmupDecay(learning_rate, total_steps=total_steps)
         options = {"weight_decay": 0.01, "global_clipnorm": 1.0, "gradient_accumulation_steps": accumulated}
         return FusedAdamW(schedule, **options)
 

@@ -144,11 +144,12 @@ _NAMES_OF = {
     "trainable_summary=print_trainable_parameters merge_adapters=merge_and_unload "
     "set_active_adapter=set_adapter,set_active_adapters remove_adapters=delete_adapter "
     "load_adapters=PeftModel fine_tune=Trainer,TrainingArguments,Learner "
-    "setfit=SetFitTrainer,SetFitModel sample_pairs=sentence_pairs_generation "
-    "LinearWarmupDecay=create_optimizer,get_linear_schedule_with_warmup WarmupCosine=CosineDecay "
-    "FusedAdamW=AdamW NTASGD=ASGD trim_vocabulary=VocabularyPruner OneCycle=fit_one_cycle "
-    "GenerationMetrics=Seq2SeqTrainer TrainingCheckpoint=BackupAndRestore "
+    "setfit=SetFitTrainer,SetFitModel sample_pairs=sentence_pairs_generation trim_vocabulary=VocabularyPruner "
     "rematerialize=gradient_checkpointing_enable freeze=freeze freeze_to=freeze_to unfreeze=unfreeze",
+    "optimizers": "FusedAdamW=AdamW NTASGD=ASGD",
+    "optimizers.schedules": "LinearWarmupDecay=create_optimizer,get_linear_schedule_with_warmup "
+    "WarmupCosine=CosineDecay OneCycle=fit_one_cycle",
+    "callbacks": "GenerationMetrics=Seq2SeqTrainer TrainingCheckpoint=BackupAndRestore",
     "analysis": "report=classification_report attention_weights=bertviz",
     "hub": "HubLayer=KerasLayer",
     "serving": "export=ORTModelForSequenceClassification,ORTQuantizer Predictor=KeyDataset",
@@ -157,9 +158,6 @@ _NAMES_OF = {
 _NAMES = {
     "a task, such as `kt.tasks.TextClassifier.from_pretrained(source).predict_labels(texts)`": "pipeline",
     "`metrics=[...]` of `compile`": "KerasMetricCallback",
-    "`keras.callbacks`, and the callbacks in `kt.adaptation`": "callbacks",
-    "`keras.optimizers`, and the optimizers in `kt.adaptation`": "optimizers",
-    "`keras.optimizers.schedules`, and the schedules in `kt.adaptation`": "schedules",
 }
 _NAMES |= {
     f"kt.{place}.{own}": names.replace(",", " ")

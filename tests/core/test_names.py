@@ -202,7 +202,7 @@ test_a_missing_name_is_an_error_that_says_what_to_use = check_errors(
         "'keras_transfer' has no attribute 'TextClassifier'. Use `kt.tasks.Text",
     ),
     (lambda: keras_transfer.pipeline, "Use a task, such as `kt.tasks.TextClassifier.from_pretrained(source)"),
-    (lambda: keras_transfer.callbacks, "Use `keras.callbacks`, and the callbacks in `kt.adaptation`."),
+    (lambda: keras_transfer.schedules, "Use `kt.optimizers.schedules`."),
     (lambda: keras_transfer.taks, "Did you mean 'tasks'?"),
     (lambda: adaptation.LoraConfig, "'keras_transfer.adaptation' ... Use `kt.adaptation.LoRA`."),
     (lambda: datasets.load_dataset, "Use `kt.datasets.read_table`."),
