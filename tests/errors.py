@@ -1,4 +1,4 @@
-"""Tables of mistakes and the errors they lead to, one row each instead of one test function each."""
+"""Tables of mistakes and the errors they lead to, and rules with all that breaks them: a row or a line for each."""
 
 import inspect
 
@@ -38,6 +38,17 @@ def check_errors(*rows, error=ValueError, call=None):
             mistake(*values, *fixtures)
         check_message(caught.value, *_pieces(row))
 
+    return test
+
+
+def rule(offenders):
+    """Makes a test of a generator: it fails with a line for each thing that breaks the rule."""
+
+    def test():
+        found = list(offenders())
+        assert not found, "\n" + "\n".join(map(str, found))
+
+    test.__name__, test.__doc__ = offenders.__name__, offenders.__doc__
     return test
 
 

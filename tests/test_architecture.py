@@ -10,6 +10,7 @@ import sys
 import pytest
 
 import keras_transfer
+from tests.errors import rule
 from tests.processes import run
 
 ROOT = pathlib.Path(keras_transfer.__file__).parent
@@ -102,17 +103,6 @@ def room_of(path):
 
 def tree_of(path):
     return ast.parse(path.read_text("utf-8"))
-
-
-def rule(offenders):
-    """Makes a test of a generator: it fails with a line for each offender."""
-
-    def test():
-        found = list(offenders())
-        assert not found, "\n" + "\n".join(map(str, found))
-
-    test.__name__, test.__doc__ = offenders.__name__, offenders.__doc__
-    return test
 
 
 @functools.cache

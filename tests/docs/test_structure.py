@@ -3,16 +3,13 @@
 import ast
 import re
 
-import pytest
-
+from tests.errors import rule
 from tests.pages import DOCS, REPOSITORY
 from tools.page_outputs import BLOCK
 
 GUIDES = ("tasks", "adaptation", "pretraining", "models", "data", "evaluation", "production", "scale")
 # Pages of these folders that are tables to look things up in.
 LISTS = {"models/architectures", "data/datasets", "evaluation/metrics"}
-# Guides that are still to be rewritten.
-PENDING: set[str] = set()
 PAGES = sorted(str(path.relative_to(DOCS))[:-3] for path in DOCS.rglob("*.md"))
 FENCE = re.compile(r"^( *)```.*?^\1```[ ]*$", re.MULTILINE | re.DOTALL)
 
@@ -36,31 +33,33 @@ def guides():
     return [page for page in PAGES if page.split("/")[0] in GUIDES and page not in LISTS]
 
 
-@pytest.mark.parametrize("page", [pytest.param(page, id=page) for page in guides()])
-def test_a_guide_says_when_to_use_it_shows_output_and_leads_on(page):
-    text = read(page)
-    missing = []
-    if not re.search(r"^#+ When (?:not )?to use", text, re.MULTILINE):
-        missing.append("a section 'When to use ...'")
-    if "```text" not in text:
-        missing.append("a block with the output that one sees")
-    if not re.search(r"^## Next", text, re.MULTILINE):
-        missing.append("a section 'Next'")
-    missing += [f"a shorter paragraph: {part[:60]}..." for part in paragraphs(text) if len(part.split()) > 90]
-    assert bool(missing) == (page in PENDING), missing or f"{page} is complete: take it out of PENDING"
+@rule
+def test_a_guide_says_when_to_use_it_shows_output_and_leads_on():
+    for page in guides():
+        text = read(page)
+        if not re.search(r"^#+ When (?:not )?to use", text, re.MULTILINE):
+            yield f"{page} has no section 'When to use ...'"
+        if "```text" not in text:
+            yield f"{page} has no block with the output that one sees"
+        if not re.search(r"^## Next", text, re.MULTILINE):
+            yield f"{page} has no section 'Next'"
+        yield from (f"{page}: {part[:60]}..." for part in paragraphs(text) if len(part.split()) > 90)
 
 
-@pytest.mark.parametrize("page", [*PAGES, "README", "CONTRIBUTING", "CHANGELOG"])
-def test_the_links_of_a_page_lead_to_files_and_headings_that_exist(page):
-    path = REPOSITORY / f"{page}.md" if page.isupper() else DOCS / f"{page}.md"
-    text = FENCE.sub("", path.read_text("utf-8"))
-    for link in re.findall(r"\]\(((?!http)[^)\s]+)\)", text):
-        name, _, heading = link.partition("#")
-        target = path.parent / name if name else path
-        assert target.exists(), link
-        if heading and not name.startswith("../reference/"):
-            titles = re.findall(r"^#+ (.*)$", target.read_text("utf-8"), re.MULTILINE)
-            assert heading in {slug(title) for title in titles}, link
+@rule
+def test_the_links_of_a_page_lead_to_files_and_headings_that_exist():
+    for page in [*PAGES, "README", "CONTRIBUTING", "CHANGELOG"]:
+        path = REPOSITORY / f"{page}.md" if page.isupper() else DOCS / f"{page}.md"
+        text = FENCE.sub("", path.read_text("utf-8"))
+        for link in re.findall(r"\]\(((?!http)[^)\s]+)\)", text):
+            name, _, heading = link.partition("#")
+            target = path.parent / name if name else path
+            if not target.exists():
+                yield f"{page}: {link}"
+            elif heading and not name.startswith("../reference/"):
+                titles = re.findall(r"^#+ (.*)$", target.read_text("utf-8"), re.MULTILINE)
+                if heading not in {slug(title) for title in titles}:
+                    yield f"{page}: {link}"
 
 
 def test_lines_have_at_most_120_characters_outside_of_code_tables_and_pictures():
@@ -71,14 +70,16 @@ def test_lines_have_at_most_120_characters_outside_of_code_tables_and_pictures()
     assert {page: lines for page, lines in longer.items() if lines} == {}
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_a_block_of_python_is_valid_and_says_why_it_is_not_run(page):
-    text = read(page)
-    assert "```py\n" not in text, "blocks that do not run are ```python below a comment `not run: REASON`"
-    for match in BLOCK.finditer(text):
-        ast.parse("\n".join(line.removeprefix(match["indent"]) for line in match["code"].splitlines()))
-    found = len(re.findall(r"^ *```python$", text, re.MULTILINE))
-    assert found == len(BLOCK.findall(text))
+@rule
+def test_a_block_of_python_is_valid_and_says_why_it_is_not_run():
+    for page in PAGES:
+        text = read(page)
+        if "```py\n" in text:
+            yield f"{page}: blocks that do not run are ```python below a comment `not run: REASON`"
+        for match in BLOCK.finditer(text):
+            ast.parse("\n".join(line.removeprefix(match["indent"]) for line in match["code"].splitlines()), page)
+        if len(re.findall(r"^ *```python$", text, re.MULTILINE)) != len(BLOCK.findall(text)):
+            yield f"{page} has a block that is not found"
 
 
 def test_the_scripts_of_all_pages_can_be_run_one_after_the_other():
