@@ -71,9 +71,10 @@ def load(dataset, folder, examples=None):
 def fine_tune(model, train, validation, seed, callbacks, rate, epochs, recipe="bert", callback=None, **changes):
     """Trains by a recipe of the library, optionally with a callback that decides what trains when."""
     from keras_transfer import adaptation
+    from keras_transfer import callbacks as kinds
 
     plan = adaptation.get_recipe(recipe, epochs=epochs, batch_size=BATCH, learning_rate=rate, **changes)
-    callbacks = callbacks if callback is None else [getattr(adaptation, callback)(), *callbacks]
+    callbacks = callbacks if callback is None else [getattr(kinds, callback)(), *callbacks]
     return adaptation.fine_tune(model, *train, recipe=plan, callbacks=callbacks, verbose=0)
 
 
@@ -109,7 +110,6 @@ def adapted(model, train, validation, seed, callbacks, rate, epochs, adapters):
 
 def penalized(model, train, validation, seed, callbacks, rate, epochs, penalty, strength=0.01):
     """Trains all weights, with a penalty on their distance from the start instead of weight decay."""
-
     from keras_transfer import adaptation
     from keras_transfer.optimizers import FusedAdamW, LayerwiseOptimizer
     from keras_transfer.optimizers.schedules import LinearWarmupDecay

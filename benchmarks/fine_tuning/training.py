@@ -24,15 +24,13 @@ def fit(model, make_batches, data, epochs, clock, loss="auto", make_epochs=None)
         make_epochs: Function that returns what `length_grouped` yields, given the batches. Defaults to `None`, for the
             order of the batches themselves.
     """
-    import keras
     import numpy as np
 
     import keras_transfer as kt
 
     clock.begin_training()
     train = make_batches()
-    kind = getattr(kt.adaptation, "FusedAdamW", keras.optimizers.AdamW)  # An older checkout lacks it.
-    model.compile(keras_optimizer(kind, data, epochs * len(train)), loss=loss)
+    model.compile(keras_optimizer(kt.optimizers.FusedAdamW, data, epochs * len(train)), loss=loss)
     options = {"verbose": 0, "callbacks": [keras_callback(clock)]}
     if make_epochs is None:
         model.fit(train, epochs=epochs, **options)

@@ -79,7 +79,7 @@ def test_after_ctrl_c_the_same_command_continues_as_if_nothing_had_happened(pret
     line = ["--objective", "causal", "--epochs", "2", "--batch-size", "16"]  # a vocabulary that is always the same
     assert pretrain(*line, "--output", "whole") == 0
     with monkeypatch.context() as patched:
-        patched.setattr(pretraining.adaptation, "TrainingCheckpoint", Interrupted)
+        patched.setattr(pretraining, "TrainingCheckpoint", Interrupted)
         assert pretrain(*line, "--output", "cut") == 130
     assert "The run was stopped. The same command continues it" in capsys.readouterr().out
     assert not (tmp_path / "cut" / "config.json").exists()
@@ -104,7 +104,7 @@ def test_an_lstm_continues_after_ctrl_c_and_goes_on_from_its_folder(pretrain, mo
     line += ["--sequence-length", "4", "--batch-size", "200"]  # three windows an epoch
     assert pretrain(*line, "--output", "whole") == 0
     with monkeypatch.context() as patched:
-        patched.setattr(pretraining.adaptation, "TrainingCheckpoint", Interrupted)
+        patched.setattr(pretraining, "TrainingCheckpoint", Interrupted)
         assert pretrain(*line, "--output", "cut") == 130
     assert "The run was stopped" in capsys.readouterr().out
     assert pretrain(*line, "--output", "cut") == 0
@@ -148,7 +148,7 @@ def test_a_new_run_removes_the_model_of_an_earlier_one_when_its_training_begins(
         assert pretrain(*line) == 1
     assert ReplacedTokenDetection.from_pretrained("model")
     with monkeypatch.context() as patched:
-        patched.setattr(pretraining.adaptation, "TrainingCheckpoint", Interrupted)
+        patched.setattr(pretraining, "TrainingCheckpoint", Interrupted)
         assert pretrain(*line) == 130
     assert {path.name for path in (tmp_path / "model").iterdir()} == {
         *("checkpoints", "corpus", "validation_corpus", "tokenizer", "run.json", "notes.txt")

@@ -142,7 +142,7 @@ def test_after_ctrl_c_the_same_command_continues_as_if_nothing_had_happened(trai
     monkeypatch.setattr(TextClassifier, "from_pretrained", from_vectors)
     assert train("--output", "whole") == 0
     with monkeypatch.context() as patched:
-        patched.setattr(training.adaptation, "TrainingCheckpoint", Interrupted)
+        patched.setattr(training, "TrainingCheckpoint", Interrupted)
         assert train() == 130
     assert "The run was stopped. The same command continues it" in capsys.readouterr().out
     folder = tmp_path / "classifier"
@@ -166,7 +166,7 @@ def test_after_ctrl_c_the_same_command_continues_as_if_nothing_had_happened(trai
 
     before = (folder / "model.keras").read_bytes()
     with monkeypatch.context() as patched:
-        patched.setattr(training.adaptation, "TrainingCheckpoint", Interrupted)
+        patched.setattr(training, "TrainingCheckpoint", Interrupted)
         assert train("--seed", "1", "--overwrite") == 130
     assert (folder / "model.keras").read_bytes() == before
     assert command.main(["predict", "classifier", "--data", "reviews.csv"]) == 1
