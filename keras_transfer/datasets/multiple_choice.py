@@ -136,7 +136,14 @@ def load_copa(folder: str | os.PathLike) -> Splits:
 
 
 def add_copa(result, row, names, where):
-    """Adds a row of COPA to `Choices`, except for the label; `names` are the keys of premise, question and two choices."""
+    """Adds a row of COPA to `Choices`, except for the label.
+
+    Args:
+        result: `Choices`.
+        row: Dict.
+        names: Tuple of the keys of the premise, the question and the two choices.
+        where: String. Beginning of an error message.
+    """
     premise, question, *choices = (get(row, name, where) for name in names)
     if question not in CONJUNCTIONS:
         raise ValueError(f"{where}: Expected one of {list(CONJUNCTIONS)}. Received: {question!r}")

@@ -14,9 +14,12 @@ AVERAGES = ("macro", "weighted", "micro", "binary", None)
 
 
 class ClassCounts(keras.metrics.Metric):
-    """Base class of metrics computed from counts per class, at one threshold (one half) or one for each class.
+    """Base class of metrics that are computed from counts per class. Strategies add up the counts of their replicas.
 
-    Strategies add up the counts of their replicas.
+    Args:
+        threshold: Float from 0 to 1, or a list of one for each class. Defaults to `None`, one half.
+        name: String. Name of the metric.
+        dtype: Dtype of the result.
     """
 
     def __init__(self, threshold, name, dtype):
