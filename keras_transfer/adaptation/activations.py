@@ -69,10 +69,7 @@ def store_activations(cut, data, folder=None, dtype=None, memory_limit=2**31, ve
     Args:
         cut: `Cut`.
         data: `Batches`.
-        folder: Path or `None`, as for `cache_features`. Defaults to `None`.
-        dtype: String or `None`, as for `cache_features`. Defaults to `None`.
         memory_limit: Integer, as for `cache_features`. Defaults to `2**31`.
-        verbose: As for `cache_features`. Defaults to `"auto"`.
 
     Returns:
         Dict from the names of the cut to `Activations`.
@@ -228,7 +225,6 @@ class CacheFolder:
 
     Args:
         made_by: Dict of strings that describe what the values depend on.
-        folder: Path. Defaults to `None`, which creates a temporary folder that exists as long as this object.
     """
 
     def __init__(self, made_by, folder=None):

@@ -58,7 +58,6 @@ class Report:
     `_first_tables`, which returns a dict of the tables before the reliability.
 
     Args:
-        seed: Integer. Seed of the bootstrap.
         num_examples: Integer. Number of examples of each kind.
         resamples: Integer. Number of resamples of the bootstrap.
         confidence: Float. Confidence of the intervals.

@@ -116,7 +116,6 @@ def scores_with_intervals(score, count, resamples, confidence, seed):
         count: Integer. Number of rows.
         resamples: Integer. Number of times that the rows are drawn again, with replacement.
         confidence: Float. Fraction of the resamples that the interval contains.
-        seed: Integer. Seed of the draws.
     """
     random, values = np.random.default_rng(seed), score(np.arange(count))
     draws = [list(score(random.integers(count, size=count)).values()) for _ in range(resamples)]

@@ -15,10 +15,7 @@ class Blocks(Batches):
     Args:
         rows: `Rows`.
         options: `Options`, of which `lengths` has one length.
-        seed: Integer. Defaults to `None`, which follows `keras.utils.set_random_seed`.
         source: Dict of JSON values that identify the corpus and how rows are made of it. Defaults to `None`.
-
-    Attributes: See `Batches`.
     """
 
     def __init__(self, rows, options, seed=None, source=None):

@@ -20,8 +20,6 @@ def build_shards(documents, tokenize, folder, dtype, separator, shard_size, work
     Args:
         documents: Iterator of lists of lines.
         tokenize: Function from a list of texts to `(ids, lengths)`, integer arrays.
-        folder: Path.
-        dtype: NumPy's dtype of the ids.
         separator: List of integers. The ids at the end of each document.
         shard_size: Integer. Number of ids from which on a shard is complete.
         workers: Integer. Number of threads that tokenize.

@@ -52,9 +52,6 @@ def choice_batches(contexts, choices, labels, preprocessor, batch_size, shuffle,
         batch_size: Integer. Number of rows in a batch.
         shuffle: Boolean. Whether rows are shuffled before each epoch and batched by length.
         sample_weight: List or array [rows] of floats, or None.
-
-    Returns:
-        `Batches`.
     """
     count, parts = len(contexts), len(choices[0])
     check_batch_size(preprocessor, batch_size, count, False)

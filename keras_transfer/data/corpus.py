@@ -479,7 +479,6 @@ class RowForm:
 
     Args:
         start, end: Lists of integers. The special ids around the ids of a row.
-        pad_id: Integer.
         segments: List of integers, the segment of a row and, if there is a third one, that of its last id. None for a
             model without segments.
         tokenizer: String. Digest of the tokenizer.

@@ -120,7 +120,6 @@ def label_of_accuracy(labels, accuracy):
     Args:
         labels: List or array [rows] of labels. Fewer than 20, or labels that are all the same, say nothing. If they
             have another form, such as lists of labels, the result is `None`.
-        accuracy: Float.
     """
     if is_list(next(iter(labels), None)):
         return None
@@ -208,9 +207,6 @@ def as_positions(labels, names):
     Args:
         labels: Array of numbers or booleans.
         names: List of strings. The names of the classes, in order.
-
-    Returns:
-        An int32 array of positions, or `labels` unchanged if they are positions already.
     """
     places = _places(names, labels.dtype.kind == "b")
     if _are_places(places) or not labels.size:
@@ -308,7 +304,6 @@ def multi_hot(labels, names, unnamed=""):
 
     Args:
         labels: List of lists of names. A list may be empty.
-        names, unnamed: See `positions_of`.
     """
     rows, places = rows_of(labels), {name: place for place, name in enumerate(names)}
     hot = np.zeros((len(rows), len(names)), "float32")

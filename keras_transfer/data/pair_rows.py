@@ -76,7 +76,6 @@ class PairRows:
             number: Integer. Number of the shard.
             at: Integer array [rows]. The lines of the shard with which rows begin.
             documents: Integer array [rows]. Their documents in the shard.
-            seed, epoch: Integers.
         """
         lines, last = self.shards[number].lines, self._ends[number][documents]
         wanted = _begin(lines, at) + self._targets(number, documents, seed, epoch)
@@ -189,10 +188,7 @@ class Pairs(Batches):
     Args:
         rows: `PairRows`.
         options: `Options`, of which `lengths` has one length.
-        seed: Integer. Defaults to `None`, which follows `keras.utils.set_random_seed`.
         source: Dict of JSON values that identify the corpus and how pairs are made of it. Defaults to `None`.
-
-    Attributes: See `Batches`.
     """
 
     def __init__(self, rows, options, seed=None, source=None):

@@ -98,8 +98,6 @@ def plan(real, options, seed=0, epoch=0):
     Args:
         real: Integer array [rows]. Number of real tokens of each row.
         options: `Options`.
-        seed: Integer. Defaults to `0`.
-        epoch: Integer. Defaults to `0`.
     """
     lengths, size = np.asarray(options.lengths), options.batch_size
     needed = lengths[np.searchsorted(lengths, real)]
@@ -186,9 +184,6 @@ def lengths_for(real, longest):
     Args:
         real: Integer array. Number of real tokens of each text.
         longest: Integer. Length of the inputs.
-
-    Returns:
-        Sorted list of integers.
     """
     return choose_lengths(real, longest) if compiles_each_length() else np.unique(np.maximum(real, 1)).tolist()
 
@@ -208,9 +203,6 @@ def choose_lengths(real, longest):
     Args:
         real: Integer array. Number of real tokens of each text.
         longest: Integer. Length of the inputs.
-
-    Returns:
-        Sorted list of integers, the best choice by dynamic programming over the candidates.
     """
     candidates = np.unique(np.minimum(-(-np.maximum(real, 1) // LENGTH_STEP) * LENGTH_STEP, longest))
     upto = np.concatenate([[0], np.searchsorted(np.sort(real), candidates, side="right")])
@@ -240,9 +232,6 @@ def choose_pairs(real, label_real, longest, longest_label):
     Args:
         real, label_real: Integer arrays [rows]. Number of real tokens of each text and of its labels.
         longest, longest_label: Integers. Lengths of the inputs and of the labels.
-
-    Returns:
-        Two lists of integers in ascending order, the best choice by dynamic programming over pairs of candidates.
     """
     firsts, seconds = _candidates(real, longest), _candidates(label_real, longest_label)
     place, label_place = np.searchsorted(firsts, real), np.searchsorted(seconds, label_real)

@@ -136,8 +136,6 @@ class WordStreams(Batches):
     """The words of sentences as a few long texts in windows; see `word_streams`.
 
     The seed and the epoch alone determine the order of the sentences.
-
-    Attributes: See `Batches`.
     """
 
     def __init__(self, sentences, preprocessor, options, seed=None):

@@ -36,8 +36,6 @@ def write_shard(folder, number, columns, **facts):
     """Writes a shard. It exists when its file of counts does, which is written last.
 
     Args:
-        folder: Path.
-        number: Integer.
         columns: Dict of arrays, as `Shard` has them.
         **facts: Further entries of the file of counts.
     """
@@ -122,7 +120,6 @@ class Shuffle:
 
     Args:
         count: Integer. How many numbers are permuted.
-        seed: Sequence of integers of at least 0, such as a seed and an epoch.
 
     Call arguments:
         - `positions`: Array of integers from 0 to `count - 1`.

@@ -116,11 +116,7 @@ def window_distance(doc_stride, overlap):
 
 
 def answer_spans(contexts, answers):
-    """Returns the characters of answers, an integer array [examples, 2]: the first, and the position after the last.
-
-    Returns:
-        An integer array [examples, 2]; -1 if there is no answer.
-    """
+    """Returns the characters of answers, an integer array [examples, 2]: the first, and the position after the last."""
     if len(answers) != len(contexts):
         raise ValueError(
             "There must be one answer for each question, or None. "
@@ -150,7 +146,6 @@ def answer_positions(windows, spans, answers):
     Args:
         windows: `ContextWindows` of arrays.
         spans: Integer array [examples, 2], as `answer_spans` returns it.
-        answers: As for `span_batches`, for errors.
     """
     begin, end = spans[windows.example].T[:, :, None]
     overlaps = (windows.starts >= 0) & (windows.ends > begin) & (windows.starts < end)

@@ -21,13 +21,9 @@ class Streams(Batches):
         shards: List of `Shard`.
         options: `Options`. Windows have its `lengths`.
         lengths: Tuple of integers, one of which is drawn for each window, with its repetitions.
-        pad_id: Integer.
         check: Function that raises an error for a preprocessor with another tokenizer.
-        seed: Integer. Defaults to `None`, which follows `keras.utils.set_random_seed`.
         reverse: Boolean. Whether the corpus is read from its last id to its first. Defaults to `False`.
         source: Dict of JSON values that identify the corpus. Defaults to `None`.
-
-    Attributes: See `Batches`.
     """
 
     def __init__(self, shards, options, lengths, pad_id, check, seed=None, reverse=False, source=None):
@@ -60,9 +56,6 @@ class Streams(Batches):
 
         Args:
             epochs: Integer. Number of epochs, of which the first is the one at which these batches are.
-
-        Returns:
-            List of integers.
         """
         found, ahead = [], self.apart()
         for epoch in range(self.epoch, self.epoch + check_integer("epochs", epochs, 1)):

@@ -27,11 +27,7 @@ class WordPlaces:
         self._words_by_row = np.argsort(row, kind="stable")
 
     def word_outputs(self, order, outputs):
-        """Returns the words that are read in some rows, and the outputs of a model for them.
-
-        Returns:
-            Integer array of the indices of the words among all words of all sentences, and an array [words, ...].
-        """
+        """Returns the words that are read in some rows, and the outputs of a model for them."""
         begin, end = (np.searchsorted(self.row, order, side, sorter=self._words_by_row) for side in ("left", "right"))
         words = np.concatenate([self._words_by_row[first:last] for first, last in zip(begin, end)])
         return words, outputs[np.repeat(np.arange(len(order)), end - begin), self.position[words]]

@@ -27,8 +27,6 @@ class Format(NamedTuple):
 
     Attributes:
         texts: Tuple of strings. Columns of the text, or of the two texts of a pair.
-        label: String. Column of the label.
-        names: List of strings. Names of the labels, in order. `None` for scores from 0 to 5.
         sizes: Tuple of integers. Official numbers of rows of the splits, in the order of `files`.
         files: Dict from splits to file names.
     """

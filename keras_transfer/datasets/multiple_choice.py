@@ -136,14 +136,7 @@ def load_copa(folder: str | os.PathLike) -> Splits:
 
 
 def add_copa(result, row, names, where):
-    """Adds a row of COPA to `Choices`, except for the label.
-
-    Args:
-        result: `Choices`.
-        row: Dict.
-        names: Tuple of the keys of the premise, the question and the two choices.
-        where: String. Beginning of an error message.
-    """
+    """Adds a row of COPA to `Choices`, except for the label, given the keys of premise, question and two choices."""
     premise, question, *choices = (get(row, name, where) for name in names)
     if question not in CONJUNCTIONS:
         raise ValueError(f"{where}: Expected one of {list(CONJUNCTIONS)}. Received: {question!r}")

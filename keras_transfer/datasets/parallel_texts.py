@@ -119,9 +119,7 @@ def checked_texts(rows, where, path, skip_empty=False):
     """Returns rows of a source and a target as `ParallelTexts`, without the spaces around them.
 
     Args:
-        rows: List of pairs of strings.
         where: Function from a row and a column to the beginning of an error message.
-        path: Path that error messages name if there are no rows.
         skip_empty: Boolean. Whether to leave out rows of which a text is empty.
     """
     rows = [(source.strip(), target.strip()) for source, target in rows]

@@ -7,12 +7,7 @@ SQUAD = "https://rajpurkar.github.io/SQuAD-explorer/dataset/"
 
 
 class Source(NamedTuple):
-    """The places from which to get a dataset.
-
-    Attributes:
-        advice: String. A sentence that says where the files are.
-        files: Dict from URLs to sha256 checksums. Empty if the licence or the host do not allow a download.
-    """
+    """Where to get a dataset: advice in a sentence, and URLs with sha256 checksums if a download is allowed."""
 
     advice: str
     files: dict = {}
@@ -70,16 +65,7 @@ SOURCES = {
 
 
 def existing_files(folder, names, dataset):
-    """Returns the files that exist, in order.
-
-    Args:
-        folder: Path of a folder.
-        names: Dict from splits to file names.
-        dataset: String. Key of `SOURCES`.
-
-    Returns:
-        Dict from splits to paths.
-    """
+    """Returns the files of a dataset that exist, in the order of `names`, a dict from splits to names."""
     folder = pathlib.Path(folder)
     found = {split: folder / name for split, name in names.items() if (folder / name).is_file()}
     if not found:
@@ -88,13 +74,7 @@ def existing_files(folder, names, dataset):
 
 
 def missing_files(folder, expected, dataset):
-    """Returns the error to raise if a folder contains none of the expected files.
-
-    Args:
-        folder: `pathlib.Path`.
-        expected: String. The names of the files, as a part of the message.
-        dataset: String. Key of `SOURCES`.
-    """
+    """Returns the error to raise if a folder contains none of the expected files of a dataset."""
     return FileNotFoundError(
         f"The folder must contain {expected}. {SOURCES[dataset].advice} Received: {folder} with {_names_in(folder)}"
     )
@@ -105,12 +85,7 @@ def _names_in(folder):
 
 
 def existing_file(path, dataset=None):
-    """Returns the path of a file as a `pathlib.Path`.
-
-    Args:
-        path: Path of the file.
-        dataset: String. Key of `SOURCES`, which tells where to get it. Defaults to `None`, a file of the user's own.
-    """
+    """Returns the path of a file as a `pathlib.Path`. If no dataset is named, it is the user's own."""
     path = pathlib.Path(path)
     if not path.is_file():
         advice = "" if dataset is None else f" {SOURCES[dataset].advice}"

@@ -67,12 +67,8 @@ def _row(column):
 def positions(labels, names, where):
     """Returns the positions of labels in the list of names. Either all labels are names, or all are positions.
 
-    They are names if one of them is, or if one of the names is a number, such as the stars from 1 to 5.
-
-    Args:
-        labels: List of strings or integers.
-        names: List of strings.
-        where: Function from the place of a label in the list to the beginning of an error message.
+    They are names if one of them is, or if one of the names is a number, such as the stars from 1 to 5. `where` returns
+    the beginning of an error message for a place in the list.
     """
     places = {str(name): place for place, name in enumerate(names)}
     if not any(str(label) in places for label in labels) and not any(map(_is_number, names)):

@@ -143,10 +143,7 @@ def select_inputs(inputs, wanted):
 
 
 def constructor_settings(arguments):
-    """Returns the `settings` of an `Encoder` from `locals()` at the start of its constructor.
-
-    They are the constructor's arguments in order, without those that `Encoder` handles.
-    """
+    """Returns the `settings` of an `Encoder`, the constructor's own arguments, from `locals()` at its start."""
     own = ("self", "pooling", "normalize", "dtype", "name", "trainable", "kwargs", "__class__")
     return {name: value for name, value in arguments.items() if name not in own}
 
@@ -454,13 +451,6 @@ def initializer_on(encoder):
 
 
 def dense_on(encoder, units, activation, **options):
-    """Returns a dense layer on an encoder.
-
-    Args:
-        encoder: Encoder, or another object with its settings.
-        units: Integer.
-        activation: String or callable.
-        **options: Further arguments of `keras.layers.Dense`. `dtype` defaults to the encoder's.
-    """
+    """Returns a dense layer on an encoder, or on another object with its settings, and by default with its `dtype`."""
     options = {"dtype": encoder.dtype_policy, **options}
     return keras.layers.Dense(units, get_activation(activation), kernel_initializer=initializer_on(encoder), **options)

@@ -41,11 +41,7 @@ def current_encoder(encoder):
 
 
 def backbone_groups(backbone):
-    """Returns the embeddings up to the first block, each block, and the layers after the blocks, in order.
-
-    Returns:
-        A list of `(name, kind, layers)`.
-    """
+    """Returns the embeddings up to the first block, each block, and the layers after the blocks, in order."""
     names = ("transformer_layers", "encoder_transformer_layers", "decoder_transformer_layers")
     # ALBERT has lists of layers.
     blocks = {id(layer) for name in names for layer in keras.tree.flatten(getattr(backbone, name, None) or [])}

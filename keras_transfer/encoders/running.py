@@ -22,13 +22,10 @@ class StackLayers:
     """The layers of a Transformer as attributes, which the functions of this file run.
 
     Args:
-        token_embedding, blocks, position_embedding, segment_embedding, language_embedding, language, embeddings_norm,
-            embeddings_dropout, embeddings_projection, block_inputs, final_norm, pooler, token_scale, output_dropout,
-            dtype: See `TransformerStack`.
-        output_transform: Sequence of layers, applied after the final norm. Defaults to `()`.
+        output_transform: Sequence of layers, applied after the final norm.
         is_decoder: Boolean. Whether a token sees only itself and earlier tokens in all blocks, also in those whose
-            attention is not causal, because an encoder has it too. Defaults to `False`.
-        prefix: String. What the names of further layers begin with. Defaults to `""`.
+            attention is not causal, because an encoder has it too.
+        prefix: String. What the names of further layers begin with.
     """
 
     def __init__(
@@ -108,9 +105,9 @@ def run_blocks(layers, x, padding_mask, start=0, first_only=False, attention_mas
         layers: `StackLayers`, or an encoder with the same attributes.
         x: Tensor of shape `[batch, length, dim]`. Inputs of the first block.
         padding_mask: Tensor of shape `[batch, length]`.
-        start: Integer. Number of blocks to leave out. Defaults to `0`.
-        first_only: Boolean. Whether the last block computes its output of the first token alone. Defaults to `False`.
-        attention_mask: Tensor of shape `[batch, length, length]`, 1 where a token sees another. Defaults to `None`.
+        start: Integer. Number of blocks to leave out.
+        first_only: Boolean. Whether the last block computes its output of the first token alone.
+        attention_mask: Tensor of shape `[batch, length, length]`, 1 where a token sees another.
         **context: Arguments that every block receives: tensors for cross-attention, and functions that record weights.
     """
     arguments = _block_arguments(layers.block_inputs, layers.blocks, x)[start:]
@@ -130,13 +127,7 @@ def run_blocks(layers, x, padding_mask, start=0, first_only=False, attention_mas
 
 
 def run_and_record(layers, inputs, **options):
-    """Runs the blocks once more, and returns the weights of their attention and of their cross-attention, two lists.
-
-    Args:
-        layers: `StackLayers`, or an encoder with the same attributes.
-        inputs: Dict of the inputs of these layers.
-        **options: Further arguments of `run_blocks`.
-    """
+    """Runs the blocks once more, and returns the weights of their attention and of their cross-attention, two lists."""
     own, cross = [], []
     options["record"] = own.append
     if layers.blocks[0].cross_attention is not None:
@@ -151,11 +142,8 @@ def step(
     """Encodes further tokens, given the cache of the tokens before them; see `TransformerStack.step`.
 
     Args:
-        layers: `StackLayers`, or an encoder with the same attributes.
-        token_ids, cache, start, padding_mask, first: See `TransformerStack.step`.
-        context: What `EncoderDecoder.encode_context` returns, for cross-attention. Defaults to `None`.
-        segment_ids: See `TransformerStack.step`.
-        positions: Integer tensor of shape `[batch, length]`, in place of those from `start` on. Defaults to `None`.
+        context: What `EncoderDecoder.encode_context` returns, for cross-attention.
+        positions: Integer tensor of shape `[batch, length]`, in place of those from `start` on.
     """
     num_keys = ops.shape(cache[0]["attention"][0])[2]
     if unable := _layers_without_start(layers):

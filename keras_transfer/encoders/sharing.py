@@ -10,14 +10,7 @@ _OWN = ("blocks", "language", "embeddings_projection", "block_inputs", "final_no
 
 
 def with_embeddings_of(encoder, other):
-    """Returns an encoder like the first one, with the embeddings of another one, up to their norm.
-
-    It has all other layers of the first encoder, which keeps its own embeddings.
-
-    Args:
-        encoder: `TransformerStack`.
-        other: `TransformerStack` whose embeddings have the same kinds and sizes.
-    """
+    """Returns an encoder with the embeddings of another, of the same sizes, up to their norm, and its own blocks."""
     for model in (encoder, other):
         if not isinstance(model, TransformerStack):
             raise ValueError(

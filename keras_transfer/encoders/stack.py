@@ -27,32 +27,19 @@ class TransformerStack(Encoder):
 
     Args:
         settings: Dict of the arguments of the subclass's constructor in order. They become attributes and the config.
-        token_embedding: Layer from token ids to vectors.
+        token_embedding: Layer from token ids to vectors. The outputs of the next three are added to them.
         blocks: List of `TransformerBlock`s in order. One that occurs several times shares its weights (ALBERT).
-        position_embedding: Layer. Its output is added to the token embeddings. Defaults to `None`.
-        segment_embedding: Layer. Its output is added to the token embeddings. Defaults to `None`.
-        language_embedding: Layer from language ids, added to the token embeddings. Defaults to `None`.
-        language: Integer. The language of all tokens. Defaults to `None`, in which case `language_ids` is an input if
-            there is a `language_embedding`.
-        embeddings_norm: Layer, applied to the sum of the embeddings. Defaults to `None`.
-        embeddings_dropout: Float between 0 and 1. Dropout rate after the norm. Defaults to `0.0`.
-        embeddings_projection: Layer, applied after the dropout. Defaults to `None`.
+        language: Integer. The language of all tokens. `None` for `language_ids` as an input.
+        embeddings_norm: Layer, applied to the sum of the embeddings, before the dropout and the projection.
         block_inputs: Layer from the embeddings to a dict of keyword arguments for every block, such as
             `RotaryPositions`, or a list of one layer for each block. `step` also passes it `start` and, if it accepts
-            it, `num_keys`. Defaults to `None`.
-        final_norm: Layer, applied after the last block. Defaults to `None`.
-        pooler: Layer from the first token's vector to `pooled_output`. Defaults to `None`.
-        segment_ids: Boolean. Whether `segment_ids` is an input. Otherwise every token is in segment 0. Defaults to
-            `True`.
-        token_scale: Float. Factor of the token embeddings. Defaults to `None`, for no factor.
-        output_dropout: Float between 0 and 1. Dropout rate of the outputs. Defaults to `0.0`.
+            it, `num_keys`.
+        pooler: Layer from the first token's vector to `pooled_output`.
+        segment_ids: Boolean. Whether `segment_ids` is an input. Otherwise every token is in segment 0.
+        token_scale: Float. Factor of the token embeddings.
         further_inputs: Tuple of strings, names of further inputs of any of these encoders: `"attention_mask"`
             `[batch, length, length]`, 1 where a token sees another in addition to the other masks, see
-            `layers.attention_pattern`; and `"positions"` `[batch, length]`, in place of 0, 1, 2, ... Defaults to `()`.
-        dtype, **kwargs: See `Encoder`.
-
-    Raises:
-        ValueError: If there is no such further input.
+            `layers.attention_pattern`; and `"positions"` `[batch, length]`, in place of 0, 1, 2, ...
     """
 
     def __init__(

@@ -62,11 +62,10 @@ class LoadsOwnWeights(_Model):
 
 
 def weight_facts_of(encoder, names=None):
-    """Returns what Keras does not compare when it loads weights, as a dict of JSON values.
+    """Returns what Keras does not compare when it loads the weights of an `Encoder`, as a dict of JSON values.
 
     Args:
-        encoder: `Encoder`, alone or of a task.
-        names: List of the names of its classes, dict of these for several heads, or `None`. Defaults to `None`.
+        names: List of the names of a task's classes, dict of these for several heads, or `None`.
     """
     count = sum(bool(getattr(operation, "weights", ())) for operation in getattr(encoder, "operations", ()))
     return {"layers": count, "adapters": list(getattr(encoder, "adapters", {})), "label_names": names}
@@ -78,12 +77,7 @@ def store_weight_facts(store, facts):
 
 
 def without_weight_facts(store, facts):
-    """Returns a store without its facts, after it has compared them with those of the model that loads it.
-
-    Args:
-        store: Dict-like, from names to arrays. Files of earlier versions have no facts.
-        facts: Dict, what `weight_facts_of` returns for the model.
-    """
+    """Returns a store without its facts, if any, after it has compared them with those of the model that loads it."""
     values = {key: store[key] for key in list(store.keys())}
     if WEIGHT_FACTS not in values:
         return values

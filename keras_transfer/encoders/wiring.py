@@ -29,15 +29,8 @@ def make_embeddings(
     """Returns the layers `token_embedding`, `position_embedding` and `segment_embedding` as a dict.
 
     Args:
-        vocabulary_size: Integer. Rows of the token table.
-        dim: Integer. Width of the tables.
-        max_sequence_length: Integer. Number of positions.
-        initializer: Initializer of the tables.
-        num_segments: Integer. Rows of the segment table. Defaults to `0`, no table.
-        position_offset: Integer. Unused first rows of the position table. Defaults to `0`.
-        dtype: Dtype or policy of the layers. Defaults to `None`, the global policy.
-        speakers: As for `SpeakerEmbedding`, which is then used as the token table. Defaults to `None`, for a plain
-            table.
+        position_offset: Integer. Unused first rows of the position table.
+        speakers: As for `SpeakerEmbedding`, which is then used as the token table.
     """
     tokens = keras.layers.Embedding if speakers is None else functools.partial(SpeakerEmbedding, speakers=speakers)
 
@@ -73,22 +66,7 @@ def make_blocks(
     prefix="",
     **options,
 ):
-    """Returns a list of blocks `block_0`, `block_1`, ... of plain attention and a plain feed-forward network.
-
-    Args:
-        num_layers: Integer. Number of blocks.
-        num_heads: Integer. Number of attention heads.
-        intermediate_dim: Integer. Width of the feed-forward networks.
-        activation: String or callable. Activation of the feed-forward networks.
-        initializer: Initializer of all kernels.
-        attention_dropout: Float between 0 and 1. Dropout rate of the attention weights. Defaults to `0.0`.
-        causal: Boolean. Whether a token sees only itself and earlier tokens. Defaults to `False`.
-        dtype: Dtype or policy of the layers. Defaults to `None`, the global policy.
-        activation_dropout: Float between 0 and 1. Dropout rate within the feed-forward networks. Defaults to `0.0`.
-        cross_attention: Boolean. Whether the blocks also attend to a context. Defaults to `False`.
-        prefix: String. What the names of the blocks begin with. Defaults to `""`.
-        **options: Further arguments of `TransformerBlock`, such as `norm` and `dropout`.
-    """
+    """Returns blocks `block_0`, `block_1`, ..., after a prefix, of plain attention and a plain feed-forward network."""
     if num_layers < 1:
         raise ValueError(f"`num_layers` must be at least 1. Received: num_layers={num_layers!r}")
     shared = {"kernel_initializer": initializer, "dtype": dtype}
@@ -126,11 +104,8 @@ def bert_layers(settings, dtype=None, num_segments=0, position_offset=0):
     """Returns the layers of BERT and its relatives as a dict of arguments of `TransformerStack`.
 
     Args:
-        settings: Dict of the arguments of the encoder's constructor, from `constructor_settings`. `embedding_dim`, the
-            width of the embeddings, `pooler` and `causal` may be missing.
-        dtype: Dtype or policy of the layers. Defaults to `None`, the global policy.
-        num_segments: Integer. Rows of the segment table. Defaults to `0`, no table.
-        position_offset: Integer. Unused first rows of the position table. Defaults to `0`.
+        settings: Dict from `constructor_settings`. `embedding_dim`, `pooler` and `causal` may be missing.
+        position_offset: Integer. Unused first rows of the position table.
     """
     initializer = TruncatedNormal(stddev=settings["initializer_range"])
     epsilon, width = settings.get("layer_norm_epsilon", 1e-12), settings.get("embedding_dim", settings["hidden_dim"])
@@ -155,14 +130,7 @@ def bert_layers(settings, dtype=None, num_segments=0, position_offset=0):
 
 
 def gpt_layers(settings, dtype=None, norm="post", causal=True):
-    """Returns the layers of GPT and its relatives, without a final norm, as a dict of arguments of `TransformerStack`.
-
-    Args:
-        settings: Dict of the arguments of the encoder's constructor, from `constructor_settings`.
-        dtype: Dtype or policy of the layers. Defaults to `None`, the global policy.
-        norm: String, the `norm` of `TransformerBlock`. Defaults to `"post"`.
-        causal: Boolean. Whether a token sees only itself and earlier tokens. Defaults to `True`.
-    """
+    """Returns the layers of GPT and its relatives, without a final norm, as arguments of `TransformerStack`."""
     initializer = keras.initializers.RandomNormal(stddev=settings["initializer_range"])
     options = {"causal": causal, "norm": norm, "layer_norm_epsilon": settings["layer_norm_epsilon"]}
     sizes = [settings[name] for name in ("vocabulary_size", "hidden_dim", "max_sequence_length")]

@@ -26,14 +26,11 @@ class SmoothInverseFrequency(keras.layers.Layer):
 
     Args:
         vocabulary_size: Integer. Number of ids: padding, the unknown word (with the weight 1), then the words.
-        smoothing: Float. The a in the weights. Defaults to `1e-3`.
+        smoothing: Float. The a in the weights.
 
     Call arguments:
         - `inputs`: Tensor of shape `[batch, length, dim]`.
         - `token_ids, padding_mask`: Tensors of shape `[batch, length]`.
-
-    Returns:
-        A tensor of shape `[batch, dim]`. Zeros for a text without words.
 
     Source: Arora et al. 2017, "A simple but tough-to-beat baseline for sentence embeddings", algorithm 1.
     """
@@ -57,12 +54,7 @@ class SmoothInverseFrequency(keras.layers.Layer):
         )
 
     def set_counts(self, counts, total=None):
-        """Sets the weights from the words' counts. A word with a count of 0 has the weight 1.
-
-        Args:
-            counts: Array of shape `[words]`. Counts in the vocabulary's order.
-            total: Number. Count of all words. Defaults to `None`, the sum of `counts`.
-        """
+        """Sets the weights from counts [words] in the vocabulary's order. A word with a count of 0 has the weight 1."""
         self.word_weights.assign(self._weights(counts, total))
 
     def _weights(self, counts, total=None):

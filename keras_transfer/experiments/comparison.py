@@ -399,7 +399,6 @@ class RunFile:
     incomplete last line, written by a process that was killed, is removed.
 
     Args:
-        path: Path of the file, or `None`. The file may already exist.
         settings: Dict of JSON values that all runs share.
 
     Attributes:

@@ -50,9 +50,6 @@ def paired_test(values, others):
 
     Args:
         values, others: Arrays [pairs], such as the scores of two methods with the same seeds.
-
-    Returns:
-        A float, or None if there are fewer than two pairs, or if all differences are equal.
     """
     differences = np.subtract(values, others, dtype="float64")
     if len(differences) < 2 or not np.ptp(differences) > 0:

@@ -17,17 +17,13 @@ class Constraints:
 
     Args:
         repetition_penalty: Float greater than 0. Factor that makes tokens less likely that have already occurred:
-            positive scores are divided by it, negative scores are multiplied by it (Keskar et al. 2019). Defaults to
-            `1.0`.
-        no_repeat_ngram: Integer. Length of sequences of tokens that must not occur twice (Paulus et al. 2018). Defaults
-            to `0`, no constraint.
-        bad_words: Tuple of tuples of token ids. Sequences that must not occur. Defaults to `()`.
-        min_length: Integer. Number of tokens, including the prompt's, before which no text ends with an end
-            token. Defaults to `0`.
-        min_new_tokens: Integer. The same for the number of tokens after the prompt. Defaults to `0`.
-        forced_first: Integer. The token after the first one of a text. Defaults to `None`, for none.
-        forced_last: Tuple of integers. Tokens of which one must be the last that a row may use. Defaults to `()`, for
-            none.
+            positive scores are divided by it, negative scores are multiplied by it (Keskar et al. 2019).
+        no_repeat_ngram: Integer. Length of sequences of tokens that must not occur twice (Paulus et al. 2018).
+        bad_words: Tuple of tuples of token ids. Sequences that must not occur.
+        min_length: Integer. Number of tokens, including the prompt's, before which no text ends with an end token.
+        min_new_tokens: Integer. The same for the number of tokens after the prompt.
+        forced_first: Integer. The token after the first one of a text.
+        forced_last: Tuple of integers. Tokens of which one must be the last that a row may use.
     """
 
     repetition_penalty: float = 1.0
@@ -56,11 +52,8 @@ class Constraints:
             tokens: Integer tensor of shape `[rows, room]`.
             column: Scalar tensor. The place of the token to be chosen.
             first: Integer tensor of shape `[rows]`. The place of each row's first token.
-            limit: Integer tensor of shape `[rows]`. Number of places that each row may use. Only `forced_last` needs
-                it. Defaults to `None`.
-            length: Integer or scalar tensor. The place of the first token after the prompts. Only `min_new_tokens`
-                needs it. Defaults to `0`.
-            end_ids: Tuple of integers. The tokens that end a text. Defaults to `()`, for none.
+            limit: Integer tensor of shape `[rows]`. Number of places that each row may use, for `forced_last`.
+            length: Integer or scalar tensor. The place of the first token after the prompts, for `min_new_tokens`.
         """
         place = ops.arange(ops.shape(tokens)[1])[None]
         real = ops.logical_and(place >= first[:, None], place < column)

@@ -14,18 +14,10 @@ class Continuations:
     Args:
         generator: Callable `(sampler, steps, num_sequences, end_ids, constraints, shapes, returns_state=False)` that
             returns a compiled `Generator`.
-        sampler: `Sampler`.
-        num_sequences: Integer. Number of sequences for each row.
-        end_ids: Tuple of integers. The tokens that end a sequence.
-        constraints: `Constraints`.
         lengths: List of integers. For each row, the number of tokens at which its sequences end, prompt included.
-        seed: Integer, or `None` to follow `keras.utils.set_random_seed`.
-        batch_size: Integer. Number of rows in a batch.
-        stop_table: Array from `stop_table`. Defaults to `None`.
         context_rows: List of rows of ids, one for each row to continue, that an encoder-decoder encodes. The rows to
-            continue are then not padded to multiples of 16, because they are as short as one start token. Defaults to
-            `None`.
-        context_length: Integer. Number of positions of the encoder, or `None` for any. Defaults to `None`.
+            continue are then not padded to multiples of 16, because they are as short as one start token.
+        context_length: Integer. Number of positions of the encoder, or `None` for any.
     """
 
     def __init__(

@@ -20,13 +20,9 @@ class Decoder:
         encoder: `TransformerStack` whose blocks are causal, an encoder-decoder with `step`, or a recurrent encoder with
             `empty_state` and `step`, whose state takes the place of the cache.
         output: Layer from the encoder's vectors to logits.
-        length: Integer or scalar tensor. Number of places of the prompts.
-        room: Integer or scalar tensor. Number of places of prompts and continuations.
-        end_ids: Tuple of integers. The tokens that end a text. Defaults to `()`, for none.
-        constraints: `Constraints`. Defaults to `None`.
-        stop_table: Integer tensor of shape `[states, vocabulary]`, from `stop_table`. Defaults to `None`.
+        stop_table: Integer tensor of shape `[states, vocabulary]`, from `stop_table`.
         context: What `encoder.encode_context` returned, for an encoder-decoder. It has one row for each prompt, which
-            all rows of the prompt read, and no step changes it. Defaults to `None`.
+            all rows of the prompt read, and no step changes it.
 
     Attributes:
         are_numbers: Boolean tensor. Whether all logits of the last step are numbers, and not NaN.
@@ -98,7 +94,6 @@ class Decoder:
         Args:
             chosen: Integer tensor of any shape, the tokens at `column`.
             stop_state: Integer tensor of the same shape, the states before them.
-            column: Scalar tensor.
             limit: Integer tensor that broadcasts to this shape. Number of places that each row may use.
         """
         ended = ops.broadcast_to(column + 1 >= limit, ops.shape(chosen))

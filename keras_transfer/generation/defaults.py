@@ -37,14 +37,12 @@ _NEUTRAL = {"do_sample": False, "num_beams": 1, "num_return_sequences": 1}
 
 @dataclasses.dataclass(frozen=True)
 class GenerationDefaults:
-    """What a checkpoint specifies for `generate`.
+    """What a checkpoint specifies for `generate`, `None` for what it does not say.
 
     Attributes:
-        end_ids: Tuple of integers. Tokens that end a sequence, or `None` if the checkpoint does not say.
-        constraints: `Constraints`.
-        max_length: Integer, or `None` if the checkpoint does not say.
-        max_new_tokens: Integer, or `None` if the checkpoint does not say. If it does, `max_length` does not count.
-        start_id: Integer. The token that an encoder-decoder continues, or `None` if the checkpoint does not say.
+        end_ids: Tuple of integers. Tokens that end a sequence.
+        max_new_tokens: Integer. If it is given, `max_length` does not count.
+        start_id: Integer. The token that an encoder-decoder continues.
         beams: Dict of the checkpoint's `length_penalty` and `early_stopping`, for `BeamSearch`.
         unused: Dict of the settings that `generate` does not use.
     """

@@ -9,12 +9,7 @@ class ExportedLoop:
     """Continues the prompts of a request with a loop that belongs to a graph of the TensorFlow backend.
 
     XLA compiles a loop for each shape of its inputs. With `jit_compile`, the number of prompts is therefore padded to a
-    power of two, and their length and that of the sources to multiples of 16.
-
-    Args:
-        generator: `Generator` that is not compiled itself.
-        jit_compile: Boolean. Whether XLA compiles the loop. Defaults to `False`.
-        context_length: Integer. Number of positions of the encoder, or `None` for any. Defaults to `None`.
+    power of two, and their length and that of the sources to multiples of 16, if `context_length` allows it.
     """
 
     def __init__(self, generator, jit_compile=False, context_length=None):

@@ -14,26 +14,21 @@ class Generator(keras.Model):
     """Continues prompts of one shape with one sampler.
 
     Args:
-        encoder: `TransformerStack` whose blocks are causal, an encoder-decoder with `encode_context` and `step`, or a
-            recurrent encoder with `empty_state` and `step`.
-        output: Layer from the encoder's vectors to logits.
-        sampler: `Sampler`.
+        encoder, output: As for `Decoder`.
         steps: Integer. Number of new tokens for which there is room.
-        num_sequences: Integer. Number of sequences for each prompt.
-        end_ids: Tuple of integers. The tokens that end a text.
-        constraints: `Constraints`.
         returns_state: Boolean. Whether a call returns its whole state, from which another call can continue. Otherwise
-            it returns the value of `Sampler.result`. Defaults to `False`.
-        jit_compile: Boolean. Whether XLA compiles the loop, except on torch. Defaults to `True`.
+            it returns the value of `Sampler.result`.
+        jit_compile: Boolean. Whether XLA compiles the loop, except on torch.
 
     Call arguments:
-        - `inputs`: Dict of - `token_ids`: Integers `[prompts, length]`. Prompts, aligned on the right. - `first`:
-          Integers `[prompts]`. The place of each prompt's first token. - `limit`: Integers `[prompts]`. How many places
-          each row may use, padding included. - `until`: Integer. The place at which this call stops. - `uniform`:
-          Floats `[rows, steps]`. Random numbers from 0 to 1, for random samplers. - `stop_table`: Integers `[states,
-          vocabulary]`, if there are stop strings. - `context`: Dict of `token_ids` and `padding_mask` `[prompts, source
-          length]`, the inputs of `encoder.encode_context`, for an encoder-decoder. They are encoded once. - `state`:
-          The state of an earlier call, to continue from there.
+        - `token_ids`: Integers `[prompts, length]`. Prompts, aligned on the right.
+        - `first`: Integers `[prompts]`. The place of each prompt's first token.
+        - `limit`: Integers `[prompts]`. How many places each row may use, padding included.
+        - `until`: Integer. The place at which this call stops.
+        - `uniform`: Floats `[rows, steps]`. Random numbers from 0 to 1, for random samplers.
+        - `stop_table`: Integers `[states, vocabulary]`, if there are stop strings.
+        - `context`: Dict of `token_ids` and `padding_mask` `[prompts, source length]`, for an encoder-decoder.
+        - `state`: The state of an earlier call, to continue from there.
     """
 
     def __init__(

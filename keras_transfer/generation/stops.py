@@ -4,18 +4,11 @@ import numpy as np
 
 
 def stop_table(stops, pieces):
-    """Returns the transitions of an automaton over tokens that recognizes stop strings.
+    """Returns the transitions of an automaton over tokens that recognizes stop strings, int32 `[states, vocabulary]`.
 
     Its state is the longest prefix of a stop string that the text ends with (Aho & Corasick 1975). A token advances it
-    by all of its bytes at once.
-
-    Args:
-        stops: List of strings, not empty.
-        pieces: List of the bytes that each token of the vocabulary adds to a text.
-
-    Returns:
-        An int32 array of shape `[states, vocabulary]` of next states. The first state is the start. The last one, which
-        is never left, says that a stop string occurred.
+    by all of its bytes (`pieces`) at once. The first state is the start. The last one, which is never left, says that a
+    stop string occurred.
     """
     for stop in stops:
         if not isinstance(stop, str) or not stop:

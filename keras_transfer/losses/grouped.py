@@ -22,11 +22,6 @@ class PartsLoss(keras.losses.Loss):
         min_rows: Integer. Smallest batch of rows of two texts from which a model learns.
         takes_texts: Boolean. Whether `labels` may be numbers `[batch, parts]` that are the same for equal texts, for a
             loss that compares rows.
-
-    Args:
-        name: String. Name of the loss. Defaults to `None`.
-        reduction: String, as in Keras. Defaults to `"sum_over_batch_size"`.
-        dtype: Dtype of the computation, as in Keras. Defaults to `None`.
     """
 
     min_parts = 2

@@ -15,14 +15,6 @@ class BufferedMetric(keras.metrics.Metric):
     The buffer is a variable, so that the metric works in compiled steps. It holds rows whose weight is not 0. If there
     are more than `capacity`, the result is NaN, and a warning says why. Each replica of a strategy fills its own places
     of the buffer, and zeros elsewhere, so that the sum over replicas has all rows.
-
-    Args:
-        capacity: Integer. Maximum number of rows.
-        name: String. Name of the metric.
-        dtype: Dtype of the result.
-
-    Raises:
-        ValueError: If `capacity` is not a positive integer.
     """
 
     def __init__(self, capacity, name, dtype):

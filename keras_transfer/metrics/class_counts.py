@@ -14,12 +14,9 @@ AVERAGES = ("macro", "weighted", "micro", "binary", None)
 
 
 class ClassCounts(keras.metrics.Metric):
-    """Base class of metrics that are computed from counts per class. Strategies add up the counts of their replicas.
+    """Base class of metrics computed from counts per class, at one threshold (one half) or one for each class.
 
-    Args:
-        threshold: Float from 0 to 1, or a list of one for each class. Defaults to `None`, one half.
-        name: String. Name of the metric.
-        dtype: Dtype of the result.
+    Strategies add up the counts of their replicas.
     """
 
     def __init__(self, threshold, name, dtype):

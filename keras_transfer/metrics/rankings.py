@@ -10,16 +10,7 @@ from keras_transfer.metrics.rows import row_weights
 
 
 class RankingMetric(keras.metrics.Mean):
-    """Base class of the ranking metrics, which are means over rows of candidates.
-
-    Args:
-        k: Integer. How many of the highest scores count, or None for all.
-        name: String. Name of the metric.
-        dtype: Dtype of the result.
-
-    Raises:
-        ValueError: If `k` is not a positive integer.
-    """
+    """Base class of the ranking metrics, means over rows of candidates. The `k` highest scores count, or all."""
 
     needs_k = True
 

@@ -26,15 +26,13 @@ def count_classes(true_shape, shape):
 def class_rows(y_true, y_pred, sample_weight):
     """Returns labels, logits and weights of single rows, whatever axes precede the classes' axis.
 
+    The labels are int32 [rows] or float32 [rows, classes]. The logits of a row whose label does not exist are NaN.
+
     Args:
         y_true: Integers `[batch, ...]`, or ones and zeros `[batch, ..., classes]`. Rows with a negative integer do not
             count.
         y_pred: Logits `[batch, ..., classes]`. For two classes, also `[batch]` or `[batch, 1]`, the logit of class 1.
         sample_weight: Weights `[batch]` or `[batch, ...]`, or None.
-
-    Returns:
-        `(true, logits, weights)`: int32 [rows] or float32 [rows, classes], float32 [rows, classes], float32 [rows]. The
-        logits of a row whose label does not exist are NaN.
     """
     y_true, y_pred = ops.convert_to_tensor(y_true), ops.cast(y_pred, "float32")
     classes, several = count_classes(y_true.shape, y_pred.shape)

@@ -122,12 +122,7 @@ class TextMetric(keras.metrics.Metric):
 
 
 def list_of_texts(texts, argument):
-    """Returns texts as a list of strings.
-
-    Args:
-        texts: List of strings, or another iterable.
-        argument: String. Name of the argument, for errors.
-    """
+    """Returns texts, the named argument, as a list of strings."""
     texts = _as_list(texts, argument)
     for position, text in enumerate(texts):
         if not isinstance(text, str):

@@ -11,12 +11,7 @@ from keras_transfer.metrics.text_metric import TextMetric, missing_package
 
 
 class SacreBleuMetric(TextMetric):
-    """Base class of the metrics that sacrebleu computes from all texts of a corpus together.
-
-    Args:
-        name: String. Name of the metric.
-        **settings: Arguments of sacrebleu's class.
-    """
+    """Base class of the metrics that sacrebleu computes, with its settings, from all texts of a corpus together."""
 
     of_package: str | None = None  # The name of sacrebleu's class.
     names_in_package = {}  # Arguments that are names -> the attribute of sacrebleu's class that lists them.

@@ -20,10 +20,9 @@ def draw_ids(random, count, vocabulary_size, special_ids):
 
 
 def hide(ids, random, objective, mask_id, vocabulary_size, special_ids, spans=None):
-    """Returns what becomes of hidden tokens, an integer array as `ids`: masks, random tokens or the same ones.
+    """Returns what becomes of hidden tokens, as `ids`: masks, random tokens or the same, at the rates of the objective.
 
-    The objective has the rates, `mask_token_rate` and `random_token_rate`. All tokens with the same number in `spans`,
-    an integer array [tokens], become one of the three.
+    All tokens with the same number in `spans`, an integer array [tokens], become one of the three.
     """
     drawn = draw_ids(random, len(ids), vocabulary_size, special_ids)
     value, mask_rate = random.random(len(ids)), objective.mask_token_rate
@@ -49,10 +48,6 @@ def word_starts_of(preprocessor, punctuation=False):
 
     Byte-level BPE has no space in front of the first word of a text. In rows of several texts, such as the lines of a
     corpus, that word therefore belongs to the word before it, as in RoBERTa's original code.
-
-    Args:
-        preprocessor: `text.TokenPreprocessor`.
-        punctuation: Boolean. Whether single ASCII punctuation marks also begin a word. Defaults to `False`.
     """
     tokenizer = preprocessor.tokenizer
     try:
@@ -102,12 +97,7 @@ def check_seed(seed):
 
 
 def padded_rows(inputs, word_starts=None):
-    """Returns the ids of padded rows, an integer array [batch, length], and which are real tokens, a boolean one.
-
-    Args:
-        inputs: Dict of arrays [batch, length]: `token_ids` and `padding_mask`.
-        word_starts: Boolean array [vocabulary_size], or None. Defaults to `None`.
-    """
+    """Returns the ids of padded rows, an integer array [batch, length], and which are real tokens, a boolean one."""
     missing = [name for name in ("token_ids", "padding_mask") if name not in inputs]
     if missing:
         raise ValueError(f"`inputs` must have `{missing[0]}`. Received: inputs with the keys {list(inputs)}")

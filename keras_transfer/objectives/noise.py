@@ -16,9 +16,7 @@ def corrupt_spans(row, mask, sentinel_ids):
     In the source, a sentinel stands for each span of noise, and in the target for each span of other tokens.
 
     Args:
-        row: Integer array [tokens].
         mask: Boolean array [tokens]. Which tokens are noise.
-        sentinel_ids: List of integers. The sentinels in the order in which they are used.
     """
     mask = np.asarray(mask, bool)
     return _replace_spans(row, mask, sentinel_ids), _replace_spans(row, ~mask, sentinel_ids)
@@ -40,12 +38,9 @@ def _replace_spans(row, mask, sentinel_ids):
 
 
 def find_sentences(stops):
-    """Returns where the sentences of a row end, an integer array [sentences].
+    """Returns where the sentences of a row end, an integer array [sentences], given which tokens are stops [tokens].
 
     A sentence ends after a stop whose predecessor is none. The last token counts as a stop.
-
-    Args:
-        stops: Boolean array [tokens]. Which tokens end a sentence.
     """
     stops = np.array(stops, bool)
     stops[-1:] = True
@@ -56,9 +51,7 @@ def permute_sentences(row, ends, order):
     """Returns a row with its sentences in another order. Tokens after the last sentence stay where they are.
 
     Args:
-        row: Integer array [tokens].
         ends: Integer array [sentences]. Where the sentences end.
-        order: Integer array [sentences]. Which sentence comes first, second, and so on.
     """
     sentences = np.split(row, ends)
     return np.concatenate([*(sentences[index] for index in order), sentences[-1]])
@@ -69,10 +62,6 @@ def fit_lengths(lengths, budget):
 
     Args:
         lengths: Integer array. Drawn lengths, whose sum is at least `budget`. Those of length 0 become insertions.
-        budget: Integer, at least 1.
-
-    Returns:
-        A tuple of an integer array, whose sum is `budget`, and an integer.
     """
     total = np.cumsum(lengths)
     used = np.searchsorted(total, budget) + 1
@@ -85,13 +74,11 @@ def mask_spans(row, word_starts, places, lengths, is_random, random_ids, mask_id
     """Returns a row in which spans of words are hidden. Spans may overlap, and end at the end of the row.
 
     Args:
-        row: Integer array [tokens].
         word_starts: Boolean array [tokens]. Which tokens begin a word.
         places: Integer array [spans]. Where each span begins, at the first token of a word.
         lengths: Integer array [spans]. Number of words of each span.
         is_random: Boolean array [spans]. Which spans become random tokens instead of masks.
         random_ids: Integer array [tokens]. The random token at each place.
-        mask_id: Integer.
         replace_length: 1 for one mask for each span, 0 for none, -1 for one mask for each token of a span.
     """
     begins = np.append(np.flatnonzero(word_starts), len(row))
@@ -114,13 +101,7 @@ def count_insertions(length, rate):
 
 
 def insert_tokens(row, places, values):
-    """Returns a row with further tokens.
-
-    Args:
-        row: Integer array [tokens].
-        places: Integer array [insertions]. Their places in the new row.
-        values: Integer array [insertions]. Their ids.
-    """
+    """Returns a row with further tokens, the values [insertions] at these places [insertions] of the new row."""
     changed, given = np.empty(len(row) + len(places), np.asarray(row).dtype), np.ones(len(row) + len(places), bool)
     given[places] = False
     changed[places], changed[given] = values, row
@@ -136,12 +117,5 @@ def rotate(row, offset):
 
 
 def replace_tokens(ids, kinds, random_ids, mask_id):
-    """Returns what becomes of hidden tokens.
-
-    Args:
-        ids: Integer array [tokens].
-        kinds: Integer array [tokens]. `MASK`, `SAME` or `RANDOM`.
-        random_ids: Integer array [tokens].
-        mask_id: Integer.
-    """
+    """Returns what becomes of hidden tokens [tokens] of kinds `MASK`, `SAME` and `RANDOM`."""
     return np.where(kinds == MASK, mask_id, np.where(kinds == RANDOM, random_ids, ids))

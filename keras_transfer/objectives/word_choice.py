@@ -6,14 +6,11 @@ _SUCCESS = 0.2  # of the geometric distribution of SpanBERT
 
 
 def words_of(allowed, starts):
-    """Returns the words of a row, and the word of each token that may be chosen.
+    """Returns the first and last token of each word of a row [words, 2], and the word of each allowed token.
 
     Args:
         allowed: Boolean array [tokens]. Which tokens may be chosen. Those next to others do not belong to their words.
         starts: Boolean array [tokens]. Which tokens begin a word.
-
-    Returns:
-        A tuple of two integer arrays: [words, 2], where each word begins and ends, and [allowed tokens].
     """
     alone = ~np.concatenate([[False], allowed[:-1]])
     begins = allowed & (starts | alone)
@@ -23,7 +20,7 @@ def words_of(allowed, starts):
 
 
 def choose_words(words, order, lengths, budget, joins):
-    """Returns the spans of words that are chosen.
+    """Returns the number of the span of each word, -1 for a word that is not chosen.
 
     Args:
         words: Integer array [words, 2]. Where each word begins and ends.
@@ -32,9 +29,6 @@ def choose_words(words, order, lengths, budget, joins):
         budget: Integer. Largest number of tokens of all spans.
         joins: Boolean. Whether a span may contain words that are chosen already, which remain in their own span.
             Otherwise, it is passed over.
-
-    Returns:
-        A list with the number of the span of each word, -1 for a word that is not chosen.
     """
     words = words.tolist()
     spans = [-1] * len(words)

@@ -63,7 +63,6 @@ def facts_of(task, folder, source, load=None):
 
     Args:
         task: `Task`.
-        folder: Path of the folder, whose files say which other libraries can load it.
         source: String. What the snippets of the card load: the name of the folder, or `"hf://NAME"` or
             `"hf://NAME@REVISION"`.
         load: String. The expression that loads the task. Defaults to `None`, its `from_pretrained`.

@@ -42,7 +42,6 @@ def causal_head(encoder, advice="", use_bias=False):
     """Returns the layer that turns an encoder's outputs into logits with its token embeddings.
 
     Args:
-        encoder: Encoder.
         advice: String. A sentence for the error that says what to do instead. Defaults to `""`.
         use_bias: Boolean. Whether each token has a bias. Defaults to `False`.
     """

@@ -60,7 +60,6 @@ def check_sizes(preprocessor, positions, rows, name="preprocessor"):
         preprocessor: Preprocessor, or `None`.
         positions: Integer. Number of positions of the encoder, or `None`.
         rows: Integer. Number of rows of the encoder's embedding, or `None`.
-        name: String. Name of the argument for error messages. Defaults to `"preprocessor"`.
     """
     tokens = getattr(preprocessor, "sequence_length", getattr(preprocessor, "window_length", None))
     if tokens is not None and positions is not None and tokens > positions:

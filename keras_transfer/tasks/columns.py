@@ -17,9 +17,6 @@ def columns_of(task, x):
     Args:
         task: `Task`.
         x: Anything that `Task.dataset` accepts.
-
-    Returns:
-        The columns of the task's reader for raw data, or a dict of NumPy arrays for arrays.
     """
     if task.reader.accepts(x):
         task.reader.require()

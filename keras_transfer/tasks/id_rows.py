@@ -61,9 +61,6 @@ def rows_of(task, x, tokenize, what):
         x: String, list of strings, or what `prepared_rows` accepts.
         tokenize: Function from a list of strings to a list of integer arrays.
         what: String. Noun for a row in error messages, such as `"prompt"`.
-
-    Returns:
-        List of integer arrays, whether `x` is texts, and whether it is a single text.
     """
     single = isinstance(x, (str, bytes))
     x = [x] if single else x

@@ -61,11 +61,7 @@ class Labels:
         return {}
 
     def compiled(self, loss, metrics, weighted_metrics):
-        """Returns the loss, the metrics and the weighted metrics of `compile` in the form that Keras expects.
-
-        Raises:
-            ValueError: If the name of a loss or metric is unknown, or if it does not match the outputs or the labels.
-        """
+        """Returns the loss, the metrics and the weighted metrics of `compile` in the form that Keras expects."""
         named = {"auto": self.loss, **self.named_losses()}
         loss = keras.tree.map_structure(
             lambda each: from_name(each, named, keras.losses.get, "loss") if isinstance(each, str) else each, loss
@@ -202,10 +198,6 @@ class Labels:
 
         Args:
             outputs: What `predict` returns.
-
-        Raises:
-            NotImplementedError: If answers need more than the outputs, such as the texts of the rows. A method of the
-                task returns them instead.
         """
         raise NotImplementedError(
             f"{type(self).__name__} does not implement `decode`. Use the method of the task that answers."

@@ -101,7 +101,6 @@ class TokenHead:
     """The layers from token vectors to logits at some positions.
 
     Args:
-        encoder: Encoder.
         table: Its token embedding layer.
         activation: Activation of the dense layer. Defaults to `None`, the encoder's.
         layer_norm_epsilon: Float. Epsilon of the layer norm. Defaults to `None`, the encoder's.

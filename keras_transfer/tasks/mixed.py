@@ -21,12 +21,7 @@ def encode_mixed(encoder, scalar_mix):
     """Returns an encoder's outputs for its own symbolic inputs, and the `ScalarMix` of its layers.
 
     Args:
-        encoder: Encoder.
         scalar_mix: Boolean or `layers.ScalarMix`. `True` creates one.
-
-    Returns:
-        An `Encoded`, and the `ScalarMix` or `None`. With a `ScalarMix`, the sequence is the mix, and there is no pooled
-        output.
     """
     check_encoder(encoder)
     if not scalar_mix:

@@ -15,10 +15,6 @@ def merge_parts(inputs, wanted):
     Args:
         inputs: Dict or other structure of tensors, the same structure as `wanted`.
         wanted: The symbolic inputs of the model.
-
-    Returns:
-        The inputs, and the number of parts, which is a tensor if it is not static. If the inputs have one text per row,
-        they are returned unchanged, and the number is `None`.
     """
     first, symbol = keras.tree.flatten(inputs)[0], keras.tree.flatten(wanted)[0]
     if len(first.shape) != len(symbol.shape) + 1:

@@ -15,7 +15,6 @@ def pooled_vectors(encoder, encoded, pooling=None, default="pooled"):
     """Returns the name of a pooling, and the pooled vectors `[batch, dim]`.
 
     Args:
-        encoder: Encoder.
         encoded: Its symbolic outputs, an `Encoded`.
         pooling: String, `"pooled"` (the encoder's own pooled output) or a pooling of `layers.SequencePooling`. Defaults
             to `None`, the pooling of the encoder's checkpoint.
@@ -50,15 +49,11 @@ def text_vectors(encoder, pooling=None, normalize=None, default="mean", layers=(
     """Returns symbolic float32 vectors `[batch, dim]` for an encoder's inputs, and how they are computed.
 
     Args:
-        encoder: Encoder.
         pooling: String, as for `pooled_vectors`. Defaults to `None`.
         normalize: Boolean. Whether vectors are scaled to length 1. Defaults to `None`, the setting of the encoder's
             checkpoint.
         default: String, as for `pooled_vectors`. Defaults to `"mean"`.
         layers: List of layers between the pooling and the normalization. Defaults to `()`, for none.
-
-    Returns:
-        The vectors, the name of the pooling, and whether the vectors are normalized.
     """
     pooling, vectors = pooled_vectors(encoder, encode(encoder), pooling, default)
     for layer in layers:

@@ -198,9 +198,6 @@ def cut_windows(inputs, length):
     Args:
         inputs: Dict of tensors.
         length: Integer. Number of tokens per window.
-
-    Returns:
-        Dict of tensors, and the number of windows of each row.
     """
     whole = ops.shape(inputs["padding_mask"])[1]
     static = isinstance(whole, int)

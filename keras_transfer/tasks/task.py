@@ -70,11 +70,7 @@ _ANSWERS = (
 
 
 def of_part(part, name, doc=None):
-    """Returns a property of a task that forwards to an attribute of its reader or its labels.
-
-    Returns:
-        A `property` with a getter and a setter.
-    """
+    """Returns a property of a task that forwards to an attribute of its reader or its labels."""
 
     def get(task):
         return getattr(getattr(task, part), name)

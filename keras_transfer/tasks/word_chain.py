@@ -69,7 +69,6 @@ class ChainLoss(keras.losses.Loss):
     Args:
         field: `layers.ConditionalRandomField`. Files do not contain the field, so the task sets it. Defaults to `None`.
         reduction: String. Reduction of the losses of rows, as in Keras. Defaults to `"sum_over_batch_size"`.
-        name: String. Defaults to `"chain_loss"`.
 
     Call arguments:
         y_true: Integers `[batch, length]`, negative if a position has no word.
@@ -103,9 +102,6 @@ def decode_sentences(decode, logits, batch_size=256):
         decode: The method `decode` of a `layers.ConditionalRandomField`, or `marginals`.
         logits: List of arrays [words, labels], one for each sentence.
         batch_size: Integer. Number of sentences that are decoded together. Defaults to `256`.
-
-    Returns:
-        List of integer arrays [words], or of float arrays [words, labels].
     """
     found = []
     for start in range(0, len(logits), batch_size):

@@ -120,7 +120,6 @@ def read_lora(config, modules, matrices, folder):
         config: Dict. The configuration.
         modules: Dict that `modules_of` returns.
         matrices: Dict from `(module, its full name)` to dicts of its tensors.
-        folder: Path, for errors.
     """
     stabilized, magnitude = bool(config.get("use_rslora")), bool(config.get("use_dora"))
     rank = max((len(parts["lora_A"]) for parts in matrices.values() if "lora_A" in parts), default=config["r"])
@@ -164,7 +163,6 @@ def read_ia3(config, modules, scales, folder):
         config: Dict. The configuration, which is not used: the shapes of the scales show where they act.
         modules: Dict that `modules_of` returns.
         scales: Dict from `(module, its full name)` to dicts of its tensors.
-        folder: Path, for errors.
     """
     targets, input_targets, found = set(), set(), {}
     for (module, name), parts in scales.items():
@@ -230,7 +228,6 @@ def read(model, encoder, folder):
     Args:
         model: Task to which they will be added, or `encoder`.
         encoder: `TransformerStack` or `EncoderDecoder`. The encoder of the model.
-        folder: `pathlib.Path`.
     """
     config, tensors, names = _read_files(folder)
     modules, matrices, alone, changes = modules_of(encoder), {}, {}, {}
@@ -408,7 +405,6 @@ def write(model, encoder, folder, kinds, arrays, head, overwrite=False):
     Args:
         model: Task with the adapters, or `encoder`.
         encoder: `TransformerStack` or `EncoderDecoder` with the adapters.
-        folder: Path to write.
         kinds: List of kinds. It must contain a single `LoRA` or `IA3`, and may contain `LayerCopies`.
         arrays: Dict from the names of `adapter_weights` to arrays.
         head: Dict from the ids of the head weights to their arrays.

@@ -72,7 +72,6 @@ def put(encoder, slot, name, layer):
     Args:
         encoder: Encoder that has the slot.
         slot: `Adapted`, from `stand_in` or one of the functions below.
-        name: String. Name of the adapter.
         layer: Unbuilt `Adapter`.
     """
     if name in slot.adapters:
@@ -106,10 +105,8 @@ def put_at_outputs(encoder, parts, name, make, **arguments):
     """Builds adapters and adds one to the end of each given sub-layer of each block, under a name.
 
     Args:
-        encoder: Encoder.
         parts: List of strings, `"attention"`, `"cross_attention"` and `"feed_forward"`. Blocks without cross-attention
             have no adapters there.
-        name: String. Name of the adapters.
         make: Class of the adapters.
         **arguments: Its arguments.
     """
@@ -214,7 +211,6 @@ def choose_targets(encoder, targets):
     """Returns `(parent, attribute, place, parts)` for each dense layer that a target matches.
 
     Args:
-        encoder: Encoder.
         targets: List of names that `dense_targets` returns, or regular expressions that match whole paths
             (`"block_[01].query"`, `"decoder_.*.value"`). `"query"` also matches `"cross_attention.query"`, and so on.
     """

@@ -15,14 +15,11 @@ from keras_transfer.text import BEGIN_SENTENCE, BEGIN_WORD, END_SENTENCE, END_WO
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class SentenceBoundaries(keras.layers.Layer):
-    """Adds the words that mark the beginning and the end of a sentence, as character ids.
+    """Adds the words that mark the beginning and the end of a sentence, as character ids, to ids and mask.
 
     Call arguments:
         - `character_ids`: Tensor of shape `[batch, length, characters]`.
         - `padding_mask`: Tensor of shape `[batch, length]`. 1 for a real word, 0 for padding.
-
-    Returns:
-        A tuple of the ids, `[batch, length + 2, characters]`, and the mask, `[batch, length + 2]`.
     """
 
     def build(self, character_ids_shape, padding_mask_shape):
@@ -230,10 +227,7 @@ class ElmoEncoder(Encoder):
 
 
 def _read(layers, character_ids, padding_mask, state=None):
-    """Returns the hidden states, the last layer's directions and, if `state` is given, the next state.
-
-    `layers` holds ELMo's layers.
-    """
+    """Returns ELMo's hidden states, the last layer's directions and, if `state` is given, the next state."""
     ids, mask = layers.boundaries(character_ids, padding_mask)
     both = [layers.words(ids)] * 2
     levels, after = _read_both(layers, both, mask, state)

@@ -311,13 +311,7 @@ class Marian(Bart):
 
 
 def _layers(settings, dtype, decoder=False):
-    """Returns the layers of the encoder or the decoder as arguments of `TransformerStack`, without token embeddings.
-
-    Args:
-        settings: Dict of the arguments of `BartEncoder`, with the sizes of the half.
-        dtype: Dtype or policy.
-        decoder: Boolean. Whether the layers are the decoder's. Defaults to `False`.
-    """
+    """Returns the layers of one half, whose sizes `settings` has, for `TransformerStack`, without token embeddings."""
     prefix, dropout = "decoder_" if decoder else "", settings["dropout"]
     initializer = keras.initializers.RandomNormal(stddev=settings["initializer_range"])
 

@@ -50,12 +50,7 @@ class WeightSlot(Adapted):
 
 
 class WeightCopies(Adapter):
-    """Copies of weights for a `WeightSlot`.
-
-    Args:
-        originals: Dict from attributes to variables.
-        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
-    """
+    """Copies of weights for a `WeightSlot`, given as a dict from attributes to variables."""
 
     def __init__(self, originals, **kwargs):
         super().__init__(**kwargs)

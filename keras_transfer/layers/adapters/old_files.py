@@ -18,11 +18,7 @@ class PromptSlot(AdapterSlot):
 
 
 def show_old_places(slots):
-    """Makes Keras load and save the weights of adapters where files of version 0.1 have them.
-
-    Args:
-        slots: List of all `Adapted`s of an encoder, in the order in which they were created.
-    """
+    """Makes Keras load and save adapters, in the order of their creation, where files of version 0.1 have them."""
     for slot in slots:
         if isinstance(slot, (AdaptedResidual, AdaptedBlock)):
             shown = vars(slot.parent()).setdefault("adapters", {})

@@ -78,13 +78,9 @@ class Adapted(keras.layers.Layer):
     Subclasses stand in for layers that adapters change elsewhere than at their outputs.
 
     Args:
-        base: The layer, or None to change the inputs alone.
-        parent: Layer that holds it.
-        attribute: String. Name of the parent's attribute.
         place: String. Name of the place, unique in the encoder, such as `"block_0.feed_forward"`.
 
     Attributes:
-        adapters: Dict from names to `Adapter`s.
         active: Tuple of names. These adapters are applied in this order.
         encoder: Function that returns the encoder of a KerasHub backbone with adapters. `None` in other encoders.
     """
@@ -127,12 +123,7 @@ class Adapted(keras.layers.Layer):
 
 
 def stand_in(cls, parent, attribute, place):
-    """Returns what stands in for the layer that is an attribute of `parent`, which is an `Adapted` from now on.
-
-    Args:
-        cls: Class of the new `Adapted`, if there is none.
-        parent, attribute, place: See `Adapted`.
-    """
+    """Returns what stands in for the layer that is an attribute of `parent`, which is an `Adapted` from now on."""
     layer = getattr(parent, attribute, None)
     if not isinstance(layer, Adapted):
         with layer_tracking.unlocked(parent):
@@ -162,14 +153,10 @@ class AdaptedBlock(Adapted):
 
 
 class AdaptedDense(Adapted):
-    """Stands in for a dense layer.
+    """Stands in for a dense layer, or for an `EinsumDense` that is one (`dense_axes`).
 
     The adapters act before the activation of the layer. They treat an `EinsumDense` with several axes, such as the
     heads of attention, as a dense layer with one axis.
-
-    Args:
-        base: `Dense`, or `EinsumDense` for which `dense_axes` is not None.
-        parent, attribute, place: See `Adapted`.
     """
 
     def __init__(self, base, parent, attribute, place):
@@ -233,12 +220,7 @@ def check_kernel(layer):
 
 
 def dense_axes(layer):
-    """Returns the axes of a kernel that a dense layer sums over, and those that become axes of its outputs.
-
-    Returns:
-        Two lists of integers, in the order of the last axes of the inputs and of the outputs, or None if the layer is
-        not a product of its inputs with a matrix.
-    """
+    """Returns the axes of a kernel that a dense layer sums over, and those that become axes of its outputs."""
     if isinstance(layer, keras.layers.Dense):
         return [0], [1]
     if not isinstance(layer, keras.layers.EinsumDense) or not _is_linear(layer):

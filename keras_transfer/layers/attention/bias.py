@@ -11,19 +11,17 @@ HIDDEN = -3e4
 
 
 def mask_bias(padding_mask=None, attention_mask=None, causal=False, window=None, length=None, num_keys=None, start=0):
-    """Returns 0 where a query sees a key and a large negative number elsewhere, to be added to attention scores.
+    """Returns 0 where a query sees a key and a large negative number elsewhere, or None if every key is visible.
+
+    It is a float32 tensor to be added to attention scores `[batch, heads, length, num_keys]`.
 
     Args:
-        padding_mask: Tensor of shape `[batch, num_keys]`. 1 for a real key, 0 for padding. Defaults to `None`.
-        attention_mask: Tensor of shape `[batch, length, num_keys]`. 1 where a query sees a key. Defaults to `None`.
-        causal: Boolean. Whether a query sees only keys up to its own position. Defaults to `False`.
-        window: Integer. Largest distance between a query and a key that it sees. Defaults to `None`, any distance.
-        length: Integer. Number of queries. Required for `causal` and `window`.
-        num_keys: Integer. Number of keys. Required for `causal` and `window`.
-        start: Integer. Position of the first query. Defaults to `0`.
-
-    Returns:
-        A float32 tensor that broadcasts to `[batch, heads, length, num_keys]`, or `None` if every key is visible.
+        padding_mask: Tensor of shape `[batch, num_keys]`. 1 for a real key, 0 for padding.
+        attention_mask: Tensor of shape `[batch, length, num_keys]`. 1 where a query sees a key.
+        causal: Boolean. Whether a query sees only keys up to its own position.
+        window: Integer. Largest distance between a query and a key that it sees.
+        length: Integer. Number of queries. Required for `causal` and `window`, as is `num_keys`.
+        start: Integer. Position of the first query.
     """
     visible = []
     if padding_mask is not None:

@@ -12,11 +12,7 @@ from keras_transfer.layers.basic.dropout import Dropout
 
 
 def log_buckets(num_buckets, max_distance):
-    """Returns the bucket of each distance from 0 to `max_distance`, an int32 array.
-
-    Half of the buckets hold one distance each. The others grow logarithmically. `max_distance` itself is past the last
-    bucket.
-    """
+    """Returns the bucket of each distance from 0 to `max_distance`, int32: first one each, then logarithmically more."""
     distances = np.arange(max_distance + 1)
     if num_buckets < 1:
         return distances.astype("int32")

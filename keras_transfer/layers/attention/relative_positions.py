@@ -11,15 +11,11 @@ from keras_transfer.layers.basic.dropout import Dropout
 
 
 def by_distance(x):
-    """Sorts values of distances by keys (Dai et al. 2019, appendix B).
+    """Sorts values of distances by keys `[batch, heads, length, length]` (Dai et al. 2019, appendix B).
 
     Args:
         x: Tensor of shape `[batch, heads, length, 2 * length]`. Its last axis is the distance from a query back to a
             key: `length`, `length - 1`, ..., `1 - length`.
-
-    Returns:
-        A tensor of shape `[batch, heads, length, length]`: for query `i` and key `j`, the value of the distance
-        `i - j`.
     """
     heads, length = x.shape[1], ops.shape(x)[2]
     # Reshaping to rows with one element less shifts the values of each query by one more than those of the query

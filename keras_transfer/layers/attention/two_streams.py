@@ -112,14 +112,11 @@ class TwoStreams(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class TakeQueryStream(keras.layers.Layer):
-    """Takes the query stream, the last places of two streams.
+    """Takes the query stream `[batch, places, dim]`, the last places of two streams.
 
     Call arguments:
         - `inputs`: Tensor of shape `[batch, length + places, dim]`, two streams of `TwoStreams`.
         - `mask_positions`: Integer tensor of shape `[batch, places]`.
-
-    Returns:
-        A tensor of shape `[batch, places, dim]`.
     """
 
     def call(self, inputs, mask_positions):

@@ -14,14 +14,7 @@ def gelu_tanh(x):
 
 
 def get_activation(activation):
-    """Returns the activation function with the given name.
-
-    Args:
-        activation: String or callable: `"gelu"` (exact), `"gelu_tanh"`, or any activation that Keras accepts.
-
-    Returns:
-        A callable of one tensor.
-    """
+    """Returns an activation: `"gelu"` (exact), `"gelu_tanh"`, or any that Keras accepts."""
     if activation == "gelu_tanh":
         return gelu_tanh
     try:
@@ -34,13 +27,7 @@ def get_activation(activation):
 
 
 def activate(x, activation, training=None):
-    """Applies the activation with the given name; in training on TensorFlow, exact GELU with a cheaper gradient.
-
-    Args:
-        x: Tensor of any shape.
-        activation: See `get_activation`.
-        training: Boolean. Whether a gradient will be computed. Defaults to `None`, the same as `False`.
-    """
+    """Applies the activation with the given name; in training on TensorFlow, exact GELU with a cheaper gradient."""
     # For inference, TensorFlow fuses the plain function with the matmul before it. It fuses the tanh approximation only
     # if the names of its operations come after those of the matmul in the alphabet.
     if activation == "gelu" and training and keras.backend.backend() == "tensorflow":
@@ -58,10 +45,7 @@ def _gelu_in_training(x):
 
 
 class NamedActivation:
-    """A mixin for a layer whose attribute `activation` can be a name, which `keras.RematScope` needs as a function.
-
-    Put it before `keras.layers.Layer`.
-    """
+    """A mixin before `Layer` whose attribute `activation` can be a name, which `keras.RematScope` needs as a function."""
 
     def rematerialized_call(self, layer_call, *args, **kwargs):
         call = super().rematerialized_call(layer_call, *args, **kwargs)

@@ -18,7 +18,6 @@ class Clusters:
         div_value: Float, at least 1. Factor by which each cluster is narrower than the one before.
 
     Attributes:
-        cutoffs: List of integers.
         bounds: List of tuples of integers, the first token of each cluster and the one after its last.
     """
 

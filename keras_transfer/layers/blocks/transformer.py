@@ -29,8 +29,6 @@ class Residual(keras.layers.Layer):
     """The end of a sub-layer: adds its outputs to the residual. Adapters that follow a sub-layer stand in for it.
 
     Call arguments:
-        - `outputs`: Tensor. Outputs of the sub-layer.
-        - `residual`: Tensor to add.
         - `inputs`: Tensor. Inputs of the sub-layer, which only adapters use.
         - `norm`: Layer, applied to the sum. Defaults to `None`.
         - `beside`: Tensor to add to the outputs. Defaults to `None`.
@@ -315,7 +313,6 @@ def rematerialized(layer, function):
     function does not use gets a gradient of zeros instead of none, so that weight decay reaches it.
 
     Args:
-        layer: Layer whose weights the function uses.
         function: Function that returns a tensor, given structures of tensors and of anything else. It must not add
             losses, nor change other variables of the layer than the states of its random numbers.
     """

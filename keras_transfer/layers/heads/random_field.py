@@ -199,8 +199,7 @@ def _divide(positions):
 def _forward(positions, scores, reduce):
     """Runs over the positions with `reduce`, which is logsumexp for sums over all sequences and max for the best one.
 
-    Returns:
-        The last state [batch, labels + 1], and the states at all positions [length, batch, labels + 1].
+    Returns the last state [batch, labels + 1], and the states at all positions [length, batch, labels + 1].
     """
 
     def step(state, inputs):

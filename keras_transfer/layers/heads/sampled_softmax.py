@@ -151,7 +151,6 @@ def log_uniform_tokens(size, pieces, numbers):
     is computed from that at the beginning of the piece, which is known exactly.
 
     Args:
-        size: Integer. Number of tokens.
         pieces: Integer tensor, from 0 to `PIECES - 1`.
         numbers: Float32 tensor of the same shape, from 0 to 1.
     """
