@@ -37,7 +37,6 @@ class Activations:
         starts: Integer array `[rows + 1]`. Position at which each row starts in `values`, or `None` if each row is a
             single element of `values`.
         extra: Integer. Number of tokens that the model adds to each row.
-        fingerprint: String. Fingerprint of the layers that returned the values.
         store: Object that keeps the files in existence while the values are used.
     """
 
@@ -64,16 +63,7 @@ class Activations:
 
 
 def store_activations(cut, data, folder=None, dtype=None, memory_limit=2**31, verbose="auto"):
-    """Runs the lower layers of a model once for each row of a dataset, and stores their outputs.
-
-    Args:
-        cut: `Cut`.
-        data: `Batches`.
-        memory_limit: Integer, as for `cache_features`. Defaults to `2**31`.
-
-    Returns:
-        Dict from the names of the cut to `Activations`.
-    """
+    """Runs the lower layers of a `Cut` once for each row, and returns a dict from names to `Activations`."""
     missing = [name for name in cut.lower.input if name not in data.inputs]
     if missing:
         raise ValueError(f"The data must have the inputs {list(cut.lower.input)}. Received: data without {missing}")
@@ -195,12 +185,7 @@ def _digest(inputs, ends):
 
 
 def shape_of(kind, starts):
-    """Returns the shape of an array.
-
-    Args:
-        kind: Dict of JSON values with the `"shape"` of a value.
-        starts: Integer array. Positions at which rows start, and the end of the last row.
-    """
+    """Returns the shape of an array, given JSON values that describe it, and where rows start and the last one ends."""
     return (int(starts[-1]), *kind["shape"])
 
 
@@ -220,11 +205,9 @@ class Memory:
 class CacheFolder:
     """Stores arrays as files in a folder.
 
-    `cache.json` describes the contents of the arrays. `done.npy` has a 1 for each row whose values are in the files,
-    and `checksums.npy` has the checksums `[arrays, rows]` of these values.
-
-    Args:
-        made_by: Dict of strings that describe what the values depend on.
+    `cache.json` describes the contents of the arrays, and has the strings of `made_by`, on which they depend.
+    `done.npy` has a 1 for each row whose values are in the files, and `checksums.npy` has the checksums `[arrays,
+    rows]` of these values.
     """
 
     def __init__(self, made_by, folder=None):
@@ -238,11 +221,8 @@ class CacheFolder:
     def open(self, count, starts_of):
         """Returns the kinds, arrays and missing rows of the cache, or `None`, `None` and all rows if there is no cache.
 
-        Damaged rows count as missing, and a cache with inconsistent files counts as none.
-
-        Args:
-            count: Integer. Number of rows.
-            starts_of: Function that returns, for the kinds of the arrays, the positions at which rows start in each.
+        Damaged rows count as missing, and a cache with inconsistent files counts as none. `starts_of` returns, for the
+        kinds of the arrays, the positions at which rows start in each.
         """
         record = self.path / RECORD
         if not record.exists():
@@ -302,12 +282,7 @@ class CacheFolder:
         return [zlib.crc32(array[s[row] : s[row + 1]].tobytes()) for array, s in zip(self._arrays, self._starts)]
 
     def create(self, kinds, starts):
-        """Returns new arrays.
-
-        Args:
-            kinds: List of dicts of JSON values, one for each array, with its `"dtype"`.
-            starts: List of integer arrays, in the form that `starts_of` in `open` returns.
-        """
+        """Returns new arrays of kinds, dicts of JSON values, whose rows start where `starts_of` in `open` says."""
         shapes, count = [shape_of(*pair) for pair in zip(kinds, starts)], len(starts[0]) - 1
         size = sum(int(np.prod(shape)) * np.dtype(kind["dtype"]).itemsize for kind, shape in zip(kinds, shapes))
         self._check_room(size, shutil.disk_usage(self.path).free)

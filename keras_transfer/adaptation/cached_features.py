@@ -213,7 +213,6 @@ class Cut:
         lower: Functional model from the encoder's inputs to a dict of the tensors that the upper layers need.
         inputs: Dict of symbolic inputs of the upper layers: these tensors, and inputs of the task.
         outputs: Symbolic outputs of the upper layers, which belong to the task.
-        encoder: The encoder of the task.
     """
 
     below: str
@@ -252,15 +251,7 @@ def _settings(config):
 
 
 def cut_below(task, below):
-    """Cuts a task below a block, below the layers that follow the blocks, or below the head.
-
-    Args:
-        task: `Task`.
-        below: Name or depth of the lowest layer group of the upper part.
-
-    Returns:
-        A `Cut`.
-    """
+    """Returns the `Cut` of a task below a block, the layers after the blocks, or the head, by name or depth."""
     groups, depth, encoder = layer_groups(task), depth_of(task, below), task.encoder
     below, kind = groups[depth].name, groups[depth].kind
     if depth == 0:

@@ -136,11 +136,7 @@ def _run_of(plan, model, data, options):
 def _shortened(data, options, length, steps):
     """Returns the epochs of a run of `steps`, data and options of `fit` for them, and the batches of each epoch.
 
-    Args:
-        data: Dict of arguments of `fit`.
-        options: Dict of arguments of `fit`.
-        length: Integer. Number of batches of the data, or the `steps_per_epoch`.
-        steps: Integer. The `steps` of the recipe.
+    `length` is the number of batches of the data, or the `steps_per_epoch`.
     """
     if options.get("steps_per_epoch") is not None:  # Each epoch continues where the last one ended.
         epochs, length = epochs_of_steps(data["x"], length, steps, goes_on=True)

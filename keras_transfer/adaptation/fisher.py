@@ -309,13 +309,7 @@ def _check_labels(labels, shape):
 def example_batches(model, x, y, empirical, samples, random):
     """Yields `(inputs, labels, weights)` for each batch: arrays with a row for each example, or `None`.
 
-    Args:
-        model: Model, as for `estimate_fisher`.
-        x: Examples, as for `estimate_fisher`.
-        y: Labels, as for `estimate_fisher`.
-        empirical: Boolean, as for `estimate_fisher`.
-        samples: Integer or `None`, as for `estimate_fisher`.
-        random: `np.random.Generator`, which draws the samples.
+    The arguments are those of `estimate_fisher`, and a `np.random.Generator`, which draws the samples.
     """
     if not isinstance(model, Task):
         yield from _batches_of(x, y, samples, random)

@@ -14,15 +14,12 @@ from keras_transfer.tasks import Task, causal_head, check_causal
 class AuxiliaryLoss(keras.layers.Layer):
     """Adds a weighted language-model loss to the losses of a model in training, and returns its outputs unchanged.
 
-    Args:
-        weight: Float, or a `LearningRateSchedule` of the number of training steps.
-        logits: Layer from the vectors of the encoder to logits.
+    The weight may be a `LearningRateSchedule` of the number of training steps, and the logits are a layer.
 
     Call arguments:
         outputs: Tensor, or a structure of tensors. The outputs of the task.
         vectors: Tensor of shape `[batch, length, dim]`.
         token_ids, padding_mask: Integer tensors of shape `[batch, length]`.
-        training: Boolean. Whether to add the loss. Defaults to `False`.
     """
 
     def __init__(self, weight, logits, **kwargs):

@@ -60,13 +60,11 @@ class Report:
     Args:
         num_examples: Integer. Number of examples of each kind.
         resamples: Integer. Number of resamples of the bootstrap.
-        confidence: Float. Confidence of the intervals.
 
     Attributes:
         SLICE_METRICS: Tuple of the names of the two metrics in the table of slices. The interval of the first one must
             be valid for few rows.
         COUNTED: String. Name of the items that the reliability counts.
-        confidence: Float. Confidence of the intervals.
     """
 
     SLICE_METRICS: tuple[str, ...] = ()
@@ -99,8 +97,6 @@ class Report:
         """Returns the hardest examples and the most confident mistakes, two lists.
 
         Args:
-            texts: List of tuples of strings, or None.
-            right: Boolean array [rows].
             likely, of_labels: Float arrays [rows]. How likely the predictions and the labels are.
             probability: Function from such a value to its probability.
         """
@@ -160,13 +156,7 @@ class Report:
 
 
 def slice_rows(texts, definitions, count):
-    """Returns the rows of each slice as a dict from names to integer arrays.
-
-    Args:
-        texts: List of tuples of one or two strings, or `None`.
-        definitions: Dict from names to words, functions or arrays, as for `report`, or `None`.
-        count: Integer. Number of rows.
-    """
+    """Returns the rows of each slice, as `report` defines it, as a dict from names to integer arrays."""
     slices = {} if texts is None else _by_length(texts)
     if not isinstance(definitions, (dict, type(None))):
         raise ValueError(

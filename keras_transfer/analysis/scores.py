@@ -73,10 +73,6 @@ def macro_f1(right, labelled, predicted, of_all):
 
     A class that a resample lacks keeps its F1 of all rows. The mean over the other classes alone would be the score of
     another set of classes, whose interval may exclude the value.
-
-    Args:
-        right, labelled, predicted: Arrays [classes], the counts in the resample.
-        of_all: Tuple of the same counts in all rows.
     """
     everything, occurs = scores_of_counts(*of_all)["f1"], of_all[1] + of_all[2] > 0
     f1 = np.where(labelled + predicted > 0, scores_of_counts(right, labelled, predicted)["f1"], everything)
@@ -109,12 +105,10 @@ def overall_scores(matrix, losses, of_all):
 
 
 def scores_with_intervals(score, count, resamples, confidence, seed):
-    """Returns a dict of `Score`s with percentile intervals (Efron 1979).
+    """Returns a dict of `Score`s with percentile intervals (Efron 1979) from resamples with replacement.
 
     Args:
         score: Function from an integer array, some of the rows, to a dict of floats.
-        count: Integer. Number of rows.
-        resamples: Integer. Number of times that the rows are drawn again, with replacement.
         confidence: Float. Fraction of the resamples that the interval contains.
     """
     random, values = np.random.default_rng(seed), score(np.arange(count))

@@ -23,9 +23,6 @@ class Table(NamedTuple):
     """A table with a title.
 
     Attributes:
-        title: String.
-        heads: List of strings.
-        rows: List of lists of strings.
         note: String below the table, or "".
         texts: Boolean. Whether the last column contains texts, which are aligned to the left.
     """

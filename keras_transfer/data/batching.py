@@ -32,18 +32,17 @@ class Contents:
 
     Args:
         kind: String. What a row is: `"texts"`, `"pairs"`, `"parts"` (several texts that are encoded separately) or
-            `"words"`. Defaults to `None`, if it is unknown.
+            `"words"`. `None` if it is unknown.
         prepare: Function that returns an item, given a tuple of the inputs, the labels (or None) and the weights (or
-            None) of a batch, its length, and a `np.random.Generator`. Defaults to `None`, for an item of those of the
-            three that there are.
-        makes_labels: Boolean. Whether `prepare` makes the labels. Defaults to `False`.
-        places: `WordPlaces`, for words. Defaults to `None`.
+            None) of a batch, its length, and a `np.random.Generator`. `None` for an item of those that there are.
+        makes_labels: Boolean. Whether `prepare` makes the labels.
+        places: `WordPlaces`, for words.
         real_labels: Integer array [rows]. The length of each row of labels [rows, length] that are padded on the right,
-            such as target texts. Defaults to `None`, for labels that are not sequences.
-        seed: Integer. Seed of what `prepare` draws, and of the order of batches without a seed of their own. Defaults
-            to `None`, the seed of the batches.
+            such as target texts.
+        seed: Integer. Seed of what `prepare` draws, and of the order of batches without a seed of their own. `None` for
+            the seed of the batches.
         parts_apart: Boolean. Whether labels [rows, parts] are numbers of texts, and rows with equal ones are put into
-            different batches where possible. Defaults to `False`.
+            different batches where possible.
     """
 
     kind: str | None = None
@@ -501,7 +500,6 @@ class Position:
     """Where batches are, which all copies of them share.
 
     Attributes:
-        seed, epoch: The seed and the number of the epoch.
         first: Integer. The batch with which the rest of a resumed epoch begins.
         next: Integer. The batch that is read next, if they are read in order.
         in_order: Boolean. Whether the batches of this epoch are read in order.

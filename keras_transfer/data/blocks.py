@@ -10,12 +10,8 @@ class Blocks(Batches):
     """The rows of a corpus as batches of token ids for `fit` and `evaluate`; `Corpus.blocks` makes them.
 
     They need memory for a batch, and eight bytes for each row. An epoch begins at once, because its order is computed
-    batch by batch. The seed and the epoch determine it. To begin an epoch with a later batch, call `seek`.
-
-    Args:
-        rows: `Rows`.
-        options: `Options`, of which `lengths` has one length.
-        source: Dict of JSON values that identify the corpus and how rows are made of it. Defaults to `None`.
+    batch by batch. The seed and the epoch determine it. To begin an epoch with a later batch, call `seek`. `source` has
+    JSON values that identify the corpus and how rows are made of it, and `options` have one length.
     """
 
     def __init__(self, rows, options, seed=None, source=None):
@@ -73,10 +69,7 @@ class Column:
 class Plan:
     """The batches of an epoch as a sequence of `(length, rows)`, each of which is computed when it is asked for.
 
-    Args:
-        options: `Options`.
-        count: Integer. Number of rows.
-        order: Function from positions in the epoch to rows, integer arrays.
+    `order` is a function from positions in the epoch to rows, integer arrays.
     """
 
     def __init__(self, options, count, order):
@@ -97,13 +90,7 @@ class Plan:
 
 
 class Rows:
-    """The rows of a corpus that have at most a certain length, with the special tokens of a row.
-
-    Args:
-        shards: List of `Shard`.
-        starts: List of integer arrays. Where the rows of each shard begin.
-        form: `RowForm`.
-    """
+    """The rows of a corpus that begin at `starts` in each shard, with the special tokens of a row, a `RowForm`."""
 
     def __init__(self, shards, starts, form):
         self.shards, self.starts, self.form = shards, starts, form

@@ -23,7 +23,6 @@ def build_shards(documents, tokenize, folder, dtype, separator, shard_size, work
         separator: List of integers. The ids at the end of each document.
         shard_size: Integer. Number of ids from which on a shard is complete.
         workers: Integer. Number of threads that tokenize.
-        verbose: Integer. Whether to show progress.
     """
     finished = read_counts(folder)
     number, done = len(finished), sum(counts["read"] for counts in finished)
@@ -83,11 +82,7 @@ class _Digest:
 
 
 class _Buffer:
-    """The ids of a shard that is not written yet.
-
-    Attributes:
-        size: Integer. Number of ids.
-    """
+    """The ids of a shard that is not written yet."""
 
     def __init__(self, separator, dtype):
         self._separator, self._empty = np.array(separator, dtype), np.zeros(0, dtype)

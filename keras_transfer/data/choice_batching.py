@@ -10,11 +10,7 @@ from keras_transfer.text.inputs import check_batch_size, to_columns, to_list
 
 
 def choice_columns(x):
-    """Returns contexts as an object array of `str`, and choices as a list with one list of `str` for each context.
-
-    Args:
-        x: Tuple of a column of texts and a list of lists of texts. All lists must have the same length.
-    """
+    """Returns contexts as an object array of `str`, and choices as an equally long list of `str` for each context."""
     if not isinstance(x, tuple) or len(x) != 2:
         received = f"a tuple of {len(x)}" if isinstance(x, tuple) else f"{type(x).__name__} {x!r:.100}"
         raise ValueError(
@@ -43,16 +39,7 @@ def choice_columns(x):
 
 
 def choice_batches(contexts, choices, labels, preprocessor, batch_size, shuffle, sample_weight):
-    """Returns pairs of contexts and choices as batches of inputs [batch, choices, length].
-
-    Args:
-        contexts, choices: What `choice_columns` returns.
-        labels: List or array [rows] of integers, or None.
-        preprocessor: Callable from pairs of texts to a dict of inputs.
-        batch_size: Integer. Number of rows in a batch.
-        shuffle: Boolean. Whether rows are shuffled before each epoch and batched by length.
-        sample_weight: List or array [rows] of floats, or None.
-    """
+    """Returns pairs of contexts and choices, from `choice_columns`, as batches of inputs [batch, choices, length]."""
     count, parts = len(contexts), len(choices[0])
     check_batch_size(preprocessor, batch_size, count, False)
     labels, sample_weight = as_column(labels, "labels", count), as_column(sample_weight, "sample weights", count)

@@ -65,7 +65,6 @@ def context_windows(preprocessor, questions, contexts, doc_stride=None, overlap=
         preprocessor: `TokenPreprocessor` whose tokenizer has offsets.
         questions, contexts: String tensors or lists [examples].
         doc_stride, overlap: Integers, one of which is None. See `span_batches`.
-        begin: Integer. Position of the first example, for error messages. Defaults to `0`.
     """
     import tensorflow as tf
 

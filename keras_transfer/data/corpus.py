@@ -438,13 +438,7 @@ def _tokenizer(preprocessor):
 
 
 def row_starts(shard, packing, width):
-    """Returns where the rows of a shard begin, int64. Each row ends where the next one begins, so no id is lost.
-
-    Args:
-        shard: `Shard`.
-        packing: String, one of `PACKINGS`; see `Corpus.blocks`.
-        width: Integer. Largest number of ids of a row.
-    """
+    """Returns where the rows of a shard begin, int64. Each row ends where the next one begins, so no id is lost."""
     count = len(shard.ids)
     if packing == "stream":
         return np.arange(0, count, width, dtype="int64")

@@ -21,9 +21,8 @@ _BOOLEANS = {"false": False, "true": True}
 def names_in(labels):
     """Returns the names of the classes that occur in labels, sorted.
 
-    Args:
-        labels: List, array, table column, set or iterator of names, or of lists of names. An array or a table may have
-            one column. Integers count as names, in the order of their values.
+    Labels are names, or lists of names, in any form: an array, a table with one column, a set or an iterator. Integers
+    count as names, in the order of their values.
     """
     if isinstance(labels, Mapping):
         raise ValueError(
@@ -65,12 +64,7 @@ def names_in(labels):
 
 
 def renamed(before, names):
-    """Returns the new names of classes as a list of `str`, or any names unchanged if there were none before.
-
-    Args:
-        before: List of strings, the names so far, or `None`.
-        names: List of strings.
-    """
+    """Returns the new names of classes as a list of `str`, or any names unchanged if there were none before."""
     if before is None or (isinstance(names, (list, tuple)) and list(names) == list(before)):
         return names
     names = checked_names(names)
@@ -117,9 +111,7 @@ def checked_names(names):
 def label_of_accuracy(labels, accuracy):
     """Returns the label that has exactly this accuracy if it is the answer to every row, or `None`.
 
-    Args:
-        labels: List or array [rows] of labels. Fewer than 20, or labels that are all the same, say nothing. If they
-            have another form, such as lists of labels, the result is `None`.
+    Fewer than 20 labels, or labels that are all the same, say nothing. Lists of labels have no such label.
     """
     if is_list(next(iter(labels), None)):
         return None
@@ -202,12 +194,7 @@ def as_string(label):
 
 
 def as_positions(labels, names):
-    """Returns numbers that are all names, or all positions, as positions.
-
-    Args:
-        labels: Array of numbers or booleans.
-        names: List of strings. The names of the classes, in order.
-    """
+    """Returns an array of numbers that are all names, or all positions, as positions."""
     places = _places(names, labels.dtype.kind == "b")
     if _are_places(places) or not labels.size:
         return labels
@@ -282,12 +269,9 @@ def keys_as_positions(keys, names):
 
 
 def positions_of(labels, names, unnamed=""):
-    """Returns the positions of names as an int32 array.
+    """Returns the positions of names as an int32 array, or `labels` unchanged if they are positions already.
 
-    Args:
-        labels: List, array or table column of names.
-        names: List of strings. The names of the classes, in order.
-        unnamed: String. What to do if the names are only numbers, as a sentence of the error message. Defaults to `""`.
+    `unnamed` is a sentence of the error message: what to do if the names are only numbers.
     """
     places = {name: place for place, name in enumerate(names)}
     for index, row in enumerate(rows_of(labels)):
@@ -300,11 +284,7 @@ def positions_of(labels, names, unnamed=""):
 
 
 def multi_hot(labels, names, unnamed=""):
-    """Returns lists of names as a float32 array [texts, classes] of zeros and ones.
-
-    Args:
-        labels: List of lists of names. A list may be empty.
-    """
+    """Returns lists of names, which may be empty, as a float32 array [texts, classes] of zeros and ones."""
     rows, places = rows_of(labels), {name: place for place, name in enumerate(names)}
     hot = np.zeros((len(rows), len(names)), "float32")
     for index, row in enumerate(rows):
@@ -341,12 +321,7 @@ def _advice(label, places, unnamed):
 
 
 def positions_of_numbers(labels, names):
-    """Returns labels in memory as positions if they are numbers that are names, and any other labels unchanged.
-
-    Args:
-        labels: List, array or table column.
-        names: List of strings. The names of the classes, in order.
-    """
+    """Returns labels in memory as positions if they are numbers that are names, and any other labels unchanged."""
     values = _column_of_numbers(labels)
     positions = None if values is None else as_positions(values, names)
     return labels if positions is values else positions
@@ -374,10 +349,6 @@ def in_order_of_names(labels, names):
 
     A table with one column of labels is returned as this column, and a column of a Hugging Face `Dataset` as
     `whole_labels` returns it.
-
-    Args:
-        labels: Labels in memory.
-        names: List of strings. The names of the classes, in order.
     """
     if isinstance(labels, Mapping):
         raise ValueError(
@@ -416,13 +387,7 @@ def _may_be_positions(row):
 
 
 def label_ids(sentences, labels, names=None):
-    """Returns the labels of all words as one integer array.
-
-    Args:
-        sentences: List of lists of strings.
-        labels: List of lists of integers, or of strings that are among the names.
-        names: List of strings, or `None` if all labels are integers. Defaults to `None`.
-    """
+    """Returns the labels of all words, integers or names of the list, as one integer array."""
     labels = whole_labels(labels, names)
     labels = labels.to_pylist() if hasattr(labels, "to_pylist") else list(labels)
     if len(labels) != len(sentences):

@@ -22,10 +22,7 @@ class PairRows:
     of ALBERT's code, with new draws for each seed and epoch.
 
     Args:
-        shards: List of `Shard`.
-        form: `RowForm`.
         separator: Integer. Number of ids at the end of a document that are not part of its text.
-        length: Integer. Number of ids of a row.
         objective: String, one of `OBJECTIVES`.
         short: Float. Fraction of the documents that become shorter pairs.
     """
@@ -73,7 +70,6 @@ class PairRows:
         """Returns the line after the first segment, the line after the second one, and whether the latter is replaced.
 
         Args:
-            number: Integer. Number of the shard.
             at: Integer array [rows]. The lines of the shard with which rows begin.
             documents: Integer array [rows]. Their documents in the shard.
         """
@@ -151,10 +147,7 @@ def _begin(lines, at):
 
 
 def truncated(first, second, width, random):
-    """Returns two segments with at most `width` ids in all, of which the longer one is cut at random ends.
-
-    One id after the other is removed from the longer segment, from its beginning or its end.
-    """
+    """Returns two segments with at most `width` ids, after removing single ids from random ends of the longer one."""
     size = min(len(first), max(-(-width // 2), width - len(second)))
     found = []
     for part, kept in ((first, size), (second, width - size)):
@@ -167,10 +160,7 @@ def truncated(first, second, width, random):
 def uniform(seed, epoch, what, numbers):
     """Returns a random number from 0 to 1 for each of some numbers, which is always the same (SplitMix64).
 
-    Args:
-        seed, epoch: Integers of at least 0.
-        what: Integer. What is drawn. Other ones are independent.
-        numbers: Integer array.
+    `what` says what is drawn: other values are independent.
     """
     key = np.random.SeedSequence([seed, epoch, what]).generate_state(1, "uint64")
     mixed = key + (np.asarray(numbers).astype("uint64") + np.uint64(1)) * _STEP
@@ -183,12 +173,7 @@ class Pairs(Batches):
     """Pairs of segments of a corpus as batches of token ids and labels; `Corpus.pairs` makes them.
 
     The seed and the epoch determine the pairs and their order. As many rows as the first epoch has, every epoch has: a
-    few pairs are left out, or occur twice, if there would be more or fewer.
-
-    Args:
-        rows: `PairRows`.
-        options: `Options`, of which `lengths` has one length.
-        source: Dict of JSON values that identify the corpus and how pairs are made of it. Defaults to `None`.
+    few pairs are left out, or occur twice, if there would be more or fewer. `source` and `options` are as for `Blocks`.
     """
 
     def __init__(self, rows, options, seed=None, source=None):

@@ -27,12 +27,10 @@ def are_parts(data):
 
 
 def with_placeholders(data, texts=False):
-    """Returns the same batches with labels, which Keras requires even for a loss that uses none.
+    """Returns the same batches with labels, which Keras requires even for a loss that uses none: zeros [rows].
 
-    Args:
-        data: `Batches` of parts.
-        texts: Boolean. Whether labels are numbers [rows, parts], the same for equal texts, which are put into different
-            batches where possible, instead of zeros [rows]. Defaults to `False`.
+    With `texts`, they are numbers [rows, parts], the same for equal texts, which are put into different batches where
+    possible.
     """
     ids = data.inputs.get("token_ids", next(iter(data.inputs.values())))
     if not texts:

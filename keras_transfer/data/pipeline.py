@@ -8,19 +8,14 @@ import numpy as np
 
 
 def as_pipeline(data, may_end_early=False):
-    """Returns batches in the form that Keras's `fit`, `evaluate` and `predict` should receive.
+    """Returns `Batches` on TensorFlow in the form that Keras's methods should receive, and anything else unchanged.
 
-    On TensorFlow, this is a pipeline with a spec. Keras would infer which axes vary from the first two batches, trace a
-    step again if it is wrong, and let TensorFlow tune the pipeline. At the end of each epoch, TensorFlow would wait for
-    the thread that tunes it, which sleeps for up to a minute.
+    This is a pipeline with a spec. Keras would infer which axes vary from the first two batches, trace a step again if
+    it is wrong, and let TensorFlow tune the pipeline. At the end of each epoch, TensorFlow would wait for the thread
+    that tunes it, which sleeps for up to a minute.
 
     The pipeline follows the epoch of the batches, which `counting_epochs` counts: Keras starts it more often than once
-    per epoch.
-
-    Args:
-        data: `Batches`. Anything else is returned unchanged, as are batches on other backends.
-        may_end_early: Boolean. Whether an epoch may have fewer batches, such as a resumed one. This makes a pipeline
-            that is read only once slower. Defaults to `False`.
+    per epoch. If an epoch may end early, such as a resumed one, a pipeline that is read only once is slower.
     """
     if keras.backend.backend() != "tensorflow" or not hasattr(data, "planned"):
         return data
@@ -83,7 +78,6 @@ def times_class_weights(sample_weight, labels, class_weight, of_places=False):
     """Returns sample weights multiplied by the weights of the classes, which Keras does not accept together.
 
     Args:
-        sample_weight: Array of floats `[rows, ...]`, or `None`.
         labels: Array of integers `[rows]`, or of one-hot labels `[rows, classes]`.
         class_weight: Dict from each class to its weight.
         of_places: Boolean. Whether labels are integers `[rows, places]`, negative at unused places. Defaults to
@@ -108,11 +102,6 @@ def counting_epochs(data, pipeline, callbacks):
     From a pipeline, Keras does not tell the batches when an epoch ends. Without one, it does, but may also read a first
     batch before the run to build the model, and end an epoch then. An epoch that does not begin with its first batch is
     shorter than the others, whose number of batches Keras reads before the run.
-
-    Args:
-        data: `Batches`.
-        pipeline: What `as_pipeline` returned for them.
-        callbacks: List of callbacks, or `keras.callbacks.CallbackList`.
     """
     if pipeline is data and not hasattr(data, "planned"):
         yield callbacks

@@ -19,28 +19,25 @@ class Options:
     """How rows become batches.
 
     Args:
-        batch_size: Integer. Number of rows in a batch. Defaults to `32`.
-        lengths: Tuple of integers in ascending order. Lengths that batches may have. Defaults to `(1,)`.
-        shuffle: Boolean. Whether rows and batches are in another order in each epoch. Defaults to `False`.
-        grouped: Boolean. Whether a batch has rows of similar length. Shuffled rows always are. Defaults to `False`,
-            which keeps the order of the rows.
-        drop_remainder: Boolean. Whether a short batch is left out. Defaults to `False`.
-        min_rows: Integer. A last batch of fewer rows is added to the batch before it. Defaults to `1`.
-        replicas: Integer. Number of replicas that share a batch. Defaults to `1`.
-        repeat: `"even"`, so that all batches are divisible by `replicas`, because short ones repeat their own rows, or
-            `"few"`, so that each replica has at least one row. Defaults to `None`, for neither.
+        lengths: Tuple of integers in ascending order. Lengths that batches may have.
+        shuffle: Boolean. Whether rows and batches are in another order in each epoch.
+        grouped: Boolean. Whether a batch has rows of similar length. Shuffled rows always are.
+        drop_remainder: Boolean. Whether a short batch is left out.
+        min_rows: Integer. A last batch of fewer rows is added to the batch before it.
+        replicas: Integer. Number of replicas that share a batch.
+        repeat: `"even"`, so that all batches are divisible by `replicas`, because short ones repeat their own rows,
+            `"few"`, so that each replica has at least one row, or `None` for neither.
         filled: Boolean. Whether items have further rows, so that they are divisible by `replicas`, which a step cuts
-            off. Defaults to `False`.
+            off.
         label_lengths: Tuple of integers in ascending order. For labels that are sequences, their length in batches of
-            each of `lengths`. Defaults to `()`, as long as the longest labels of a batch.
+            each of `lengths`. `()` for the longest labels of a batch.
         inferred: Boolean. Whether Keras infers from the first two batches which axes vary, as it does on TensorFlow
-            unless it gets a pipeline. Defaults to `True`.
+            unless it gets a pipeline.
         one_epoch: Boolean. Whether every epoch draws the same random numbers as the first, also in other processes, as
-            for evaluation. Defaults to `False`.
-        shard: Tuple `(index, count)`. Only every `count`-th batch of an epoch, from the one at `index` on. Defaults to
-            `(0, 1)`, all of them.
-        max_batches: Integer. Number of batches after which an epoch ends. Defaults to `None`, for all of them.
-        share: `Share`. The rows of a batch that its item has. Defaults to all of them.
+            for evaluation.
+        shard: Tuple `(index, count)`. Only every `count`-th batch of an epoch, from the one at `index` on.
+        max_batches: Integer. Number of batches after which an epoch ends.
+        share: `Share`. The rows of a batch that its item has.
     """
 
     batch_size: int = 32
@@ -75,12 +72,7 @@ class Options:
 
 
 class Part:
-    """Some batches of a plan, as a sequence.
-
-    Args:
-        plan: Sequence of `(length, rows)`.
-        numbers: `range`. The numbers of these batches in the plan.
-    """
+    """Some batches of a plan, as a sequence of `(length, rows)`, given the `range` of their numbers."""
 
     def __init__(self, plan, numbers):
         self._plan, self._numbers = plan, numbers
@@ -95,9 +87,7 @@ class Part:
 def plan(real, options, seed=0, epoch=0):
     """Returns the batches of an epoch as a list of `(length, rows)`, which `seed` and `epoch` alone determine.
 
-    Args:
-        real: Integer array [rows]. Number of real tokens of each row.
-        options: `Options`.
+    `real` has the number of real tokens of each row, here and below.
     """
     lengths, size = np.asarray(options.lengths), options.batch_size
     needed = lengths[np.searchsorted(lengths, real)]
@@ -137,10 +127,8 @@ def put_apart(found, texts, real, tries=20):
     """Returns the batches of a plan after exchanging rows, so that batches have no equal texts where this is possible.
 
     Args:
-        found: What `plan` returns.
         texts: Array [rows, parts] of numbers, the same for equal texts.
-        real: Integer array [rows]. Number of real tokens of each row.
-        tries: Integer. Number of shorter and of longer batches where a row may find another place. Defaults to `20`.
+        tries: Integer. Number of shorter and of longer batches where a row may find another place.
     """
     batches = [list(rows) for _, rows in found]
     by_length = sorted(range(len(found)), key=lambda batch: found[batch][0])
@@ -180,10 +168,6 @@ def lengths_for(real, longest):
     """Returns the lengths of batches: every length of a text, or a few if Keras compiles a step for each length.
 
     Keras does so on JAX, and on TensorFlow with a GPU or TPU, where it uses XLA by default.
-
-    Args:
-        real: Integer array. Number of real tokens of each text.
-        longest: Integer. Length of the inputs.
     """
     return choose_lengths(real, longest) if compiles_each_length() else np.unique(np.maximum(real, 1)).tolist()
 
@@ -198,12 +182,7 @@ def compiles_each_length():
 
 
 def choose_lengths(real, longest):
-    """Returns at most six multiples of 8 (the last may be `longest`) that pad the texts the least.
-
-    Args:
-        real: Integer array. Number of real tokens of each text.
-        longest: Integer. Length of the inputs.
-    """
+    """Returns at most six multiples of 8 (the last may be `longest`), ascending, that pad the texts the least."""
     candidates = np.unique(np.minimum(-(-np.maximum(real, 1) // LENGTH_STEP) * LENGTH_STEP, longest))
     upto = np.concatenate([[0], np.searchsorted(np.sort(real), candidates, side="right")])
     # cost[k, j]: the fewest tokens with k lengths, where candidate j - 1 is the largest.
@@ -228,10 +207,6 @@ def choose_pairs(real, label_real, longest, longest_label):
 
     A row is in a batch of the first pair in which it fits. So there are at most six shapes, and not six lengths of
     labels for each length of texts.
-
-    Args:
-        real, label_real: Integer arrays [rows]. Number of real tokens of each text and of its labels.
-        longest, longest_label: Integers. Lengths of the inputs and of the labels.
     """
     firsts, seconds = _candidates(real, longest), _candidates(label_real, longest_label)
     place, label_place = np.searchsorted(firsts, real), np.searchsorted(seconds, label_real)

@@ -33,12 +33,7 @@ class Shard:
 
 
 def write_shard(folder, number, columns, **facts):
-    """Writes a shard. It exists when its file of counts does, which is written last.
-
-    Args:
-        columns: Dict of arrays, as `Shard` has them.
-        **facts: Further entries of the file of counts.
-    """
+    """Writes a shard. It exists when its file of counts and of further facts does, which is written last."""
     try:
         for name in _COLUMNS:
             with atomic_file(_path(folder, number, name)) as file:
@@ -113,19 +108,10 @@ def _counts(folder, number):
 
 
 class Shuffle:
-    """A random permutation of the integers below a number, computed for each position by itself.
+    """A random permutation of the integers below `count`, computed for each position by itself.
 
     It is a Feistel network, which is a bijection on all numbers of an even number of bits. A result that is too large
     goes through the network again, so that the numbers below `count` are permuted among themselves.
-
-    Args:
-        count: Integer. How many numbers are permuted.
-
-    Call arguments:
-        - `positions`: Array of integers from 0 to `count - 1`.
-
-    Returns:
-        Array of int64 of the same shape: what is at these positions.
     """
 
     def __init__(self, count, seed):

@@ -141,12 +141,7 @@ def answer_spans(contexts, answers):
 
 
 def answer_positions(windows, spans, answers):
-    """Returns the positions of answers in windows, an int32 array [windows, 2]; 0 for no answer in a window.
-
-    Args:
-        windows: `ContextWindows` of arrays.
-        spans: Integer array [examples, 2], as `answer_spans` returns it.
-    """
+    """Returns the positions in windows of `answer_spans`, an int32 array [windows, 2]; 0 for no answer in a window."""
     begin, end = spans[windows.example].T[:, :, None]
     overlaps = (windows.starts >= 0) & (windows.ends > begin) & (windows.starts < end)
     lengths, count = (windows.starts >= 0).sum(axis=1), len(spans)

@@ -18,12 +18,11 @@ class Streams(Batches):
     beginnings. To begin an epoch with a later window, call `seek`.
 
     Args:
-        shards: List of `Shard`.
         options: `Options`. Windows have its `lengths`.
         lengths: Tuple of integers, one of which is drawn for each window, with its repetitions.
         check: Function that raises an error for a preprocessor with another tokenizer.
-        reverse: Boolean. Whether the corpus is read from its last id to its first. Defaults to `False`.
-        source: Dict of JSON values that identify the corpus. Defaults to `None`.
+        reverse: Boolean. Whether the corpus is read from its last id to its first.
+        source: Dict of JSON values that identify the corpus.
     """
 
     def __init__(self, shards, options, lengths, pad_id, check, seed=None, reverse=False, source=None):
@@ -52,11 +51,7 @@ class Streams(Batches):
         return [(length, start * self.num_streams + texts) for length, start in zip(lengths, starts)]
 
     def window_lengths(self, epochs):
-        """Returns the lengths of the windows of the next epochs, one for each step of `fit`, for a `WindowRate`.
-
-        Args:
-            epochs: Integer. Number of epochs, of which the first is the one at which these batches are.
-        """
+        """Returns the lengths of the windows of the next epochs, one for each step of `fit`, for a `WindowRate`."""
         found, ahead = [], self.apart()
         for epoch in range(self.epoch, self.epoch + check_integer("epochs", epochs, 1)):
             ahead.epoch = epoch

@@ -17,9 +17,7 @@ from keras_transfer.text.word_level import check_word_level
 class WordPlaces:
     """Where the words of sentences are read: a row of batches is a sentence, or a part of a long one.
 
-    Args:
-        sentence_lengths: List of integers. Number of words of each sentence.
-        row, position: Integer arrays [words]. The row and the position where each word of all sentences is read.
+    `row` and `position` [words] have the place of each word of all sentences.
     """
 
     def __init__(self, sentence_lengths, row, position):

@@ -395,14 +395,8 @@ def define(method):
 class RunFile:
     """The results of finished runs, in memory and, if there is a path, in a file.
 
-    The first line of the file contains the settings that all runs share. Each further line is the result of a run. An
-    incomplete last line, written by a process that was killed, is removed.
-
-    Args:
-        settings: Dict of JSON values that all runs share.
-
-    Attributes:
-        runs: List of dicts, the results so far.
+    The first line of the file contains the settings that all runs share, JSON values. Each further line is the result
+    of a run. An incomplete last line, written by a process that was killed, is removed.
     """
 
     def __init__(self, path, settings):

@@ -8,11 +8,7 @@ import numpy as np
 def t_probability(t, degrees):
     """Returns the probability that the absolute value of Student's t is at most `t`.
 
-    The sums are finite and exact for an integer number of degrees of freedom.
-
-    Args:
-        t: Float of at least 0.
-        degrees: Integer. Degrees of freedom, at least 1.
+    The sums are finite and exact for an integer number of degrees of freedom, at least 1.
 
     Source: Abramowitz and Stegun 1964, equations 26.7.3 and 26.7.4.
     """
@@ -46,11 +42,7 @@ def mean_interval(values, probability=0.95):
 
 
 def paired_test(values, others):
-    """Returns the p value of the two-sided paired t test.
-
-    Args:
-        values, others: Arrays [pairs], such as the scores of two methods with the same seeds.
-    """
+    """Returns the p value of the two-sided paired t test, None for fewer than two pairs or equal differences."""
     differences = np.subtract(values, others, dtype="float64")
     if len(differences) < 2 or not np.ptp(differences) > 0:
         return None

@@ -268,10 +268,7 @@ def get_adapters(spec):
 
 
 def adapted_encoder(model):
-    """Returns the encoder of a model that can have adapters.
-
-    For a KerasHub backbone without adapters, this creates a `BackboneEncoder`.
-    """
+    """Returns the encoder of a model that can have adapters, a new `BackboneEncoder` if KerasHub's has none."""
     if isinstance(model, Task):
         model.reader.require_whole("given adapters")
     encoder = model if isinstance(model, Encoder) else getattr(model, "encoder", None)
@@ -360,13 +357,7 @@ def _changed(model, encoder):
 
 
 def _exchange_heads(task, head, after):
-    """Stores the head weights for the previous adapters of a task, and restores those for the new ones, if any.
-
-    Args:
-        task: `Task`.
-        head: List of the head weights.
-        after: Tuple of the names of the new adapters.
-    """
+    """Stores the head weights for the previous adapters of a task, and restores those for the new ones, if any."""
     adapters = task.head_adapters
     before, removed = adapters.given, adapters.replaced() & set(adapters.given)
     adapters.forget_replaced()

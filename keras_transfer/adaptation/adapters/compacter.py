@@ -64,10 +64,7 @@ class CompacterAdapter(BottleneckAdapter):
     and `right[i]` is `[rank, out / terms]`.
 
     Args:
-        units: Integer. Width of the bottleneck.
-        activation: String. Activation of the bottleneck.
         rule: `Rule` that all adapters share.
-        rank: Integer. Rank of the factors of a product. Defaults to `1`.
     """
 
     def __init__(self, units, *, activation, rule, rank=1, **kwargs):

@@ -49,7 +49,6 @@ class ScalingAdapter(Adapter):
     """Multiplies the outputs, or the inputs, of a dense layer by learned factors (IA3, Liu et al. 2022).
 
     Args:
-        base: The `AdaptedDense`.
         parts: Dict from names to slices `(start, size)` of the outputs, or `None` to scale the inputs.
     """
 

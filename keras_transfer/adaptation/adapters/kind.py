@@ -75,11 +75,7 @@ class AdapterKind:
 
 
 def register_kind(**names):
-    """Returns a decorator that turns the class of a kind into a registered dataclass.
-
-    Args:
-        **names: Dicts of arguments. Each key is a name under which `add_adapters` finds the kind with these arguments.
-    """
+    """Returns a decorator for the class of a kind. `add_adapters` finds it by these names, each with its arguments."""
 
     def register(cls):
         cls = dataclasses.dataclass(frozen=True)(cls)

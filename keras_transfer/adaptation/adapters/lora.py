@@ -99,11 +99,8 @@ class LowRankAdapter(Adapter):
     With `magnitude=True` (DoRA, Liu et al. 2024), each column of the changed kernel is scaled to a learned length.
 
     Args:
-        base: The `AdaptedDense`.
         parts: Dict from names to slices `(start, size)` of the outputs. Each has separate factors `A` and `B`.
-        rank: Integer. Rank of each change.
         scale: Float. Factor of each change.
-        dropout: Float between 0 and 1. Dropout rate of the inputs. Defaults to `0.0`.
         magnitude: Boolean. Whether the column lengths are learned. Defaults to `False`.
     """
 

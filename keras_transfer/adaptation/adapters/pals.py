@@ -73,10 +73,6 @@ class ProjectedAttention(MultiHeadAttention, Adapter):
 
     It adds `up(attention(down(x)))` to the outputs of the feed-forward network. The attention has no biases and no
     output projection.
-
-    Args:
-        num_heads: Integer. Number of heads.
-        projections: `Projections` that all blocks share.
     """
 
     def __init__(self, num_heads, projections, **kwargs):

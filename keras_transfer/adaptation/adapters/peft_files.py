@@ -37,7 +37,6 @@ def written_lora(kind, modules, arrays, prefix):
     """Returns the tensors of a `LoRA` for PEFT, the names of their modules, the keys written, and the settings.
 
     Args:
-        kind: `LoRA`.
         modules: Dict that `modules_of` returns.
         arrays: Dict from the names of `adapter_weights` to arrays.
         prefix: String. Prefix of the module names in PEFT.
@@ -75,14 +74,7 @@ def written_lora(kind, modules, arrays, prefix):
 
 
 def written_ia3(kind, modules, arrays, prefix):
-    """Returns the tensors of an `IA3` for PEFT, the names of their modules, the keys written, and the settings.
-
-    Args:
-        kind: `IA3`.
-        modules: Dict that `modules_of` returns.
-        arrays: Dict from the names of `adapter_weights` to arrays.
-        prefix: String. Prefix of the module names in PEFT.
-    """
+    """Returns what `written_lora` does, for an `IA3`."""
     tensors, of_inputs, used = {}, [], set()
     for name, segments in modules.items():
         module, outputs = f"{prefix}{name}", set()
@@ -117,7 +109,6 @@ def read_lora(config, modules, matrices, folder):
     padded with zeros, and differing scales are multiplied into the second matrices.
 
     Args:
-        config: Dict. The configuration.
         modules: Dict that `modules_of` returns.
         matrices: Dict from `(module, its full name)` to dicts of its tensors.
     """
@@ -159,10 +150,7 @@ def read_lora(config, modules, matrices, folder):
 def read_ia3(config, modules, scales, folder):
     """Returns an `IA3` that computes the same as the adapters in a folder, and its tensors.
 
-    Args:
-        config: Dict. The configuration, which is not used: the shapes of the scales show where they act.
-        modules: Dict that `modules_of` returns.
-        scales: Dict from `(module, its full name)` to dicts of its tensors.
+    The configuration is not used: the shapes of the scales, a dict as the matrices of `read_lora`, show where they act.
     """
     targets, input_targets, found = set(), set(), {}
     for (module, name), parts in scales.items():
@@ -224,10 +212,6 @@ def read(model, encoder, folder):
     """Returns the kinds of adapters in a folder, and their tensors under the names that `save_adapters` uses.
 
     If the folder has a head and the model is a task, the tensors include the head.
-
-    Args:
-        model: Task to which they will be added, or `encoder`.
-        encoder: `TransformerStack` or `EncoderDecoder`. The encoder of the model.
     """
     config, tensors, names = _read_files(folder)
     modules, matrices, alone, changes = modules_of(encoder), {}, {}, {}
@@ -403,12 +387,9 @@ def write(model, encoder, folder, kinds, arrays, head, overwrite=False):
     For a task, the folder is for the Transformers model with the same head, and contains the head.
 
     Args:
-        model: Task with the adapters, or `encoder`.
-        encoder: `TransformerStack` or `EncoderDecoder` with the adapters.
         kinds: List of kinds. It must contain a single `LoRA` or `IA3`, and may contain `LayerCopies`.
         arrays: Dict from the names of `adapter_weights` to arrays.
         head: Dict from the ids of the head weights to their arrays.
-        overwrite: Boolean. Whether to replace an existing folder. Defaults to `False`.
     """
     from safetensors.numpy import save_file
 
@@ -523,7 +504,6 @@ class Segment:
     Attributes:
         place: String. Prefix of the paths of its targets: the name of the block, and of cross-attention.
         layer: String. Place of the dense layer, the prefix of the names of its adapter weights.
-        dense: The dense layer.
         parts: Dict from the names of all targets in the layer to `(start, size)`.
         start: Integer. First column in the layer.
         size: Integer. Number of columns.

@@ -50,10 +50,7 @@ def blocks_of(encoder):
 
 
 def block_names(encoder):
-    """Returns a dict from the id of each block of an encoder to its name in the layer groups.
-
-    In an encoder-decoder, these names begin with `"encoder_"` or `"decoder_"`.
-    """
+    """Returns the name in the layer groups of each block of an encoder, by its id."""
     groups = encoder.layer_groups()
     return {id(layer): name for name, kind, layers, *_ in groups if kind == "block" for layer in layers}
 
@@ -67,13 +64,7 @@ def width_of(encoder, block=None):
 
 
 def put(encoder, slot, name, layer):
-    """Builds an adapter and adds it to a slot under a name.
-
-    Args:
-        encoder: Encoder that has the slot.
-        slot: `Adapted`, from `stand_in` or one of the functions below.
-        layer: Unbuilt `Adapter`.
-    """
+    """Builds an adapter and adds it to an `Adapted` of the encoder, its slot, under a name."""
     if name in slot.adapters:
         raise ValueError(
             "Two kinds of adapters need the same place. Add them under two names, and activate both with "
@@ -102,13 +93,11 @@ def take(encoder, name):
 
 
 def put_at_outputs(encoder, parts, name, make, **arguments):
-    """Builds adapters and adds one to the end of each given sub-layer of each block, under a name.
+    """Builds adapters and adds one to the end of each given sub-layer of each block that has it, under a name.
 
     Args:
-        parts: List of strings, `"attention"`, `"cross_attention"` and `"feed_forward"`. Blocks without cross-attention
-            have no adapters there.
-        make: Class of the adapters.
-        **arguments: Its arguments.
+        parts: List of strings, `"attention"`, `"cross_attention"` and `"feed_forward"`.
+        make: Class of the adapters, with `arguments`.
     """
     for block in blocks_of(encoder):
         cls = AdaptedResidual if isinstance(block, TransformerBlock) else Adapted

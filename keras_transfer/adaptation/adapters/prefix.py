@@ -49,11 +49,6 @@ class PrefixAdapter(Adapter):
     """Adds keys and values of `length` tokens, which every query sees, in front of the text's (Li & Liang 2021).
 
     The keys start as small random numbers and the values as zero.
-
-    Args:
-        length: Integer. Number of tokens.
-        num_heads: Integer. Number of heads of the keys and values.
-        head_dim: Integer. Width of a head.
     """
 
     def __init__(self, length, num_heads, head_dim, **kwargs):

@@ -59,7 +59,6 @@ class PromptAdapter(Adapter):
     """Runs a block on sequences that begin with `length` learned vectors (Lester et al. 2021).
 
     Args:
-        length: Integer. Number of vectors.
         first: Boolean. Whether the block is the first one of the encoder, which adds the vectors.
         last: Boolean. Whether the block is the last one of the encoder, which removes the vectors.
     """

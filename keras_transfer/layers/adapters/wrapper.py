@@ -220,7 +220,7 @@ def check_kernel(layer):
 
 
 def dense_axes(layer):
-    """Returns the axes of a kernel that a dense layer sums over, and those that become axes of its outputs."""
+    """Returns the axes of a kernel that a dense layer sums over, and those of its outputs, or None for other layers."""
     if isinstance(layer, keras.layers.Dense):
         return [0], [1]
     if not isinstance(layer, keras.layers.EinsumDense) or not _is_linear(layer):

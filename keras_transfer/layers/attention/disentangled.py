@@ -12,7 +12,7 @@ from keras_transfer.layers.basic.dropout import Dropout
 
 
 def log_buckets(num_buckets, max_distance):
-    """Returns the bucket of each distance from 0 to `max_distance`, int32: first one each, then logarithmically more."""
+    """Returns the bucket of each distance from 0 to `max_distance`, int32: first one each, then more and more."""
     distances = np.arange(max_distance + 1)
     if num_buckets < 1:
         return distances.astype("int32")

@@ -15,8 +15,8 @@ from keras_transfer.layers.basic.sublayers import make_dense
 def batch_and_length(x, mask=None):
     """Returns the first two axes of `x` `[batch, length, dim]` for `reshape`, where -1 is a batch size to be inferred.
 
-    An unknown length is taken from the mask, a padding mask or an attention bias, because all blocks of an encoder share
-    it: TensorFlow computes what depends on its shape once per graph, not once per block.
+    An unknown length is taken from the mask, a padding mask or an attention bias, because all blocks of an encoder
+    share it: TensorFlow computes what depends on its shape once per graph, not once per block.
     """
     if mask is None or x.shape[1] is not None or mask.shape[0] == 1:
         return -1, ops.shape(x)[1]

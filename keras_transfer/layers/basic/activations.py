@@ -45,7 +45,7 @@ def _gelu_in_training(x):
 
 
 class NamedActivation:
-    """A mixin before `Layer` whose attribute `activation` can be a name, which `keras.RematScope` needs as a function."""
+    """A mixin before `Layer` for `activation`, which can be a name, while `keras.RematScope` needs a function."""
 
     def rematerialized_call(self, layer_call, *args, **kwargs):
         call = super().rematerialized_call(layer_call, *args, **kwargs)

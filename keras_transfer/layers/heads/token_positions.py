@@ -116,7 +116,7 @@ class SampleTokens(keras.layers.Layer):
 
 
 def put_tokens(token_ids, positions, tokens):
-    """Returns ids [batch, length] with other tokens [batch, places] at positions [batch, places] that are not negative."""
+    """Returns ids [batch, length] with tokens [batch, places] at positions [batch, places] that are not negative."""
     token_ids, positions, tokens = (ops.cast(values, "int32") for values in (token_ids, positions, tokens))
     here = ops.arange(ops.shape(token_ids)[1], dtype="int32")[None, :, None] == positions[:, None, :]
     return ops.where(ops.any(here, axis=-1), ops.sum(ops.where(here, tokens[:, None, :], 0), axis=-1), token_ids)
