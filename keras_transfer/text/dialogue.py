@@ -6,13 +6,10 @@ from typing import Any, NamedTuple
 
 
 class DialogueInputs(NamedTuple):
-    """The inputs of a language model for a reply.
+    """The inputs of a language model for a reply: lists of tokens, and of integers for `positions`.
 
-    Attributes:
-        words: List of tokens.
-        segments: List of tokens. The delimiter of the speaker of each word.
-        positions: List of integers.
-        targets: List of tokens. The next word if it belongs to the reply, otherwise the value to ignore.
+    `segments` has the delimiter of the speaker of each word. `targets` has the next word if it belongs to the reply,
+    and otherwise the value to ignore.
     """
 
     words: list

@@ -44,14 +44,7 @@ def _columns_of_table(x):
 
 
 def to_columns(x):
-    """Returns texts in memory as a NumPy array of `str`, and pairs of texts as a tuple of two such arrays.
-
-    Args:
-        x: A string, or a list, array, table column or tensor of strings; for pairs, a tuple of two.
-
-    Returns:
-        An object array [texts], or a tuple of two.
-    """
+    """Returns texts in memory as an object array [texts] of `str`, and pairs of texts as a tuple of two such arrays."""
     if not isinstance(x, tuple):
         values = to_list(x)
         column = np.empty(len(values), object)

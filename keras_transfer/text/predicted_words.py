@@ -17,12 +17,7 @@ _NO_WORD = "!!!MAXTERMID"  # ends the published vocabularies
 
 
 class PredictedWords(Tokenizer):
-    """The vocabulary of ELMo's softmax: `<S>` and `</S>`, which begin and end a sentence, `<UNK>`, and words.
-
-    Args:
-        vocabulary: As for `Tokenizer`. Words are in the order of their counts, the most frequent first.
-        split: String. How texts are split into words. Defaults to `"whitespace"`.
-    """
+    """The vocabulary of ELMo's softmax: `<S>`, `</S>` and `<UNK>`, then words, the most frequent first."""
 
     vocabulary_file = "vocabulary.txt"
 

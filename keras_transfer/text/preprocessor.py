@@ -57,24 +57,7 @@ def _is_symbolic(texts):
 
 
 def preprocess(preprocessor, texts, **options):
-    """Calls a preprocessor (of this library or of KerasHub, or a function) on texts or pairs of texts.
-
-    Args:
-        preprocessor: Callable from texts to a dict of model inputs.
-        texts: Texts that the preprocessor accepts, or a tuple of two for pairs.
-        **options: Further arguments of the preprocessor.
-
-    Returns:
-        Dict of model inputs.
-
-    Example:
-    ```python
-    from keras_transfer.text.preprocessor import preprocess
-
-    preprocessor = keras_transfer.text.BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "film"])
-    preprocess(preprocessor, (["the film"], ["film"]), sequence_length=8)
-    ```
-    """
+    """Calls a preprocessor (of this library or of KerasHub, or a function) on texts or pairs of texts."""
     # KerasHub's preprocessors interpret a tuple as (texts, labels) and return the labels, unless `y` is passed.
     if isinstance(texts, tuple) and any(cls.__module__.startswith("keras_hub.") for cls in type(preprocessor).__mro__):
         options["y"] = None
@@ -113,11 +96,7 @@ def batch_shape(texts):
 
 
 def as_text_tensors(texts):
-    """Returns raw text as a string tensor of rank 0 or 1, and pairs as a tuple of two.
-
-    Args:
-        texts: A string, or a list, array, table column or tensor of strings; for pairs, a tuple of two.
-    """
+    """Returns raw text as a string tensor of rank 0 or 1, and pairs as a tuple of two."""
     if not isinstance(texts, tuple):
         return _as_text_tensor(texts)
     check_pair(texts)

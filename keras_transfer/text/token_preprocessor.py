@@ -340,13 +340,6 @@ def masked_ids(tokenizer, texts):
     """Returns the ids of texts. The mask token in a text becomes its id. Other special tokens are ordinary text.
 
     The texts between mask tokens are tokenized separately. White space in front of a mask token belongs to it.
-
-    Args:
-        tokenizer: `Tokenizer` with a mask token.
-        texts: String tensor of shape [batch].
-
-    Returns:
-        An int32 `tf.RaggedTensor` [batch, None].
     """
     import tensorflow as tf
 
@@ -373,11 +366,8 @@ def mask_positions(token_ids, mask_id):
 def count_truncated(preprocessor, texts, inputs):
     """Returns the number of texts that were truncated, or 0 if there was a warning already.
 
-    Args:
-        preprocessor: Callable. If it has no fixed `sequence_length`, the result is 0. If it belongs to another library,
-            texts that just fit are counted too.
-        texts: List of strings, or a tuple of two for pairs.
-        inputs: Dict of arrays [texts, length], the outputs of the preprocessor.
+    Without a fixed `sequence_length`, it is 0. For a preprocessor of another library, texts that just fit are counted
+    too.
     """
     length, mask = getattr(preprocessor, "sequence_length", None), inputs.get("padding_mask")
     if mask is None or length != mask.shape[1] or getattr(preprocessor, "warned_of_truncation", False):
@@ -392,13 +382,7 @@ def count_truncated(preprocessor, texts, inputs):
 
 
 def warn_of_truncation(preprocessor, truncated, total):
-    """Warns that texts were truncated, if any were, once for each preprocessor.
-
-    Args:
-        preprocessor: Callable with a `sequence_length`, if texts were truncated.
-        truncated: Integer. Number of texts that were truncated.
-        total: Integer. Number of all texts.
-    """
+    """Warns that texts were truncated, if any were, once for each preprocessor."""
     if not truncated or getattr(preprocessor, "warned_of_truncation", False):
         return
     preprocessor.warned_of_truncation = True

@@ -33,13 +33,6 @@ class WordLevelPreprocessor(Preprocessor):
     of pieces of each word, at least one; and `_pack_words(pieces, sequence_length)`, which makes inputs of ragged
     pieces [rows, None, ...], padded to `sequence_length` or, with `None`, to the longest row. If it adds special
     tokens, it sets `num_special_tokens`, and `num_start_tokens`, the number of those in front of the pieces.
-
-    Args:
-        sequence_length: Integer. Length of the longest row.
-        split: String. How texts are split into words. `"punctuation"`: at white space, and each punctuation character
-            is a word. `"whitespace"`: at white space only.
-        name: String. Name of the layer.
-        min_length: Integer. The smallest `sequence_length`. Defaults to `1`.
     """
 
     num_start_tokens = 0
@@ -172,8 +165,6 @@ def pad_words(name, words, sequence_length):
     """Returns ragged inputs [batch, None, ...] as dense ones, with their padding mask.
 
     Args:
-        name: String. Name of the input.
-        words: Ragged tensor [batch, None, ...].
         sequence_length: Integer. Number of words that a row is truncated and padded to. If `None`, rows are padded to
             the longest, but to at least one word.
     """

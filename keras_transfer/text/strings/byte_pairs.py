@@ -29,7 +29,6 @@ def make_pairs(merges, ids, results=None):
     Args:
         merges: List of pairs of tokens, in the order in which they are merged. If a pair occurs several times, the last
             one counts.
-        ids: Dict from tokens to ids.
         results: List of the tokens that the pairs become. Defaults to the two tokens of each pair, concatenated.
     """
     import tensorflow as tf
@@ -55,18 +54,13 @@ def make_pairs(merges, ids, results=None):
 
 
 def merge_pairs(table, symbols, rows, num_rows):
-    """Merges the symbols of words until no pair is left in the table.
+    """Merges the symbols of words until no pair is left in the table. Returns an int64 ragged tensor [words, None].
 
     In each round, every word merges all occurrences of its lowest-ranked pair, from left to right.
 
     Args:
-        table: A `PairTable`.
         symbols: Int64 tensor [symbols], the ids of all words, one after the other.
         rows: Int64 tensor [symbols], sorted: the word of each symbol.
-        num_rows: Int64 scalar, the number of words.
-
-    Returns:
-        An int64 ragged tensor [words, None].
 
     Source: Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units", algorithm 1.
     """
@@ -106,11 +100,9 @@ def make_whole(words, ids, merge, always=False):
     """Returns the table of the words that are tokens, without special tokens, whose bytes do not merge to the token.
 
     Args:
-        words: String tensor [words].
-        ids: Int array [words], the ids of these tokens.
         merge: Function from words [words] to the int64 ids of their pieces, a ragged tensor [words, None].
         always: Boolean or booleans [words]. Whether the word is in the table even if its bytes do not merge to the
-            token. Defaults to `False`.
+            token.
     """
     import tensorflow as tf
 
@@ -121,15 +113,12 @@ def make_whole(words, ids, merge, always=False):
 
 
 def encode_words(words, whole, merge):
-    """Returns the ids of words. Words that are tokens are looked up. Every other distinct word is merged once.
+    """Returns the ids of words [words], an int32 ragged tensor [words, None].
+
+    Words that are tokens are looked up. Every other distinct word is merged once.
 
     Args:
-        words: String tensor [words].
-        whole: `StringTable` of the words that are tokens.
         merge: Function from words [words] to the int64 ids of their pieces, a ragged tensor [words, None].
-
-    Returns:
-        An int32 ragged tensor [words, None].
     """
     import tensorflow as tf
 

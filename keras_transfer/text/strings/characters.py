@@ -11,16 +11,14 @@ def utf8_widths(texts):
 
 
 def characters_of_bytes(widths, starts, ends):
-    """Returns which characters of texts became the bytes of tokens.
+    """Returns the first character of each token and the one after its last, two int64 tensors [tokens].
+
+    A token without bytes has no characters: both are the same.
 
     Args:
         widths: Integer ragged tensor [batch, None]. The number of bytes that each character of a text became.
-        starts, ends: Integer ragged tensors [batch, None]. The first byte of each token, and the position
-            after its last byte.
-
-    Returns:
-        Int64 tensors [tokens]: the first character of each token, and the position after its last character. A token
-        without bytes has no characters: both are the same.
+        starts, ends: Integer ragged tensors [batch, None]. The first byte of each token, and the position after its
+            last byte.
     """
     import tensorflow as tf
 
@@ -37,14 +35,11 @@ def characters_of_bytes(widths, starts, ends):
 
 
 def skip_characters(skipped, ends):
-    """Moves the ends of tokens past the skipped characters that follow them.
+    """Moves the ends of tokens past the skipped characters that follow them. Returns an int64 tensor [tokens].
 
     Args:
         skipped: Boolean ragged tensor [batch, None]. Whether each character of a text is skipped.
         ends: Int64 ragged tensor [batch, None]. The position after the last character of each token.
-
-    Returns:
-        An int64 tensor [tokens].
     """
     import tensorflow as tf
 

@@ -17,11 +17,6 @@ def put_space_before(texts):
 def split_gpt2(texts, add_prefix_space=False):
     """Returns the words of texts as a ragged string tensor [batch, None]. Concatenated, they are the text.
 
-    Args:
-        texts: String tensor [batch], UTF-8.
-        add_prefix_space: Boolean. Whether a space is put before a text that does not begin with one. Defaults to
-            `False`.
-
     Source: https://github.com/openai/gpt-2 (`encoder.py`). RE2 has no `(?!\\S)`, so the end of a run of white space is
     separated in advance.
     """

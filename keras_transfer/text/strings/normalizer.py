@@ -92,21 +92,12 @@ _PLAIN = rf"{_LETTERS}(?:[\t\n\r -/:-@\[-`{{-~]{_LETTERS})*"
 
 
 def normalize(texts, lowercase, strip_accents, limit_words=True):
-    """Returns texts in which white space separates the words of BERT.
+    """Returns texts [batch] in which white space separates the words of BERT.
 
     As `BertNormalizer` and `BertPreTokenizer` of Hugging Face `tokenizers`, it removes control characters, separates
-    ideographs and punctuation, decomposes characters and removes accents, and lowercases each letter by itself (a
-    final sigma becomes a plain one). Words of more than 100 characters become U+FFFD. Other characters stand in for
-    those that TensorFlow treats differently: see `replace_newer`.
-
-    Args:
-        texts: String tensor [batch], UTF-8.
-        lowercase: Boolean. Whether texts are lowercased.
-        strip_accents: Boolean. Whether accents are removed.
-        limit_words: Boolean. Whether long words become U+FFFD. Defaults to `True`.
-
-    Returns:
-        A string tensor [batch].
+    ideographs and punctuation, decomposes characters and removes accents, and lowercases each letter by itself (a final
+    sigma becomes a plain one). Words of more than 100 characters become U+FFFD. Other characters stand in for those
+    that TensorFlow treats differently: see `replace_newer`.
 
     Source: https://github.com/google-research/bert (`tokenization.py`, `BasicTokenizer`) and
     https://github.com/huggingface/tokenizers (`normalizers/bert.rs`, `pre_tokenizers/bert.rs`).
@@ -125,9 +116,8 @@ def normalize_characters(texts, lowercase, strip_accents):
 
     Each character is normalized by itself, so that its place in the result is known. Long words are kept.
 
-    Returns:
-        A string tensor [batch], and for each character of the texts, as ragged tensors [batch, None]: the number of
-        bytes that it became, and whether it is an accent that was removed.
+    What became of them are two ragged tensors [batch, None]: the number of bytes of each character in the result, and
+    whether it is an accent that was removed.
     """
     import tensorflow as tf
 

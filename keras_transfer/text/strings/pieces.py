@@ -2,16 +2,13 @@
 
 
 def align_ragged_right(ids, start, max_length):
-    """Returns the last ids of texts, aligned on the right, and where each text begins.
+    """Returns the last ids of texts, int32 [batch, length], zeros on the left, and the place of each text's first id.
+
+    The length is at least 1, and the place of a text without ids is `length`.
 
     Args:
-        ids: Int32 ragged tensor [batch, None].
         start: List of integers, ids that are put before each text.
         max_length: Integer. Number of ids that a text keeps, including those of `start`.
-
-    Returns:
-        A tuple of int32 tensors: ids [batch, length], zeros on the left, with a length of at least 1; and the place of
-        each text's first id [batch], which is `length` for a text without ids.
     """
     import tensorflow as tf
 
@@ -27,13 +24,7 @@ def align_ragged_right(ids, start, max_length):
 
 
 def take_pieces(ids, kept, pieces):
-    """Returns ids as texts, a string tensor [batch].
-
-    Args:
-        ids: Int32 tensor [batch, length].
-        kept: Boolean tensor [batch, length]. Which ids belong to the texts.
-        pieces: List of the bytes that each id adds to a text.
-    """
+    """Returns the `kept` ids [batch, length] as texts, a string tensor [batch], given the bytes that each id adds."""
     import tensorflow as tf
 
     with tf.init_scope():

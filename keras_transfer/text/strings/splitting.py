@@ -41,7 +41,6 @@ def split_around(texts, whole, split):
     """Returns the words of texts [batch] as a ragged tensor [batch, None], in which some strings stay whole.
 
     Args:
-        texts: String tensor [batch], UTF-8.
         whole: List of strings that are words wherever they occur. The longest match wins.
         split: Function from the parts between these strings [parts] to their words, a ragged tensor [parts, None]. It
             splits each part like a text of its own.

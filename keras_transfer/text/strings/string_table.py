@@ -4,13 +4,7 @@ from typing import NamedTuple
 
 
 class StringTable(NamedTuple):
-    """Strings in the order of their hashes. A SavedModel contains the table as constants.
-
-    Attributes:
-        hashes: Int64 tensor [strings], sorted.
-        keys: String tensor [strings].
-        ids: Int32 tensor [strings].
-    """
+    """Strings in the order of their int64 hashes, with int32 ids. A SavedModel contains the table as constants."""
 
     hashes: object
     keys: object

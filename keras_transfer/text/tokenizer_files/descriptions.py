@@ -42,8 +42,6 @@ def follow(folder, config, model_config, fast, families, template_of, has_segmen
     If the two descriptions disagree and the user has not chosen one, a warning names what differs.
 
     Args:
-        folder: Path. Named in the warning.
-        config, model_config, fast: Dicts. The contents of `tokenizer_config.json`, `config.json` and `tokenizer.json`.
         families: Dict from kinds to their `Family`.
         template_of: Function of a `Family` that returns the tokens around its texts, by the special tokens of the
             folder.
@@ -110,7 +108,6 @@ def follow_case(folder, tokenizer, choice=None):
     """Decides about the case of texts for a `vocab.txt` without `do_lower_case`, which Transformers takes as `True`.
 
     Args:
-        folder: Path. Named in the warning.
         tokenizer: `WordPieceTokenizer`, of which `lowercase` says what the vocabulary looks like. It is changed.
         choice: String. `"file"` for what the vocabulary looks like, or `"config"`. Defaults to `None`, as in
             Transformers, with a warning if the vocabulary has upper-case letters.

@@ -54,13 +54,7 @@ def special_roles(special, ids):
 
 
 def fast_content(tokenizer, packing, special_tokens=()):
-    """Returns the content of the `tokenizer.json` of a tokenizer and a packing, as a dict.
-
-    Args:
-        tokenizer: `Tokenizer`.
-        packing: `Packing`.
-        special_tokens: Special tokens in addition to the tokenizer's and the packing's. Defaults to none.
-    """
+    """Returns the content of the `tokenizer.json` of a tokenizer and a packing, as a dict."""
     special = dict.fromkeys([*packing.special_tokens, *tokenizer.special_tokens, *special_tokens])
     text_tokens = [token for token in tokenizer.added_tokens if token not in special]
     added = [
@@ -100,16 +94,11 @@ def _post_processor(packing, tokenizer):
 
 
 def write_fast(folder, tokenizer, packing, roles, target):
-    """Writes `tokenizer.json` and the older files of a tokenizer.
+    """Writes the files of a tokenizer, and returns the entries of `tokenizer_config.json` that depend on their kind.
 
     Args:
-        folder: Path.
-        tokenizer, packing: Those of the sources, or of all texts.
         roles: Dict from roles to special tokens.
         target: `TokenPreprocessor` of the targets of an encoder-decoder, or `None` to use the sources' preprocessor.
-
-    Returns:
-        Dict of the entries of `tokenizer_config.json` that depend on the kind of files.
     """
     if target is not None and (
         target.vocabulary != tokenizer.vocabulary

@@ -2,14 +2,10 @@
 
 
 def read_post_processor(processor, has_segments=True):
-    """Returns the packing that a post-processor describes.
+    """Returns the tokens before, between and after texts that a post-processor describes, and the segments or `None`.
 
     Args:
-        processor: Dict, or `None`.
-        has_segments: Boolean. Whether the model reads the segments, which are otherwise arbitrary. Defaults to `True`.
-
-    Returns:
-        The tokens in front of the first text, between texts and after the last one, and the segments or `None`.
+        has_segments: Boolean. Whether the model reads the segments, which are otherwise arbitrary.
     """
     processors = _flatten(processor)
     if len(processors) > 1 or (processors and processors[0]["type"] not in _READERS):

@@ -37,13 +37,7 @@ def class_of(config, model_config):
 
 
 def check_class(folder, config, model_config, fast):
-    """Raises a `ValueError` if the folder's tokenizer has a class with its own rules.
-
-    Args:
-        folder: Path. Named in the error.
-        config, model_config, fast: Dicts. The contents of `tokenizer_config.json`, `config.json` and `tokenizer.json`,
-            empty for files that the folder does not have.
-    """
+    """Raises a `ValueError` if the folder's tokenizer has a class with its own rules."""
     base = class_of(config, model_config)
     if base in _PYTHON_CLASSES or not (fast or base in _CLASSES):
         known = ", ".join(f"{base}Tokenizer" for base in sorted(_CLASSES - {"", "PreTrained", "TokenizersBackend"}))
@@ -55,10 +49,9 @@ def check_class(folder, config, model_config, fast):
 
 
 def single_part(part, parts):
-    """Returns a normalizer or pre-tokenizer without the `Sequence` around it, if it contains only one.
+    """Returns a normalizer or pre-tokenizer without the `Sequence` around it, if that contains only one.
 
     Args:
-        part: Dict, or `None` for none.
         parts: String, the key of the list in a `Sequence`: `"normalizers"` or `"pretokenizers"`.
     """
     part = part or {}
@@ -69,8 +62,7 @@ def unlike_bert(fast, lowercase=False):
     """Returns a list of strings that name the settings of a `tokenizer.json` with which words differ from BERT's.
 
     Args:
-        fast: Dict, the contents of the file.
-        lowercase: Boolean. Whether texts must be lowercased, and accents removed. Defaults to `False`.
+        lowercase: Boolean. Whether texts must be lowercased, and accents removed.
     """
     normalizer = single_part(fast.get("normalizer"), "normalizers")
     pre_tokenizer = single_part(fast.get("pre_tokenizer"), "pretokenizers")
@@ -90,12 +82,7 @@ def unlike_bert(fast, lowercase=False):
 
 
 def added_tokens(folder, config, fast):
-    """Returns the added tokens of a folder as a list of dicts, in the order of their ids.
-
-    Args:
-        folder: Path.
-        config, fast: Dicts. The contents of `tokenizer_config.json` and `tokenizer.json`.
-    """
+    """Returns the added tokens of a folder as a list of dicts, in the order of their ids."""
     if fast:
         found = {token["content"]: token for token in fast.get("added_tokens") or ()}
     else:

@@ -19,20 +19,15 @@ _COUNTS_PADDING = {"albert", "bart", "bert", "distilbert", "electra", "marian", 
 
 
 def read_tokenizer_folder(folder, target=False, choice=None, of_bert=False, lowercase=None):
-    """Returns what a preprocessor needs from a folder.
+    """Returns a dict of a folder's `tokenizer`, `packing`, `sequence_length` (`None` if unknown) and `split`.
 
     Args:
-        folder: Path of a folder with `tokenizer.json` or the older files of the tokenizer.
         target: Boolean. Whether texts are the targets of an encoder-decoder, for which a folder may have another
-            tokenizer (Marian) or another language (mBART). Defaults to `False`.
+            tokenizer (Marian) or another language (mBART).
         choice: String. `"file"` or `"config"`, which of two descriptions of the tokenizer to follow if they disagree.
             Defaults to `None`, what the folder's version of Transformers does.
-        of_bert: Boolean. Whether only WordPiece models are read, as BERT's unless the folder says otherwise. Defaults
-            to `False`.
+        of_bert: Boolean. Whether only WordPiece models are read, as BERT's unless the folder says otherwise.
         lowercase: Boolean. Whether a `vocab.txt` is for lowercased texts. Defaults to `None`, what the folder says.
-
-    Returns:
-        Dict of `tokenizer`, `packing`, `sequence_length` (`None` if the folder does not specify it) and `split`.
     """
     folder = pathlib.Path(folder)
     config, model_config = read_optional(folder / CONFIG_FILE), read_optional(folder / "config.json")
@@ -101,9 +96,7 @@ def write_tokenizer_folder(folder, tokenizer, packing, sequence_length, split, t
     """Writes `tokenizer.json`, `tokenizer_config.json` and the older files, which Transformers can read.
 
     Args:
-        folder: Path.
-        tokenizer, packing, sequence_length, split: See `TokenPreprocessor`.
-        target: `TokenPreprocessor` of the targets, or `None` to use the sources' preprocessor. Defaults to `None`.
+        target: `TokenPreprocessor` of the targets, or `None` to use the sources' preprocessor.
     """
     folder = pathlib.Path(folder)
     start, end = ([t for t in tokens if t != packing.language] for tokens in (packing.start, packing.end))

@@ -13,13 +13,6 @@ class BPETokenizer(Tokenizer):
     """Base class of the tokenizers that merge pairs of tokens.
 
     A subclass implements `_make()`, which returns what `_tokenize` needs from the vocabulary and the merges.
-
-    Args:
-        vocabulary: List of strings, the tokens in the order of their ids, a dict from tokens to ids, or the path of a
-            `vocab.json`. Defaults to `None`.
-        merges: List of pairs of tokens, or of strings such as `"a b"`, in the order in which they are merged, or the
-            path of a `merges.txt`. Required with `vocabulary`. Defaults to `None`.
-        unk_token, mask_token, eos_token: Strings. Special tokens, as for `Tokenizer`.
     """
 
     vocabulary_file = "vocab.json"
@@ -108,8 +101,7 @@ def merges_of(model, allowed=()):
     """Returns the merges of the BPE model of a `tokenizer.json` as a list of pairs.
 
     Args:
-        model: Dict.
-        allowed: List of strings. Settings that the tokenizer supports. Defaults to none.
+        allowed: List of strings. Settings that the tokenizer supports.
     """
     for key in ("continuing_subword_prefix", "dropout", "ignore_merges", "byte_fallback"):
         if model.get(key) and key not in allowed:

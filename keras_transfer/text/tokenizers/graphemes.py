@@ -67,10 +67,6 @@ def apply_to_graphemes(texts, charsmap):
     the cluster becomes what that beginning becomes, and the rest of it is dropped. Otherwise, each character is
     normalized by itself, which is left to `of_characters`.
 
-    Args:
-        texts: String tensor [batch], UTF-8.
-        charsmap: Bytes. The compiled normalization.
-
     Source: https://github.com/huggingface/tokenizers (`normalizers/precompiled.rs`).
     """
     import tensorflow as tf

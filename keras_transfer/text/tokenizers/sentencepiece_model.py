@@ -25,11 +25,11 @@ class SentencePieceModel:
 
     Attributes:
         pieces: List of `(piece, score, type)`, in the order of the model's ids.
-        charsmap: Bytes. The compiled normalization, empty for none. Defaults to `b""`.
-        add_dummy_prefix: Boolean. Whether a text begins with a space. Defaults to `True`.
+        charsmap: Bytes. The compiled normalization, empty for none.
+        add_dummy_prefix: Boolean. Whether a text begins with a space.
         remove_extra_whitespaces: Boolean. Whether spaces at the ends of a text, and all but the first of consecutive
-            spaces, are removed. Defaults to `True`.
-        model_type: Integer, `UNIGRAM` or `BPE`. Defaults to `UNIGRAM`.
+            spaces, are removed.
+        model_type: Integer, `UNIGRAM` or `BPE`.
 
     Source: https://github.com/google/sentencepiece (`sentencepiece_model.proto`).
     """

@@ -42,9 +42,8 @@ def read_steps(normalizer, keep_spaces=False):
     """Returns the steps of a `normalizer` and the compiled normalization of SentencePiece, empty for none.
 
     Args:
-        normalizer: Dict, or `None`.
         keep_spaces: Boolean. Whether the steps on white space matter. They do not if texts are split at white space
-            afterwards. Defaults to `False`.
+            afterwards.
     """
     steps, charsmap = [], b""
     for part in _flatten(normalizer):

@@ -26,8 +26,6 @@ def normalize_spaces(texts, charsmap, graphemes):
     """Returns texts [batch] in which the spaces are those that a model's compiled normalization makes.
 
     Args:
-        texts: String tensor [batch].
-        charsmap: Bytes. The compiled normalization, empty for none.
         graphemes: Boolean. Whether it is applied to grapheme clusters. These are normalized, too.
     """
     return _change_rare(texts, lambda rare: _normalize_spaces(rare, charsmap, graphemes))
@@ -63,12 +61,9 @@ def split_words(texts, charsmap, graphemes):
 
 
 def split_spaces(texts):
-    """Returns the words of texts [batch] behind each single space as a ragged tensor [batch, None].
+    """Returns the words of texts [batch] of `normalize_spaces` behind each single space, ragged [batch, None].
 
     A word is without the space in front of it, which becomes the word U+2581 if nothing follows it.
-
-    Args:
-        texts: String tensor [batch], from `normalize_spaces`.
     """
     import tensorflow as tf
 

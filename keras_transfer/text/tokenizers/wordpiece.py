@@ -219,17 +219,11 @@ def _make_splitter(vocabulary, unk_token):
 
 
 def read_folder(folder, config, fast, added, special_tokens):
-    """Returns the vocabulary and the settings of the WordPiece tokenizer in a folder.
+    """Returns the arguments of the `WordPieceTokenizer` in a folder as a dict.
 
     Args:
-        folder: Path of a folder with `vocab.txt` or `tokenizer.json`.
-        config, fast: Dicts. The contents of `tokenizer_config.json` and `tokenizer.json`.
-        added: List of dicts, the added tokens.
         special_tokens: List of strings. Added tokens that text never becomes, even if the folder does not call them
             special.
-
-    Returns:
-        Dict of the arguments of a `WordPieceTokenizer`.
     """
     for key, only in _FIXED.items():
         received = config.get(key, only)
