@@ -38,20 +38,13 @@ class CheckpointReport:
 
 
 def build(architecture, config, read_tensors, source, cls, overrides, remarks=(), head=None):
-    """Creates the encoder that a configuration describes, and loads the tensors into it.
+    """Returns the encoder that a configuration describes, with its `checkpoint_report`, and its `FoundHead` or None.
 
     Args:
-        architecture: An `Architecture`.
-        config: Dict. The configuration, with the architecture's keys.
         read_tensors: Function that returns a dict from the name of a tensor to a function that reads it.
         source: The checkpoint's name in errors.
         cls: Class. The encoder's class, or a base of it.
-        overrides: Dict of the encoder's arguments that differ from the configuration.
-        remarks: List of remarks for the report. Defaults to `()`.
-        head: String. `TaskHead.name` of the task whose head is wanted. Defaults to `None`, for no head.
-
-    Returns:
-        The encoder, with its `checkpoint_report`, and the `FoundHead` of the task or None.
+        head: String. `TaskHead.name` of the task whose head is wanted, or `None`.
     """
     architecture = architecture.part_for(cls, config)
     if not issubclass(architecture.encoder_class, cls):

@@ -45,26 +45,14 @@ SPAN = Head(
 
 
 def masked_lm(prefix, dense="dense", norm="LayerNorm", bias="bias", **options):
-    """Returns the head of a masked language model, given its prefix and the names of its layers.
-
-    Args:
-        prefix: String. Prefix of the names of its tensors.
-        dense, norm, bias: Strings. The names of its layers and its bias, without the prefix.
-        **options: Further arguments of `Head`.
-    """
+    """Returns the head of a masked language model, given its prefix and the names of its layers."""
     names = {"head_dense": f"{prefix}{dense}", "head_norm": f"{prefix}{norm}", "logits.bias": f"{prefix}{bias}"}
     options = {"model_classes": ("ForMaskedLM",), "arguments": AS_ENCODER, **options}
     return Head(prefix=prefix, tensors=names, **options)
 
 
 def pretraining(masked, pair, **options):
-    """Returns the two heads of BERT's pretraining, given the masked language model's head.
-
-    Args:
-        masked: `Head`.
-        pair: String. The name of the layer for pairs of segments.
-        **options: Further arguments of `Head` that differ from `masked`.
-    """
+    """Returns the two heads of BERT's pretraining, given the masked language model's and the layer for pairs."""
     arguments = {name: value for name, value in masked.arguments.items() if name != "use_bias"}
     return dataclasses.replace(
         masked,
@@ -78,13 +66,7 @@ def pretraining(masked, pair, **options):
 
 
 def two_layer_classifier(activation, hidden="classifier.dense", logits="classifier.out_proj", dropout=_DROPOUT):
-    """Returns a classifier with a dense layer between the first token's vector and the logits.
-
-    Args:
-        activation: String. Activation of the dense layer.
-        hidden, logits: Strings. Names of the two layers.
-        dropout: Tuple. The dropout rate, as in `Architecture.settings`. Defaults to BERT's classifier's.
-    """
+    """Returns a classifier with a dense layer between the first token's vector and the logits."""
     return Head(
         prefix=tuple(dict.fromkeys(f"{name.partition('.')[0]}." for name in (hidden, logits))),
         model_classes=("ForSequenceClassification",),
@@ -100,7 +82,6 @@ def summary(pooling, activation):
 
     Args:
         pooling: String. The pooling of the original's default, and the only one that ignores padding.
-        activation: String. The activation of the original's default.
     """
     return {
         "settings": (

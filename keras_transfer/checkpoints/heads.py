@@ -27,12 +27,11 @@ class Head:
             `Architecture.tensors`. A path begins with the name of a layer of the task.
         labels: String. Name of the tensor with one row for each label. Defaults to `None`, for a head without labels.
         arguments: Dict of arguments of the task that the head determines: a value, or a function of the encoder.
-            Defaults to `{}`.
         settings: Tuple of further arguments of the task, as in `Architecture.settings`. Users may change only `dropout`
-            among these. Defaults to `()`.
+            among these.
         fixed: Dict of settings of which a head can be loaded and written only with one value, which is the original's
-            default. Defaults to `{}`.
-        written: Dict of further settings that a configuration with this head has. Defaults to `{}`.
+            default.
+        written: Dict of further settings that a configuration with this head has.
         own_table: String. The tensor that a language model's head has only if it does not share the token embeddings.
             Its presence determines the argument `tied` of the task. Defaults to `None`, for other heads.
         by_tensors: Boolean. Whether a checkpoint with all of its tensors has it, whatever class the configuration
@@ -76,21 +75,20 @@ class TaskHead:
             contains.
         sizes: Tuple of strings, some of `"num_classes"`, `"label_names"` and `"num_targets"`. Arguments of the task
             that determine the size of the head. If one of them is passed and the checkpoint has no head, a new head is
-            created. Defaults to none.
+            created.
         default_sizes: Dict of arguments that determine the size of a new head if the user passes none of `sizes`.
             Defaults to `{}`, for a task that requires one of them.
         problem_types: Tuple of strings. Values of `problem_type` in the configuration of a checkpoint whose head the
-            task can load. Defaults to `("single_label_classification",)`.
+            task can load.
         word_level: Boolean. Whether the preprocessor must be one of this library, which accepts words and knows their
-            characters. Defaults to `False`.
+            characters.
         is_embedder: Boolean. Whether the task returns the vectors that a sentence-transformers folder describes.
-            Defaults to `False`.
         check_encoder: Function that raises a `ValueError` if no task of this class can be built over an encoder.
             Defaults to `None`, for tasks over any encoder.
-        exclusive: Tuple of strings. Arguments of which only one may be given. Defaults to none.
+        exclusive: Tuple of strings. Arguments of which only one may be given.
         encoder_class: Class of the encoders that the task needs. Defaults to `None`, for any class.
-        encoder_arguments: Dict of arguments of these encoders that the task needs. Defaults to `{}`.
-        found: Tuple of strings. Arguments that checkpoints contain in another form. Defaults to none.
+        encoder_arguments: Dict of arguments of these encoders that the task needs.
+        found: Tuple of strings. Arguments that checkpoints contain in another form.
     """
 
     name: str | None = None
@@ -111,10 +109,7 @@ class FoundHead:
     """A head in a checkpoint, which is loaded into a task.
 
     Attributes:
-        head: `Head`.
-        model_type: String. The name of the architecture.
         source: The checkpoint's name in errors.
-        config: Dict. The configuration.
         readers: Dict from the names of its tensors to functions that read them.
     """
 
@@ -128,10 +123,8 @@ class FoundHead:
         """Returns the arguments of the task.
 
         Args:
-            encoder: Encoder of the task.
-            task: Class of the task.
             given: Dict of the user's arguments.
-            labels: List of strings. Names that the head must have. Defaults to `None`.
+            labels: List of strings. Names that the head must have.
         """
         if given.get("siamese"):
             raise CheckpointError(
@@ -234,11 +227,8 @@ def find_head(architecture, name, config, readers, source):
     Two heads may have the same tensors, so that only the class in the configuration distinguishes them.
 
     Args:
-        architecture: `Architecture`.
         name: String. The name of the task's head, or None.
-        config: Dict. The configuration of the checkpoint.
         readers: Dict from the plain names of all its tensors to functions that read them.
-        source: The checkpoint's name in errors.
     """
     head = architecture.heads.get(name)
     if not isinstance(head, Head):
@@ -283,10 +273,7 @@ class WrittenHead:
 
     Attributes:
         model_class: String. The class of the encoder with the head in Transformers.
-        config: Dict. Its part of the configuration.
-        tensors: Dict of its tensors.
-        generation: Dict of the task's generation settings, which replace the encoder's. Defaults to
-            `{}`.
+        generation: Dict of the task's generation settings, which replace the encoder's.
     """
 
     model_class: str
@@ -299,10 +286,7 @@ def check_head(architecture, task, action, advice):
     """Returns the `Head` of a task in the checkpoints of an architecture.
 
     Args:
-        architecture: `Architecture`.
-        task: Task.
         action: String. What cannot be done with another head, such as `"written"`.
-        advice: String. A sentence that says what to do instead.
     """
     head, kind = architecture.heads.get(task.checkpoint_head.name), type(task).__name__
     if not isinstance(head, Head):

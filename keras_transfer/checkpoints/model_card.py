@@ -141,12 +141,7 @@ class ModelCard:
         return found
 
     def _to_text(self, facts, name):
-        """Returns the content of the `README.md`.
-
-        Args:
-            facts: `ModelFacts` of the model.
-            name: String. Title, unless the card has one.
-        """
+        """Returns the content of the `README.md`."""
         title = self.name or name
         front = f"---\n{to_yaml(self._metadata(facts, title))}---"
         return "\n\n".join([front, MARK, *self._parts(facts, title)]) + "\n"
@@ -244,14 +239,11 @@ class ModelCard:
 
 
 def keep_own_card(replaced, folder):
-    """Keeps the `README.md` of a folder if somebody has written or edited it, and logs a warning that says so.
+    """Keeps a folder's `README.md` that somebody has written or edited, with a warning. Returns whether there is one.
 
     Args:
         replaced: Path of the folder whose card would be lost, which need not exist.
         folder: Path of the folder that takes its place, or the same path.
-
-    Returns:
-        Whether there is such a file.
     """
     own = pathlib.Path(replaced) / CARD
     if not own.is_file() or is_written_here(content := own.read_bytes()):
@@ -321,17 +313,11 @@ class ModelFacts:
     """What a task tells its model card.
 
     Args:
-        task: String. Name of the class of the task.
-        summary: String. A sentence that says what the model does.
         pipeline_tag: String. The hub's name of the task, or None.
-        labels: List of strings. Names of the labels, in the order of the outputs. Defaults to `()`.
-        base_model: String. Name of the pretrained encoder on the hub, or None if it is unknown. Defaults to `None`.
-        details: Dict from names to values of what else is known of the model. Defaults to `{}`.
-        training: Dict from names to values of what is known of its training. Defaults to `{}`.
-        versions: Dict from names of packages to their versions. Defaults to `{}`.
-        usage: Dict from titles to snippets of Python. Defaults to `{}`.
-        limits: List of sentences. Defaults to `()`.
-        tags: List of strings. Further tags. Defaults to `()`.
+        base_model: String. Name of the pretrained encoder on the hub, or None if it is unknown.
+        details: Dict from names to values of what else is known of the model.
+        training: Dict from names to values of what is known of its training.
+        usage: Dict from titles to snippets of Python.
     """
 
     task: str
@@ -348,16 +334,9 @@ class ModelFacts:
 
 
 def to_yaml(value, indent=""):
-    """Returns a dict, list, string, number, boolean or None as lines of YAML.
+    """Returns a dict, list, string, number, boolean or None as lines of YAML, with a newline at the end.
 
     Strings are plain where this is safe, and in double quotes otherwise, with escapes for all that is not printable.
-
-    Args:
-        value: Dict with strings as keys, or list. Their values are dicts, lists, strings, finite numbers or booleans.
-        indent: String. Spaces before each line. Defaults to `""`.
-
-    Returns:
-        A string that ends with a newline.
     """
     items = value.items() if isinstance(value, dict) else [("-", item) for item in value]
     lines = []

@@ -273,11 +273,7 @@ def _reason(error):
 
 
 def ignored_settings(config):
-    """Returns a dict from the names of settings that KerasHub ignores to their values, false for those that are right.
-
-    Args:
-        config: Dict. The configuration of a folder whose `model_type` KerasHub converts.
-    """
+    """Returns a dict from the settings that KerasHub ignores to their values, false for those that are right."""
     kind = config["model_type"]
     biases = {name: config.get(name) for name in ("attention_bias", "mlp_bias")}
     return {**biases, **_activation(kind, config), **_positions(kind, config), **_attention(kind, config)}

@@ -97,7 +97,6 @@ class OpenedCheckpoint:
     """A checkpoint whose source is resolved, and fetched if necessary, which `open_checkpoint` returns.
 
     Attributes:
-        source: What the user passed.
         folder: The local folder, or the name of a KerasHub preset.
     """
 
@@ -114,7 +113,6 @@ class OpenedCheckpoint:
 
         Args:
             head: String. `TaskHead.name` of a task.
-            **overrides: Arguments of the encoder that differ from the checkpoint's.
         """
         return self._load(Encoder, overrides, head)
 
@@ -125,17 +123,11 @@ class OpenedCheckpoint:
         return self._format.load_preprocessor(self.folder, word_level, **overrides)
 
     def with_head(self, task, head, overrides, arguments, preprocessor=None):
-        """Returns the parts of a task, with or without the head of the checkpoint; see `Task.from_pretrained`.
+        """Returns the encoder, a dict of the arguments of a task, and a function that loads the head into the task.
 
         Args:
-            task: Class of the task.
             head: String, `"new"` or None, as for `Task.from_pretrained`.
-            overrides: Dict of arguments of the encoder that differ from the checkpoint's.
             arguments: Dict of the user's arguments of the task, and `labels`, the names that a head must have.
-            preprocessor: The user's own preprocessor. Defaults to `None`.
-
-        Returns:
-            The encoder, a dict of the arguments of the task, and a function that loads the head into the task.
         """
         arguments = dict(arguments)
         labels = arguments.pop("labels", None)
@@ -244,10 +236,7 @@ def load_preprocessor(
 
 
 def save(encoder, folder, preprocessor=None, overwrite=False, task=None):
-    """Writes an encoder, its preprocessor and the head of a task in the format of its architecture.
-
-    See `Encoder.save_pretrained` and `Task.save_pretrained`.
-    """
+    """Writes an encoder, its preprocessor and the head of a task in the format of its architecture."""
     architecture = architecture_for(encoder)
     encoder.check_shared_blocks()
     if encoder.adapters:

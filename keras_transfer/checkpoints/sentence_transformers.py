@@ -43,7 +43,6 @@ class Modules:
     """What a sentence-transformers folder says besides its encoder. All defaults apply to any other folder.
 
     Attributes:
-        folder: Path. The folder of the encoder's weights.
         pooling, normalize, dense, truncate_dim, prompts, default_prompt_name: As for `tasks.TextEmbedder`.
         dense_folders: List of paths. The folders of the weights of the dense layers.
         pools_prompts: Boolean. Whether the pooling reads the tokens of a prompt, too.
@@ -172,12 +171,7 @@ def check_lowercase(folder, preprocessor):
 
 
 def write_modules(embedder, folder):
-    """Writes the modules of an encoder or of a `TextEmbedder` into its folder.
-
-    Args:
-        embedder: `TextEmbedder`, or an encoder with `pooling`.
-        folder: Path. A folder with the weights of the encoder.
-    """
+    """Writes the modules of an encoder or of a `TextEmbedder` into its folder."""
     from safetensors.numpy import save_file
 
     encoder, layers = getattr(embedder, "encoder", embedder), getattr(embedder, "dense_layers", [])

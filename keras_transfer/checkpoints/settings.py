@@ -25,13 +25,7 @@ def read_settings(settings, config):
 
 
 def write_settings(settings, arguments, owner):
-    """Returns the configuration of arguments; the inverse of `read_settings`.
-
-    Args:
-        settings: Tuple as `Architecture.settings`.
-        arguments: Dict of the arguments.
-        owner: String. The name of the class that has them, for errors.
-    """
+    """Returns the configuration of arguments; the inverse of `read_settings`."""
     config = {}
     for argument, key, _, *names in settings:
         value = arguments[argument]
@@ -57,7 +51,6 @@ def other_settings(config, written):
     """Returns the settings of a configuration that an encoder does not have, to be written back with it.
 
     Args:
-        config: Dict. The configuration of a checkpoint.
         written: Dict. The configuration that describes the encoder and the head. `None` in it stands for no value.
     """
     return {

@@ -23,7 +23,6 @@ def reading(what, *others):
     """Turns any error that readers raise for a damaged file into a `CheckpointError` that names the file.
 
     Args:
-        what: String. The file in the message.
         *others: Types of errors that do not change, because something other than the file causes them.
     """
     try:
@@ -125,13 +124,7 @@ def shard_files(index):
 
 
 def fill(entries, readers, source):
-    """Assigns every tensor to its variable. If there are problems, assigns none and raises one error that lists them.
-
-    Args:
-        entries: List of `Entry`s.
-        readers: Dict from the name of each tensor to a function that returns it.
-        source: The checkpoint's name in the error.
-    """
+    """Assigns every tensor to its variable. If there are problems, assigns none, and one error lists them."""
     shapes = {name: shape for entry in entries for name, shape in entry.shapes().items()}
     tensors = {name: readers[name]() for name in shapes if name in readers}
     unexpected = sorted(set(readers) - set(shapes))

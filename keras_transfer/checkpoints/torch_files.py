@@ -6,12 +6,7 @@ from keras_transfer.checkpoints.tensors import CheckpointError, reading
 
 
 def read_torch(file, advice):
-    """Returns what a file that torch has pickled contains, if that is tensors in plain containers.
-
-    Args:
-        file: Path.
-        advice: String. What the user can do without torch, for the error.
-    """
+    """Returns what a file that torch has pickled contains, if that is tensors in plain containers."""
     try:
         import torch
     except ImportError as error:

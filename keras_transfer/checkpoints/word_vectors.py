@@ -489,8 +489,6 @@ def read_rows(path, format="auto", dim=None):
     numbers are parsed only if `read` is called.
 
     Args:
-        path: String or path. A file, which may be gzipped.
-        format: String. A key of `FORMATS`, or `"auto"`. Defaults to `"auto"`.
         dim: Integer. Width of the vectors. Defaults to `None`, the width in the header or in the first row.
     """
     if format != "auto" and format not in FORMATS:

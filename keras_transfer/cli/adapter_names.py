@@ -12,11 +12,6 @@ def check_adapter(path, adapter, option="--adapter"):
     """Raises an error if a model lacks the adapters that it should answer with, or needs a name and has none.
 
     Nothing is checked for a SavedModel of an earlier version, which does not list its adapters.
-
-    Args:
-        path: Path of a `.keras` file or an exported model, as `run_folder.find_model` returns it.
-        adapter: String. Name of the adapters, or None.
-        option: String. The option with the name. Defaults to `"--adapter"`.
     """
     exported = pathlib.Path(path).is_dir()
     names = _of_export(path) if exported else names_of_adapters(path)

@@ -75,16 +75,9 @@ def refuse_taggers(folder, outputs):
 
 
 def answers_of(folder, texts, adapter=None):
-    """Returns what an exported classifier or regressor of texts answers.
+    """Returns `(answer, probability)` for each text, as an exported classifier or regressor of texts answers it.
 
-    Args:
-        folder: Path of a folder that `keras_transfer.serving.export` wrote.
-        texts: List of strings.
-        adapter: String. Name of the adapter that answers, if the export has several. Defaults to `None`.
-
-    Returns:
-        A list of `(answer, probability)`, one for each text. The answer is a label, a list of labels or a number. The
-        probability of a label is a float, and otherwise None.
+    The answer is a label, a list of labels or a number. Only a single label has a probability, which is otherwise None.
     """
     if not is_exported(folder):
         raise FileNotFoundError(f"The model's folder must contain saved_model.pb. Received: {folder}")

@@ -182,15 +182,7 @@ def check_export(format, quantization, pairs, data, adapters, max_difference, mi
 
 
 def check_predictions(table, kind, output, overwrite, workers=1):
-    """Raises an error for arguments of `predict` that are invalid or cannot be combined.
-
-    Args:
-        table: `Table` of the texts.
-        kind: String. What the model predicts, a key of `PREDICTIONS`.
-        output: Path of the file to write, or None for standard output.
-        overwrite: Boolean. Whether an existing file may be replaced.
-        workers: Integer. Number of processes. Defaults to `1`.
-    """
+    """Raises an error for arguments of `predict` that are invalid or cannot be combined."""
     _check_counts(workers=workers)
     if taken := [name for name in PREDICTIONS[kind] if name in table.names]:
         raise ValueError(

@@ -34,11 +34,7 @@ from keras_transfer.version import __version__
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command.
-
-    Returns:
-        The exit status: 0, 1 after an error, 130 after Ctrl-C, or 128 plus the number of another signal.
-    """
+    """Runs the command. Returns its exit status: 0, 1 after an error, 130 after Ctrl-C, or 128 plus another signal."""
     options = vars(make_parser(__version__).parse_args(arguments))
     command, traceback = options.pop("command"), options.pop("traceback")
     commands: dict[str, Callable[..., int | None]] = {

@@ -18,12 +18,6 @@ def run_comparison(
     Args:
         parts: Dict with `"train"` and perhaps `"validation"` and `"test"`: tuples of texts and integer labels. Without
             validation data, a fifth of the training data is held out.
-        label_names: List of strings.
-        encoder: As for `TextClassifier.from_pretrained`.
-        methods: List of names of recipes.
-        baseline, seeds, results: As for `experiments.compare`.
-        epochs, batch_size: Integers that replace the values of each recipe, or None.
-        markdown, plot: Paths of files to write, or None.
     """
     check_comparison(results, markdown, plot)
     if plot is not None:

@@ -9,16 +9,7 @@ from keras_transfer.core.arrays import check_numbers
 
 
 class ExportedModel:
-    """An export that predicts labels or a number for a text.
-
-    Args:
-        folder: Path of a folder that `serving.export` wrote in any format.
-        adapter: String. Name of the adapter that answers, if the export has several. Defaults to `None`.
-
-    Attributes:
-        kind: String. What the model predicts, as `run_folder.read_kind` returns it.
-        label_names: List of strings. Empty for a regressor.
-    """
+    """An export in any format that predicts labels for a text, or a number if it has no `label_names`."""
 
     def __init__(self, folder, adapter=None):
         self.adapter = adapter

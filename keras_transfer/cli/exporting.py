@@ -9,14 +9,7 @@ from keras_transfer.core.names import listed
 
 
 def run_export(path, output, pairs=False, overwrite=False, adapters=None, **options):
-    """Exports the task in a `.keras` file, and prints what requests it answers.
-
-    Args:
-        path: Path of a `.keras` file.
-        output: Path of the folder to write.
-        pairs, overwrite, adapters: As for `serving.export`.
-        options: Other arguments of `serving.export`.
-    """
+    """Exports the task in a `.keras` file, and prints what requests it answers."""
     model = load_model(path)
     if not isinstance(model, tasks.Task):
         raise ValueError(

@@ -19,15 +19,10 @@ class Table(tables.Table):
     """A `tables.Table` that has the columns of texts and labels.
 
     Args:
-        path: As for `tables.Table`.
         columns: List of strings. Columns that the table must have: the text column, and those of labels if needed.
             Without a header, they are numbers from 0.
         separator, encoding: As for `tables.Table`. `separator` may also be `"tab"`.
-        no_header: Boolean. Whether the first row is data. Defaults to `False`.
-        only: Boolean. Whether other columns of a Parquet or Arrow file are not read. Defaults to `False`.
-
-    Raises:
-        FileNotFoundError, ImportError, ValueError: As for `tables.Table`. ValueError also if it lacks a column.
+        only: Boolean. Whether other columns of a Parquet or Arrow file are not read.
     """
 
     def __init__(self, path, columns, separator=None, encoding=None, no_header=False, only=False):
@@ -62,15 +57,11 @@ def read_texts(path, text="text", label="label", kind="classification", label_se
     """Returns `(texts, labels)`, two lists, from a table.
 
     Args:
-        path: As for `Table`.
-        text: String. Name of the column of the texts. Defaults to `"text"`.
-        label: String. Name of the column of the labels, or list of strings with a column for each label. Defaults to
-            `"label"`.
+        label: String. Name of the column of the labels, or list of strings with a column for each label.
         kind: String. What the labels are: strings (`"classification"`), lists of strings (`"multi-label"`) or floats
-            (`"regression"`). Defaults to `"classification"`.
+            (`"regression"`).
         label_separator: String. What separates the labels of a text in a file without types. Defaults to `None`, for
             `SEPARATOR`.
-        **form: Other arguments of `Table`.
     """
     label = [label] if isinstance(label, str) else list(label)
     if text in label:

@@ -79,9 +79,6 @@ def describe_own(source):
 
     These are `.keras` files, exports, runs of `keras-transfer train` and unfinished ones of `pretrain`, training
     checkpoints, and files and PEFT folders of `adaptation.save_adapters`. No weights are loaded.
-
-    Args:
-        source: String. Path of the file or folder.
     """
     path = pathlib.Path(source)
     if path.is_dir():
@@ -243,12 +240,7 @@ def _opened(archive, entry, file):
 
 
 class _Section(io.RawIOBase):
-    """A section of a file, as a file that can be read.
-
-    Args:
-        file: File that can be read.
-        start, size: Integers. Position and number of its bytes.
-    """
+    """The `size` bytes of a file from the position `start` on, as a file that can be read."""
 
     def __init__(self, file, start, size):
         super().__init__()

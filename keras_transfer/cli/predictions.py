@@ -30,14 +30,7 @@ def run_evaluation(path, kind, data, texts, labels, slice_words=(), report=None,
     """Evaluates a model on labeled texts, and prints the report.
 
     Args:
-        path: Path of a `.keras` file or an exported model.
-        kind: String. What the model predicts, as `run_folder.read_kind` returns it.
-        data: Path of the table that contains the texts.
-        texts, labels: Lists, as `labelled_texts.read_texts` returns them.
-        slice_words: List of strings. The texts with each of these words are also evaluated separately. Defaults to
-            `()`.
-        report: Path of the page to write, or None. Defaults to `None`.
-        adapter: String. Name of the adapters that answer. Defaults to `None`, for a model that needs no name.
+        slice_words: List of strings. The texts with each of these words are also evaluated separately.
     """
     model = _load(path, kind, data, adapter)
     if kind == "classification":  # This check precedes the reading of the texts.
@@ -71,15 +64,9 @@ def run_predictions(path, kind, table, text, output=None, map_in_order=None, ada
     """Writes the rows of a table with their predictions: labels and their probabilities, or numbers.
 
     Args:
-        path: Path of a `.keras` file or an exported model.
-        kind: String. What the model predicts, as `run_folder.read_kind` returns it.
-        table: `Table` of the texts.
-        text: String. Column of the texts.
-        output: Path of the file to write, atomically. Defaults to `None`, for standard
-            output.
+        output: Path of the file to write, atomically. Defaults to `None`, for standard output.
         map_in_order: Function that `processes.start` yields, for predictions in several processes. Defaults to `None`,
             for this process.
-        adapter: As for `run_evaluation`.
     """
     parts, done, columns = _parts(table, text, PREDICTIONS[kind]), 0, PREDICTIONS[kind]
     if map_in_order is None:
@@ -117,24 +104,13 @@ def _parts(table, text, columns):
 
 
 def answer_texts(path, kind, texts, adapter=None):
-    """Returns `(answer, probability)` for each text, where only a single label has a probability.
-
-    Args:
-        path: Path of a `.keras` file or an exported model.
-        kind: String. What the model predicts, as `run_folder.read_kind` returns it.
-        texts: List of strings.
-        adapter: As for `run_evaluation`.
-    """
+    """Returns `(answer, probability)` for each text, where only a single label has a probability."""
     answers = _answers(_load_any(path, adapter), kind, texts)
     return answers if kind == "classification" else [(answer[0], None) for answer in answers]
 
 
 def load_model(path):
-    """Returns the model in a `.keras` file.
-
-    Raises:
-        ValueError: If it cannot be loaded.
-    """
+    """Returns the model in a `.keras` file."""
     try:
         return keras.saving.load_model(path, compile=False)
     except (KeyError, TypeError) as error:  # The class of the encoder is not registered.

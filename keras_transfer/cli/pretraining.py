@@ -105,12 +105,7 @@ class Plan:
     """How a model is pretrained with an objective.
 
     Attributes:
-        task: Class of the task.
         build: Function that returns the task, given a preprocessor and a dict of the encoder's arguments.
-        vocabulary: String. Kind of the vocabulary, as in `text.train_vocabulary`.
-        special_tokens: Tuple of strings.
-        preprocessor: Class of the preprocessor, which reads the folder of a vocabulary.
-        packing: `text.Packing` of the rows.
         rows: Function that returns `Batches`, given a corpus and the further arguments of `Corpus.blocks`.
         has_perplexity: Boolean. Whether the loss is the mean over tokens that are predicted from the vocabulary.
         is_recurrent: Boolean. Whether the model carries a state from window to window of the texts.
@@ -130,8 +125,6 @@ class Plan:
         """Returns the optimizer of a run: AdamW with warmup and decay, or NT-ASGD for an AWD-LSTM.
 
         Args:
-            learning_rate: Float.
-            total_steps: Integer. Number of batches of the run.
             accumulated: Integer. Number of batches for one update by AdamW, at least 2. Defaults to `None`, one.
         """
         if self.is_recurrent:
@@ -180,26 +173,16 @@ def run_pretraining(
     """Pretrains a language model, and writes it as a checkpoint, with its tokenizer and the ids of the texts.
 
     On the first Ctrl-C (or SIGTERM) while the model trains, a training checkpoint is written, and the run ends. Before
-    the training, the run ends at once. A call with the same settings continues it. The model of an earlier
-    run is removed when the training begins.
+    the training, the run ends at once. A call with the same settings continues it. The model of an earlier run is
+    removed when the training begins.
+
+    The result is the number of the signal that ended the run, or None if it is finished.
 
     Args:
-        corpus, validation_corpus: Lists of paths. The second may be empty.
-        output: Path of the folder of the run.
-        settings: Dict. The settings of the run.
-        overwrite: Boolean. Whether to replace a finished run, or a run with different settings. Defaults to `False`.
-        objective, size: Strings. Keys of `OBJECTIVES` and `SIZES`.
-        encoder: Checkpoint to continue with, in place of `size` and `vocabulary_size`. Defaults to `None`.
+        encoder: Checkpoint to continue with, in place of `size` and `vocabulary_size`.
         new_head: Boolean. Whether the head of the objective is new. Defaults to `False`: the checkpoint has one.
-        vocabulary_size, sequence_length, batch_size, learning_rate, epochs, seed: Numbers.
         steps: Integer. Number of steps, in place of `epochs`, rounded up to epochs of equal length, and for windows of
-            texts to whole epochs. Defaults to `None`.
-        gradient_accumulation_steps: Integer. Number of batches for one update of the weights. Defaults to `None`, one.
-        rematerialize: Boolean. Whether to compute blocks twice to save memory. Defaults to `False`.
-        documents, text_column: As for `text.Corpus.build`.
-
-    Returns:
-        The number of the signal that ended the run, or None if it is finished.
+            texts to whole epochs.
     """
     keras.utils.set_random_seed(seed)
     plan, verbose = PLANS[objective], bar_or_lines()
@@ -352,14 +335,7 @@ def new_vocabulary(plan, paths, size, sequence_length, text_column):
 
 
 def continued_model(plan, source, sequence_length, batch_size, new_head):
-    """Returns the task of a checkpoint.
-
-    Args:
-        plan: `Plan`.
-        source: As for `Task.from_pretrained`.
-        sequence_length, batch_size: Integers.
-        new_head: Boolean. Whether the head of the objective is new.
-    """
+    """Returns the task of a checkpoint."""
     options = {"head": "new"} if new_head else {}
     if plan.task is tasks.ReplacedTokenDetection:
         options |= _electra_options(source)
@@ -378,14 +354,7 @@ def continued_model(plan, source, sequence_length, batch_size, new_head):
 
 
 def new_model(plan, preprocessor, size, batch_size):
-    """Returns a task with random weights.
-
-    Args:
-        plan: `Plan`.
-        preprocessor: `text.TokenPreprocessor`.
-        size: String. A key of `SIZES`, `ELECTRA_SIZES` or `LSTM_SIZES` in `cli/parser.py`.
-        batch_size: Integer.
-    """
+    """Returns a task with random weights."""
     if plan.is_recurrent:
         num_layers, embedding_dim, units, factor = LSTM_SIZES[size]
         return plan.build(

@@ -12,11 +12,7 @@ def bar_or_lines():
 
 
 class Progress:
-    """A context manager that shows a progress bar on a terminal, and otherwise prints only a summary at the end.
-
-    Args:
-        noun: String. What is counted, such as `"texts"`.
-    """
+    """A context manager that shows a progress bar on a terminal, and otherwise prints only a summary at the end."""
 
     def __init__(self, noun):
         self.noun, self.count, self._shown = noun, 0, 0.0

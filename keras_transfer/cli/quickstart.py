@@ -40,15 +40,8 @@ def run_quickstart(
     """Fine-tunes all-MiniLM-L6-v2 on questions, and writes the model, its report and an export, which answers.
 
     Args:
-        dataset: String. `"questions"` (packaged) or `"trec6"`. Defaults to `"questions"`.
-        data_dir: Path of the folder with TREC's two files, for `"trec6"` only. Defaults to `None`.
-        output: Path of the folder for `model.keras`, `report.html` and the SavedModel `served`. Defaults to
-            `"quickstart_model"`.
-        recipe: String. Name of a recipe, as in `adaptation.get_recipe`. Defaults to `"bert"`.
-        epochs: Integer. Defaults to the recipe's number.
-        seed: Integer. Seed of all random numbers. Defaults to `0`.
-        batch_size: Integer. Defaults to the recipe's.
-        overwrite: Boolean. Whether to replace `output` if it exists. Defaults to `False`.
+        dataset: String. `"questions"` (packaged) or `"trec6"`.
+        output: Path of the folder for `model.keras`, `report.html` and the SavedModel `served`.
     """
     check_quickstart(dataset, data_dir, output, epochs, batch_size, overwrite)
     changes = {"epochs": epochs, "batch_size": batch_size}

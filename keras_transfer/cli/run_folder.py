@@ -25,16 +25,7 @@ STATE, MODEL, REPORT, CHECKPOINTS = "run.json", "model.keras", "report.html", "c
 
 
 def check_run(folder, settings, overwrite=False):
-    """Raises an error if a run with these settings can neither begin nor continue in a folder.
-
-    Args:
-        folder: Path of the folder, which may exist.
-        settings: Dict that `describe` returns.
-        overwrite: Boolean. Whether a finished run, or one with other settings, may be replaced. Defaults to `False`.
-
-    Returns:
-        Whether the folder contains a run to continue.
-    """
+    """Returns whether a folder contains a run to continue, or raises an error if none can begin or continue there."""
     if os.path.lexists(folder) and not os.path.isdir(folder):
         raise FileExistsError(f"`--output` must be a folder, not a file. Received: {folder}")
     check_folder(folder, overwrite=os.path.isdir(folder))
@@ -71,16 +62,12 @@ def check_run(folder, settings, overwrite=False):
 
 @contextlib.contextmanager
 def running(output, settings, overwrite=False, contents=(CHECKPOINTS,)):
-    """A context in which a run begins or continues in its folder, which no other process can use.
+    """A context in which a run begins or continues in its folder, which is yielded and which no other process can use.
 
     After an error before the first training checkpoint, a run with other settings may begin there: they may work.
 
     Args:
-        output, settings, overwrite: As for `check_run`.
         contents: Names of the folders that an unfinished run may have. A new run removes them.
-
-    Yields:
-        The path of the folder, which is created.
     """
     folder = pathlib.Path(output)
     folder.mkdir(parents=True, exist_ok=True)
@@ -145,12 +132,7 @@ def describe_files(paths):
 
 
 def find_model(path, exported=False):
-    """Returns the file of a model, given the file or the folder that contains it, or the folder of an exported model.
-
-    Args:
-        path: Path of a `.keras` file, or of a folder that `train` or `quickstart` wrote.
-        exported: Boolean. Whether the command also accepts exported models. Defaults to `False`.
-    """
+    """Returns the file of a model, given it or the folder that contains it, or the folder of an exported model."""
     path = pathlib.Path(path)
     other = ", or an exported model" if exported else ""
     if path.is_dir():

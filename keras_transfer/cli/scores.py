@@ -42,9 +42,6 @@ def write_card(card, facts, folder, replaced=None):
     """Writes the `README.md` of a run, and prints a note if it keeps a card that the user has written.
 
     Args:
-        card: `ModelCard`.
-        facts: What `card_facts` returned for the task.
-        folder: Path of the folder.
         replaced: Path of the folder that `folder` will replace. Defaults to `None`, the same folder.
     """
     own = folder if replaced is None else replaced
@@ -53,10 +50,7 @@ def write_card(card, facts, folder, replaced=None):
 
 
 def warn_of_few_steps(recipe, rows, name=None):
-    """Logs a warning if a `Recipe` whose epochs the user chose makes too few steps with so many rows.
-
-    `name` is the name of the recipe, if there are several.
-    """
+    """Logs a warning if a `Recipe` whose epochs the user chose makes too few steps with so many rows."""
     if recipe.epochs in (None, "auto") or steps_of(recipe, rows) >= STEPS:
         return
     log.warning(

@@ -48,25 +48,15 @@ def run_training(
     On the first Ctrl-C (or SIGTERM), a training checkpoint is written, and the run ends. A call with the same settings
     continues it.
 
+    The result is the number of the signal that ended the run, or None if it is finished.
+
     Args:
         parts: Dict with `"train"` and perhaps `"validation"`: tuples of texts and labels. Without validation data, a
             fifth of the training data is held out.
-        label_names: List of strings, or None for a regressor.
-        output: Path of the folder of the run, which `run_folder` describes.
-        settings: Dict. The settings of the run, as `run_folder.describe` returns them.
-        overwrite: Boolean. Whether to replace a finished run, or a run with different settings. Defaults to `False`.
-        multi_label: Boolean. Whether a text may have several labels, or none. Defaults to `False`.
-        encoder, sequence_length: As for `TextClassifier.from_pretrained`.
         recipe, epochs, learning_rate, batch_size, gradient_accumulation_steps: Name of a recipe, and values that
             replace its own, or None.
-        rematerialize: Boolean. Whether to compute blocks twice to save memory. Defaults to `False`.
-        precision: String, the `precision` of a recipe. Defaults to `None`, float32.
-        seed: Integer. Seed of all random numbers. Defaults to `0`.
-        trained: Path of a `.keras` file, a model that continues to train: with its head if its labels are the same,
-            and otherwise with a new one. Defaults to `None`, for a new model over `encoder`.
-
-    Returns:
-        The number of the signal that ended the run, or None if it is finished.
+        trained: Path of a `.keras` file, a model that continues to train: with its head if its labels are the same, and
+            otherwise with a new one. Defaults to `None`, for a new model over `encoder`.
     """
     changes = {"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size}
     changes |= {

@@ -14,11 +14,6 @@ def with_validation(parts, label_names):
     """Returns the parts of the data with validation data, by default a fifth of the training data.
 
     Logs a warning if no text of a label remains for training.
-
-    Args:
-        parts: Dict with `"train"` and perhaps `"validation"` and `"test"`: tuples of texts and labels, as
-            `labelled_texts.read_parts` returns them.
-        label_names: List of strings, or None if labels are numbers to predict.
     """
     if "validation" in parts:
         return parts
@@ -32,12 +27,7 @@ def with_validation(parts, label_names):
 
 
 def as_task_labels(part, label_names):
-    """Returns `(texts, labels)` with unambiguous labels: names, an array of zeros and ones, or floats.
-
-    Args:
-        part: Tuple of texts and labels, as in `with_validation`.
-        label_names: As in `with_validation`.
-    """
+    """Returns `(texts, labels)` with unambiguous labels: names, an array of zeros and ones, or floats."""
     texts, labels = part
     if label_names is None:
         return texts, labels

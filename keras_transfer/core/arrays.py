@@ -32,11 +32,7 @@ def to_array(values):
 
 
 def without_float64(values):
-    """Returns float64 arrays as float32, as Keras does unless its `floatx` is float64, and anything else unchanged.
-
-    Args:
-        values: NumPy array, or a dict of arrays, or anything else.
-    """
+    """Returns float64 arrays as float32, as Keras does unless its `floatx` is float64, and anything else unchanged."""
     if isinstance(values, dict):
         return {name: without_float64(part) for name, part in values.items()}
     is_wide = isinstance(values, np.ndarray) and values.dtype == "float64" and keras.config.floatx() != "float64"
@@ -59,14 +55,7 @@ def as_column(values, name, count):
 
 
 def row_weights(weights, count, row, advice=""):
-    """Returns the weights of rows as an array.
-
-    Args:
-        weights: List or array of floats.
-        count: Integer. Number of rows.
-        row: String. What a row is, for errors.
-        advice: String. What to do instead, for errors. Defaults to `""`.
-    """
+    """Returns the weights of rows as an array."""
     try:
         weights = np.asarray(whole_column(weights), "float32")
         shape = weights.shape
@@ -125,11 +114,7 @@ def check_numbers(outputs):
 
 
 def data_digest(data):
-    """Returns a digest of data in memory, a string, with which a later run finds out whether it has the same data.
-
-    Args:
-        data: Arrays, or lists, tuples and dicts of texts, numbers and arrays.
-    """
+    """Returns a digest of data in memory, a string, with which a later run finds out whether it has the same data."""
     digest = hashlib.sha256()
     _add_to_digest(digest, data, False)
     return digest.hexdigest()[:16]

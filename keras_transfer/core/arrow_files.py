@@ -8,20 +8,14 @@ SUFFIXES = (".parquet", ".arrow")
 def column_names(path):
     """Returns the names of the columns of a Parquet or Arrow file.
 
-    Args:
-        path: `pathlib.Path`. An `.arrow` file has Arrow's IPC format, as a file (Feather) or a stream (Hugging Face's).
+    An `.arrow` file has Arrow's IPC format, as a file (Feather) or a stream (Hugging Face's).
     """
     with _opened(path) as (names, _):
         return names
 
 
 def record_batches(path, columns=None):
-    """Yields the rows of a Parquet or Arrow file as batches of pyarrow.
-
-    Args:
-        path: `pathlib.Path`, as for `column_names`.
-        columns: List of the names of the columns that are read. Defaults to `None`, for all.
-    """
+    """Yields the rows of a Parquet or Arrow file as batches of pyarrow."""
     with _opened(path) as (names, read):
         yield from read(names if columns is None else columns)
 

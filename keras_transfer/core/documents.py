@@ -23,7 +23,6 @@ def read_documents(source, text_column, documents):
 
     Args:
         source: Path or list of paths of files, or an iterable of strings, each a document.
-        text_column: String. The column of JSON, CSV, TSV, Excel, Parquet and Arrow files.
         documents: String. What ends a document in a text file, `"blank_line"` or `"line"`.
     """
     if (paths := paths_of(source)) is not None:

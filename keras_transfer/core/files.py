@@ -19,13 +19,6 @@ def atomic_folder(folder, overwrite=False):
 
     After an error, nothing new is left behind, and an existing folder is unchanged. A killed process can leave a folder
     `.NAME-*` next to it.
-
-    Args:
-        folder: Path to write. Its parent folders are created.
-        overwrite: Boolean. Whether to replace an existing folder. Defaults to `False`.
-
-    Yields:
-        The `pathlib.Path` of the empty folder, on the same file system.
     """
     check_folder(folder, overwrite)
     folder = pathlib.Path(folder)
@@ -45,11 +38,7 @@ def atomic_files(folder, named=None):
     All files are moved if the block ends without an error, and otherwise none.
 
     Args:
-        folder: Path. It is created if it does not exist.
         named: Path that errors name. Defaults to `None`, for `folder`.
-
-    Yields:
-        The `pathlib.Path` of the empty folder, on the same file system.
     """
     folder = pathlib.Path(folder)
     if named is None and not os.path.lexists(folder):
@@ -111,12 +100,7 @@ def naming(path):
 
 
 def check_folder(folder, overwrite=False):
-    """Raises an error if `atomic_folder` cannot write a folder. Call it before the work that produces the content.
-
-    Args:
-        folder: Path to write.
-        overwrite: Boolean. Whether to replace an existing folder. Defaults to `False`.
-    """
+    """Raises an error if `atomic_folder` cannot write a folder. Call it before the work that produces the content."""
     if "://" in str(folder):
         raise ValueError(
             f"`folder` must be local. Write to a local folder, then copy it. Received: folder={str(folder)!r}"
@@ -140,9 +124,6 @@ def atomic_file(path):
 
     After an error, nothing new is left behind, and an existing file is unchanged. A killed process can leave a file
     `.NAME-*.tmp` next to it.
-
-    Yields:
-        A binary file.
     """
     path = pathlib.Path(path)
     temporary = path.with_name(f".{path.name}-{secrets.token_hex(4)}.tmp")

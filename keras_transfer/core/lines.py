@@ -76,10 +76,7 @@ def decode_lines(file, path, encoding="utf-8", choose=False):
     """Yields the lines of a binary file as they are read, with their ends. Only newlines end lines.
 
     Args:
-        file: Binary file.
-        path: Path of the file, its name in errors.
-        encoding: String. Its encoding, in which a newline is one byte. Defaults to `"utf-8"`.
-        choose: Boolean. Whether the user can pass `encoding`. Defaults to `False`.
+        choose: Boolean. Whether the user can pass `encoding`.
     """
     for number, line in enumerate(file, 1):
         try:
@@ -134,7 +131,6 @@ def read_rows(path, header=None):
     Args:
         path: Path of the file. Files named `.tsv` or `.tsv.gz` have tabs, and quotes are part of the text, as in GLUE.
             All other files have commas and quotes.
-        header: List of strings. Names of the columns of a file without a header. Defaults to `None`, the first row.
     """
     with open_binary(path) as file:
         tabs = path.name.lower().removesuffix(".gz").endswith(".tsv")
@@ -153,10 +149,6 @@ def split_fields(lines, path, separator, quoted, columns=0):
     Empty lines are rows if there is a single column. Otherwise, empty lines of a file with quotes are skipped.
 
     Args:
-        lines: Iterable of lines with their ends.
-        path: Path of the file, its name in errors.
-        separator: String. The character between fields.
-        quoted: Boolean. Whether fields may be in quotes.
         columns: Integer. Number of columns of a file without a header. Defaults to `0`, the number in the first row.
     """
     for number, fields in _split_csv(lines, path, separator) if quoted else _split_plain(lines, separator):

@@ -230,10 +230,7 @@ def check_one_of(argument, value, known, aliases=None):
     """Raises a `ValueError` if the value of an argument is not one of the known values.
 
     Args:
-        argument: String. Name of the argument.
-        value: Its value.
-        known: Tuple of the known values.
-        aliases: Dict from other names of values to names that resemble them, for the suggestion. Defaults to `None`.
+        aliases: Dict from other names of values to names that resemble them, for the suggestion.
     """
     known = tuple(known)
     if not any(value is each or (isinstance(value, str) and value == each) for each in known):
@@ -275,13 +272,7 @@ def argument_names(cls):
 
 
 def check_arguments(what, given, known):
-    """Raises a `TypeError` for the first argument that does not exist, with what to pass instead.
-
-    Args:
-        what: String. What has the arguments, such as the name of a class.
-        given: Dict of the arguments.
-        known: List of the names of the arguments that exist.
-    """
+    """Raises a `TypeError` for the first argument that does not exist, with what to pass instead."""
     for name, value in given.items():
         if name not in known:
             raise TypeError(
@@ -295,7 +286,6 @@ def check_spaces(names, received):
     It also logs a warning if two names differ only in case, or if one is a missing value in words, such as `nan`.
 
     Args:
-        names: Iterable of strings.
         received: String. Where the names come from, the beginning of the error message.
     """
     found, names = {}, sorted(names)
@@ -346,7 +336,6 @@ def check_order(found, names):
 
     Args:
         found: List of strings, dict of these for several heads, or `None`. The names in the file.
-        names: The same for the model.
     """
     if isinstance(found, dict) and isinstance(names, dict):
         for head in found.keys() & names.keys():
@@ -360,15 +349,9 @@ def check_order(found, names):
 
 
 def equivalent(name, known):
-    """Returns the argument that replaces one of another library, and a sentence.
+    """Returns the argument that replaces one of another library, and a sentence, or `None` if the table has no row.
 
-    Args:
-        name: String. The argument of another library.
-        known: Collection of the arguments of the called function.
-
-    Returns:
-        `(own, sentence)`: one of `known`, or `""` if the sentence names no argument of the function. `None` if the
-        table has no row for the name and the function.
+    The argument is one of `known`, or `""` if the sentence names no argument of the function.
     """
     for foreign, own, sentence in _ARGUMENTS:
         if name in foreign.split() and (not own or own in known):

@@ -63,11 +63,8 @@ def choose(backend, device, capability=None, flags=None, onednn=True):
     """Returns the `Precision` for a device.
 
     Args:
-        backend: String. Name of Keras's backend.
-        device: String: `"cpu"`, `"gpu"`, `"tpu"` or another kind.
         capability: Float. Compute capability of a GPU of NVIDIA. Defaults to `None`, unknown.
         flags: Set of strings. Instructions of the processor. Defaults to `None`, unknown.
-        onednn: Boolean. Whether TensorFlow uses oneDNN. Defaults to `True`.
     """
     if device == "tpu":
         return Precision("mixed_bfloat16", "a TPU multiplies bfloat16")

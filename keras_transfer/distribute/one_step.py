@@ -10,12 +10,10 @@ from keras_transfer.keras_internals import build_for_step
 def batches_for_step(model, batch):
     """Returns the first batch of the user's data and, if it may have another shape, the last one, as `fit` gets them.
 
-    Args:
-        model: Keras model. A task prepares raw texts.
-        batch: Tuple of inputs, labels and, possibly, sample weights, or a dataset of batches.
+    The second result is what a dataset says of each of its batches, or None if it says nothing.
 
-    Returns:
-        List of tuples of arrays, and what the dataset says of each of its batches, or None if it says nothing.
+    Args:
+        batch: Tuple of inputs, labels and, possibly, sample weights, or a dataset of batches.
     """
     batches, spec = _batches_of(model, batch)
     if not batches or tuple(keras.tree.flatten(batches[0])[0].shape[:1]) == (0,):

@@ -14,12 +14,7 @@ _started = []  # the strategy of this process, if `initialize` has created one
 
 @dataclasses.dataclass(frozen=True)
 class Share:
-    """The rows of each batch that one of several processes reads.
-
-    Args:
-        index: Integer. Number of the process. Defaults to `0`.
-        count: Integer. Number of processes. Each has as many rows as the others. Defaults to `1`.
-    """
+    """The rows of each batch that the process `index` of `count` reads. Each has as many rows as the others."""
 
     index: int = 0
     count: int = 1
@@ -180,10 +175,9 @@ def barrier(model: keras.Model | None = None) -> None:
 
 
 def in_first_process(function, model=None):
-    """Calls a function in the first process only. The others wait, and fail if it failed.
+    """Calls a function in the first process only, and returns what it returned, or None in the others.
 
-    Returns:
-        What the function returned, or None in the other processes.
+    The others wait, and fail if it failed.
     """
     return together(function if is_chief(model) else lambda: None, model)
 
@@ -206,12 +200,7 @@ def write_together(write, path, model=None):
 
 
 def together(function, model=None):
-    """Returns what a function returns. If it has an error in one of the processes, it is an error in all of them.
-
-    Args:
-        function: Function without arguments, which all processes call.
-        model: See `processes_of`. Defaults to `None`.
-    """
+    """Returns what a function returns. If it has an error in one of the processes, it is an error in all of them."""
     if processes_of(model)[1] == 1:
         return function()
     found, failure = None, None

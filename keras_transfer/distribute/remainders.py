@@ -12,7 +12,6 @@ def fill_up(item, replicas):
 
     Args:
         item: Tuple of a dict of inputs and, possibly, labels and weights, arrays [rows, ...].
-        replicas: Integer.
     """
     count = len(next(iter(item[0].values())))
     rows = np.resize(np.arange(count), -(-count // replicas) * replicas)
@@ -25,9 +24,6 @@ def cut_off(item):
     """Returns a batch in a step without the rows that `fill_up` has added, if it has.
 
     The step computes what one device would. XLA decides how devices share rows that they cannot share evenly.
-
-    Args:
-        item: Tuple of inputs and, possibly, labels and weights.
     """
     if not isinstance(item, tuple) or not isinstance(item[0], dict) or _SURPLUS not in item[0]:
         return item
@@ -41,7 +37,6 @@ def repeat_rows(item, count):
 
     Args:
         item: Tuple of a dict of inputs and, possibly, labels and weights, arrays [rows, ...].
-        count: Integer.
     """
     own = len(next(iter(item[0].values())))
     rows = np.resize(np.arange(own), count)
@@ -61,9 +56,6 @@ def own_rows(item):
     """Returns the batch of a replica of TensorFlow, and how many of its rows `repeat_rows` has not added, or `None`.
 
     The batch has only these rows, or a single one that was added if there are none: losses are means over rows.
-
-    Args:
-        item: Tuple of inputs and, possibly, labels and weights.
     """
     if not isinstance(item, tuple) or not isinstance(item[0], dict) or _OWN not in item[0]:
         return item, None

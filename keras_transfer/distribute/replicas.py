@@ -29,8 +29,6 @@ def track_loss(model, loss, weight, count):
     A layer that adds means by `add_loss` has a list `mean_over`: for each of them, the number of what it is over.
 
     Args:
-        model: Compiled model.
-        loss: Tensor. The loss of this replica, divided by the number of replicas.
         weight: Tensor. Number of what its mean is over.
         count: Tensor. Number by which the metric weights the loss of this replica, such as its rows.
     """
@@ -60,9 +58,6 @@ def factors_of_means(*counts):
 
     Args:
         *counts: Numbers of what each mean is over: of rows, or of words.
-
-    Returns:
-        List of floats or scalar tensors, a factor for each count.
     """
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
@@ -189,13 +184,7 @@ def check_stream(model, method):
 
 
 def share(model, data, method):
-    """Returns batches of texts in memory in the form that a method needs, divisible among the replicas.
-
-    Args:
-        model: The task.
-        data: `Batches`.
-        method: String. `"fit"`, `"evaluate"` or `"predict"`.
-    """
+    """Returns batches of texts in memory in the form that a method needs, divisible among the replicas."""
     replicas, evenly = replicas_of(model)
     data = data if method == "fit" else data.grouped()  # Only the order of `fit` matters.
     data = (data.few_lengths() if model.jit_compile else data).replace(inferred=False)
@@ -233,13 +222,7 @@ def share(model, data, method):
 
 
 def check_processes(model, data, method):
-    """Raises a `ValueError` in all processes if they do not run the same model on the same data.
-
-    Args:
-        model: Task.
-        data: `Batches`.
-        method: String. `"fit"`, `"evaluate"` or `"predict"`.
-    """
+    """Raises a `ValueError` in all processes if they do not run the same model on the same data."""
     if processes_of(model)[1] == 1:
         return
     versions = f"keras_transfer {__version__}, Keras {keras.__version__} on {keras.backend.backend()}"

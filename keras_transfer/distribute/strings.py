@@ -11,9 +11,7 @@ def reducible(model, logs):
 
     Keras on TensorFlow averages over the first axis, which the numbers of a step do not have.
 
-    Args:
-        model: Model whose step it is.
-        logs: Dict of tensors. On JAX, a tuple, which is returned unchanged.
+    On JAX, they are a tuple, which is returned unchanged.
     """
     if keras.backend.backend() != "tensorflow" or processes_of(model)[1] == 1:
         return logs

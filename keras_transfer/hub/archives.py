@@ -37,16 +37,7 @@ def unpack(file, folder, max_bytes=MAX_BYTES, name="given"):
     Only files and folders are unpacked, with default permissions. The archive is read once, from its start to its end.
     Bytes are counted as they are read, since the sizes in headers cannot be trusted.
 
-    Args:
-        file: Seekable binary file at its start. The archive.
-        folder: Path of an existing empty folder.
-        max_bytes: Integer. Maximum size of the unpacked archive. Defaults to 32 GiB.
-        name: String. Name of the archive in error messages. Defaults to `"given"`.
-
-    Raises:
-        HubError: If the file is not a tar archive, is damaged or truncated, is larger than `max_bytes` or has more
-            than 10,000 members; or if a member is a link or a device, or lies outside `folder`.
-        OSError: If the archive cannot be read or its files cannot be written, for example to a full disk.
+    Links, devices, files outside `folder` and more than 10,000 members are errors.
     """
     packed = file.read(2) == b"\x1f\x8b"
     file.seek(0)

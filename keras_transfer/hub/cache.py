@@ -24,9 +24,7 @@ class Cache:
     A cache that other users can write is an error.
 
     Args:
-        folder: `pathlib.Path`. Folder of the cache.
         sha256: String. Checksum that an archive must have, or `None` for any.
-        max_bytes: Integer. Maximum size of an archive, packed or unpacked.
     """
 
     folder: pathlib.Path
@@ -44,9 +42,7 @@ class Cache:
         """Downloads an archive to an unnamed file, checks it there, and returns its module.
 
         Args:
-            url: String. URL of the archive.
             open_source: Callable that returns the archive as a binary file.
-            advice: String for the error message. What to do without network access.
         """
         self._create()
         with tempfile.TemporaryFile(dir=self.folder) as file:
@@ -171,9 +167,6 @@ def check_ownership(paths):
 
     Members of the group are other users, except in a group of one user, which many systems create for each user. On
     systems other than POSIX, nothing is checked.
-
-    Args:
-        paths: Iterable of paths. Those that do not exist are skipped.
     """
     if os.name != "posix":
         return
@@ -210,10 +203,6 @@ def scratch_folder(parent, name):
 
     The folders that killed processes left behind are deleted first. A living process holds a lock on its folder. Where
     folders cannot be locked (Windows, some network file systems), nothing is deleted.
-
-    Args:
-        parent: `pathlib.Path`. An existing folder.
-        name: String. Name of all these folders.
     """
     with contextlib.ExitStack() as stack:
         with _locked(parent) as locked:  # No other process is between creating and locking a folder.

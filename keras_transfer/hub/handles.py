@@ -236,9 +236,6 @@ def resolve_with_registered(handle):
 
     The last registered resolver comes first, as in tensorflow_hub. Those of tensorflow_hub itself are skipped, since
     `resolve` supports the same handles.
-
-    Returns:
-        A string, the path of the module's folder, or `None`.
     """
     for resolver in registered_resolvers():
         try:

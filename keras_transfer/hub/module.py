@@ -18,11 +18,8 @@ class Module:
             `takes_training`.
         input_specs: List of the nests of `tf.TypeSpec` that `function` was traced for: one dict if `by_name`, empty if
             the function was not traced.
-        trainable_variables, other_variables: Lists of `tf.Variable`.
-        loaded: The loaded object.
         resources: The object to save with the variables. It owns the tables and their files.
         losses: List of callables that return a scalar tensor. The module's own regularization.
-        takes_training: Boolean. Whether `function` accepts `training`.
         by_name: Boolean. Whether `function` accepts keyword arguments and returns a dict, as signatures do.
         frozen_because: String. Why the module cannot be trained, or `None` if it can.
     """
@@ -54,8 +51,7 @@ class Module:
 
         Args:
             inputs: Nest of tensors or symbolic tensors. A signature with one argument also accepts the value alone.
-            options: Names of the additional arguments. Defaults to `()`.
-            shapes_only: Boolean. Whether inputs of any dtype fit. Defaults to `False`.
+            shapes_only: Boolean. Whether inputs of any dtype fit.
         """
         specs = self.input_specs
         if self.by_name:
@@ -84,7 +80,6 @@ def open_module(loaded, signature=None, name="the module"):
             (`variables`, `trainable_variables`, `regularization_losses`).
         signature: String. Name of a signature. Defaults to `None`: the object itself, or the endpoint `serve` of a
             Keras export.
-        name: String. Name of the module in error messages. Defaults to `"the module"`.
     """
     signatures = getattr(loaded, "signatures", {})
     if signature is not None:

@@ -67,9 +67,7 @@ def best_fit(inputs, specs, shapes_only=False):
     """Returns the first nest of specs that the inputs fit without a cast, or else with a cast.
 
     Args:
-        inputs: Nest of tensors or symbolic tensors.
-        specs: List of nests of `tf.TypeSpec`.
-        shapes_only: Boolean. Whether any dtype fits if none does otherwise. Defaults to `False`.
+        shapes_only: Boolean. Whether any dtype fits if none does otherwise.
     """
     received = keras.tree.map_structure(spec_of, inputs)
     for accepted in (_same_dtype, _can_be_cast, *([_any_dtype] if shapes_only else [])):
@@ -144,9 +142,7 @@ def with_shape(outputs, shapes, batch):
     """Sets the static shapes of a nest of outputs.
 
     Args:
-        outputs: Tensor, or dict or list of tensors.
         shapes: List or tuple of integers or `None`, without the batch dimension, or a dict or list of them.
-        batch: `tf.TensorShape` of the batch dimension.
     """
     found = _shaped(outputs, shapes, batch)
     if found is not None:

@@ -27,12 +27,6 @@ def open_tf1_module(loaded, folder, tags, signature):
     It runs the loaded graph, and for training the graph with the tag `train`, with dropout and updates of batch
     normalization statistics, if the module has one and `tags` is None. Both graphs use the same variables: the loaded
     ones, or, under `tf.distribute`, new ones of the strategy with their values.
-
-    Args:
-        loaded: Object from `tf.saved_model.load`.
-        folder: String. The module's folder.
-        tags: String or list of strings. Tags that the module was loaded with, or `None`.
-        signature: String. Name of a signature.
     """
     import tensorflow as tf
 
@@ -88,13 +82,7 @@ def is_loaded_tf1_module(loaded):
 
 
 def open_loaded_tf1_module(loaded, signature=None, name="the module"):
-    """Returns the `Module` of a loaded TensorFlow 1 graph, for prediction only.
-
-    Args:
-        loaded: Object from `tf.saved_model.load` or `tensorflow_hub.load`.
-        signature: String. Name of a signature. Defaults to `"default"` if it exists.
-        name: String. Name of the module in error messages. Defaults to `"the module"`.
-    """
+    """Returns the `Module` of a loaded TensorFlow 1 graph, for prediction only."""
     import tensorflow as tf
 
     if tf.distribute.has_strategy():
@@ -193,8 +181,6 @@ class _Graph:
     """One of a module's graphs, whose functions use other variables than the loaded ones.
 
     Args:
-        loaded: Object from `tf.saved_model.load`.
-        meta_graph: `MetaGraphDef` of the graph.
         weights: Dict from the names of the graph's variables to the variables to read.
     """
 
@@ -309,19 +295,15 @@ def has_old_gradient(function):
 
 
 def with_old_gradient(graph, inputs, outputs, updates):
-    """Returns the function of a signature with a gradient that TensorFlow 1 builds in a graph of its own.
+    """Returns a signature as a function of keyword arguments, with a gradient that TensorFlow 1 builds in a graph.
 
     The forward pass returns the values that the backward pass needs, dropout masks included. Only the loops and
     conditions on the gradient's path run again, since the values inside them cannot be returned.
 
     Args:
-        graph: A `_Graph` of `tf1`.
         inputs: Dict from the names of the signature's arguments to names of tensors.
         outputs: Dict from the names of its outputs to `TensorInfo`s.
         updates: List of operations to run with each call.
-
-    Returns:
-        A function of keyword arguments that returns a dict of tensors.
     """
     import tensorflow as tf
 

@@ -53,8 +53,6 @@ def from_trusted_config(cls, config, safe_mode=None):
     """Creates an object from its config if its module is trusted, with the new handle if the module has moved.
 
     Args:
-        cls: Class of the object, with an argument `handle`.
-        config: Dict of the arguments.
         safe_mode: Boolean. Pass `False` if you trust the module. Defaults to the value of the loading function.
     """
     handle = config["handle"]

@@ -23,12 +23,7 @@ class NotCloned:
 
 
 class Call:
-    """A call of a layer or an operation in the graph of a functional model, which `calls_of` returns.
-
-    Attributes:
-        operation: The layer or operation.
-        inputs, outputs: Lists of symbolic tensors.
-    """
+    """A call of a layer or an operation in the graph of a functional model, with its lists of symbolic tensors."""
 
     def __init__(self, node):
         self.operation, self.inputs, self.outputs = node.operation, node.input_tensors, node.outputs

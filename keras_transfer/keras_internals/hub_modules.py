@@ -7,18 +7,10 @@ def resolvers_of(registry):
 
 
 def table_initializer(loaded):
-    """Returns the function that fills the tables of a module, whose captured inputs can be set.
-
-    Args:
-        loaded: Module of TensorFlow 1 that `tf.saved_model.load` has returned.
-    """
+    """Returns the function that fills the tables of a module of TensorFlow 1, whose captured inputs can be set."""
     return loaded.initializer._init_fn
 
 
 def fill_tables(loaded):
-    """Fills the tables of a module on the current device.
-
-    Args:
-        loaded: Module of TensorFlow 1 that `tf.saved_model.load` has returned.
-    """
+    """Fills the tables of a module of TensorFlow 1 on the current device."""
     loaded.initializer._initialize()

@@ -100,7 +100,6 @@ def set_learning_rate(optimizer, rate):
     The variable of its own rate stays as it is, among the variables of the optimizer.
 
     Args:
-        optimizer: Keras optimizer.
         rate: Float, `LearningRateSchedule`, or None to change nothing.
     """
     part = innermost(optimizer)
@@ -120,11 +119,6 @@ def slots_of(optimizer, variables, paths):
 
     The names of the variables do not always contain both. However, an optimizer keeps its slots in lists with one
     element for each weight.
-
-    Args:
-        optimizer: Built `keras.Optimizer`.
-        variables: List of its variables.
-        paths: List of the paths of the weights that it was built for.
     """
     own, found = {id(variable) for variable in variables}, {}
     for name, values in vars(optimizer).items():

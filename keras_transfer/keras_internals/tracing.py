@@ -7,10 +7,6 @@ def trace_predict(model, batch):
     """Traces Keras's function for `predict` on TensorFlow for any number of rows and any length, but for one rank.
 
     Keras would trace it up to three times: for the first batch, for one of another length, and for the short last one.
-
-    Args:
-        model: Functional model.
-        batch: Tuple of a dict of inputs and, possibly, labels and sample weights: one of the batches.
     """
     if keras.backend.backend() != "tensorflow" or model.run_eagerly or model.steps_per_execution > 1:
         return

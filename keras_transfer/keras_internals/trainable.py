@@ -16,18 +16,11 @@ class ReachesAllLayers:
 
 
 def set_trainable(model, trainable):
-    """Makes exactly these weights trainable.
+    """Makes exactly these weights of a built layer or model trainable, and returns it.
 
     A layer without trainable weights is frozen as a whole (`layer.trainable = False`), so the statistics of batch
     normalization do not change, and `.keras` files, which save only the flags of layers, keep the state. A layer
     without weights to train keeps its flag, unless a layer that contains it is frozen or unfrozen.
-
-    Args:
-        model: Built Keras layer or model.
-        trainable: Collection of its weights (`keras.Variable`).
-
-    Returns:
-        The model.
     """
     wanted = {id(weight) for weight in trainable}
     inside = layers_within(model)

@@ -23,10 +23,6 @@ def build_metrics(model, labels):
 
     Keras would create them in the first trace of a step. TensorFlow would therefore trace the step twice. The same
     holds for the variables of metrics whose `build_for(true_shape, shape)` creates them for labels and outputs.
-
-    Args:
-        model: Compiled functional model.
-        labels: Array of labels, or its `tf.TensorSpec`, or a dict of these.
     """
     if keras.backend.backend() != "tensorflow" or model._distribute_strategy is not None:
         return
@@ -49,12 +45,7 @@ def build_metrics(model, labels):
 
 
 def build_for_step(model, batch):
-    """Creates the metrics and the optimizer's variables of a compiled model, as `fit` does before its first step.
-
-    Args:
-        model: Compiled Keras model.
-        batch: Tuple of inputs and, possibly, labels and sample weights: arrays, or other objects with shape and dtype.
-    """
+    """Creates the metrics and the optimizer's variables of a compiled model, as `fit` does before its first step."""
     model._symbolic_build(data_batch=batch)
 
 

@@ -12,10 +12,7 @@ def signatures_by_adapter(model, signatures, names):
 
     The rows of each adapter run together, so a row costs the same as without the choice.
 
-    Args:
-        model: Task with adapters, on the TensorFlow backend.
-        signatures: Dict from names to `Signature`s. Signatures that expect anything other than texts are left out.
-        names: List of names of adapters. Rows with `""` use the first one.
+    Signatures that expect anything other than texts are left out. Rows with `""` use the first name.
     """
     weights = {name: _weights_for(model, name) for name in names}
     name = keras.KerasTensor((None,), "string", name="adapter")

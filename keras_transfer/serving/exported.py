@@ -31,7 +31,6 @@ class Exported:
 
     Args:
         inputs: List of the names of the inputs, each of which expects one text for each row.
-        outputs: List of the names of the outputs.
         answer: Function from a dict of lists of strings, by input, and a batch size, to a dict of arrays `[rows, ...]`.
             Strings are arrays of objects.
     """
@@ -51,7 +50,6 @@ def open_exported(folder, signature):
 
     Args:
         folder: String. Folder of an export, or the URL of a SavedModel.
-        signature: String. Name of the signature. LiteRT and ONNX have only `"serving_default"`.
     """
     portable = "://" not in folder and not (pathlib.Path(folder) / SAVED_MODEL).is_file()
     file = pathlib.Path(folder) / (PORTABLE if portable else SAVED_MODEL)

@@ -37,19 +37,7 @@ def write_saved_model(model, folder, label_names, pairs, adapters, jit_compile, 
 
 
 def make_signatures(model, labels, pairs=False, adapters=None, jit_compile=False, verbose=0):
-    """Returns a task's signatures as a dict of concrete functions, by name.
-
-    Args:
-        model: Task with a preprocessor, on the TensorFlow backend.
-        labels: List of strings. Class names, in order.
-        pairs: Boolean. Whether the task accepts pairs of texts. Defaults to `False`.
-        adapters: List of names of adapters to choose from. Defaults to `None`.
-        jit_compile: Boolean. Whether XLA compiles the loop of a model that generates text. Defaults to `False`.
-        verbose: Integer. `1` prints a line for each signature with adapters. Defaults to `0`.
-
-    Returns:
-        Dict from the names of `model.signatures(pairs)` to `tf.types.experimental.ConcreteFunction`s.
-    """
+    """Returns a task's signatures as a dict of concrete functions, by the names of `model.signatures(pairs)`."""
     import tensorflow as tf
 
     concrete, signatures = {}, model.signatures(pairs, **({"jit_compile": True} if jit_compile else {}))
@@ -85,12 +73,7 @@ def _layers(layer):
 
 
 def in_tensorflow(signature, labels):
-    """Returns the function of a `Signature` on dense tensors, with `label` for each `label_id`.
-
-    Args:
-        signature: `Signature`.
-        labels: List of strings. Class names, in order.
-    """
+    """Returns the function of a `Signature` on dense tensors, with `label` for each `label_id`."""
     import tensorflow as tf
 
     names, padding = tf.constant(labels, tf.string), {tf.string: "", tf.int32: -1, tf.float32: 0.0}
@@ -125,12 +108,8 @@ def concrete_signature(function, specs, axes=1, input_axes=2):
 
     Args:
         function: Function that accepts tensors by the names in `specs` and returns a dict of tensors.
-        specs: Dict of `tf.TensorSpec`s, of shape `[batch]` or `[batch, length, ...]`.
-        axes: Integer, 1 or 2. Number of leading axes that the outputs have in common with the inputs. Defaults to `1`.
-        input_axes: Integer, 1 or 2. Number of leading axes that several inputs have in common. Defaults to `2`.
-
-    Returns:
-        A `tf.types.experimental.ConcreteFunction`.
+        axes: Integer, 1 or 2. Number of leading axes that the outputs have in common with the inputs.
+        input_axes: Integer, 1 or 2. Number of leading axes that several inputs have in common.
     """
     import tensorflow as tf
 

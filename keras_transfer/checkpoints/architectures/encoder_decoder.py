@@ -64,7 +64,6 @@ class _Pair:
     """The checkpoints of an encoder and a decoder, given their records.
 
     Args:
-        first, second: `Architecture`.
         tied: Boolean. Whether the halves share their layers.
         num_layers: Integer. Number of blocks of the decoder, if it is tied.
     """

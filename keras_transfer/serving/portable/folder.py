@@ -39,19 +39,7 @@ KINDS = {
 
 
 def check_portable(model, format, quantization, texts, pairs, limits):
-    """Raises an error if a task cannot be exported in a format, before anything is converted.
-
-    Args:
-        model: `Task`.
-        format: String, one of `FORMATS`.
-        quantization: String or None, as for `export`.
-        texts: List of rows or None, as for `export`.
-        pairs: Boolean, as for `export`.
-        limits: `Limits`.
-
-    Returns:
-        List of the rows with which the export is tested, from `rows_of`.
-    """
+    """Raises an error before anything is converted if a task cannot be exported. Returns the rows for its test."""
     converter = FORMATS[format]
     if quantization not in converter.QUANTIZATIONS:
         hint = " Did you mean 'int8_dynamic'?" if "int8" in str(quantization) else ""
@@ -100,18 +88,11 @@ def check_portable(model, format, quantization, texts, pairs, limits):
 
 
 def write_portable(model, folder, label_names, format, quantization, rows, limits):
-    """Writes a task into an empty folder, and runs it there.
+    """Writes a task into an empty folder, runs it there, and returns what `prove` has measured.
 
     Args:
-        model: `Task` on the TensorFlow backend that `check_portable` accepts.
-        folder: Path of an empty folder.
-        label_names: List of strings.
-        format, quantization: As for `check_portable`.
         rows: List, as `check_portable` returns it.
         limits: Dict of the arguments of `Limits`.
-
-    Returns:
-        Dict of what `prove` has measured.
     """
     import tensorflow as tf
 

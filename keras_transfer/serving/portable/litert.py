@@ -13,10 +13,6 @@ def convert(function, specs, weights, quantization, folder):
 
     Args:
         function: Function that accepts tensors by the names in `specs` and returns a dict of tensors.
-        specs: Dict of `tf.TensorSpec`s.
-        weights: List of the `keras.Variable`s that the function uses.
-        quantization: String or `None`.
-        folder: Path of an existing folder.
     """
     import tensorflow as tf
 

@@ -267,7 +267,6 @@ def best_span(windows, step, max_length, no_answer_threshold):
     Args:
         windows: List of pairs of a row and its logits [length, 2].
         step: Integer. Number of tokens of the context between the starts of two windows.
-        max_length: Integer. Number of tokens of the longest answer.
         no_answer_threshold: Float, or `None` for a question that has an answer.
     """
     found, scores = [np.zeros((0, 4), int)], [np.zeros(0)]  # The spans in tokens and characters, and their scores.

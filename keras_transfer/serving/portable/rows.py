@@ -12,10 +12,8 @@ def rows_of(model, kind, texts, pairs=False):
     """Returns texts as a list of rows that JSON can represent.
 
     Args:
-        model: `Task`.
-        kind: String that `kind_of_answers` returned.
         texts: Texts in a form that the task accepts, or `None` for packaged texts.
-        pairs: Boolean. Whether a classifier or regressor expects pairs of the packaged texts. Defaults to `False`.
+        pairs: Boolean. Whether a classifier or regressor expects pairs of the packaged texts.
     """
     if texts is None:
         questions = load_demo_questions().test.texts[:_COUNT]
