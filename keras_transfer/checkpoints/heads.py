@@ -120,12 +120,7 @@ class FoundHead:
     readers: dict
 
     def arguments(self, encoder, task, given, labels=None):
-        """Returns the arguments of the task.
-
-        Args:
-            given: Dict of the user's arguments.
-            labels: List of strings. Names that the head must have.
-        """
+        """Returns the arguments of the task."""
         if given.get("siamese"):
             raise CheckpointError(
                 f"The head of {self.source} reads one vector of a text or a pair. With `siamese=True`, pass "
@@ -227,7 +222,6 @@ def find_head(architecture, name, config, readers, source):
     Two heads may have the same tensors, so that only the class in the configuration distinguishes them.
 
     Args:
-        name: String. The name of the task's head, or None.
         readers: Dict from the plain names of all its tensors to functions that read them.
     """
     head = architecture.heads.get(name)
@@ -283,11 +277,7 @@ class WrittenHead:
 
 
 def check_head(architecture, task, action, advice):
-    """Returns the `Head` of a task in the checkpoints of an architecture.
-
-    Args:
-        action: String. What cannot be done with another head, such as `"written"`.
-    """
+    """Returns the `Head` of a task in the checkpoints of an architecture."""
     head, kind = architecture.heads.get(task.checkpoint_head.name), type(task).__name__
     if not isinstance(head, Head):
         raise CheckpointError(

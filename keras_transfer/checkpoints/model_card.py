@@ -314,7 +314,6 @@ class ModelFacts:
 
     Args:
         pipeline_tag: String. The hub's name of the task, or None.
-        base_model: String. Name of the pretrained encoder on the hub, or None if it is unknown.
         details: Dict from names to values of what else is known of the model.
         training: Dict from names to values of what is known of its training.
         usage: Dict from titles to snippets of Python.

@@ -101,7 +101,7 @@ class OpenedCheckpoint:
     """
 
     def __init__(self, source):
-        self.source, self.folder = source, _resolve_all_but_names(source)
+        self.source, self.folder = source, source if presets.is_name(source) else resolve(source)
         self._format = _format_of(self.folder)
 
     def encoder(self, cls=Encoder, **overrides):
@@ -109,11 +109,7 @@ class OpenedCheckpoint:
         return self._load(cls, overrides)[0]
 
     def encoder_and_head(self, head, **overrides):
-        """Returns the encoder, and the `FoundHead` with a name, or None if the checkpoint has none that can be loaded.
-
-        Args:
-            head: String. `TaskHead.name` of a task.
-        """
+        """Returns the encoder, and its `FoundHead` of a `TaskHead.name`, or None if the checkpoint has none to load."""
         return self._load(Encoder, overrides, head)
 
     def preprocessor(self, sequence_length=None, word_level=False, **overrides):
@@ -313,11 +309,6 @@ def _format_of(source):
         "options.json (ELMo), or *.pth (fastai). "
         f"Received: {', '.join(sorted(path.name for path in source.iterdir())) or 'an empty folder'}"
     )
-
-
-def _resolve_all_but_names(source):
-    """Returns the folder of a checkpoint, or a name for KerasHub unchanged."""
-    return source if presets.is_name(source) else resolve(source)
 
 
 def _packaged(name):

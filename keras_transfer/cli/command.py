@@ -273,11 +273,8 @@ def _import_package():
 def run(script, arguments, workers):
     """Runs a script in several processes, whose lines of output begin with the number of the process.
 
-    The processes find each other through `TF_CONFIG`, which `keras_transfer.distribute.initialize` reads.
-
-    Returns:
-        The exit status: 0, the status of the first process that failed, or 128 plus the number of the signal that ended
-        it.
+    The processes find each other through `TF_CONFIG`, which `keras_transfer.distribute.initialize` reads. The result is
+    0, the status of the first process that failed, or 128 plus the number of the signal that ended it.
     """
     addresses = [f"127.0.0.1:{port}" for port in _free_ports(workers)]
     children, lock = [], threading.Lock()
@@ -375,7 +372,6 @@ def start(workers, prepare):
     Functions, arguments and results are pickled.
 
     Args:
-        workers: Integer. Number of processes.
         prepare: Function without arguments, which each process calls first. If it raises an error, so does the first
             part.
     """

@@ -26,7 +26,7 @@ class Table(tables.Table):
     """
 
     def __init__(self, path, columns, separator=None, encoding=None, no_header=False, only=False):
-        self.columns = as_columns(columns, no_header)
+        self.columns = [int(name) if no_header and str(name).isdecimal() else name for name in columns]
         separator = {"tab": "\t", "\\t": "\t"}.get(separator, separator)
         super().__init__(path, separator, encoding, None if no_header else 0, self.columns if only else None)
         self._check(self.names, path)
@@ -46,11 +46,6 @@ class Table(tables.Table):
                     f"{where}: There is no column {column!r}.{hint} Name the column "
                     f"with {OPTIONS[min(place, 1)]}.{more} Received: the columns {listed(names)}"
                 )
-
-
-def as_columns(columns, no_header):
-    """Returns the names of columns, which are numbers without a header."""
-    return [int(name) if no_header and str(name).isdecimal() else name for name in columns]
 
 
 def read_texts(path, text="text", label="label", kind="classification", label_separator=None, **form):

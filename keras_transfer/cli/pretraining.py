@@ -174,9 +174,8 @@ def run_pretraining(
 
     On the first Ctrl-C (or SIGTERM) while the model trains, a training checkpoint is written, and the run ends. Before
     the training, the run ends at once. A call with the same settings continues it. The model of an earlier run is
-    removed when the training begins.
-
-    The result is the number of the signal that ended the run, or None if it is finished.
+    removed when the training begins. The result is the number of the signal that ended the run, or None if it is
+    finished.
 
     Args:
         encoder: Checkpoint to continue with, in place of `size` and `vocabulary_size`.

@@ -37,12 +37,7 @@ def run_quickstart(
     batch_size=None,
     overwrite=False,
 ):
-    """Fine-tunes all-MiniLM-L6-v2 on questions, and writes the model, its report and an export, which answers.
-
-    Args:
-        dataset: String. `"questions"` (packaged) or `"trec6"`.
-        output: Path of the folder for `model.keras`, `report.html` and the SavedModel `served`.
-    """
+    """Fine-tunes all-MiniLM-L6-v2 on questions, and writes the model, its report and an export, which answers."""
     check_quickstart(dataset, data_dir, output, epochs, batch_size, overwrite)
     changes = {"epochs": epochs, "batch_size": batch_size}
     changes = {key: value for key, value in changes.items() if value is not None}

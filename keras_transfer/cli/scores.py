@@ -39,11 +39,7 @@ def card_facts(model, folder):
 
 
 def write_card(card, facts, folder, replaced=None):
-    """Writes the `README.md` of a run, and prints a note if it keeps a card that the user has written.
-
-    Args:
-        replaced: Path of the folder that `folder` will replace. Defaults to `None`, the same folder.
-    """
+    """Writes the `README.md` of a run, and prints a note if it keeps a card that the user has written."""
     own = folder if replaced is None else replaced
     if not card.write(facts, folder, own.absolute().name, replaced):
         print(f"{shlex.quote(str(own / CARD))} is yours, and is kept")

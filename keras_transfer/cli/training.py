@@ -46,15 +46,11 @@ def run_training(
     """Trains a text classifier or regressor, and writes it with a report on the validation data.
 
     On the first Ctrl-C (or SIGTERM), a training checkpoint is written, and the run ends. A call with the same settings
-    continues it.
-
-    The result is the number of the signal that ended the run, or None if it is finished.
+    continues it. The result is the number of the signal that ended the run, or None if it is finished.
 
     Args:
         parts: Dict with `"train"` and perhaps `"validation"`: tuples of texts and labels. Without validation data, a
             fifth of the training data is held out.
-        recipe, epochs, learning_rate, batch_size, gradient_accumulation_steps: Name of a recipe, and values that
-            replace its own, or None.
         trained: Path of a `.keras` file, a model that continues to train: with its head if its labels are the same, and
             otherwise with a new one. Defaults to `None`, for a new model over `encoder`.
     """

@@ -163,7 +163,8 @@ class Table:
         with self._open() as file:
             size = max(file.seek(0, os.SEEK_END), 1)  # That of a compressed file is smaller.
             file.seek(0)
-            for row in (self._objects if self.typed else self._fields)(self._decoded(file)):
+            content = self._decoded(file)
+            for row in lines.json_objects(content, self.path) if self.typed else self._fields(content):
                 self.fraction = min(file.tell() / size, 1.0)
                 yield row
 
@@ -173,9 +174,6 @@ class Table:
             next(rows, None)
         for number, fields in lines.checked_rows(self.path, self.names, rows):
             yield number, dict(zip(self.names, fields))
-
-    def _objects(self, content):
-        return lines.json_objects(content, self.path)
 
 
 def marked(row, columns):

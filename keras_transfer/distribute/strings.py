@@ -9,9 +9,8 @@ from keras_transfer.keras_internals import BuildsFromOneReplica
 def reducible(model, logs):
     """Returns the logs of a step in the form in which Keras can average them over the workers of `tf.distribute`.
 
-    Keras on TensorFlow averages over the first axis, which the numbers of a step do not have.
-
-    On JAX, they are a tuple, which is returned unchanged.
+    Keras on TensorFlow averages over the first axis, which the numbers of a step do not have. On JAX, the logs are a
+    tuple, which is returned unchanged.
     """
     if keras.backend.backend() != "tensorflow" or processes_of(model)[1] == 1:
         return logs

@@ -34,10 +34,9 @@ _VARIABLES = re.compile(rb"RestoreV2|VarHandleOp|VariableV2")
 def unpack(file, folder, max_bytes=MAX_BYTES, name="given"):
     """Unpacks an untrusted tar archive, with or without gzip compression.
 
-    Only files and folders are unpacked, with default permissions. The archive is read once, from its start to its end.
-    Bytes are counted as they are read, since the sizes in headers cannot be trusted.
-
-    Links, devices, files outside `folder` and more than 10,000 members are errors.
+    Only files and folders are unpacked, with default permissions. Links, devices, files outside `folder` and more than
+    10,000 members are errors. The archive is read once, from its start to its end. Bytes are counted as they are read,
+    since the sizes in headers cannot be trusted.
     """
     packed = file.read(2) == b"\x1f\x8b"
     file.seek(0)

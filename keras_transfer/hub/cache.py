@@ -19,12 +19,8 @@ class Cache:
     """A folder of modules, each under the SHA-1 of its handle, with the requirements for their archives.
 
     A record with the checksums of the archive and of its content lies next to each module, in the file that
-    tensorflow_hub writes for the handle. If tensorflow_hub downloads the module again, it overwrites the record.
-
-    A cache that other users can write is an error.
-
-    Args:
-        sha256: String. Checksum that an archive must have, or `None` for any.
+    tensorflow_hub writes for the handle. If tensorflow_hub downloads the module again, it overwrites the record. A
+    cache that other users can write is an error.
     """
 
     folder: pathlib.Path

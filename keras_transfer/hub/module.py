@@ -51,7 +51,6 @@ class Module:
 
         Args:
             inputs: Nest of tensors or symbolic tensors. A signature with one argument also accepts the value alone.
-            shapes_only: Boolean. Whether inputs of any dtype fit.
         """
         specs = self.input_specs
         if self.by_name:

@@ -1,5 +1,6 @@
 """Nests of tensors: their description, comparison with a module's specs, and casts."""
 
+import operator
 import reprlib
 
 import keras
@@ -70,7 +71,7 @@ def best_fit(inputs, specs, shapes_only=False):
         shapes_only: Boolean. Whether any dtype fits if none does otherwise.
     """
     received = keras.tree.map_structure(spec_of, inputs)
-    for accepted in (_same_dtype, _can_be_cast, *([_any_dtype] if shapes_only else [])):
+    for accepted in (operator.eq, _can_be_cast, *([lambda ours, theirs: True] if shapes_only else [])):
         for spec in specs:
             if _fits(received, spec, accepted):
                 return spec
@@ -87,14 +88,6 @@ def _fits(received, spec, accepted):
         type(a) is type(b) and b.shape.is_compatible_with(a.shape) and accepted(a.dtype, b.dtype)
         for a, b in zip(keras.tree.flatten(received), keras.tree.flatten(spec))
     )
-
-
-def _same_dtype(ours, theirs):
-    return ours == theirs
-
-
-def _any_dtype(ours, theirs):
-    return True
 
 
 def _can_be_cast(ours, theirs):

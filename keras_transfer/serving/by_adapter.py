@@ -10,9 +10,8 @@ from keras_transfer.adaptation import adapted_encoder, adapter_weights, check_na
 def signatures_by_adapter(model, signatures, names):
     """Returns signatures that also accept `adapter` `[batch]` strings, the name of the adapters for each row.
 
-    The rows of each adapter run together, so a row costs the same as without the choice.
-
-    Signatures that expect anything other than texts are left out. Rows with `""` use the first name.
+    The rows of each adapter run together, so a row costs the same as without the choice. Signatures that expect
+    anything other than texts are left out. Rows with `""` use the first name.
     """
     weights = {name: _weights_for(model, name) for name in names}
     name = keras.KerasTensor((None,), "string", name="adapter")

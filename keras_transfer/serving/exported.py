@@ -46,11 +46,7 @@ def is_exported(folder):
 
 
 def open_exported(folder, signature):
-    """Returns a signature of an export as an `Exported`. A process loads the model of a folder once.
-
-    Args:
-        folder: String. Folder of an export, or the URL of a SavedModel.
-    """
+    """Returns a signature of an export as an `Exported`. A process loads the model of a folder once."""
     portable = "://" not in folder and not (pathlib.Path(folder) / SAVED_MODEL).is_file()
     file = pathlib.Path(folder) / (PORTABLE if portable else SAVED_MODEL)
     key = folder, file.stat().st_mtime_ns if "://" not in folder else None

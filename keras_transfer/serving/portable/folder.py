@@ -91,7 +91,6 @@ def write_portable(model, folder, label_names, format, quantization, rows, limit
     """Writes a task into an empty folder, runs it there, and returns what `prove` has measured.
 
     Args:
-        rows: List, as `check_portable` returns it.
         limits: Dict of the arguments of `Limits`.
     """
     import tensorflow as tf

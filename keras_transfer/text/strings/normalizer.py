@@ -114,10 +114,9 @@ def normalize(texts, lowercase, strip_accents, limit_words=True):
 def normalize_characters(texts, lowercase, strip_accents):
     """Returns texts with the same words as `normalize` does, and what became of each character.
 
-    Each character is normalized by itself, so that its place in the result is known. Long words are kept.
-
-    What became of them are two ragged tensors [batch, None]: the number of bytes of each character in the result, and
-    whether it is an accent that was removed.
+    Each character is normalized by itself, so that its place in the result is known. Long words are kept. What became
+    of them are two ragged tensors [batch, None]: the number of bytes of each character in the result, and whether it is
+    an accent that was removed.
     """
     import tensorflow as tf
 

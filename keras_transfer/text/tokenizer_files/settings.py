@@ -49,11 +49,7 @@ def check_class(folder, config, model_config, fast):
 
 
 def single_part(part, parts):
-    """Returns a normalizer or pre-tokenizer without the `Sequence` around it, if that contains only one.
-
-    Args:
-        parts: String, the key of the list in a `Sequence`: `"normalizers"` or `"pretokenizers"`.
-    """
+    """Returns a normalizer or pre-tokenizer without the `Sequence` around it, if its list `parts` contains only one."""
     part = part or {}
     return single_part(part[parts][0], parts) if len(part.get(parts) or ()) == 1 else part
 

@@ -93,11 +93,7 @@ def read_tokenizer_folder(folder, target=False, choice=None, of_bert=False, lowe
 
 
 def write_tokenizer_folder(folder, tokenizer, packing, sequence_length, split, target=None):
-    """Writes `tokenizer.json`, `tokenizer_config.json` and the older files, which Transformers can read.
-
-    Args:
-        target: `TokenPreprocessor` of the targets, or `None` to use the sources' preprocessor.
-    """
+    """Writes `tokenizer.json`, `tokenizer_config.json` and the older files, which Transformers can read."""
     folder = pathlib.Path(folder)
     start, end = ([t for t in tokens if t != packing.language] for tokens in (packing.start, packing.end))
     cls, sep = start[:1] or end[1:][-1:], packing.between[:1]
