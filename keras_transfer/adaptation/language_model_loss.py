@@ -14,7 +14,7 @@ from keras_transfer.tasks import Task, causal_head, check_causal
 class AuxiliaryLoss(keras.layers.Layer):
     """Adds a weighted language-model loss to the losses of a model in training, and returns its outputs unchanged.
 
-    The weight may be a `LearningRateSchedule` of the number of training steps, and the logits are a layer.
+    The weight is a number, or a `LearningRateSchedule` of the number of training steps. `logits` is a layer.
 
     Call arguments:
         outputs: Tensor, or a structure of tensors. The outputs of the task.

@@ -90,7 +90,7 @@ class Plan:
 
 
 class Rows:
-    """The rows of a corpus that begin at `starts` in each shard, with the special tokens of a row, a `RowForm`."""
+    """The rows of a corpus of at most a certain length, which begin at `starts` of each shard, with special tokens."""
 
     def __init__(self, shards, starts, form):
         self.shards, self.starts, self.form = shards, starts, form

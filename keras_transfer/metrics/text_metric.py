@@ -122,7 +122,7 @@ class TextMetric(keras.metrics.Metric):
 
 
 def list_of_texts(texts, argument):
-    """Returns texts, the named argument, as a list of strings."""
+    """Returns texts as a list of strings."""
     texts = _as_list(texts, argument)
     for position, text in enumerate(texts):
         if not isinstance(text, str):

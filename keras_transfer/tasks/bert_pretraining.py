@@ -26,12 +26,7 @@ _TOKENS, _PAIR = "masked_tokens", "segment_pair"
 
 
 class PretrainingLabels(NamedLabels):
-    """Labels of pairs of segments, to which an objective adds the tokens that it hides.
-
-    Args:
-        objective: `objectives.TokenMasking`.
-        count: Integer. Number of tokens that the model predicts.
-    """
+    """Labels of pairs of segments, to which an objective adds the tokens that it hides."""
 
     targets_of_streams = True
 

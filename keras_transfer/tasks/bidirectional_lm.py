@@ -271,10 +271,6 @@ def target_words(word_ids, padding_mask, begin, end, backend=np):
 
     Args:
         word_ids: Integers `[batch, length]`.
-        padding_mask: Integers `[batch, length]`, 1 for words and 0 for padding.
-        begin: Integer. The id of `<S>`.
-        end: Integer. The id of `</S>`.
-        backend: `numpy`, or `keras.ops`. Defaults to `numpy`.
     """
     xp = backend
     lengths = xp.sum(padding_mask, axis=1)[:, None]
@@ -286,11 +282,7 @@ def target_words(word_ids, padding_mask, begin, end, backend=np):
 
 
 class SentenceReader(NextTokenReader):
-    """Accepts sentences whose words a bidirectional language model predicts.
-
-    Args:
-        preprocessor: `text.ElmoPreprocessor`, or `None`.
-    """
+    """Accepts sentences whose words a bidirectional language model predicts."""
 
     takes_pairs = False
     further_places = 1
@@ -328,11 +320,7 @@ class SentenceReader(NextTokenReader):
 
 
 class WordsOnBothSides(OwnLoss, Labels):
-    """The next and the previous words, which replace labels.
-
-    Args:
-        count: Integer. Number of words that the model predicts.
-    """
+    """The next and the previous words, which replace labels."""
 
     task_name = TASK
     are_ids = of_places = True
@@ -403,12 +391,11 @@ class LossPerplexity(Perplexity):
 class BothPlaces(keras.layers.Layer):
     """Stacks the vectors that predict the next word and the vectors that predict the previous one.
 
+    The result `[batch, length + 1, 2, dim]` is without the forward vector of the last place and the backward vector of
+    the first one, which predict nothing.
+
     Call arguments:
         forward, backward: Tensors of shape `[batch, length + 2, dim]`, of the words with `<S>` and `</S>`.
-
-    Returns:
-        A tensor of shape `[batch, length + 1, 2, dim]`, without the forward vector of the last place and the backward
-        vector of the first one, which predict nothing.
     """
 
     def call(self, forward, backward):
@@ -430,9 +417,7 @@ class BothStates(CarriedState):
 def check_words(preprocessor, vocabulary_size):
     """Returns the number of words that a model predicts, or raises a `ValueError` if it is unknown or contradictory.
 
-    Args:
-        preprocessor: `text.ElmoPreprocessor` or `None`. A `.keras` file restores its vocabulary after the model.
-        vocabulary_size: Integer, or `None` for the number of words of the preprocessor.
+    It is that of the preprocessor, whose vocabulary a `.keras` file restores after the model, if none is given.
     """
     if preprocessor is not None and not isinstance(preprocessor, ElmoPreprocessor):
         raise ValueError(

@@ -62,7 +62,6 @@ def facts_of(task, folder, source, load=None):
     """Returns the `ModelFacts` of a task that was written into a folder.
 
     Args:
-        task: `Task`.
         source: String. What the snippets of the card load: the name of the folder, or `"hf://NAME"` or
             `"hf://NAME@REVISION"`.
         load: String. The expression that loads the task. Defaults to `None`, its `from_pretrained`.
@@ -106,13 +105,7 @@ class FitRecord:
 
 
 def remember_fit(task, before, callbacks):
-    """Adds a call of `fit` to the task's `fits`, for its model card.
-
-    Args:
-        task: `Task`.
-        before: The `history` of the task before the call.
-        callbacks: List of the callbacks of the call.
-    """
+    """Adds a call of `fit` to the task's `fits`, for its model card, given the task's `history` before the call."""
     history = getattr(task, "history", None)
     # Without `epoch`, another callback has failed before the run began.
     if history is None or history is before or not getattr(history, "epoch", None):

@@ -9,10 +9,6 @@ class CarriedState(keras.layers.Layer):
     """Keeps the state of an encoder after a window of several texts, with which it processes their next window.
 
     Training and evaluation have separate states. Training checkpoints contain them, but model files do not.
-
-    Args:
-        encoder: Encoder with `empty_state` and `step`.
-        num_streams: Integer. Number of texts.
     """
 
     def __init__(self, encoder, num_streams, **kwargs):
@@ -66,13 +62,7 @@ class CarriedState(keras.layers.Layer):
 
 
 def check_streams(batch_size, num_streams, task_name="CausalLM"):
-    """Raises a `ValueError` if batches have a different number of texts from the state of a task.
-
-    Args:
-        batch_size: Integer, or a tensor if it is unknown.
-        num_streams: Integer. The `streams` of the task, or `None`.
-        task_name: String. Class name of the task. Defaults to `"CausalLM"`.
-    """
+    """Raises a `ValueError` if batches have a different number of texts from the state of a task."""
     if num_streams is None:
         raise ValueError(
             "A task that trains on streams carries their state. Create it with the number of streams, as in "

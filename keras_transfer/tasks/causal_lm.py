@@ -41,9 +41,7 @@ def check_causal(encoder):
 def causal_head(encoder, advice="", use_bias=False):
     """Returns the layer that turns an encoder's outputs into logits with its token embeddings.
 
-    Args:
-        advice: String. A sentence for the error that says what to do instead. Defaults to `""`.
-        use_bias: Boolean. Whether each token has a bias. Defaults to `False`.
+    `advice` is a sentence for the error that says what to do instead.
     """
     width, outputs = encoder.token_embedding.output_dim, encode(encoder).sequence.shape[-1]
     if outputs != width:

@@ -54,13 +54,7 @@ def check_lengths(task):
 
 
 def check_sizes(preprocessor, positions, rows, name="preprocessor"):
-    """Returns the vocabulary size of a preprocessor, or `None`.
-
-    Args:
-        preprocessor: Preprocessor, or `None`.
-        positions: Integer. Number of positions of the encoder, or `None`.
-        rows: Integer. Number of rows of the encoder's embedding, or `None`.
-    """
+    """Returns the vocabulary size of a preprocessor, or `None`, after comparing its sizes with the encoder's."""
     tokens = getattr(preprocessor, "sequence_length", getattr(preprocessor, "window_length", None))
     if tokens is not None and positions is not None and tokens > positions:
         raise ValueError(
@@ -153,8 +147,7 @@ def check_optimizer(optimizer):
 def check_places(**arguments):
     """Raises a `ValueError` if an argument of `compile` contains something that belongs elsewhere, such as a callback.
 
-    Args:
-        **arguments: Tuples of the kind of object that the argument accepts, and its value.
+    Each argument is a tuple of the kind of object that it accepts, and its value.
     """
     for name, (kind, value) in arguments.items():
         for each in keras.tree.flatten(value):
@@ -184,12 +177,7 @@ def require_compiled(task, method):
 
 
 def check_fit_options(epochs, callbacks, validation_split, shuffle, options):
-    """Raises a `ValueError` if options of `fit` are not what Keras expects, and warns if no epoch would be trained.
-
-    Args:
-        epochs, callbacks, validation_split, shuffle: The arguments of `Task.fit`.
-        options: Dict of the other arguments of `keras.Model.fit`.
-    """
+    """Raises a `ValueError` if options of `fit` are not what Keras expects, and warns if no epoch would be trained."""
     epochs = check_integer("epochs", epochs, 0)
     first = check_integer("initial_epoch", options.get("initial_epoch", 0), 0)
     if first and first >= epochs:

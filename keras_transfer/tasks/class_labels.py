@@ -29,11 +29,7 @@ _SEVERAL = " For several labels per text, create the classifier with `multi_labe
 
 
 class ClassNames(Labels):
-    """One class for each text: its name, or its position in the list of names.
-
-    Args:
-        names: List of strings, at least 2. Class names, in the order of the logits.
-    """
+    """One class for each text: its name, or its position in the list of names, which are in the order of the logits."""
 
     def __init__(self, names):
         self.names = checked_names(names)
@@ -95,10 +91,7 @@ class ClassNames(Labels):
 class MultiHot(Labels):
     """Any number of classes for each text: a list of their names, or an array of zeros and ones.
 
-    Args:
-        names: List of strings, at least 2. Class names, in the order of the logits.
-        thresholds: List of floats, the lowest probability at which each class is predicted. Defaults to `None`, for
-            0.5.
+    The thresholds are the lowest probabilities at which the classes are predicted, by default 0.5.
     """
 
     one_of = False
@@ -167,8 +160,7 @@ def weights_of_classes(weights, names, labels=None):
     Args:
         weights: Dict from names or positions to weights, others being 1, or `"balanced"`, so that all classes have the
             same total weight.
-        names: List of strings.
-        labels: Array of integers, negative where there is none. Defaults to `None`, if they are not in memory.
+        labels: Array of integers, negative where there is none. `None` if they are not in memory.
     """
     if isinstance(weights, Mapping):
         weights = dict(zip(keys_as_positions(weights, names), weights.values()))

@@ -12,12 +12,7 @@ from keras_transfer.text import check_rows_of_batches
 
 
 def columns_of(task, x):
-    """Returns data in memory as columns that can be sliced, or `None` if `x` is a dataset.
-
-    Args:
-        task: `Task`.
-        x: Anything that `Task.dataset` accepts.
-    """
+    """Returns data in memory as columns that can be sliced, or `None` if `x` is a dataset."""
     if task.reader.accepts(x):
         task.reader.require()
         return task.reader.columns(x)
@@ -48,16 +43,9 @@ def count_rows(columns):
 
 
 def split_last(columns, y, sample_weight, fraction):
-    """Splits off the last rows for validation, as Keras does.
+    """Splits off the last rows, a fraction of all, for validation, as Keras does.
 
-    Args:
-        columns: What `columns_of` returns.
-        y: Labels, or `None`.
-        sample_weight: Sample weights, or `None`.
-        fraction: Float between 0 and 1. Fraction of the rows to split off.
-
-    Returns:
-        Two tuples `(columns, y, sample_weight)`: the first rows, and the remaining ones.
+    Returns two tuples `(columns, y, sample_weight)`: the first rows, and the remaining ones.
     """
     count = count_rows(columns)
     at = int(count * (1 - fraction))
@@ -75,12 +63,7 @@ def split_last(columns, y, sample_weight, fraction):
 
 
 def take_rows(values, rows):
-    """Returns some rows of columns, labels or weights.
-
-    Args:
-        values: What `columns_of` returns, a column, a dict of columns, or None.
-        rows: Slice or integer array.
-    """
+    """Returns some rows of what `columns_of` returns, of a column, of a dict of columns, or of None."""
     if isinstance(values, dict):
         return {name: take_rows(column, rows) for name, column in values.items()}
     if isinstance(values, tuple):
@@ -101,25 +84,13 @@ def rows_of(columns):
 
 
 def check_rows(rows):
-    """Raises a `ValueError` if columns that belong together differ in their number of rows.
-
-    Args:
-        rows: Dict from names of columns to their number of rows, or None for a column without any.
-    """
+    """Raises a `ValueError` if columns that belong together differ in their numbers of rows, of which None is any."""
     if len(set(rows.values())) > 1:
         raise ValueError(f"Inputs, labels and sample weights must have the same number of rows. Received: {rows}")
 
 
 def batch_arrays(columns, y, sample_weight, batch_size, shuffle):
-    """Returns prepared arrays as `Batches` with their own length.
-
-    Args:
-        columns: Dict of arrays `[rows, ...]`.
-        y: Array of labels `[rows, ...]`, or `None`.
-        sample_weight: Array of sample weights `[rows, ...]`, or `None`.
-        batch_size: Integer. Number of rows per batch.
-        shuffle: Boolean. Whether to shuffle the rows in every epoch.
-    """
+    """Returns prepared arrays `[rows, ...]`, columns by their names, as `Batches` with their own length."""
     if isinstance(y, dict):  # A task with several heads has a dict of labels.
         y = {name: to_numpy(part) for name, part in y.items()}
     elif y is not None:

@@ -27,11 +27,7 @@ _SHARE, _ROWS, _TOKENS = 0.1, 2000, 100  # Fewer tokens say nothing.
 
 
 class DataMethods(_Task):
-    """A mixin for `Task` with the methods of `keras.Model` that accept data.
-
-    Attributes:
-        fits: Tuple of `FitRecord`s, of the calls of `fit` in this process.
-    """
+    """A mixin for `Task` with the methods of `keras.Model` that accept data. `fits` has a `FitRecord` of each `fit`."""
 
     fits: tuple[FitRecord, ...] = ()
 
@@ -337,10 +333,6 @@ def mends_failures(task, function):
 
     TensorFlow creates variables only while it traces a function for the first time. If that fails, the function stays
     unusable, so Keras must make it again. On JAX, the variables are restored to their previous values.
-
-    Args:
-        task: `Task`.
-        function: String. Name of the attribute with the function that the method runs, such as `"train_function"`.
     """
     trains = function == "train_function" and task.trainable_variables and getattr(task, "optimizer", None) is not None
     if trains and keras.backend.backend() == "jax":
@@ -411,11 +403,9 @@ def warn_of_one_answer(task, data, validation_data, logs):
 
 
 def distinct_rows(x):
-    """Returns raw texts without repeated rows, and the position of each row among these.
+    """Returns raw texts, in one or several columns, without repeated rows, and the position of each row among these.
 
-    Args:
-        x: A column of texts or of lists of texts, or a tuple of columns. If it is anything else, or if no row is
-            repeated, it is returned unchanged with `None`.
+    If `x` is anything else, or if no row is repeated, it is returned unchanged with `None`.
     """
     columns = list(x) if isinstance(x, tuple) else [x]
     columns = [column.tolist() if hasattr(column, "tolist") else column for column in columns]
@@ -448,12 +438,6 @@ class Prediction:
     """`predict` of a task with fixed options, for `Reader.restore`.
 
     A call with batches returns their outputs. Keras joins these, so they must have the same length.
-
-    Args:
-        task: `Task`.
-        predict: Function that returns the outputs of a dataset, with the options of Keras's `predict`.
-        verbose: Verbosity, as in `keras.Model.predict`. Defaults to `0`.
-        callbacks: List of Keras callbacks. Defaults to `None`.
     """
 
     def __init__(self, task, predict, verbose=0, callbacks=None):

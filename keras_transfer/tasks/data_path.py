@@ -54,17 +54,7 @@ log = logging.getLogger("keras_transfer")
 
 
 def batches_or_stream(task, columns, x, y, sample_weight, batch_size, shuffle):
-    """Returns the user's data as `Task.dataset` does, without targets.
-
-    Args:
-        task: `Task`.
-        columns: What `columns_of` returns for `x`.
-        x: Data, as for `Task.dataset`.
-        y: Encoded labels, or `None`.
-        sample_weight: Weights, as for `Task.dataset`.
-        batch_size: Integer or `None`, as for `Task.dataset`.
-        shuffle: Boolean, as for `Task.dataset`.
-    """
+    """Returns data as `Task.dataset` does, without targets, given encoded labels and what `columns_of` returns."""
     if columns is None:
         if y is not None or sample_weight is not None:
             raise ValueError(
@@ -84,13 +74,7 @@ def batches_or_stream(task, columns, x, y, sample_weight, batch_size, shuffle):
 
 
 def stream_of(task, x, method):
-    """Returns a loader as a stream of the items that a method of Keras expects, and anything else unchanged.
-
-    Args:
-        task: `Task`.
-        x: What was passed as `x`.
-        method: String, `"fit"`, `"evaluate"` or `"predict"`.
-    """
+    """Returns a loader as a stream of the items that a method of Keras expects, and anything else unchanged."""
     replicas, evenly = replicas_of(task)
     filled = evenly and replicas > 1 and method != "predict"
 
@@ -206,10 +190,7 @@ def ready_for_fit(
 ):
     """Returns the training data, the validation data or `None`, and `class_weight` in the form that Keras expects.
 
-    Args:
-        task: `Task`. Its attribute `fitted_on` is set.
-        x, y, sample_weight, batch_size, shuffle, class_weight, validation_split, validation_data,
-            validation_batch_size, callbacks: The arguments of `Task.fit`.
+    It is called with the arguments of `Task.fit`, and sets the attribute `fitted_on` of the task.
     """
     if validation_split and validation_data is None:  # As in Keras, the data takes precedence.
         columns = _checked_columns(task, "fit", x, y, sample_weight)

@@ -62,7 +62,6 @@ def dialogue_rows(examples, ids_of, special, length):
         examples: List of `(persona, history, candidates)`. A candidate may be `None`.
         ids_of: Dict from texts to lists of ids.
         special: Dict of the ids `bos` and `eos`, and of the tuple `speakers`.
-        length: Integer. Maximum number of tokens.
     """
     rows, cut = [], 0
     for example in examples:

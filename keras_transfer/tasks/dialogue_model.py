@@ -45,11 +45,7 @@ def check_speakers(encoder):
 class DialogueReader(NextTokenReader):
     """Accepts a list of tuples `(persona, history, reply)` or `(persona, history, reply, candidates)`.
 
-    Args:
-        preprocessor: Preprocessor, as for `Reader`.
-        speakers: List of the ids of the tokens that begin a sequence and delimit utterances, as in the encoder.
-        num_candidates: Integer. Number of replies in each example.
-        special_tokens: List of strings, as for `DialogueModel`.
+    `speakers` are the ids of the tokens that begin a sequence and delimit utterances, as in the encoder.
     """
 
     def __init__(self, preprocessor, speakers, num_candidates, special_tokens):

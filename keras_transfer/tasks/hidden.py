@@ -9,14 +9,9 @@ from keras_transfer.encoders import dense_on
 
 
 def hidden_vectors(vectors, encoder, activation, norm, units=None):
-    """Returns vectors after the hidden layer of a head, or unchanged if it has none.
+    """Returns vectors `[..., dim]` after the hidden layer of a head, or unchanged without an activation.
 
-    Args:
-        vectors: Symbolic tensor of shape `[..., dim]`.
-        encoder: Encoder of the task.
-        activation: String or callable. Activation of the layer. `None` for no layer.
-        norm: Boolean. Whether a layer norm follows the layer. If so, neither has a bias.
-        units: Integer. Width of the layer. Defaults to `None`, the width of the vectors.
+    If a layer norm follows the layer, neither has a bias. The width of the layer is that of the vectors unless given.
     """
     if activation is None and norm:
         raise ValueError(

@@ -22,12 +22,7 @@ _OBJECTIVES = (TokenMasking, PermutationLanguageModel, SequenceObjective)
 class HiddenTokens(Labels):
     """The tokens that an objective hides, which replace labels.
 
-    Args:
-        objective: `objectives.TokenMasking`, or any object with its methods.
-        count: Integer. Number of tokens that the model predicts.
-
-    Attributes:
-        objective_class: Class of the objectives that the task accepts.
+    The objective is an `objective_class`, or any object with its methods.
     """
 
     objective_class: type = TokenMasking

@@ -11,13 +11,7 @@ _DEFAULT_LENGTH = 256  # Maximum number of tokens of texts if nothing else limit
 
 
 def token_rows(task, texts, end=False):
-    """Returns the ids of texts as a list of integer arrays, including the tokens that the preprocessor puts in front.
-
-    Args:
-        task: `Task` or its reader.
-        texts: List of strings.
-        end: Boolean. Whether to add the tokens that the preprocessor puts after texts. Defaults to `False`.
-    """
+    """Returns the ids of texts as integer arrays, with the preprocessor's tokens in front and, with `end`, behind."""
     preprocessor = token_preprocessor(task)
     packing = preprocessor.packing
     before, after = ([preprocessor.token_to_id(token) for token in tokens] for tokens in (packing.start, packing.end))
@@ -29,9 +23,8 @@ def token_rows(task, texts, end=False):
 def prepared_rows(ids):
     """Returns prepared prompts as a list of integer arrays.
 
-    Args:
-        ids: List of lists or arrays of ids, or a dict of `token_ids` and `padding_mask` `[batch, length]`. Without
-            `padding_mask`, all ids are real tokens.
+    They are lists or arrays of ids, or a dict of `token_ids` and `padding_mask` `[batch, length]`. Without the latter,
+    all ids are real tokens.
     """
     if isinstance(ids, dict):
         if "token_ids" not in ids:
@@ -54,13 +47,9 @@ def prepared_rows(ids):
 
 
 def rows_of(task, x, tokenize, what):
-    """Returns texts or prepared ids as rows of ids.
+    """Returns texts, which `tokenize` turns into arrays, or prepared ids as rows of ids.
 
-    Args:
-        task: `CausalLM` or `Seq2SeqLM`.
-        x: String, list of strings, or what `prepared_rows` accepts.
-        tokenize: Function from a list of strings to a list of integer arrays.
-        what: String. Noun for a row in error messages, such as `"prompt"`.
+    `what` is the noun for a row in error messages, such as `"prompt"`, here and below.
     """
     single = isinstance(x, (str, bytes))
     x = [x] if single else x
@@ -71,13 +60,7 @@ def rows_of(task, x, tokenize, what):
 
 
 def check_rows(task, rows, what):
-    """Raises a `ValueError` if a row of ids is empty, longer than the encoder's positions, or has unknown ids.
-
-    Args:
-        task: `CausalLM` or `Seq2SeqLM`.
-        rows: List of integer arrays.
-        what: String. Noun for a row in error messages, such as `"prompt"`.
-    """
+    """Raises a `ValueError` if a row of ids is empty, longer than the encoder's positions, or has unknown ids."""
     positions = getattr(task.encoder, "max_sequence_length", None)
     count = task.encoder.token_embedding.input_dim  # A decoder may have a different vocabulary.
     for index, row in enumerate(rows):
@@ -165,13 +148,7 @@ def max_length_of(task, max_length=None, rows=()):
 
 
 def named_token_id(preprocessor, token, argument):
-    """Returns the id of a token that the user passed as a string or as its id.
-
-    Args:
-        preprocessor: The preprocessor of the task, or `None`.
-        token: String or integer.
-        argument: String. Name of the argument, for the error.
-    """
+    """Returns the id of a token that the user passed, as a string or as its id, under the name of an argument."""
     if not isinstance(token, str):
         try:
             return operator.index(token)

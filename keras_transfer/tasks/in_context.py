@@ -145,11 +145,7 @@ class InContext(_Task):
 
 
 def written_labels(label_names):
-    """Returns a dict from labels to the texts that represent them in prompts or targets.
-
-    Args:
-        label_names: List of strings, or such a dict.
-    """
+    """Returns labels, a list or such a dict, as a dict to the texts that represent them in prompts or targets."""
     if isinstance(label_names, str) or len(set(label_names)) < len(label_names):
         raise ValueError(
             f"`label_names` must be a list of different strings. Received: label_names={label_names!r:.200}"
@@ -163,12 +159,7 @@ def written_labels(label_names):
 
 
 def check_different(words, rows):
-    """Raises a `ValueError` if two labels become the same tokens, so that their likelihoods are always equal.
-
-    Args:
-        words: List of strings, the labels as they are written.
-        rows: List of sequences of integers, the ids of each of them.
-    """
+    """Raises a `ValueError` if two labels become the same tokens, so that their likelihoods are always equal."""
     known: dict[tuple, str] = {}
     for word, row in zip(words, rows):
         if (first := known.setdefault(tuple(np.asarray(row).tolist()), word)) is not word:

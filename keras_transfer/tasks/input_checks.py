@@ -28,10 +28,7 @@ _ADVICE = {
 def check_inputs(task, x, made=()):
     """Raises a `ValueError` if `x` is a dict without the encoder's inputs, an iterator, or a stream of invalid shapes.
 
-    Args:
-        task: `Task`.
-        x: What was passed as `x`.
-        made: Names of inputs that the task makes if they are missing. Defaults to none.
+    Inputs whose names are in `made` may be missing, because the task makes them.
     """
     names = [name for name in input_names(task) if name not in made]
     _check_texts(task, x, names)
@@ -56,10 +53,7 @@ def check_inputs(task, x, made=()):
 def _check_texts(task, x, names):
     """Raises a `ValueError` if `x` is neither raw data of a task, nor arrays of its inputs, nor a dataset of these.
 
-    Args:
-        task: `Task`.
-        x: What was passed as `x`. Dicts are not checked.
-        names: List of strings. The required inputs of prepared data.
+    Dicts are not checked. The names are those of the inputs that prepared data must have.
     """
     x = whole_column(x)
     if isinstance(x, os.PathLike):
@@ -126,13 +120,7 @@ def _first_text(row):
 
 
 def check_columns(x, y, sample_weight=None):
-    """Checks that texts, labels and sample weights in memory match. Logs a warning if their indices differ.
-
-    Args:
-        x: Texts or other inputs, as for `Task.dataset`.
-        y: Labels, or `None`.
-        sample_weight: Sample weights, or `None`.
-    """
+    """Checks that texts, labels and sample weights in memory match. Logs a warning if their indices differ."""
     for name, values in (("y", y), ("sample_weight", sample_weight)):
         if isinstance(values, (set, frozenset, Iterator)):
             raise ValueError(
@@ -206,9 +194,6 @@ class NoRows(keras.utils.PyDataset):
     """The dataset for data without rows.
 
     Keras and its kernels fail on empty batches, so `predict` returns a result without running the model.
-
-    Args:
-        columns: Columns without rows, as `columns_of` returns them.
     """
 
     def __init__(self, columns):
@@ -220,14 +205,9 @@ class NoRows(keras.utils.PyDataset):
 
 
 def no_outputs(task, columns):
-    """Returns what `predict` returns for data without rows.
+    """Returns what `predict` returns for data without rows, arrays [0, ...] in the structure of the model's outputs.
 
-    Args:
-        task: Functional model.
-        columns: Columns without rows. Arrays of shape [0, length] determine the length of the outputs.
-
-    Returns:
-        Array of shape [0, ...], or the structure of such arrays that the model returns.
+    Columns of shape [0, length] determine the length of the outputs.
     """
     shapes = [column.shape for column in columns.values()] if isinstance(columns, dict) else []
     length = next((shape[1] for shape in shapes if len(shape) > 1), 0)
@@ -240,12 +220,7 @@ def no_outputs(task, columns):
 
 
 def kind_of(task, x):
-    """Returns the kind of the texts in `x`: `"texts"`, `"pairs"`, or `None` if it is unknown or makes no difference.
-
-    Args:
-        task: `Task`.
-        x: Anything that `Task.dataset` accepts.
-    """
+    """Returns the kind of the texts in `x`: `"texts"`, `"pairs"`, or `None` if it is unknown or makes no difference."""
     if not task.reader.takes_either:
         return None
     if isinstance(x, Batches):
@@ -258,13 +233,7 @@ def kind_of(task, x):
 
 
 def check_kind(task, x, expected):
-    """Raises a `ValueError` if `x` has single texts and the task was trained on pairs, or vice versa.
-
-    Args:
-        task: `Task`.
-        x: Anything that `Task.dataset` accepts.
-        expected: String, the kind that the task was trained on, or `None` if it is unknown.
-    """
+    """Raises a `ValueError` if `x` has single texts and the task was trained on pairs, or vice versa."""
     kind = None if expected is None else kind_of(task, x)
     if kind not in (None, expected):
         raise ValueError(
@@ -305,12 +274,7 @@ def check_no_windows(data, task):
 def checked_batches(task, data, method):
     """Makes a generator or `tf.data.Dataset` check the labels, prepared inputs and sample weights of each batch.
 
-    Other data is returned unchanged.
-
-    Args:
-        task: `Task`.
-        data: Dataset as `Task.dataset` returns it.
-        method: String. `"fit"`, `"evaluate"` or `"predict"`. Labels are not checked for `"predict"`.
+    Other data is returned unchanged. Labels are not checked for `"predict"`.
     """
 
     def check(labels, inputs):
@@ -364,15 +328,12 @@ def _checked_generator(generator, check, check_weight):
 def _with_checked_labels(dataset, check, check_weights, with_inputs):
     """Returns a `tf.data.Dataset` with the same batches that first calls functions on their labels and weights.
 
-    This works on every backend, even if the labels are used in a compiled step, which cannot raise errors.
+    This works on every backend, even if the labels are used in a compiled step, which cannot raise errors. Other
+    datasets, and those whose labels are not dense tensors, are returned unchanged, and weights that are none are not
+    checked.
 
     Args:
-        dataset: `tf.data.Dataset` of `(inputs, labels)` or `(inputs, labels, sample_weights)`. Any other dataset, or
-            one whose labels are not dense tensors, is returned unchanged.
-        check: Function that receives labels, a NumPy array or a dict of arrays, and a dict of inputs or `None`, and
-            raises an error if they are invalid.
-        check_weights: The same for sample weights. Weights that are not dense tensors are not checked.
-        with_inputs: Boolean. Whether `check` needs the inputs.
+        check: Function of labels, a NumPy array or a dict of arrays, and of a dict of inputs or `None`.
     """
     import tensorflow as tf
 

@@ -11,14 +11,11 @@ from keras_transfer.core.names import advice_on_label
 
 
 def check_class_labels(labels, count, vectors=None, hint=""):
-    """Raises a `ValueError` if labels are not valid for a classifier.
+    """Raises a `ValueError` if labels are not valid for a classifier. Floats with integer values count as integers.
 
     Args:
-        labels: List or array of labels. Floats with integer values count as integers.
-        count: Integer. Number of classes.
-        vectors: Boolean. Whether the loss expects labels `[texts, classes]`. Defaults to `None`, which allows both
-            forms.
-        hint: String. Advice about rows with several labels, as a sentence of the error message. Defaults to `""`.
+        vectors: Boolean. Whether the loss expects labels `[texts, classes]`. `None` allows both forms.
+        hint: String. Advice about rows with several labels, as a sentence of the error message.
     """
     expected = f"Labels must be integers from 0 to {count - 1}"
     values = _as_numbers(labels, f"{expected}, one for each text", hint)
@@ -74,12 +71,7 @@ def _as_numbers(labels, expected, hint=""):
 
 
 def check_weights_of_classes(weights, count):
-    """Raises a `ValueError` if `class_weight` is not a dict from classes to weights.
-
-    Args:
-        weights: What was passed as `class_weight`.
-        count: Integer. Number of classes.
-    """
+    """Raises a `ValueError` if `class_weight` is not a dict from classes to weights."""
     known = isinstance(weights, Mapping) and all(
         isinstance(key, numbers.Integral) and 0 <= key < count and _is_weight(weight) for key, weight in weights.items()
     )

@@ -103,102 +103,57 @@ class Labels:
         return whole_labels(labels, self.names)
 
     def check(self, labels, loss=None, inputs=None):
-        """Raises a `ValueError` if encoded labels in memory cannot be labels of this task.
+        """Raises a `ValueError` if encoded labels in memory cannot be labels of this task, given prepared inputs.
 
         Subclasses override this. By default, all labels are valid.
-
-        Args:
-            labels: Labels in the form that the loss expects.
-            loss: The compiled loss. Defaults to `None`.
-            inputs: Dict of the inputs of the same rows, if they are prepared. Defaults to `None`.
         """
 
     def check_inputs(self, inputs, labels=None):
         """Raises a `ValueError` if prepared inputs that `targets` would otherwise make are invalid for this task.
 
         Subclasses whose `targets` make targets override this. By default, all inputs are valid.
-
-        Args:
-            inputs: Dict of arrays, or of the columns of raw data.
-            labels: Encoded labels of the same rows. Defaults to `None`, for no labels.
         """
 
     def class_weight(self, weights, labels=None):
-        """Returns `class_weight` in the form that Keras expects.
-
-        Args:
-            weights: What the user passed, not `None`.
-            labels: All labels in memory, encoded. Defaults to `None`, for labels in a dataset.
-        """
+        """Returns `class_weight` in the form that Keras expects, given all encoded labels if they are in memory."""
         raise ValueError(
             "`class_weight` requires labels that are classes. Use `sample_weight` to weight rows. "
             f"Received: class_weight={weights!r:.100}"
         )
 
     def targets(self, data, task):
-        """Returns a dataset for training or evaluation with the targets that the task makes from raw data.
-
-        Args:
-            data: `Batches`, or any other dataset, which is usually returned unchanged.
-            task: `Task`.
-        """
+        """Returns a dataset, or usually only `Batches`, with the targets that the task makes from raw data."""
         return data
 
     def check_batch(self, inputs, count, task):
-        """Raises a `ValueError` if a batch of `count` rows is too small for the loss.
+        """Raises a `ValueError` if a batch of `count` rows, with these inputs, is too small for the loss.
 
         Subclasses whose loss compares rows override this. By default, a batch may have any number of rows.
-
-        Args:
-            inputs: Dict of the inputs of a batch.
-            count: Integer. Number of rows of the smallest batch.
-            task: `Task`.
         """
 
     def weight_of(self, x, y, sample_weight):
         """Returns the number of values in the mean that is the loss of a batch: its rows, or the places that are used.
 
         Replicas of TensorFlow, each of which has some of the rows, are weighted by it.
-
-        Args:
-            x: Inputs of a batch, as tensors.
-            y: Labels of the batch.
-            sample_weight: Sample weights of the batch, or `None`.
         """
         if self.of_places:
             return keras.ops.sum(keras.ops.cast(keras.ops.convert_to_tensor(y) >= 0, "float32"))
         return keras.ops.shape(keras.tree.flatten(x)[0])[0]
 
     def count_of(self, x, y, sample_weight):
-        """Returns the number by which `evaluate` weights the loss of a batch: what its mean is over, or its rows.
-
-        Args:
-            x: Inputs of a batch, as tensors.
-            y: Labels of the batch.
-            sample_weight: Sample weights of the batch, or `None`.
-        """
+        """Returns the number by which `evaluate` weights the loss of a batch: what its mean is over, or its rows."""
         found = self.weight_of(x, y, sample_weight)
         is_of_several = isinstance(found, int) and found == 1  # Each of several losses is a mean over something else.
         return keras.ops.shape(keras.tree.flatten(x)[0])[0] if is_of_several else found
 
     def weights_on_replicas(self, x, y, sample_weight):
-        """Returns the sample weights of the loss on replicas of TensorFlow. Several heads weight each of their losses.
-
-        Args:
-            x: Inputs of a batch, as tensors.
-            y: Labels of the batch.
-            sample_weight: Sample weights of the batch, or `None`.
-        """
+        """Returns the sample weights of the loss on replicas of TensorFlow, which several heads weight separately."""
         return sample_weight
 
     # === Answers ===
 
     def decode(self, outputs):
-        """Returns the answers in the form in which users write labels, one for each row.
-
-        Args:
-            outputs: What `predict` returns.
-        """
+        """Returns what `predict` returns as answers in the form in which users write labels, one for each row."""
         raise NotImplementedError(
             f"{type(self).__name__} does not implement `decode`. Use the method of the task that answers."
         )
@@ -214,12 +169,7 @@ class Labels:
         return None
 
     def mask(self, labels, sample_weight):
-        """Returns labels of a batch without placeholders, and sample weights that are 0 where placeholders were.
-
-        Args:
-            labels: Array of labels, or `None`.
-            sample_weight: Array of sample weights, or `None`.
-        """
+        """Returns labels of a batch without placeholders, and sample weights that are 0 where placeholders were."""
         return labels, sample_weight
 
 
@@ -254,11 +204,7 @@ def with_flat_labels(dataset):
 
 
 class OwnLoss:
-    """A mixin for `Labels` of a task whose `compute_loss` does not use a loss of `compile`.
-
-    Attributes:
-        task_name: String. Class name of the task, for errors.
-    """
+    """A mixin for `Labels` of a task whose `compute_loss` does not use a loss of `compile`."""
 
     task_name: str | None = None
 

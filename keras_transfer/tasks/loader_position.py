@@ -14,11 +14,7 @@ def position_of(loader, iterator, has_length, num_batches):
 
 
 def check_apart(position, other):
-    """Raises a `ValueError` if the training and the validation data change the state of the same loader.
-
-    Args:
-        position, other: `LoaderPosition`s of the training and the validation data, or None.
-    """
+    """Raises a `ValueError` if the positions of the training and the validation data are in the same loader."""
     if None not in (position, other) and position.loader is other.loader and not position.by_iterator:
         raise ValueError(
             "A run with `TrainingCheckpoint` cannot train and validate on the same loader with a state, because each "

@@ -32,10 +32,8 @@ def stream_of_loader(task, x, prepare):
     a tuple with labels. For any other task, a batch is a tuple of what `fit` accepts in memory, and a loader of dicts
     of arrays is returned unchanged.
 
-    Args:
-        task: `Task`. It keeps the error if a batch is invalid.
-        x: What was passed as `x`.
-        prepare: Function that returns an item, given `(x, y, sample_weight)` of a batch in the form that `fit` accepts.
+    `prepare` returns an item, given `(x, y, sample_weight)` of a batch in the form that `fit` accepts. The task keeps
+    the error if a batch is invalid.
     """
     if not is_loader(x):
         return x
@@ -98,10 +96,8 @@ def _checked(x, position, count, arrays_of, first, form):
     """Yields the batches of one epoch of a loader as arrays, or raises a `ValueError`.
 
     Args:
-        x: Loader.
         position: `LoaderPosition` of the loader, or None.
         count: Integer. Number of batches that the loader must have, or None.
-        arrays_of: Function from a batch to arrays.
         first: The first batch, for errors.
         form: What `_form_of` returns for the arrays of all batches.
     """

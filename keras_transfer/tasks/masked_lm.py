@@ -98,13 +98,9 @@ class MaskedLM(FillsMasks, HiddenTokenTask):
 
 
 class TokenHead:
-    """The layers from token vectors to logits at some positions.
+    """The layers from token vectors to logits at some positions, which use the token embedding, `table`.
 
-    Args:
-        table: Its token embedding layer.
-        activation: Activation of the dense layer. Defaults to `None`, the encoder's.
-        layer_norm_epsilon: Float. Epsilon of the layer norm. Defaults to `None`, the encoder's.
-        use_bias: Boolean. Whether the dense layer and the norm have a bias. Defaults to `True`.
+    An activation or an epsilon of `None` is the encoder's. `use_bias` is for the dense layer and the norm.
 
     Call arguments:
         sequence: Symbolic vectors `[batch, length, dim]`.

@@ -20,8 +20,7 @@ def check_encoder(encoder):
 def encode_mixed(encoder, scalar_mix):
     """Returns an encoder's outputs for its own symbolic inputs, and the `ScalarMix` of its layers.
 
-    Args:
-        scalar_mix: Boolean or `layers.ScalarMix`. `True` creates one.
+    `True` creates one. The sequence is then the mix, and there is no pooled output.
     """
     check_encoder(encoder)
     if not scalar_mix:

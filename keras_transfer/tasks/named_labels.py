@@ -13,9 +13,6 @@ class NamedLabels(Labels):
 
     The outputs of the task are a dict with the same names. Losses and metrics in `compile` are dicts, too. A head that
     is missing in a dict of losses has its default loss; `None` turns its training off.
-
-    Args:
-        **labels: `Labels` of each head.
     """
 
     one_of = False

@@ -17,10 +17,9 @@ from keras_transfer.tasks.used_places import UsedPlaces
 
 
 class NextTokenReader(Reader):
-    """Accepts texts for a language model. Outputs are trimmed to the positions of each text.
+    """Accepts texts for a language model, and trims outputs to the positions of each text.
 
-    Attributes:
-        further_places: Integer. Number of positions with outputs that a text has in addition to its tokens.
+    A text has as many positions with outputs as tokens, and `further_places` more.
     """
 
     further_places = 0
@@ -39,11 +38,7 @@ class NextTokenReader(Reader):
 
 
 class NextTokens(Labels):
-    """The next token at each position, which replaces labels.
-
-    Args:
-        count: Integer. Number of tokens that the model predicts.
-    """
+    """The next token at each position, which replaces labels."""
 
     are_ids = True
     optional = targets_of_streams = True

@@ -10,11 +10,7 @@ from keras_transfer.tasks.labels import Labels, flat_labels, with_flat_labels
 
 
 class Numbers(Labels):
-    """One or several numbers for each text.
-
-    Args:
-        count: Integer, at least 1. Number of values for each text. Defaults to `1`.
-    """
+    """One or several numbers for each text."""
 
     one_of = False
     problem_type = "regression"

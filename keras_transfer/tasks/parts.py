@@ -7,14 +7,10 @@ from keras_transfer.tasks.reader import encode_texts
 
 
 def merge_parts(inputs, wanted):
-    """Returns inputs `[batch, parts, ...]` of several texts per row as `[batch * parts, ...]`, as the encoder expects
-    them.
+    """Returns inputs `[batch, parts, ...]` as `[batch * parts, ...]`, as the encoder expects, and the number of parts.
 
-    The parts of a row stay together, so that devices that share a batch have whole rows.
-
-    Args:
-        inputs: Dict or other structure of tensors, the same structure as `wanted`.
-        wanted: The symbolic inputs of the model.
+    The parts of a row stay together, so that devices that share a batch have whole rows. The number is a tensor if it
+    is not static. Inputs with one text per row, as the symbolic inputs `wanted` tell, are returned unchanged with `None`.
     """
     first, symbol = keras.tree.flatten(inputs)[0], keras.tree.flatten(wanted)[0]
     if len(first.shape) != len(symbol.shape) + 1:
@@ -29,12 +25,7 @@ def split_parts(outputs, parts):
 
 
 def encode_parts(task, *texts):
-    """Returns the inputs `[batch, parts, length]` of several texts per row, all padded to the same length.
-
-    Args:
-        task: Task with a preprocessor, on the TensorFlow backend.
-        *texts: String tensors [batch], one for each part.
-    """
+    """Returns inputs `[batch, parts, length]` of texts `[batch]`, one for each part, all padded to the same length."""
     inputs = encode_texts(task, ops.concatenate(texts))
 
     def to_rows(values):

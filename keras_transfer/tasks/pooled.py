@@ -16,9 +16,9 @@ def pooled_vectors(encoder, encoded, pooling=None, default="pooled"):
 
     Args:
         encoded: Its symbolic outputs, an `Encoded`.
-        pooling: String, `"pooled"` (the encoder's own pooled output) or a pooling of `layers.SequencePooling`. Defaults
-            to `None`, the pooling of the encoder's checkpoint.
-        default: String. Pooling to use, if possible, if the checkpoint specifies none. Defaults to `"pooled"`.
+        pooling: String, `"pooled"` (the encoder's own pooled output) or a pooling of `layers.SequencePooling`. `None`
+            for the pooling of the encoder's checkpoint.
+        default: String. Pooling to use, if possible, if the checkpoint specifies none.
     """
     if pooling is None:
         pooling = getattr(encoder, "pooling", None) or default
@@ -46,14 +46,9 @@ def read_by(pooling):
 
 
 def text_vectors(encoder, pooling=None, normalize=None, default="mean", layers=()):
-    """Returns symbolic float32 vectors `[batch, dim]` for an encoder's inputs, and how they are computed.
+    """Returns symbolic float32 vectors `[batch, dim]`, the name of their pooling, and whether they are normalized.
 
-    Args:
-        pooling: String, as for `pooled_vectors`. Defaults to `None`.
-        normalize: Boolean. Whether vectors are scaled to length 1. Defaults to `None`, the setting of the encoder's
-            checkpoint.
-        default: String, as for `pooled_vectors`. Defaults to `"mean"`.
-        layers: List of layers between the pooling and the normalization. Defaults to `()`, for none.
+    Layers may be between the pooling, as for `pooled_vectors`, and the normalization, by default as in the checkpoint.
     """
     pooling, vectors = pooled_vectors(encoder, encode(encoder), pooling, default)
     for layer in layers:

@@ -41,15 +41,7 @@ class WindowReader(TextReader):
 class PooledTask(Task):
     """Base class of tasks that pool the tokens of a text into one vector, followed by a dense layer.
 
-    Args:
-        encoder: Encoder, as for `TextClassifier`.
-        units: Integer. Number of outputs for each text.
-        reader, labels, settings: Arguments of `Task`.
-        pooling, dropout, name, scalar_mix, hidden_activation, hidden_norm, windows, siamese, hidden_dim,
-            hidden_dropout, batch_norm: Arguments of `TextClassifier`.
-
-    Outputs:
-        Float32 `[batch, units]`.
+    `units` is the number of outputs for each text. The other arguments are those of `Task` and `TextClassifier`.
     """
 
     windows, siamese = None, False
@@ -191,13 +183,9 @@ def pooled_reader(preprocessor, windows, siamese):
 
 
 def cut_windows(inputs, length):
-    """Returns inputs `[batch, windows * length]` as `[batch * windows, length]`.
+    """Returns inputs `[batch, windows * length]` as `[batch * windows, length]`, and the number of windows of each row.
 
     Rows that are not longer than a window become one window. Others are padded to full windows.
-
-    Args:
-        inputs: Dict of tensors.
-        length: Integer. Number of tokens per window.
     """
     whole = ops.shape(inputs["padding_mask"])[1]
     static = isinstance(whole, int)
@@ -215,11 +203,7 @@ def cut_windows(inputs, length):
 def join_windows(outputs, padding_mask, windows, how):
     """Returns one output for each text from the outputs [batch * windows, units] of its windows.
 
-    Args:
-        outputs: Tensor of shape `[batch * windows, units]`.
-        padding_mask: Tensor of shape `[batch * windows, length]`. A window without real tokens does not count.
-        windows: Integer. Number of windows of each row.
-        how: String, `"mean"` or `"max"`.
+    `how` is `"mean"` or `"max"`, over the windows with a real token in the padding mask `[batch * windows, length]`.
     """
     outputs = ops.reshape(outputs, (-1, windows, outputs.shape[-1]))
     counts = ops.reshape(ops.max(padding_mask, axis=1) > 0, (-1, windows, 1))

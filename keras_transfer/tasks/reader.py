@@ -101,9 +101,7 @@ class Reader:
     def restore(self, data, predict):
         """Returns the outputs for `Batches` in the order of the rows.
 
-        Args:
-            data: `Batches`.
-            predict: `Prediction`. A call returns the outputs of batches in their own order.
+        `predict`, a `Prediction`, returns the outputs of batches in their own order.
         """
         restore = data.restorer()
         return restore(predict(data))
@@ -125,12 +123,7 @@ class TextReader(Reader):
 
 
 def encode_texts(task, *texts):
-    """Returns the inputs of texts `[batch]`, or of pairs of texts, padded only to the longest if the preprocessor can.
-
-    Args:
-        task: `Task` or `Reader`.
-        *texts: String tensors or lists, one for each text of a row.
-    """
+    """Returns inputs of texts `[batch]`, or of pairs of texts, padded only to the longest if the preprocessor can."""
     texts = texts if len(texts) > 1 else texts[0]
     options = {"sequence_length": "longest"} if isinstance(task.preprocessor, Preprocessor) else {}
     return preprocess(task.preprocessor, texts, **options)

@@ -11,10 +11,7 @@ from keras_transfer.tasks.streams import texts_of_stream
 class HiddenTokenReader(Reader):
     """Accepts texts for a task whose objective hides some of their tokens.
 
-    Args:
-        preprocessor: Preprocessor, as for `Reader`.
-        task_name: String. Class name of the task, for errors.
-        method: String. The method that accepts texts, since `predict` does not.
+    The task has a method that accepts texts, which errors name, since `predict` does not.
     """
 
     def __init__(self, preprocessor, task_name, method):

@@ -17,12 +17,7 @@ _NO_ARGUMENTS = ("frozen", "fitted_on", "quantization")  # Entries of a config t
 
 
 def store_heads(adapters, store):
-    """Adds the heads of inactive adapters to what `save_own_variables` writes.
-
-    Args:
-        adapters: `HeadAdapters`.
-        store: Dict-like, from names to arrays.
-    """
+    """Adds the heads of inactive adapters to the store that `save_own_variables` writes."""
     for name, values in adapters.heads.items():
         for i, value in enumerate(values):
             store[f"head {i:03} of {name}"] = value
@@ -98,15 +93,9 @@ def _equal(value, default):
 
 
 def check_loadable(task, config, settings, given):
-    """Raises a `ValueError` if the constructor of a task cannot be called with the task's config.
+    """Raises a `ValueError` if the constructor of a task cannot be called with the task's config, from `config_of`.
 
-    Also logs a warning if a loaded task would have the defaults of arguments that were given to this one.
-
-    Args:
-        task: `Task`.
-        config: Dict, what `config_of` returns.
-        settings: Tuple of strings. Names of the settings of its class.
-        given: Tuple of strings, what `given_arguments` returned for the task.
+    Also logs a warning if a loaded task would have the defaults of those settings that were given to this one.
     """
     name, parameters = type(task).__name__, list(inspect.signature(type(task).__init__).parameters.values())[1:]
     named = {each.name: each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)}

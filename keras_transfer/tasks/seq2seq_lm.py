@@ -426,19 +426,13 @@ class LanguageModelLoss(keras.layers.Layer):
     """The mean loss of the decoder as a language model, and of the encoder if it is one (Ramachandran et al. 2017).
 
     The decoder runs once more without cross-attention, and the encoder predicts the next token of the source. This is a
-    layer without weights, so that the layers that it calls know whether the model is in training.
-
-    Args:
-        encoder: `EncoderDecoder`.
-        logits: Layer from the vectors of the decoder to logits.
+    layer without weights, so that the layers that it calls know whether the model is in training. It returns a scalar,
+    the sum of the losses, each of which is the mean over its tokens.
 
     Call arguments:
         inputs: Dict of the inputs of the model.
         targets: Integer tensor of shape `[batch, decoder_length]`.
         weights: Tensor that broadcasts to the targets. Defaults to `None`, the padding mask of the decoder.
-
-    Returns:
-        A scalar, the sum of the losses, each of which is the mean over its tokens.
     """
 
     def __init__(self, encoder, logits, **kwargs):
@@ -480,11 +474,7 @@ def _mean(logits, targets, weights):
 def load_both(checkpoint, sequence_length, source_language, target_language):
     """Returns a checkpoint's preprocessors of sources and targets. The second is `None` if both are the same.
 
-    Args:
-        checkpoint: `OpenedCheckpoint`.
-        sequence_length: Integer, or `None` for the checkpoint's value.
-        source_language: String, or `None` for the checkpoint's language.
-        target_language: String, or `None` for the checkpoint's language.
+    A length or language of `None` is the checkpoint's.
     """
     check_length(sequence_length)
     sources = checkpoint.preprocessor(sequence_length)
@@ -509,12 +499,7 @@ def load_both(checkpoint, sequence_length, source_language, target_language):
 
 
 def in_language_of_checkpoint(encoder, preprocessor):
-    """Returns the preprocessor of targets in the language with which the checkpoint's generation begins, or `None`.
-
-    Args:
-        encoder: `EncoderDecoder`.
-        preprocessor: Preprocessor of the sources, or `None`.
-    """
+    """Returns the preprocessor of targets in the language with which the checkpoint's generation begins, or `None`."""
     if getattr(preprocessor, "language", None) is None or preprocessor.tokenizer.has_own_targets:
         return None
     if not preprocessor.tokenizer.is_loaded:  # A `.keras` file contains the preprocessor of targets separately.

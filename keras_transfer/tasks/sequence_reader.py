@@ -46,13 +46,10 @@ class SequenceReader(Reader):
     """Accepts source texts and adds a prefix to each. With target texts, they become inputs of both halves.
 
     Args:
-        preprocessor: `text.TokenPreprocessor`, or `None`.
-        prefix: String. Text in front of each source.
         start_id: Integer. The first input token of the decoder.
-        target_preprocessor: `text.TokenPreprocessor` of the targets. Defaults to `None`, the preprocessor of the
-            sources.
-        with_positions: Boolean. Whether the decoder has positions as an input. Defaults to `False`.
-        labels: `TargetTexts`, which may have an objective that makes sources and targets. Defaults to `None`.
+        target_preprocessor: `text.TokenPreprocessor` of the targets, or `None` for that of the sources.
+        with_positions: Boolean. Whether the decoder has positions as an input.
+        labels: `TargetTexts`, which may have an objective that makes sources and targets.
     """
 
     takes_pairs = False
@@ -183,13 +180,9 @@ class SequenceReader(Reader):
         return self.item(inputs, ids, ids != UNUSED, weights)
 
     def item(self, inputs, ids, used, weights=None):
-        """Returns the inputs of both halves of the model, the targets and their weights.
+        """Returns the inputs of both halves of the model, the targets and their weights, all `[rows, length]`.
 
-        Args:
-            inputs: Dict of arrays, the inputs of the encoder.
-            ids: Integer array `[rows, length]`. The targets.
-            used: Array `[rows, length]`, true or 1 at tokens of a target.
-            weights: Float array `[rows]`. Weights of the rows. Defaults to `None`.
+        `used` is true or 1 at the tokens of a target, and `weights` are of rows.
         """
         targets = np.where(used, ids, 0)
         start = np.full((len(ids), 1), self.start_id, "int32")

@@ -331,8 +331,6 @@ def best_spans(logits, windows, count, max_length, no_answer_threshold=None):
     Args:
         logits: Float tensor `[windows, 2, length]`, of starts and of ends.
         windows: `ContextWindows`.
-        count: Integer. Number of answers for each question.
-        max_length: Integer. Number of tokens of the longest answer.
         no_answer_threshold: Float. The threshold. Defaults to `None`, for questions that always have an answer.
 
     Returns:

@@ -21,12 +21,7 @@ _Task: Any = object  # To type checkers, the mixin has all attributes of the tas
 
 
 class TargetTexts(NextTokens):
-    """The texts that the model learns to write, which replace labels, or the ones that an objective makes.
-
-    Args:
-        count: Integer. Number of tokens that the model predicts.
-        objective: `objectives.SequenceObjective`, or `None`. Defaults to `None`.
-    """
+    """The texts that the model learns to write, which replace labels, or the ones that an objective makes."""
 
     def __init__(self, count, objective=None):
         super().__init__(count)
@@ -143,11 +138,8 @@ def _check_prepared(inputs, targets):
 def with_noise(data, objective, task):
     """Returns batches of texts with the sources and targets that an objective makes from them.
 
-    Args:
-        data: `Batches` or a `tf.data.Dataset` of prepared texts without labels: `token_ids` and `padding_mask`, with
-            the special tokens of the preprocessor.
-        objective: `objectives.SequenceObjective`.
-        task: `Seq2SeqLM`. It keeps the error if a batch of a stream is invalid.
+    The texts are prepared, with the special tokens of the preprocessor. The task keeps the error if a batch of a stream
+    is invalid.
     """
     reader = task.reader
     preprocessor = reader.preprocessor

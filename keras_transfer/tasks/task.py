@@ -91,11 +91,10 @@ class Signature:
             names.
         inputs: Dict of `keras.KerasTensor`s, the shapes and dtypes of the inputs: all `[batch]`, or all `[batch,
             length, ...]`.
-        shared_axes: Integer, 1 or 2. Number of leading axes that the outputs have in common with the inputs. Defaults
-            to `1`.
-        input_axes: Integer, 1 or 2. Number of leading axes that several inputs have in common. Defaults to `2`.
+        shared_axes: Integer, 1 or 2. Number of leading axes that the outputs have in common with the inputs.
+        input_axes: Integer, 1 or 2. Number of leading axes that several inputs have in common.
         ragged: Boolean. Whether `function` expects its string input `[batch, length]` as a ragged tensor, without the
-            `""` that pads its rows. Defaults to `False`.
+            `""` that pads its rows.
     """
 
     function: Callable

@@ -457,9 +457,7 @@ def _divide_logit(probability, temperature):
 
 
 def _best_factor(logits, labels, multi_label):
-    """Returns the factor of the logits with the highest likelihood. The slope of the loss has one root, found by
-    bisection.
-    """
+    """Returns the factor of the logits with the highest likelihood, the one root of the slope, found by bisection."""
 
     def slope(factor):
         scaled = factor * logits

@@ -33,13 +33,9 @@ DOCUMENT_PROMPTS = ("document", "passage", "corpus")
 
 
 class EmbedderReader(Reader):
-    """Accepts texts, or a tuple of columns of texts. The encoder processes the texts of a row separately, each after a
-    prompt.
+    """Accepts texts, or a tuple of columns of texts. The encoder processes the texts of a row separately.
 
-    Args:
-        preprocessor: Preprocessor, as for `Reader`.
-        prompts: Dict from names to prompts.
-        default_prompt_name: String, or `None`. Name of the prompt in front of every text.
+    A text follows one of the prompts, by default the one with the default name, if any.
     """
 
     def __init__(self, preprocessor, prompts, default_prompt_name):
@@ -440,17 +436,12 @@ def _lengths(vectors, name):
 
 
 def top_k(queries, corpus, k, lengths=None):
-    """Returns the `k` highest dot products of each query with a corpus, highest first, and their indices.
+    """Returns the `k` highest dot products of each query with a corpus, highest first, and their int64 indices.
 
     Args:
         queries: Float32 array [queries, dim].
         corpus: Float32 array [corpus, dim], of at least `k` vectors.
-        k: Integer, at least 1.
-        lengths: Float32 array [corpus]. Positive numbers by which the products with each vector are divided. Defaults
-            to `None`, 1 for each.
-
-    Returns:
-        Float32 array [queries, k] of scores, and an int64 array of the same shape of indices.
+        lengths: Float32 array [corpus]. Positive numbers by which the products with each vector are divided.
     """
     scores, indices = np.full((len(queries), k), -np.inf, "float32"), np.zeros((len(queries), k), "int64")
     padded = -(-min(CORPUS, len(corpus)) // WIDTH) * WIDTH

@@ -38,9 +38,7 @@ log = logging.getLogger("keras_transfer")
 class WordReader(Reader):
     """Accepts sentences. A sentence that is too long becomes several rows, and `restore` joins their outputs.
 
-    Args:
-        preprocessor: Preprocessor, as for `Reader`.
-        labels: `WordTags`, with the names of the word labels.
+    `labels` are `WordTags`, with the names of the word labels.
     """
 
     in_memory = (
@@ -404,12 +402,7 @@ class TokenClassifier(Task):
 
 
 class WordTags(Labels):
-    """Lists of names or numbers, one for each word. Prepared labels are `[batch, length]`, negative without a word.
-
-    Args:
-        names: List of strings. Names of the labels, in the order of the logits.
-        field: `layers.ConditionalRandomField`, or `None`. Defaults to `None`.
-    """
+    """Lists of names or numbers, one for each word. Prepared labels are `[batch, length]`, negative without a word."""
 
     of_places = True
 

@@ -14,11 +14,7 @@ class UsedPlaces(keras.losses.Loss):
     """A loss that counts only the used places: it is their mean, or their sum, whatever the padding.
 
     Keras's and this library's losses never see a negative label. A user's own loss does, and decides itself if it
-    returns fewer values than there are places.
-
-    Args:
-        loss: `keras.losses.Loss` or function of integer labels and logits.
-        by_weight: Boolean. Whether places whose sample weight is 0 are unused, too. Defaults to `False`.
+    returns fewer values than there are places. With `by_weight`, places whose sample weight is 0 are unused, too.
     """
 
     takes_integers = counts_used_places = True

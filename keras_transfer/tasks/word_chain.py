@@ -17,11 +17,8 @@ def allowed_transitions(label_names):
     """Returns which label may follow which in well-formed entity labels, or `None` for other labels.
 
     If a type has a label `B-`, its `I-` and `E-` must follow `B-` or `I-`. If it has a label `E-`, its `B-` and `I-`
-    must be followed by `I-` or `E-`.
-
-    Returns:
-        List of lists of booleans `[labels + 1, labels + 1]`. The last row and column stand for the boundary of a
-        sentence.
+    must be followed by `I-` or `E-`. The last row and column of the booleans `[labels + 1, labels + 1]` stand for the
+    boundary of a sentence.
     """
     try:
         labels = read_labels(label_names)
@@ -64,11 +61,8 @@ class ChainLoss(keras.losses.Loss):
     """The negative log-likelihood of the labels of rows under a conditional random field, per word.
 
     The sum over rows is divided by the number of words in the batch, so the loss has the scale of a cross-entropy. If
-    all transitions of the field are 0, the loss equals the cross-entropy.
-
-    Args:
-        field: `layers.ConditionalRandomField`. Files do not contain the field, so the task sets it. Defaults to `None`.
-        reduction: String. Reduction of the losses of rows, as in Keras. Defaults to `"sum_over_batch_size"`.
+    all transitions of the field are 0, the loss equals the cross-entropy. Files do not contain the field, so the task
+    sets it.
 
     Call arguments:
         y_true: Integers `[batch, length]`, negative if a position has no word.
@@ -96,12 +90,10 @@ def weights_of_rows(weights, real):
 
 
 def decode_sentences(decode, logits, batch_size=256):
-    """Returns the most probable labels of sentences of any length, or the probabilities of all labels.
+    """Returns the most probable labels of each sentence [words], or the probabilities of all labels [words, labels].
 
-    Args:
-        decode: The method `decode` of a `layers.ConditionalRandomField`, or `marginals`.
-        logits: List of arrays [words, labels], one for each sentence.
-        batch_size: Integer. Number of sentences that are decoded together. Defaults to `256`.
+    `decode` is this method of a `layers.ConditionalRandomField`, or `marginals`, and the logits are of sentences of any
+    length.
     """
     found = []
     for start in range(0, len(logits), batch_size):

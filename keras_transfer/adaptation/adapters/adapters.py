@@ -268,7 +268,7 @@ def get_adapters(spec):
 
 
 def adapted_encoder(model):
-    """Returns the encoder of a model that can have adapters, a new `BackboneEncoder` if KerasHub's has none."""
+    """Returns the encoder of a model that can have adapters, a new `BackboneEncoder` for a backbone without any."""
     if isinstance(model, Task):
         model.reader.require_whole("given adapters")
     encoder = model if isinstance(model, Encoder) else getattr(model, "encoder", None)

@@ -64,7 +64,7 @@ def width_of(encoder, block=None):
 
 
 def put(encoder, slot, name, layer):
-    """Builds an adapter and adds it to an `Adapted` of the encoder, its slot, under a name."""
+    """Builds an adapter and adds it to an `Adapted`, the slot, under a name."""
     if name in slot.adapters:
         raise ValueError(
             "Two kinds of adapters need the same place. Add them under two names, and activate both with "

@@ -15,7 +15,7 @@ from keras_transfer.text import BEGIN_SENTENCE, BEGIN_WORD, END_SENTENCE, END_WO
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class SentenceBoundaries(keras.layers.Layer):
-    """Adds the words that mark the beginning and the end of a sentence, as character ids, to ids and mask.
+    """Adds the words that mark the beginning and the end of a sentence to character ids and their mask.
 
     Call arguments:
         - `character_ids`: Tensor of shape `[batch, length, characters]`.
