@@ -10,7 +10,8 @@ def merge_parts(inputs, wanted):
     """Returns inputs `[batch, parts, ...]` as `[batch * parts, ...]`, as the encoder expects, and the number of parts.
 
     The parts of a row stay together, so that devices that share a batch have whole rows. The number is a tensor if it
-    is not static. Inputs with one text per row, as the symbolic inputs `wanted` tell, are returned unchanged with `None`.
+    is not static. Inputs with one text per row, as the symbolic inputs `wanted` tell, are returned unchanged with
+    `None`.
     """
     first, symbol = keras.tree.flatten(inputs)[0], keras.tree.flatten(wanted)[0]
     if len(first.shape) != len(symbol.shape) + 1:
