@@ -35,8 +35,6 @@ class Contents:
             `"words"`. `None` if it is unknown.
         prepare: Function that returns an item, given a tuple of the inputs, the labels (or None) and the weights (or
             None) of a batch, its length, and a `np.random.Generator`. `None` for an item of those that there are.
-        makes_labels: Boolean. Whether `prepare` makes the labels.
-        places: `WordPlaces`, for words.
         real_labels: Integer array [rows]. The length of each row of labels [rows, length] that are padded on the right,
             such as target texts.
         seed: Integer. Seed of what `prepare` draws, and of the order of batches without a seed of their own. `None` for

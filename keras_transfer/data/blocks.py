@@ -67,10 +67,7 @@ class Column:
 
 
 class Plan:
-    """The batches of an epoch as a sequence of `(length, rows)`, each of which is computed when it is asked for.
-
-    `order` is a function from positions in the epoch to rows, integer arrays.
-    """
+    """The batches of an epoch as a sequence of `(length, rows)`, each of which is computed when it is asked for."""
 
     def __init__(self, options, count, order):
         self._options, self._count, self._order = options, count, order

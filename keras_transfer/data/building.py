@@ -22,7 +22,6 @@ def build_shards(documents, tokenize, folder, dtype, separator, shard_size, work
         tokenize: Function from a list of texts to `(ids, lengths)`, integer arrays.
         separator: List of integers. The ids at the end of each document.
         shard_size: Integer. Number of ids from which on a shard is complete.
-        workers: Integer. Number of threads that tokenize.
     """
     finished = read_counts(folder)
     number, done = len(finished), sum(counts["read"] for counts in finished)

@@ -62,7 +62,6 @@ def context_windows(preprocessor, questions, contexts, doc_stride=None, overlap=
     or half of the tokens that fit beside the question if fewer fit.
 
     Args:
-        preprocessor: `TokenPreprocessor` whose tokenizer has offsets.
         questions, contexts: String tensors or lists [examples].
         doc_stride, overlap: Integers, one of which is None. See `span_batches`.
     """

@@ -29,8 +29,7 @@ def are_parts(data):
 def with_placeholders(data, texts=False):
     """Returns the same batches with labels, which Keras requires even for a loss that uses none: zeros [rows].
 
-    With `texts`, they are numbers [rows, parts], the same for equal texts, which are put into different batches where
-    possible.
+    With `texts`, they are numbers [rows, parts], the same for equal texts, which are in different batches if possible.
     """
     ids = data.inputs.get("token_ids", next(iter(data.inputs.values())))
     if not texts:

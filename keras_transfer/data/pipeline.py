@@ -79,7 +79,6 @@ def times_class_weights(sample_weight, labels, class_weight, of_places=False):
 
     Args:
         labels: Array of integers `[rows]`, or of one-hot labels `[rows, classes]`.
-        class_weight: Dict from each class to its weight.
         of_places: Boolean. Whether labels are integers `[rows, places]`, negative at unused places. Defaults to
             `False`.
     """

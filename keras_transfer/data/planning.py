@@ -20,11 +20,8 @@ class Options:
 
     Args:
         lengths: Tuple of integers in ascending order. Lengths that batches may have.
-        shuffle: Boolean. Whether rows and batches are in another order in each epoch.
         grouped: Boolean. Whether a batch has rows of similar length. Shuffled rows always are.
-        drop_remainder: Boolean. Whether a short batch is left out.
         min_rows: Integer. A last batch of fewer rows is added to the batch before it.
-        replicas: Integer. Number of replicas that share a batch.
         repeat: `"even"`, so that all batches are divisible by `replicas`, because short ones repeat their own rows,
             `"few"`, so that each replica has at least one row, or `None` for neither.
         filled: Boolean. Whether items have further rows, so that they are divisible by `replicas`, which a step cuts
@@ -36,7 +33,6 @@ class Options:
         one_epoch: Boolean. Whether every epoch draws the same random numbers as the first, also in other processes, as
             for evaluation.
         shard: Tuple `(index, count)`. Only every `count`-th batch of an epoch, from the one at `index` on.
-        max_batches: Integer. Number of batches after which an epoch ends.
         share: `Share`. The rows of a batch that its item has.
     """
 

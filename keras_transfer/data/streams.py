@@ -21,7 +21,6 @@ class Streams(Batches):
         options: `Options`. Windows have its `lengths`.
         lengths: Tuple of integers, one of which is drawn for each window, with its repetitions.
         check: Function that raises an error for a preprocessor with another tokenizer.
-        reverse: Boolean. Whether the corpus is read from its last id to its first.
         source: Dict of JSON values that identify the corpus.
     """
 

@@ -268,9 +268,6 @@ def target_words(word_ids, padding_mask, begin, end, backend=np):
 
     A sentence of n words has n + 1 places. After `<S>` and after each word, the forward model predicts the next word or
     `</S>`. Before each word and before `</S>`, the backward model predicts the previous word or `<S>`.
-
-    Args:
-        word_ids: Integers `[batch, length]`.
     """
     xp = backend
     lengths = xp.sum(padding_mask, axis=1)[:, None]

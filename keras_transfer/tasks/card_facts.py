@@ -64,7 +64,6 @@ def facts_of(task, folder, source, load=None):
     Args:
         source: String. What the snippets of the card load: the name of the folder, or `"hf://NAME"` or
             `"hf://NAME@REVISION"`.
-        load: String. The expression that loads the task. Defaults to `None`, its `from_pretrained`.
     """
     kind = next((cls.__name__ for cls in type(task).__mro__ if cls.__name__ in _KINDS), None)
     tag, does, call = _KINDS.get(kind, (None, f"is a `{type(task).__name__}`", None))

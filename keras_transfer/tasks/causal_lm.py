@@ -39,10 +39,7 @@ def check_causal(encoder):
 
 
 def causal_head(encoder, advice="", use_bias=False):
-    """Returns the layer that turns an encoder's outputs into logits with its token embeddings.
-
-    `advice` is a sentence for the error that says what to do instead.
-    """
+    """Returns the layer that turns an encoder's outputs into logits with its token embeddings."""
     width, outputs = encoder.token_embedding.output_dim, encode(encoder).sequence.shape[-1]
     if outputs != width:
         raise ValueError(

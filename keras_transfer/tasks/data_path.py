@@ -190,7 +190,7 @@ def ready_for_fit(
 ):
     """Returns the training data, the validation data or `None`, and `class_weight` in the form that Keras expects.
 
-    It is called with the arguments of `Task.fit`, and sets the attribute `fitted_on` of the task.
+    It also sets the attribute `fitted_on` of the task.
     """
     if validation_split and validation_data is None:  # As in Keras, the data takes precedence.
         columns = _checked_columns(task, "fit", x, y, sample_weight)

@@ -20,10 +20,7 @@ _OBJECTIVES = (TokenMasking, PermutationLanguageModel, SequenceObjective)
 
 
 class HiddenTokens(Labels):
-    """The tokens that an objective hides, which replace labels.
-
-    The objective is an `objective_class`, or any object with its methods.
-    """
+    """The tokens that an objective hides, which replace labels."""
 
     objective_class: type = TokenMasking
     are_ids = of_places = True

@@ -47,10 +47,7 @@ def prepared_rows(ids):
 
 
 def rows_of(task, x, tokenize, what):
-    """Returns texts, which `tokenize` turns into arrays, or prepared ids as rows of ids.
-
-    `what` is the noun for a row in error messages, such as `"prompt"`, here and below.
-    """
+    """Returns texts, which `tokenize` turns into arrays, or prepared ids as rows of ids."""
     single = isinstance(x, (str, bytes))
     x = [x] if single else x
     raw = is_texts(x)

@@ -96,9 +96,7 @@ def _checked(x, position, count, arrays_of, first, form):
     """Yields the batches of one epoch of a loader as arrays, or raises a `ValueError`.
 
     Args:
-        position: `LoaderPosition` of the loader, or None.
         count: Integer. Number of batches that the loader must have, or None.
-        first: The first batch, for errors.
         form: What `_form_of` returns for the arrays of all batches.
     """
     rest = iter(x) if position is None else position.read()

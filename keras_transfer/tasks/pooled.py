@@ -15,10 +15,8 @@ def pooled_vectors(encoder, encoded, pooling=None, default="pooled"):
     """Returns the name of a pooling, and the pooled vectors `[batch, dim]`.
 
     Args:
-        encoded: Its symbolic outputs, an `Encoded`.
         pooling: String, `"pooled"` (the encoder's own pooled output) or a pooling of `layers.SequencePooling`. `None`
             for the pooling of the encoder's checkpoint.
-        default: String. Pooling to use, if possible, if the checkpoint specifies none.
     """
     if pooling is None:
         pooling = getattr(encoder, "pooling", None) or default

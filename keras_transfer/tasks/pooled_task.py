@@ -39,10 +39,7 @@ class WindowReader(TextReader):
 
 
 class PooledTask(Task):
-    """Base class of tasks that pool the tokens of a text into one vector, followed by a dense layer.
-
-    `units` is the number of outputs for each text. The other arguments are those of `Task` and `TextClassifier`.
-    """
+    """Base class of tasks that pool the tokens of a text into one vector, followed by a dense layer."""
 
     windows, siamese = None, False
 

@@ -99,10 +99,7 @@ class Reader:
         return for_backend(encode_texts(self, *columns))
 
     def restore(self, data, predict):
-        """Returns the outputs for `Batches` in the order of the rows.
-
-        `predict`, a `Prediction`, returns the outputs of batches in their own order.
-        """
+        """Returns the outputs for `Batches` in the order of the rows."""
         restore = data.restorer()
         return restore(predict(data))
 

@@ -9,10 +9,7 @@ from keras_transfer.tasks.streams import texts_of_stream
 
 
 class HiddenTokenReader(Reader):
-    """Accepts texts for a task whose objective hides some of their tokens.
-
-    The task has a method that accepts texts, which errors name, since `predict` does not.
-    """
+    """Accepts texts for a task whose objective hides some of their tokens."""
 
     def __init__(self, preprocessor, task_name, method):
         super().__init__(preprocessor)

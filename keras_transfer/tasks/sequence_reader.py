@@ -46,9 +46,7 @@ class SequenceReader(Reader):
     """Accepts source texts and adds a prefix to each. With target texts, they become inputs of both halves.
 
     Args:
-        start_id: Integer. The first input token of the decoder.
         target_preprocessor: `text.TokenPreprocessor` of the targets, or `None` for that of the sources.
-        with_positions: Boolean. Whether the decoder has positions as an input.
         labels: `TargetTexts`, which may have an objective that makes sources and targets.
     """
 

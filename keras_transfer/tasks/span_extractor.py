@@ -330,8 +330,6 @@ def best_spans(logits, windows, count, max_length, no_answer_threshold=None):
 
     Args:
         logits: Float tensor `[windows, 2, length]`, of starts and of ends.
-        windows: `ContextWindows`.
-        no_answer_threshold: Float. The threshold. Defaults to `None`, for questions that always have an answer.
 
     Returns:
         A dict of tensors `[examples, count]`, the most likely answer first: `score`, the probability; `start` and

@@ -125,7 +125,6 @@ def with_targets(data, make, seed=None, task=None):
         data: `Batches`, or a `tf.data.Dataset` of dicts of the encoder's inputs, optionally with labels.
         make: Function that returns an item, given the inputs of a batch, a `np.random.Generator` and the labels, if
             there are any.
-        task: `Task`. It keeps the error if a batch of a stream is invalid.
     """
     return data.with_targets(make, seed) if isinstance(data, Batches) else _stream_with_targets(data, make, seed, task)
 

@@ -138,8 +138,7 @@ def _check_prepared(inputs, targets):
 def with_noise(data, objective, task):
     """Returns batches of texts with the sources and targets that an objective makes from them.
 
-    The texts are prepared, with the special tokens of the preprocessor. The task keeps the error if a batch of a stream
-    is invalid.
+    The texts are prepared, with the special tokens of the preprocessor.
     """
     reader = task.reader
     preprocessor = reader.preprocessor

@@ -33,10 +33,7 @@ DOCUMENT_PROMPTS = ("document", "passage", "corpus")
 
 
 class EmbedderReader(Reader):
-    """Accepts texts, or a tuple of columns of texts. The encoder processes the texts of a row separately.
-
-    A text follows one of the prompts, by default the one with the default name, if any.
-    """
+    """Accepts texts, or a tuple of columns of texts. The encoder processes the texts of a row separately."""
 
     def __init__(self, preprocessor, prompts, default_prompt_name):
         super().__init__(preprocessor)

@@ -36,10 +36,7 @@ log = logging.getLogger("keras_transfer")
 
 
 class WordReader(Reader):
-    """Accepts sentences. A sentence that is too long becomes several rows, and `restore` joins their outputs.
-
-    `labels` are `WordTags`, with the names of the word labels.
-    """
+    """Accepts sentences. A sentence that is too long becomes several rows, and `restore` joins their outputs."""
 
     in_memory = (
         "A `tf.data.Dataset` must contain ids. For words and their labels, use `text.word_batches(sentences, labels, "
