@@ -145,7 +145,7 @@ def check_optimizer(optimizer):
 
 
 def check_places(**arguments):
-    """Raises a `ValueError` if an argument of `compile` contains something that belongs elsewhere, such as a callback."""
+    """Raises a `ValueError` if an argument of `compile` has something that belongs elsewhere, such as a callback."""
     for name, (kind, value) in arguments.items():
         for each in keras.tree.flatten(value):
             if advice := belongs(each, kind):

@@ -281,7 +281,9 @@ def _copies(encoder, changes, folder):
             values |= dict(zip(map(id, entry.variables), entry.arrays(tensors)))
             changes = {name: change for name, change in changes.items() if name not in found}
     if changes:
-        raise ValueError(_does_not_fit(folder, encoder, next(iter(changes))))
+        raise ValueError(
+            f"{folder} has a tensor that does not fit {type(encoder).__name__}. Received: {next(iter(changes))!r}"
+        )
     found, places = {}, []
     for place, weights in layers.items():
         if any(id(weight) in values for weight in weights.values()):
@@ -348,10 +350,6 @@ def _read_files(folder):
             f"Received: {start!r} in {folder}"
         )
     return config, tensors, names
-
-
-def _does_not_fit(folder, encoder, name):
-    return f"{folder} has a tensor that does not fit {type(encoder).__name__}. Received: {name!r}"
 
 
 def _read_head(task, config, changes, names, folder):
