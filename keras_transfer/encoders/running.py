@@ -25,7 +25,6 @@ class StackLayers:
         output_transform: Sequence of layers, applied after the final norm.
         is_decoder: Boolean. Whether a token sees only itself and earlier tokens in all blocks, also in those whose
             attention is not causal, because an encoder has it too.
-        prefix: String. What the names of further layers begin with.
     """
 
     def __init__(

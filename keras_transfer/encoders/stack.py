@@ -27,7 +27,7 @@ class TransformerStack(Encoder):
 
     Args:
         settings: Dict of the arguments of the subclass's constructor in order. They become attributes and the config.
-        token_embedding: Layer from token ids to vectors. The outputs of the next three are added to them.
+        token_embedding: Layer from token ids to vectors, to which those of positions, segments and languages are added.
         blocks: List of `TransformerBlock`s in order. One that occurs several times shares its weights (ALBERT).
         language: Integer. The language of all tokens. `None` for `language_ids` as an input.
         embeddings_norm: Layer, applied to the sum of the embeddings, before the dropout and the projection.

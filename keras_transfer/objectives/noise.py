@@ -78,7 +78,6 @@ def mask_spans(row, word_starts, places, lengths, is_random, random_ids, mask_id
         places: Integer array [spans]. Where each span begins, at the first token of a word.
         lengths: Integer array [spans]. Number of words of each span.
         is_random: Boolean array [spans]. Which spans become random tokens instead of masks.
-        random_ids: Integer array [tokens]. The random token at each place.
         replace_length: 1 for one mask for each span, 0 for none, -1 for one mask for each token of a span.
     """
     begins = np.append(np.flatnonzero(word_starts), len(row))

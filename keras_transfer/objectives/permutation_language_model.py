@@ -222,9 +222,9 @@ def order_tokens(draws, given, real, reuse_length=None, permutation_size=None):
             those of the first permutation count, and of the first one after `reuse_length`.
         given: Boolean array [batch, tokens]. Which tokens are given, so that all tokens see them.
         real: Boolean array [batch, tokens]. Which tokens are no padding.
-        reuse_length: Integer. Number of tokens that see none of those behind them. Defaults to `None`, for none.
+        reuse_length: Integer. Number of tokens that see none of those behind them.
         permutation_size: Integer. Largest number of tokens in one permutation, which is then the same for the tokens
-            that follow. Defaults to `None`, for any number.
+            that follow.
     """
     length = draws.shape[1]
     place = np.arange(length)

@@ -6,7 +6,7 @@ _SUCCESS = 0.2  # of the geometric distribution of SpanBERT
 
 
 def words_of(allowed, starts):
-    """Returns the first and last token of each word of a row [words, 2], and the word of each allowed token.
+    """Returns where each word of a row begins and ends [words, 2], and the word of each token that may be chosen.
 
     Args:
         allowed: Boolean array [tokens]. Which tokens may be chosen. Those next to others do not belong to their words.

@@ -29,9 +29,6 @@ class Adapter(keras.layers.Layer):
         - `inputs`: Tensor. Inputs of that layer.
         - `summed`: Tensor. Sum of the residual and the outputs, normalized in a post-norm block. Only for adapters with
           `uses_sum = True`.
-
-    Returns:
-        A tensor of the shape of `outputs`.
     """
 
     uses_sum = False
