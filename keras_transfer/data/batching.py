@@ -441,7 +441,7 @@ class Batches(keras.utils.PyDataset):
         if self.contents.prepare is None:
             return (inputs, *(column for column in (labels, weights) if column is not None))
         first, count = self.options.shard
-        number = first + index * count  # among those of all shards
+        number = first + index * count  # Shards count their batches together.
         seed = 0 if self.options.one_epoch else self._position.seed or 0
         seed = seed if self.contents.seed is None else self.contents.seed
         random = np.random.default_rng([seed, self._random_state()[1], number])
@@ -478,7 +478,7 @@ class Batches(keras.utils.PyDataset):
         Returns:
             A function of the outputs of `predict`, which it reorders.
         """
-        first = np.unique(self.order, return_index=True)[1]  # a row may be repeated to fill a batch
+        first = np.unique(self.order, return_index=True)[1]  # A row may be repeated to fill a batch.
         return lambda outputs: keras.tree.map_structure(lambda output: np.asarray(output)[first], outputs)
 
 
@@ -489,7 +489,7 @@ def _rows_of(columns, rows):
 def _take(column, rows, length):
     if column.ndim > 1 and column.dtype != object:
         return column[rows, :length]
-    import tensorflow as tf  # Keras cannot convert NumPy's object arrays of strings
+    import tensorflow as tf  # Keras cannot convert NumPy's object arrays of strings.
 
     return tf.constant(column[rows])
 

@@ -54,7 +54,7 @@ def choice_batches(contexts, choices, labels, preprocessor, batch_size, shuffle,
 
 def _lists(choices):
     choices = whole_column(choices)
-    for name in ("to_pylist", "tolist"):  # Arrow; arrays and pandas
+    for name in ("to_pylist", "tolist"):  # Arrow has the first, arrays and pandas have the other.
         if hasattr(choices, name):
             return getattr(choices, name)()
     return [choices] if isinstance(choices, (str, bytes)) or not hasattr(choices, "__iter__") else list(choices)

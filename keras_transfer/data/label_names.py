@@ -167,7 +167,7 @@ def are_empty(labels):
 
 def rows_of(labels):
     """Returns the labels of the rows of a list, an array or a table column, as a list or tuple."""
-    if hasattr(labels, "to_pylist"):  # a column of an Arrow table
+    if hasattr(labels, "to_pylist"):  # It is a column of an Arrow table.
         return labels.to_pylist()
     labels = whole_column(labels)
     if isinstance(labels, (list, tuple)):
@@ -338,7 +338,7 @@ def _column_of_numbers(labels):
     """Returns labels as an array if they are one number or boolean for each text, or None."""
     try:
         values = to_array(labels)
-    except ValueError:  # rows of different lengths
+    except ValueError:  # Rows have different lengths.
         return None
     is_column = values.ndim == 1 or (values.ndim == 2 and values.shape[1] == 1)
     return values if is_column and values.dtype.kind in "biuf" else None
@@ -356,7 +356,7 @@ def in_order_of_names(labels, names):
             f"Received: a {type(labels).__name__} with the keys {listed(labels)}"
         )
     labels = whole_labels(labels, names)
-    columns = getattr(labels, "column_names", getattr(labels, "columns", None))  # Arrow; pandas and Polars
+    columns = getattr(labels, "column_names", getattr(labels, "columns", None))  # Arrow has the first.
     if columns is None or callable(columns):
         return labels
     if len(columns) == 1:

@@ -31,7 +31,7 @@ class PairRows:
         self.shards, self.form, self.features = shards, form, form.features
         self._separator, self._objective, self._short = separator, objective, short
         self._width = length - form.num_special_tokens_of_pairs
-        self._ends = [np.searchsorted(shard.lines, shard.documents) + 1 for shard in shards]  # in lines
+        self._ends = [np.searchsorted(shard.lines, shard.documents) + 1 for shard in shards]  # They count lines.
         self._first_line = np.cumsum([0, *(len(shard.lines) for shard in shards)])
         self._first_document = np.cumsum([0, *map(len, self._ends)])
         self._known = {}
@@ -40,7 +40,7 @@ class PairRows:
         """Returns the numbers of the rows of an epoch, an integer array in ascending order."""
         if (seed, epoch) not in self._known:
             found = [self._starts(number, seed, epoch) for number in range(len(self.shards))]
-            kept = dict(list(self._known.items())[-1:])  # of the epoch before, which may still be read
+            kept = dict(list(self._known.items())[-1:])  # The epoch before may still be read.
             self._known = {**kept, (seed, epoch): np.concatenate(found)}
         return self._known[seed, epoch]
 

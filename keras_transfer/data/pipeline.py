@@ -110,7 +110,7 @@ def counting_epochs(data, pipeline, callbacks):
         if len(data) < len(data.planned()):
             warnings.filterwarnings("ignore", "Your input ran out of data")
         if pipeline is data:
-            at_the_end.callback(counter.begin)  # if `fit` fails before the run
+            at_the_end.callback(counter.begin)  # `fit` may fail before the run.
             data.seek(0)
         if isinstance(callbacks, keras.callbacks.CallbackList):
             callbacks.callbacks.insert(0, counter)

@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_transfer.distribute import ALL, Share
 
-MAX_LENGTHS = 6  # if a step is compiled for each length
+MAX_LENGTHS = 6  # A step may be compiled for each length.
 LENGTH_STEP = 8  # Lengths to compile are multiples of it, so that two datasets often share them.
 MAX_CANDIDATES = 24  # Lengths of texts and of labels that pairs are chosen from.
 WINDOW = 50  # Batches. Shuffled rows are sorted by length within windows of at most this size.

@@ -16,7 +16,7 @@ from keras_transfer.data.streams import refuse_shard
 from keras_transfer.text.elmo_preprocessor import ElmoPreprocessor
 from keras_transfer.text.predicted_words import BEGIN, END
 
-_CHUNK = 4096  # sentences
+_CHUNK = 4096  # This is a number of sentences.
 _READ = ("character_ids", "backward_ids")
 
 
@@ -84,7 +84,7 @@ def word_streams(
     if not isinstance(shuffle, bool):
         raise ValueError(f"`shuffle` must be a boolean. Received: shuffle={shuffle!r}")
     sentences = _Sentences(itertools.chain.from_iterable(read_documents(source, text_column, "line")), preprocessor)
-    count = len(sentences.tokens) - len(sentences.lengths)  # `<S>` is read in one direction, and `</S>` in the other
+    count = len(sentences.tokens) - len(sentences.lengths)  # Each direction reads `<S>` or `</S>`.
     if count < batch_size:
         raise ValueError(
             f"There must be at least one word for each of {batch_size} texts. Use a smaller batch size. "

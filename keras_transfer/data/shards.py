@@ -8,9 +8,9 @@ import numpy as np
 
 from keras_transfer.core.files import atomic_file, read_json, write_json
 
-CORPUS_FILE = "corpus.json"  # what the files of a folder are, and whether they are complete
+CORPUS_FILE = "corpus.json"  # It says whether the files are complete.
 
-_COLUMNS = ("ids", "documents", "lines")  # `lines` and `documents` are where they end
+_COLUMNS = ("ids", "documents", "lines")  # `lines` and `documents` say where they end.
 
 _ROUNDS = 6
 

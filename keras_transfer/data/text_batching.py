@@ -72,7 +72,7 @@ def batches(
     x = to_columns(x)
     count = _count(x)
     check_batch_size(preprocessor, batch_size, count, drop_remainder)
-    if isinstance(y, dict):  # of several heads
+    if isinstance(y, dict):  # Several heads have one.
         y = {name: as_column(column, "labels", count) for name, column in y.items()}
     else:
         y = as_column(y, "labels", count)

@@ -8,8 +8,8 @@ from keras_transfer.datasets.dataset import Split
 from keras_transfer.datasets.sources import SOURCES, existing_files
 from keras_transfer.datasets.splits import Splits
 
-IMDB_NAMES = ["neg", "pos"]  # as in Keras's `load_data` and the other tools: 0 is negative
-AG_NEWS_NAMES = ["World", "Sports", "Business", "Sci/Tech"]  # the order of the official classes.txt
+IMDB_NAMES = ["neg", "pos"]  # In Keras's `load_data`, 0 is negative, too.
+AG_NEWS_NAMES = ["World", "Sports", "Business", "Sci/Tech"]  # The official classes.txt has this order.
 
 
 def load_imdb(folder: str | os.PathLike) -> Splits:

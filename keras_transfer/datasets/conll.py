@@ -10,7 +10,7 @@ from keras_transfer.datasets.conllu import ID, TaggedSentences
 from keras_transfer.datasets.schemes import warn_of_other_schemes
 from keras_transfer.datasets.sources import existing_file
 
-WORD_AND_TAG = re.compile(r"(.+)[/_|]([^\W\d_]\S*|[^\w\s]+\S*)")  # In a sentence, such as "Dogs/NOUN bark/VERB ./."
+WORD_AND_TAG = re.compile(r"(.+)[/_|]([^\W\d_]\S*|[^\w\s]+\S*)")  # "Dogs/NOUN bark/VERB ./." is a sentence.
 HEADER = {"word", "words", "token", "tokens", "form", "label", "labels", "tag", "tags", "ner", "ner_tag", "pos", "upos"}
 
 

@@ -64,7 +64,7 @@ def read_conllu(path: str | os.PathLike, *, field: str = "upos") -> TaggedSenten
     check_one_of("field", field, FIELDS)
     path = existing_file(path, "universal_dependencies")
     sentences = TaggedSentences([], [])
-    words, labels, last = [], [], 0  # of this sentence, and the id of the last word that it must have
+    words, labels, last = [], [], 0  # `last` is the id of the last word.
     lines = read_lines(path)
     for number, line in enumerate([*lines, ""], 1):
         if line.startswith("#"):

@@ -12,7 +12,7 @@ from keras_transfer.core.names import look_up
 from keras_transfer.datasets.sources import SOURCES
 
 CHUNK = 1 << 16
-TRIES = 5  # in a row without any new data
+TRIES = 5  # So many may fail in a row, without any new data.
 TIMEOUT_SECONDS = 60
 WAIT_SECONDS = 1.0
 

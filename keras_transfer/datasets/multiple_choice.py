@@ -10,7 +10,7 @@ from keras_transfer.core.names import check_one_of
 from keras_transfer.datasets.sources import SOURCES, existing_files
 from keras_transfer.datasets.splits import Splits, columns_repr
 
-CONJUNCTIONS = {"cause": "because", "effect": "so"}  # what COPA asks for
+CONJUNCTIONS = {"cause": "because", "effect": "so"}  # COPA asks for either.
 
 
 class Choices(NamedTuple):

@@ -87,7 +87,7 @@ def _read(path):
     """Returns a dict from the names of translations to dicts from `(document, number)` to `(text, line)`."""
     text = read_text(path)
     versions, line, place = {}, 1, 0
-    of_set, document, opened = None, None, None  # the translation, the document, and the segment that are open
+    of_set, document, opened = None, None, None  # These are the open elements.
     for tag in TAG.finditer(text):
         line, place = line + text.count("\n", place, tag.start()), tag.start()
         where = f"{path}, line {line}"

@@ -94,7 +94,7 @@ def _articles(path):
         data = read_whole_json(path)
     except ValueError:
         try:
-            data = [row for _, row in read_json_lines(path)]  # one question on each line
+            data = [row for _, row in read_json_lines(path)]  # Each line has one question.
         except ValueError:
             data = None
         if data is None:

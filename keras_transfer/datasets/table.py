@@ -136,7 +136,7 @@ def _with_one_type(splits):
             )
     splits = {name: split for name, (split, _) in splits.items()}
     found = [each for split in splits.values() for label in split.labels or () for each in _as_list(label)]
-    if isinstance(types[first], list):  # names of a `ClassLabel`
+    if isinstance(types[first], list):  # They are the names of a `ClassLabel`.
         return splits, types[first]
     if isinstance(found[0], str):
         check_spaces(set(found), "The labels")
@@ -201,9 +201,9 @@ def _read(source, columns, several, label_names, label_separator, form, prefix="
     if several:
         return Split(texts, _of_columns({name: values(name) for name in columns["label_column"]}, where)), None
     class_names, labels = None, values(columns["label_column"][0]) if columns["label_column"] else None
-    if isinstance(labels, tuple):  # Hugging Face's `ClassLabel`
+    if isinstance(labels, tuple):  # They are from Hugging Face's `ClassLabel`.
         class_names, labels = labels
-        if set(labels) == {-1}:  # test data
+        if set(labels) == {-1}:  # Test data has no labels.
             labels = None
         else:
             labels = [_class_name(label, class_names, where(row)) for row, label in enumerate(labels)]
@@ -292,9 +292,9 @@ def _read_object(source, columns, prefix):
     def where(row):
         return f"{prefix}{type(source).__name__}" if row is None else f"{prefix}row {row}"
 
-    if hasattr(source, "column_names") and hasattr(source, "to_pylist"):  # Arrow
+    if hasattr(source, "column_names") and hasattr(source, "to_pylist"):  # An Arrow table has these.
         return source.column_names, lambda name: source[name].to_pylist(), where
-    if hasattr(source, "columns") and hasattr(source, "iloc"):  # pandas
+    if hasattr(source, "columns") and hasattr(source, "iloc"):  # A pandas table has these.
         return list(source.columns), lambda name: source[name].tolist(), where
     if getattr(source, "column_names", None) and hasattr(source, "features") and hasattr(source, "__getitem__"):
 
@@ -305,7 +305,7 @@ def _read_object(source, columns, prefix):
             return values if class_names is None else (list(class_names), values)
 
         return list(source.column_names), values, where
-    if hasattr(source, "element_spec"):  # tf.data
+    if hasattr(source, "element_spec"):  # A `tf.data.Dataset` has one.
         if not isinstance(source.element_spec, dict):
             raise ValueError(
                 "A `tf.data.Dataset` must have dicts as elements. Call `tfds.load` without `as_supervised=True`. "
@@ -422,7 +422,7 @@ def _plain(value, where):
     value = value.decode("utf-8") if isinstance(value, bytes) else value
     if isinstance(value, (list, tuple)):
         return [_plain(each, where) for each in value]
-    if isinstance(value, numbers.Integral):  # also a boolean
+    if isinstance(value, numbers.Integral):  # A boolean is one, too.
         return int(value)
     if (
         (isinstance(value, str) and not value.strip())

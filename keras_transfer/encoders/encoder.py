@@ -127,11 +127,11 @@ def _first(outputs, keys):
 def _symbolic_hidden_states(encoder):
     if getattr(encoder, "hidden_states", None) is not None:
         return list(encoder.hidden_states)
-    if blocks := getattr(encoder, "transformer_layers", None):  # KerasHub
-        if any(isinstance(block, list) for block in blocks):  # ALBERT calls the same block many times
+    if blocks := getattr(encoder, "transformer_layers", None):  # A KerasHub backbone has them.
+        if any(isinstance(block, list) for block in blocks):  # ALBERT calls the same block many times.
             return None
         tensors = [blocks[0].input, *(block.output for block in blocks)]
-        return [keras.tree.flatten(tensor)[0] for tensor in tensors]  # a block also has the mask as input
+        return [keras.tree.flatten(tensor)[0] for tensor in tensors]  # A block also has the mask as input.
     return None
 
 
@@ -208,7 +208,7 @@ class Encoder(ReachesAllLayers, LoadsOwnWeights, TracesAgain, Quantizes, keras.M
         self.active_adapters: tuple[str, ...] = ()
         # The `Adapted`s in the order in which they were created. Keras must not track these: the layers hold them.
         object.__setattr__(self, "adapter_slots", [])
-        self.adapter_layout = 2  # 1 while `.keras` files have the adapters of blocks where version 0.1 had them
+        self.adapter_layout = 2  # It is 1 while files have adapters where version 0.1 had them.
         # From the names of a checkpoint's files to the settings in them that the encoder does not have. They are
         # written back, and `generate` uses the ones that concern generation.
         object.__setattr__(self, "checkpoint_settings", {})
@@ -307,7 +307,7 @@ class Encoder(ReachesAllLayers, LoadsOwnWeights, TracesAgain, Quantizes, keras.M
             names: List of strings. Names of adapters, in the order in which they are applied.
         """
         for block in self.blocks if self.adapter_layout == 1 else ():
-            vars(block).pop("adapters", None)  # of `show_old_places`
+            vars(block).pop("adapters", None)  # `show_old_places` has set it.
         self.active_adapters, self.adapter_layout = tuple(names), 2
         for slot in self.adapter_slots:
             slot.activate(names)

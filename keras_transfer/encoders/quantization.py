@@ -71,7 +71,7 @@ class Quantizes:
         ids = {id(layer) for layer in chosen.values()}
         super().quantize(mode, config=config, filters=lambda layer: id(layer) in ids)
         optimizer = getattr(self, "optimizer", None)
-        if optimizer is not None and optimizer.built:  # for weights that no longer exist
+        if optimizer is not None and optimizer.built:  # It is for weights that no longer exist.
             self.optimizer = type(optimizer).from_config(optimizer.get_config())
             self.optimizer.build(self.trainable_variables)
 

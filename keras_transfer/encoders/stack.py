@@ -16,7 +16,7 @@ from keras_transfer.layers import (
     TransformerBlock,
 )
 
-MASKS = ("padding_mask", "attention_mask")  # inputs that say which tokens see which
+MASKS = ("padding_mask", "attention_mask")  # These inputs say which tokens see which.
 
 
 class TransformerStack(Encoder):

@@ -33,7 +33,7 @@ LATER = ("gradient_accumulation_steps", "rematerialize", "precision")
 
 PLAIN = (bool, int, float, str, type(None))
 
-LATER_SETTINGS = ("metrics",)  # settings that files of earlier versions lack
+LATER_SETTINGS = ("metrics",)  # Files of earlier versions lack these.
 
 
 def compare(

@@ -67,7 +67,7 @@ class BeamSearch(Sampler):
         return {
             "column": ops.convert_to_tensor(decoder.length, "int32"),
             "cache": cache,
-            "tokens": tokens,  # of the beams that go on, [prompts, beams, room]
+            "tokens": tokens,  # [prompts, beams, room]
             "score": score + ops.where(ops.arange(rows) > 0, NEVER, 0.0),  # The beams are equal, so only one counts.
             "stop_state": decoder.first_stop_state(limit),
             "ended_tokens": tokens,

@@ -9,7 +9,7 @@ from keras import ops
 class _OfIntegers(keras.losses.Loss):
     """A Keras loss for one-hot labels, adapted to integer labels `[batch]` and logits `[batch, classes]`."""
 
-    takes_integers = True  # for `tasks`, which check labels and metrics
+    takes_integers = True  # `tasks` check labels and metrics by it.
 
     def get_config(self):
         return {**super().get_config(), "dtype": self.dtype}

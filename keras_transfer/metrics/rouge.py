@@ -14,7 +14,7 @@ from keras_transfer.metrics.text_metric import TextMetric, missing_package
 log = logging.getLogger("keras_transfer")
 
 TYPES = ("rouge1", "rouge2", "rougeL", "rougeLsum")
-LETTERS = re.compile(r"[a-z0-9]", re.IGNORECASE | re.ASCII)  # what the package does not replace by a space
+LETTERS = re.compile(r"[a-z0-9]", re.IGNORECASE | re.ASCII)  # The package replaces all else by a space.
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

@@ -68,7 +68,7 @@ def entity_report(y_true: Any, y_pred: Any) -> dict:
         raise ValueError(
             f"The numbers of true and predicted sentences must be equal. Received: {len(y_true)} and {len(y_pred)}"
         )
-    counts = {}  # of each type: right, true, predicted
+    counts = {}  # Each type has a list: right, true, predicted.
     for number, (wanted, given) in enumerate(zip(y_true, y_pred)):
         if len(wanted) != len(given):
             lengths = f"{len(wanted)} and {len(given)} in sentence {number}"

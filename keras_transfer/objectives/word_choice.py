@@ -2,7 +2,7 @@
 
 import numpy as np
 
-_SUCCESS = 0.2  # of the geometric distribution of SpanBERT
+_SUCCESS = 0.2  # SpanBERT draws lengths from this geometric distribution.
 
 
 def words_of(allowed, starts):

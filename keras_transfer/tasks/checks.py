@@ -134,7 +134,7 @@ def check_optimizer(optimizer):
         check_schedule_free(optimizer)
     rate = None
     if type(optimizer).__module__.startswith(("keras.", "keras_transfer.")):
-        with warnings.catch_warnings(), contextlib.suppress(OSError, TypeError):  # of a function as learning rate
+        with warnings.catch_warnings(), contextlib.suppress(OSError, TypeError):  # A learning rate may be a function.
             warnings.simplefilter("ignore")
             rate = optimizer.get_config().get("learning_rate")
     if isinstance(rate, numbers.Real) and not 0 <= rate < math.inf:
@@ -211,7 +211,7 @@ def _vocabulary_size(preprocessor):
     try:
         if hasattr(preprocessor, "vocabulary_size"):
             return preprocessor.vocabulary_size
-        tokenizer = getattr(preprocessor, "tokenizer", None)  # KerasHub
+        tokenizer = getattr(preprocessor, "tokenizer", None)  # KerasHub's preprocessors have one.
         return None if tokenizer is None else tokenizer.vocabulary_size()
     except ValueError:  # A `.keras` file restores the vocabulary after the model.
         return None

@@ -231,8 +231,8 @@ class DataMethods(_Task):
         check_kind(self, x, self.fitted_on)
         distinct, places = distinct_rows(x) if self.reader.accepts(x) else (x, None)
         if places is not None:  # Explanations of texts, such as LIME's, ask for the same ones again and again.
-            found = DataMethods.predict(self, distinct, batch_size, verbose, steps, callbacks)  # not a subclass's
-            if isinstance(found, list) and not isinstance(self.output, list):  # one array for each row
+            found = DataMethods.predict(self, distinct, batch_size, verbose, steps, callbacks)
+            if isinstance(found, list) and not isinstance(self.output, list):  # It has an array for each row.
                 return [found[place] for place in places]
             return keras.tree.map_structure(lambda output: output[places], found)
         data = ready_data(self, "predict", x, batch_size=batch_size)

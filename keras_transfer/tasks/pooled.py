@@ -80,7 +80,7 @@ def make_dense(settings, index):
     """Returns the layer of the settings that `checked_dense` returns at a position."""
     options = {"dtype": "float32", "name": f"vector_dense_{index}"}
     if "layer_norm" in settings:
-        return keras.layers.LayerNormalization(epsilon=1e-5, **options)  # as in torch
+        return keras.layers.LayerNormalization(epsilon=1e-5, **options)  # torch has this epsilon.
     return keras.layers.Dense(**settings, **options)
 
 

@@ -217,10 +217,10 @@ class Task(
                     f"A `{type(self).__name__}` has no method `{name}`. It answers with {', '.join(own)}. "
                     f"Received: {type(self).__name__}.{name}"
                 )
-            inherited = getattr(super(), "__getattr__", None)  # on torch
+            inherited = getattr(super(), "__getattr__", None)  # torch's module has one.
             if inherited is not None:
                 return inherited(name)
-            if name.startswith("_") or hasattr(type(self), name):  # such as a property that has failed
+            if name.startswith("_") or hasattr(type(self), name):  # A property may have failed.
                 return object.__getattribute__(self, name)
             raise AttributeError(missing_attribute(type(self), name))
 

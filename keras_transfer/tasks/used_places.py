@@ -31,7 +31,7 @@ class UsedPlaces(keras.losses.Loss):
         y_true = ops.convert_to_tensor(y_true)
         if sample_weight is not None:
             sample_weight = ops.convert_to_tensor(sample_weight)
-            if len(sample_weight.shape) == 1:  # weights of rows
+            if len(sample_weight.shape) == 1:  # They are weights of rows.
                 sample_weight = sample_weight[:, None]
             if self.by_weight:
                 y_true = ops.where(sample_weight == 0, ops.cast(UNUSED, y_true.dtype), y_true)

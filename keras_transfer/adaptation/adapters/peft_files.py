@@ -226,7 +226,7 @@ def read(model, encoder, folder):
             changes[f"{module}.weight"] = functools.partial(_with_rows, config, module, tensor)
         else:
             changes[_SAVED.sub("", plain)] = functools.partial(_instead, tensor)
-    for (_, module), parts in alone.items():  # LoRA outside of the blocks
+    for (_, module), parts in alone.items():  # LoRA may be outside of the blocks.
         changes[f"{module}.weight"] = functools.partial(changed_weight, config, module, parts)
     _, prefixes = head_prefixes(encoder)
     others = {name: change for name, change in changes.items() if name.startswith(prefixes)}
@@ -264,7 +264,7 @@ def _changed(entry, changes, expected):
         try:
             changed = changes[name](tensors[name])
             received = f"shape {changed.shape}"
-        except (IndexError, KeyError, ValueError) as error:  # LoRA of another size or kind
+        except (IndexError, KeyError, ValueError) as error:  # LoRA has another size or kind.
             changed, received = None, f"{type(error).__name__}: {error}"
         if changed is None or changed.shape != tensors[name].shape:
             raise ValueError(f"{expected} Received: {name!r} of {received} instead of shape {tensors[name].shape}")

@@ -9,7 +9,7 @@ from keras_transfer.encoders.encoder import constructor_settings
 from keras_transfer.encoders.stack import TransformerStack
 from keras_transfer.encoders.wiring import bert_layers
 
-_EPSILON = 1e-12  # of all layer norms; a checkpoint cannot have another
+_EPSILON = 1e-12  # No checkpoint can have another one.
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

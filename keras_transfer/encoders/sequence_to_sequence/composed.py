@@ -17,8 +17,8 @@ from keras_transfer.layers import (
     serialize_activation,
 )
 
-_SELF = ("attention", "attention_norm", "feed_forward", "feed_forward_norm")  # what a pretrained block has
-_AROUND = ("attention_residual", "feed_forward_residual", "beside", "prompt")  # where adapters are
+_SELF = ("attention", "attention_norm", "feed_forward", "feed_forward_norm")  # A pretrained block has these.
+_AROUND = ("attention_residual", "feed_forward_residual", "beside", "prompt")  # These may have adapters.
 _CROSS = ("cross_attention", "cross_attention_norm", "cross_attention_residual")
 
 

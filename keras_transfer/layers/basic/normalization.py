@@ -37,7 +37,7 @@ class LayerNormalization(keras.layers.LayerNormalization):
             return super().call(inputs)
         x = ops.cast(inputs, keras.backend.result_type(inputs.dtype, "float32"))
         variables = (self.gamma,) if self.beta is None else (self.gamma, self.beta)
-        weights = [ops.cast(variable, x.dtype) for variable in variables]  # tensors, not variables
+        weights = [ops.cast(variable, x.dtype) for variable in variables]  # Tensors instead of variables.
 
         @ops.custom_gradient
         def normalize(x, gamma, *beta):

@@ -231,7 +231,7 @@ class TransformerBlock(keras.layers.Layer):
             return ops.reshape(found, (-1, length, x.shape[-1]))
 
         def feed_forward(x):
-            h = ops.reshape(x, (-1, x.shape[-1]))  # a plain matmul, which TensorFlow fuses with bias and activation
+            h = ops.reshape(x, (-1, x.shape[-1]))  # TensorFlow fuses a plain matmul with the rest.
             return ops.reshape(self.feed_forward(h), (batch, 1 if first_only else length, x.shape[-1]))
 
         x = self._sublayer("attention", inputs, attention, training, first_only=first_only)
@@ -294,7 +294,7 @@ class TransformerBlock(keras.layers.Layer):
     def from_config(cls, config):
         parts = {name: config[name] and keras.layers.deserialize(config[name]) for name in PARTS}
         config = {**config, **parts}
-        if adapters := config.pop("adapters", {}):  # of version 0.1
+        if adapters := config.pop("adapters", {}):  # Configs of version 0.1 have them.
             raise ValueError(f"Blocks take adapters from `adaptation.add_adapters` only. Received: {list(adapters)}")
         return cls(**config)
 

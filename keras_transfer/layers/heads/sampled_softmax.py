@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_transfer.core.integers import check_integer
 
-PIECES = 4096  # of the log-uniform distribution, all with the same chance
+PIECES = 4096  # Each piece of the log-uniform distribution has the same chance.
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

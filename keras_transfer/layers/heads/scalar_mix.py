@@ -75,7 +75,7 @@ class ScalarMix(keras.layers.Layer):
         logits = ops.cast(self.logits, "float32")
         if training and self.dropout:
             kept = keras.random.uniform(logits.shape, seed=self.random) >= self.dropout
-            logits = ops.where(kept, logits, -1e9)  # if all layers are dropped, they get equal weights
+            logits = ops.where(kept, logits, -1e9)  # If all layers are dropped, they get equal weights.
         fractions = ops.cast(ops.softmax(logits) * ops.cast(self.gamma, "float32"), self.compute_dtype)
         if self.layer_norm:
             inputs = [_normalized(layer) for layer in inputs]
