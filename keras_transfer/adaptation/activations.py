@@ -282,7 +282,7 @@ class CacheFolder:
         return [zlib.crc32(array[s[row] : s[row + 1]].tobytes()) for array, s in zip(self._arrays, self._starts)]
 
     def create(self, kinds, starts):
-        """Returns new arrays, one for each kind, with rows that start as `starts_of` in `open` returns it."""
+        """Returns new arrays, one for each kind, whose rows start at `starts`, in the form of `starts_of`."""
         shapes, count = [shape_of(*pair) for pair in zip(kinds, starts)], len(starts[0]) - 1
         size = sum(int(np.prod(shape)) * np.dtype(kind["dtype"]).itemsize for kind, shape in zip(kinds, shapes))
         self._check_room(size, shutil.disk_usage(self.path).free)

@@ -57,10 +57,6 @@ class Report:
     the metrics and the calibration error of some rows, `_name`, which returns the name of a label or a prediction, and
     `_first_tables`, which returns a dict of the tables before the reliability.
 
-    Args:
-        num_examples: Integer. Number of examples of each kind.
-        resamples: Integer. Number of resamples of the bootstrap.
-
     Attributes:
         SLICE_METRICS: Tuple of the names of the two metrics in the table of slices. The interval of the first one must
             be valid for few rows.

@@ -120,7 +120,6 @@ def checked_texts(rows, where, path, skip_empty=False):
 
     Args:
         where: Function from a row and a column to the beginning of an error message.
-        skip_empty: Boolean. Whether to leave out rows of which a text is empty.
     """
     rows = [(source.strip(), target.strip()) for source, target in rows]
     empty = [(row, pair.index("")) for row, pair in enumerate(rows) if "" in pair]

@@ -103,8 +103,6 @@ def run_blocks(layers, x, padding_mask, start=0, first_only=False, attention_mas
     Args:
         layers: `StackLayers`, or an encoder with the same attributes.
         x: Tensor of shape `[batch, length, dim]`. Inputs of the first block.
-        padding_mask: Tensor of shape `[batch, length]`.
-        start: Integer. Number of blocks to leave out.
         first_only: Boolean. Whether the last block computes its output of the first token alone.
         attention_mask: Tensor of shape `[batch, length, length]`, 1 where a token sees another.
         **context: Arguments that every block receives: tensors for cross-attention, and functions that record weights.

@@ -145,7 +145,7 @@ class InContext(_Task):
 
 
 def written_labels(label_names):
-    """Returns labels, a list or such a dict, as a dict to the texts that represent them in prompts or targets."""
+    """Returns a dict from labels, a list or such a dict, to the texts that represent them in prompts or targets."""
     if isinstance(label_names, str) or len(set(label_names)) < len(label_names):
         raise ValueError(
             f"`label_names` must be a list of different strings. Received: label_names={label_names!r:.200}"

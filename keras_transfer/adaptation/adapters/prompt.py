@@ -58,9 +58,7 @@ class Prompt(AdapterKind):
 class PromptAdapter(Adapter):
     """Runs a block on sequences that begin with `length` learned vectors (Lester et al. 2021).
 
-    Args:
-        first: Boolean. Whether the block is the first one of the encoder, which adds the vectors.
-        last: Boolean. Whether the block is the last one of the encoder, which removes the vectors.
+    The first block of the encoder adds the vectors, and the last one removes them.
     """
 
     def __init__(self, length, first, last, **kwargs):

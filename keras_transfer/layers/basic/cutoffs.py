@@ -14,7 +14,6 @@ class Clusters:
 
     Args:
         cutoffs: List of integers. The first token of each cluster but the first.
-        size: Integer. Number of tokens.
         div_value: Float, at least 1. Factor by which each cluster is narrower than the one before.
 
     Attributes:
