@@ -177,7 +177,7 @@ def train(run, data, clock):
 def scores(dataset, labels, predictions):
     """Returns the metrics of predictions by name, fractions of 1, for all contenders from the same functions."""
     if dataset == "squad":
-        path = pathlib.Path(__file__).parents[2] / "keras_transfer" / "metrics" / "benchmarks" / "squad.py"
+        path = pathlib.Path(__file__).parents[2] / "keras_transfer" / "metrics" / "squad.py"
         answers = [[text for text, _ in each] for each in labels]
         found = runpy.run_path(str(path))["squad_scores"](answers, predictions)  # without importing the package
         return {name: found[name] / 100 for name in ("exact_match", "f1")}

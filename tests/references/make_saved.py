@@ -52,7 +52,7 @@ ADAPTERS = ["lora:r=2", "rslora:r=2", "dora:r=2", "ia3", "houlsby:2", "pfeiffer:
 ADAPTERS += ["compacter:4,terms=2", "bitfit", "copies:pooler", "prefix:2", "prompt:2", "pals:size=4,num_heads=2"]
 OPTIMIZERS = {
     "adamw": lambda model: keras.optimizers.AdamW(0.01),
-    "layerwise": lambda model: kt.adaptation.LayerwiseOptimizer(
+    "layerwise": lambda model: kt.optimizers.LayerwiseOptimizer(
         keras.optimizers.AdamW(kt.adaptation.SlantedTriangular(0.01, total_steps=4), weight_decay=0.0),
         model,
         decay=0.5,

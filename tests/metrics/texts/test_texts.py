@@ -143,7 +143,7 @@ def test_in_compile_the_error_names_the_callback():
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2)])
     model.compile("sgd", "mse", metrics=[Chrf()], run_eagerly=True)
     with pytest.raises(
-        ValueError, match="compares lists of strings. To compute it in `fit`, pass it to `adaptation.Gen"
+        ValueError, match="compares lists of strings. To compute it in `fit`, pass it to `callbacks.GenerationMetrics`"
     ):
         model.evaluate(np.ones((2, 2)), np.ones((2, 2)), verbose=0)
 
