@@ -53,7 +53,7 @@ ADAPTERS += ["compacter:4,terms=2", "bitfit", "copies:pooler", "prefix:2", "prom
 OPTIMIZERS = {
     "adamw": lambda model: keras.optimizers.AdamW(0.01),
     "layerwise": lambda model: kt.optimizers.LayerwiseOptimizer(
-        keras.optimizers.AdamW(kt.adaptation.SlantedTriangular(0.01, total_steps=4), weight_decay=0.0),
+        keras.optimizers.AdamW(kt.optimizers.schedules.SlantedTriangular(0.01, total_steps=4), weight_decay=0.0),
         model,
         decay=0.5,
         penalty=kt.adaptation.L2SP(0.1),
