@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from keras_transfer.cli import command, pretraining
-from keras_transfer.cli import pretraining as plans
 from keras_transfer.datasets import load_demo_questions
 from keras_transfer.encoders import ElectraEncoder, Encoder
 from keras_transfer.tasks import BertPretraining, CausalLM, MaskedLM, PermutationLM, ReplacedTokenDetection
@@ -23,10 +22,10 @@ pytest.importorskip("tokenizers")
 def pretrain(tmp_path, monkeypatch, eagerly):
     """A function that runs `pretrain` with further arguments in a folder with texts, and returns the status."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(plans.SIZES, "tiny", (1, 16, 2, 16))
-    monkeypatch.setitem(plans.ELECTRA_SIZES, "tiny", (1, 16, 1, 16, 12, 1 / 2, 0.15))
-    monkeypatch.setitem(plans.LSTM_SIZES, "tiny", (2, 12, 16, 0.1))
-    monkeypatch.setattr(plans, "_LEAST_WIDTH", 8)
+    monkeypatch.setitem(pretraining.SIZES, "tiny", (1, 16, 2, 16))
+    monkeypatch.setitem(pretraining.ELECTRA_SIZES, "tiny", (1, 16, 1, 16, 12, 1 / 2, 0.15))
+    monkeypatch.setitem(pretraining.LSTM_SIZES, "tiny", (2, 12, 16, 0.1))
+    monkeypatch.setattr(pretraining, "_LEAST_WIDTH", 8)
     questions = load_demo_questions().train.texts[:100]
     (tmp_path / "texts.txt").write_text("\n\n".join(questions[:89] + ["What is it?\nA question."]))
     (tmp_path / "validation.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in questions[90:]))
@@ -121,7 +120,7 @@ def test_the_perplexity_per_word_counts_the_ends_of_documents(tmp_path):
     count = pretraining._count_words
     paths = [tmp_path / "texts.txt"]
     assert (count(paths, "blank_line", "text"), count(paths, "line", "text")) == (9, 10)
-    scores = pretraining._scores(plans.PLANS["causal"], {"loss": 1.0, "perplexity": np.e}, 20, 10)
+    scores = pretraining._scores(pretraining.PLANS["causal"], {"loss": 1.0, "perplexity": np.e}, 20, 10)
     assert scores == "perplexity 2.7183, perplexity_per_word 7.3891, loss 1.0000"
 
 
@@ -210,20 +209,20 @@ def test_a_file_that_is_edited_to_the_same_size_is_another_one(tmp_path):
 
 
 def test_the_perplexity_of_a_diverged_model_is_infinite():
-    assert pretraining._scores(plans.PLANS["causal"], {"loss": 1000.0}).startswith("perplexity inf, ")
+    assert pretraining._scores(pretraining.PLANS["causal"], {"loss": 1000.0}).startswith("perplexity inf, ")
 
 
 def test_the_sizes_of_electra_are_those_of_its_paper():
     # Table 6: blocks, width, heads, width of the feed-forward layers and of the embeddings, generator, hidden tokens.
-    assert {name: plans.ELECTRA_SIZES[name] for name in ("small", "base", "large")} == {
+    assert {name: pretraining.ELECTRA_SIZES[name] for name in ("small", "base", "large")} == {
         "small": (12, 256, 4, 1024, 128, 1 / 4, 0.15),
         "base": (12, 768, 12, 3072, 768, 1 / 3, 0.15),
         "large": (24, 1024, 16, 4096, 1024, 1 / 4, 0.25),
     }
     generators = {"small": (64, 256, 1), "base": (256, 1024, 4), "large": (256, 1024, 4)}  # width, feed-forward, heads
     for name, expected in generators.items():
-        _, width, *_, fraction, _ = plans.ELECTRA_SIZES[name]
-        found = plans._sizes_of_generator(width, fraction)
+        _, width, *_, fraction, _ = pretraining.ELECTRA_SIZES[name]
+        found = pretraining._sizes_of_generator(width, fraction)
         assert found == dict(zip(("hidden_dim", "intermediate_dim", "num_heads"), expected, strict=True))
 
 
@@ -231,21 +230,21 @@ def test_the_sizes_of_electra_are_those_of_its_paper():
 def test_an_electra_goes_on_with_the_hidden_tokens_and_the_generator_of_its_size(name, monkeypatch, tmp_path):
     small = {"large": (2, 16, 1, 16, 16, 1 / 4, 0.25), "base": (1, 16, 2, 16, 16, 1 / 2, 0.15)}
     for key, sizes in small.items():
-        monkeypatch.setitem(plans.ELECTRA_SIZES, key, sizes)
-    monkeypatch.setattr(plans, "_LEAST_WIDTH", 4)
+        monkeypatch.setitem(pretraining.ELECTRA_SIZES, key, sizes)
+    monkeypatch.setattr(pretraining, "_LEAST_WIDTH", 4)
     sizes = dict(zip(("num_layers", "hidden_dim", "num_heads"), small.get(name, (1, 12, 1))))
     encoder = ElectraEncoder(17, **sizes, intermediate_dim=16, max_sequence_length=32)
     ReplacedTokenDetection(encoder, preprocessor()).save_pretrained(tmp_path / "model")
-    model = plans.continued_model(plans.PLANS["electra"], tmp_path / "model", 32, 8, new_head=False)
+    model = pretraining.continued_model(pretraining.PLANS["electra"], tmp_path / "model", 32, 8, new_head=False)
     hidden, width = {"large": (0.25, 4), "base": (0.15, 8), None: (0.15, 4)}[name]
     assert model.objective.mask_selection_rate == hidden and model.objective.mask_token_rate == 0.85
     assert model.generator.encoder.hidden_dim == width and model.share_embeddings
 
 
 def test_a_new_electra_has_one_table_for_both_models(monkeypatch):
-    monkeypatch.setitem(plans.ELECTRA_SIZES, "tiny", (1, 16, 1, 16, 12, 1 / 2, 0.25))
-    monkeypatch.setattr(plans, "_LEAST_WIDTH", 4)
-    model = plans.new_model(plans.PLANS["electra"], preprocessor(), "tiny", 8)
+    monkeypatch.setitem(pretraining.ELECTRA_SIZES, "tiny", (1, 16, 1, 16, 12, 1 / 2, 0.25))
+    monkeypatch.setattr(pretraining, "_LEAST_WIDTH", 4)
+    model = pretraining.new_model(pretraining.PLANS["electra"], preprocessor(), "tiny", 8)
     assert model.share_embeddings and model.generator.encoder.token_embedding is model.encoder.token_embedding
     assert model.encoder.embedding_dim == 12 and model.generator.encoder.hidden_dim == 8
     assert model.objective.mask_selection_rate == 0.25 and model.objective.mask_token_rate == 0.85

@@ -10,7 +10,6 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer import cli as actions
 from keras_transfer.adaptation import get_recipe
 from keras_transfer.callbacks import TrainingCheckpoint
 from keras_transfer.cli import command, training
@@ -250,7 +249,7 @@ def test_accumulation_rematerialization_and_precision_are_those_of_the_recipe(tr
 
 def test_automatic_precision_is_that_of_the_machine_on_which_the_run_began(train, monkeypatch, capsys):
     calls = []
-    monkeypatch.setattr(actions, "run_training", lambda *arguments, **options: calls.append((arguments[3], options)))
+    monkeypatch.setattr(training, "run_training", lambda *arguments, **options: calls.append((arguments[3], options)))
     monkeypatch.setattr(precision, "recommended_precision", lambda: Precision("mixed_bfloat16", "why"))
     assert train("--precision", "auto") == 0
     [(settings, options)] = calls

@@ -11,7 +11,6 @@ import pytest
 from keras.ops import convert_to_numpy as to_numpy
 
 from keras_transfer.adaptation import activations, cache_features
-from keras_transfer.adaptation import activations as activation_files
 from keras_transfer.text import batches
 from tests.adaptation.features import cached
 from tests.helpers import logged
@@ -56,7 +55,7 @@ def test_a_complete_cache_is_read_and_the_lower_part_does_not_run(model, tmp_pat
 
 @pytest.mark.parametrize(("interval", "runs"), [(0.0, 1), (1e9, 2)], ids=["resumed", "rebuilt"])
 def test_a_cache_that_was_killed_is_completed(model, tmp_path, monkeypatch, interval, runs):
-    monkeypatch.setattr(activation_files, "INTERVAL", interval)
+    monkeypatch.setattr(activations, "INTERVAL", interval)
     folder = tmp_path / "cache"
     Counted(monkeypatch, folder, copy_at=1)
     whole = features(model, folder=folder)
@@ -110,7 +109,7 @@ def test_damaged_files_are_noticed_and_computed_again(model, tmp_path, caplog, n
 
 def test_a_row_that_counts_as_done_but_was_not_written_is_computed(model, tmp_path, monkeypatch):
     folder = tmp_path / "cache"
-    monkeypatch.setattr(activation_files, "INTERVAL", 0.0)
+    monkeypatch.setattr(activations, "INTERVAL", 0.0)
     Counted(monkeypatch, folder, copy_at=1)
     whole = features(model, folder=folder)
     killed = tmp_path / "cache_killed"
