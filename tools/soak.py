@@ -40,12 +40,6 @@ OPTIMIZERS = ["SGD", "Adam", "AdamW", "RMSprop", "Adafactor", "Lion", "Adagrad",
 def draw(case):
     """Returns the options of a case, as JSON values."""
     pick = random.Random(case)
-    stage_options = {
-        "learning_rate": pick.choice([None, None, 0.01]),
-        "fresh_optimizer": pick.random() < 0.3,
-        "restore_best": pick.random() < 0.3,
-        "patience": pick.choice([None, None, 1]),
-    }
     options = {
         "encoder": pick.choice(list(ENCODERS)),
         "task": pick.choice(["text", "text", "tokens"]),
@@ -60,7 +54,7 @@ def draw(case):
         "rates": pick.choice([{}, {"decay": 0.5}, {"rates": {"new": 3.0}}, {"rates": {"embeddings": 0.0}}]),
         "penalty": pick.choice([None, "l2sp", "l2sp norm", "l2sp kernels", "ewc", "ewc pretrained"]),
         "stages": pick.choice([None, "gradual", "chain", "sequential", "staged", "staged"]),
-        "stage_options": stage_options,
+        "stage_rate": pick.choice([None, None, 0.01]),
         "frozen": pick.choice([None, None, "embeddings", 1]),
         "logger": pick.random() < 0.3,
         "loss": pick.choice(["auto", "auto", "smooth", "focal"]),
@@ -138,14 +132,14 @@ def compilation_of(options):
 
 
 def callbacks_of(options):
-    more = options["stage_options"]
+    rate = {"learning_rate": options["stage_rate"]}
     stages = {
         None: lambda: [],
         "gradual": lambda: [adapt.GradualUnfreezing()],
         "chain": lambda: [adapt.ChainThaw()],
         "sequential": lambda: [adapt.SequentialUnfreezing()],
         "staged": lambda: [
-            adapt.StagedTraining([adapt.Stage("new", epochs=1, **more), adapt.Stage("all", **more)]),
+            adapt.StagedTraining([adapt.Stage("new", epochs=1, **rate), adapt.Stage("all", **rate)]),
         ],
     }[options["stages"]]()
     return [*stages, *([adapt.PenaltyLogger()] if options["logger"] else [])]

@@ -17,10 +17,9 @@ from keras_transfer.training import (
     FusedAdamW,
     GradualUnfreezing,
     LayerwiseOptimizer,
+    LinearProbe,
     LinearWarmupDecay,
     SlantedTriangular,
-    Stage,
-    StagedTraining,
     WarmupCosine,
     fine_tuning_rate,
     freeze,
@@ -52,7 +51,7 @@ OPTIMIZERS = {
     "adafactor": (keras.optimizers.Adafactor, ()),
 }
 
-UNFREEZING = {"gradual": GradualUnfreezing, "chain_thaw": ChainThaw, "linear_probe": StagedTraining, None: None}
+UNFREEZING = {"gradual": GradualUnfreezing, "chain_thaw": ChainThaw, "linear_probe": LinearProbe, None: None}
 
 
 def _number(is_right):
@@ -378,7 +377,8 @@ class Recipe:
         """
         rate = self._rate(model)
         if self.unfreezing == "linear_probe":  # The schedule begins with the second stage.
-            total_steps = max(total_steps - round(self._probe_fraction * total_steps), 1)
+            probed = 0.5 if self.unfreezing_fraction is None else self.unfreezing_fraction
+            total_steps = max(total_steps - round(probed * total_steps), 1)
         if self.schedule != "constant":
             schedule, fraction = SCHEDULES[self.schedule]
             rate = schedule(rate, total_steps, **{fraction: self.warmup_fraction})
@@ -394,16 +394,9 @@ class Recipe:
         Returns:
             List of Keras callbacks.
         """
-        if self.unfreezing == "linear_probe":
-            probe = Stage("new", fraction=self._probe_fraction, learning_rate=self.probe_learning_rate)
-            return [StagedTraining([probe, Stage("all", fresh_optimizer=True)])]
         kind = UNFREEZING[self.unfreezing]
-        options = {} if self.unfreezing_fraction is None else {"fraction": self.unfreezing_fraction}
-        return [] if kind is None else [kind(**options)]
-
-    @property
-    def _probe_fraction(self):
-        return 0.5 if self.unfreezing_fraction is None else self.unfreezing_fraction
+        given = {"fraction": self.unfreezing_fraction, "learning_rate": self.probe_learning_rate}
+        return [] if kind is None else [kind(**{name: value for name, value in given.items() if value is not None})]
 
 
 def get_recipe(name: str, **changes: Any) -> Recipe:

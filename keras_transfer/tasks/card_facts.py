@@ -8,7 +8,6 @@ import sys
 import keras
 
 from keras_transfer.checkpoints import ModelFacts
-from keras_transfer.training import Stages
 from keras_transfer.version import __version__
 
 # From the class of each task to the hub's name for it, its purpose, and a line that uses it.
@@ -95,12 +94,10 @@ class FitRecord:
     Args:
         epochs: Integer. Number of epochs, including those of the runs that it continued.
         restored: Integer. The epoch, counted from 0, whose weights a callback has restored at the end, or None.
-        has_scores: Boolean. Whether the history has the scores of the weights at the end.
     """
 
     epochs: int
     restored: int | None = None
-    has_scores: bool = True
 
 
 def remember_fit(task, before, callbacks):
@@ -110,8 +107,7 @@ def remember_fit(task, before, callbacks):
     if history is None or history is before or not getattr(history, "epoch", None):
         return
     restoring = [each.best_epoch for each in callbacks if _restores(each)]
-    replaced = any(each.has_restored for each in callbacks if isinstance(each, Stages))
-    record = FitRecord(history.epoch[-1] + 1, restoring[-1] if restoring else None, not replaced)
+    record = FitRecord(history.epoch[-1] + 1, restoring[-1] if restoring else None)
     # A run with `initial_epoch` continues the one before it, or an earlier checkpoint of it.
     continues = task.fits and 0 < history.epoch[0] <= task.fits[-1].epochs
     task.fits = (*(task.fits[:-1] if continues else task.fits), record)
@@ -152,7 +148,7 @@ def _scores(history, record):
         logged = {name: values for name, values in logged.items() if len(values) == len(history.epoch)}
     scores = {name: values[place] for name, values in logged.items()}
     shown = ", ".join(f"{name} {score:.4f}" for name, score in scores.items() if isinstance(score, (int, float)))
-    return {title: shown} if shown and record.has_scores else {}
+    return {title: shown} if shown else {}
 
 
 def versions():

@@ -15,7 +15,13 @@ from keras_transfer.training.layerwise import LayerwiseOptimizer
 from keras_transfer.training.ntasgd import NTASGD
 from keras_transfer.training.penalties import EWC, L2SP
 from keras_transfer.training.penalty_metric import PenaltyLogger
-from keras_transfer.training.plans import ChainThaw, GradualUnfreezing, SequentialUnfreezing, StagedTraining
+from keras_transfer.training.plans import (
+    ChainThaw,
+    GradualUnfreezing,
+    LinearProbe,
+    SequentialUnfreezing,
+    StagedTraining,
+)
 from keras_transfer.training.rates import check_schedule_free, fine_tuning_rate, is_number
 from keras_transfer.training.run_length import ScheduleLength
 from keras_transfer.training.schedules import (
@@ -27,7 +33,6 @@ from keras_transfer.training.schedules import (
     WindowRate,
 )
 from keras_transfer.training.stage import Stage
-from keras_transfer.training.stages import Stages
 from keras_transfer.training.training_checkpoint import TrainingCheckpoint
 
 __all__ = []

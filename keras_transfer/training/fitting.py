@@ -29,12 +29,11 @@ def fit_in_run(fit, data, callbacks, options, *, settings=None, position=None):
         Keras's `History`.
     """
     pipeline = as_pipeline(data, may_end_early=True)  # A resumed epoch has fewer batches, and so has one of streams.
-    validation = options.get("validation_data")
     given = getattr(callbacks, "callbacks", callbacks)
     # First, because all others see the weights that these leave.
     first = [LastGradients(), *([] if any(isinstance(c, ValidatedAverages) for c in given) else [ValidatedAverages()])]
-    run = Run(data if position is None else position, [*first, *given], validation is not None, settings or {})
-    options = {**options, "validation_data": as_pipeline(validation)}
+    run = Run(data if position is None else position, [*first, *given], settings or {})
+    options = {**options, "validation_data": as_pipeline(options.get("validation_data"))}
     with run, _preceded(callbacks, first) as callbacks, counting_epochs(data, pipeline, callbacks) as callbacks:
         return fit(pipeline, callbacks=callbacks, **options)
 

@@ -36,6 +36,11 @@ def sequential(groups, new_epochs=1, body_epochs=1):
     return [Stage(_new(groups), epochs=new_epochs), Stage(body, epochs=body_epochs), Stage("all")]
 
 
+def linear_probe(groups, learning_rate, fraction=0.5):
+    """Returns the stages of linear probing and fine-tuning. `LinearProbe` describes them."""
+    return [Stage("new", fraction=fraction, learning_rate=learning_rate), Stage("all")]
+
+
 def _of_equal_length(trained, epochs, steps, fraction):
     """Returns stages of equal length, except that the last one lasts until the run ends."""
     if epochs is None and steps is None:
@@ -53,11 +58,10 @@ class StagedTraining(Stages):
     """Trains only some layer groups in each stage of a run.
 
     The callback works in plain `fit()`, with any Keras optimizer and backend. Which weights train depends only on the
-    step, so a resumed run trains the same weights as an uninterrupted run. (Stages with `patience` or `restore_best`
-    also depend on the epochs that this `fit()` has seen.) Frozen layer groups below all trainable ones need no backward
-    pass, and their statistics (batch normalization) do not change. The optimizer keeps the slots of frozen weights.
-    With `LayerwiseOptimizer`, the first steps of a layer group that begins to train late also have the right size.
-    Weights that were frozen before `fit()` remain frozen.
+    step, so a resumed run trains the same weights as an uninterrupted run. Frozen layer groups below all trainable ones
+    need no backward pass, and their statistics (batch normalization) do not change. The optimizer keeps the slots of
+    frozen weights. With `LayerwiseOptimizer`, the first steps of a layer group that begins to train late also have the
+    right size. Weights that were frozen before `fit()` remain frozen.
 
     A stage sets the `trainable` flags when it begins. At the end of each epoch, and after `fit()` of a task ends for
     any reason, every flag has its value from before `fit()`. Files that are written between epochs therefore contain
@@ -68,28 +72,22 @@ class StagedTraining(Stages):
     A stage can begin only with the first of `steps_per_execution` batches, and with the first of the batches that
     accumulate one gradient. Keras traces the step again in each new stage, which takes seconds.
 
-    With `Stage(learning_rate=..., fresh_optimizer=True, patience=..., restore_best=True)`, a stage is like a separate
-    run. Use this for chain-thaw as in DeepMoji's code (Felbo et al. 2017), for linear probing followed by fine-tuning
-    (LP-FT), and for a schedule that begins again in each stage.
+    If a stage shall have its own optimizer, or end when nothing improves (`keras.callbacks.EarlyStopping`), call
+    `freeze_to` or `unfreeze`, and then another `fit()`.
 
     Args:
         stages: List of `Stage`s, in order.
 
     Raises:
         ValueError: If `stages` is not a list of `Stage`s. In `fit()`, if a stage matches no layer group, trains nothing
-            or does not fit into the run, if the metric that it monitors is missing, if `trainable` is changed during
-            the run, or if another callback of this kind is used.
+            or does not fit into the run, if `trainable` is changed during the run, or if another callback of this kind
+            is used.
 
     Example:
     ```python
     Stage = keras_transfer.callbacks.Stage
     callback = keras_transfer.callbacks.StagedTraining([Stage("head", epochs=1), Stage("all")])
-    probe_then_tune = keras_transfer.callbacks.StagedTraining(
-        [Stage("new", patience=2, restore_best=True), Stage("all", learning_rate=1e-5, fresh_optimizer=True)]
-    )
     ```
-
-    Source: https://arxiv.org/abs/2202.10054 (LP-FT).
     """
 
     stages: list[Stage]
@@ -214,3 +212,13 @@ class SequentialUnfreezing(_Planned):
         check_length("new_epochs", new_epochs)
         check_length("body_epochs", body_epochs)
         super().__init__(sequential, new_epochs=new_epochs, body_epochs=body_epochs)
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class LinearProbe(_Planned):
+    """Trains the new layer groups, then all with an optimizer and a schedule that begin again (LP-FT), for a recipe."""
+
+    restarts = True
+
+    def __init__(self, *, learning_rate, fraction=None):
+        super().__init__(linear_probe, learning_rate=learning_rate, fraction=fraction)

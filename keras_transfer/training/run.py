@@ -37,13 +37,11 @@ class Run:
     Args:
         data: The dataset of the run, or the object that has its state.
         callbacks: List of all callbacks, in order.
-        validates: Boolean. Whether the run validates, possibly not in each epoch.
         settings: Dict of the other settings of `fit` that influence the result.
     """
 
     data: object
     callbacks: list
-    validates: bool
     settings: dict
 
     def __enter__(self):

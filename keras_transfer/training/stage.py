@@ -1,4 +1,4 @@
-"""A stage of a run: its trainable layer groups, its length, and its effect on the optimizer."""
+"""A stage of a run: its trainable layer groups, its length, and its learning rate."""
 
 import dataclasses
 import math
@@ -22,23 +22,15 @@ class Stage:
         fraction: Float. Length of the stage as a fraction of the run. Stages without a length share the rest of the run
             evenly. The last stage always lasts until the end of the run. Defaults to `None`.
         learning_rate: Float or `LearningRateSchedule`. Learning rate of the optimizer in this stage. Other callbacks
-            cannot change it. A schedule counts the optimizer's steps, which `fresh_optimizer` restarts. Defaults to
-            `None`, the optimizer's own learning rate.
-        fresh_optimizer: Boolean. Whether to reset the optimizer when the stage begins: without moments and at step 0,
-            so its schedule starts again. The start values of a penalty remain. Defaults to `False`.
-        patience: Integer. Number of epochs without improvement of `monitor` after which the stage ends, as with
-            `EarlyStopping`. Then the next stage begins, or the run ends if this is the last stage. Defaults to `None`,
-            without such an end.
-        restore_best: Boolean. Whether the stage ends with the weights of its best epoch. Defaults to `False`.
-        monitor: String. Name of the metric for `patience` and `restore_best`. Defaults to `"val_loss"`.
+            cannot change it. A schedule counts the optimizer's steps. Defaults to `None`, the optimizer's own learning
+            rate.
 
     Raises:
         ValueError: If more than one length is given, or an argument is out of range.
 
     Example:
     ```python
-    stage = keras_transfer.callbacks.Stage("head", epochs=1)
-    until_best = keras_transfer.callbacks.Stage("all", learning_rate=1e-4, patience=2, restore_best=True)
+    stage = keras_transfer.callbacks.Stage("head", epochs=1, learning_rate=1e-2)
     ```
     """
 
@@ -48,10 +40,6 @@ class Stage:
     steps: int | None = None
     fraction: float | None = None
     learning_rate: float | keras.optimizers.schedules.LearningRateSchedule | None = None
-    fresh_optimizer: bool = False
-    patience: int | None = None
-    restore_best: bool = False
-    monitor: str = "val_loss"
 
     def __post_init__(self):
         lengths = {"epochs": self.epochs, "steps": self.steps, "fraction": self.fraction}
@@ -60,13 +48,6 @@ class Stage:
             raise ValueError(f"Pass only one of `epochs`, `steps` and `fraction`. Received: {given}")
         for name, length in given.items():
             check_length(name, length)
-        if self.patience is not None:
-            check_length("patience", self.patience)
-        for name in ("fresh_optimizer", "restore_best"):
-            if not isinstance(getattr(self, name), bool):
-                raise ValueError(f"`{name}` must be a boolean. Received: {name}={getattr(self, name)!r}")
-        if not isinstance(self.monitor, str):
-            raise ValueError(f"`monitor` must be the name of a metric. Received: monitor={self.monitor!r}")
         rate = self.learning_rate
         is_schedule = isinstance(rate, keras.optimizers.schedules.LearningRateSchedule)
         if rate is not None and not is_schedule and not (is_number(rate) and 0 <= rate < math.inf):
@@ -75,11 +56,6 @@ class Stage:
                 f"Received: learning_rate={rate!r}"
             )
         self.train = selection_for_config(self.train)
-
-    @property
-    def improves(self) -> bool:
-        """Boolean. Whether the stage monitors a metric."""
-        return self.patience is not None or self.restore_best
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the stage.
@@ -113,21 +89,12 @@ def check_length(name, length):
 
 
 def stage_lengths(stages, total, steps_per_epoch):
-    """Returns the length of each stage in steps (infinity for stages that end by `patience`)."""
+    """Returns the length of each stage in steps."""
     lengths = []
     for stage in stages:
         if stage.epochs is not None:
             lengths.append(stage.epochs * steps_per_epoch)
-        elif stage.steps is None and stage.fraction is None and stage.patience is not None:
-            lengths.append(math.inf)
         else:
             lengths.append(stage.steps if stage.fraction is None else stage.fraction * total)
-    known = sum(length for length in lengths if length is not None)
-    if known == math.inf and None in lengths[:-1]:
-        raise ValueError(
-            "If one stage has `patience` and no length, the other stages cannot share the rest of the run. Set their "
-            "`epochs`. "
-            f"Received: {stages[lengths.index(None)]}"
-        )
-    rest = max(total - known, 0)
+    rest = max(total - sum(length for length in lengths if length is not None), 0)
     return [rest / lengths.count(None) if length is None else length for length in lengths]

@@ -5,7 +5,6 @@ import copy
 import itertools
 import logging
 import math
-import sys
 from typing import Any
 
 import keras
@@ -15,7 +14,6 @@ from keras_transfer.core.integers import check_integer
 from keras_transfer.core.plots import GREY, new_axes
 from keras_transfer.keras_internals import (
     accumulation_steps,
-    keras_callbacks,
     optimizers,
     remember_trainable,
     set_trainable,
@@ -43,16 +41,17 @@ class Stages(RunCallback):
     Attributes:
         stage: Integer. The number of the current stage, counted from 0. `None` outside `fit` and before the first step.
         schedule: List of `(first step, names of the layer groups that train)`, set when `fit` begins. It contains first
-            epochs if the number of steps is unknown. A start is `None` until it is known.
-        over: Boolean. Whether the last stage ended the run, because nothing improved.
-        has_restored: Boolean. Whether the run ended with the weights of the best epoch of its last stage.
+            epochs if the number of steps is unknown.
+        restarts: Boolean. Whether the optimizer and its schedule begin again with each stage after the first.
     """
+
+    restarts = False
 
     def __init__(self, plan):
         super().__init__()
         self.plan = plan
-        self.stage, self.schedule, self.over, self.has_restored = None, [], False, False
-        self._fitted, self._undo = None, []
+        self.stage, self.schedule = None, []
+        self._fitted = self._updated = None
 
     @classmethod
     def from_config(cls, config):
@@ -63,13 +62,13 @@ class Stages(RunCallback):
     def on_train_begin(self, logs=None):
         self.close()
         self._decide()
-        self.stage, self.over, self._improvement, self._epoch, self._done = None, False, None, 0, 0
-        self._ended, self._resumed, self._resumed_at, self._rebuilt = {}, None, (0, 0), False
+        self.stage, self._epoch, self._done, self._resumed_at, self._rebuilt = None, 0, 0, (0, 0), False
         self._plan(self.model.optimizer)
         build_optimizer(self.model)
         optimizers.selection(self.model.optimizer, self.model.trainable_variables)  # Raises if slots are missing.
-        self._flags, self._restore = _flags_of(self.model), remember_trainable(self.model)
-        if any(stage.fresh_optimizer for stage in self._stages):
+        self._flags = self._own_flags = _flags_of(self.model)
+        self._restore = remember_trainable(self.model)
+        if self.restarts:
             expect_restarts(self)
 
     def _decide(self):
@@ -98,7 +97,7 @@ class Stages(RunCallback):
         if number != self.stage:
             self._leave()
             self._begin(number, place)
-        if not self._undo:
+        elif self._updated is None:
             self._enter()
 
     def on_train_batch_end(self, batch, logs=None):
@@ -107,23 +106,9 @@ class Stages(RunCallback):
     def on_epoch_end(self, epoch, logs=None):
         self._leave()
         self._epoch, self._done = epoch + 1, 0
-        if self._improvement is None:
-            return
-        model = self._fitted
-        if self._improvement.is_over(logs or {}):
-            if self.stage + 1 == len(self._stages):
-                self.over = model.stop_training = True
-            else:
-                self._end(self.stage, epoch + 1)
-        ends = epoch + 1 == self.params["epochs"] or model.stop_training
-        if ends or self._stage_at(self._place(epoch + 1)) != self.stage:
-            self._finish_stage()
 
     def on_train_end(self, logs=None):
-        self._finish_stage()
-        self.has_restored = self.stage is not None and self._stages[self.stage].restore_best
-        begun = math.inf if self.stage is None else self.stage
-        later = [names for number, (start, names) in enumerate(self.schedule) if start is None or number > begun]
+        later = [] if self.stage is None else [names for _, names in self.schedule[self.stage + 1 :]]
         if later:
             log.warning(
                 "The run ended before these stages began. Use more `epochs`, or more patience if it stops early: %s",
@@ -140,7 +125,7 @@ class Stages(RunCallback):
             model.train_function = None  # It trains the weights of the last stage.
         if getattr(model, "deciding", None) is self:
             model.deciding = None
-        self.stage = self._improvement = self._fitted = None
+        self.stage = self._fitted = None
 
     # === Its picture ===
 
@@ -162,8 +147,7 @@ class Stages(RunCallback):
 
         Raises:
             ImportError: If matplotlib is not installed.
-            ValueError: If there is no Keras optimizer, if the stages do not fit into the run, or if a stage lasts until
-                nothing improves, so that its length is not known.
+            ValueError: If there is no Keras optimizer, or if the stages do not fit into the run.
 
         Example:
         ```python
@@ -188,26 +172,20 @@ class Stages(RunCallback):
         planned.set_model(model)
         planned.set_params({"epochs": epochs, "steps": steps})
         planned._plan(optimizer)
-        if math.inf in planned._starts:
-            raise ValueError(
-                "A stage that lasts until nothing improves has no length that a plot could show. Set its `epochs`, "
-                f"`steps` or `fraction`. Received: {planned._stages}"
-            )
-        return draw_stages(model, planned._stages, planned._starts, planned._names, epochs * steps, optimizer)
+        return draw_stages(planned, epochs * steps, optimizer)
 
     # === One stage ===
 
     def _begin(self, number, place):
         """Prepares the optimizer and the functions of Keras for another stage."""
-        model, stage = self._fitted, self._stages[number]
-        self._finish_stage()
+        model = self._fitted
         if self.stage is None:
             begun = {id(weight) for weights in self._weights[: number + 1] for weight in weights}
             later = [weight for weight in model.trainable_variables if id(weight) not in begun]
             optimizers.start_averages(model.optimizer, later)
         else:
             optimizers.forget_gradients(model.optimizer)
-        if stage.fresh_optimizer and (self.stage is not None or place == self._starts[number]):
+        if self.restarts and number and (self.stage is not None or place == self._starts[number]):
             restart_optimizer(model)
         self.stage = number
         self._enter()
@@ -215,10 +193,6 @@ class Stages(RunCallback):
         if keras.backend.backend() == "jax":  # These were compiled for the weights that trained before.
             model.test_function = model.predict_function = None
         self._rebuilt = True
-        if stage.improves:
-            validates = None if self.run is None else self.run.validates
-            self._improvement = Improvement(model, stage.monitor, stage.patience, stage.restore_best, validates)
-            self._resume_improvement()
 
     def _enter(self):
         """Freezes the weights that the stage does not train."""
@@ -226,23 +200,25 @@ class Stages(RunCallback):
         optimizer, own = model.optimizer, {id(weight) for weight in self._weights[self.stage]}
         self._check_flags()
         sync(model)  # Keras on JAX divides its state by the flags.
-        updated, flags = optimizers.updated_by(optimizer), self._flags
-        self._undo = [lambda: optimizers.update(updated), self._restore, lambda: setattr(self, "_flags", flags)]
+        self._reset_rate = optimizers.set_learning_rate(optimizer, stage.learning_rate)
+        self._updated = optimizers.updated_by(optimizer)
         set_trainable(model, [weight for weight in model.trainable_weights if id(weight) in own])
         self._flags = _flags_of(model)
         optimizers.update(optimizers.selection(optimizer, model.trainable_variables))
-        self._undo.append(optimizers.set_learning_rate(optimizer, stage.learning_rate))
 
     def _leave(self):
         """Reverts the changes of `_enter`."""
-        if self._undo:
+        if self._updated is not None:
             self._check_flags()
             sync(self._fitted)
             self._set_back()
 
     def _set_back(self):
-        while self._undo:
-            self._undo.pop()()
+        if self._updated is not None:
+            self._reset_rate()
+            self._restore()
+            optimizers.update(self._updated)
+            self._flags, self._updated = self._own_flags, None
 
     def _check_flags(self):
         model = self._fitted
@@ -257,13 +233,6 @@ class Stages(RunCallback):
                 "from before `fit()` are restored. Change them between two calls of `fit()`."
             )
 
-    def _finish_stage(self):
-        improvement, self._improvement = self._improvement, None
-        if improvement is not None:
-            improvement.finish()
-            if self._stages[self.stage].restore_best:  # `fit` ends with the averages.
-                optimizers.start_averages(self._fitted.optimizer, self._fitted.variables)
-
     # === The schedule ===
 
     def _plan(self, optimizer):
@@ -271,13 +240,13 @@ class Stages(RunCallback):
         self._accumulated = accumulation_steps(optimizer)  # Accumulated gradients belong to one stage.
         groups, epochs, steps = layer_groups(self.model), self.params.get("epochs") or 1, self.params.get("steps")
         self._stages = self.plan(groups)
-        if steps is None and any(stage.epochs is None and stage.patience is None for stage in self._stages[:-1]):
+        if steps is None and any(stage.epochs is None for stage in self._stages[:-1]):
             raise ValueError(
                 "Stages in steps or fractions require a known number of steps per epoch. Pass `steps_per_epoch` to "
                 "`fit()`, or set `epochs`. Received: data of unknown length"
             )
         total = epochs * (steps or 1)
-        self._lengths = stage_lengths(self._stages, total, steps or 1)
+        lengths = stage_lengths(self._stages, total, steps or 1)
         trainable = {id(weight) for weight in self.model.trainable_weights}
         self._names, self._weights, frozen = [], [], {}
         for number, stage in enumerate(self._stages, 1):
@@ -293,20 +262,14 @@ class Stages(RunCallback):
             frozen |= {group.name: None for group in chosen if group not in training and group.variables}
         if frozen:
             log.warning("These layer groups were frozen before `fit()` and remain frozen: %s", list(frozen))
-        self._set_starts()
-        known = [start for start in self._starts if start < math.inf]
-        if known[-1] >= total or any(first >= second for first, second in itertools.pairwise(known)):
+        self._starts = [self._next_possible(round(sum(lengths[:number]))) for number in range(len(lengths))]
+        self.schedule = list(zip(self._starts, self._names, strict=True))
+        if self._starts[-1] >= total or any(first >= second for first, second in itertools.pairwise(self._starts)):
             raise ValueError(
                 f"Each of the {len(self._stages)} stages must have at least one step within the run. Use more `epochs` "
                 f"or a smaller `batch_size`. Received: {total} {'steps' if steps else 'epochs'}, and stages that begin "
                 f"at {self._starts}"
             )
-
-    def _set_starts(self):
-        sums = [sum(self._lengths[:number]) for number in range(len(self._lengths))]
-        self._starts = [start if start == math.inf else self._next_possible(round(start)) for start in sums]
-        starts = [None if start == math.inf else start for start in self._starts]
-        self.schedule = list(zip(starts, self._names, strict=True))
 
     def _next_possible(self, start):
         """Returns the first step, at or after `start`, at which a stage can begin."""
@@ -317,12 +280,6 @@ class Stages(RunCallback):
         while start % self._accumulated or start % steps % together:
             start += 1
         return start
-
-    def _end(self, stage, epoch):
-        """Ends a stage before an epoch."""
-        self._ended[stage] = epoch
-        self._lengths[stage] = self._place(epoch) - sum(self._lengths[:stage])
-        self._set_starts()
 
     def _place(self, epoch, batch=0):
         steps = self.params.get("steps")
@@ -350,14 +307,12 @@ class Stages(RunCallback):
     # === Resuming ===
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the position in the run, where stages ended, and the improvement of the current stage.
+        """Returns the position in the run.
 
         Returns:
-            Dict of plain values and arrays.
+            Dict with the number of the epoch and of the batches done in it, `"place"`.
         """
-        improvement = None if self._improvement is None else [self.stage, self._improvement.state_dict()]
-        place, ended = [self._epoch, self._done], [list(pair) for pair in self._ended.items()]
-        return {"place": place, "ended": ended, "over": self.over, "improvement": improvement}
+        return {"place": [self._epoch, self._done]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores a state.
@@ -365,103 +320,35 @@ class Stages(RunCallback):
         Args:
             state: Dict that `state_dict` returned.
         """
-        for stage, epoch in state["ended"]:
-            if stage < len(self._stages) - 1:
-                self._end(stage, epoch)
-        self._resumed_at, self.over, self._resumed = tuple(state["place"]), state["over"], state["improvement"]
-        self._resume_improvement()
-
-    def _resume_improvement(self):
-        if self._improvement is not None and self._resumed and self._resumed[0] == self.stage:
-            self._improvement.load_state_dict(self._resumed[1])
+        self._resumed_at = tuple(state["place"])
 
 
 def _flags_of(model):
     return [weight.trainable for weight in model.weights]
 
 
-class Improvement:
-    """Keras's `EarlyStopping` for one stage of a run.
-
-    Args:
-        model: The model to train.
-        monitor: String. Name of the metric.
-        patience: Integer or `None`. Number of epochs without improvement after which the stage is over.
-        restore_best: Boolean. Whether `finish` restores the weights of the best epoch.
-        validates: Boolean. Whether the run validates, possibly not in each epoch. Defaults to `None`, if it is
-            unknown.
-    """
-
-    def __init__(self, model, monitor, patience, restore_best, validates=None):
-        self._model, self._validates = model, validates
-        self._watch = keras.callbacks.EarlyStopping(
-            monitor, patience=patience or sys.maxsize, restore_best_weights=restore_best
-        )
-        self._watch.set_model(model)
-        self._watch.on_train_begin()
-
-    def is_over(self, logs):
-        """Returns whether the stage is over, given the logs of its next epoch."""
-        monitor, stops = self._watch.monitor, self._model.stop_training
-        validated = any(name.startswith("val_") for name in logs)
-        # `validation_freq` may skip the validation of an epoch.
-        if monitor not in logs and not validated and self._validates is not False:
-            if self._validates is None:
-                log.warning("A stage waits for %r, but this epoch was not validated. Pass `validation_data`.", monitor)
-            return False
-        if monitor not in logs:
-            raise ValueError(
-                "A stage with `patience` or `restore_best` requires the metric that it monitors. Pass "
-                f"`validation_data` to `fit()`. Expected one of {sorted(logs)}. Received: monitor={monitor!r}"
-            )
-        try:
-            self._watch.on_epoch_end(1, logs)  # `EarlyStopping` never stops in epoch 0.
-        except ValueError as error:
-            raise ValueError(
-                "`monitor` must be a loss, or a metric for which Keras knows whether it should rise or fall. "
-                f"Received: monitor={monitor!r}"
-            ) from error
-        self._model.stop_training = stops  # Only the stage is over, not the run.
-        return self._watch.stopped_epoch > 0
-
-    def state_dict(self):
-        """Returns the epochs without improvement, and the best weights."""
-        return {name: getattr(self._watch, name) for name in keras_callbacks.callback_attributes(self._watch)}
-
-    def load_state_dict(self, state):
-        """Restores what `state_dict` returned."""
-        vars(self._watch).update(state)
-
-    def finish(self):
-        """Restores the best weights if `restore_best` is True."""
-        self._watch.on_train_end()
-
-
-def draw_stages(model, stages, starts, names, total, optimizer):
+def draw_stages(planned, total, optimizer):
     """Returns a figure with a row for each layer group, the head at the top, which is dark where its rate is high.
 
     Args:
-        model: Built model.
-        stages: List of the `Stage`s of the run.
-        starts: List of the first step of each stage.
-        names: List of lists. Names of the layer groups that train in each stage.
+        planned: `Stages` with a model, after `_plan`.
         total: Integer. Number of steps of the run.
         optimizer: Optimizer whose rates are shown.
     """
-    groups = layer_groups(model)
+    groups = layer_groups(planned.model)
     axes = new_axes(7.2, 1.4 + 0.28 * len(groups))
     from matplotlib.colors import LogNorm
 
     groups = [group.name for group in groups if group.variables]
     steps = np.unique(np.linspace(0, total, min(total, MOST_COLUMNS) + 1).round().astype("int64"))
-    rates = _rates(groups, stages, starts, names, steps[:-1], optimizers.innermost(optimizer))
+    rates = _rates(groups, planned, steps[:-1], optimizers.innermost(optimizer))
     shown = np.ma.masked_invalid(np.where(rates > 0, rates, np.nan))
     axes.set_facecolor("white")
     axes.patch.set(hatch="////", edgecolor="0.8")  # The hatched background shows frozen groups.
     low, high = (shown.min(), shown.max()) if shown.count() else (1e-9, 1.0)
     norm = LogNorm(min(low, high / 1.5), high)
     mesh = axes.pcolormesh(steps, np.arange(len(groups) + 1), shown, cmap="YlGnBu", norm=norm)
-    for start in starts[1:]:
+    for start, _ in planned.schedule[1:]:
         axes.axvline(start, color=GREY, linewidth=0.8, linestyle=":")
     axes.hlines(np.arange(1, len(groups)), 0, total, color="white", linewidth=2)
     axes.set_yticks(np.arange(len(groups)) + 0.5, groups)
@@ -477,13 +364,14 @@ def draw_stages(model, stages, starts, names, total, optimizer):
     return axes.figure
 
 
-def _rates(groups, stages, starts, names, steps, optimizer):
+def _rates(groups, planned, steps, optimizer):
     """Returns the rate of each layer group in each step as an array [groups, steps], NaN while it is frozen."""
     multiples = getattr(optimizer, "rates", {})
     rates = np.full((len(groups), len(steps)), np.nan)
     begun = 0  # The optimizer counts from this step.
-    for stage, start, end, training in zip(stages, starts, [*starts[1:], np.inf], names):
-        begun = start if stage.fresh_optimizer else begun
+    ends = [*(start for start, _ in planned.schedule[1:]), np.inf]
+    for stage, (start, training), end in zip(planned._stages, planned.schedule, ends):
+        begun = start if planned.restarts else begun
         inside = (steps >= start) & (steps < end)
         rate = rate_of(optimizer) if stage.learning_rate is None else stage.learning_rate
         values = [float(rate(int(step) - begun)) if callable(rate) else float(rate) for step in steps[inside]]

@@ -451,10 +451,9 @@ class TrainingCheckpoint(RunCallback):
 
 
 def _ended(callbacks):
-    """Returns whether `EarlyStopping` or the last stage, in its restored state, has ended the run."""
+    """Returns whether `EarlyStopping`, in its restored state, has ended the run."""
     early = [callback for callback in callbacks if isinstance(callback, keras.callbacks.EarlyStopping)]
-    stopped = any(callback.stopped_epoch and callback.wait >= callback.patience for callback in early)
-    return stopped or any(isinstance(callback, Stages) and callback.over for callback in callbacks)
+    return any(callback.stopped_epoch and callback.wait >= callback.patience for callback in early)
 
 
 class Background:

@@ -27,8 +27,8 @@ def stages():
         two = staging_models.make(run_eagerly=False)
     start, watch = staging_models.values(one), staging_models.Watch()
     for model in (one, two):
-        fresh = Stage("all", learning_rate=0.05, fresh_optimizer=True)
-        callback = StagedTraining([Stage("head", steps=2), Stage(["top", "head"], steps=2), fresh])
+        stages = [Stage("head", steps=2), Stage(["top", "head"], steps=2), Stage("all", learning_rate=0.05)]
+        callback = staging_models.Restarting(stages)
         staging_models.fit(model, callback, *([watch] if model is two else []), epochs=2)
     staging_models.assert_follows(two, callback, watch)
     after = staging_models.values(one)

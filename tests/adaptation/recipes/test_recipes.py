@@ -185,9 +185,9 @@ def test_the_schedule_of_lp_ft_spans_its_second_stage():
     schedule = recipe.build_optimizer(model, 100).get_config()["optimizer"]["config"]["learning_rate"]
     assert schedule["config"]["total_steps"] == 75
     [callback] = recipe.build_callbacks()
-    probe, tune = callback.stages
+    probe, tune = callback.plan(layer_groups(model))
     assert (probe.train, probe.fraction, probe.learning_rate) == ("new", 0.25, 1e-2)
-    assert (tune.train, tune.fresh_optimizer, tune.learning_rate) == ("all", True, None)
+    assert (tune.train, tune.learning_rate) == ("all", None) and callback.restarts
 
 
 @pytest.mark.parametrize(

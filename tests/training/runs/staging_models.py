@@ -5,7 +5,7 @@ import numpy as np
 from keras import ops
 
 from keras_transfer import adaptation
-from keras_transfer.callbacks import TrainingCheckpoint
+from keras_transfer.callbacks import StagedTraining, TrainingCheckpoint
 from keras_transfer.training.run import sync
 from tests.helpers import EAGER
 from tests.training.rows import Rows, tell
@@ -14,6 +14,12 @@ NAMES = ["low", "mid", "top", "head"]
 STEPS = 4  # an epoch
 X = np.random.default_rng(0).normal(size=(16, 3)).astype("float32")
 Y = np.random.default_rng(1).normal(size=(16, 2)).astype("float32")
+
+
+class Restarting(StagedTraining):
+    """Stages after the first of which the optimizer begins again, as those of linear probing and fine-tuning."""
+
+    restarts = True
 
 
 def make(optimizer=None, **compiled):

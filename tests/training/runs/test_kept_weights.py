@@ -27,7 +27,7 @@ AVERAGES = {
     "moving average": of_keras,
     "mean": lambda: NTASGD(0.05),
 }
-KEPT = ["by fit", "EarlyStopping", "ModelCheckpoint", "Stage", "two Stages"]
+KEPT = ["by fit", "EarlyStopping", "ModelCheckpoint", "by stages", "EarlyStopping in stages"]
 MEANS = ("moving average", "mean")
 
 
@@ -50,18 +50,19 @@ def loss_of(model):
     return model.evaluate(*VALIDATION, verbose=0)
 
 
+def best_weights():
+    return keras.callbacks.EarlyStopping(patience=EPOCHS, restore_best_weights=True)
+
+
 def kept_loss(model, kept, folder):
     """Trains a model, and returns the validation losses of its epochs, and the loss of the model that is kept."""
     if kept == "ModelCheckpoint":
         losses = fit(model, keras.callbacks.ModelCheckpoint(folder / "best.keras", save_best_only=True))
         return losses, loss_of(keras.saving.load_model(folder / "best.keras"))
-    stages = [Stage("all", epochs=EPOCHS - 1, restore_best=True)] * (kept == "two Stages")
-    callbacks = {
-        "EarlyStopping": [keras.callbacks.EarlyStopping(patience=EPOCHS, restore_best_weights=True)],
-        "Stage": [StagedTraining([Stage("all", restore_best=True)])],
-        "two Stages": [StagedTraining([*stages, Stage("all", restore_best=True)])],
-    }
-    return fit(model, *callbacks.get(kept, [])), loss_of(model)
+    callbacks = [StagedTraining([Stage("all", epochs=2), Stage("all")])] if "stages" in kept else []
+    if "EarlyStopping" in kept:
+        callbacks.append(best_weights())
+    return fit(model, *callbacks), loss_of(model)
 
 
 @pytest.mark.core
@@ -69,7 +70,7 @@ def kept_loss(model, kept, folder):
 @pytest.mark.parametrize("average", MEANS)
 def test_the_model_that_is_kept_is_the_one_that_was_validated(average, kept, tmp_path):
     losses, found = kept_loss(make(average), kept, tmp_path)
-    if kept in ("by fit", "two Stages"):  # The second stage is one epoch long.
+    if kept.startswith("by"):
         expected = losses[-1]
     else:
         expected = min(losses)
@@ -78,16 +79,17 @@ def test_the_model_that_is_kept_is_the_one_that_was_validated(average, kept, tmp
 
 
 @pytest.mark.core
-def test_a_stage_continues_from_the_best_mean_of_the_one_before():
-    model, starts = make(), []
+@pytest.mark.parametrize("average", MEANS)
+def test_a_second_fit_continues_from_the_best_mean_of_the_first(average):
+    model, starts = make(average), []
 
     class Start(keras.callbacks.Callback):
         def on_train_batch_begin(self, batch, logs=None):
             starts.append(loss_of_weight(self.model))
 
-    plan = [Stage("all", epochs=EPOCHS - 1, restore_best=True), Stage("all")]
-    losses = fit(model, StagedTraining(plan), Start())
-    assert starts[-2] == pytest.approx(min(losses[:-1]), abs=1e-6)
+    losses = fit(model, best_weights())
+    fit(model, Start(), epochs=1)
+    assert starts[0] == pytest.approx(min(losses), abs=1e-6)
 
 
 def loss_of_weight(model):
@@ -111,7 +113,7 @@ def test_a_resumed_run_trains_the_weights_and_not_their_means(average, tmp_path)
 @pytest.mark.core
 @pytest.mark.parametrize("first", [True, False])
 def test_callbacks_of_keras_keep_the_mean_that_the_trigger_validates(first, tmp_path):
-    model, stop = make("mean"), keras.callbacks.EarlyStopping(patience=EPOCHS, restore_best_weights=True)
+    model, stop = make("mean"), best_weights()
     save = keras.callbacks.ModelCheckpoint(tmp_path / "best.keras", save_best_only=True)
     callbacks = [NonMonotonicTrigger(), stop, save]
     callbacks = callbacks if first else callbacks[::-1]

@@ -6,11 +6,12 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.callbacks import GradualUnfreezing, Stage, StagedTraining
+from keras_transfer.callbacks import GradualUnfreezing, Stage
 from keras_transfer.optimizers import LayerwiseOptimizer
 from keras_transfer.optimizers.schedules import InverseSquareRoot, LinearWarmupDecay, SlantedTriangular, WarmupCosine
 from keras_transfer.training.run_length import ScheduleLength, warn_if_shorter
 from tests.tasks import tiny
+from tests.training.runs.staging_models import Restarting
 
 X, Y = np.ones((16, 5), "float32"), np.ones((16, 3), "float32")
 
@@ -108,7 +109,7 @@ def test_our_callbacks_warn_in_runs_of_other_models(caplog):
 
 def test_a_run_that_restarts_the_schedule_gives_no_warning_but_later_runs_do(caplog):
     model = make_model(SlantedTriangular(0.1, 10))
-    restarting = StagedTraining([Stage("top", epochs=1), Stage("all", fresh_optimizer=True)])
+    restarting = Restarting([Stage("top", epochs=1), Stage("all")])
     model.fit(X, Y, batch_size=2, verbose=0, epochs=2, callbacks=[restarting, ScheduleLength()])
     assert messages(caplog) == []
     model.fit(X, Y, batch_size=2, verbose=0, callbacks=[ScheduleLength()])
