@@ -79,7 +79,6 @@ PRIVATE = {
     ("an attribute set on another object", "keras_internals/trainer"): "where `fit` begins, and on JAX the state of a "
     "run, have no public setter",
     ("an attribute set on another object", "training/states"): "Keras's callbacks have no public state",
-    ("an attribute set on another object", "training/stages"): "the state of a callback of Keras, as above",
     (
         "pickle",
         "checkpoints/torch_files",

@@ -161,7 +161,8 @@ class GradualUnfreezing(_Planned):
 class ChainThaw(_Planned):
     """Trains the new layer groups, then each one alone from the lowest up, then all (Felbo et al. 2017, DeepMoji).
 
-    `StagedTraining` describes what all these methods have in common.
+    `StagedTraining` describes what all these methods have in common. DeepMoji's code trains each stage until the
+    validation loss stops improving. For this, give each stage a `fit()` of its own.
 
     Args:
         epochs: Integer. Number of epochs of each stage except for the last one. Defaults to `None`.
@@ -214,7 +215,6 @@ class SequentialUnfreezing(_Planned):
         super().__init__(sequential, new_epochs=new_epochs, body_epochs=body_epochs)
 
 
-@keras.saving.register_keras_serializable(package="keras_transfer")
 class LinearProbe(_Planned):
     """Trains the new layer groups, then all with an optimizer and a schedule that begin again (LP-FT), for a recipe."""
 
