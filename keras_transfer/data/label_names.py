@@ -1,4 +1,4 @@
-"""Lists of names of classes: those that occur in labels, and those that a user passes."""
+"""Labels as names of classes: which names occur, names as positions and back, and numbers that are names."""
 
 import logging
 import math
