@@ -88,9 +88,9 @@ def optimizer_of(model, options):
     steps = 3 * -(-ROWS // BATCH)
     rate = {
         None: 0.01,
-        "slanted": adapt.SlantedTriangular(0.01, steps),
-        "linear": adapt.LinearWarmupDecay(0.01, steps, warmup_fraction=0.0),
-        "cycle": adapt.OneCycle(0.01, steps),
+        "slanted": kt.optimizers.schedules.SlantedTriangular(0.01, steps),
+        "linear": kt.optimizers.schedules.LinearWarmupDecay(0.01, steps, warmup_fraction=0.0),
+        "cycle": kt.optimizers.schedules.OneCycle(0.01, steps),
     }[options["schedule"]]
     extra = {"gradient_accumulation_steps": options["accumulation"], "use_ema": options["ema"], **options["clip"]}
     if options["optimizer"] == "SGD":
@@ -112,7 +112,7 @@ def optimizer_of(model, options):
             "ewc": lambda: adapt.EWC(fisher),
             "ewc pretrained": lambda: adapt.EWC(fisher, groups="pretrained"),
         }[options["penalty"]]()
-    return adapt.LayerwiseOptimizer(optimizer, model, penalty=penalty, **options["rates"])
+    return kt.optimizers.LayerwiseOptimizer(optimizer, model, penalty=penalty, **options["rates"])
 
 
 def loss_of(options):
@@ -135,14 +135,16 @@ def callbacks_of(options):
     rate = {"learning_rate": options["stage_rate"]}
     stages = {
         None: lambda: [],
-        "gradual": lambda: [adapt.GradualUnfreezing()],
-        "chain": lambda: [adapt.ChainThaw()],
-        "sequential": lambda: [adapt.SequentialUnfreezing()],
+        "gradual": lambda: [kt.callbacks.GradualUnfreezing()],
+        "chain": lambda: [kt.callbacks.ChainThaw()],
+        "sequential": lambda: [kt.callbacks.SequentialUnfreezing()],
         "staged": lambda: [
-            adapt.StagedTraining([adapt.Stage("new", epochs=1, **rate), adapt.Stage("all", **rate)]),
+            kt.callbacks.StagedTraining(
+                [kt.callbacks.Stage("new", epochs=1, **rate), kt.callbacks.Stage("all", **rate)]
+            ),
         ],
     }[options["stages"]]()
-    return [*stages, *([adapt.PenaltyLogger()] if options["logger"] else [])]
+    return [*stages, *([kt.callbacks.PenaltyLogger()] if options["logger"] else [])]
 
 
 def data_of(model, options, seed):

@@ -53,9 +53,9 @@ def changed_by_the_other(models):
 def resumed(models, **changes):
     """A run that goes on with a changed encoder."""
     folder = models.folder / "run"
-    fit(other(models, dropout=0.0), callbacks=[adapt.TrainingCheckpoint(folder)], epochs=1)
+    fit(other(models, dropout=0.0), callbacks=[kt.callbacks.TrainingCheckpoint(folder)], epochs=1)
     models.forget()
-    return fit(other(models, **changes), callbacks=[adapt.TrainingCheckpoint(folder)], epochs=2)
+    return fit(other(models, **changes), callbacks=[kt.callbacks.TrainingCheckpoint(folder)], epochs=2)
 
 
 MISTAKES = [
@@ -72,31 +72,40 @@ MISTAKES = [
     ),
     Mistake(
         "an optimizer for another model",
-        lambda m: fit_with(m.bert_classifier(), adapt.LayerwiseOptimizer("sgd", m.classifier(), decay=0.9)),
+        lambda m: fit_with(m.bert_classifier(), kt.optimizers.LayerwiseOptimizer("sgd", m.classifier(), decay=0.9)),
         "model|group|weight",
     ),
-    Mistake("decay=2.6", lambda m: adapt.LayerwiseOptimizer("sgd", m.bert_classifier(), decay=2.6), "decay"),
+    Mistake("decay=2.6", lambda m: kt.optimizers.LayerwiseOptimizer("sgd", m.bert_classifier(), decay=2.6), "decay"),
     Mistake(
         "a rate for a group that does not exist",
-        lambda m: adapt.LayerwiseOptimizer("sgd", m.bert_classifier(), rates={"hed": 0.1}),
+        lambda m: kt.optimizers.LayerwiseOptimizer("sgd", m.bert_classifier(), rates={"hed": 0.1}),
         "hed",
     ),
-    Mistake("a schedule of no steps", lambda m: adapt.SlantedTriangular(1e-3, total_steps=0), "total_steps"),
+    Mistake(
+        "a schedule of no steps",
+        lambda m: kt.optimizers.schedules.SlantedTriangular(1e-3, total_steps=0),
+        "total_steps",
+    ),
     Mistake(
         "more warm-up than steps",
-        lambda m: adapt.LinearWarmupDecay(1e-3, total_steps=10, warmup_steps=20),
+        lambda m: kt.optimizers.schedules.LinearWarmupDecay(1e-3, total_steps=10, warmup_steps=20),
         "warmup_steps",
     ),
-    Mistake("a negative learning rate", lambda m: adapt.SlantedTriangular(-1e-3, total_steps=10), "-0.001"),
+    Mistake(
+        "a negative learning rate", lambda m: kt.optimizers.schedules.SlantedTriangular(-1e-3, total_steps=10), "-0.001"
+    ),
     Mistake(
         "unfreezing with fewer epochs than stages",
-        lambda m: fit(m.bert_classifier(), callbacks=[adapt.GradualUnfreezing()], epochs=1),
+        lambda m: fit(m.bert_classifier(), callbacks=[kt.callbacks.GradualUnfreezing()], epochs=1),
         "stage",
     ),
     Mistake(
         "two plans in one fit",
         lambda m: fit(
-            m.bert_classifier(), callbacks=[adapt.GradualUnfreezing(), adapt.ChainThaw()], batch_size=1, epochs=3
+            m.bert_classifier(),
+            callbacks=[kt.callbacks.GradualUnfreezing(), kt.callbacks.ChainThaw()],
+            batch_size=1,
+            epochs=3,
         ),
         "Only one callback",
     ),
@@ -218,7 +227,7 @@ MISTAKES = [
     ),
     Mistake(
         "a file as the folder of a checkpoint",
-        lambda m: fit(m.classifier(), callbacks=[adapt.TrainingCheckpoint(m.table())]),
+        lambda m: fit(m.classifier(), callbacks=[kt.callbacks.TrainingCheckpoint(m.table())]),
         "is a file",
     ),
     # === Comparison and Fisher ===
