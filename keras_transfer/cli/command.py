@@ -1,25 +1,14 @@
 """The command `keras-transfer`, which checks its arguments before it imports slow packages."""
 
-import collections
 import contextlib
 import importlib.util
-import itertools
-import json
-import multiprocessing
 import os
 import pathlib
 import re
-import signal
-import socket
-import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 
-from keras_transfer.cli import ask, checks, labelled_texts, own_files, run_folder
+from keras_transfer.cli import ask, checks, labelled_texts, launch, own_files, run_folder, worker_pool
 from keras_transfer.cli.adapter_names import check_adapter
 from keras_transfer.cli.parser import (
     ELECTRA_RATES,
@@ -93,8 +82,8 @@ def _info(source):
 
 
 def _launch(script, arguments, workers):
-    check(script, workers)
-    return run(script, arguments, workers)
+    launch.check(script, workers)
+    return launch.run(script, arguments, workers)
 
 
 def _generate(model, prompts, max_new_tokens, sampler, seed):
@@ -179,7 +168,7 @@ def _predict(model, data, text_column, adapter, output, overwrite, workers, **fo
     _import_package()
     from keras_transfer.cli.predictions import run_predictions
 
-    several = start(workers, _import_package) if workers > 1 else contextlib.nullcontext()
+    several = worker_pool.start(workers, _import_package) if workers > 1 else contextlib.nullcontext()
     with several as map_in_order:
         run_predictions(path, kind, table, text_column, output, map_in_order, adapter)
 
@@ -228,16 +217,6 @@ def _quickstart(dataset, data_dir, output, epochs, batch_size, overwrite, **opti
     run_quickstart(dataset, data_dir, output, epochs=epochs, batch_size=batch_size, overwrite=overwrite, **options)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
-
-PATIENCE = 15  # The other processes have this number of seconds to end.
-
-AHEAD = 2  # Number of parts to read ahead for each process.
-
-_FAILED = []  # The error that `prepare` raised in this process.
-
-
 def _form(options):
     """Removes the options that say how tables are read, and returns those that were given."""
     found = {name: options.pop(name, None) for name in ("separator", "encoding", "no_header", "label_separator")}
@@ -270,148 +249,5 @@ def _import_package():
         package.__spec__.loader.exec_module(package)
 
 
-def run(script, arguments, workers):
-    """Runs a script in several processes, whose lines of output begin with the number of the process.
-
-    The processes find each other through `TF_CONFIG`, which `keras_transfer.distribute.initialize` reads. The result is
-    0, the status of the first process that failed, or 128 plus the number of the signal that ended it.
-    """
-    addresses = [f"127.0.0.1:{port}" for port in _free_ports(workers)]
-    children, lock = [], threading.Lock()
-    with _forwarded_signals(children):
-        for index in range(workers):
-            config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-            environment = {**os.environ, "TF_CONFIG": json.dumps(config), "PYTHONUNBUFFERED": "1"}
-            pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
-            command = [sys.executable, str(script), *arguments]
-            children.append(subprocess.Popen(command, env=environment, start_new_session=True, **pipes))
-        readers = [threading.Thread(target=_copy, args=(index, child, lock)) for index, child in enumerate(children)]
-        for reader in readers:
-            reader.start()
-        status = _wait(children)
-        for reader in readers:
-            reader.join()
-    return status
-
-
-def _free_ports(count):
-    """Returns the numbers of unused ports."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-
-
-def _copy(index, child, lock):
-    """Prints the lines of a process."""
-    for line in child.stdout:
-        with lock:
-            print(f"[{index}] {line}", end="" if line.endswith("\n") else "\n", flush=True)
-
-
-def _wait(children):
-    """Waits for all processes, stops the others if one fails, and returns the exit status."""
-    codes = [None]
-    while None in codes and not any(codes):
-        time.sleep(0.1)
-        codes = [child.poll() for child in children]
-    if not any(codes):
-        return 0
-    failed = next(index for index, code in enumerate(codes) if code)
-    others = [index for index, code in enumerate(codes) if code is None]
-    code = codes[failed]
-    ending = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"failed with the exit status {code}"
-    stopped = f" The processes {others} are stopped." if others else ""
-    print(f"keras-transfer launch: process {failed} {ending}.{stopped}", file=sys.stderr, flush=True)
-    for index in others:
-        _stop(children[index])
-    return 128 - code if code < 0 else code
-
-
-def _stop(child):
-    """Ends a process and its children."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError):  # It has ended by itself.
-            os.killpg(child.pid, number)
-        with contextlib.suppress(subprocess.TimeoutExpired):  # It ignores the signal, but cannot ignore the next one.
-            child.wait(PATIENCE)
-            return
-
-
-@contextlib.contextmanager
-def _forwarded_signals(children):
-    """Passes Ctrl-C and SIGTERM on to the processes, so that they can write training checkpoints."""
-
-    def forward(number, frame):
-        for child in children:
-            if child.poll() is None:
-                child.send_signal(number)
-
-    before = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def check(script, workers):
-    """Raises an error if the script does not exist, or if the number of processes is not positive."""
-    if workers < 1:
-        raise ValueError(f"`--workers` must be a positive integer. Received: {workers}")
-    if not pathlib.Path(script).is_file():
-        raise FileNotFoundError(f"The script must be a file. Received: {script}")
-
-
-@contextlib.contextmanager
-def start(workers, prepare):
-    """Yields a function `(function, parts)` that calls a function in processes, which start when they are needed.
-
-    It yields `(kept, function(argument))` for each part `(kept, argument)`, in order, and reads few parts ahead.
-    Functions, arguments and results are pickled.
-
-    Args:
-        prepare: Function without arguments, which each process calls first. If it raises an error, so does the first
-            part.
-    """
-    context = multiprocessing.get_context("spawn")  # TensorFlow does not work after a fork.
-    executor = ProcessPoolExecutor(workers, context, initializer=_begin, initargs=(prepare,))
-
-    def map_in_order(function, parts):
-        parts, running = iter(parts), collections.deque()
-        while True:
-            for kept, argument in itertools.islice(parts, AHEAD * workers - len(running)):
-                running.append((kept, executor.submit(_call, function, argument)))
-            if not running:
-                return
-            kept, future = running.popleft()
-            yield kept, future.result()
-
-    try:
-        yield map_in_order
-    except BrokenProcessPool:
-        raise ChildProcessError(
-            "A process ended before it had predicted its texts, possibly because there was no memory left. Each has "
-            f"a copy of the model. Pass fewer `--workers`. Received: --workers {workers}"
-        ) from None
-    finally:
-        executor.shutdown(cancel_futures=True)
-
-
-def _begin(prepare):
-    """Lets only the first process handle Ctrl-C, and ends this process when the first one ends for any reason."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
-    try:
-        prepare()
-    except Exception as error:  # A `BrokenProcessPool` would not contain this message.
-        _FAILED.append(error)
-
-
-def _call(function, argument):
-    """Calls a function, or raises the error of the preparation."""
-    if _FAILED:
-        raise _FAILED[0]
-    return function(argument)
+if __name__ == "__main__":
+    sys.exit(main())

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from keras_transfer.cli import command, predictions
+from keras_transfer.cli import command, predictions, worker_pool
 from tests.tasks.tiny import of_vectors
 
 
@@ -22,7 +22,7 @@ def wait(seconds):
 def threads(monkeypatch):
     """Threads in place of processes."""
     pool = lambda workers, *_, **__: concurrent.futures.ThreadPoolExecutor(workers)  # noqa: E731
-    monkeypatch.setattr(command, "ProcessPoolExecutor", pool)
+    monkeypatch.setattr(worker_pool, "ProcessPoolExecutor", pool)
 
 
 def test_results_come_in_the_order_of_the_parts_and_few_parts_are_read_ahead(threads):
@@ -34,15 +34,15 @@ def test_results_come_in_the_order_of_the_parts_and_few_parts_are_read_ahead(thr
             read.append(part)
             yield part
 
-    with command.start(2, None) as map_in_order:
+    with worker_pool.start(2, None) as map_in_order:
         for count, (kept, result) in enumerate(map_in_order(wait, parts())):
             assert (kept, result) == (count, seconds[count])
             most = max(most, len(read) - count)
-    assert len(read) == count + 1 == 20 and most <= 2 * command.AHEAD
+    assert len(read) == count + 1 == 20 and most <= 2 * worker_pool.AHEAD
 
 
 def test_an_error_of_one_part_is_raised(threads):
-    with pytest.raises(ValueError, match="an error of one part"), command.start(2, None) as map_in_order:
+    with pytest.raises(ValueError, match="an error of one part"), worker_pool.start(2, None) as map_in_order:
         list(map_in_order(wait, enumerate([0.0, 0.04, 0.0])))
 
 
@@ -52,7 +52,7 @@ def fail():
 
 @pytest.mark.slow
 def test_an_error_in_the_preparation_of_a_process_has_its_own_message():
-    with pytest.raises(ImportError, match="an error before the first part"), command.start(1, fail) as map_in_order:
+    with pytest.raises(ImportError, match="an error before the first part"), worker_pool.start(1, fail) as map_in_order:
         list(map_in_order(wait, enumerate([0.0])))
 
 
@@ -88,8 +88,8 @@ def test_two_workers_write_the_same_file_as_one(predict, tmp_path):
 
 @pytest.mark.slow
 def test_a_process_that_dies_is_one_line_of_error_and_leaves_no_file(predict, tmp_path, monkeypatch, capfd):
-    start = command.start
-    monkeypatch.setattr(command, "start", lambda workers, _: start(workers, functools.partial(os._exit, 3)))
+    start = worker_pool.start
+    monkeypatch.setattr(worker_pool, "start", lambda workers, _: start(workers, functools.partial(os._exit, 3)))
     before = {path.name for path in tmp_path.iterdir()}
     assert predict("--output", "two.csv", "--workers", "2") == 1
     lines = [line for line in capfd.readouterr().err.splitlines() if line.startswith("keras-transfer")]
