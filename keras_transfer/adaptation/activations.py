@@ -21,9 +21,7 @@ from keras_transfer.keras_internals import trace_predict
 from keras_transfer.version import __version__
 
 log = logging.getLogger("keras_transfer")
-
 RECORD, DONE, CHECKSUMS = "cache.json", "done.npy", "checksums.npy"
-
 INTERVAL = 5.0  # Number of seconds between two points from which a killed process resumes.
 
 

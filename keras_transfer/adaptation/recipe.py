@@ -52,40 +52,6 @@ OPTIMIZERS = {
 }
 
 UNFREEZING = {"gradual": GradualUnfreezing, "chain_thaw": ChainThaw, "linear_probe": LinearProbe, None: None}
-
-
-def _number(is_right):
-    return lambda value: is_number(value) and is_right(value)
-
-
-_COUNT = _number(lambda value: 1 <= value < math.inf and value == int(value))
-
-_POSITIVE = _number(lambda value: 0 < value < math.inf)
-
-_FRACTION = _number(lambda value: 0 < value <= 1)
-
-# Each field has the expected value in words, a function that checks it, and whether it may be None.
-FIELDS = {
-    "schedule": (f"one of {tuple(SCHEDULES)}", lambda value: value in tuple(SCHEDULES), False),
-    "optimizer": (f"one of {tuple(OPTIMIZERS)}", lambda value: value in tuple(OPTIMIZERS), False),
-    "unfreezing": (f"one of {list(UNFREEZING)}", lambda value: value in tuple(UNFREEZING), False),
-    "epochs": ("a positive integer, 'auto'", lambda value: value == "auto" or _COUNT(value), True),
-    "steps": ("a positive integer", _COUNT, True),
-    "batch_size": ("a positive integer", _COUNT, False),
-    "last_blocks": ("a positive integer", _COUNT, True),
-    "gradient_accumulation_steps": ("a positive integer", _COUNT, True),
-    "learning_rate": ("positive and finite, or 'auto'", lambda value: value == "auto" or _POSITIVE(value), False),
-    "warmup_fraction": ("between 0 and 1", _number(lambda value: 0 <= value <= 1), False),
-    "weight_decay": ("at least 0 and finite", _number(lambda value: 0 <= value < math.inf), False),
-    "beta_1": ("in [0, 1)", _number(lambda value: 0 <= value < 1), False),
-    "beta_2": ("in [0, 1)", _number(lambda value: 0 <= value < 1), False),
-    "epsilon": ("positive and finite", _POSITIVE, False),
-    "decay": ("in (0, 1]", _FRACTION, True),
-    "global_clipnorm": ("positive and finite", _POSITIVE, True),
-    "unfreezing_fraction": ("in (0, 1]", _FRACTION, True),
-    "probe_learning_rate": ("positive and finite", _POSITIVE, True),
-}
-
 _OF_ADAPTIVE = {"warmup_fraction": 0.06, "beta_2": 0.98, "epsilon": 1e-6}  # The common fields of "dapt" and "tapt".
 
 RECIPES: dict[str, dict[str, Any]] = {
@@ -397,6 +363,37 @@ class Recipe:
         kind = UNFREEZING[self.unfreezing]
         given = {"fraction": self.unfreezing_fraction, "learning_rate": self.probe_learning_rate}
         return [] if kind is None else [kind(**{name: value for name, value in given.items() if value is not None})]
+
+
+def _number(is_right):
+    return lambda value: is_number(value) and is_right(value)
+
+
+_COUNT = _number(lambda value: 1 <= value < math.inf and value == int(value))
+_POSITIVE = _number(lambda value: 0 < value < math.inf)
+_FRACTION = _number(lambda value: 0 < value <= 1)
+
+# Each field has the expected value in words, a function that checks it, and whether it may be None.
+FIELDS = {
+    "schedule": (f"one of {tuple(SCHEDULES)}", lambda value: value in tuple(SCHEDULES), False),
+    "optimizer": (f"one of {tuple(OPTIMIZERS)}", lambda value: value in tuple(OPTIMIZERS), False),
+    "unfreezing": (f"one of {list(UNFREEZING)}", lambda value: value in tuple(UNFREEZING), False),
+    "epochs": ("a positive integer, 'auto'", lambda value: value == "auto" or _COUNT(value), True),
+    "steps": ("a positive integer", _COUNT, True),
+    "batch_size": ("a positive integer", _COUNT, False),
+    "last_blocks": ("a positive integer", _COUNT, True),
+    "gradient_accumulation_steps": ("a positive integer", _COUNT, True),
+    "learning_rate": ("positive and finite, or 'auto'", lambda value: value == "auto" or _POSITIVE(value), False),
+    "warmup_fraction": ("between 0 and 1", _number(lambda value: 0 <= value <= 1), False),
+    "weight_decay": ("at least 0 and finite", _number(lambda value: 0 <= value < math.inf), False),
+    "beta_1": ("in [0, 1)", _number(lambda value: 0 <= value < 1), False),
+    "beta_2": ("in [0, 1)", _number(lambda value: 0 <= value < 1), False),
+    "epsilon": ("positive and finite", _POSITIVE, False),
+    "decay": ("in (0, 1]", _FRACTION, True),
+    "global_clipnorm": ("positive and finite", _POSITIVE, True),
+    "unfreezing_fraction": ("in (0, 1]", _FRACTION, True),
+    "probe_learning_rate": ("positive and finite", _POSITIVE, True),
+}
 
 
 def get_recipe(name: str, **changes: Any) -> Recipe:

@@ -12,7 +12,6 @@ from typing import Any
 from keras_transfer.core.files import atomic_file
 
 log = logging.getLogger("keras_transfer")
-
 CARD = "README.md"
 
 MARK = (

@@ -14,9 +14,7 @@ from keras_transfer.encoders import Encoder
 from keras_transfer.text import BertPreprocessor, TokenPreprocessor
 
 PREFIX = "keras_hub://"
-
 _WEIGHTS = ("model.weights.h5", "model.weights.json")  # a single file, or the index of several
-
 _TENSORS = ("model.safetensors", "model.safetensors.index.json")  # what KerasHub converts
 
 # Files that only KerasHub writes. They distinguish an incomplete preset from a folder of another kind.
@@ -28,7 +26,6 @@ _DEFAULT_EPSILON = 1e-6  # The default of Transformers for all models in the nex
 _EPSILONS = {"gemma": 1e-6, "gemma2": 1e-6, "gemma3_text": 1e-6, "qwen3": 1e-5}
 
 _INPUTS = {"token_ids", "segment_ids", "padding_mask"}
-
 _OPTIONS = {"load_weights", "dtype", "name", "trainable"}  # accepted for every backbone
 
 # Where a block with attention to the whole text comes after blocks with a window: every so many blocks.

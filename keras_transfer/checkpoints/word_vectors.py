@@ -22,7 +22,6 @@ from keras_transfer.core.integers import check_integer
 from keras_transfer.core.names import check_one_of
 
 log = logging.getLogger("keras_transfer")
-
 POLICIES = ("zeros", "mean", "random", "error")
 
 # Whether the files of a format begin with a header, and whether they are binary.
@@ -40,7 +39,6 @@ _OTHER_FILES = {
 }
 
 _CHUNK = 1 << 20
-
 _LONGEST_WORD = 4096  # bytes; a longer "word" in a binary file indicates a wrong header
 
 # Text files contain no control characters other than these. Binary vectors soon contain others.

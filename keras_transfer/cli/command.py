@@ -66,122 +66,12 @@ def _message(error, options):
     return f"{type(error).__name__}: {message}\nTo see where it occurred, pass --traceback."
 
 
-def _info(source):
-    own = own_files.describe_own(source)
-    if own is not None:
-        print("\n".join(own))
-        return
-    checks.check_source(source)
-    # No weights are loaded, so any backend works, and JAX is imported in a third of the time.
-    if importlib.util.find_spec("jax") is not None:
-        os.environ.setdefault("KERAS_BACKEND", "jax")
+def _quickstart(dataset, data_dir, output, epochs, batch_size, overwrite, **options):
+    checks.check_quickstart(dataset, data_dir, output, epochs, batch_size, overwrite)
     _import_package()
-    from keras_transfer.cli.info import print_info
+    from keras_transfer.cli.quickstart import run_quickstart
 
-    print_info(source)
-
-
-def _launch(script, arguments, workers):
-    launch.check(script, workers)
-    return launch.run(script, arguments, workers)
-
-
-def _generate(model, prompts, max_new_tokens, sampler, seed):
-    checks.check_source(model)
-    if run_folder.is_unfinished(model) and not (pathlib.Path(model) / "config.json").exists():
-        raise FileNotFoundError(
-            f"The run is not finished. `keras-transfer pretrain` with the same settings continues it. Received: {model}"
-        )
-    _import_package()
-    from keras_transfer.cli.texts import print_texts
-
-    print_texts(model, prompts, max_new_tokens, sampler, seed)
-
-
-def _pretrain(corpus, validation_corpus, encoder, size, vocabulary_size, output, overwrite, **options):
-    checks.check_pretraining(corpus, validation_corpus, encoder, size, vocabulary_size, **options)
-    if encoder is None:
-        size, vocabulary_size = size or "tiny", vocabulary_size or 8000
-    of_lstm = options["objective"] == "awd-lstm"
-    rates = ELECTRA_RATES if options["objective"] == "electra" else RATES
-    rate = RATE_OF_LSTM if of_lstm else rates[size] if size else RATE_OF_CHECKPOINT
-    options["learning_rate"] = options["learning_rate"] or rate
-    options["sequence_length"] = options["sequence_length"] or (WINDOW if of_lstm else LENGTH)
-    if options["steps"] is None:
-        options["epochs"] = options["epochs"] or 10
-    options |= {"encoder": encoder, "size": size, "vocabulary_size": vocabulary_size}
-    files = {"corpus": corpus, "validation_corpus": validation_corpus}
-    if encoder is not None and os.path.realpath(encoder) == os.path.realpath(output):
-        raise ValueError(f"`--output` must be a different folder from `--encoder`. Received: {output}")
-    settings = {**{name: run_folder.describe_files(paths) for name, paths in files.items()}, **options}
-    run_folder.check_run(output, settings, overwrite)
-    _import_package()
-    from keras_transfer.cli.pretraining import run_pretraining
-
-    paths = [[pathlib.Path(path) for path in paths] for paths in files.values()]
-    stopped_by = run_pretraining(*paths, output, settings, overwrite, **options)
-    return 128 + stopped_by if stopped_by else 0
-
-
-def _compare(data, validation_data, test_data, text_column, label_column, results, markdown, plot, **options):
-    form = _form(options)
-    checks.check_comparison(results, markdown, plot)
-    checks.check_training(**options)
-    parts, label_names = labelled_texts.read_parts(data, validation_data, test_data, text_column, label_column, **form)
-    _import_package()
-    from keras_transfer.cli.comparison import run_comparison
-
-    run_comparison(parts, label_names, results=results, markdown=markdown, plot=plot, **options)
-
-
-def _export(model, output, pairs, overwrite, format, quantization, data, text_column, adapters, **limits):
-    path, form = run_folder.find_model(model), _form(limits)
-    checks.check_export(format, quantization, pairs, data, adapters, **limits)
-    for name in adapters or ():
-        check_adapter(path, name, "--adapters")
-    checks.check_folder_to_write(output, overwrite)
-    texts = data and labelled_texts.read_column(data, text_column, **form)
-    _import_package()
-    from keras_transfer.cli.exporting import run_export
-
-    options = {"format": format, "quantization": quantization, "texts": texts, "adapters": adapters}
-    run_export(path, output, pairs, overwrite, **options, **limits)
-
-
-def _classify(model, texts, adapter):
-    if ask.is_exported(model):
-        check_adapter(model, adapter)
-        ask.print_answers(texts, ask.answers_of(model, texts, adapter))
-        return
-    path, kind = _find_model(model, adapter)
-    _import_package()
-    from keras_transfer.cli.predictions import answer_texts
-
-    ask.print_answers(texts, answer_texts(path, kind, texts, adapter))
-
-
-def _predict(model, data, text_column, adapter, output, overwrite, workers, **form):
-    path, kind = _find_model(model, adapter)
-    table = labelled_texts.Table(data, [text_column], **form)
-    [text_column] = table.columns
-    checks.check_predictions(table, kind, output, overwrite, workers)
-    _import_package()
-    from keras_transfer.cli.predictions import run_predictions
-
-    several = worker_pool.start(workers, _import_package) if workers > 1 else contextlib.nullcontext()
-    with several as map_in_order:
-        run_predictions(path, kind, table, text_column, output, map_in_order, adapter)
-
-
-def _evaluate(model, data, text_column, label_column, adapter, **options):
-    path, kind = _find_model(model, adapter)
-    form = _form(options)
-    checks.check_evaluation(kind, **options)
-    texts, labels = labelled_texts.read_texts(data, text_column, label_column, kind, **form)
-    _import_package()
-    from keras_transfer.cli.predictions import run_evaluation
-
-    run_evaluation(path, kind, data, texts, labels, adapter=adapter, **options)
+    run_quickstart(dataset, data_dir, output, epochs=epochs, batch_size=batch_size, overwrite=overwrite, **options)
 
 
 def _train(task, data, validation_data, text_column, label_column, output, overwrite, **options):
@@ -209,12 +99,122 @@ def _train(task, data, validation_data, text_column, label_column, output, overw
     return 128 + stopped_by if stopped_by else 0
 
 
-def _quickstart(dataset, data_dir, output, epochs, batch_size, overwrite, **options):
-    checks.check_quickstart(dataset, data_dir, output, epochs, batch_size, overwrite)
+def _evaluate(model, data, text_column, label_column, adapter, **options):
+    path, kind = _find_model(model, adapter)
+    form = _form(options)
+    checks.check_evaluation(kind, **options)
+    texts, labels = labelled_texts.read_texts(data, text_column, label_column, kind, **form)
     _import_package()
-    from keras_transfer.cli.quickstart import run_quickstart
+    from keras_transfer.cli.predictions import run_evaluation
 
-    run_quickstart(dataset, data_dir, output, epochs=epochs, batch_size=batch_size, overwrite=overwrite, **options)
+    run_evaluation(path, kind, data, texts, labels, adapter=adapter, **options)
+
+
+def _predict(model, data, text_column, adapter, output, overwrite, workers, **form):
+    path, kind = _find_model(model, adapter)
+    table = labelled_texts.Table(data, [text_column], **form)
+    [text_column] = table.columns
+    checks.check_predictions(table, kind, output, overwrite, workers)
+    _import_package()
+    from keras_transfer.cli.predictions import run_predictions
+
+    several = worker_pool.start(workers, _import_package) if workers > 1 else contextlib.nullcontext()
+    with several as map_in_order:
+        run_predictions(path, kind, table, text_column, output, map_in_order, adapter)
+
+
+def _classify(model, texts, adapter):
+    if ask.is_exported(model):
+        check_adapter(model, adapter)
+        ask.print_answers(texts, ask.answers_of(model, texts, adapter))
+        return
+    path, kind = _find_model(model, adapter)
+    _import_package()
+    from keras_transfer.cli.predictions import answer_texts
+
+    ask.print_answers(texts, answer_texts(path, kind, texts, adapter))
+
+
+def _export(model, output, pairs, overwrite, format, quantization, data, text_column, adapters, **limits):
+    path, form = run_folder.find_model(model), _form(limits)
+    checks.check_export(format, quantization, pairs, data, adapters, **limits)
+    for name in adapters or ():
+        check_adapter(path, name, "--adapters")
+    checks.check_folder_to_write(output, overwrite)
+    texts = data and labelled_texts.read_column(data, text_column, **form)
+    _import_package()
+    from keras_transfer.cli.exporting import run_export
+
+    options = {"format": format, "quantization": quantization, "texts": texts, "adapters": adapters}
+    run_export(path, output, pairs, overwrite, **options, **limits)
+
+
+def _compare(data, validation_data, test_data, text_column, label_column, results, markdown, plot, **options):
+    form = _form(options)
+    checks.check_comparison(results, markdown, plot)
+    checks.check_training(**options)
+    parts, label_names = labelled_texts.read_parts(data, validation_data, test_data, text_column, label_column, **form)
+    _import_package()
+    from keras_transfer.cli.comparison import run_comparison
+
+    run_comparison(parts, label_names, results=results, markdown=markdown, plot=plot, **options)
+
+
+def _pretrain(corpus, validation_corpus, encoder, size, vocabulary_size, output, overwrite, **options):
+    checks.check_pretraining(corpus, validation_corpus, encoder, size, vocabulary_size, **options)
+    if encoder is None:
+        size, vocabulary_size = size or "tiny", vocabulary_size or 8000
+    of_lstm = options["objective"] == "awd-lstm"
+    rates = ELECTRA_RATES if options["objective"] == "electra" else RATES
+    rate = RATE_OF_LSTM if of_lstm else rates[size] if size else RATE_OF_CHECKPOINT
+    options["learning_rate"] = options["learning_rate"] or rate
+    options["sequence_length"] = options["sequence_length"] or (WINDOW if of_lstm else LENGTH)
+    if options["steps"] is None:
+        options["epochs"] = options["epochs"] or 10
+    options |= {"encoder": encoder, "size": size, "vocabulary_size": vocabulary_size}
+    files = {"corpus": corpus, "validation_corpus": validation_corpus}
+    if encoder is not None and os.path.realpath(encoder) == os.path.realpath(output):
+        raise ValueError(f"`--output` must be a different folder from `--encoder`. Received: {output}")
+    settings = {**{name: run_folder.describe_files(paths) for name, paths in files.items()}, **options}
+    run_folder.check_run(output, settings, overwrite)
+    _import_package()
+    from keras_transfer.cli.pretraining import run_pretraining
+
+    paths = [[pathlib.Path(path) for path in paths] for paths in files.values()]
+    stopped_by = run_pretraining(*paths, output, settings, overwrite, **options)
+    return 128 + stopped_by if stopped_by else 0
+
+
+def _generate(model, prompts, max_new_tokens, sampler, seed):
+    checks.check_source(model)
+    if run_folder.is_unfinished(model) and not (pathlib.Path(model) / "config.json").exists():
+        raise FileNotFoundError(
+            f"The run is not finished. `keras-transfer pretrain` with the same settings continues it. Received: {model}"
+        )
+    _import_package()
+    from keras_transfer.cli.texts import print_texts
+
+    print_texts(model, prompts, max_new_tokens, sampler, seed)
+
+
+def _launch(script, arguments, workers):
+    launch.check(script, workers)
+    return launch.run(script, arguments, workers)
+
+
+def _info(source):
+    own = own_files.describe_own(source)
+    if own is not None:
+        print("\n".join(own))
+        return
+    checks.check_source(source)
+    # No weights are loaded, so any backend works, and JAX is imported in a third of the time.
+    if importlib.util.find_spec("jax") is not None:
+        os.environ.setdefault("KERAS_BACKEND", "jax")
+    _import_package()
+    from keras_transfer.cli.info import print_info
+
+    print_info(source)
 
 
 def _form(options):

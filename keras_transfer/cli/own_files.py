@@ -17,61 +17,8 @@ from keras_transfer.core.files import WEIGHT_FACTS
 from keras_transfer.core.names import listed
 
 CHECKPOINT = re.compile(r"epoch-(\d+)-batch-(\d+)\.safetensors")
-
 TASK_ROWS = ("num_classes", "label_names", "multi_label", "num_targets", "pooling", "siamese", "windows")
-
 ENCODER_ROWS = ("vocabulary_size", "num_layers", "num_heads", "hidden_dim", "max_sequence_length", "pooling")
-
-
-def _saved_model(folder):
-    facts, labels = read_facts(folder), folder / LABELS_FILE
-    rows = [("kind", f"a SavedModel: {_use_of(folder, facts, labels.is_file())}, or use TensorFlow Serving")]
-    rows += _values(facts, ("task",))
-    for name, sides in facts.get("signatures", {}).items():
-        rows.append(
-            (f"signature {name}", " -> ".join(", ".join(sorted(sides[side])) for side in ("inputs", "outputs")))
-        )
-    rows += [("adapters", listed(facts["adapters"]))] if facts.get("adapters") else []
-    if labels.is_file() and (names := _read_json(labels, labels.read_text("utf-8"), list)):
-        rows.append(("labels", listed(names)))
-    if (folder / "assets.extra" / "report.html").is_file():
-        rows.append(("report", "assets.extra/report.html"))
-    size = sum(path.stat().st_size for path in folder.rglob("variables.data-*"))
-    return [*rows, ("weights", f"{size / 1e6:,.1f} MB")]
-
-
-def _run(folder):
-    state = _read_json(folder / "run.json", (folder / "run.json").read_text("utf-8"))
-    settings, model = state.get("settings", {}), folder / "model.keras"
-    kind, next_step = "an unfinished", "the same command continues it"
-    if state.get("finished"):
-        kind, next_step = "a finished", "use it with `keras-transfer predict`"
-    command = "pretrain" if "objective" in settings else "train"
-    rows = [("kind", f"{kind} run of `keras-transfer {command}`: {next_step}")]
-    rows += [(name, str(value)) for name, value in settings.items() if value is not None]
-    return rows + ([("model", model.name), *_keras_file(model)[1:]] if model.is_file() else [])
-
-
-def _portable(folder):
-    facts = _read_json(folder / "export.json", (folder / "export.json").read_text("utf-8"))
-    rows = [("kind", "an export: use it with `keras-transfer predict`, or with its own `predict.py`")]
-    rows += _values(facts, ("task", "format", "quantization", "rows", "max_length"))
-    rows.append(("labels", listed(_read_json(folder, (folder / "labels.json").read_text("utf-8"), list))))
-    return rows + _values(facts.get("measured"), ("megabytes", "texts", "max_difference", "equal_labels"))
-
-
-def _peft(folder):
-    config = _read_json(folder / "adapter_config.json", (folder / "adapter_config.json").read_text("utf-8"))
-    rows = [("kind", "a PEFT folder: load it with `adaptation.load_adapters(model, folder)`")]
-    return rows + _values(config, ("peft_type", "task_type", "base_model_name_or_path", "r", "target_modules"))
-
-
-DESCRIBE = {
-    "run.json": _run,
-    "saved_model.pb": _saved_model,
-    "export.json": _portable,
-    "adapter_config.json": _peft,
-}
 
 
 def describe_own(source):
@@ -96,6 +43,18 @@ def describe_own(source):
     if path.suffix == ".safetensors" and path.is_file():
         return _table(path, _safetensors(path))
     return None
+
+
+def _run(folder):
+    state = _read_json(folder / "run.json", (folder / "run.json").read_text("utf-8"))
+    settings, model = state.get("settings", {}), folder / "model.keras"
+    kind, next_step = "an unfinished", "the same command continues it"
+    if state.get("finished"):
+        kind, next_step = "a finished", "use it with `keras-transfer predict`"
+    command = "pretrain" if "objective" in settings else "train"
+    rows = [("kind", f"{kind} run of `keras-transfer {command}`: {next_step}")]
+    rows += [(name, str(value)) for name, value in settings.items() if value is not None]
+    return rows + ([("model", model.name), *_keras_file(model)[1:]] if model.is_file() else [])
 
 
 def _beside(folder):
@@ -132,6 +91,23 @@ def _keras_file(path):
     return [*rows, ("Keras", f"{metadata.get('keras_version')}")]
 
 
+def _saved_model(folder):
+    facts, labels = read_facts(folder), folder / LABELS_FILE
+    rows = [("kind", f"a SavedModel: {_use_of(folder, facts, labels.is_file())}, or use TensorFlow Serving")]
+    rows += _values(facts, ("task",))
+    for name, sides in facts.get("signatures", {}).items():
+        rows.append(
+            (f"signature {name}", " -> ".join(", ".join(sorted(sides[side])) for side in ("inputs", "outputs")))
+        )
+    rows += [("adapters", listed(facts["adapters"]))] if facts.get("adapters") else []
+    if labels.is_file() and (names := _read_json(labels, labels.read_text("utf-8"), list)):
+        rows.append(("labels", listed(names)))
+    if (folder / "assets.extra" / "report.html").is_file():
+        rows.append(("report", "assets.extra/report.html"))
+    size = sum(path.stat().st_size for path in folder.rglob("variables.data-*"))
+    return [*rows, ("weights", f"{size / 1e6:,.1f} MB")]
+
+
 def _use_of(folder, facts, labeled):
     """Returns a command or a line of Python that uses an export, given what `read_facts` returns of it."""
     path, serving = shlex.quote(str(folder)), facts.get("signatures", {}).get("serving_default")
@@ -150,6 +126,28 @@ def _use_of(folder, facts, labeled):
     columns = {name: name for name in inputs}
     more = "" if [*inputs] == ["text"] else f", {columns}"
     return f"call it with `keras_transfer.serving.Predictor({str(folder)!r}{more})`"
+
+
+def _portable(folder):
+    facts = _read_json(folder / "export.json", (folder / "export.json").read_text("utf-8"))
+    rows = [("kind", "an export: use it with `keras-transfer predict`, or with its own `predict.py`")]
+    rows += _values(facts, ("task", "format", "quantization", "rows", "max_length"))
+    rows.append(("labels", listed(_read_json(folder, (folder / "labels.json").read_text("utf-8"), list))))
+    return rows + _values(facts.get("measured"), ("megabytes", "texts", "max_difference", "equal_labels"))
+
+
+def _peft(folder):
+    config = _read_json(folder / "adapter_config.json", (folder / "adapter_config.json").read_text("utf-8"))
+    rows = [("kind", "a PEFT folder: load it with `adaptation.load_adapters(model, folder)`")]
+    return rows + _values(config, ("peft_type", "task_type", "base_model_name_or_path", "r", "target_modules"))
+
+
+DESCRIBE = {
+    "run.json": _run,
+    "saved_model.pb": _saved_model,
+    "export.json": _portable,
+    "adapter_config.json": _peft,
+}
 
 
 def _training_checkpoints(folder, found):

@@ -24,128 +24,24 @@ from keras_transfer.text import count_words
 from keras_transfer.training import epochs_of_steps
 
 CORPUS, VALIDATION_CORPUS, TOKENIZER = "corpus", "validation_corpus", "tokenizer"
-
 _CONTENTS = (CHECKPOINTS, CORPUS, VALIDATION_CORPUS, TOKENIZER)
-
 _EVERY = 1000  # Number of steps between training checkpoints.
-
 _BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-
 _GPT2 = ("<pad>", "<unk>", "<s>", "<|endoftext|>", "<mask>")
-
 _XLNET = ("<pad>", "<unk>", "<s>", "</s>", "<mask>", "<sep>", "<cls>")
-
 GENERATOR = "generator"  # The folder of an ELECTRA's generator.
 
 # The rates for WikiText-2.
 _LSTM_DROPOUT = {"embedding": 0.1, "input": 0.65, "hidden": 0.2, "output": 0.4, "weight": 0.5}
 
 _LONGEST_TEXT = 512  # Windows are parts of texts.
-
 _LEAST_WIDTH = 64  # Of ELECTRA's generator.
-
 _LINES_IN_MEMORY = 1_000_000  # A unigram vocabulary is trained on at most this number of lines.
-
 _BERT_ROW = text.Packing(["[CLS]"], ["[SEP]"], ["[SEP]"], segments=(0, 1))
-
 _OF_BERT = ("wordpiece", _BERT, text.BertPreprocessor, _BERT_ROW)
-
 _XLNET_ROW = text.Packing(between=["<sep>"], end=["<sep>", "<cls>"], pad="<pad>", segments=(0, 1, 2))
-
 _OF_XLNET = ("unigram", _XLNET, text.TokenPreprocessor, _XLNET_ROW)
-
 _OF_GPT2 = ("byte_bpe", _GPT2, text.TokenPreprocessor, text.Packing(pad="<pad>"))
-
-
-def _windows(corpus, length, *, batch_size, shuffle, seed):
-    return corpus.streams(batch_size, length, seed=seed)
-
-
-def _recurrent(preprocessor, sizes, streams):
-    return tasks.CausalLM(encoders.AWDLSTMEncoder(preprocessor.vocabulary_size, **sizes), preprocessor, streams=streams)
-
-
-def _permutation(preprocessor, sizes):
-    # XLNet uses distances, which have no limit.
-    sizes = {name: size for name, size in sizes.items() if name != "max_sequence_length"}
-    encoder = encoders.XLNetEncoder(preprocessor.vocabulary_size, **sizes, two_streams=True)
-    return tasks.PermutationLM(encoder, preprocessor)
-
-
-def _masked(preprocessor, sizes):
-    return tasks.MaskedLM(encoders.BertEncoder(preprocessor.vocabulary_size, **sizes), preprocessor)
-
-
-def _electra(preprocessor, sizes, embedding_dim, fraction, hidden_rate):
-    size, sizes = preprocessor.vocabulary_size, {**sizes, "embedding_dim": embedding_dim}
-    small = {**sizes, **_sizes_of_generator(sizes["hidden_dim"], fraction)}
-    return tasks.ReplacedTokenDetection(
-        encoders.ElectraEncoder(size, **sizes),
-        preprocessor,
-        generator=tasks.MaskedLM(encoders.ElectraEncoder(size, **small)),
-        share_embeddings=True,
-        objective=_masking(hidden_rate),
-    )
-
-
-def _causal(preprocessor, sizes):
-    return tasks.CausalLM(encoders.GPT2Encoder(preprocessor.vocabulary_size, **sizes), preprocessor)
-
-
-def _blocks(packing):
-    return lambda corpus, *arguments, **options: corpus.blocks(*arguments, packing=packing, **options)
-
-
-def _bert(preprocessor, sizes):
-    return tasks.BertPretraining(encoders.BertEncoder(preprocessor.vocabulary_size, **sizes), preprocessor)
-
-
-@dataclasses.dataclass(frozen=True)
-class Plan:
-    """How a model is pretrained with an objective.
-
-    Attributes:
-        build: Function that returns the task, given a preprocessor and a dict of the encoder's arguments.
-        rows: Function that returns `Batches`, given a corpus and the further arguments of `Corpus.blocks`.
-        has_perplexity: Boolean. Whether the loss is the mean over tokens that are predicted from the vocabulary.
-        is_recurrent: Boolean. Whether the model carries a state from window to window of the texts.
-    """
-
-    task: type
-    build: Callable
-    vocabulary: str
-    special_tokens: tuple
-    preprocessor: type
-    packing: text.Packing
-    rows: Callable
-    has_perplexity: bool = True
-    is_recurrent: bool = False
-
-    def optimizer(self, learning_rate, total_steps, accumulated=None):
-        """Returns the optimizer of a run: AdamW with warmup and decay, or NT-ASGD for an AWD-LSTM.
-
-        Args:
-            accumulated: Integer. Number of batches for one update by AdamW, at least 2. Defaults to `None`, one.
-        """
-        if self.is_recurrent:
-            return NTASGD(learning_rate, weight_decay=1.2e-6, global_clipnorm=0.25)
-        schedule = schedules.LinearWarmupDecay(learning_rate, total_steps=total_steps)
-        options = {"weight_decay": 0.01, "global_clipnorm": 1.0, "gradient_accumulation_steps": accumulated}
-        return FusedAdamW(schedule, **options)
-
-    def text_length(self, sequence_length):
-        """Returns the largest number of ids of a text that the preprocessor keeps, given the length of a row."""
-        return _LONGEST_TEXT if self.is_recurrent else sequence_length
-
-
-PLANS = {  # The keys of `parser.OBJECTIVES`.
-    "masked": Plan(tasks.MaskedLM, _masked, *_OF_BERT, _blocks("full_sentences")),
-    "bert": Plan(tasks.BertPretraining, _bert, *_OF_BERT, text.Corpus.pairs, has_perplexity=False),
-    "electra": Plan(tasks.ReplacedTokenDetection, _electra, *_OF_BERT, _blocks("full_sentences"), has_perplexity=False),
-    "permutation": Plan(tasks.PermutationLM, _permutation, *_OF_XLNET, _blocks("full_sentences")),
-    "causal": Plan(tasks.CausalLM, _causal, *_OF_GPT2, _blocks("stream")),
-    "awd-lstm": Plan(tasks.CausalLM, _recurrent, *_OF_GPT2, _windows, is_recurrent=True),
-}
 
 
 def run_pretraining(
@@ -287,6 +183,97 @@ def _say_what_next(folder, objective):
     if PLANS[objective].task is tasks.CausalLM:
         print(f'keras-transfer generate {name} "Once upon a time"')
     print(f"keras-transfer train --data FILE.csv --encoder {name}")
+
+
+def _windows(corpus, length, *, batch_size, shuffle, seed):
+    return corpus.streams(batch_size, length, seed=seed)
+
+
+def _recurrent(preprocessor, sizes, streams):
+    return tasks.CausalLM(encoders.AWDLSTMEncoder(preprocessor.vocabulary_size, **sizes), preprocessor, streams=streams)
+
+
+def _permutation(preprocessor, sizes):
+    # XLNet uses distances, which have no limit.
+    sizes = {name: size for name, size in sizes.items() if name != "max_sequence_length"}
+    encoder = encoders.XLNetEncoder(preprocessor.vocabulary_size, **sizes, two_streams=True)
+    return tasks.PermutationLM(encoder, preprocessor)
+
+
+def _masked(preprocessor, sizes):
+    return tasks.MaskedLM(encoders.BertEncoder(preprocessor.vocabulary_size, **sizes), preprocessor)
+
+
+def _electra(preprocessor, sizes, embedding_dim, fraction, hidden_rate):
+    size, sizes = preprocessor.vocabulary_size, {**sizes, "embedding_dim": embedding_dim}
+    small = {**sizes, **_sizes_of_generator(sizes["hidden_dim"], fraction)}
+    return tasks.ReplacedTokenDetection(
+        encoders.ElectraEncoder(size, **sizes),
+        preprocessor,
+        generator=tasks.MaskedLM(encoders.ElectraEncoder(size, **small)),
+        share_embeddings=True,
+        objective=_masking(hidden_rate),
+    )
+
+
+def _causal(preprocessor, sizes):
+    return tasks.CausalLM(encoders.GPT2Encoder(preprocessor.vocabulary_size, **sizes), preprocessor)
+
+
+def _blocks(packing):
+    return lambda corpus, *arguments, **options: corpus.blocks(*arguments, packing=packing, **options)
+
+
+def _bert(preprocessor, sizes):
+    return tasks.BertPretraining(encoders.BertEncoder(preprocessor.vocabulary_size, **sizes), preprocessor)
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """How a model is pretrained with an objective.
+
+    Attributes:
+        build: Function that returns the task, given a preprocessor and a dict of the encoder's arguments.
+        rows: Function that returns `Batches`, given a corpus and the further arguments of `Corpus.blocks`.
+        has_perplexity: Boolean. Whether the loss is the mean over tokens that are predicted from the vocabulary.
+        is_recurrent: Boolean. Whether the model carries a state from window to window of the texts.
+    """
+
+    task: type
+    build: Callable
+    vocabulary: str
+    special_tokens: tuple
+    preprocessor: type
+    packing: text.Packing
+    rows: Callable
+    has_perplexity: bool = True
+    is_recurrent: bool = False
+
+    def optimizer(self, learning_rate, total_steps, accumulated=None):
+        """Returns the optimizer of a run: AdamW with warmup and decay, or NT-ASGD for an AWD-LSTM.
+
+        Args:
+            accumulated: Integer. Number of batches for one update by AdamW, at least 2. Defaults to `None`, one.
+        """
+        if self.is_recurrent:
+            return NTASGD(learning_rate, weight_decay=1.2e-6, global_clipnorm=0.25)
+        schedule = schedules.LinearWarmupDecay(learning_rate, total_steps=total_steps)
+        options = {"weight_decay": 0.01, "global_clipnorm": 1.0, "gradient_accumulation_steps": accumulated}
+        return FusedAdamW(schedule, **options)
+
+    def text_length(self, sequence_length):
+        """Returns the largest number of ids of a text that the preprocessor keeps, given the length of a row."""
+        return _LONGEST_TEXT if self.is_recurrent else sequence_length
+
+
+PLANS = {  # The keys of `parser.OBJECTIVES`.
+    "masked": Plan(tasks.MaskedLM, _masked, *_OF_BERT, _blocks("full_sentences")),
+    "bert": Plan(tasks.BertPretraining, _bert, *_OF_BERT, text.Corpus.pairs, has_perplexity=False),
+    "electra": Plan(tasks.ReplacedTokenDetection, _electra, *_OF_BERT, _blocks("full_sentences"), has_perplexity=False),
+    "permutation": Plan(tasks.PermutationLM, _permutation, *_OF_XLNET, _blocks("full_sentences")),
+    "causal": Plan(tasks.CausalLM, _causal, *_OF_GPT2, _blocks("stream")),
+    "awd-lstm": Plan(tasks.CausalLM, _recurrent, *_OF_GPT2, _windows, is_recurrent=True),
+}
 
 
 def _masking(hidden_rate):

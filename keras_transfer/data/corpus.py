@@ -28,11 +28,8 @@ from keras_transfer.data.streams import Streams
 from keras_transfer.text.token_preprocessor import TokenPreprocessor
 
 log = logging.getLogger("keras_transfer")
-
 _FORMAT = 1
-
 DOCUMENTS = ("blank_line", "line")
-
 PACKINGS = ("full_sentences", "full_documents", "document", "stream")
 
 

@@ -12,9 +12,7 @@ from keras_transfer.core.arrays import check_weights, is_lazy, to_array, whole_c
 from keras_transfer.core.names import advice_on_label, check_spaces, did_you_mean, listed
 
 log = logging.getLogger("keras_transfer")
-
 _FEW = 20  # This many labels may all differ, such as a list of all names.
-
 _BOOLEANS = {"false": False, "true": True}
 
 

@@ -7,11 +7,8 @@ from keras_transfer.data.blocks import Column, Plan
 from keras_transfer.data.shards import Shuffle
 
 OBJECTIVES = ("next_sentence", "sentence_order")
-
 _LENGTH, _IS_SHORT, _SPLIT, _IS_OTHER = range(4)  # What is drawn for each document and each line.
-
 _STEP, _SCALE = np.uint64(0x9E3779B97F4A7C15), 2.0**-53
-
 _MIXERS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 
 

@@ -9,11 +9,8 @@ import numpy as np
 from keras_transfer.core.files import atomic_file, read_json, write_json
 
 CORPUS_FILE = "corpus.json"  # It says whether the files are complete.
-
 _COLUMNS = ("ids", "documents", "lines")  # `lines` and `documents` say where they end.
-
 _ROUNDS = 6
-
 _MULTIPLIER, _SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(29)
 
 

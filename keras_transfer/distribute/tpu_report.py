@@ -40,19 +40,12 @@ _POLICY = (
 )
 
 _TYPES_OF_MODULE = "A module keeps the types that it was saved with. An encoder of layers has no such limit"
-
 _FLOAT64 = ("precision", True, "A TPU has no float64. Use bfloat16, and float32 for inputs and labels")
-
 _LARGE = 2**24  # Bytes of an array that should not be part of a program.
-
 _HOST = re.compile(r"PyFunc|LookupTable|HashTable|^Print|Summary|ReadFile|WriteFile|Iterator")  # of TensorFlow
-
 _CALLBACKS = re.compile(r"callback|debug_print|infeed|outfeed")  # of JAX
-
 _OF_VALUES = re.compile("Tracer|Concretization|NonConcrete|OperatorNotAllowedInGraph")  # errors of tracing
-
 _OF_SHAPES = re.compile("compile-time constant|dynamic shape")  # in errors of XLA
-
 _HOST_REMEDY = "Do this on the host: map it over the dataset, or use a callback of `fit`"
 
 _SHAPE_REMEDY = (
@@ -60,7 +53,6 @@ _SHAPE_REMEDY = (
 )
 
 _XLA_REMEDY = "Replace the operation by some of `keras.ops`, or compute it on the host, in the dataset"
-
 _CONSTANT_REMEDY = "Make it a weight of a layer (`add_weight(..., trainable=False)`), which is not part of the program"
 
 

@@ -27,7 +27,6 @@ from keras_transfer.layers import PositionEmbedding, get_activation, serialize_a
 _SEQUENCE_KEYS = ("sequence_output", "sequence_outputs")
 
 _POOLED_KEYS = ("pooled_output",)
-
 _HIDDEN_KEYS = ("encoder_outputs",)
 
 

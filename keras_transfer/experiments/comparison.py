@@ -25,14 +25,12 @@ from keras_transfer.core.names import did_you_mean
 from keras_transfer.experiments.comparison_report import Comparison, shorten
 
 RISING = ("acc", "auc", "f1", "precision", "recall", "pearson", "spearman", "matthews")
-
 FALLING = ("loss", "error", "perplexity", "mse", "mae")
 
 # Results of earlier versions lack these settings, which were off then.
 LATER = ("gradient_accumulation_steps", "rematerialize", "precision")
 
 PLAIN = (bool, int, float, str, type(None))
-
 LATER_SETTINGS = ("metrics",)  # Files of earlier versions lack these.
 
 

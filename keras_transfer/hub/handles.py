@@ -18,9 +18,12 @@ from keras_transfer.hub.errors import HubError, one_line, shown
 from keras_transfer.keras_internals import hub_modules
 
 ARCHIVES = (".tar.gz", ".tgz", ".tar")
+
 # A connection without data for this long has failed.
 _TIMEOUT_SECONDS = 60
+
 _KAGGLE_NAME = re.compile(r"[^/\s]+/[^/\s]+/tensorflow[12]/[^/\s]+(/\d+)?", re.IGNORECASE)
+
 _KAGGLE_URL = re.compile(
     r"https?://(?:www\.)?kaggle\.com/models/"
     r"(?P<model>[^/?#]+/[^/?#]+)/(?:frameworks/)?(?P<framework>[^/?#]+)/(?:variations/)?(?P<variation>[^/?#]+)"

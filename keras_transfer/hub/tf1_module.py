@@ -13,11 +13,8 @@ from keras_transfer.keras_internals import hub_modules, unrecorded
 _FLOWS = {"TensorArrayV3", "TensorArrayScatterV3", "TensorArraySplitV3", "TensorArrayWriteV3"}
 
 _PASSED_ON = {"Enter", "Exit", "Identity", "Merge", "NextIteration", "Switch"}
-
 _CONTEXTS = {"while_context", "cond_context"}  # the collections that describe loops and conditions
-
 _switch = threading.Lock()
-
 _ONE_ONLY = "Loops and conditions of TensorFlow 1 support only first-order gradients and, run eagerly, only one tape"
 
 

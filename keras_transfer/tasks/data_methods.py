@@ -20,9 +20,7 @@ from keras_transfer.tasks.streams import epochs_of_stream, position_of_stream
 from keras_transfer.training import ScheduleLength, TrainingCheckpoint, build_optimizer, fit_in_run
 
 _Task: Any = object  # To type checkers, the mixin has all attributes of the task that it is a part of.
-
 log = logging.getLogger("keras_transfer")
-
 _SHARE, _ROWS, _TOKENS = 0.1, 2000, 100  # Fewer tokens say nothing.
 
 

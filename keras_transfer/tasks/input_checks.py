@@ -16,7 +16,6 @@ from keras_transfer.tasks.streams import is_stream, texts_of_stream
 from keras_transfer.text import is_text
 
 log = logging.getLogger("keras_transfer")
-
 _NAMES = {"texts": "single texts", "pairs": "pairs of texts"}
 
 _ADVICE = {

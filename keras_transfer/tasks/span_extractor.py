@@ -31,7 +31,6 @@ from keras_transfer.tasks.reader import Reader
 from keras_transfer.tasks.task import Signature, Task, of_part
 
 _SEARCHED = 64  # Number of questions whose answers are found at once.
-
 _COLUMNS = ("score", "start", "end", "found")
 
 

@@ -16,7 +16,6 @@ from keras_transfer.tasks.streams import input_names_of, lacks_targets, with_tar
 from keras_transfer.text import TokenPreprocessor, is_text, to_columns, to_list
 
 _DECODER = ("decoder_token_ids", "decoder_padding_mask")
-
 _Task: Any = object  # To type checkers, the mixin has all attributes of the task that it is a part of.
 
 

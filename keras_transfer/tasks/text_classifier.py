@@ -21,11 +21,8 @@ from keras_transfer.tasks.pooled_task import PooledTask, pooled_reader
 from keras_transfer.tasks.task import Signature
 
 log = logging.getLogger("keras_transfer")
-
 _TEMPERATURES = (0.05, 20.0)
-
 _NO_SLOPE = 1e-12
-
 _Task: Any = object  # To type checkers, the mixin has all attributes of the task that it is a part of.
 
 

@@ -24,11 +24,8 @@ from keras_transfer.tasks.task import Signature, Task, of_part
 from keras_transfer.text import is_text, to_columns
 
 QUERIES, CORPUS = 256, 16_384  # Numbers of vectors in a block, whose scores fit into the cache.
-
 WIDTH = 64  # Number of scores in a group. Only groups with a high maximum are searched.
-
 QUERY_PROMPTS = ("query",)
-
 DOCUMENT_PROMPTS = ("document", "passage", "corpus")
 
 

@@ -21,14 +21,15 @@ from keras_transfer.core.files import atomic_file
 from keras_transfer.core.folder_lock import lock_folder
 
 log = logging.getLogger("keras_transfer")
-
 FORMAT = "keras_transfer training checkpoint 2"
+
 DTYPES = {  # Maps names in safetensors to names in Keras.
     **{f"F{bits}": f"float{bits}" for bits in (16, 32, 64)},
     **{f"I{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
     **{f"U{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
     **{"BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "BOOL": "bool"},
 }
+
 _CODES = {dtype: code for code, dtype in DTYPES.items()}
 _NAME = re.compile(r"epoch-(\d+)-batch-(\d+)\.safetensors")
 _DIGEST = "sha256"

@@ -26,7 +26,6 @@ from keras_transfer.training.run_length import expect_restarts, warn_in_epoch
 from keras_transfer.training.stage import stage_lengths
 
 log = logging.getLogger("keras_transfer")
-
 MOST_COLUMNS = 400  # Longer runs are shown at this number of their steps.
 
 

@@ -41,7 +41,6 @@ from keras_transfer.training.states import (
 )
 
 log = logging.getLogger("keras_transfer")
-
 AGREE_EVERY = 8  # Number of batches between exchanges of signals among processes, each of which waits for the devices.
 
 # Keras numbers names in each process. Dtypes, `trainable` flags and the optimizer's variables are compared separately,
@@ -49,7 +48,6 @@ AGREE_EVERY = 8  # Number of batches between exchanges of signals among processe
 _NOT_COMPARED = {"name", "built_for", "dtype", "trainable", "frozen", "seed", "build_config", "inbound_nodes"}
 
 _NOT_COMPARED |= {"checkpoint_settings"}
-
 _LARGE = 200  # Longer lists and strings, such as vocabularies, are compared by their hashes.
 
 

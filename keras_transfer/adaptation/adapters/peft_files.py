@@ -21,7 +21,6 @@ from keras_transfer.core.files import atomic_folder
 from keras_transfer.encoders import EncoderDecoder, TransformerStack
 
 log = logging.getLogger("keras_transfer")
-
 _START = "base_model.model."
 
 _NAME = re.compile(
@@ -29,162 +28,12 @@ _NAME = re.compile(
 )
 
 _SAVED = re.compile(r"\.modules_to_save(\.default)?(?=\.)")  # Older versions of PEFT have this in tensor names.
-
 _TOKENS = ".token_adapter.trainable_tokens_delta"
-
-
-def written_lora(kind, modules, arrays, prefix):
-    """Returns the tensors of a `LoRA` for PEFT, the names of their modules, the keys written, and the settings.
-
-    Args:
-        modules: Dict that `modules_of` returns.
-        arrays: Dict from the names of `adapter_weights` to arrays.
-        prefix: String. Prefix of the module names in PEFT.
-    """
-    tensors, ranks, used = {}, {}, set()
-    for name, segments in modules.items():
-        pieces = [piece for segment in segments for piece in segment.pieces(arrays)]
-        if not pieces:
-            continue
-        suffixes = ("_a", "_b", "_magnitude") if kind.magnitude else ("_a", "_b")
-        used |= {f"{piece.key}{suffix}" for piece in pieces for suffix in suffixes}
-        module = f"{prefix}{name}"
-        a, b = _joined(pieces, sum(segment.size for segment in segments))
-        ranks[module] = a.shape[1]
-        tensors[f"{module}.lora_A.weight"] = a.T.copy()
-        tensors[f"{module}.lora_B.weight"] = b.T.copy()
-        if kind.magnitude:
-            lengths = np.concatenate([segment.lengths(arrays) for segment in segments])
-            tensors[f"{module}.lora_magnitude_vector"] = lengths
-    others = {module: rank for module, rank in ranks.items() if rank != kind.rank}
-    alphas = {rank: kind.scale * (rank**0.5 if kind.rank_stabilized else rank) for rank in {kind.rank, *ranks.values()}}
-    settings = {
-        "bias": "none",
-        "lora_bias": False,
-        "r": kind.rank,
-        "lora_alpha": alphas[kind.rank],
-        "rank_pattern": others,
-        "alpha_pattern": {module: alphas[rank] for module, rank in others.items()},
-        "lora_dropout": kind.dropout,
-        "use_rslora": kind.rank_stabilized,
-        "use_dora": kind.magnitude,
-        "init_lora_weights": True,
-    }
-    return tensors, list(ranks), used, settings
-
-
-def written_ia3(kind, modules, arrays, prefix):
-    """Returns what `written_lora` does, for an `IA3`."""
-    tensors, of_inputs, used = {}, [], set()
-    for name, segments in modules.items():
-        module, outputs = f"{prefix}{name}", set()
-        values = np.ones(sum(segment.size for segment in segments), "float32")
-        for segment in segments:
-            for target, low, high, first in segment.shared(arrays):
-                outputs.add(f"{segment.layer}/{target}")
-                start = segment.offset - segment.start
-                values[start + low : start + high] = arrays[f"{segment.layer}/{target}"][low - first : high - first]
-        keys = [f"{segment.layer}/inputs" for segment in segments]
-        inputs = [arrays[key] for key in keys if key in arrays]
-        if inputs and (outputs or len(inputs) < len(keys) or any((other != inputs[0]).any() for other in inputs)):
-            raise ValueError(
-                "PEFT scales either the outputs or the inputs of a module. Use `format='keras_transfer'`. "
-                f"Received: {kind} for the module {module!r}"
-            )
-        if inputs:
-            of_inputs.append(module)
-            tensors[f"{module}.ia3_l"] = np.array(inputs[0][None])
-            used |= set(keys)
-        elif outputs:
-            tensors[f"{module}.ia3_l"] = values[:, None]
-            used |= outputs
-    targets = [name.removesuffix(".ia3_l") for name in tensors]
-    return tensors, targets, used, {"feedforward_modules": of_inputs, "init_ia3_weights": True}
-
-
-def read_lora(config, modules, matrices, folder):
-    """Returns a `LoRA` that computes the same as the adapters in a folder, and its tensors.
-
-    Ranks and scales that differ between modules become one rank, the largest, and one scale: smaller matrices are
-    padded with zeros, and differing scales are multiplied into the second matrices.
-
-    Args:
-        modules: Dict that `modules_of` returns.
-        matrices: Dict from `(module, its full name)` to dicts of its tensors.
-    """
-    stabilized, magnitude = bool(config.get("use_rslora")), bool(config.get("use_dora"))
-    rank = max((len(parts["lora_A"]) for parts in matrices.values() if "lora_A" in parts), default=config["r"])
-    alpha = config["lora_alpha"]
-    if rank != config["r"]:
-        alpha = alpha * (rank / config["r"]) ** (0.5 if stabilized else 1)
-    scale, targets, found = LoRA(rank, alpha=alpha, rank_stabilized=stabilized).scale, set(), {}
-    for (module, name), parts in matrices.items():
-        if not {"lora_A", "lora_B"} <= set(parts) or (len(parts) == 3) != magnitude:
-            raise ValueError(f"{folder} must have all tensors of each module. Received: {sorted(parts)} of {name!r}")
-        a, b = parts["lora_A"].T, parts["lora_B"].T
-        own_rank = a.shape[1]
-        own_scale = scale_of(config, name, own_rank)
-        if abs(own_scale / scale - 1) > 1e-12:
-            b = (b * (own_scale / scale)).astype(b.dtype)
-        if own_rank < rank:
-            a, b = np.pad(a, ((0, 0), (0, rank - own_rank))), np.pad(b, ((0, rank - own_rank), (0, 0)))
-        for segment in modules[module]:
-            target, columns = segment.target, slice(segment.offset, segment.offset + segment.size)
-            targets.add(segment.path)
-            found[f"adapter/{segment.layer}/{target}_a"] = a
-            found[f"adapter/{segment.layer}/{target}_b"] = b[:, columns]
-            if magnitude:
-                found[f"adapter/{segment.layer}/{target}_magnitude"] = parts["lora_magnitude_vector"].ravel()[columns]
-    if not targets:
-        raise ValueError(f"The folder must contain LoRA for at least one module. Received: no such tensors in {folder}")
-    return LoRA(
-        rank,
-        alpha=alpha,
-        targets=sorted(targets),
-        dropout=config.get("lora_dropout", 0.0),
-        rank_stabilized=stabilized,
-        magnitude=magnitude,
-    ), found
-
-
-def read_ia3(config, modules, scales, folder):
-    """Returns an `IA3` that computes the same as the adapters in a folder, and its tensors.
-
-    The configuration is not used: the shapes of the scales, a dict as the matrices of `read_lora`, show where they act.
-    """
-    targets, input_targets, found = set(), set(), {}
-    for (module, name), parts in scales.items():
-        if parts.keys() != {"ia3_l"} or parts["ia3_l"].ndim != 2:
-            raise ValueError(
-                f"{folder} must have one matrix of scales for each module. Received: {sorted(parts)} of {name!r}"
-            )
-        values, of_inputs = parts["ia3_l"].ravel(), parts["ia3_l"].shape[0] == 1
-        for segment in modules[module]:
-            if not of_inputs:
-                targets.add(segment.path)
-                columns = slice(segment.offset, segment.offset + segment.size)
-                found[f"adapter/{segment.layer}/{segment.target}"] = values[columns]
-            elif segment.is_whole:
-                input_targets.add(segment.path)
-                found[f"adapter/{segment.layer}/inputs"] = values
-            else:
-                raise ValueError(
-                    "The inputs of query, key and value cannot be scaled separately, because they share a dense layer. "
-                    f"Received: `feedforward_modules` with {name!r} in {folder}"
-                )
-    if not found:
-        raise ValueError(f"The folder must contain IA3 for at least one module. Received: no such tensors in {folder}")
-    return IA3(sorted(targets), input_targets=sorted(input_targets)), found
-
-
-# Maps the names of kinds in PEFT to the kinds, with functions that read and write them.
-_KINDS = {"LORA": (LoRA, read_lora, written_lora), "IA3": (IA3, read_ia3, written_ia3)}
 
 # Only these values of these keys of adapter_config.json can be loaded. Others change what the adapters compute.
 _FIXED = {"bias": "none"} | dict.fromkeys(("lora_bias", "use_qalora"), False)
 
 _FIXED |= dict.fromkeys(("alora_invocation_tokens", "arrow_config", "kasa_config", "layer_replication"))
-
 _FIXED |= dict.fromkeys(("monteclora_config", "target_parameters", "use_bdlora"))
 
 _OTHER_KINDS = {
@@ -462,6 +311,154 @@ def _written_head(task, task_type, head):
     for entry in head_entries(task, "written for PEFT", advice):
         tensors |= entry.tensors(lambda variable: head[id(variable)])
     return {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
+
+
+def written_lora(kind, modules, arrays, prefix):
+    """Returns the tensors of a `LoRA` for PEFT, the names of their modules, the keys written, and the settings.
+
+    Args:
+        modules: Dict that `modules_of` returns.
+        arrays: Dict from the names of `adapter_weights` to arrays.
+        prefix: String. Prefix of the module names in PEFT.
+    """
+    tensors, ranks, used = {}, {}, set()
+    for name, segments in modules.items():
+        pieces = [piece for segment in segments for piece in segment.pieces(arrays)]
+        if not pieces:
+            continue
+        suffixes = ("_a", "_b", "_magnitude") if kind.magnitude else ("_a", "_b")
+        used |= {f"{piece.key}{suffix}" for piece in pieces for suffix in suffixes}
+        module = f"{prefix}{name}"
+        a, b = _joined(pieces, sum(segment.size for segment in segments))
+        ranks[module] = a.shape[1]
+        tensors[f"{module}.lora_A.weight"] = a.T.copy()
+        tensors[f"{module}.lora_B.weight"] = b.T.copy()
+        if kind.magnitude:
+            lengths = np.concatenate([segment.lengths(arrays) for segment in segments])
+            tensors[f"{module}.lora_magnitude_vector"] = lengths
+    others = {module: rank for module, rank in ranks.items() if rank != kind.rank}
+    alphas = {rank: kind.scale * (rank**0.5 if kind.rank_stabilized else rank) for rank in {kind.rank, *ranks.values()}}
+    settings = {
+        "bias": "none",
+        "lora_bias": False,
+        "r": kind.rank,
+        "lora_alpha": alphas[kind.rank],
+        "rank_pattern": others,
+        "alpha_pattern": {module: alphas[rank] for module, rank in others.items()},
+        "lora_dropout": kind.dropout,
+        "use_rslora": kind.rank_stabilized,
+        "use_dora": kind.magnitude,
+        "init_lora_weights": True,
+    }
+    return tensors, list(ranks), used, settings
+
+
+def written_ia3(kind, modules, arrays, prefix):
+    """Returns what `written_lora` does, for an `IA3`."""
+    tensors, of_inputs, used = {}, [], set()
+    for name, segments in modules.items():
+        module, outputs = f"{prefix}{name}", set()
+        values = np.ones(sum(segment.size for segment in segments), "float32")
+        for segment in segments:
+            for target, low, high, first in segment.shared(arrays):
+                outputs.add(f"{segment.layer}/{target}")
+                start = segment.offset - segment.start
+                values[start + low : start + high] = arrays[f"{segment.layer}/{target}"][low - first : high - first]
+        keys = [f"{segment.layer}/inputs" for segment in segments]
+        inputs = [arrays[key] for key in keys if key in arrays]
+        if inputs and (outputs or len(inputs) < len(keys) or any((other != inputs[0]).any() for other in inputs)):
+            raise ValueError(
+                "PEFT scales either the outputs or the inputs of a module. Use `format='keras_transfer'`. "
+                f"Received: {kind} for the module {module!r}"
+            )
+        if inputs:
+            of_inputs.append(module)
+            tensors[f"{module}.ia3_l"] = np.array(inputs[0][None])
+            used |= set(keys)
+        elif outputs:
+            tensors[f"{module}.ia3_l"] = values[:, None]
+            used |= outputs
+    targets = [name.removesuffix(".ia3_l") for name in tensors]
+    return tensors, targets, used, {"feedforward_modules": of_inputs, "init_ia3_weights": True}
+
+
+def read_lora(config, modules, matrices, folder):
+    """Returns a `LoRA` that computes the same as the adapters in a folder, and its tensors.
+
+    Ranks and scales that differ between modules become one rank, the largest, and one scale: smaller matrices are
+    padded with zeros, and differing scales are multiplied into the second matrices.
+
+    Args:
+        modules: Dict that `modules_of` returns.
+        matrices: Dict from `(module, its full name)` to dicts of its tensors.
+    """
+    stabilized, magnitude = bool(config.get("use_rslora")), bool(config.get("use_dora"))
+    rank = max((len(parts["lora_A"]) for parts in matrices.values() if "lora_A" in parts), default=config["r"])
+    alpha = config["lora_alpha"]
+    if rank != config["r"]:
+        alpha = alpha * (rank / config["r"]) ** (0.5 if stabilized else 1)
+    scale, targets, found = LoRA(rank, alpha=alpha, rank_stabilized=stabilized).scale, set(), {}
+    for (module, name), parts in matrices.items():
+        if not {"lora_A", "lora_B"} <= set(parts) or (len(parts) == 3) != magnitude:
+            raise ValueError(f"{folder} must have all tensors of each module. Received: {sorted(parts)} of {name!r}")
+        a, b = parts["lora_A"].T, parts["lora_B"].T
+        own_rank = a.shape[1]
+        own_scale = scale_of(config, name, own_rank)
+        if abs(own_scale / scale - 1) > 1e-12:
+            b = (b * (own_scale / scale)).astype(b.dtype)
+        if own_rank < rank:
+            a, b = np.pad(a, ((0, 0), (0, rank - own_rank))), np.pad(b, ((0, rank - own_rank), (0, 0)))
+        for segment in modules[module]:
+            target, columns = segment.target, slice(segment.offset, segment.offset + segment.size)
+            targets.add(segment.path)
+            found[f"adapter/{segment.layer}/{target}_a"] = a
+            found[f"adapter/{segment.layer}/{target}_b"] = b[:, columns]
+            if magnitude:
+                found[f"adapter/{segment.layer}/{target}_magnitude"] = parts["lora_magnitude_vector"].ravel()[columns]
+    if not targets:
+        raise ValueError(f"The folder must contain LoRA for at least one module. Received: no such tensors in {folder}")
+    return LoRA(
+        rank,
+        alpha=alpha,
+        targets=sorted(targets),
+        dropout=config.get("lora_dropout", 0.0),
+        rank_stabilized=stabilized,
+        magnitude=magnitude,
+    ), found
+
+
+def read_ia3(config, modules, scales, folder):
+    """Returns an `IA3` that computes the same as the adapters in a folder, and its tensors.
+
+    The configuration is not used: the shapes of the scales, a dict as the matrices of `read_lora`, show where they act.
+    """
+    targets, input_targets, found = set(), set(), {}
+    for (module, name), parts in scales.items():
+        if parts.keys() != {"ia3_l"} or parts["ia3_l"].ndim != 2:
+            raise ValueError(
+                f"{folder} must have one matrix of scales for each module. Received: {sorted(parts)} of {name!r}"
+            )
+        values, of_inputs = parts["ia3_l"].ravel(), parts["ia3_l"].shape[0] == 1
+        for segment in modules[module]:
+            if not of_inputs:
+                targets.add(segment.path)
+                columns = slice(segment.offset, segment.offset + segment.size)
+                found[f"adapter/{segment.layer}/{segment.target}"] = values[columns]
+            elif segment.is_whole:
+                input_targets.add(segment.path)
+                found[f"adapter/{segment.layer}/inputs"] = values
+            else:
+                raise ValueError(
+                    "The inputs of query, key and value cannot be scaled separately, because they share a dense layer. "
+                    f"Received: `feedforward_modules` with {name!r} in {folder}"
+                )
+    if not found:
+        raise ValueError(f"The folder must contain IA3 for at least one module. Received: no such tensors in {folder}")
+    return IA3(sorted(targets), input_targets=sorted(input_targets)), found
+
+
+# Maps the names of kinds in PEFT to the kinds, with functions that read and write them.
+_KINDS = {"LORA": (LoRA, read_lora, written_lora), "IA3": (IA3, read_ia3, written_ia3)}
 
 
 def scale_of(config, module, rank):

@@ -22,9 +22,7 @@ from keras_transfer.text import FAST_FILE, ByteBPETokenizer, TokenPreprocessor, 
 from keras_transfer.version import __version__
 
 FORMATS = {"litert": litert, "onnx": onnx}
-
 ROWS = {"words": "lists of words", "choices": "contexts and their choices", "spans": "pairs of texts"}
-
 PREDICT_FILE = pathlib.Path(__file__).with_name("predict.py")  # A copy of this file runs without this library.
 
 # From each task to the kind of its answers, which determines the outputs of the graph and how `predict.py` uses them.

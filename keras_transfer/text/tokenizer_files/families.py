@@ -19,24 +19,39 @@ _S = {
     **{"cls_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>", "mask_token": "<mask>"},
     **{"bos_token": "<s>", "eos_token": "</s>"},
 }
+
 _BRACKETS = {
     **{"cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]", "unk_token": "[UNK]", "mask_token": "[MASK]"},
     **{"bos_token": "[CLS]", "eos_token": "[SEP]"},
 }
+
 _GPT2 = dict.fromkeys(["bos_token", "eos_token", "unk_token"], "<|endoftext|>")
 _EOS = {"eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
 _CLS_SEP: dict[str, Any] = {"start": ("cls_token",), "between": ("sep_token",), "end": ("sep_token",)}
 _ROBERTA: dict[str, Any] = {"special": _S, **_CLS_SEP, "between": ("sep_token", "sep_token")}
 _T5: dict[str, Any] = {"special": _EOS, "between": ("eos_token",), "end": ("eos_token",)}
 _FAIRSEQ = (("<s>", "<pad>", "</s>", "<unk>"), 3)
+
 _MBART = (
     "ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT lv_LV my_MM ne_NP nl_XX "
     "ro_RO ru_RU si_LK tr_TR vi_VN zh_CN"
 )
+
 _MBART50 = (
     f"{_MBART} af_ZA az_AZ bn_IN fa_IR he_IL hr_HR id_ID ka_GE km_KH mk_MK ml_IN mn_MN mr_IN pl_PL ps_AF pt_XX sv_SE "
     "sw_KE ta_IN te_IN th_TH tl_XX uk_UA ur_PK xh_ZA gl_ES sl_SI"
 )
+
+_BERT = Family(
+    read_vocabulary,
+    {role: token for role, token in _BRACKETS.items() if role not in ("bos_token", "eos_token")},
+    **_CLS_SEP,
+    segments=(0, 1),
+    num_segments=2,
+)
+
+# From the class of a tokenizer to its family, where two families have the same `model_type`.
+OF_CLASS = {"ByT5": "byt5", "MBart50": "mbart50"}
 
 
 def _pegasus_front(config, special):
@@ -48,13 +63,6 @@ def _pegasus_front(config, special):
     return [special["pad_token"], special["eos_token"], *masks, *(f"<unk_{i}>" for i in range(2, offset))], 2
 
 
-_BERT = Family(
-    read_vocabulary,
-    {role: token for role, token in _BRACKETS.items() if role not in ("bos_token", "eos_token")},
-    **_CLS_SEP,
-    segments=(0, 1),
-    num_segments=2,
-)
 FAMILIES = {
     "albert": Family(
         read_sentence_piece,
@@ -108,5 +116,3 @@ FAMILIES = {
         cleans=True,
     ),
 }
-# From the class of a tokenizer to its family, where two families have the same `model_type`.
-OF_CLASS = {"ByT5": "byt5", "MBart50": "mbart50"}
