@@ -1,0 +1,97 @@
+"""The rules of arguments: each one that is declared anywhere in the package excludes what it says."""
+
+import importlib
+import inspect
+import pkgutil
+
+import pytest
+
+import keras_transfer
+from keras_transfer.core.expect import FLAG, FRACTION, expect, expects, integer, list_of, number, one_of, optional
+from tests.errors import rule
+
+pytestmark = pytest.mark.core
+
+
+@expects(rate=FRACTION, size=integer(1), pooling=one_of("first", "mean"))
+def pool(rate, size=None, *, pooling="mean"):
+    return rate, size, pooling
+
+
+def test_a_value_that_fits_is_passed_on():
+    assert pool(0.5) == (0.5, None, "mean")
+    assert pool(1, 3, pooling="first") == (1, 3, "first")
+    assert list(inspect.signature(pool).parameters) == ["rate", "size", "pooling"]
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"rate": 2}, "`rate` must be a number between 0 and 1. Received: rate=2"),
+        ({"rate": "x"}, "`rate` must be a number between 0 and 1. Received: rate='x'"),
+        ({"rate": 1, "size": 0}, "`size` must be an integer of at least 1. Received: size=0"),
+        (
+            {"rate": 1, "pooling": "frst"},
+            "`pooling` must be one of ('first', 'mean'). Did you mean 'first'? Received: pooling='frst'",
+        ),
+    ],
+)
+def test_a_value_that_does_not_fit_is_named(arguments, message):
+    with pytest.raises(ValueError) as error:
+        pool(**arguments)
+    assert str(error.value) == message
+
+
+def test_a_rule_of_several_arguments_names_all_of_them():
+    with pytest.raises(ValueError, match="`heads` must divide `dim`. Received: dim=5, heads=2"):
+        expect(5 % 2 == 0, "`heads` must divide `dim`.", dim=5, heads=2)
+
+
+@pytest.mark.parametrize(
+    "each, words",
+    [
+        (integer(), "an integer"),
+        (integer(1, 3), "an integer from 1 to 3"),
+        (number(), "a number"),
+        (number(0, below=1), "a number at least 0 and below 1"),
+        (number(above=0), "a number above 0"),
+        (FLAG, "True or False"),
+        (optional(integer(2)), "an integer of at least 2, or None"),
+        (list_of(integer(1), 2), "a list of at least 2, each of them an integer of at least 1"),
+    ],
+)
+def test_a_rule_says_what_it_means_and_excludes_its_examples(each, words):
+    assert each.words == words
+    assert not any(map(each.is_met, each.wrong))
+
+
+def declared():
+    """Yields each function of the package that declares rules, with its name."""
+    for info in pkgutil.walk_packages(keras_transfer.__path__, "keras_transfer."):
+        if info.name.endswith("__main__"):
+            continue
+        module = importlib.import_module(info.name)
+        for owner in [module, *(each for each in vars(module).values() if isinstance(each, type))]:
+            for name, value in vars(owner).items():
+                function = inspect.unwrap(getattr(value, "__func__", value), stop=lambda each: "rules" in vars(each))
+                if "rules" in getattr(function, "__dict__", {}) and function.__module__ == info.name:
+                    yield f"{info.name}.{getattr(owner, '__qualname__', '')}.{name}", function
+
+
+@rule
+def test_each_declared_rule_excludes_what_it_says():
+    for name, function in declared():
+        for argument, each in function.rules.items():
+            if argument not in inspect.signature(function).parameters:
+                yield f"{name} has no argument {argument}"
+                continue
+            for value in each.wrong:
+                try:
+                    function(**{argument: value})
+                except ValueError as error:
+                    if f"`{argument}` must be {each.words}." not in str(error):
+                        yield f"{name}({argument}={value!r}): {error}"
+                except TypeError as error:
+                    yield f"{name}({argument}={value!r}): {error}"
+                else:
+                    yield f"{name}({argument}={value!r}) is accepted"
