@@ -14,8 +14,9 @@ from keras_transfer.adaptation import layer_groups
 from keras_transfer.checkpoints.architecture import architecture_of
 from keras_transfer.encoders import Encoder, encode
 from tests.helpers import outputs_of, save_and_load
+from tests.samples import REFERENCES
 
-FIXTURES = pathlib.Path(__file__).parent / "references" / "architectures"
+FIXTURES = REFERENCES / "architectures"
 
 
 def with_hidden_states(encoder):

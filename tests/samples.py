@@ -1,6 +1,12 @@
-"""Fixed samples of large corpora and of all characters, or the whole of them with KERAS_TRANSFER_TEST_WHOLE=1."""
+"""Where the outputs of originals are, and fixed samples of large corpora and of all characters.
+
+KERAS_TRANSFER_TEST_WHOLE=1 makes the samples the whole of them.
+"""
 
 import os
+import pathlib
+
+REFERENCES = pathlib.Path(__file__).parent / "references"
 
 WHOLE = os.environ.get("KERAS_TRANSFER_TEST_WHOLE", "0") != "0"
 

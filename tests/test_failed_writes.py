@@ -21,7 +21,7 @@ from keras_transfer.tasks import TextEmbedder
 from keras_transfer.text import BertPreprocessor, ByteBPETokenizer, Corpus, Packing, TokenPreprocessor
 from keras_transfer.text.tokenizers.byte_bpe import byte_characters
 from keras_transfer.training import checkpoint_files
-from tests.adaptation.features import cached
+from tests.adaptation import cached
 from tests.data.test_corpus import documents, preprocessor
 from tests.errors import check_message
 from tests.failing_files import FailingFiles, check_each_failure, check_first_failures, content_of, files_of_at_most

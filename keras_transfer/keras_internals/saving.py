@@ -1,6 +1,6 @@
 """Keras's private functions that tell whether it is loading a file, and whether in safe mode.
 
-`tests/hub/layers/test_trust.py` fails if they change.
+`tests/hub/test_trust.py` fails if they change.
 """
 
 from keras.src.backend.common.symbolic_scope import in_symbolic_scope

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import pathlib
 import shlex
 import shutil
 
@@ -14,9 +13,10 @@ from keras_transfer.adaptation import add_adapters
 from keras_transfer.cli import ask, command
 from keras_transfer.serving import export
 from keras_transfer.tasks import TextClassifier
+from tests.samples import REFERENCES
 from tests.tasks.tiny import encoder, preprocessor
 
-OLD = pathlib.Path(__file__).parents[1] / "references" / "saved" / "0.2" / "served.zip"
+OLD = REFERENCES / "saved" / "0.2" / "served.zip"
 BIASES = {"acme": [3.0, 0.0], "globex": [0.0, 3.0]}  # What the head of each adapter prefers.
 EXPECTED = {"acme": "no", "globex": "yes"}
 

@@ -14,7 +14,7 @@ from keras_transfer.cli.info import describe
 from keras_transfer.encoders import BertEncoder
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import BertPreprocessor
-from tests.checkpoints.base.test_heads import HEADS, copy
+from tests.checkpoints.test_heads import HEADS, copy
 from tests.tasks.tiny import of_words
 
 

@@ -2,7 +2,7 @@
 
 from keras_transfer.checkpoints import ModelCard
 from keras_transfer.cli.scores import write_card
-from tests.checkpoints.cards.test_model_card import classifier
+from tests.checkpoints.test_model_card import classifier
 
 
 def test_a_kept_card_is_reported_with_the_path_that_the_user_knows(tmp_path, capsys, caplog):

@@ -1,7 +1,6 @@
 """The answers of SQuAD become positions in windows, and these become the same answers again."""
 
 import json
-import pathlib
 import string
 
 import numpy as np
@@ -11,12 +10,12 @@ from keras_transfer.data.contexts import windows_in_memory
 from keras_transfer.data.span_batching import answer_positions, answer_spans
 from keras_transfer.tasks.span_extractor import best_spans
 from keras_transfer.text import BertPreprocessor
-from tests.samples import WHOLE, sample
+from tests.samples import REFERENCES, WHOLE, sample
 
 pytest.importorskip("tensorflow_text")
 
 # The questions of which an answer begins or ends inside a token, by the file of the vocabulary.
-INSIDE = json.loads((pathlib.Path(__file__).parents[1] / "references" / "squad_inside_tokens.json").read_text())
+INSIDE = json.loads((REFERENCES / "squad_inside_tokens.json").read_text())
 INSIDE = INSIDE["questions"]
 
 

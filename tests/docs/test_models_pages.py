@@ -6,8 +6,8 @@ import pytest
 
 import keras_transfer as kt
 from tests.hub import saved_modules as modules
+from tests.hub import tf1_modules
 from tests.hub.saved_modules import save_preprocessing_module
-from tests.hub.tf1 import tf1_modules
 from tests.pages import few_questions, run_page
 
 # What is certain about the variables of a page after its script has run.

@@ -1,7 +1,6 @@
 """`CausalLM.generate` on token ids: Transformers' results (references/make_generation.py), the cache, and bad input."""
 
 import json
-import pathlib
 
 import keras
 import numpy as np
@@ -12,8 +11,9 @@ from keras_transfer.encoders import Encoder, TransformerEncoder
 from keras_transfer.tasks import CausalLM
 from tests.errors import check_errors
 from tests.helpers import outputs_of
+from tests.samples import REFERENCES
 
-FOLDER = pathlib.Path(__file__).parents[1] / "references" / "generation"
+FOLDER = REFERENCES / "generation"
 REFERENCE = json.loads((FOLDER / "outputs.json").read_text())
 END, LENGTH = 5, 24
 PROMPTS = REFERENCE["prompts"]

@@ -25,7 +25,7 @@ def test_the_registry_lists_the_resolvers_of_tensorflow_hub_in_the_order_of_thei
 def test_the_initializer_of_a_module_reads_its_files_and_fills_its_tables():
     import tensorflow as tf
 
-    from tests.hub.tf1 import tf1_modules
+    from tests.hub import tf1_modules
 
     loaded = tf.saved_model.load(tf1_modules.folder("vocabulary"), tags=[])
     function = hub_modules.table_initializer(loaded)

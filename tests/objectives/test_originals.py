@@ -4,7 +4,6 @@
 """
 
 import json
-import pathlib
 import zlib
 
 import numpy as np
@@ -12,8 +11,8 @@ import pytest
 
 from keras_transfer.objectives import Denoising, PrefixLM, SpanCorruption, SpanPrediction, TranslationMasking
 from keras_transfer.objectives.noise import corrupt_spans
+from tests.samples import REFERENCES
 
-REFERENCES = pathlib.Path(__file__).parents[1] / "references"
 SENTINELS, MASK, STOP, SIZE = np.arange(32099, 31799, -1), 4, 6, 5000
 
 

@@ -7,7 +7,7 @@ import pathlib
 
 import numpy as np
 
-from tests.adaptation.fisher.test_fisher import figures
+from tests.adaptation.test_fisher import figures
 
 if __name__ == "__main__":
     np.savez(pathlib.Path(__file__).with_name("fisher.npz"), **figures())

@@ -1,18 +1,17 @@
 """`embed` of an exported all-MiniLM-L6-v2 gives the embeddings of sentence-transformers."""
 
-import pathlib
-
 import numpy as np
 import pytest
 
 from keras_transfer import serving, tasks
+from tests.samples import REFERENCES
 
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")
 
 pytestmark = pytest.mark.slow
 
-REFERENCE = pathlib.Path(__file__).parents[1] / "references" / "sentence_embeddings.npz"
+REFERENCE = REFERENCES / "sentence_embeddings.npz"
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """Adapters in files: round trips, the head, other encoders, damaged files, and LoRA of PEFT."""
 
 import json
-import pathlib
 import shutil
 
 import keras
@@ -18,6 +17,7 @@ from keras_transfer.tasks import TextClassifier
 from tests.adaptation.adapters import adapter_models as models
 from tests.adaptation.adapters.adapter_models import outputs, train
 from tests.helpers import logged
+from tests.samples import REFERENCES
 
 
 @register_kind()
@@ -94,7 +94,6 @@ def test_shared_weights_have_the_same_name_after_other_adapters(tmp_path):
 
 # === Agreement with PEFT, and with the definitions of the `adapters` library ===
 
-REFERENCES = pathlib.Path(__file__).parents[2] / "references"
 IDS = np.array([[2, 7, 9, 14, 3, 5, 3], [2, 11, 3, 0, 0, 0, 0]], "int32")
 MASK = np.array([[1] * 7, [1] * 3 + [0] * 4], "int32")
 

@@ -1,7 +1,6 @@
 """PEFT folders over encoder-decoders: LoRA, DoRA and IA3 over T5 and BART, read, written, and compared live."""
 
 import json
-import pathlib
 
 import numpy as np
 import pytest
@@ -13,8 +12,8 @@ from tests.adaptation.adapters.adapter_models import randomize
 from tests.adaptation.adapters.test_peft_heads import changed, peft  # noqa: F401
 from tests.errors import check_errors
 from tests.float64 import in_float64
+from tests.samples import REFERENCES
 
-REFERENCES = pathlib.Path(__file__).parents[2] / "references"
 FOLDERS = REFERENCES / "adapters" / "peft_encoder_decoders"
 NAMES = ("t5_lora", "t5_gated_ia3", "bart_dora", "bart_ia3")
 CORE = ("t5_gated_ia3", "bart_dora")  # run on every backend

@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import pathlib
 import re
 import shutil
 
@@ -15,9 +14,9 @@ from keras_transfer.adaptation.adapters.adapters import adapter_weights, head_we
 from keras_transfer.tasks import MaskedLM, TextClassifier, TokenClassifier
 from tests.adaptation.adapters import adapter_models as models
 from tests.adaptation.adapters.adapter_models import randomize
-from tests.checkpoints.base.test_heads import HEADS
+from tests.checkpoints.test_heads import HEADS
+from tests.samples import REFERENCES
 
-REFERENCES = pathlib.Path(__file__).parents[2] / "references"
 FOLDERS = REFERENCES / "adapters" / "peft_heads"
 KINDS = ("bert", "roberta", "distilbert", "modernbert")
 TASKS = {"classifier": TextClassifier, "tokens": TokenClassifier}

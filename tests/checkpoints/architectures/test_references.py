@@ -1,13 +1,11 @@
 """Every hidden state of real checkpoints equals that of Transformers (references/make_*.py)."""
 
-import pathlib
-
 import numpy as np
 import pytest
 
 from keras_transfer.encoders import BertEncoder, Encoder, encode
+from tests.samples import REFERENCES
 
-REFERENCES = pathlib.Path(__file__).parents[2] / "references"
 STEP = 16  # minilm.npz holds every 16th dimension
 
 

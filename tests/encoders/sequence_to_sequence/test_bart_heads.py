@@ -1,7 +1,6 @@
 """BART over a single text: the heads that read its decoder, against small checkpoints of the original."""
 
 import json
-import pathlib
 import re
 
 import numpy as np
@@ -15,8 +14,9 @@ from keras_transfer.cli.info import describe
 from keras_transfer.encoders import Bart, BartSingleText, Encoder
 from keras_transfer.tasks import Seq2SeqLM, SpanExtractor, TextClassifier
 from tests.helpers import save_and_load
+from tests.samples import REFERENCES
 
-FOLDER = pathlib.Path(__file__).parents[2] / "references" / "sequence_to_sequence"
+FOLDER = REFERENCES / "sequence_to_sequence"
 TASKS = {"bart_classifier": TextClassifier, "bart_span": SpanExtractor}
 
 

@@ -1,7 +1,5 @@
 """Encoder-decoders of two pretrained encoders: what is loaded, what is new, and what the halves share."""
 
-import pathlib
-
 import numpy as np
 import pytest
 from keras.ops import convert_to_numpy as to_numpy
@@ -21,8 +19,9 @@ from keras_transfer.encoders import (
 from keras_transfer.tasks import MaskedLM, Seq2SeqLM
 from tests.errors import check_errors
 from tests.helpers import outputs_of, save_and_load
+from tests.samples import REFERENCES
 
-FOLDER = pathlib.Path(__file__).parents[2] / "references" / "architectures"
+FOLDER = REFERENCES / "architectures"
 SMALL = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16}
 IDS = {
     "token_ids": np.array([[5, 6, 7, 1], [8, 1, 0, 0]]),

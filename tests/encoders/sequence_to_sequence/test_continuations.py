@@ -2,14 +2,14 @@
 
 import functools
 import json
-import pathlib
 
 import pytest
 
 from keras_transfer.tasks import Seq2SeqLM
 from tests.encoders.sequence_to_sequence.continuations import CASES, RECORDED, assert_diverse, ours, theirs
+from tests.samples import REFERENCES
 
-FOLDER = pathlib.Path(__file__).parents[2] / "references" / "sequence_to_sequence"
+FOLDER = REFERENCES / "sequence_to_sequence"
 NAMES = ("t5_trained", "t5_gated_trained", "bart_trained")
 
 

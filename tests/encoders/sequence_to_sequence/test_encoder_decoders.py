@@ -1,7 +1,6 @@
 """Each encoder-decoder against small checkpoints of its original: vectors, logits, generated ids and saved files."""
 
 import json
-import pathlib
 
 import keras
 import numpy as np
@@ -16,8 +15,9 @@ from keras_transfer.generation import BeamSearch
 from keras_transfer.tasks import Seq2SeqLM
 from tests.errors import check_errors
 from tests.helpers import EAGER, save_and_load
+from tests.samples import REFERENCES
 
-FOLDER = pathlib.Path(__file__).parents[2] / "references" / "sequence_to_sequence"
+FOLDER = REFERENCES / "sequence_to_sequence"
 CLASSES = {
     "bart": "Bart",
     "bart_scaled": "Bart",

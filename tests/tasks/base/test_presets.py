@@ -7,7 +7,7 @@ import pytest
 from keras_transfer import serving
 from keras_transfer.checkpoints import CheckpointError
 from keras_transfer.tasks import TextClassifier, TokenClassifier
-from tests.checkpoints.formats import presets
+from tests.checkpoints import presets
 from tests.helpers import save_and_load
 
 tf = pytest.importorskip("tensorflow")

@@ -9,7 +9,7 @@ from keras_transfer.encoders import BertEncoder, TransformerEncoder
 from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks import BertPretraining, CausalLM, MaskedLM, TextClassifier
 from keras_transfer.text import Corpus, batches
-from tests.checkpoints.base.test_heads import HEADS, load
+from tests.checkpoints.test_heads import HEADS, load
 from tests.errors import check_errors
 from tests.helpers import EAGER, outputs_of
 from tests.tasks.tiny import encoder, preprocessor

@@ -1,22 +1,22 @@
 """`fastai_texts` against the rules of fastai 1, and `FastaiTokenizer`, which refuses other texts."""
 
 import json
-import pathlib
 
 import pytest
 
 from keras_transfer.text import FastaiTokenizer, Packing, TokenPreprocessor, fastai_texts
 from tests.errors import check_errors
+from tests.samples import REFERENCES
 from tests.tokenizing import run_tokenizer_test
 
 tf = pytest.importorskip("tensorflow")
 
-REFERENCE = pathlib.Path(__file__).parents[2] / "references" / "fastai_rules.json"
+RULES = REFERENCES / "fastai_rules.json"
 ITOS = ["xxunk", "xxpad", "xxbos", "xxmaj", "xxup", "the", "film", "\n", "a b", "xxfake", "\u00e9t\u00e9", "xxfake"]
 
 
 def test_texts_have_the_tokens_of_fastai():
-    texts, expected = zip(*json.loads(REFERENCE.read_text()))
+    texts, expected = zip(*json.loads(RULES.read_text()))
     assert fastai_texts(list(texts), str.split) == list(expected)
     # A token may be white space, or contain it.
     assert fastai_texts(["New\nYork"], lambda text: ["xxbos", "New York", "\n", " ", ""]) == [

@@ -7,7 +7,7 @@ import pytest
 from keras_transfer.text import BertPreprocessor, ByteBPETokenizer, GPTTokenizer, WordPieceTokenizer
 from keras_transfer.text.tokenizers.bpe import read_merges, tokens_of
 from tests.samples import characters, sample
-from tests.text.preprocessors.test_bert_parity import HARD, SMALL, VARIANTS
+from tests.text.test_bert_parity import HARD, SMALL, VARIANTS
 from tests.text.tokenizers.test_byte_bpe import HARD as HARD_FOR_BYTES
 from tests.text.tokenizers.test_byte_bpe import MERGES, VOCABULARY
 from tests.tokenizing import differing_offsets

@@ -1,0 +1,92 @@
+"""Mistakes in calls of `estimate_fisher` raise clear errors."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.adaptation.fisher import estimate_fisher
+from tests.adaptation.fisher_models import data_of, features, linear
+from tests.tasks import tiny
+
+
+def softmax():
+    return keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="softmax")])
+
+
+def one_logit():
+    return keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+
+
+def frozen():
+    model = linear()
+    model.trainable = False
+    return model
+
+
+def twins():
+    inputs = keras.Input((4,))
+    return keras.Model(inputs, linear()(inputs) + linear()(inputs))
+
+
+X, Y = features()
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments", "message"),
+    [
+        (lambda: keras.Sequential([keras.layers.Dense(2)]), {}, "built `keras.Model`. Received: <Sequential"),
+        (lambda: keras.layers.Dense(2), {}, "built `keras.Model`. Received: <Dense"),
+        (frozen, {}, "must have trainable weights"),
+        (twins, {}, "unique layer names. Received: duplicates of \\['dense/bias', 'dense/kernel'\\]"),
+        (softmax, {}, "must be logits.*positive and sum to 1"),
+        (one_logit, {}, "at least two classes.*Received: outputs of shape \\(20, 1\\)"),
+        (linear, {"empirical": "true"}, "must be a boolean.*Received: empirical='true'"),
+        (linear, {"empirical": Y}, "Pass labels as `y`"),
+        (linear, {"y": Y}, "Pass `empirical=True`.*Received: y and empirical=False"),
+        (linear, {"loss": "mse"}, "Pass `empirical=True`.*Received: loss and empirical=False"),
+        (linear, {"empirical": True}, "requires `y`.*Received: no labels"),
+        (linear, {"empirical": True, "y": Y + 1}, "from 0 to 2. Received: labels from (0|1) to 3"),
+        (linear, {"empirical": True, "y": Y - 1}, "from 0 to 2. Received: labels from -1 to 1"),
+        (linear, {"empirical": True, "y": Y * 1.0}, "integers from 0 to 2.*Received: float64"),
+        (
+            linear,
+            {"empirical": True, "y": np.eye(3, dtype=int)[Y]},
+            "pass `loss`. Received: int64 of shape \\(20, 3\\)",
+        ),
+        (linear, {"empirical": True, "y": Y[:5]}, "the same number of rows, at least one. Received: \\[5, 20\\] rows"),
+        (linear, {"samples": 0}, "at least 1. Received: samples=0"),
+        (linear, {"samples": 1.5}, "at least 1. Received: samples=1.5"),
+        (linear, {"x": X[:0]}, "the same number of rows, at least one. Received: \\[0\\] rows"),
+        (linear, {"x": []}, "Received: "),
+        (linear, {"x": iter([])}, "a sample weight above 0. Received: 0 examples"),
+        (linear, {"x": None}, "a dict or list of arrays, texts or a dataset. Received: None"),
+        (linear, {"x": ["a text"]}, "Raw text requires a task with a preprocessor.*Received"),
+        (linear, {"x": data_of([(X, Y)]), "y": Y, "empirical": True}, "must be None if `x` is a dataset"),
+        (linear, {"x": data_of([(X, Y, -np.ones(20))])}, "must not be negative. Received: -1.0"),
+        (linear, {"x": data_of([(X, Y, np.zeros(20))])}, "a sample weight above 0. Received: 20 examples"),
+        (
+            linear,
+            {"x": X * np.inf, "empirical": True, "y": Y},
+            "finite.*infinite or NaN values for \\['dense/kernel'",
+        ),
+    ],
+)
+def test_a_mistake_is_a_clear_error(make, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        estimate_fisher(make(), **{"x": X, **arguments})
+
+
+def test_a_mistake_in_texts_is_a_clear_error():
+    model = tiny.classifier()
+    with pytest.raises(ValueError, match="1 of 2 are not"):
+        estimate_fisher(model, ["a", None])
+    with pytest.raises(ValueError, match="Received"):
+        estimate_fisher(model, [])
+
+
+def test_replicas_are_an_error(monkeypatch):
+    from keras_transfer.adaptation import fisher as information
+
+    monkeypatch.setattr(information, "replicas_of", lambda model: (2, False))
+    with pytest.raises(ValueError, match="several replicas.* Received: 2 replicas"):
+        estimate_fisher(linear(), X)
