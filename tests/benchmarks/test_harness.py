@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from benchmarks import harness
-from benchmarks.fine_tuning import real_data
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -42,13 +41,6 @@ def test_the_ratio_uses_medians_and_its_interval_uses_paired_rounds():
     assert result["contenders"]["theirs"]["interval"] == [0.5, 0.5]
 
 
-def test_the_ratio_of_cpu_seconds_is_beside_that_of_times():
-    on_one_core = [{"seconds": 2.0, "cpu_wall": 0.95, "others": 0.5}]
-    result = harness.summary("step", {"ours": samples([2.0]), "theirs": on_one_core}, 1, "ms")
-    assert result["contenders"]["theirs"]["ratio"] == 1.0 and result["contenders"]["theirs"]["cpu_ratio"] == 2.0
-    assert "   1.000   2.000" in harness.table(result)
-
-
 def test_the_interval_contains_the_true_ratio_of_noisy_times_about_as_often_as_stated():
     random = np.random.default_rng(0)
     held = 0
@@ -56,13 +48,6 @@ def test_the_interval_contains_the_true_ratio_of_noisy_times_about_as_often_as_s
         low, high = harness.interval(*(random.lognormal(mean, 0.1, 15) for mean in (0.0, np.log(2))), draws=500)
         held += low <= 0.5 <= high
     assert 85 <= held <= 100
-
-
-def test_with_few_rounds_the_table_shows_the_extremes_and_says_so():
-    few = {"ours": samples([1.0, 1.0, 1.0]), "theirs": samples([2.0, 4.0, 2.5])}
-    result = harness.summary("epoch", few, 1, "s")
-    assert result["contenders"]["theirs"]["interval"] == [0.25, 0.5]
-    assert "lowest to highest" in harness.table(result) and "95 %" not in harness.table(result)
 
 
 def test_rates_and_times_are_per_step_or_document_and_not_per_call():
@@ -83,28 +68,6 @@ def test_contenders_take_turns_and_samples_from_a_busy_machine_are_repeated():
     taken = harness.take(workers, None, rounds=3, warm=True)
     assert asked == ["a", "b", "a", "b", "b", "a", "a", "a", "b"]
     assert [sample["seconds"] for sample in taken["step"]["a"]] == [1.0, 1.0, 1.0]
-
-
-def test_the_table_says_if_the_machine_stays_busy():
-    asked = []
-    fractions = [0.5, 0.2, 0.4, 0.3]
-    worker = FakeWorker("a", [samples([1.0 + fraction], fraction)[0] for fraction in fractions], asked)
-    taken = harness.take({"a": worker}, ["step"], rounds=1, warm=False)
-    assert taken["step"]["a"][0]["seconds"] == 1.2
-    result = harness.summary("step", taken["step"], 1, "ms")
-    assert not result["quiet"]
-    assert "not quiet" in harness.table(result)
-
-
-def test_the_table_says_if_the_load_of_the_machine_is_unknown():
-    worker = FakeWorker("a", samples([1.0], others=None), [])
-    result = harness.summary("step", harness.take({"a": worker}, ["step"], rounds=1, warm=False)["step"], 1, "ms")
-    assert result["quiet"] is None and "not known" in harness.table(result)
-
-
-def test_an_unknown_measure_is_an_error_that_lists_the_known_ones():
-    with pytest.raises(SystemExit, match="step.*Received: 'setp'"):
-        harness.take({"a": FakeWorker("a", [], [])}, ["setp"], rounds=1, warm=False)
 
 
 TOY = """
@@ -131,6 +94,7 @@ def run(*arguments, package=None, **environment):
     return subprocess.run(command, env=environment, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_a_benchmark_prints_a_table_and_a_json_line(tmp_path):
     (tmp_path / "toy.py").write_text(textwrap.dedent(TOY))
     lines = tmp_path / "lines.json"
@@ -144,14 +108,6 @@ def test_a_benchmark_prints_a_table_and_a_json_line(tmp_path):
     low, high = result["contenders"]["theirs"]["interval"]
     assert 0 < low <= high
     assert result["machine"]["versions"]["keras"]
-
-
-def test_a_contender_that_fails_is_named(tmp_path):
-    (tmp_path / "toy.py").write_text(textwrap.dedent(TOY))
-    done = run(tmp_path / "toy.py", "--contenders", "ours", "failing", "--numbers", "5")
-    assert done.returncode != 0
-    assert "no such library" in done.stderr
-    assert re.search("failing of .* stopped with exit status 1", done.stderr)
 
 
 FOUND = """
@@ -168,6 +124,7 @@ FOUND = """
 """
 
 
+@pytest.mark.slow
 def test_another_checkout_is_measured_with_the_harness_of_this_one(tmp_path):
     (tmp_path / "toy.py").write_text(textwrap.dedent(FOUND))
     other = tmp_path / "other"
@@ -180,32 +137,6 @@ def test_another_checkout_is_measured_with_the_harness_of_this_one(tmp_path):
     for folder in (ROOT, other):
         expected = f"measures {folder / 'keras_transfer' / '__init__.py'} with {ROOT / 'benchmarks' / 'harness.py'}"
         assert expected in done.stderr
-
-
-IMPORT = """
-    import os, sys
-    from benchmarks import harness
-    from benchmarks.steps import import_cost
-
-    harness.use_package(sys.argv[1])
-    assert os.environ["PYTHONPATH"].startswith(sys.argv[1] + os.pathsep)
-    import_cost.importing("keras_transfer")()["import, jax"]()
-"""
-
-
-def test_the_import_of_another_checkout_is_measured_in_its_folder(tmp_path):
-    (tmp_path / "keras_transfer").mkdir()
-    (tmp_path / "keras_transfer" / "__init__.py").write_text("raise SystemExit(f'imports {__file__}')")
-    done = run("-c", textwrap.dedent(IMPORT), tmp_path)
-    assert done.returncode == 1
-    assert done.stderr.strip() == f"imports {tmp_path / 'keras_transfer' / '__init__.py'}"
-
-
-def test_a_folder_without_the_package_is_an_error(tmp_path):
-    (tmp_path / "toy.py").write_text(textwrap.dedent(FOUND))
-    done = run(tmp_path / "toy.py", "--against", tmp_path / "othre")
-    assert done.returncode == 2
-    assert f"--against: Expected a folder that contains keras_transfer/. Received: {tmp_path / 'othre'}" in done.stderr
 
 
 # Modules that import no library before they measure. (gpu_step looks for a GPU first.)
@@ -226,6 +157,7 @@ assert not {"keras", "tensorflow", "jax", "torch"} & set(sys.modules)
 """
 
 
+@pytest.mark.slow
 def test_the_help_of_each_benchmark_is_printed_without_a_library():
     done = run("-c", HELP, *MODULES)
     assert done.returncode == 0, done.stderr
@@ -289,19 +221,6 @@ def test_a_run_on_real_data_is_done_once_and_its_table_is_markdown(tmp_path, sma
     assert "| TREC-6 | 1 | float32 | keras_transfer | " in done.stdout
     lines = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
     assert [line["dataset"] for line in lines] == ["trec6"] and lines[0]["wall"] > 0
-
-
-def test_results_of_an_earlier_version_are_in_float32_and_lack_the_later_figures(tmp_path, monkeypatch, capsys):
-    monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS", raising=False)
-    line = {"contender": "keras_transfer", "dataset": "trec6", "epochs": 1, "round": 0, "others": 0.0}
-    line |= {"threads": None, "examples": None, "onednn": True} | dict.fromkeys(real_data.COLUMNS, 2.0)
-    del line["fit"]
-    (tmp_path / "results.jsonl").write_text(json.dumps(line) + "\n")
-    options = ["--datasets", "trec6", "--epochs", "1", "--precisions", *real_data.PRECISIONS, "--seconds", "0"]
-    real_data.main([*options, "--data-dir", str(tmp_path), "--results", str(tmp_path / "results.jsonl")])
-    printed = capsys.readouterr().out
-    assert "| TREC-6 | 1 | float32 | keras_transfer | 2.0 |" in printed and "mixed_bfloat16" not in printed
-    assert "steady epoch, s" in printed and "| fit, s |" not in printed
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 """The benchmark of all methods: each trains, an interrupted series goes on, and the page has their figures."""
 
-import argparse
 import json
 import pathlib
 from types import SimpleNamespace
@@ -32,40 +31,6 @@ def test_the_table_has_errors_in_percent_and_costs_as_ratios():
     assert full == ["full", "100.00%", "0.00", "10.00 ± 0.00", "19.00 ± 12.71", "", "", "0.1", "1.00", "1.00"]
     assert biases[:2] == [r"BitFit \*", "50.50%"] and biases[4] == "16.00 ± 12.71"
     assert biases[5] == "-3.00" and biases[7:] == ["0.3", "0.50", "0.50"]
-
-
-def test_costs_are_read_from_other_runs(tmp_path):
-    lines = [{"settings": {}}, *({"method": "full", "step_seconds": seconds} for seconds in (0.2, 0.9, 0.1))]
-    lines += [{"method": "IA3", "step_seconds": None}]
-    (tmp_path / "trec6.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
-    lines = [{"method": "full", "memory": 900.0}, {"finished": "full", "seeds": [0]}]
-    (tmp_path / "trec6-notes.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
-    assert methods.costs(tmp_path) == ({"full": 0.2}, {"full": 900.0})
-    (tmp_path / "sst2.jsonl").write_text("")
-    with pytest.raises(SystemExit, match="one dataset"):
-        methods.costs(tmp_path)
-
-
-def test_a_page_keeps_the_tables_of_datasets_that_another_command_reports(monkeypatch):
-    trec, sst = methods.DATASETS.values()
-    tables = {"trec6": f"{trec}\n\n| full | step |\n", "sst2": f"{sst}\n\n| full |\n\nNot run yet: IA3.\n"}
-    monkeypatch.setattr(methods, "section", lambda dataset, args: tables[dataset])
-    first = methods.report(argparse.Namespace(datasets=["sst2"]))
-    assert methods.COSTS not in first
-    both = methods.report(argparse.Namespace(datasets=["trec6"]), first + "\n")
-    assert both == methods.report(argparse.Namespace(datasets=["trec6", "sst2"]))
-    assert methods.COSTS in both and both.endswith(f"\n## {tables['trec6']}\n## {tables['sst2']}")
-    tables["sst2"] = None  # no method is finished
-    assert methods.report(argparse.Namespace(datasets=["sst2"]), both).endswith(f"\n## {tables['trec6']}")
-
-
-def test_the_grid_has_three_rates_and_datasets_without_it_have_one():
-    options = argparse.Namespace(epochs=None, grid=["trec6"])
-    assert [one.keywords["rate"] for one in methods.variants("full", "trec6", options)] == [3.33e-5, 1e-4, 3e-4]
-    assert [one.keywords["rate"] for one in methods.variants("chain-thaw", "trec6", options)] == [1e-4, 3e-4, 9e-4]
-    options = argparse.Namespace(epochs=1, grid=["trec6"])
-    assert [one.keywords for one in methods.variants("full", "sst2", options)] == [{"rate": 1e-4, "epochs": 1}]
-    assert {method.keywords["epochs"] for method in methods.METHODS.values()} == {3, 10}
 
 
 @pytest.mark.slow

@@ -79,12 +79,6 @@ def test_the_page_has_training_times_and_the_ratio_of_their_sums():
     assert cells(page, "sum") == [["", "40.0", "50.0", "0.80", "80.0", "100.0", "0.80", ""]]
 
 
-def test_a_single_seed_has_no_standard_error():
-    ours, theirs = (lines("rte", name, "accuracy", [0.6], 1.0) for name in ("keras_transfer", "transformers"))
-    [figures, _] = cells(quality.report(ours + theirs), "RTE")
-    assert figures == ["3", "1", "accuracy", "60.00", "60.00", "+0.00", ""]
-
-
 def test_contenders_take_turns_and_an_interrupted_series_goes_on(monkeypatch, tmp_path, capsys):
     done = []
 
@@ -107,28 +101,6 @@ def test_contenders_take_turns_and_an_interrupted_series_goes_on(monkeypatch, tm
     assert done == [(1, ours), (2, ours), (2, theirs)]
     assert [json.loads(line)["seed"] for line in results.read_text().splitlines()] == [0, 0, 1, 1, 2, 2]
     assert table.read_text() in capsys.readouterr().out
-
-
-def test_the_same_order_has_rows_of_its_own_without_times():
-    page = quality.report(
-        [
-            *lines("sts_b_embeddings", "keras_transfer", "spearman", [0.46, 0.48], 10.0),
-            *lines("sts_b_embeddings", "keras_transfer_same_order", "spearman", [0.49, 0.51], 10.0),
-            *lines("sts_b_embeddings", "sentence_transformers", "spearman", [0.49, 0.51], 10.0),
-        ]
-    )
-    own, own_times = cells(page, "STS-B, embeddings")
-    [same] = cells(page, "STS-B, embeddings, same order")
-    assert [own[3], own[6]] == ["47.00 ± 1.00", "no"] and own_times[0] == "sentence_transformers"
-    assert same == ["2", "2", "Spearman", "50.00 ± 1.00", "50.00 ± 1.00", "+0.00 ± 1.41", "yes"]
-
-
-def test_runs_with_other_numbers_of_epochs_have_rows_of_their_own():
-    once, more = (
-        [{**line, "epochs": epochs} for line in found] for epochs, found in ((1, squad(0.4)), (3, squad(0.5)))
-    )
-    first, second = cells(quality.report(once + more), "SQuAD 1.1, same order")[::2]
-    assert [first[0], first[3]] == ["1", "40.00 ± 0.00"] and [second[0], second[3]] == ["3", "50.00 ± 0.00"]
 
 
 def squad(value):

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.pages import REPOSITORY
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
@@ -13,7 +13,6 @@ def devices(tool):
     return tool("devices")
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="starts processes with each backend itself")
 def test_eight_devices_train_a_classifier_like_one_and_the_same_command_trains_nothing_again(devices, tmp_path, capfd):
     command = ["--output", str(tmp_path), "--setups", "jax", "jax-devices", "--tasks", "classifier", "--steps", "5"]
@@ -56,24 +55,3 @@ def compared(devices, tmp_path, monkeypatch):
 def test_weights_that_differ_or_do_not_move_are_the_exit_status(compared, capsys, others, moved, status, shown):
     assert compared(others, moved=moved) == status
     assert f"jax-devices: causal: largest differences: {shown}" in capsys.readouterr().out
-
-
-def test_results_of_other_steps_are_an_error_before_anything_trains(compared):
-    assert compared([0.0, 0.0], steps=5, options=["--steps", "5"]) == 0
-    with pytest.raises(SystemExit, match=r"causal.npz must be of 50 steps. Use another folder. Received: 5 steps"):
-        compared([0.0, 0.0])
-
-
-@pytest.mark.parametrize("steps", ["0", "-5", "7"])
-def test_steps_make_whole_epochs(compared, capsys, steps):
-    with pytest.raises(SystemExit):
-        compared([0.0, 0.0], options=["--steps", steps])
-    assert f"--steps must be a positive multiple of 5. Received: {steps}" in capsys.readouterr().err
-
-
-def test_a_setup_imports_this_repository(devices, tmp_path, monkeypatch):
-    environments = []
-    monkeypatch.setattr(devices.subprocess, "run", lambda command, env, check: environments.append(env))
-    devices.run("jax-devices", devices.parse(["--output", str(tmp_path)]))
-    assert environments[0]["PYTHONPATH"] == str(REPOSITORY)
-    assert "device_count=8" in environments[0]["XLA_FLAGS"]

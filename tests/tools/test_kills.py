@@ -5,6 +5,8 @@ import json
 import keras
 import pytest
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def kills(tool):
@@ -12,7 +14,6 @@ def kills(tool):
     return tool("kills")
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="starts processes with each backend itself")
 def test_killed_runs_end_as_a_whole_one_and_the_same_command_continues(kills, tmp_path, capsys):
     results = tmp_path / "kills.jsonl"
@@ -38,27 +39,6 @@ def test_an_end_that_differs_is_listed_and_is_the_exit_code(kills, tmp_path, mon
     output = capsys.readouterr().out
     assert ["all", "3", "6", "3", "(50%)", "1"] in [line.split() for line in output.splitlines()]
     assert "0/1: different: jax, letters, gradual, l2sp, averages\nwhy" in output and "0/2: failed" in output
-
-
-def test_configurations_can_be_chosen_by_encoder(kills):
-    chosen = kills.configurations(["tensorflow", "jax"], ["streams", "blocks"])
-    assert [str(each) for each in chosen] == [
-        "tensorflow, blocks",
-        "jax, blocks",
-        "tensorflow, streams",
-        "jax, streams",
-    ]
-    assert len(kills.configurations(["jax"])) == 7
-
-
-def test_a_results_file_of_other_configurations_counts_for_nothing(kills, tmp_path, monkeypatch, capsys):
-    results = tmp_path / "kills.jsonl"
-    monkeypatch.setattr(kills, "run_chain", lambda *arguments: {"kills": [{"writing": True}], "end": "equal"})
-    monkeypatch.setattr(kills, "Trainer", Idle)
-    for encoder, chains in (("letters", 2), ("streams", 2), ("streams", 0)):
-        options = ["--kills", "2", "--backends", "jax", "--encoders", encoder, "--results", str(results)]
-        assert kills.main(options) == 0
-        assert capsys.readouterr().out.count(" in a write, equal") == chains
 
 
 class Idle:

@@ -1,12 +1,12 @@
 """The script of mistakes tells clear errors, right answers and silence apart, and finds none that is silent."""
 
-import importlib
 import logging
-import pathlib
 
 import pytest
 
 import keras_transfer as kt
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
@@ -43,17 +43,6 @@ def test_each_outcome_has_its_name(outcome_of):
     assert outcome_of(lambda models: 4, "four", lambda found: found == 4) == "right answer"
 
 
-def refused(models):
-    raise KeyError("key")
-
-
-def test_only_what_the_library_raises_itself_is_a_clear_error(outcome_of, monkeypatch):
-    monkeypatch.setattr(importlib.import_module("mistakes"), "PACKAGE", str(pathlib.Path(__file__).parent))
-    assert outcome_of(refused, "key") == "clear error"
-    assert outcome_of(lambda models: {}["key"], "key") == "raw error"
-
-
-@pytest.mark.slow
 def test_no_mistake_of_a_sample_is_silent_or_a_raw_error(tool, capsys, eagerly):
     assert tool("mistakes").main(["--every", "7"]) == 0
     assert "raw error: 0, damage: 0, silent: 0" in capsys.readouterr().out

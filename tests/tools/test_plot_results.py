@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("matplotlib", reason="needs matplotlib: pip install 'keras_transfer[plots]'")
 
 
