@@ -24,7 +24,7 @@ PYTEST := $(BIN)/pytest -n auto --dist worksteal
 quickstart: .venv/installed
 	$(BIN)/keras-transfer quickstart --overwrite
 
-# Everything on TensorFlow but what is slow. TensorFlow keeps memory: two runs need less of it than one.
+# Everything on TensorFlow but what is slow, and the examples, which `make docs` runs. TensorFlow keeps memory: two runs need less of it than one.
 test: .venv/installed-test
 	$(PYTEST) tests/adaptation tests/training tests/keras_internals tests/hub tests/tasks
 	$(PYTEST) --ignore=tests/adaptation --ignore=tests/training --ignore=tests/keras_internals --ignore=tests/hub --ignore=tests/tasks
@@ -33,7 +33,7 @@ test: .venv/installed-test
 test-jax: .venv/installed-test
 	KERAS_BACKEND=jax $(PYTEST)
 
-# What takes long: chains of killed processes, serving from C, examples, benchmarks, and the largest models.
+# What takes long: chains of killed processes, serving from C, examples, tools, benchmarks, and the largest models.
 test-slow: .venv/installed-test
 	$(PYTEST) -m slow
 
@@ -47,9 +47,10 @@ test-parity: .venv/installed-parity
 	$(NO_TRITON)
 	$(BIN)/pytest -m parity
 
-# The site, in build/site. Any warning, such as a link that leads nowhere, is an error.
+# The site, in build/site, and its examples. Any warning, such as a link that leads nowhere, is an error.
 docs: .venv/installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(PYTEST) -m docs
 
 lint: .venv/installed-test
 	$(BIN)/ruff check .

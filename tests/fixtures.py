@@ -33,7 +33,8 @@ DATA = pathlib.Path(os.environ.get("KERAS_TRANSFER_DATA") or pathlib.Path(__file
 
 def pytest_ignore_collect(collection_path, config):
     """Leaves out files without a test of this run, because importing them takes long."""
-    marks = ["core"] * (keras.backend.backend() != "tensorflow") + ["slow"] * (config.getoption("markexpr") == "slow")
+    marks = ["core"] * (keras.backend.backend() != "tensorflow")
+    marks += [mark for mark in ("docs", "slow") if config.getoption("markexpr") == mark]
     if marks and collection_path.match("test_*.py"):
         source = collection_path.read_text("utf-8")
         return not all(f"pytest.mark.{mark}" in source for mark in marks) or None

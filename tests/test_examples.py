@@ -51,6 +51,7 @@ def docstring_examples():
                 yield pytest.param(code, id=f"{path.parent.name}/{path.stem}:{name}")
 
 
+@pytest.mark.docs
 @pytest.mark.parametrize("code", docstring_examples())
 def test_the_example_in_a_docstring_runs(code, tmp_path, monkeypatch, request, eagerly):
     monkeypatch.chdir(tmp_path)
@@ -112,6 +113,7 @@ def run_the_readme(step, tmp_path, monkeypatch):
     return names, kt.datasets.load_demo_questions().test
 
 
+@pytest.mark.docs
 def test_the_script_in_the_readme_runs(tmp_path, monkeypatch, small_minilm):
     names, _ = run_the_readme(16, tmp_path, monkeypatch)
     assert len(names["data"].label_names) == names["model"].num_classes

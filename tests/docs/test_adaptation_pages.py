@@ -29,6 +29,7 @@ def test_the_script_in_a_page_runs(page, tmp_path, monkeypatch, request, eagerly
     assert PAGES[page](run_page(f"{page}.md"))
 
 
+@pytest.mark.docs
 def test_the_script_in_the_page_on_adapters_runs(tmp_path, monkeypatch, small_minilm, eagerly):
     monkeypatch.chdir(tmp_path)
     few_questions(monkeypatch, 8)

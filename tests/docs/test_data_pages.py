@@ -5,6 +5,7 @@ import pytest
 from tests.pages import few_questions, run_page
 
 
+@pytest.mark.docs
 def test_the_script_in_the_page_on_datasets_runs(tmp_path, monkeypatch, capsys, small_minilm, eagerly):
     monkeypatch.chdir(tmp_path)
     names = run_page("data/datasets.md")
@@ -12,6 +13,7 @@ def test_the_script_in_the_page_on_datasets_runs(tmp_path, monkeypatch, capsys, 
     assert "Get aclImdb_v1.tar.gz" in capsys.readouterr().out
 
 
+@pytest.mark.docs
 def test_the_script_in_the_page_on_data_sources_runs(monkeypatch, small_minilm, eagerly):
     pytest.importorskip("datasets", reason="needs the package datasets")
     whole = few_questions(monkeypatch, 16)

@@ -5,6 +5,7 @@ import pytest
 from tests.pages import few_questions, run_page
 
 
+@pytest.mark.docs
 def test_the_script_in_the_page_on_metrics_runs(monkeypatch, small_minilm, eagerly):
     few_questions(monkeypatch, 12)
     names = run_page("evaluation/metrics.md")

@@ -36,12 +36,14 @@ def test_the_script_on_long_texts_reads_windows(tmp_path, monkeypatch, small_min
     assert run_page("how_to/long_texts.md")["model"].reader.preprocessor.overlap == 126 // 4
 
 
+@pytest.mark.docs
 def test_the_script_on_working_offline_loads_a_folder(tmp_path, monkeypatch, small_minilm):
     monkeypatch.chdir(tmp_path)
     assert run_page("how_to/run_offline.md")["model"].num_classes == 6
     assert (tmp_path / "encoders" / "minilm" / "config.json").exists()
 
 
+@pytest.mark.docs
 def test_the_script_on_errors_shows_five_of_them(small_minilm, eagerly, capsys):
     run_page("how_to/read_an_error.md")
     shown = capsys.readouterr().out

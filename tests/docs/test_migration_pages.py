@@ -26,6 +26,7 @@ def test_the_script_for_users_of_sentence_transformers_searches(tmp_path, monkey
     assert names["vectors"].shape == (144, 8) and len(names["rows"][0]) == 3
 
 
+@pytest.mark.docs
 def test_the_script_for_users_of_tensorflow_hub_trains_a_module(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     few_questions(monkeypatch, 4)

@@ -34,6 +34,7 @@ def test_the_script_in_a_page_on_models_runs(page, tmp_path, monkeypatch, small_
     assert PAGES[page](run_page(f"{page}.md"))
 
 
+@pytest.mark.docs
 def test_the_script_in_the_page_on_model_cards_runs(tmp_path, monkeypatch, small_minilm, eagerly):
     monkeypatch.chdir(tmp_path)
     few_questions(monkeypatch, 12)
@@ -56,6 +57,7 @@ def test_the_script_in_the_page_on_modules_runs(tmp_path, monkeypatch):
     assert (tmp_path / "served" / "saved_model.pb").exists()
 
 
+@pytest.mark.docs
 def test_the_script_in_the_page_on_tokenizers_runs(tmp_path, monkeypatch):
     pytest.importorskip("tokenizers")
     monkeypatch.chdir(tmp_path)

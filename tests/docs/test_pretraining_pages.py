@@ -27,6 +27,7 @@ def test_the_script_in_a_page_runs(page, tmp_path, monkeypatch, small_minilm, ea
     assert PAGES[page](run_page(f"{page}.md"))
 
 
+@pytest.mark.docs
 def test_the_script_in_the_page_on_corpora_runs(tmp_path, monkeypatch, small_minilm, eagerly):
     monkeypatch.chdir(tmp_path)
     few_questions(monkeypatch, 8)
@@ -34,6 +35,7 @@ def test_the_script_in_the_page_on_corpora_runs(tmp_path, monkeypatch, small_min
     assert len(names["train"]) == len(names["corpus"].blocks(64, batch_size=16))
 
 
+@pytest.mark.docs
 def test_the_script_in_the_page_on_encoder_decoders_runs(tmp_path, monkeypatch, eagerly):
     monkeypatch.chdir(tmp_path)
     few_questions(monkeypatch, 8)

@@ -55,6 +55,7 @@ def test_the_script_in_the_page_on_scikit_learn_runs(tmp_path, monkeypatch, smal
     assert names["search"].best_estimator_.model_.label_names == whole.label_names
 
 
+@pytest.mark.docs
 def test_the_script_in_the_page_on_commands_writes_two_tables(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run_page("production/commands.md")

@@ -13,6 +13,7 @@ def folder(tmp_path, monkeypatch, small_minilm):
     return tmp_path
 
 
+@pytest.mark.docs
 def test_the_script_of_the_home_page_runs(folder, eagerly):
     assert run_page("index.md")["model"].num_classes == 6
     assert (folder / "served" / "saved_model.pb").exists()

@@ -23,6 +23,7 @@ def test_the_script_in_the_guide_to_text_to_text_learns_both_tasks(traced):
     assert names["scores"]["classify"]["exact_match"] > 40 and names["scores"]["question"]["exact_match"] > 90
 
 
+@pytest.mark.docs
 def test_the_script_in_the_page_on_classification_runs(tmp_path, monkeypatch, small_minilm, eagerly):
     monkeypatch.chdir(tmp_path)
     few_questions(monkeypatch, 8)
