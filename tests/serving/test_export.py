@@ -27,9 +27,10 @@ def loaded(exported):
 
 
 def run(loaded, *texts, signature="serving_default"):
+    """The answers of an export to columns of texts, or those of a task's signatures, which are not written."""
     columns = [tf.constant(column, tf.string) for column in texts]
-    outputs = loaded.signatures[signature](**dict(zip(("text", "text_pair"), columns)))
-    return {name: value.numpy() for name, value in outputs.items()}
+    function = loaded[signature].function if isinstance(loaded, dict) else loaded.signatures[signature]
+    return {name: value.numpy() for name, value in function(**dict(zip(("text", "text_pair"), columns))).items()}
 
 
 def probabilities(model, texts):
@@ -105,16 +106,15 @@ def test_embed_pools_like_the_classifier_if_the_checkpoint_does_not_define_it(lo
     np.testing.assert_allclose(run(loaded, TEXTS, signature="embed")["embedding"], expected, atol=1e-5)
 
 
-def test_embed_pools_and_normalises_as_the_checkpoint_says(make_classifier, tmp_path):
+def test_embed_pools_and_normalises_as_the_checkpoint_says(make_classifier):
     model = make_classifier(pooling="max", num_layers=1)
     model.encoder.pooling, model.encoder.normalize = "first", True
-    loaded = tf.saved_model.load(serving.export(model, tmp_path / "served"))
     first = model.encoder(model.preprocessor(TEXTS))["sequence_output"][:, 0].numpy()
     expected = first / np.linalg.norm(first, axis=1, keepdims=True)
-    np.testing.assert_allclose(run(loaded, TEXTS, signature="embed")["embedding"], expected, atol=1e-5)
+    np.testing.assert_allclose(run(model.signatures(), TEXTS, signature="embed")["embedding"], expected, atol=1e-5)
 
 
-def test_texts_are_padded_to_the_longest_of_a_request(classifier, tmp_path):
+def test_texts_are_padded_to_the_longest_of_a_request(classifier):
     ids, mask = (keras.Input((None,), dtype="int32", name=name) for name in ("token_ids", "padding_mask"))
     real = keras.layers.Embedding(20, 1, name="real")
     # The fraction of real tokens shows the padded length.
@@ -122,8 +122,7 @@ def test_texts_are_padded_to_the_longest_of_a_request(classifier, tmp_path):
     encoder = keras.Model({"token_ids": ids, "padding_mask": mask}, outputs)
     real.set_weights([np.arange(20)[:, None] > 0])
     model = tasks.TextClassifier(encoder, classifier.preprocessor, num_classes=3)
-    loaded = tf.saved_model.load(serving.export(model, tmp_path / "served"))
-    fractions = run(loaded, ["good", "the film was"], signature="embed")["embedding"]
+    fractions = run(model.signatures(), ["good", "the film was"], signature="embed")["embedding"]
     np.testing.assert_allclose(fractions, [[3 / 5], [1]], atol=1e-6)
 
 
@@ -153,16 +152,12 @@ def test_without_labels_classes_are_named_by_their_numbers(bare):
     assert outputs["label"].tolist() == [str(i).encode() for i in outputs["label_id"]]
 
 
-def test_pairs_are_two_inputs(classifier, tmp_path):
-    loaded = tf.saved_model.load(serving.export(classifier, tmp_path / "served", pairs=True))
-    assert inputs_of(loaded.signatures["serving_default"]) == {
-        "text": (tf.string, [None]),
-        "text_pair": (tf.string, [None]),
-    }
-    outputs, expected = run(loaded, TEXTS, TEXTS[::-1]), probabilities(classifier, (TEXTS, TEXTS[::-1]))
+def test_pairs_are_two_inputs(classifier):
+    signatures = classifier.signatures(pairs=True)
+    assert list(signatures["serving_default"].inputs) == ["text", "text_pair"]
+    outputs, expected = run(signatures, TEXTS, TEXTS[::-1]), probabilities(classifier, (TEXTS, TEXTS[::-1]))
     np.testing.assert_allclose(outputs["probabilities"], expected, atol=1e-5)
     assert np.abs(expected - probabilities(classifier, TEXTS)).max() > 0.01
-    assert run(loaded, [], [])["probabilities"].shape == (0, 3)
 
 
 # The folder
@@ -236,22 +231,15 @@ def test_a_single_string_is_an_error_that_names_the_input_and_the_shape(exported
             function(text=tf.constant(text))
 
 
-def test_the_method_of_keras_exports_the_tokenizer_and_the_labels(classifier, exported, tmp_path):
-    folder = classifier.export(tmp_path / "served", format="tf_saved_model", verbose=None, label_names=LABELS)
+def test_the_method_of_keras_exports_the_tokenizer_and_the_labels_and_logs_no_temporary_folder(
+    classifier, exported, tmp_path, caplog, monkeypatch
+):
+    logger = logging.getLogger("tensorflow")
+    monkeypatch.setattr(logger, "propagate", True)
+    with caplog.at_level("INFO", logger.name):
+        folder = classifier.export(tmp_path / "served", format="tf_saved_model", verbose=None, label_names=LABELS)
     names = [path / "assets.extra" / name for path in (exported, folder) for name in ("labels.json", "export.json")]
     assert [name.read_text() for name in names[:2]] == [name.read_text() for name in names[2:]]
+    assert not [line for line in caplog.messages if "Assets" in line]
     with pytest.raises(FileExistsError):
         classifier.export(folder)
-
-
-def test_no_line_of_the_log_has_a_temporary_folder(classifier, tmp_path, caplog):
-    logger = logging.getLogger("tensorflow")
-    level, propagate = logger.level, logger.propagate
-    logger.setLevel("INFO")
-    logger.propagate = True
-    try:
-        serving.export(classifier, tmp_path / "served", label_names=LABELS)
-    finally:
-        logger.setLevel(level)
-        logger.propagate = propagate
-    assert not [line for line in caplog.messages if "Assets" in line]

@@ -143,14 +143,14 @@ def test_the_vectors_of_texts(ask):
     np.testing.assert_allclose(table_of(folder, text=texts)["embedding"], answer["embedding"], atol=1e-5)
 
 
-def test_each_prompt_has_a_signature_and_the_default_prompt_is_in_front_of_texts(tmp_path):
+def test_each_prompt_has_a_signature_and_the_default_prompt_is_in_front_of_texts():
     options = {"dense": [{"units": 6, "activation": "tanh"}], "normalize": True, "truncate_dim": 4}
     options |= {"prompts": {"query": "bad ", "document": ""}, "default_prompt_name": "query"}
     model = tasks.TextEmbedder(encoder(initializer_range=0.3), preprocessor(), **options)
-    served = tf.saved_model.load(str(serving.export(model, tmp_path / "served"))).signatures
+    served = model.signatures()
     assert set(served) == {"serving_default", "embed_query", "embed_document", "tokens"}
     for signature, prompt in (("serving_default", None), ("embed_query", "query"), ("embed_document", "document")):
-        found = served[signature](text=tf.constant(["a b", "good"]))["embedding"]
+        found = served[signature].function(text=tf.constant(["a b", "good"]))["embedding"]
         np.testing.assert_allclose(found, model.embed(["a b", "good"], verbose=0, prompt_name=prompt), atol=1e-5)
 
 
@@ -187,13 +187,13 @@ def test_a_compiled_loop_continues_prompts_as_generate_does(sampler, tmp_path, p
 # === Adapters ===
 
 
-def test_an_exported_model_computes_with_its_adapters(tmp_path):
+def test_the_signatures_of_a_model_compute_with_its_adapters():
     model = add_adapters(tiny.classifier(), ["houlsby:2", "lora:r=2", "prefix:2"])
     texts = ["a good film", "bad"]
     before = model.predict(texts)
     expected = randomize(model)(texts)
     assert np.abs(expected - before).max() > 1e-4
-    found = serve(serving.export(model, tmp_path / "served"))(text=tf.constant(texts))["probabilities"]
+    found = model.signatures()["serving_default"].function(text=tf.constant(texts))["probabilities"]
     np.testing.assert_allclose(found, tf.nn.softmax(expected), atol=1e-6)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from keras_transfer import serving
+from keras_transfer.serving import exporting
 from tests.tasks.tagging.taggers import NAMES, examples, tagger
 
 tf = pytest.importorskip("tensorflow")
@@ -65,10 +66,11 @@ def test_tokens_goes_from_ids_to_logits(served):
     np.testing.assert_allclose(loaded.signatures["tokens"](**inputs)["logits"], model(inputs), atol=1e-6)
 
 
-def test_labels_can_be_renamed_and_mistakes_are_errors(tmp_path):
-    model = tagger()
-    folder = serving.export(model, tmp_path / "1", label_names=["l", "w", "m"])
-    assert json.loads((folder / "assets.extra" / "labels.json").read_text()) == ["l", "w", "m"]
+def test_labels_can_be_renamed_and_mistakes_are_errors(tmp_path, monkeypatch):
+    model, written = tagger(), []
+    monkeypatch.setattr(exporting, "write_export", lambda model, folder, options: written.append(options))
+    serving.export(model, tmp_path / "1", label_names=["l", "w", "m"])
+    assert [options["label_names"] for options in written] == [["l", "w", "m"]]
     with pytest.raises(ValueError, match="must be 3 different names, one for each class"):
         serving.export(model, tmp_path / "2", label_names=["l", "w"])
     with pytest.raises(ValueError, match="`TokenClassifier` does not support pairs of texts. Received: pairs=True"):
