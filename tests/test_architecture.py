@@ -53,9 +53,7 @@ CORE = {"layers", "losses", "encoders", "generation", "tasks", "adaptation", "tr
 # Files of the core that import TensorFlow -> why.
 TENSORFLOW = {
     "generation/exported.py": "the loop of an exported model, a graph of TensorFlow, and XLA's part of it",
-    "tasks/input_checks.py": "checks the batches of a `tf.data.Dataset` as they are read",
-    "tasks/loaders.py": "makes a `tf.data.Dataset` of a loader",
-    "tasks/streams.py": "makes a `tf.data.Dataset` of texts, and of the targets of an objective",
+    "tasks/stream.py": "makes a `tf.data.Dataset` of the items of a loader",
     "tasks/span_extractor.py": "finds answers in texts in the graph, of ragged rows and characters",
     "training/fused_adamw.py": "Adam's update as one operation, which only TensorFlow has",
     "training/gradients.py": "a training step with TensorFlow's tape and sparse gradients",

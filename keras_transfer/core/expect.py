@@ -3,10 +3,12 @@
 import functools
 import inspect
 import numbers
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 from keras_transfer.core.names import did_you_mean
+
+F = TypeVar("F")
 
 
 class Rule(NamedTuple):
@@ -17,43 +19,55 @@ class Rule(NamedTuple):
         is_met: Function that returns whether a value fits.
         wrong: Tuple of values that do not fit, with which a test calls whatever declares the rule.
         hint: Function that returns what helps for a wrong value, a sentence after a space, or `""`.
+        convert: Function that returns the value in the form that the decorated function uses.
     """
 
     words: str
     is_met: Callable[[Any], bool]
     wrong: tuple = (None,)
     hint: Callable[[Any], str] = lambda value: ""
+    convert: Callable[[Any], Any] = lambda value: value
 
     def check(self, name, value):
         """Returns the value of an argument, and raises a `ValueError` if it does not fit."""
         expect(self.is_met(value), f"`{name}` must be {self.words}.{self.hint(value)}", **{name: value})
-        return value
+        return self.convert(value)
 
 
 def expect(is_met, rule, **received):
     """Raises a `ValueError` with a rule, as one sentence, and the values that break it, unless it is met."""
     if not is_met:
-        raise ValueError(f"{rule} Received: {', '.join(f'{name}={value!r:.200}' for name, value in received.items())}")
+        raise ValueError(f"{rule} Received: {', '.join(f'{name}={shown(value)}' for name, value in received.items())}")
 
 
-def expects(**rules):
-    """Decorates a function or a constructor with the rules of its arguments, which are checked before it runs.
+def shown(value):
+    """Returns a value as an error shows it: a shape as a tuple, and an object without a text of its own as its class."""
+    text = repr(tuple(value) if type(value).__name__ in ("TensorShape", "Size") else value)
+    return f"a {type(value).__name__}" if " at 0x" in text else text[:200]
+
+
+def expects(**rules: Rule) -> Callable[[F], F]:
+    """Decorates a function, a constructor or a dataclass with the rules of its arguments, checked before it runs.
 
     A default always fits, so `None` is valid where it is the default.
     """
 
     def decorate(function):
+        if isinstance(function, type):  # A dataclass, whose constructor stands nowhere.
+            function.__init__ = decorate(function.__init__)
+            return function
         signature = inspect.signature(function)
-        names = list(signature.parameters)
-        defaults = {name: parameter.default for name, parameter in signature.parameters.items()}
+        defaults = {name: each.default for name, each in signature.parameters.items()}
+        names = [name for name, each in signature.parameters.items() if each.kind is each.POSITIONAL_OR_KEYWORD]
+
+        def fitting(name, value):
+            fits = name not in rules or value is defaults[name]
+            return value if fits else rules[name].check(name, value)
 
         @functools.wraps(function)
         def checked(*args, **kwargs):
-            given = {**dict(zip(names, args)), **kwargs}
-            for name in given.keys() & rules.keys():
-                if given[name] is not defaults[name]:
-                    rules[name].check(name, given[name])
-            return function(*args, **kwargs)
+            positional = [*map(fitting, names, args), *args[len(names) :]]
+            return function(*positional, **{name: fitting(name, value) for name, value in kwargs.items()})
 
         checked.rules = rules  # A test calls each function with what its rules exclude.
         checked.__signature__ = signature  # Keras does not follow wrappers.
@@ -65,16 +79,13 @@ def expects(**rules):
 def integer(least: int | None = None, most: int | None = None) -> Rule:
     """Returns the rule of an integer, such as a size or a count."""
     bounds = (f" from {least} to {most}" if most is not None else f" of at least {least}") if least is not None else ""
-    return Rule(
-        f"an integer{bounds}",
-        lambda value: (
-            isinstance(value, numbers.Integral)
-            and not isinstance(value, bool)
-            and (least is None or value >= least)
-            and (most is None or value <= most)
-        ),
-        (1.5, "1", True, *(() if least is None else (least - 1,)), *(() if most is None else (most + 1,))),
-    )
+
+    def is_met(value):
+        is_integer = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+        return is_integer and (least is None or value >= least) and (most is None or value <= most)
+
+    wrong = (1.5, "1", True, *(() if least is None else (least - 1,)), *(() if most is None else (most + 1,)))
+    return Rule(f"an integer{bounds}", is_met, wrong, convert=int)
 
 
 def number(least: float = -float("inf"), most: float = float("inf"), *, above=None, below=None) -> Rule:
@@ -95,29 +106,47 @@ def number(least: float = -float("inf"), most: float = float("inf"), *, above=No
         f"a number{' ' if words else ''}{words}",
         is_met,
         ("1", float("nan"), float("inf"), *(each for each in wrong if each is not None and abs(each) < float("inf"))),
+        convert=lambda value: getattr(value, "item", lambda: value)(),  # Configs are JSON, without numbers of NumPy.
     )
 
 
 FRACTION = number(0, 1)
+RATE = number(0, below=1)
+PART = number(above=0, below=1)
 POSITIVE = number(above=0)
+TEXT = Rule("a string", lambda value: isinstance(value, str), (1, b"a", None))
 FLAG = Rule("True or False", lambda value: isinstance(value, bool), (0, "no", None))
 
 
-def one_of(*values: Any) -> Rule:
-    """Returns the rule of a value that is one of those given, with the most similar one as a hint."""
-    known = [each for each in values if each is not None]
-    return Rule(
-        f"one of {values}",
-        lambda value: any(value is each or (type(value) is type(each) and value == each) for each in values),
-        ("no such value", 0.25),
-        lambda value: did_you_mean(value, known),
+def one_of(*values: Any, aliases: Mapping | None = None) -> Rule:
+    """Returns the rule of a value that is one of those given, with the one meant by an alias or a slip as a hint."""
+    known, aliases = [each for each in values if each is not None], aliases or {}
+
+    def is_met(value):  # A string of NumPy is a string, but `True` is not 1.
+        alike = (each for each in values if isinstance(value, type(each)) and not isinstance(value, bool))
+        return any(value is each for each in values) or any(value == each for each in alike)
+
+    def hint(value):
+        return did_you_mean(aliases.get(str(value), value), known)
+
+    return Rule(f"one of {values}", is_met, ("no such value", 0.25), hint)
+
+
+def instance_of(kind: type | tuple, words: str) -> Rule:
+    """Returns the rule of an instance of a class, or of one of several, that is described in words."""
+    return Rule(words, lambda value: isinstance(value, kind), (object(), None))
+
+
+def optional(rule: Rule, other: Any = None) -> Rule:
+    """Returns a rule that another value meets, too, such as `None` for an argument with another default."""
+    is_met = one_of(other).is_met
+    wrong = tuple(each for each in rule.wrong if not is_met(each))
+    return rule._replace(
+        words=f"{rule.words}, or {other!r}",
+        is_met=lambda value: is_met(value) or rule.is_met(value),
+        wrong=wrong,
+        convert=lambda value: value if is_met(value) else rule.convert(value),
     )
-
-
-def optional(rule: Rule) -> Rule:
-    """Returns a rule that `None` meets, too, for an argument with another default."""
-    wrong = tuple(each for each in rule.wrong if each is not None)
-    return rule._replace(words=f"{rule.words}, or None", is_met=lambda v: v is None or rule.is_met(v), wrong=wrong)
 
 
 def list_of(rule: Rule, least: int = 0) -> Rule:
@@ -126,4 +155,5 @@ def list_of(rule: Rule, least: int = 0) -> Rule:
         f"a list{f' of at least {least}' if least else ''}, each of them {rule.words}",
         lambda value: isinstance(value, (list, tuple)) and len(value) >= least and all(map(rule.is_met, value)),
         (0.25, *([each] * max(least, 1) for each in rule.wrong)),
+        convert=lambda value: type(value)(map(rule.convert, value)),
     )

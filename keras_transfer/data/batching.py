@@ -9,6 +9,7 @@ import keras
 import numpy as np
 
 from keras_transfer.core.arrays import without_float64
+from keras_transfer.core.expect import expects, integer
 from keras_transfer.core.integers import check_integer
 from keras_transfer.data.planning import (
     MAX_LENGTHS,
@@ -33,22 +34,30 @@ class Contents:
     Args:
         kind: String. What a row is: `"texts"`, `"pairs"`, `"parts"` (several texts that are encoded separately) or
             `"words"`. `None` if it is unknown.
+        in_parts: Boolean. Whether inputs are [rows, parts, length, ...], and not [rows, length, ...].
+        per_token: Boolean. Whether labels and weights are [rows, length], as long as the inputs.
         prepare: Function that returns an item, given a tuple of the inputs, the labels (or None) and the weights (or
-            None) of a batch, its length, and a `np.random.Generator`. `None` for an item of those that there are.
+            None) of a batch, and a `np.random.Generator`. `None` for an item of those that there are.
+        makes_labels: Boolean. Whether `prepare` makes labels.
+        places: `WordPlaces`, where the words of sentences are in the rows. `None` for other data.
         real_labels: Integer array [rows]. The length of each row of labels [rows, length] that are padded on the right,
             such as target texts.
         seed: Integer. Seed of what `prepare` draws, and of the order of batches without a seed of their own. `None` for
             the seed of the batches.
+        number: Integer. Number of batches before these, if they are a batch of a stream.
         parts_apart: Boolean. Whether labels [rows, parts] are numbers of texts, and rows with equal ones are put into
             different batches where possible.
     """
 
     kind: str | None = None
+    in_parts: bool = False
+    per_token: bool = False
     prepare: object = None
     makes_labels: bool = False
     places: object = None
     real_labels: Any = None
     seed: int | None = None
+    number: int = 0
     parts_apart: bool = False
 
 
@@ -135,7 +144,7 @@ class Batches(keras.utils.PyDataset):
         """
         if lengths is None:
             mask = inputs.get("padding_mask")
-            lengths = [1] if mask is None else lengths_for(real_lengths(inputs), mask.shape[1])
+            lengths = [1] if mask is None else lengths_for(real_lengths(inputs), mask.shape[-1])
         shuffle = labels is not None if shuffle is None else shuffle
         options = Options(batch_size, tuple(lengths), shuffle, drop_remainder=drop_remainder)
         data = cls(inputs, labels, sample_weight, options, seed, contents)
@@ -207,7 +216,7 @@ class Batches(keras.utils.PyDataset):
         Returns:
             `Batches`.
         """
-        width = self.inputs["padding_mask"].shape[1] if "padding_mask" in self.inputs else 1
+        width = self.inputs["padding_mask"].shape[-1] if "padding_mask" in self.inputs else 1
         if self.contents.real_labels is not None and not self.options.label_lengths:
             lengths, of_labels = choose_pairs(self.real, self.contents.real_labels, width, self.labels.shape[1])
             return self.replace(lengths=tuple(lengths), label_lengths=tuple(of_labels))
@@ -234,15 +243,19 @@ class Batches(keras.utils.PyDataset):
             ValueError: If the rows have weights.
         """
         if self.sample_weight is not None:
-            raise no_weights(f"sample_weight of type {type(self.sample_weight).__name__}")
+            raise ValueError(
+                "Rows of which an objective makes targets have no weights, since each of their targets would need one. "
+                f"Leave `sample_weight` out. Received: sample_weight of type {type(self.sample_weight).__name__}"
+            )
         if seed is None and self._position.seed is None:
             self._position.seed = np.random.randint(2**31)
 
-        def item(columns, length, random):
+        def item(columns, random):
             return make(columns[0], random) if columns[1] is None else make(columns[0], random, columns[1])
 
         return self.replace(prepare=item, makes_labels=True, seed=seed)
 
+    @expects(index=integer(0), count=integer(1))
     def shard(self, index: int, count: int) -> Self:
         """Returns every `count`-th batch, for one of several processes that train together, each with its own part.
 
@@ -261,7 +274,6 @@ class Batches(keras.utils.PyDataset):
             ValueError: If an argument is out of range, if the batches have no seed of their own, or if there are fewer
                 than `count`.
         """
-        index, count = check_integer("index", index, 0), check_integer("count", count, 1)
         if index >= count:
             raise ValueError(f"`index` must be less than `count`. Received: index={index}, count={count}")
         if self.options.shard != (0, 1):
@@ -275,6 +287,7 @@ class Batches(keras.utils.PyDataset):
             raise ValueError(f"`count` must be at most the number of batches, {len(self)}. Received: count={count}")
         return found
 
+    @expects(count=integer(1))
     def take(self, count: int) -> Self:
         """Returns batches whose epochs end after `count` of them, as of a corpus that is too large for one epoch.
 
@@ -288,7 +301,7 @@ class Batches(keras.utils.PyDataset):
         Returns:
             `Batches`.
         """
-        return self.replace(max_batches=check_integer("count", count, 1))
+        return self.replace(max_batches=count)
 
     # === A run ===
 
@@ -316,13 +329,14 @@ class Batches(keras.utils.PyDataset):
     def on_epoch_end(self):
         self._position.end()
 
+    @expects(batch=integer(0))
     def seek(self, batch: int) -> None:
         """Begins this epoch, and no later one, with a batch, without reading those before it.
 
         Args:
             batch: Integer from 0 to the number of batches.
         """
-        batch, count = check_integer("batch", batch, 0), len(self) + self._position.first
+        count = len(self) + self._position.first
         if batch > count:
             raise ValueError(f"`batch` must be at most {count}, the number of batches. Received: batch={batch}")
         self._position.first = batch
@@ -435,17 +449,19 @@ class Batches(keras.utils.PyDataset):
         length, rows = self.planned()[index]
         inputs, labels = self.read(rows, length), self.read_labels(rows)
         weights = _rows_of(self.sample_weight, rows)
+        if self.contents.per_token:
+            labels, weights = (column if column is None else column[:, :length] for column in (labels, weights))
         if labels is not None and of_labels is not None:
             few = self.options.label_lengths
             labels = labels[:, : few[self.options.lengths.index(length)] if few else of_labels[rows].max()]
         if self.contents.prepare is None:
             return (inputs, *(column for column in (labels, weights) if column is not None))
         first, count = self.options.shard
-        number = first + index * count  # Shards count their batches together.
+        number = self.contents.number + first + index * count  # Shards count their batches together.
         seed = 0 if self.options.one_epoch else self._position.seed or 0
         seed = seed if self.contents.seed is None else self.contents.seed
         random = np.random.default_rng([seed, self._random_state()[1], number])
-        return self.contents.prepare((inputs, labels, weights), length, random)
+        return self.contents.prepare((inputs, labels, weights), random)
 
     def read(self, rows: Any, length: int) -> dict:
         """Returns the inputs of some rows.
@@ -457,7 +473,8 @@ class Batches(keras.utils.PyDataset):
         Returns:
             A dict of arrays.
         """
-        return {key: _take(column, rows, length) for key, column in self.inputs.items()}
+        part = (rows, slice(None), slice(length)) if self.contents.in_parts else (rows, slice(length))
+        return {key: _take(column, rows, part) for key, column in self.inputs.items()}
 
     def read_labels(self, rows: Any) -> Any:
         """Returns the labels of some rows.
@@ -486,9 +503,9 @@ def _rows_of(columns, rows):
     return None if columns is None else keras.tree.map_structure(lambda column: column[rows], columns)
 
 
-def _take(column, rows, length):
+def _take(column, rows, part):
     if column.ndim > 1 and column.dtype != object:
-        return column[rows, :length]
+        return column[part]
     import tensorflow as tf  # Keras cannot convert NumPy's object arrays of strings.
 
     return tf.constant(column[rows])
@@ -539,17 +556,9 @@ class Position:
         self.first = state.get("batch", 0)
 
 
-def no_weights(received):
-    """Returns the error for rows with weights of which an objective makes targets, given what was received."""
-    return ValueError(
-        "Rows of which an objective makes targets have no weights, since each of their targets would need one. "
-        f"Leave `sample_weight` out. Received: {received}"
-    )
-
-
 def real_lengths(inputs):
     """Returns the number of real tokens of each row (of its longest part, if it has parts), or 1 for strings."""
     if "padding_mask" in inputs:
-        real = inputs["padding_mask"].sum(axis=1)
+        real = inputs["padding_mask"].sum(axis=-1)
         return real if real.ndim == 1 else real.max(axis=1)
     return np.ones(len(next(iter(inputs.values()))), int)

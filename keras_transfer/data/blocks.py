@@ -6,39 +6,48 @@ from keras_transfer.data.batching import Batches, Contents
 from keras_transfer.data.shards import Shuffle
 
 
-class Blocks(Batches):
-    """The rows of a corpus as batches of token ids for `fit` and `evaluate`; `Corpus.blocks` makes them.
+class View(Batches):
+    """Rows of a corpus as batches, which are read when they are needed.
 
-    They need memory for a batch, and eight bytes for each row. An epoch begins at once, because its order is computed
-    batch by batch. The seed and the epoch determine it. To begin an epoch with a later batch, call `seek`. `source` has
-    JSON values that identify the corpus and how rows are made of it, and `options` have one length.
+    Args:
+        names: List of strings. The columns that `read` returns.
+        count: Integer. Number of rows.
+        source: Dict of JSON values that identify the corpus and how rows are made of it.
     """
 
-    def __init__(self, rows, options, seed=None, source=None):
-        self.rows, self.source = rows, source or {}
-        length = options.lengths[-1]
-        columns = {name: Column(self, name, (len(rows), length)) for name in rows.features}
-        super().__init__(columns, options=options, seed=seed, contents=Contents("texts"))
+    def __init__(self, names, count, options, seed, contents, source=None):
+        self.source, self.count = source or {}, count
+        columns = {name: Column(self, name, (count, options.lengths[-1])) for name in names}
+        super().__init__(columns, options=options, seed=seed, contents=contents)
 
     def identity(self):
         return {**super().identity(), **self.source}
 
-    def check_preprocessor(self, preprocessor):
-        self.rows.form.check_preprocessor(preprocessor)
+    def numbers(self, positions):
+        """Returns the numbers of rows, given their positions in the view."""
+        return positions
+
+    def _real_lengths(self):
+        return np.broadcast_to(np.int64(self.options.lengths[-1]), self.count)
+
+
+class Blocks(View):
+    """The rows of a corpus as batches of token ids for `fit` and `evaluate`; `Corpus.blocks` makes them.
+
+    They need memory for a batch, and eight bytes for each row. An epoch begins at once, because its order is computed
+    batch by batch. The seed and the epoch determine it. To begin an epoch with a later batch, call `seek`.
+    """
+
+    def __init__(self, rows, options, seed=None, source=None):
+        self.rows, self.check_preprocessor = rows, rows.form.check_preprocessor
+        super().__init__(rows.features, len(rows), options, seed, Contents("texts"), source)
 
     def _plan(self, seed, epoch):
-        count = len(self.rows)
-        return Plan(self.options, count, Shuffle(count, [seed, epoch]) if self.options.shuffle else np.asarray)
-
-    def numbers(self, positions):
-        """Returns the numbers of rows, given their positions in the corpus."""
-        return positions
+        order = Shuffle(self.count, [seed, epoch]) if self.options.shuffle else np.asarray
+        return Plan(self.options, self.count, order)
 
     def read(self, rows, length):
         return self.rows.read(rows, length)
-
-    def _real_lengths(self):
-        return np.broadcast_to(np.int64(self.options.lengths[-1]), len(self.rows))
 
 
 class Column:

@@ -46,8 +46,6 @@ def choice_batches(contexts, choices, labels, preprocessor, batch_size, shuffle,
     texts = to_columns([choice for row in choices for choice in row])
     pairs = preprocess_texts((np.repeat(np.asarray(contexts, object), parts), texts), preprocessor)
     inputs = {key: values.reshape(count, parts, *values.shape[1:]) for key, values in pairs.items()}
-    # The shape is [rows, length, choices], as in `part_batches`.
-    inputs = {key: values if values.ndim < 3 else np.swapaxes(values, 1, 2) for key, values in inputs.items()}
     options = {"batch_size": batch_size, "shuffle": shuffle}
     return Batches.of(inputs, labels, sample_weight, PARTS, **options)
 

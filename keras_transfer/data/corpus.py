@@ -4,7 +4,6 @@ import dataclasses
 import hashlib
 import json
 import logging
-import numbers
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -14,10 +13,9 @@ import numpy as np
 
 from keras_transfer.core.arrays import data_digest
 from keras_transfer.core.documents import paths_of, read_documents
+from keras_transfer.core.expect import FLAG, FRACTION, expects, instance_of, integer, list_of, one_of
 from keras_transfer.core.files import file_digest, read_json, write_json
 from keras_transfer.core.folder_lock import lock_folder
-from keras_transfer.core.integers import check_integer
-from keras_transfer.core.names import check_one_of
 from keras_transfer.data.batching import Batches
 from keras_transfer.data.blocks import Blocks, Rows
 from keras_transfer.data.building import build_shards, check_begin
@@ -31,6 +29,7 @@ log = logging.getLogger("keras_transfer")
 _FORMAT = 1
 DOCUMENTS = ("blank_line", "line")
 PACKINGS = ("full_sentences", "full_documents", "document", "stream")
+_VIEW = {"batch_size": integer(1), "seed": integer(0)}  # The rules that all views of a corpus have.
 
 
 class Corpus:
@@ -74,6 +73,12 @@ class Corpus:
         self.num_lines = sum(len(shard.lines) for shard in shards)
 
     @classmethod
+    @expects(
+        preprocessor=instance_of(TokenPreprocessor, "a `text.TokenPreprocessor`"),
+        documents=one_of(*DOCUMENTS),
+        shard_size=integer(1),
+        workers=integer(1),
+    )
     def build(
         cls,
         source: Any,
@@ -118,12 +123,6 @@ class Corpus:
             ValueError: If the folder has the corpus of other texts or of other arguments; if there is no text; if a
                 file is damaged, not in UTF-8 or has lines of more than 4 MiB; or if an argument is out of range.
         """
-        if not isinstance(preprocessor, TokenPreprocessor):
-            raise ValueError(
-                f"`preprocessor` must be a `text.TokenPreprocessor`. Received: preprocessor={preprocessor!r:.100}"
-            )
-        check_one_of("documents", documents, DOCUMENTS)
-        shard_size, workers = check_integer("shard_size", shard_size, 1), check_integer("workers", workers, 1)
         paths = paths_of(source)
         separator = preprocessor.packing.end[:1] or (preprocessor.tokenizer.eos_token,)
         settings = {
@@ -192,6 +191,7 @@ class Corpus:
         shards = [open_shard(folder, number, each) for number, each in enumerate(counts)]
         return cls(folder, settings, shards, counts)
 
+    @expects(length=integer(1), packing=one_of(*PACKINGS), shuffle=FLAG, **_VIEW)
     def blocks(
         self,
         length: int,
@@ -228,8 +228,6 @@ class Corpus:
             ValueError: If `length` has no place for text, if `drop_remainder=True` would leave no batch, or if another
                 argument is out of range.
         """
-        check_one_of("packing", packing, PACKINGS)
-        _check_view(length, batch_size, shuffle, seed)
         width = length - self._form.num_special_tokens
         if width < 1:
             raise ValueError(
@@ -241,6 +239,7 @@ class Corpus:
         options = Options(batch_size, (length,), shuffle, drop_remainder=drop_remainder)
         return Blocks(rows, options, seed, {"corpus": self._digest, "packing": packing})
 
+    @expects(window=integer(1), lengths=list_of(integer(1), 1), **_VIEW)
     def streams(
         self,
         batch_size: int = 32,
@@ -275,8 +274,6 @@ class Corpus:
         Source: https://arxiv.org/abs/1708.02182, section 5.
         """
         drawn = (window,) if lengths is None else tuple(lengths)
-        for length in (window, *drawn):
-            _check_view(length, batch_size, False, seed)
         if not 1 <= len(set(drawn)) <= 6:
             raise ValueError(f"`lengths` must have one to six different lengths. Received: lengths={lengths!r}")
         if self.num_tokens < 2 * batch_size:
@@ -288,6 +285,7 @@ class Corpus:
         form, source = self._form, {"corpus": self._digest}
         return Streams(self._shards, options, drawn, form.pad_id, form.check_preprocessor, seed, reverse, source)
 
+    @expects(length=integer(1), objective=one_of(*OBJECTIVES), short=FRACTION, shuffle=FLAG, **_VIEW)
     def pairs(
         self,
         length: int,
@@ -337,10 +335,6 @@ class Corpus:
 
         Source: https://arxiv.org/abs/1810.04805 (`create_pretraining_data.py`), https://arxiv.org/abs/1909.11942.
         """
-        check_one_of("objective", objective, OBJECTIVES)
-        _check_view(length, batch_size, shuffle, seed)
-        if isinstance(short, bool) or not isinstance(short, numbers.Real) or not 0 <= short <= 1:
-            raise ValueError(f"`short` must be between 0 and 1. Received: short={short!r}")
         if self._form.between is None:
             raise ValueError(
                 f"{self.folder}: The corpus does not know the tokens between the segments of a pair. Remove the "
@@ -375,16 +369,6 @@ class Corpus:
                 *(100 * (1 - others), max(others, 1 - others)),
             )
         return found
-
-
-def _check_view(length, batch_size, shuffle, seed):
-    """Raises a `ValueError` if an argument that all views of a corpus have is out of range."""
-    for name, value in (("length", length), ("batch_size", batch_size)):
-        check_integer(name, value, 1)
-    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0):
-        raise ValueError(f"`seed` must be an integer of at least 0 or None. Received: seed={seed!r}")
-    if not isinstance(shuffle, bool):
-        raise ValueError(f"`shuffle` must be a boolean. Received: shuffle={shuffle!r}")
 
 
 def _check_remainder(count, batch_size, drop_remainder):

@@ -9,16 +9,7 @@ from keras_transfer.data.batching import Batches, Contents
 from keras_transfer.data.text_batching import fit_to, preprocess_texts
 from keras_transfer.text.inputs import check_batch_size, to_columns
 
-
-def parts_item(item, length, random):
-    """Returns an item of `Batches` of columns [rows, length, parts], whose inputs are [rows, parts, length]."""
-    inputs, *columns = item
-    # `Batches` cuts the second axis, so that the parts are the third one until now.
-    inputs = {key: value if len(value.shape) < 3 else np.moveaxis(value, 2, 1) for key, value in inputs.items()}
-    return (inputs, *(column for column in columns if column is not None))
-
-
-PARTS = Contents("parts", parts_item)
+PARTS = Contents("parts", in_parts=True)
 
 
 def are_parts(data):
@@ -35,8 +26,7 @@ def with_placeholders(data, texts=False):
     if not texts:
         return data.replace(labels=np.zeros(len(ids), "float32"))
     numbers = {}
-    columns = np.moveaxis(ids, 2, 1) if ids.ndim > 2 else ids
-    found = [[numbers.setdefault(_key(text), len(numbers)) for text in row] for row in columns]
+    found = [[numbers.setdefault(_key(text), len(numbers)) for text in row] for row in ids]
     return data.replace(labels=np.array(found, "float32"), parts_apart=True)
 
 
@@ -94,10 +84,7 @@ def part_batches(
     y, sample_weight = as_column(y, "labels", count), as_column(sample_weight, "sample weights", count)
     parts = [preprocess_texts(column, preprocessor) for column in columns]
     length = max((part["padding_mask"].shape[1] for part in parts if "padding_mask" in part), default=0)
-    inputs = {}
-    for key in parts[0]:
-        values = [fit_to(part[key], length) for part in parts]
-        inputs[key] = np.stack(values, axis=min(values[0].ndim, 2))  # [rows, length, parts, ...], strings [rows, parts]
+    inputs = {key: np.stack([fit_to(part[key], length) for part in parts], axis=1) for key in parts[0]}
     options: dict[str, Any] = {
         "batch_size": batch_size,
         "shuffle": shuffle,

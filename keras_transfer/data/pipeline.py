@@ -8,15 +8,17 @@ import numpy as np
 
 
 def as_pipeline(data, may_end_early=False):
-    """Returns `Batches` on TensorFlow in the form that Keras's methods should receive, and anything else unchanged.
+    """Returns `Batches` on TensorFlow, or a `Stream`, in the form that Keras's methods should receive.
 
-    This is a pipeline with a spec. Keras would infer which axes vary from the first two batches, trace a step again if
-    it is wrong, and let TensorFlow tune the pipeline. At the end of each epoch, TensorFlow would wait for the thread
-    that tunes it, which sleeps for up to a minute.
+    Anything else is returned unchanged. Without the spec of a pipeline, Keras would infer which axes vary from the
+    first two batches, trace a step again if it is wrong, and let TensorFlow tune the pipeline. At the end of each
+    epoch, TensorFlow would wait for the thread that tunes it, which sleeps for up to a minute.
 
     The pipeline follows the epoch of the batches, which `counting_epochs` counts: Keras starts it more often than once
     per epoch. If an epoch may end early, such as a resumed one, a pipeline that is read only once is slower.
     """
+    if hasattr(data, "for_keras"):
+        return data.for_keras()
     if keras.backend.backend() != "tensorflow" or not hasattr(data, "planned"):
         return data
     import tensorflow as tf
@@ -102,7 +104,7 @@ def counting_epochs(data, pipeline, callbacks):
     batch before the run to build the model, and end an epoch then. An epoch that does not begin with its first batch is
     shorter than the others, whose number of batches Keras reads before the run.
     """
-    if pipeline is data and not hasattr(data, "planned"):
+    if not hasattr(data, "planned"):
         yield callbacks
         return
     counter = _BeginWhereTheyAre(data) if pipeline is data else _CountEpochs(data)

@@ -8,9 +8,9 @@ import numpy as np
 
 from keras_transfer.core.arrays import data_digest
 from keras_transfer.core.documents import read_documents
-from keras_transfer.core.integers import check_integer
+from keras_transfer.core.expect import FLAG, expects, integer
 from keras_transfer.data.batching import UNUSED, Batches, Contents
-from keras_transfer.data.blocks import Column
+from keras_transfer.data.blocks import View
 from keras_transfer.data.planning import Options
 from keras_transfer.data.streams import refuse_shard
 from keras_transfer.text.elmo_preprocessor import ElmoPreprocessor
@@ -20,6 +20,7 @@ _CHUNK = 4096  # This is a number of sentences.
 _READ = ("character_ids", "backward_ids")
 
 
+@expects(batch_size=integer(1), window=integer(1), shuffle=FLAG, seed=integer(0))
 def word_streams(
     source: str | os.PathLike,
     preprocessor: Any,
@@ -77,12 +78,6 @@ def word_streams(
             f"Received: {type(preprocessor).__name__}"
             f"{' without one' if isinstance(preprocessor, ElmoPreprocessor) else ''}"
         )
-    for name, value in (("batch_size", batch_size), ("window", window)):
-        check_integer(name, value, 1)
-    if seed is not None:
-        check_integer("seed", seed, 0)
-    if not isinstance(shuffle, bool):
-        raise ValueError(f"`shuffle` must be a boolean. Received: shuffle={shuffle!r}")
     sentences = _Sentences(itertools.chain.from_iterable(read_documents(source, text_column, "line")), preprocessor)
     count = len(sentences.tokens) - len(sentences.lengths)  # Each direction reads `<S>` or `</S>`.
     if count < batch_size:
@@ -132,7 +127,7 @@ class _Sentences:
         return self.tokens[first], self.tokens[first + 1]
 
 
-class WordStreams(Batches):
+class WordStreams(View):
     """The words of sentences as a few long texts in windows; see `word_streams`.
 
     The seed and the epoch alone determine the order of the sentences.
@@ -143,9 +138,9 @@ class WordStreams(Batches):
         self.num_streams, self.window = options.batch_size, options.lengths[-1]
         self.width = (len(sentences.tokens) - len(sentences.lengths)) // self.num_streams
         self._read = None
-        shape = (self.num_streams * -(-self.width // self.window), self.window)
-        columns = {name: Column(self, name, shape) for name in (*_READ, "padding_mask", "targets", "begins")}
-        super().__init__(columns, options=options, seed=seed, contents=Contents("texts", _item, makes_labels=True))
+        contents, count = Contents("texts", prepare=_item, makes_labels=True), -(-self.width // self.window)
+        names = (*_READ, "padding_mask", "targets", "begins")
+        super().__init__(names, self.num_streams * count, options, seed, contents)
 
     def check_preprocessor(self, preprocessor):
         """Raises a `ValueError` if a preprocessor has different words or characters from the streams' preprocessor."""
@@ -166,9 +161,6 @@ class WordStreams(Batches):
         words = data_digest([self.sentences.tokens, self.sentences.lengths, self.sentences.characters])
         return {**super().identity(), "words": words}
 
-    def _real_lengths(self):
-        return np.broadcast_to(np.int64(self.window), self.num_streams * -(-self.width // self.window))
-
     def _plan(self, seed, epoch):
         # A row's number is the number of its window times the number of texts, plus the number of its text.
         texts = np.arange(self.num_streams)
@@ -177,10 +169,6 @@ class WordStreams(Batches):
     def extremes(self):
         rows = np.arange(self.num_streams)
         return [(self.window, rows), (self.window, rows)]
-
-    def numbers(self, positions):
-        """Returns the numbers of rows, given their positions in the streams."""
-        return positions
 
     def read(self, rows, length):
         """Returns a dict of the inputs and the targets of some rows."""
@@ -215,6 +203,6 @@ class WordStreams(Batches):
         refuse_shard(index, count)
 
 
-def _item(columns, length, random):
+def _item(columns, random):
     inputs, _, _ = columns
     return inputs, inputs["targets"]

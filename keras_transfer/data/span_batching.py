@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from keras_transfer.core.arrays import row_weights, whole_column
+from keras_transfer.core.expect import expects, integer
 from keras_transfer.data.batching import Batches
 from keras_transfer.data.contexts import check_span_preprocessor, windows_in_memory
 from keras_transfer.text.inputs import check_rows_of_batches, to_columns
@@ -16,6 +17,7 @@ log = logging.getLogger("keras_transfer")
 DOC_STRIDE = 128  # As in BERT's `run_squad.py`.
 
 
+@expects(doc_stride=integer(1), overlap=integer(0))
 def span_batches(
     x: tuple,
     y: Sequence | None = None,
@@ -102,17 +104,12 @@ def span_columns(texts):
 
 def window_distance(doc_stride, overlap):
     """Returns `doc_stride` and `overlap` with the default of `doc_stride`, one of them None."""
-    for name, value, least in (("doc_stride", doc_stride, 1), ("overlap", overlap, 0)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least):
-            raise ValueError(f"`{name}` must be an integer of at least {least}. Received: {name}={value!r}")
     if doc_stride is not None and overlap is not None:
         raise ValueError(
             "Pass either `doc_stride`, how far apart windows begin, or `overlap`, how many tokens they share. "
             f"Received: doc_stride={doc_stride}, overlap={overlap}"
         )
-    if overlap is not None:
-        return None, int(overlap)
-    return DOC_STRIDE if doc_stride is None else int(doc_stride), None
+    return DOC_STRIDE if doc_stride is None and overlap is None else doc_stride, overlap
 
 
 def answer_spans(contexts, answers):

@@ -3,11 +3,11 @@
 import numpy as np
 
 from keras_transfer.core.integers import check_integer
-from keras_transfer.data.batching import Batches, Contents
-from keras_transfer.data.blocks import Column
+from keras_transfer.data.batching import Contents
+from keras_transfer.data.blocks import View
 
 
-class Streams(Batches):
+class Streams(View):
     """The ids of a corpus as a few long texts in windows, each of which continues the one before it.
 
     `Corpus.streams` makes them. An item contains the inputs `token_ids`, `padding_mask` and `begins`, the next tokens
@@ -26,19 +26,16 @@ class Streams(Batches):
 
     def __init__(self, shards, options, lengths, pad_id, check, seed=None, reverse=False, source=None):
         self.shards, self.drawn, self.pad_id, self.check_preprocessor = shards, lengths, pad_id, check
-        self.reverse, self.source = reverse, source or {}
+        self.reverse = reverse
         self.num_streams = options.batch_size
         self._first = np.cumsum([0, *(len(shard.ids) for shard in shards)])
         self.width = -(-int(self._first[-1]) // self.num_streams)
-        shape = (self.width * self.num_streams, options.lengths[-1])
-        columns = {name: Column(self, name, shape) for name in ("token_ids", "padding_mask", "begins")}
-        super().__init__(columns, options=options, seed=seed, contents=Contents("texts", _targets, makes_labels=True))
+        contents = Contents("texts", prepare=_targets, makes_labels=True)
+        names = ("token_ids", "padding_mask", "begins")
+        super().__init__(names, self.width * self.num_streams, options, seed, contents, source)
 
     def identity(self):
-        return {**super().identity(), "drawn": list(self.drawn), "reverse": self.reverse, **self.source}
-
-    def _real_lengths(self):
-        return np.broadcast_to(np.int64(self.options.lengths[-1]), self.width * self.num_streams)
+        return {**super().identity(), "drawn": list(self.drawn), "reverse": self.reverse}
 
     def _plan(self, seed, epoch):
         random, starts, lengths = np.random.default_rng([seed, epoch]), [0], []
@@ -60,10 +57,6 @@ class Streams(Batches):
     def extremes(self):
         rows = np.arange(self.num_streams)
         return [(self.options.lengths[0], rows), (self.options.lengths[-1], rows)]
-
-    def numbers(self, positions):
-        """Returns the numbers of rows, given their positions in the corpus."""
-        return positions
 
     def read(self, rows, length):
         """Returns a dict of the inputs of some rows, and the id after them."""
@@ -111,7 +104,7 @@ def refuse_shard(index, count, advice=""):
     )
 
 
-def _targets(columns, length, random):
+def _targets(columns, random):
     inputs, _, _ = columns
     return (
         {name: inputs[name] for name in ("token_ids", "padding_mask", "begins")},

@@ -139,11 +139,12 @@ def _as_array(values):
     return values if values.dtype == object else values.astype("int32")
 
 
-def fit_to(ids, length):
+def fit_to(ids, length, axis=1):
     """Returns ids [texts, length], padded with zeros (which the mask marks as padding) or trimmed of padding."""
-    if ids.ndim == 1:
+    if ids.ndim <= axis:
         return ids
-    return np.pad(ids, [(0, 0), (0, max(length - ids.shape[1], 0)), *[(0, 0)] * (ids.ndim - 2)])[:, :length]
+    sizes = [(0, max(length - size, 0) if place == axis else 0) for place, size in enumerate(ids.shape)]
+    return np.pad(ids, sizes)[(*[slice(None)] * axis, slice(length))]
 
 
 def _count(texts):

@@ -107,13 +107,7 @@ def word_batches(
             weights *= own[sentence][:, None]
     places = WordPlaces([len(words) for words in x], row, position)
     options: dict[str, Any] = {"batch_size": batch_size, "shuffle": shuffle, "seed": seed}
-    return Batches.of(inputs, table, weights, Contents("words", trim, places=places), **options)
-
-
-def trim(item, length, random):
-    """Returns an item of `Batches` whose labels and weights [rows, longest] belong to tokens."""
-    inputs, *columns = item
-    return (inputs, *(column[:, :length] for column in columns if column is not None))
+    return Batches.of(inputs, table, weights, Contents("words", per_token=True, places=places), **options)
 
 
 def _preprocess(sentences, preprocessor, chunk=4096):

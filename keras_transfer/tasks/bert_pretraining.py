@@ -9,89 +9,58 @@ from keras import ops
 
 from keras_transfer.checkpoints import TaskHead
 from keras_transfer.core.arrays import check_numbers
-from keras_transfer.data import Batches
+from keras_transfer.data import UNUSED
 from keras_transfer.encoders import encode, initializer_on
 from keras_transfer.layers import Dropout
 from keras_transfer.objectives import TokenMasking
+from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.class_labels import ClassNames
-from keras_transfer.tasks.hidden_tokens import HiddenTokens, HiddenTokenTask, check_reads_ahead, tokens_of
+from keras_transfer.tasks.hidden_tokens import (
+    HiddenTokenReader,
+    HiddenTokens,
+    HiddenTokenTask,
+    check_reads_ahead,
+    tokens_of,
+)
 from keras_transfer.tasks.masked_lm import TokenHead, check_masks
 from keras_transfer.tasks.named_labels import NamedLabels
-from keras_transfer.tasks.readers import SegmentPairReader
-from keras_transfer.tasks.streams import input_names_of, lacks_targets, with_targets
+from keras_transfer.tasks.reader import Reader, encode_texts, for_backend
 from keras_transfer.tasks.task import Signature
 from keras_transfer.text import check_rows_of_batches
 
 _TOKENS, _PAIR = "masked_tokens", "segment_pair"
 
 
-class PretrainingLabels(NamedLabels):
-    """Labels of pairs of segments, to which an objective adds the tokens that it hides."""
+class SegmentPairReader(HiddenTokenReader):
+    """Accepts pairs of texts with labels that say whether they belong together, some of whose tokens are hidden."""
 
-    targets_of_streams = True
+    takes_either = True  # A task that was trained on pairs is exported for pairs.
 
-    def __init__(self, objective, count):
-        super().__init__(**{_TOKENS: HiddenTokens(objective, count), _PAIR: ClassNames(["0", "1"])})
-
-    @property
-    def objective(self):
-        return self.labels[_TOKENS].objective
-
-    @objective.setter
-    def objective(self, objective):
-        self.labels[_TOKENS].objective = objective
-
-    def encode(self, labels):
-        return super().encode(labels) if isinstance(labels, dict) else self.labels[_PAIR].encode(labels)
-
-    def of_any_rows(self, labels):
-        return super().of_any_rows(labels) if isinstance(labels, dict) else self.labels[_PAIR].of_any_rows(labels)
-
-    def check(self, labels, loss=None, inputs=None):
-        if isinstance(labels, dict):
-            super().check(labels, loss, inputs)
-        else:
-            self.labels[_PAIR].check(labels)
-
-    def check_inputs(self, inputs, labels=None):
-        tokens = self.labels[_TOKENS]
-        tokens.check_inputs(inputs, labels.get(_TOKENS) if isinstance(labels, dict) else None)
-
-    @property
-    def made_targets(self):
-        return {_TOKENS: self.labels[_TOKENS].made_targets, _PAIR: keras.KerasTensor((None,), "int32")}
-
-    @property
-    def made_inputs(self):
-        return self.labels[_TOKENS].made_inputs
-
-    def targets(self, data, task):
-        names = input_names_of(data)
-        if isinstance(data, Batches) and not data.has_labels and data.contents.kind == "texts":
+    def columns(self, x):
+        found = super().columns(x)
+        if not isinstance(found, tuple):
             raise ValueError(
-                "A `BertPretraining` expects pairs of segments with labels. Pass `corpus.pairs(...)`. "
-                "Received: single texts, as from `corpus.blocks(...)`"
+                f"A `{self.task_name}` expects pairs of texts: a tuple of two columns, or `corpus.pairs(...)`. "
+                f"Received: {type(x).__name__}"
             )
-        if names is None or lacks_targets(data):
-            return data
-        labels = data.labels if isinstance(data, Batches) else data.element_spec[1]
-        is_complete = isinstance(labels, dict)
-        if is_complete != ("mask_positions" in names):
+        return found
+
+    def batches(self, columns, y, sample_weight, batch_size, shuffle):
+        if sample_weight is not None:
             raise ValueError(
-                "Prepared pairs must have both `mask_positions` and a dict of targets, or neither. Then the objective "
-                f"makes them. Received: inputs {names}, and labels of type {type(labels).__name__}"
+                f"`sample_weight` must be None, since a `{self.task_name}` weights the tokens that it hides equally. "
+                "Received: sample_weight"
             )
-        if is_complete:
-            return data
-        task.reader.require()
-        objective, tokens = self.objective, self.objective.tokens(task.preprocessor)
+        return Reader.batches(self, columns, y, None, batch_size, shuffle)
 
-        def make(inputs, random, labels):
-            inputs, targets = objective(inputs, random, **tokens)
-            self.labels[_TOKENS].check_made(inputs)
-            return inputs, {_TOKENS: targets, _PAIR: labels}
-
-        return with_targets(data, make, objective.seed, task)
+    def inputs(self, x):
+        self.require()
+        if not isinstance(x, tuple):
+            self.columns(x)
+        first, second = ([part] if isinstance(part, (str, bytes)) else part for part in x)
+        inputs = encode_texts(self, first, second)
+        places = inputs["token_ids"][:, :1] * 0 + UNUSED
+        return for_backend({**inputs, "mask_positions": places})
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -148,6 +117,11 @@ class BertPretraining(HiddenTokenTask):
     Source: https://arxiv.org/abs/1810.04805, https://arxiv.org/abs/1909.11942.
     """
 
+    purpose = Purpose(
+        "fill-mask",
+        "predicts hidden tokens and the order of texts",
+        'score_pairs((["One text."], ["The text after it."]))',
+    )
     checkpoint_head = TaskHead(name="pretraining", check_encoder=check_reads_ahead)
 
     def __init__(
@@ -189,8 +163,17 @@ class BertPretraining(HiddenTokenTask):
             "activation": head.activation,
             "layer_norm_epsilon": head.layer_norm_epsilon,
         }
-        labels = PretrainingLabels(objective, table.input_dim)
+        labels = NamedLabels(**{_TOKENS: HiddenTokens(objective, table.input_dim), _PAIR: ClassNames(["0", "1"])})
         super().__init__(encoder, outputs, reader, labels, inputs=inputs, settings=settings, name=name)
+
+    @property
+    def objective(self):
+        """The objective, such as `objectives.TokenMasking`."""
+        return self.labels.labels[_TOKENS].objective
+
+    @objective.setter
+    def objective(self, objective):
+        self.labels.labels[_TOKENS].objective = objective
 
     # === Prediction ===
 

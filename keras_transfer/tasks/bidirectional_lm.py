@@ -1,7 +1,6 @@
 """ELMo's pretraining: a forward and a backward language model that share a character network and a softmax."""
 
 import dataclasses
-import numbers
 from collections.abc import Callable
 from typing import Any
 
@@ -11,16 +10,16 @@ from keras import ops
 
 from keras_transfer.checkpoints import TaskHead
 from keras_transfer.core.arrays import check_numbers, to_numpy
-from keras_transfer.core.integers import check_integer
+from keras_transfer.core.expect import FRACTION, expects, integer
 from keras_transfer.data import UNUSED
 from keras_transfer.distribute import share_of_loss
 from keras_transfer.encoders import ElmoEncoder, select_inputs
 from keras_transfer.layers import Dropout, SampledSoftmax
 from keras_transfer.metrics import Perplexity
+from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.carried_state import CarriedState, check_streams
-from keras_transfer.tasks.labels import Labels, OwnLoss
+from keras_transfer.tasks.labels import Labels, OwnLoss, lacks_targets
 from keras_transfer.tasks.next_tokens import NextTokenReader
-from keras_transfer.tasks.streams import input_names_of, lacks_labels, lacks_targets, texts_of_stream, with_targets
 from keras_transfer.tasks.task import Signature, Task
 from keras_transfer.text import BEGIN, END, ElmoPreprocessor, check_rows_of_batches, to_list
 
@@ -116,8 +115,10 @@ class BidirectionalLM(Task):
     """
 
     reads = ("sequence_output",)
+    purpose = Purpose("feature-extraction", "is a language model in both directions", 'score(["A text ."])')
     checkpoint_head = TaskHead(name="bidirectional_lm", check_encoder=check_elmo)
 
+    @expects(vocabulary_size=integer(1), num_sampled=integer(), dropout=FRACTION, streams=integer(1))
     def __init__(
         self,
         encoder: ElmoEncoder,
@@ -132,12 +133,7 @@ class BidirectionalLM(Task):
         # === Layers ===
         check_elmo(encoder)
         vocabulary_size = check_words(preprocessor, vocabulary_size)
-        vocabulary_size = check_integer("vocabulary_size", vocabulary_size, 1)
-        num_sampled = None if num_sampled is None else check_integer("num_sampled", num_sampled)
-        streams = None if streams is None else check_integer("streams", streams, 1)
         dropout = encoder.dropout if dropout is None else dropout
-        if not isinstance(dropout, numbers.Real) or not 0 <= float(dropout) <= 1:
-            raise ValueError(f"`dropout` must be between 0 and 1. Received: dropout={dropout!r}")
         options = {"dtype": encoder.dtype_policy}
         drop = Dropout(dropout, **options, name="output_dropout")
         initializer = keras.initializers.RandomNormal(0.0, encoder.projection_dim**-0.5)
@@ -298,15 +294,6 @@ class SentenceReader(NextTokenReader):
             raise ValueError(f"A `{TASK}` accepts single texts, not pairs. Received: {x!r:.100}")
         return super().columns(x)
 
-    def stream(self, dataset):
-        texts, spec = texts_of_stream(dataset), dataset.element_spec
-        if len(texts) > 1 or (texts and not lacks_labels(dataset) and getattr(spec[1], "dtype", None) == "string"):
-            raise ValueError(
-                f"A `{TASK}` accepts single texts, not pairs. A `tf.data.Dataset` or a loader must have batches of "
-                f"sentences without labels. Received: batches of {spec}"
-            )
-        return super().stream(dataset)
-
     def batches(self, columns, y, sample_weight, batch_size, shuffle):
         if y is not None or sample_weight is not None:
             raise ValueError(
@@ -321,7 +308,7 @@ class WordsOnBothSides(OwnLoss, Labels):
 
     task_name = TASK
     are_ids = of_places = True
-    optional = targets_of_streams = True
+    optional = True
     made_inputs = ("targets",)
 
     def __init__(self, count):
@@ -340,16 +327,15 @@ class WordsOnBothSides(OwnLoss, Labels):
     def targets(self, data, task):
         if hasattr(data, "num_streams"):
             check_streams(data.num_streams, task.streams, TASK)
+        names = list(data.inputs)
         if not lacks_targets(data, self.made_inputs):
-            names = input_names_of(data)
-            if names is not None and "targets" not in names:
+            if data.contents.prepare is None and "targets" not in names:
                 raise ValueError(
                     f"A `{TASK}` makes its targets from texts. Remove the labels from the data. "
                     f"Received: labels, and the inputs {names}"
                 )
             return data
-        names = input_names_of(data)
-        if names is not None and "word_ids" not in names:
+        if "word_ids" not in names:
             if task.preprocessor is not None:
                 task.reader.require_words()
             raise ValueError(
@@ -369,7 +355,7 @@ class WordsOnBothSides(OwnLoss, Labels):
             inputs = {name: values for name, values in inputs.items() if name != "word_ids"}
             return {**inputs, "targets": found}, found
 
-        return with_targets(data, make, task=task)
+        return data.with_targets(make)
 
     def class_weight(self, weights, labels=None):
         raise ValueError(

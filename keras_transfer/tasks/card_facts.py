@@ -4,40 +4,13 @@ import dataclasses
 import json
 import pathlib
 import sys
+from typing import NamedTuple
 
 import keras
 
 from keras_transfer.checkpoints import ModelFacts
 from keras_transfer.version import __version__
 
-# From the class of each task to the hub's name for it, its purpose, and a line that uses it.
-_KINDS = {
-    "TextClassifier": ("text-classification", "classifies texts", 'predict_labels(["A text."])'),
-    "TextRegressor": ("text-classification", "predicts numbers from texts", 'predict(["A text."])'),
-    "TokenClassifier": ("token-classification", "labels the words of texts", 'predict_words(["A text ."])'),
-    "SpanExtractor": (
-        "question-answering",
-        "answers questions with a span of a text",
-        'answer("Who ran?", "Bob and Ann ran.")',
-    ),
-    "MultipleChoice": (
-        "multiple-choice",
-        "chooses one of several continuations of a text",
-        'predict_choices((["A text"], [["goes on.", "ends."]]))',
-    ),
-    "TextEmbedder": ("sentence-similarity", "computes embeddings of texts", 'embed(["A text."])'),
-    "MaskedLM": ("fill-mask", "predicts hidden tokens", 'fill_mask(["A {mask}."])'),
-    "BertPretraining": (
-        "fill-mask",
-        "predicts hidden tokens and the order of texts",
-        'score_pairs((["One text."], ["The text after it."]))',
-    ),
-    "PermutationLM": ("text-generation", "predicts tokens in any order", 'fill_mask(["A {mask}."])'),
-    "ReplacedTokenDetection": (None, "detects replaced tokens", 'detect(["A text."])'),
-    "CausalLM": ("text-generation", "continues texts", 'generate(["A text"])'),
-    "Seq2SeqLM": ("text-generation", "reads a text and writes another one", 'generate(["A text."])'),
-    "BidirectionalLM": ("feature-extraction", "is a language model in both directions", 'score(["A text ."])'),
-}
 # From the suffix of each Transformers class to the class that loads it.
 _AUTO_CLASSES = {
     "ForSequenceClassification": "AutoModelForSequenceClassification",
@@ -64,8 +37,7 @@ def facts_of(task, folder, source, load=None):
         source: String. What the snippets of the card load: the name of the folder, or `"hf://NAME"` or
             `"hf://NAME@REVISION"`.
     """
-    kind = next((cls.__name__ for cls in type(task).__mro__ if cls.__name__ in _KINDS), None)
-    tag, does, call = _KINDS.get(kind, (None, f"is a `{type(task).__name__}`", None))
+    tag, does, call = task.purpose or (None, f"is a `{type(task).__name__}`", None)
     several = " Each text has any number of labels." if getattr(task, "multi_label", False) else ""
     pairs = getattr(task, "fitted_on", None) == "pairs"
     usage = {"How to use it": _own_snippet(task, source, load, call, pairs)}
@@ -85,6 +57,20 @@ def facts_of(task, folder, source, load=None):
         limits=(_LIMIT,),
         tags=tuple(heading.rpartition(" ")[2].lower() for heading in transformers),
     )
+
+
+class Purpose(NamedTuple):
+    """What the model card of a task says about its class.
+
+    Args:
+        tag: String. The Hugging Face hub's name for such models, or `None`.
+        does: String. What the model does, after "This model".
+        call: String. A line of code that uses the model, after "model.".
+    """
+
+    tag: str | None
+    does: str
+    call: str
 
 
 @dataclasses.dataclass(frozen=True)

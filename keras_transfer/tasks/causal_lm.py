@@ -8,10 +8,11 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.checkpoints import TaskHead
-from keras_transfer.core.integers import check_integer
+from keras_transfer.core.expect import expects, integer
 from keras_transfer.encoders import carries_state, decodes_with_cache, encode
 from keras_transfer.generation import generation_defaults, get_sampler
 from keras_transfer.layers import OutputEmbeddings
+from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.carried_state import CarriedState, check_streams
 from keras_transfer.tasks.generates import Generates
 from keras_transfer.tasks.id_rows import check_rows, max_length_of, text_pieces, token_rows
@@ -109,8 +110,10 @@ class CausalLM(Generates, InContext, Likelihood, Task):
     """
 
     reads = ("sequence_output",)
+    purpose = Purpose("text-generation", "continues texts", 'generate(["A text"])')
     checkpoint_head = TaskHead(name="causal_lm", check_encoder=check_causal)
 
+    @expects(streams=integer(1))
     def __init__(
         self,
         encoder: keras.Model,
@@ -125,7 +128,6 @@ class CausalLM(Generates, InContext, Likelihood, Task):
     ) -> None:
         # === Layers ===
         check_causal(encoder)
-        streams = streams if streams is None else check_integer("streams", streams, 1)
         if streams is not None and not carries_state(encoder):
             raise ValueError(
                 "`streams` requires a recurrent encoder, such as `AWDLSTMEncoder`. "

@@ -94,11 +94,17 @@ def batch_arrays(columns, y, sample_weight, batch_size, shuffle):
     if isinstance(y, dict):  # A task with several heads has a dict of labels.
         y = {name: to_numpy(part) for name, part in y.items()}
     elif y is not None:
-        y = to_numpy(y)
+        try:
+            y = to_numpy(y)
+        except ValueError as error:
+            raise ValueError(
+                "Labels of prepared inputs must be an array. Received: rows of different lengths"
+            ) from error
     sample_weight = None if sample_weight is None else to_numpy(sample_weight)
     if sample_weight is not None:
         sample_weight = check_weights(sample_weight)
     check_rows(rows_of({**columns, **(y if isinstance(y, dict) else {"y": y}), "sample_weight": sample_weight}))
     check_rows_of_batches(batch_size)
-    length = max((column.shape[1] for column in columns.values() if column.ndim > 1), default=1)
+    sizes = [column.shape[1] for column in columns.values() if column.ndim > 1]
+    length = max([*sizes, *columns["padding_mask"].shape[-1:]] if "padding_mask" in columns else sizes, default=1)
     return Batches.of(columns, y, sample_weight, batch_size=batch_size, shuffle=shuffle, lengths=[length])

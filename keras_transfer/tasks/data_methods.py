@@ -7,16 +7,15 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_transfer.data import MAX_LENGTHS, Batches, as_pipeline, label_of_accuracy, times_class_weights
+from keras_transfer.data import MAX_LENGTHS, Batches, as_pipeline, label_of_accuracy
 from keras_transfer.distribute import check_scope, replicas_of
 from keras_transfer.keras_internals import keep_values, trace_predict
 from keras_transfer.tasks.card_facts import FitRecord, remember_fit
 from keras_transfer.tasks.checks import check_fit_options, require_compiled, warn_of_accumulation
-from keras_transfer.tasks.columns import columns_of
-from keras_transfer.tasks.data_path import batches_or_stream, ready_batch, ready_data, ready_for_fit, stream_of
-from keras_transfer.tasks.input_checks import NoRows, check_columns, check_kind, kind_of
+from keras_transfer.tasks.input_checks import NoRows, check_kind
 from keras_transfer.tasks.reader import ALL_ROWS
-from keras_transfer.tasks.streams import epochs_of_stream, position_of_stream
+from keras_transfer.tasks.source import batch_of, read_data, source_of, sources_of_fit
+from keras_transfer.tasks.stream import Stream
 from keras_transfer.training import ScheduleLength, TrainingCheckpoint, build_optimizer, fit_in_run
 
 _Task: Any = object  # To type checkers, the mixin has all attributes of the task that it is a part of.
@@ -55,9 +54,8 @@ class DataMethods(_Task):
 
         Returns:
             `Batches` for data in memory, or an empty `keras.utils.PyDataset` if the data has no rows. A
-            `tf.data.Dataset` for a loader, which is iterated once to inspect its first batch; a loader of prepared
-            inputs is returned unchanged, unless the task makes its targets. Otherwise a dataset of the same type as
-            `x`.
+            `tf.data.Dataset` for a loader or another `tf.data.Dataset`, which is iterated once to inspect its first
+            batch. Any other dataset unchanged.
 
         Raises:
             ValueError: If raw text is passed to a task without a preprocessor; if a text is not a string; if texts and
@@ -72,11 +70,8 @@ class DataMethods(_Task):
         model.fit(train, epochs=2)
         ```
         """
-        check_columns(x, y, sample_weight)
-        y = None if y is None else self.labels.encode(y)
-        x = stream_of(self, x, "fit")
-        data = batches_or_stream(self, columns_of(self, x), x, y, sample_weight, batch_size, shuffle)
-        return self.labels.targets(data, self)
+        data = read_data(self, "dataset", x, y, sample_weight, batch_size, shuffle)
+        return data.for_keras() if isinstance(data, Stream) else data
 
     def fit(
         self,
@@ -125,7 +120,7 @@ class DataMethods(_Task):
         require_compiled(self, "fit")
         check_fit_options(epochs, callbacks, validation_split, shuffle, kwargs)
         warn_of_accumulation(self)
-        data, validation_data, class_weight = ready_for_fit(
+        data, validation_data = sources_of_fit(
             self,
             x,
             y,
@@ -140,21 +135,22 @@ class DataMethods(_Task):
         )
         warn_of_unknown_tokens(self, data)
         if not isinstance(callbacks, keras.callbacks.CallbackList):  # It already knows its model and parameters.
-            callbacks = [*keras.tree.flatten(callbacks or []), ScheduleLength(), *epochs_of_stream(data)]
+            own = data.callbacks() if isinstance(data, Stream) else []
+            callbacks = [*keras.tree.flatten(callbacks or []), ScheduleLength(), *own]
             callbacks.sort(key=lambda callback: isinstance(callback, TrainingCheckpoint))  # They write what others did.
         options = {
             "validation_data": validation_data,
-            "class_weight": class_weight,
             "epochs": epochs,
             "verbose": verbose,
             # `Batches` shuffle themselves with their own seed, and streams have an order.
             "shuffle": bool(shuffle) and isinstance(data, keras.utils.PyDataset) and not isinstance(data, Batches),
+            "class_weight": None if isinstance(data, (Batches, Stream)) else class_weight,  # They have their weights.
             **kwargs,
         }
         settings, before = {"shuffle": bool(shuffle), "class_weight": class_weight}, getattr(self, "history", None)
-        fit = mends_failures(self, "train_function")(super().fit)
+        fit, position = mends_failures(self, "train_function", data)(super().fit), getattr(data, "position", None)
         try:
-            found = fit_in_run(fit, data, callbacks, options, settings=settings, position=position_of_stream(data))
+            found = fit_in_run(fit, data, callbacks, options, settings=settings, position=position)
         except BaseException:
             remember_fit(self, before, ())  # Callbacks restore weights only at the end.
             raise
@@ -190,11 +186,12 @@ class DataMethods(_Task):
                 replicas of TensorFlow, if there are fewer rows than replicas.
         """
         require_compiled(self, "evaluate")
-        check_kind(self, x, self.fitted_on)
-        # Keras's `fit` evaluates the validation data that it has prepared.
-        if not hasattr(x, "made_from"):
-            x = as_pipeline(ready_data(self, "evaluate", x, y, sample_weight, batch_size))
-        with mends_failures(self, "test_function"):
+        data = getattr(x, "made_from", None)
+        if data is None or not getattr(data, "options", data).one_epoch:
+            data = source_of(self, "evaluate", x, y, sample_weight, batch_size)
+            check_kind(self, data, self.fitted_on)
+            x = as_pipeline(data)  # Otherwise, Keras's `fit` evaluates the validation data that it has received.
+        with mends_failures(self, "test_function", data):
             return super().evaluate(x, verbose=verbose, **kwargs)
 
     def predict(
@@ -226,17 +223,17 @@ class DataMethods(_Task):
             ValueError: If `dataset` rejects the data, or if `steps` is used with data in memory.
             RuntimeError: If a callback stops the prediction of data in memory.
         """
-        check_kind(self, x, self.fitted_on)
         distinct, places = distinct_rows(x) if self.reader.accepts(x) else (x, None)
         if places is not None:  # Explanations of texts, such as LIME's, ask for the same ones again and again.
             found = DataMethods.predict(self, distinct, batch_size, verbose, steps, callbacks)
             if isinstance(found, list) and not isinstance(self.output, list):  # It has an array for each row.
                 return [found[place] for place in places]
             return keras.tree.map_structure(lambda output: output[places], found)
-        data = ready_data(self, "predict", x, batch_size=batch_size)
+        data = source_of(self, "predict", x, batch_size=batch_size)
+        check_kind(self, data, self.fitted_on)
         if not isinstance(data, (Batches, NoRows)):
-            with mends_failures(self, "predict_function"):
-                return super().predict(data, verbose=verbose, steps=steps, callbacks=callbacks)
+            with mends_failures(self, "predict_function", data):
+                return super().predict(as_pipeline(data), verbose=verbose, steps=steps, callbacks=callbacks)
         if steps is not None:
             raise ValueError(
                 "`steps` cannot be used with data in memory, because `predict()` returns a result for each row. "
@@ -248,7 +245,7 @@ class DataMethods(_Task):
         trace_predict(self, data[0])
         run = super().predict
         predict = Prediction(self, lambda batches, **options: run(as_pipeline(batches), **options), verbose, callbacks)
-        with mends_failures(self, "predict_function"):
+        with mends_failures(self, "predict_function", data):
             return self.reader.restore(data, predict)
 
     # === One batch ===
@@ -271,15 +268,10 @@ class DataMethods(_Task):
         Raises:
             ValueError: If the model is not compiled, if the batch is invalid, or if labels are missing.
         """
-        batch = ready_batch(self, "train_on_batch", x, y, sample_weight)
-        if class_weight is not None:
-            class_weight = self.labels.class_weight(class_weight, batch[1])
-            if batch[2] is not None or self.labels.of_places:
-                weights = times_class_weights(batch[2], batch[1], class_weight, self.labels.of_places)
-                batch, class_weight = (*batch[:2], weights), None
-        self.fitted_on = kind_of(self, x)
+        batch, kind = batch_of(self, "train_on_batch", x, y, sample_weight, class_weight)
+        self.fitted_on = kind
         with mends_failures(self, "train_function"):
-            return super().train_on_batch(*batch, class_weight=class_weight, return_dict=return_dict)
+            return super().train_on_batch(*batch, return_dict=return_dict)
 
     def test_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None, return_dict: bool = False) -> Any:
         """Evaluates one batch as `keras.Model.test_on_batch` does.
@@ -296,8 +288,7 @@ class DataMethods(_Task):
         Raises:
             ValueError: If the model is not compiled, if the batch is invalid, or if labels are missing.
         """
-        check_kind(self, x, self.fitted_on)
-        batch = ready_batch(self, "test_on_batch", x, y, sample_weight)
+        batch, _ = batch_of(self, "test_on_batch", x, y, sample_weight)
         with mends_failures(self, "test_function"):
             return super().test_on_batch(*batch, return_dict=return_dict)
 
@@ -317,8 +308,8 @@ class DataMethods(_Task):
         self.reader.check(x, "predict_on_batch")
         if not self.reader.accepts(x):
             return super().predict_on_batch(x)
-        check_kind(self, x, self.fitted_on)
-        data = self.dataset(x, batch_size=ALL_ROWS)
+        data = read_data(self, "predict", x, batch_size=ALL_ROWS)
+        check_kind(self, data, self.fitted_on)
         if isinstance(data, NoRows):
             return self.reader.nothing(self, data.columns)
         predict = super().predict_on_batch
@@ -326,8 +317,8 @@ class DataMethods(_Task):
 
 
 @contextlib.contextmanager
-def mends_failures(task, function):
-    """Keeps the model usable if Keras's method in this context fails, and raises the error in `task.kept_error`.
+def mends_failures(task, function, data=None):
+    """Keeps the model usable if Keras's method in this context fails, and raises the error of a `Stream` in its place.
 
     TensorFlow creates variables only while it traces a function for the first time. If that fails, the function stays
     unusable, so Keras must make it again. On JAX, the variables are restored to their previous values.
@@ -335,7 +326,6 @@ def mends_failures(task, function):
     trains = function == "train_function" and task.trainable_variables and getattr(task, "optimizer", None) is not None
     if trains and keras.backend.backend() == "jax":
         build_optimizer(task)  # Keras would build it after its values are kept.
-    outer, task.kept_error = task.kept_error, None
     restore = keep_values(task)
     try:
         yield
@@ -344,11 +334,10 @@ def mends_failures(task, function):
         if keras.backend.backend() == "tensorflow":
             setattr(task, function, None)
         # An invalid label in a prefetched batch is not the cause of an error elsewhere.
-        if task.kept_error is None or not type(error).__module__.startswith("tensorflow"):
+        found = getattr(data, "error", None)
+        if found is None or not type(error).__module__.startswith("tensorflow"):
             raise
-        raise task.kept_error from error
-    finally:
-        task.kept_error = outer
+        raise found from error
 
 
 def warn_of_unknown_tokens(task, data):

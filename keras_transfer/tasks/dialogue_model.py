@@ -9,27 +9,21 @@ from keras import ops
 
 from keras_transfer.checkpoints import TaskHead
 from keras_transfer.core.arrays import check_numbers
-from keras_transfer.core.integers import check_integer
+from keras_transfer.core.expect import expects, integer
+from keras_transfer.data import LENGTH_STEP, UNUSED, Batches, Contents
 from keras_transfer.distribute import factors_of_means
 from keras_transfer.encoders import encode, initializer_on, select_inputs
 from keras_transfer.generation import cut, get_sampler, text_of
 from keras_transfer.metrics import Perplexity
 from keras_transfer.tasks.causal_lm import causal_head, check_causal, checked_max_length
-from keras_transfer.tasks.dialogue_data import (
-    checked_example,
-    dialogue_batches,
-    dialogue_rows,
-    is_examples,
-    with_candidates,
-)
 from keras_transfer.tasks.generates import Generates
+from keras_transfer.tasks.heads import merge_parts
 from keras_transfer.tasks.id_rows import is_texts, max_length_of, text_pieces, token_preprocessor
 from keras_transfer.tasks.labels import OwnLoss
 from keras_transfer.tasks.likelihood import Likelihood, Scores
 from keras_transfer.tasks.next_tokens import NextTokenReader, NextTokens
-from keras_transfer.tasks.parts import merge_parts
 from keras_transfer.tasks.task import Task, of_part
-from keras_transfer.text import warn_of_truncation
+from keras_transfer.text import check_batch_size, dialogue_inputs, warn_of_truncation
 
 
 def check_speakers(encoder):
@@ -47,6 +41,8 @@ class DialogueReader(NextTokenReader):
 
     `speakers` are the ids of the tokens that begin a sequence and delimit utterances, as in the encoder.
     """
+
+    takes_pairs = False
 
     def __init__(self, preprocessor, speakers, num_candidates, special_tokens):
         super().__init__(preprocessor)
@@ -118,7 +114,6 @@ class Replies(OwnLoss, NextTokens):
     """The tokens of replies, for a model that computes its losses itself."""
 
     task_name = "DialogueModel"
-    targets_of_streams = False
 
     def weight_of(self, x, y, sample_weight):
         return 1  # The task weights its losses, one of which is a mean over tokens, the other over rows.
@@ -189,6 +184,7 @@ class DialogueModel(Generates, Likelihood, Task):
     num_candidates = of_part("reader", "num_candidates")
     special_tokens = of_part("reader", "special_tokens")
 
+    @expects(num_candidates=integer(2))
     def __init__(
         self,
         encoder: keras.Model,
@@ -203,7 +199,6 @@ class DialogueModel(Generates, Likelihood, Task):
     ) -> None:
         # === Layers ===
         check_speakers(encoder)
-        num_candidates = check_integer("num_candidates", num_candidates, 2)
         if len(special_tokens) != 4 or len(set(special_tokens)) != 4:
             raise ValueError(f"`special_tokens` must be four different tokens. Received: {special_tokens!r}")
         encoded, logits = encode(encoder), causal_head(encoder)
@@ -395,3 +390,116 @@ def _check_ids(prompts, method, other):
             f"`{method}` requires prepared ids, with the delimiters of the speakers. Use `{other}` for strings. "
             f"Received: {prompts!r:.100}"
         )
+
+
+_FIELDS = ("persona", "history", "reply", "candidates")
+
+
+def is_examples(x):
+    """Returns whether `x` is a list of examples: tuples of a persona, a history, a reply and optional candidates."""
+    return isinstance(x, list) and len(x) > 0 and isinstance(x[0], tuple) and len(x[0]) in (3, 4)
+
+
+def checked_example(example, index):
+    """Returns the persona, the history, the reply and the candidates of an example."""
+    found = dict(zip(_FIELDS, (*example, ())[:4] if isinstance(example, tuple) and len(example) in (3, 4) else ()))
+    for name in _FIELDS:
+        value = found.get(name)
+        texts = [value] if name == "reply" else value
+        if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
+            expected = "a string" if name == "reply" else "a list of strings"
+            raise ValueError(
+                "Examples must be tuples `(persona, history, reply)` or `(persona, history, reply, candidates)`. "
+                f"`{name}` must be {expected}. Received: {value!r:.100} at position {index}"
+            )
+    return tuple(found.values())
+
+
+def with_candidates(examples, count):
+    """Returns examples with `count` candidates each. The last candidate is the reply, and the others are wrong.
+
+    The wrong candidates are the first of an example's own candidates. If there are too few, others are drawn from the
+    replies and the candidates of all examples. Each call draws the same candidates.
+    """
+    replies = sorted({text for _, _, reply, candidates in examples for text in (reply, *candidates)})
+    random = np.random.default_rng(0)
+    found = []
+    for persona, history, reply, candidates in examples:
+        wrong = [text for text in dict.fromkeys(candidates) if text != reply][: count - 1]
+        if len(replies) < count:
+            raise ValueError(
+                f"Each reply needs {count - 1} wrong candidates: its own, or the replies of other examples. Add "
+                "examples with different replies, or use a smaller `num_candidates`. "
+                f"Received: {len(replies) - 1} for {reply!r:.100}"
+            )
+        while len(wrong) < count - 1:
+            text = replies[random.integers(len(replies))]
+            wrong += [text] if text not in (reply, *wrong) else []
+        found.append((persona, history, [*wrong, reply]))
+    return found
+
+
+def dialogue_rows(examples, ids_of, special, length):
+    """Returns the rows of examples, and the number of examples that were cut to fit.
+
+    A row is a list of pairs of lists, the ids and the targets of each candidate. All candidates of an example follow
+    the same persona and history, which are cut so that the longest candidate fits.
+
+    Args:
+        examples: List of `(persona, history, candidates)`. A candidate may be `None`.
+        ids_of: Dict from texts to lists of ids.
+        special: Dict of the ids `bos` and `eos`, and of the tuple `speakers`.
+    """
+    rows, cut = [], 0
+    for example in examples:
+        whole = [[None if text is None else ids_of[text] for text in texts] for texts in example]
+        persona, history, replies = _fit(*whole, length)
+        found = [dialogue_inputs(persona, history, reply, **special, ignored=-1) for reply in replies]
+        rows.append([(inputs.words, inputs.targets) for inputs in found])
+        cut += [persona, history, replies] != whole
+    return rows, cut
+
+
+def _fit(persona, history, replies, length):
+    """Returns the components of a dialogue, truncated to at most `length` tokens in total.
+
+    The oldest utterances are cut first, but never the last one. Next are the last sentences of the persona, as long as
+    the persona takes up more than half of the available tokens, and then the start of the last utterance. The ends of
+    replies are cut only if less than half of `length` would be left for the dialogue before them.
+    """
+
+    def size(sentences, utterances):
+        return sum(map(len, sentences)) + sum(len(ids) + 1 for ids in utterances)
+
+    free = length - (2 if None in replies else 3)  # bos, the delimiter of the reply and eos are always there.
+    longest = max(0 if ids is None else len(ids) for ids in replies)
+    available = max(free - longest, min(size(persona, history), free // 2), 0)
+    while len(history) > 1 and size(persona, history) > available:
+        history = history[1:]
+    while persona and size(persona, history) > available and size(persona, []) > available // 2:
+        persona = persona[:-1]
+    excess = max(size(persona, history) - available, 0)
+    history = [ids[excess:] for ids in history]
+    limit = max(free - size(persona, history), 0)
+    return persona, history, [None if ids is None else ids[:limit] for ids in replies]
+
+
+def dialogue_batches(rows, preprocessor, batch_size, shuffle):
+    """Returns the rows of `dialogue_rows` as `Batches`.
+
+    Each item is `(inputs, targets, weights)`. The inputs are `[batch, candidates, length]`, and the last candidate is
+    the reply. Targets and weights belong to the reply, `[batch, length]`.
+    """
+    check_batch_size(preprocessor, batch_size, len(rows), False)
+    longest = max(len(words) for row in rows for words, _ in row)
+    longest = -(-longest // LENGTH_STEP) * LENGTH_STEP
+    token_ids = np.full((len(rows), len(rows[0]), longest), preprocessor.pad_id, "int32")
+    padding_mask, targets = np.zeros_like(token_ids), np.full((len(rows), longest), UNUSED, "int32")
+    for i, row in enumerate(rows):
+        for part, (words, _) in enumerate(row):
+            token_ids[i, part, : len(words)], padding_mask[i, part, : len(words)] = words, 1
+        targets[i, : len(row[-1][1])] = row[-1][1]
+    inputs = {"token_ids": token_ids, "padding_mask": padding_mask}
+    weights = (targets >= 0).astype("float32")
+    contents, options = Contents("parts", True, True), {"batch_size": batch_size, "shuffle": shuffle}
+    return Batches.of(inputs, np.maximum(targets, 0), weights, contents, **options)

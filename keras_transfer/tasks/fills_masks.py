@@ -7,11 +7,25 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.core.arrays import check_numbers
+from keras_transfer.tasks.hidden_tokens import HiddenTokenReader
 from keras_transfer.tasks.in_context import InContext, check_different
+from keras_transfer.tasks.reader import for_backend
 from keras_transfer.tasks.task import Signature
 from keras_transfer.text import check_rows_of_batches, to_list
 
 _EXPORTED = 5  # Number of candidate tokens that an exported model returns for each mask.
+
+
+class MaskReader(HiddenTokenReader):
+    """Accepts texts for a task that predicts the tokens at mask tokens, which a batch of texts contains."""
+
+    def advice(self):
+        mask = getattr(getattr(self.preprocessor, "tokenizer", None), "mask_token", None)
+        return f", with `mask_positions`{super().advice()} in which {mask!r} marks the hidden tokens"
+
+    def inputs(self, x):
+        self.require()
+        return for_backend(self.preprocessor.encode_masked(x, "longest"))
 
 
 class FillsMasks(InContext):

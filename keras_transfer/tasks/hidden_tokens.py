@@ -12,11 +12,35 @@ from keras_transfer.metrics import WordAccuracy
 from keras_transfer.objectives import PermutationLanguageModel, SequenceObjective, TokenMasking
 from keras_transfer.tasks.input_checks import check_no_pairs
 from keras_transfer.tasks.keras_losses import NAMED_LOSSES
-from keras_transfer.tasks.labels import Labels
-from keras_transfer.tasks.streams import input_names_of, lacks_targets, with_targets
+from keras_transfer.tasks.labels import Labels, lacks_targets
+from keras_transfer.tasks.reader import Reader
 from keras_transfer.tasks.task import Task, of_part
 
 _OBJECTIVES = (TokenMasking, PermutationLanguageModel, SequenceObjective)
+
+
+class HiddenTokenReader(Reader):
+    """Accepts texts for a task whose objective hides some of their tokens."""
+
+    def __init__(self, preprocessor, task_name, method):
+        super().__init__(preprocessor)
+        self.task_name, self.method = task_name, method
+
+    def check(self, x, method):
+        if method == "predict" and self.accepts(x):
+            raise ValueError(f"`predict` requires prepared inputs{self.advice()}. Received: {x!r:.100}")
+
+    def advice(self):
+        """Returns the end of a sentence that says how to predict texts."""
+        return f". Use `{self.method}(texts)` for texts"
+
+    def batches(self, columns, y, sample_weight, batch_size, shuffle):
+        if y is not None or sample_weight is not None:
+            raise ValueError(
+                f"`y` and `sample_weight` must be None for raw text, since a `{self.task_name}` makes its targets. "
+                f"Received: {'sample_weight' if y is None else 'y'}"
+            )
+        return super().batches(columns, None, None, batch_size, shuffle)
 
 
 class HiddenTokens(Labels):
@@ -24,9 +48,8 @@ class HiddenTokens(Labels):
 
     objective_class: type = TokenMasking
     are_ids = of_places = True
-    optional = targets_of_streams = True
+    optional = True
     made_inputs: tuple[str, ...] = ("mask_positions",)
-    made_targets = keras.KerasTensor((None, None), "int32")
 
     def __init__(self, objective, count):
         self.objective, self.count = objective, count
@@ -89,31 +112,29 @@ class HiddenTokens(Labels):
         if not lacks_targets(data, self.made_inputs):
             self._check_complete(data, type(task).__name__)
             return data
+        return data.with_targets(self.draws(task), self.objective.seed)
+
+    def draws(self, task):
         task.reader.require()
         tokens = self.objective.tokens(task.preprocessor)
 
-        def make(inputs, random):
+        def draw(inputs, random):
             inputs, targets = self.objective(inputs, random, **tokens)
-            self.check_made(inputs)
+            missing = set(self.made_inputs) - set(inputs)
+            if missing:  # A user may have written the objective.
+                raise ValueError(
+                    f"`objective` must return inputs with `{min(missing)}`, as `{self.objective_class.__name__}` does. "
+                    f"Received: inputs with the keys {list(inputs)} from {type(self.objective).__name__}"
+                )
             return inputs, targets
 
-        return with_targets(data, make, self.objective.seed, task)
-
-    def check_made(self, inputs):
-        """Raises a `ValueError` if an objective that a user has written does not make all inputs."""
-        missing = set(self.made_inputs) - set(inputs)
-        if missing:
-            raise ValueError(
-                f"`objective` must return inputs with `{min(missing)}`, as `{self.objective_class.__name__}` does. "
-                f"Received: inputs with the keys {list(inputs)} from {type(self.objective).__name__}"
-            )
+        return draw
 
     def _check_complete(self, data, task_name):
         """Raises a `ValueError` if data has some of the inputs and targets that the objective makes, but not all."""
-        names, has_labels = input_names_of(data), not lacks_targets(data)
-        if names is None:
+        if data.contents.prepare is not None:
             return
-        found = [f"`{name}`" for name in self.made_inputs if name in names] + ["labels"] * has_labels
+        found = [f"`{name}`" for name in self.made_inputs if name in data.inputs] + ["labels"] * data.has_labels
         if 0 < len(found) <= len(self.made_inputs):
             raise ValueError(
                 f"A `{task_name}` makes `{'`, `'.join(self.made_inputs)}` and their targets of data that has none of "

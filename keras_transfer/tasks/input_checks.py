@@ -3,16 +3,13 @@
 import logging
 import numbers
 import os
-import types
 from collections import deque
 from collections.abc import Iterator, Mapping, Set, ValuesView
 
 import keras
 
-from keras_transfer.core.arrays import check_weights, to_array, whole_column
-from keras_transfer.data import Batches
-from keras_transfer.tasks.columns import check_rows, input_names
-from keras_transfer.tasks.streams import is_stream, texts_of_stream
+from keras_transfer.core.arrays import whole_column
+from keras_transfer.tasks.columns import input_names
 from keras_transfer.text import is_text
 
 log = logging.getLogger("keras_transfer")
@@ -25,7 +22,7 @@ _ADVICE = {
 
 
 def check_inputs(task, x, made=()):
-    """Raises a `ValueError` if `x` is a dict without the encoder's inputs, an iterator, or a stream of invalid shapes.
+    """Raises a `ValueError` if `x` is a dict without the encoder's inputs, an iterator, or no data at all.
 
     Inputs whose names are in `made` may be missing, because the task makes them.
     """
@@ -37,15 +34,10 @@ def check_inputs(task, x, made=()):
                 f"A dict must have the encoder's inputs {names}. Pass raw texts as a list, and pairs of texts as a "
                 f"tuple of two lists. Received: x with the keys {list(x)}"
             )
-    elif isinstance(x, Iterator) and not isinstance(x, types.GeneratorType):
+    elif isinstance(x, Iterator):
         raise ValueError(
             "`x` must not be an iterator, such as `zip(...)`. Pass texts as a list, pairs of texts as a tuple of two "
             f"lists, and labels as `y`. Received: x of type {type(x).__name__}"
-        )
-    elif is_stream(x) and any((text.shape.rank or 0) > 1 for text in texts_of_stream(x)):
-        raise ValueError(
-            "Texts in a `tf.data.Dataset` must have the shape [batch]. Remove the last axis, such as with "
-            f"`dataset.map(lambda x, y: (tf.squeeze(x, -1), y))`. Received: {x.element_spec}"
         )
 
 
@@ -60,9 +52,7 @@ def _check_texts(task, x, names):
             "`x` must be texts and not a file. Read it first, such as with `keras_transfer.datasets.read_table(path, "
             f"text_column, label_column)`. Received: x={str(x)!r}"
         )
-    if is_stream(x):
-        _check_stream(x, names)
-    elif x is None or isinstance(x, (numbers.Number, Set, ValuesView, deque)):
+    if x is None or isinstance(x, (numbers.Number, Set, ValuesView, deque)):
         raise ValueError(f"`x` must be a list of texts, prepared arrays, or a dataset. Received: x={x!r:.100}")
     elif isinstance(x, (list, tuple)):
         if not task.reader.accepts(x):
@@ -88,19 +78,39 @@ def _check_values(values, names):
         raise ValueError(f"Texts must be strings. {advice}. Received: {value!r:.100} at position {position}")
 
 
-def _check_stream(dataset, names):
-    """Raises a `ValueError` if a `tf.data.Dataset` has dicts of columns other than the encoder's inputs.
+def check_elements(dataset, names, replicas):
+    """Raises a `ValueError` if the elements of a `tf.data.Dataset` are not batches of texts or of the encoder's inputs.
 
-    It also raises the error if columns, labels or weights differ in their numbers of rows, as far as these are known.
+    The names are those of these inputs. A batch of texts must be divisible by the number of replicas.
     """
     spec = dataset.element_spec
-    parts = dict(zip(("x", "y", "sample_weight"), spec if isinstance(spec, tuple) else (spec,)))
-    named = {".".join(map(str, path)): getattr(each, "shape", ()) for path, each in keras.tree.flatten_with_path(parts)}
-    check_rows({name: shape[0] for name, shape in named.items() if getattr(shape, "rank", None) and shape[0]})
     columns = spec[0] if isinstance(spec, tuple) and spec else spec
-    if not isinstance(columns, Mapping) or set(names) <= set(columns):
+    if isinstance(columns, Mapping):
+        _check_keys(spec, columns, names)
         return
+    for text in keras.tree.flatten(columns):
+        shape = getattr(text, "shape", None)
+        if getattr(text, "dtype", None) != "string" or hasattr(text, "ragged_rank") or shape is None:
+            continue
+        if shape.rank == 0:
+            raise ValueError(f"A `tf.data.Dataset` of texts must be batched: `dataset.batch(32)`. Received: {spec}")
+        if (shape.rank or 1) > 1:
+            raise ValueError(
+                "Texts in a `tf.data.Dataset` must have the shape [batch]. Remove the last axis, such as with "
+                f"`dataset.map(lambda x, y: (tf.squeeze(x, -1), y))`. Received: {spec}"
+            )
+        if ((shape[0] if shape.rank else None) or 1) % replicas:
+            raise ValueError(
+                f"The batch size must be a multiple of the number of replicas, {replicas}. Use "
+                f"`dataset.batch(batch_size, drop_remainder=True)`. Received: {spec}"
+            )
+
+
+def _check_keys(spec, columns, names):
+    """Raises a `ValueError` if the elements of a `tf.data.Dataset` are rows of a table."""
     text = _first_text({name: "" for name, each in columns.items() if getattr(each, "dtype", None) == "string"})
+    if {*names} & {*columns} or text not in columns:
+        return
     label = next((name for name in columns if name != text), "label")
     if isinstance(spec, tuple) and len(spec) > 1:
         function = f"lambda row, *rest: (row[{text!r}], *rest)"
@@ -218,23 +228,20 @@ def no_outputs(task, columns):
     return keras.tree.map_structure(empty, task.output)
 
 
-def kind_of(task, x):
-    """Returns the kind of the texts in `x`: `"texts"`, `"pairs"`, or `None` if it is unknown or makes no difference."""
-    if not task.reader.takes_either:
-        return None
-    if isinstance(x, Batches):
-        return x.contents.kind if x.contents.kind in _NAMES else None
-    if is_stream(x):
-        return {1: "texts", 2: "pairs"}.get(len(texts_of_stream(x)))
-    if not task.reader.accepts(x):
-        return None
-    return "pairs" if isinstance(x, tuple) else "texts"
+def kind_of(data):
+    """Returns the kind of the texts in `Batches` or a `Stream`, `"texts"` or `"pairs"`, or `None` if it is neither."""
+    kind = getattr(getattr(data, "contents", None), "kind", None)
+    return kind if kind in _NAMES else None
 
 
-def check_kind(task, x, expected):
-    """Raises a `ValueError` if `x` has single texts and the task was trained on pairs, or vice versa."""
-    kind = None if expected is None else kind_of(task, x)
-    if kind not in (None, expected):
+def check_kind(task, data, expected):
+    """Raises a `ValueError` if data has single texts and the task was trained on pairs, or vice versa."""
+    check_kind_of_texts(task, kind_of(data), expected)
+
+
+def check_kind_of_texts(task, kind, expected):
+    """Raises a `ValueError` if a task that was trained on one kind of texts would be used for the other."""
+    if task.reader.takes_either and None not in (kind, expected) and kind != expected:
         raise ValueError(
             f"The model is trained on {_NAMES[expected]}. {_ADVICE[expected]}. Set `model.fitted_on = None` to use it "
             f"for {_NAMES[kind]} anyway. Received: {_NAMES[kind]}"
@@ -252,8 +259,7 @@ def check_export(task, pairs):
 
 def check_no_pairs(data, task_name):
     """Raises a `ValueError` if batches have labels of segment pairs, for a task that makes its own targets."""
-    contents = data.contents if isinstance(data, Batches) and data.has_labels else None
-    if contents is not None and contents.kind == "pairs" and contents.prepare is None:
+    if data.has_labels and data.contents.kind == "pairs" and data.contents.prepare is None:
         raise ValueError(
             f"A `{task_name}` has no head for pairs of segments. Use `tasks.BertPretraining`, or pass "
             "`corpus.blocks(...)`. Received: rows with labels of pairs"
@@ -268,99 +274,3 @@ def check_no_windows(data, task):
             "recurrent language models accept windows that continue each other. Pass `corpus.blocks(...)`. "
             f"Received: windows of {data.num_streams} streams"
         )
-
-
-def checked_batches(task, data, method):
-    """Makes a generator or `tf.data.Dataset` check the labels, prepared inputs and sample weights of each batch.
-
-    Other data is returned unchanged. Labels are not checked for `"predict"`.
-    """
-
-    def check(labels, inputs):
-        try:
-            task.labels.check(labels, task.loss)
-        except ValueError as error:
-            raise _kept(task, f"Invalid labels in a batch of the dataset. {error}") from None
-        try:
-            task.labels.check_inputs(inputs if isinstance(inputs, dict) else {}, labels)
-        except ValueError as error:
-            raise _kept(task, f"Invalid inputs in a batch of the dataset. {error}") from None
-
-    def check_weight(weights):
-        try:
-            for part in keras.tree.flatten(weights):
-                check_weights(to_array(part))
-        except ValueError as error:
-            raise _kept(task, f"Invalid sample weights in a batch of the dataset. {error}") from None
-
-    if isinstance(data, types.GeneratorType):
-        unchecked = (lambda *values: None,) * 2
-        return _checked_generator(data, *(unchecked if method == "predict" else (check, check_weight)))
-    if is_stream(data) and hasattr(data, "map") and method != "predict":
-        return _with_checked_labels(data, check, check_weight, bool(task.labels.made_inputs))
-    return data
-
-
-def _kept(task, message):
-    """Returns an error that the task keeps, because TensorFlow reports errors in its functions without their types."""
-    task.kept_error = ValueError(message)
-    return task.kept_error
-
-
-def _checked_generator(generator, check, check_weight):
-    for batch in generator:
-        inputs, labels, weights = (
-            (*batch, None, None)[:3] if isinstance(batch, tuple) and batch else (batch, None, None)
-        )
-        if is_text(inputs):
-            raise ValueError(
-                "A generator must yield batches of prepared inputs and labels, `(inputs, labels)`. Pass raw texts as a "
-                f"list: `fit(list(texts), labels)`. Received: a generator that yields {inputs!r:.100}"
-            )
-        if labels is not None:
-            check(labels, inputs)
-        if weights is not None:
-            check_weight(weights)
-        yield batch
-
-
-def _with_checked_labels(dataset, check, check_weights, with_inputs):
-    """Returns a `tf.data.Dataset` with the same batches that first calls functions on their labels and weights.
-
-    This works on every backend, even if the labels are used in a compiled step, which cannot raise errors. Other
-    datasets, and those whose labels are not dense tensors, are returned unchanged, and weights that are none are not
-    checked.
-
-    Args:
-        check: Function of labels, a NumPy array or a dict of arrays, and of a dict of inputs or `None`.
-    """
-    import tensorflow as tf
-
-    spec = dataset.element_spec
-    if not isinstance(spec, tuple) or len(spec) < 2 or not _is_dense(spec[1], tf.TensorSpec):
-        return dataset
-
-    def after(check, values, *others):
-        parts = tf.nest.flatten(values)
-
-        def run(*arrays):
-            check(*tf.nest.pack_sequence_as((values, *others), arrays))
-            return arrays[: len(parts)]
-
-        same = tf.numpy_function(run, tf.nest.flatten((values, *others)), [part.dtype for part in parts])
-        for part, before in zip(same, parts):
-            part.set_shape(before.shape)
-        return tf.nest.pack_sequence_as(values, same)
-
-    def checked(inputs, labels, *weights):
-        weights = [after(check_weights, each) if _is_dense(each, tf.Tensor) else each for each in weights]
-        seen = inputs if with_inputs and isinstance(inputs, dict) and _is_dense(inputs, tf.Tensor) else {}
-        return inputs, after(check, labels, seen), *weights
-
-    return dataset.map(checked)
-
-
-def _is_dense(values, kind):
-    return isinstance(values, kind) or (
-        isinstance(values, dict) and bool(values) and all(isinstance(value, kind) for value in values.values())
-    )

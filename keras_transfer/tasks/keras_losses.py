@@ -19,75 +19,41 @@ from keras_transfer.metrics import AUC, ClassCounts, WordAccuracy
 NAMED_LOSSES = {"focal": SparseCategoricalFocalCrossentropy, "label_smoothing": SmoothedCrossentropy}
 _SHORT_NAMES = ("accuracy", "acc", "crossentropy", "ce")  # Only `compile` of Keras knows these.
 
-# Classes and functions of Keras, by what they expect.
-_INTEGERS = {
-    keras.losses.CategoricalGeneralizedCrossEntropy,
-    keras.losses.categorical_generalized_cross_entropy,
-    keras.losses.SparseCategoricalCrossentropy,
-    keras.losses.sparse_categorical_crossentropy,
-    keras.metrics.SparseCategoricalAccuracy,
-    keras.metrics.SparseCategoricalCrossentropy,
-    keras.metrics.SparseTopKCategoricalAccuracy,
-    keras.metrics.sparse_categorical_accuracy,
-    keras.metrics.sparse_top_k_categorical_accuracy,
-}
-_ACCURACIES = {
-    WordAccuracy,
-    keras.metrics.Accuracy,
-    keras.metrics.BinaryAccuracy,
-    keras.metrics.CategoricalAccuracy,
-    keras.metrics.SparseCategoricalAccuracy,
-    keras.metrics.TopKCategoricalAccuracy,
-    keras.metrics.SparseTopKCategoricalAccuracy,
-    keras.metrics.binary_accuracy,
-    keras.metrics.categorical_accuracy,
-    keras.metrics.sparse_categorical_accuracy,
-    keras.metrics.top_k_categorical_accuracy,
-    keras.metrics.sparse_top_k_categorical_accuracy,
-}
-_ANY_LABELS = {keras.losses.CTC, keras.losses.ctc, keras.losses.Circle, keras.losses.circle}
-# The arguments of these metrics determine which labels they expect.
-_ANY_LABELS |= {keras.metrics.IoU, keras.metrics.MeanIoU, keras.metrics.BinaryIoU}
-_CLASSES_APART = {keras.losses.BinaryCrossentropy, keras.losses.binary_crossentropy}
-_CLASSES_APART |= {keras.losses.BinaryFocalCrossentropy, keras.losses.binary_focal_crossentropy}
-_CONFUSION = {keras.metrics.Precision, keras.metrics.Recall, keras.metrics.TruePositives, keras.metrics.TrueNegatives}
-_CONFUSION |= {keras.metrics.FalsePositives, keras.metrics.FalseNegatives}
-_WITH_THRESHOLDS = {*_CONFUSION, keras.metrics.BinaryAccuracy, keras.metrics.binary_accuracy}
-_WITH_THRESHOLDS |= {keras.metrics.F1Score, keras.metrics.FBetaScore}
-_PROBABILITIES = {
-    keras.metrics.KLDivergence,
-    keras.metrics.kl_divergence,
-    keras.metrics.Poisson,
-    keras.metrics.poisson,
-    keras.metrics.BinaryIoU,
-    keras.metrics.PrecisionAtRecall,
-    keras.metrics.RecallAtPrecision,
-    keras.metrics.SensitivityAtSpecificity,
-    keras.metrics.SpecificityAtSensitivity,
-}
+
+def _plain(name):
+    return name.replace("_", "").lower()
+
+
+def _names(classes):
+    return set(map(_plain, classes.split()))
+
+
+# Classes of Keras, each of which stands for its function too, by what they expect.
+_INTEGERS = _names(
+    "CategoricalGeneralizedCrossEntropy SparseCategoricalCrossentropy SparseCategoricalAccuracy "
+    "SparseTopKCategoricalAccuracy"
+)
+_ACCURACIES = _names(
+    "Accuracy BinaryAccuracy CategoricalAccuracy SparseCategoricalAccuracy TopKCategoricalAccuracy "
+    "SparseTopKCategoricalAccuracy"
+)
+_ANY_LABELS = _names("CTC Circle IoU MeanIoU BinaryIoU")  # The arguments of the last ones decide.
+_CLASSES_APART = _names("BinaryCrossentropy BinaryFocalCrossentropy")
+_CONFUSION = _names("Precision Recall TruePositives TrueNegatives FalsePositives FalseNegatives")
+_WITH_THRESHOLDS = _CONFUSION | _names("BinaryAccuracy F1Score FBetaScore")
+_PROBABILITIES = _names(
+    "KLDivergence Poisson BinaryIoU PrecisionAtRecall RecallAtPrecision SensitivityAtSpecificity "
+    "SpecificityAtSensitivity"
+)
 # These losses have no `from_logits`, or take logarithms, which negative logits do not have.
-_LOSSES_OF_PROBABILITIES = {
-    keras.losses.CategoricalGeneralizedCrossEntropy,
-    keras.losses.categorical_generalized_cross_entropy,
-    keras.losses.Dice,
-    keras.losses.dice,
-    keras.losses.KLDivergence,
-    keras.losses.kl_divergence,
-    keras.losses.Poisson,
-    keras.losses.poisson,
-    keras.losses.Tversky,
-    keras.losses.tversky,
+_LOSSES_OF_PROBABILITIES = _names("CategoricalGeneralizedCrossEntropy Dice KLDivergence Poisson Tversky")
+_BASES = _names("Loss Metric Mean Sum MeanMetricWrapper")
+_OF_KERAS = {
+    kind: _plain(kind.__name__)
+    for module in (keras.losses, keras.metrics)
+    for kind in vars(module).values()
+    if callable(kind)
 }
-_BASES = {
-    keras.losses.Loss,
-    keras.metrics.Metric,
-    keras.metrics.Mean,
-    keras.metrics.Sum,
-    keras.metrics.MeanMetricWrapper,
-}
-_OF_KERAS = {kind for module in (keras.losses, keras.metrics) for kind in vars(module).values() if callable(kind)}
-_ALL_OF_KERAS = _OF_KERAS | _BASES
-_OF_KERAS -= _BASES
 
 
 def default_metrics(metrics, loss):
@@ -148,7 +114,7 @@ def check_metrics(metrics, loss):
         kind = _kind(found)
         if kind is None or _decides_itself(found):
             continue
-        if kind is keras.metrics.Accuracy or _expects_probabilities(kind, _settings(found)):
+        if kind == "accuracy" or _expects_probabilities(kind, _settings(found)):
             raise ValueError(
                 "The model returns logits, but the metric expects probabilities or class numbers. Use 'accuracy', "
                 "`from_logits=True`, or `thresholds=0` (a probability of one half) if the metric has that argument. "
@@ -183,7 +149,7 @@ def is_accuracy(metric):
         with contextlib.suppress(ValueError):  # The task may have its own metric with this name.
             metric = keras.metrics.get(metric)
     kinds = _classes(metric) if not isinstance(metric, type) else [metric]
-    return kinds[0] in _ACCURACIES
+    return kinds[0] is WordAccuracy or _OF_KERAS.get(kinds[0]) in _ACCURACIES
 
 
 def trains_classes_apart(losses):
@@ -192,13 +158,14 @@ def trains_classes_apart(losses):
 
 
 def _kind(function):
-    """Returns the class of a Keras loss or metric, or the first base class from Keras, or the function, or `None`."""
-    return next((found for found in _classes(function) if found in _OF_KERAS), None)
+    """Returns the plain name of a Keras loss or metric, or of the first base class from Keras, or `None`."""
+    names = (_OF_KERAS[found] for found in _classes(function) if found in _OF_KERAS)
+    return next((name for name in names if name not in _BASES), None)
 
 
 def _decides_itself(function):
     """Returns whether a user's subclass converts labels or outputs itself, before or instead of Keras's class."""
-    own = itertools.takewhile(lambda found: found not in _ALL_OF_KERAS, _classes(function))
+    own = itertools.takewhile(lambda found: found not in _OF_KERAS, _classes(function))
     return any({"call", "update_state", "__call__"} & vars(found).keys() for found in own if isinstance(found, type))
 
 

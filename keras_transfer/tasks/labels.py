@@ -4,9 +4,8 @@ import keras
 import numpy as np
 
 from keras_transfer.core.arrays import whole_column
-from keras_transfer.data import Batches, whole_labels
+from keras_transfer.data import whole_labels
 from keras_transfer.tasks.keras_losses import check_loss, check_metrics, default_metrics, from_name, takes_vectors
-from keras_transfer.tasks.streams import is_stream
 from keras_transfer.tasks.used_places import of_used_places
 
 
@@ -24,21 +23,17 @@ class Labels:
         are_ids: Boolean. Whether labels are token ids, which `targets` makes for data without labels. The loss must
             then accept integers.
         of_places: Boolean. Whether labels are integers at places, where negative ones are unused.
+        per_row: Boolean. Whether each row has one label, so that labels `[rows, 1]` mean labels `[rows]`.
         optional: Boolean. Whether raw data needs no labels, because `targets` makes them.
-        targets_of_streams: Boolean. Whether `targets` makes the targets of a stream. The batches of a loader, such as
-            torch's, are then such a stream. Otherwise, each of them becomes an item in the same way as data in memory.
         made_inputs: Tuple of strings. Names of the model's inputs that `targets` makes.
-        made_targets: `KerasTensor` with the shape and dtype of the targets that `targets` makes, or a dict of them.
-            `None` if Keras's metrics do not use them.
         problem_type: String. Name of the problem in `config.json` of a checkpoint, or `None`.
     """
 
     names = None
     one_of = True
     are_ids = of_places = False
-    optional = targets_of_streams = False
+    per_row = optional = False
     made_inputs: tuple[str, ...] = ()
-    made_targets = None
     compares_rows = False
     problem_type: str | None = None
 
@@ -121,8 +116,15 @@ class Labels:
             f"Received: class_weight={weights!r:.100}"
         )
 
+    def draws(self, task):
+        """Returns a function from the inputs of a batch and a `np.random.Generator` to new inputs and their targets.
+
+        Subclasses whose objective draws targets override this. By default, it is `None`, since labels are given.
+        """
+        return None
+
     def targets(self, data, task):
-        """Returns a dataset, or usually only `Batches`, with the targets that the task makes from raw data."""
+        """Returns `Batches` with the targets that the task makes from raw data."""
         return data
 
     def check_batch(self, inputs, count, task):
@@ -191,16 +193,9 @@ def flat_labels(labels):
     return labels[:, 0] if hasattr(labels, "shape") else [row[0] for row in labels]
 
 
-def with_flat_labels(dataset):
-    """Returns batches or a stream with labels [rows, 1] as [rows], and any other dataset unchanged."""
-    if isinstance(dataset, Batches) and dataset.labels is not None:
-        labels = flat_labels(dataset.labels)
-        return dataset if labels is dataset.labels else dataset.replace(labels=labels)
-    spec = dataset.element_spec if is_stream(dataset) else None
-    shape = getattr(spec[1], "shape", None) if isinstance(spec, tuple) and len(spec) > 1 else None
-    if shape is None or shape.rank != 2 or shape[1] != 1:
-        return dataset
-    return dataset.map(lambda x, y, *rest: (x, y[:, 0], *rest))
+def lacks_targets(data, made=()):
+    """Returns whether `Batches` have inputs without labels, and none of the inputs whose names are in `made`."""
+    return not data.has_labels and not set(made) & set(data.inputs)
 
 
 class OwnLoss:

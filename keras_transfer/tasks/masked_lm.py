@@ -9,9 +9,9 @@ from keras_transfer.checkpoints import TaskHead
 from keras_transfer.encoders import dense_on
 from keras_transfer.layers import OutputEmbeddings, TakePositions
 from keras_transfer.objectives import TokenMasking
-from keras_transfer.tasks.fills_masks import FillsMasks
+from keras_transfer.tasks.card_facts import Purpose
+from keras_transfer.tasks.fills_masks import FillsMasks, MaskReader
 from keras_transfer.tasks.hidden_tokens import HiddenTokens, HiddenTokenTask, check_reads_ahead, tokens_of
-from keras_transfer.tasks.readers import MaskReader
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -62,6 +62,7 @@ class MaskedLM(FillsMasks, HiddenTokenTask):
     """
 
     reads = ("sequence_output",)
+    purpose = Purpose("fill-mask", "predicts hidden tokens", 'fill_mask(["A {mask}."])')
     checkpoint_head = TaskHead(name="masked_lm", check_encoder=check_reads_ahead)
 
     def __init__(

@@ -11,9 +11,10 @@ from keras_transfer.checkpoints import TaskHead
 from keras_transfer.core.arrays import check_numbers, to_array
 from keras_transfer.data import choice_batches, choice_columns
 from keras_transfer.encoders import select_inputs
-from keras_transfer.tasks.label_checks import check_class_labels
-from keras_transfer.tasks.labels import Labels, flat_labels, with_flat_labels
-from keras_transfer.tasks.parts import merge_parts
+from keras_transfer.tasks.card_facts import Purpose
+from keras_transfer.tasks.class_labels import check_class_labels
+from keras_transfer.tasks.heads import merge_parts
+from keras_transfer.tasks.labels import Labels, flat_labels
 from keras_transfer.tasks.pooled_task import PooledTask
 from keras_transfer.tasks.reader import Reader, encode_texts
 from keras_transfer.tasks.task import Signature, Task
@@ -22,8 +23,6 @@ from keras_transfer.text import is_text
 
 class ChoiceReader(Reader):
     """Accepts a tuple `(contexts, choices)`: a column of texts, and a list of lists of texts."""
-
-    in_memory = "Contexts and choices must be in memory, as a tuple `(contexts, choices)`."
 
     def accepts(self, x):
         return is_text(x) or (isinstance(x, tuple) and len(x) > 0 and is_text(x[0]))
@@ -56,6 +55,8 @@ class ChoiceReader(Reader):
 class ChoicePositions(Labels):
     """The position of the right choice of each row. Positions are not classes."""
 
+    per_row = True
+
     def loss(self):
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
@@ -72,9 +73,6 @@ class ChoicePositions(Labels):
                 "Labels must be the positions of the right choices, one integer for each row. "
                 f"Received: {labels.dtype} of shape {labels.shape}"
             )
-
-    def targets(self, data, task):
-        return with_flat_labels(data)
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -130,6 +128,11 @@ class MultipleChoice(PooledTask):
     with BERT, https://arxiv.org/abs/1810.04805, section 4.4.
     """
 
+    purpose = Purpose(
+        "multiple-choice",
+        "chooses one of several continuations of a text",
+        'predict_choices((["A text"], [["goes on.", "ends."]]))',
+    )
     checkpoint_head = TaskHead(name="multiple_choice")
 
     def __init__(

@@ -12,13 +12,23 @@ class NamedLabels(Labels):
     """Several labels for each row, one for each head of a task, as a dict with the names of the heads.
 
     The outputs of the task are a dict with the same names. Losses and metrics in `compile` are dicts, too. A head that
-    is missing in a dict of losses has its default loss; `None` turns its training off.
+    is missing in a dict of losses has its default loss; `None` turns its training off. A head whose objective draws its
+    targets needs no labels. If only one head does, these may be passed without a dict.
     """
 
     one_of = False
 
     def __init__(self, **labels):
         self.labels = labels
+        self.given = [name for name, each in labels.items() if not each.optional]
+
+    @property
+    def optional(self):
+        return not self.given
+
+    @property
+    def made_inputs(self):
+        return tuple(name for each in self.labels.values() for name in each.made_inputs)
 
     def loss(self):
         return {name: labels.loss() for name, labels in self.labels.items()}
@@ -63,6 +73,33 @@ class NamedLabels(Labels):
         for name, values in self._checked(labels).items():
             self._of(name, lambda each, values, name=name: each.check(values, losses.get(name), inputs), values)
 
+    def check_inputs(self, inputs, labels=None):
+        for name, each in self.labels.items():
+            each.check_inputs(inputs, labels.get(name) if isinstance(labels, dict) else None)
+
+    def targets(self, data, task):
+        if data.contents.prepare is not None or not (data.has_labels or self.optional):
+            return data
+        drawn = {name: each for name, each in self.labels.items() if each.made_inputs}
+        is_complete = isinstance(data.labels, dict) and data.labels.keys() == self.labels.keys()
+        if drawn and is_complete != ({*self.made_inputs} <= {*data.inputs}):
+            raise ValueError(
+                f"Prepared data must have both `{'`, `'.join(self.made_inputs)}` and a dict of targets, or neither. "
+                f"Then the objective makes them. Received: inputs {list(data.inputs)}, and labels of type "
+                f"{type(data.labels).__name__}"
+            )
+        if is_complete:
+            return data
+        draws = {name: each.draws(task) for name, each in drawn.items()}
+
+        def draw(inputs, random, labels=None):
+            found = dict(labels) if isinstance(labels, dict) else dict.fromkeys(self.given, labels)
+            for name, each in draws.items():
+                inputs, found[name] = each(inputs, random)
+            return inputs, {name: found[name] for name in self.labels}
+
+        return data.with_targets(draw, next(iter(drawn.values())).objective.seed)
+
     def weight_of(self, x, y, sample_weight):
         return 1  # `weights_on_replicas` weights the loss of each head separately.
 
@@ -95,7 +132,9 @@ class NamedLabels(Labels):
     def _checked(self, labels):
         if hasattr(labels, "columns") and not callable(labels.columns):  # The labels are a table.
             labels = {str(name): labels[name] for name in labels.columns}
-        if not isinstance(labels, dict) or labels.keys() != self.labels.keys():
+        if not isinstance(labels, dict) and len(self.given) == 1:
+            labels = {self.given[0]: labels}
+        if not isinstance(labels, dict) or labels.keys() not in (self.labels.keys(), {*self.given}):
             received = f"the keys {list(labels)}" if isinstance(labels, dict) else type(labels).__name__
-            raise ValueError(f"Labels must be a dict with the keys {list(self.labels)}. Received: {received}")
+            raise ValueError(f"Labels must be a dict with the keys {self.given}. Received: {received}")
         return labels

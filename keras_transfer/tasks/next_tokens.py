@@ -4,7 +4,6 @@ import keras
 import numpy as np
 
 from keras_transfer.core.arrays import to_numpy
-from keras_transfer.data import Batches
 from keras_transfer.metrics import Perplexity
 from keras_transfer.objectives import NextToken
 from keras_transfer.tasks.carried_state import check_streams
@@ -12,7 +11,6 @@ from keras_transfer.tasks.input_checks import check_no_pairs, check_no_windows
 from keras_transfer.tasks.keras_losses import NAMED_LOSSES
 from keras_transfer.tasks.labels import Labels
 from keras_transfer.tasks.reader import Reader
-from keras_transfer.tasks.streams import lacks_targets, with_targets
 from keras_transfer.tasks.used_places import UsedPlaces
 
 
@@ -41,8 +39,7 @@ class NextTokens(Labels):
     """The next token at each position, which replaces labels."""
 
     are_ids = True
-    optional = targets_of_streams = True
-    made_targets = keras.KerasTensor((None, None), "int32")
+    optional = True
     objective = NextToken()
 
     def __init__(self, count):
@@ -93,25 +90,13 @@ class NextTokens(Labels):
         if hasattr(data, "num_streams"):
             check_no_windows(data, task)
             check_streams(data.num_streams, getattr(task, "streams", None))
-        if not lacks_targets(data):
+        if data.has_labels:
             check_no_pairs(data, type(task).__name__)
-            _check_targets(data)
             return data
         # `data.real` has the lengths: the padding mask of a corpus would be as large as the corpus itself.
-        if isinstance(data, Batches) and (data.real < 2).all():
+        if (data.real < 2).all():
             raise ValueError(
                 "A causal language model learns to predict the next token, so at least one text must have two tokens. "
                 f"Received: {len(data.real)} texts of one token"
             )
-        return with_targets(data, lambda inputs, random: self.objective(inputs))
-
-
-def _check_targets(data):
-    """Raises a `ValueError` if a stream has labels of texts instead of targets."""
-    spec = getattr(data, "element_spec", None)
-    shape = getattr(spec[1], "shape", None) if isinstance(spec, tuple) and len(spec) > 1 else None
-    if shape and len(shape) != 2:  # A shape of unknown rank is falsy.
-        raise ValueError(
-            "A language model makes its targets from texts. Remove the labels from the data. Targets of prepared data "
-            f"must be integers [batch, length]. Received: {spec}"
-        )
+        return data.with_targets(lambda inputs, random: self.objective(inputs))

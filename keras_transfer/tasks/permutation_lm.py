@@ -5,18 +5,33 @@ from typing import Any
 
 import keras
 import numpy as np
+from keras import ops
 
 from keras_transfer.checkpoints import TaskHead
 from keras_transfer.core.arrays import to_array, to_numpy
 from keras_transfer.encoders import XLNetEncoder
 from keras_transfer.layers import OutputEmbeddings
 from keras_transfer.objectives import PermutationLanguageModel
-from keras_transfer.tasks.fills_masks import FillsMasks
+from keras_transfer.tasks.card_facts import Purpose
+from keras_transfer.tasks.fills_masks import FillsMasks, MaskReader
 from keras_transfer.tasks.hidden_tokens import HiddenTokens, HiddenTokenTask, check_reads_ahead, tokens_of
 from keras_transfer.tasks.masked_lm import check_masks
-from keras_transfer.tasks.readers import OrderedMaskReader
 
 _INPUTS = ("factorization_order", "mask_positions")
+
+
+class OrderedMaskReader(MaskReader):
+    """Accepts texts for a task that predicts tokens in a factorization order: the masked tokens after all others."""
+
+    def advice(self):
+        return f", with `factorization_order` and{super().advice().removeprefix(', with')}"
+
+    def inputs(self, x):
+        inputs = super().inputs(x)
+        hidden = inputs["token_ids"] == self.preprocessor.mask_id
+        # Keras cannot call a model with a mixture of arrays and tensors.
+        order = hidden.astype("int32") if isinstance(hidden, np.ndarray) else ops.cast(hidden, "int32")
+        return {**inputs, "factorization_order": order}
 
 
 class PredictedTokens(HiddenTokens):
@@ -107,6 +122,7 @@ class PermutationLM(FillsMasks, HiddenTokenTask):
     """
 
     reads = ()  # The query stream is no output of the encoder.
+    purpose = Purpose("text-generation", "predicts tokens in any order", 'fill_mask(["A {mask}."])')
     checkpoint_head = TaskHead(
         name="permutation_lm",
         check_encoder=check_two_streams,

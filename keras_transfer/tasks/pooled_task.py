@@ -3,15 +3,20 @@
 import keras
 from keras import ops
 
-from keras_transfer.core.names import check_one_of
 from keras_transfer.data import part_batches
 from keras_transfer.encoders import initializer_on, select_inputs
 from keras_transfer.layers import Dropout, PairFeatures
-from keras_transfer.tasks.hidden import check_linear_blocks, hidden_vectors
+from keras_transfer.tasks.heads import (
+    check_linear_blocks,
+    encode_mixed,
+    encode_parts,
+    hidden_vectors,
+    merge_parts,
+    pooled_vectors,
+    read_by,
+    text_vectors,
+)
 from keras_transfer.tasks.input_checks import check_export
-from keras_transfer.tasks.mixed import encode_mixed
-from keras_transfer.tasks.parts import encode_parts, merge_parts
-from keras_transfer.tasks.pooled import pooled_vectors, read_by, text_vectors
 from keras_transfer.tasks.reader import Reader, TextReader, encode_texts
 from keras_transfer.tasks.task import Signature, Task
 from keras_transfer.text import WindowPreprocessor
@@ -21,8 +26,6 @@ WINDOWS = ("mean", "max")
 
 class SiameseReader(Reader):
     """Accepts pairs of texts that the encoder processes separately."""
-
-    in_memory = "With `siamese=True`, pairs of texts must be in memory, as a tuple of two columns."
 
     def batches(self, columns, y, sample_weight, batch_size, shuffle):
         options = {"batch_size": batch_size, "shuffle": shuffle, "sample_weight": sample_weight}
@@ -174,7 +177,6 @@ def pooled_reader(preprocessor, windows, siamese):
         return (SiameseReader if siamese else TextReader)(preprocessor)
     if siamese:
         raise ValueError(f"`windows` cannot be used with `siamese=True`. Received: windows={windows!r}")
-    check_one_of("windows", windows, (None, *WINDOWS))
     is_cut = isinstance(preprocessor, WindowPreprocessor)
     return WindowReader(preprocessor if is_cut else WindowPreprocessor(preprocessor))
 

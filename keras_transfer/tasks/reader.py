@@ -5,7 +5,6 @@ import numpy as np
 
 from keras_transfer.data import batches
 from keras_transfer.tasks.input_checks import no_outputs
-from keras_transfer.tasks.streams import preprocess_stream, texts_of_stream
 from keras_transfer.text import Preprocessor, is_text, preprocess, to_columns
 
 ALL_ROWS = 2**31  # With this batch size, all rows are one batch.
@@ -25,8 +24,6 @@ class Reader:
         takes_pairs: Boolean. Whether a row may be a pair of texts.
         takes_windows: Boolean. Whether the task splits the rows of a `text.WindowPreprocessor`.
         makes: Tuple of strings. Inputs of the encoder that the reader makes instead of the preprocessor.
-        in_memory: String. The message of the error for a `tf.data.Dataset` of texts, if texts must be in memory, or
-            `None` if the reader accepts such a dataset.
         fitted_on: String. Whether the task was trained on `"texts"` or `"pairs"`, or `None` if it is unknown.
     """
 
@@ -34,7 +31,6 @@ class Reader:
     takes_pairs = True
     takes_windows = False
     makes: tuple[str, ...] = ()
-    in_memory: str | None = None
     fitted_on: str | None = None
 
     def __init__(self, preprocessor):
@@ -74,7 +70,7 @@ class Reader:
         torch collates columns into tuples and several columns into a list, while `fit` expects a tuple of columns.
         """
         x, *others = (list(part) if isinstance(part, tuple) else part for part in parts)
-        if isinstance(x, list) and x and all(isinstance(column, (list, tuple)) for column in x):
+        if isinstance(x, list) and x and all(isinstance(column, (list, tuple, np.ndarray)) for column in x):
             x = tuple(list(column) for column in x)
         return x, *others
 
@@ -82,14 +78,6 @@ class Reader:
         """Returns columns and encoded labels as `Batches`."""
         options = {"batch_size": batch_size, "shuffle": shuffle, "sample_weight": sample_weight}
         return batches(columns, y, preprocessor=self.preprocessor, **options)
-
-    def stream(self, dataset):
-        """Returns a `tf.data.Dataset` of raw data as a dataset of prepared batches, and any other dataset unchanged."""
-        if texts_of_stream(dataset):
-            if self.in_memory is not None:
-                raise ValueError(f"{self.in_memory} Received: a `tf.data.Dataset` of {dataset.element_spec}")
-            self.require()
-        return preprocess_stream(self.preprocessor, dataset)
 
     def inputs(self, x):
         """Returns the encoder's inputs of one batch of raw data, padded to the longest text if the preprocessor can."""

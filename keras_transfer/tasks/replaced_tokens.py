@@ -9,14 +9,21 @@ from keras import ops
 
 from keras_transfer.checkpoints import TaskHead
 from keras_transfer.core.arrays import check_numbers
+from keras_transfer.core.expect import FLAG, expects
 from keras_transfer.distribute import factors_of_means, share_of_loss
 from keras_transfer.encoders import dense_on, with_embeddings_of
 from keras_transfer.layers import SampleTokens, put_tokens
 from keras_transfer.objectives import TokenMasking
-from keras_transfer.tasks.hidden_tokens import HiddenTokens, HiddenTokenTask, check_reads_ahead, tokens_of
+from keras_transfer.tasks.card_facts import Purpose
+from keras_transfer.tasks.hidden_tokens import (
+    HiddenTokenReader,
+    HiddenTokens,
+    HiddenTokenTask,
+    check_reads_ahead,
+    tokens_of,
+)
 from keras_transfer.tasks.labels import OwnLoss
 from keras_transfer.tasks.masked_lm import MaskedLM
-from keras_transfer.tasks.readers import HiddenTokenReader
 from keras_transfer.tasks.task import Signature
 from keras_transfer.text import check_rows_of_batches, to_list
 
@@ -94,9 +101,11 @@ class ReplacedTokenDetection(HiddenTokenTask):
     """
 
     reads = ("sequence_output",)
+    purpose = Purpose(None, "detects replaced tokens", 'detect(["A text."])')
     checkpoint_head = TaskHead(name="replaced_token", check_encoder=check_reads_ahead, found=("share_embeddings",))
     saved_apart = ("generator",)
 
+    @expects(share_embeddings=FLAG)
     def __init__(
         self,
         encoder: keras.Model,
@@ -120,8 +129,6 @@ class ReplacedTokenDetection(HiddenTokenTask):
                 f"`generator` must be a `MaskedLM` with the vocabulary of the encoder, {table.input_dim} tokens. "
                 f"Received: {type(generator).__name__}{'' if size is None else f' with {size} tokens'}"
             )
-        if not isinstance(share_embeddings, (bool, np.bool_)):
-            raise ValueError(f"`share_embeddings` must be a boolean. Received: share_embeddings={share_embeddings!r}")
         if share_embeddings:
             generator = _with_embeddings_of(generator, encoder)
         activation = getattr(encoder, "activation", "gelu") if activation is None else activation

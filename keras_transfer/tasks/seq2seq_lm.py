@@ -10,18 +10,19 @@ from keras import ops
 
 from keras_transfer.checkpoints import TaskHead, check_length, open_checkpoint
 from keras_transfer.core.arrays import check_numbers
+from keras_transfer.core.expect import TEXT, expects, number
 from keras_transfer.core.names import listed
 from keras_transfer.distribute import factors_of_means, share_of_loss
 from keras_transfer.encoders import EncoderDecoder, encode
 from keras_transfer.generation import generation_defaults, get_sampler
 from keras_transfer.layers import OutputEmbeddings, table_of
+from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.generates import Generates
 from keras_transfer.tasks.id_rows import lengths_of, named_token_id, prepared_rows, rows_of, text_pieces
 from keras_transfer.tasks.likelihood import scorer
 from keras_transfer.tasks.options import GenerationOptions
 from keras_transfer.tasks.reader import encode_texts
-from keras_transfer.tasks.sequence_reader import SequenceReader, check_target_preprocessor
-from keras_transfer.tasks.target_texts import LabelsAsTargets, TargetTexts
+from keras_transfer.tasks.target_texts import LabelsAsTargets, SequenceReader, TargetTexts, check_target_preprocessor
 from keras_transfer.tasks.task import Signature, Task, of_part
 from keras_transfer.text import TokenPreprocessor, is_language_code, take_pieces, without_first_space
 
@@ -102,12 +103,14 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
     Source: https://arxiv.org/abs/1910.10683
     """
 
+    purpose = Purpose("text-generation", "reads a text and writes another one", 'generate(["A text."])')
     checkpoint_head = TaskHead(name="seq2seq", check_encoder=_check_encoder, found=("start_token",))
     head_is_pretrained = True
     max_length = None  # `Generates` counts new tokens only.
     objective = of_part("labels", "objective", "The objective, such as `objectives.SpanCorruption`, or `None`.")
     target_preprocessor = of_part("reader", "target_preprocessor")
 
+    @expects(prefix=TEXT, language_model_weight=number(0))
     def __init__(
         self,
         encoder: keras.Model,
@@ -125,17 +128,11 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
     ) -> None:
         # === Checks ===
         _check_encoder(encoder)
-        if not isinstance(prefix, str):
-            raise ValueError(f"`prefix` must be a string. Received: prefix={prefix!r:.100}")
         positions = getattr(encoder, "max_sequence_length", None)
         if max_new_tokens is not None and (max_new_tokens < 1 or (positions or np.inf) <= max_new_tokens):
             raise ValueError(
                 f"`max_new_tokens` must be at least 1{f' and below {positions}' if positions else ''}. "
                 f"Received: max_new_tokens={max_new_tokens}"
-            )
-        if not language_model_weight >= 0:
-            raise ValueError(
-                f"`language_model_weight` must be at least 0. Received: language_model_weight={language_model_weight!r}"
             )
         if target_preprocessor is None:
             target_preprocessor = in_language_of_checkpoint(encoder, preprocessor)

@@ -1,6 +1,5 @@
 """Extractive question answering: finding the part of a context that answers a question."""
 
-import numbers
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +9,7 @@ from keras import ops
 
 from keras_transfer.checkpoints import TaskHead
 from keras_transfer.core.arrays import check_numbers, to_array, to_numpy
-from keras_transfer.core.integers import check_integer
+from keras_transfer.core.expect import expects, integer, number
 from keras_transfer.data import (
     Batches,
     check_span_preprocessor,
@@ -23,10 +22,10 @@ from keras_transfer.data import (
 from keras_transfer.encoders import initializer_on
 from keras_transfer.layers import HIDDEN, Dropout, PositionLogits
 from keras_transfer.losses import SmoothedCrossentropy
-from keras_transfer.tasks.hidden import hidden_vectors
+from keras_transfer.tasks.card_facts import Purpose
+from keras_transfer.tasks.heads import encode_mixed, hidden_vectors
 from keras_transfer.tasks.keras_losses import NAMED_LOSSES
 from keras_transfer.tasks.labels import Labels
-from keras_transfer.tasks.mixed import encode_mixed
 from keras_transfer.tasks.reader import Reader
 from keras_transfer.tasks.task import Signature, Task, of_part
 
@@ -96,10 +95,14 @@ class SpanExtractor(Task):
     """
 
     reads = ("sequence_output",)
+    purpose = Purpose(
+        "question-answering", "answers questions with a span of a text", 'answer("Who ran?", "Bob and Ann ran.")'
+    )
     checkpoint_head = TaskHead(name="span", word_level=True, exclusive=("doc_stride", "overlap"))
     doc_stride = of_part("reader", "doc_stride")
     overlap = of_part("reader", "overlap")
 
+    @expects(doc_stride=integer(1), overlap=integer(0), max_answer_length=integer(1), no_answer_threshold=number())
     def __init__(
         self,
         encoder: keras.Model,
@@ -124,12 +127,6 @@ class SpanExtractor(Task):
         if preprocessor is not None:
             check_span_preprocessor(preprocessor)
         doc_stride, overlap = window_distance(doc_stride, overlap)
-        max_answer_length = check_integer("max_answer_length", max_answer_length, 1)
-        if isinstance(no_answer_threshold, bool) or not isinstance(no_answer_threshold, (numbers.Real, type(None))):
-            raise ValueError(
-                "`no_answer_threshold` must be a number, or None. "
-                f"Received: no_answer_threshold={no_answer_threshold!r}"
-            )
         answer_mask = keras.Input((None,), dtype="int32", name="answer_mask")
         initializer = initializer_on(encoder)
         head_dropout = Dropout(dropout, dtype=encoder.dtype_policy, name="head_dropout")
@@ -160,6 +157,7 @@ class SpanExtractor(Task):
 
     # === Prediction ===
 
+    @expects(k=integer(1))
     def answer(
         self, questions: Any, contexts: Any, *, k: int | None = None, batch_size: int = 32, verbose: str | int = 0
     ) -> Any:
@@ -196,8 +194,6 @@ class SpanExtractor(Task):
         ```
         """
         self.reader.require()
-        if k is not None and (not isinstance(k, (int, np.integer)) or k < 1):
-            raise ValueError(f"`k` must be an integer of at least 1, or None. Received: k={k!r}")
         is_single = isinstance(questions, (str, bytes))
         questions, contexts = span_columns((questions, contexts))
         answers = self._answers(questions, contexts, k or 1, batch_size, verbose) if len(questions) else []
@@ -273,11 +269,6 @@ class SpanExtractor(Task):
 
 class SpanReader(Reader):
     """Accepts a tuple of questions and contexts for training. `SpanExtractor.answer` predicts their answers."""
-
-    in_memory = (
-        "A `tf.data.Dataset` must contain ids. For questions, contexts and answers, use `text.span_batches((questions, "
-        "contexts), answers, preprocessor=model.preprocessor)` instead."
-    )
 
     def __init__(self, preprocessor, doc_stride, overlap):
         super().__init__(preprocessor)
@@ -442,7 +433,7 @@ class Spans(Labels):
 
     def targets(self, data, task):
         """Returns the data unchanged, and raises a `ValueError` if an answer is where `answer_mask` is 0."""
-        if isinstance(data, Batches) and data.has_labels and "answer_mask" in data.inputs:
+        if data.has_labels and "answer_mask" in data.inputs:
             _check_positions(data.labels, data.inputs["answer_mask"])
         return data
 

@@ -23,6 +23,7 @@ from keras_transfer.encoders import (
     without_weight_facts,
 )
 from keras_transfer.keras_internals import NotCloned, ReachesAllLayers
+from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.checks import (
     check_floatx,
     check_optimizer,
@@ -32,7 +33,7 @@ from keras_transfer.tasks.checks import (
     warn_of_own_lora,
 )
 from keras_transfer.tasks.data_methods import DataMethods
-from keras_transfer.tasks.input_checks import check_kind
+from keras_transfer.tasks.input_checks import check_kind_of_texts
 from keras_transfer.tasks.pretrained import Pretrained
 from keras_transfer.tasks.saved import (
     check_loadable,
@@ -151,6 +152,7 @@ class Task(
             received: `"texts"` or `"pairs"`. The other one then raises a `ValueError`. `None` if it is unknown, as for
             prepared arrays.
         checkpoint_head: `checkpoints.TaskHead`. Which head of a checkpoint belongs to the class.
+        purpose: `Purpose`, what model cards say about the class, or `None`.
         saved_apart: Tuple of strings. Attributes that are `None` or models with their own checkpoints.
         head_adapters: The adapters that the head belongs to.
         further_heads: Tuple of layers of the head that are not part of the functional model.
@@ -162,13 +164,13 @@ class Task(
 
     preprocessor = of_part("reader", "preprocessor")
     checkpoint_head = TaskHead()
+    purpose: Purpose | None = None
     saved_apart: tuple[str, ...] = ()
     further_heads: tuple[str, ...] = ()
     reads: tuple[str, ...] = ("pooled_output", "sequence_output")
     fitted_on = of_part("reader", "fitted_on")
     head_is_pretrained = False
     arguments_given: tuple[str, ...] = ()
-    kept_error = None  # An error in a function that TensorFlow runs, which reports it without its type.
 
     def __new__(cls, *args, **kwargs):
         self = super().__new__(cls, *args, **kwargs)
@@ -260,7 +262,7 @@ class Task(
     def __call__(self, inputs, *args, **kwargs):
         """Returns the outputs of one batch of prepared inputs or of raw text."""
         if self.reader.accepts(inputs):
-            check_kind(self, inputs, self.fitted_on)
+            check_kind_of_texts(self, "pairs" if isinstance(inputs, tuple) else "texts", self.fitted_on)
             inputs = self.reader.inputs(inputs)
         return super().__call__(inputs, *args, **kwargs)
 

@@ -11,9 +11,11 @@ from keras import ops
 
 from keras_transfer.checkpoints import TaskHead
 from keras_transfer.core.arrays import check_numbers, to_array
+from keras_transfer.core.expect import FLAG, FRACTION, expects, integer, one_of
 from keras_transfer.core.names import listed
 from keras_transfer.data import checked_names
 from keras_transfer.metrics import expected_calibration_error
+from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.class_labels import ClassNames, MultiHot
 from keras_transfer.tasks.input_checks import check_columns
 from keras_transfer.tasks.keras_losses import trains_classes_apart
@@ -294,12 +296,14 @@ class TextClassifier(Probabilities, PooledTask):
     ```
     """
 
+    purpose = Purpose("text-classification", "classifies texts", 'predict_labels(["A text."])')
     checkpoint_head = TaskHead(
         name="classifier",
         sizes=("num_classes", "label_names"),
         problem_types=("single_label_classification", "multi_label_classification"),
     )
 
+    @expects(windows=one_of("mean", "max"), hidden_dim=integer(1), hidden_dropout=FRACTION, batch_norm=FLAG)
     def __init__(
         self,
         encoder: keras.Model,

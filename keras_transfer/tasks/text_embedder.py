@@ -8,18 +8,24 @@ import numpy as np
 
 from keras_transfer.checkpoints import TaskHead
 from keras_transfer.core.arrays import check_numbers, to_array, to_numpy
+from keras_transfer.core.expect import expects, integer
 from keras_transfer.core.names import did_you_mean
 from keras_transfer.data import are_parts, part_batches, to_parts, with_placeholders
 from keras_transfer.distribute import replicas_of
 from keras_transfer.encoders import select_inputs
 from keras_transfer.losses import MultipleNegativesRankingLoss
-from keras_transfer.tasks.data_path import batches_or_stream
+from keras_transfer.tasks.card_facts import Purpose
+from keras_transfer.tasks.heads import (
+    check_encoder,
+    checked_dense,
+    make_dense,
+    merge_parts,
+    read_by,
+    split_parts,
+    text_vectors,
+)
 from keras_transfer.tasks.labels import Labels
-from keras_transfer.tasks.mixed import check_encoder
-from keras_transfer.tasks.parts import merge_parts, split_parts
-from keras_transfer.tasks.pooled import check_truncation, checked_dense, make_dense, read_by, text_vectors
 from keras_transfer.tasks.reader import Reader, encode_texts
-from keras_transfer.tasks.streams import texts_of_stream
 from keras_transfer.tasks.task import Signature, Task, of_part
 from keras_transfer.text import is_text, to_columns
 
@@ -65,19 +71,6 @@ class EmbedderReader(Reader):
             return super().batches(columns, y, sample_weight, batch_size, shuffle)
         options = {"batch_size": batch_size, "shuffle": shuffle, "sample_weight": sample_weight}
         return part_batches(columns, y, preprocessor=self.preprocessor, **options)
-
-    def stream(self, dataset):
-        if len(texts_of_stream(dataset)) > 1:
-            raise ValueError(
-                "Rows of several texts must be in memory, as a tuple of columns. "
-                f"Received: a `tf.data.Dataset` of {dataset.element_spec}"
-            )
-        if self.prompt and texts_of_stream(dataset):
-            if isinstance(dataset.element_spec, tuple):
-                dataset = dataset.map(lambda text, *rest: (self.prompt + text, *rest))
-            else:
-                dataset = dataset.map(lambda text: self.prompt + text)
-        return super().stream(dataset)
 
     def inputs(self, x):
         if isinstance(x, tuple):
@@ -205,11 +198,13 @@ class TextEmbedder(Task):
     Source: https://arxiv.org/abs/1908.10084
     """
 
+    purpose = Purpose("sentence-similarity", "computes embeddings of texts", 'embed(["A text."])')
     checkpoint_head = TaskHead(is_embedder=True)
     prompts = of_part("reader", "prompts")
     default_prompt_name = of_part("reader", "default_prompt_name")
     input_spec = None  # Otherwise, Keras would not allow the additional axis of rows of several texts.
 
+    @expects(truncate_dim=integer(1))
     def __init__(
         self,
         encoder: keras.Model,
@@ -226,7 +221,6 @@ class TextEmbedder(Task):
         # === Layers ===
         check_encoder(encoder)
         dense, prompts = checked_dense(dense), checked_prompts(prompts, default_prompt_name)
-        check_truncation(truncate_dim)
         layers = [make_dense(settings, index) for index, settings in enumerate(dense)]
 
         # === Functional model ===
@@ -282,8 +276,7 @@ class TextEmbedder(Task):
         if prompt_name is not None and len(data):
             self.reader.require()
             prompt = prompt_of(self.prompts, prompt_name)
-            data = batches_or_stream(self, with_prompt(data, prompt), data, None, None, batch_size, False)
-            batch_size = None
+            data = self.reader.batches(with_prompt(data, prompt), None, None, batch_size or 32, False)
         return check_numbers(np.asarray(self.predict(data, batch_size=batch_size, verbose=verbose), "float32"))
 
     def similarity(self, first: Any, second: Any, *, verbose: str | int = 0) -> np.ndarray:
@@ -311,6 +304,7 @@ class TextEmbedder(Task):
         first, second = (self._directions(*values, verbose) for values in ((first, "first"), (second, "second")))
         return first @ second.T
 
+    @expects(k=integer(1))
     def search(
         self, queries: Any, corpus: Any, *, k: int = 10, verbose: str | int = 0
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -343,8 +337,6 @@ class TextEmbedder(Task):
         scores, indices = model.search(["a movie"], corpus, k=2, verbose=0)
         ```
         """
-        if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-            raise ValueError(f"`k` must be an integer of at least 1. Received: k={k!r}")
         queries, corpus = _checked(queries, "queries"), _checked(corpus, "corpus")
         if len(corpus) == 0:
             raise ValueError("`corpus` must have at least one text. Received: no texts")

@@ -15,11 +15,11 @@ from keras_transfer.encoders import initializer_on
 from keras_transfer.keras_internals import has_metrics
 from keras_transfer.layers import ConditionalRandomField, Dropout
 from keras_transfer.metrics import EntityF1, WordAccuracy, entities, read_labels
+from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.class_labels import most_likely, weights_of_classes
-from keras_transfer.tasks.hidden import hidden_vectors
+from keras_transfer.tasks.heads import encode_mixed, hidden_vectors
 from keras_transfer.tasks.keras_losses import NAMED_LOSSES
 from keras_transfer.tasks.labels import Labels
-from keras_transfer.tasks.mixed import encode_mixed
 from keras_transfer.tasks.reader import Reader
 from keras_transfer.tasks.task import Signature, Task
 from keras_transfer.tasks.word_chain import (
@@ -37,11 +37,6 @@ log = logging.getLogger("keras_transfer")
 
 class WordReader(Reader):
     """Accepts sentences. A sentence that is too long becomes several rows, and `restore` joins their outputs."""
-
-    in_memory = (
-        "A `tf.data.Dataset` must contain ids. For words and their labels, use `text.word_batches(sentences, labels, "
-        "preprocessor=model.preprocessor, label_names=model.label_names)` instead."
-    )
 
     def __init__(self, preprocessor, labels):
         super().__init__(preprocessor)
@@ -176,6 +171,7 @@ class TokenClassifier(Task):
     """
 
     reads = ("sequence_output",)
+    purpose = Purpose("token-classification", "labels the words of texts", 'predict_words(["A text ."])')
     checkpoint_head = TaskHead(name="tokens", sizes=("label_names",), word_level=True)
 
     def __init__(

@@ -415,11 +415,6 @@ test_mistakes_of_building_are_errors = check_errors(
         "A corpus needs a folder of its own. Received: folder= ... which contains ['a.txt']",
     ),
     (
-        lambda tmp_path: build(tmp_path / "c", documents="page"),
-        "Invalid value for argument `documents`. Expected one of ('blank_line', 'line')",
-    ),
-    (lambda tmp_path: build(tmp_path / "c", workers=0), "`workers` must be an integer of at least 1"),
-    (
         lambda tmp_path: [build(tmp_path / "c", file(tmp_path / "a.txt", text)) for text in (b"a\n\nb", b"a\n\nc")],
         "The folder has a corpus of another source. Choose another folder",
     ),
@@ -430,10 +425,6 @@ test_mistakes_of_building_are_errors = check_errors(
     (
         lambda tmp_path: (build(tmp_path / "c"), build(tmp_path / "c", words=WORDS[:-1])),
         "The folder has a corpus of another preprocessor. Choose another folder",
-    ),
-    (
-        lambda tmp_path: Corpus.build(["a"], str.split, tmp_path / "c"),
-        "`preprocessor` must be a `text.TokenPreprocessor`",
     ),
 )
 test_mistakes_of_use_are_errors = check_errors(
@@ -453,17 +444,9 @@ test_mistakes_of_use_are_errors = check_errors(
     ),
     (lambda tmp_path: build(tmp_path / "c").blocks(2), "`length` must be greater than 2"),
     (
-        lambda tmp_path: build(tmp_path / "c").blocks(8, packing="all"),
-        "Invalid value for argument `packing`. Expected one of ('full_sentences',",
-    ),
-    (lambda tmp_path: build(tmp_path / "c").blocks(8, seed=-1), "`seed` must be an integer of at least 0 or None"),
-    (lambda tmp_path: build(tmp_path / "c").blocks(8, shuffle="yes"), "`shuffle` must be a boolean"),
-    (lambda tmp_path: build(tmp_path / "c").blocks(8, batch_size=0), "`batch_size` must be an integer of at least 1"),
-    (
         lambda tmp_path: build(tmp_path / "c", ["a b"]).blocks(8, drop_remainder=True),
         "at least one full batch of 32 rows. Use a smaller `batch_size`. Received: a corpus of 1 rows",
     ),
-    (lambda tmp_path: build(tmp_path / "c").blocks(8).take(0), "`count` must be an integer of at least 1"),
     (lambda tmp_path: build(tmp_path / "c").blocks(8).shard(0, 2), "Create the batches with a `seed`"),
     (
         lambda tmp_path: build(tmp_path / "c").blocks(8, seed=0).shard(2, 2),

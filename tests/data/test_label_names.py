@@ -8,8 +8,8 @@ from keras_transfer.checkpoints import CheckpointError
 from keras_transfer.data.label_names import names_in
 from keras_transfer.losses import SparseCategoricalFocalCrossentropy
 from keras_transfer.tasks import TextClassifier, TokenClassifier
+from keras_transfer.tasks.class_labels import check_class_labels
 from keras_transfer.tasks.keras_losses import NAMED_LOSSES
-from keras_transfer.tasks.label_checks import check_class_labels
 from keras_transfer.text import batches
 from tests.helpers import save_and_load
 from tests.tasks.tiny import WORDS, classifier, encoder, examples, of_words, preprocessor

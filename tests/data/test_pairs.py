@@ -283,10 +283,7 @@ def test_a_corpus_that_was_built_before_it_kept_the_tokens_between_segments_has_
 # === Mistakes ===
 
 test_a_mistake_is_one_clear_error = check_errors(
-    (lambda corpus: corpus.pairs(32, objective="nsp"), "Expected one of ('next_sentence', 'sentence_order')"),
     (lambda corpus: corpus.pairs(4), "`length` must be at least 5 ... Received: length=4"),
-    (lambda corpus: corpus.pairs(32, short=1.5), "`short` must be between 0 and 1. Received: short=1.5"),
-    (lambda corpus: corpus.pairs(32, batch_size=0), "`batch_size` must be an integer of at least 1"),
     (
         lambda corpus: corpus.pairs(32, batch_size=10**6, drop_remainder=True),
         "at least one full batch of 1000000 rows. Use a smaller `batch_size`. Received: a corpus of ",

@@ -10,8 +10,8 @@ from keras_transfer.tasks import Task
 from keras_transfer.tasks.class_labels import ClassNames
 from keras_transfer.tasks.labels import Labels
 from keras_transfer.tasks.named_labels import NamedLabels
-from keras_transfer.tasks.number_labels import Numbers
 from keras_transfer.tasks.reader import Reader
+from keras_transfer.tasks.text_regressor import Numbers
 from tests.tasks.tiny import difference, encoder, preprocessor
 
 TEXTS = ["a b", "good", "bad"]
@@ -115,15 +115,6 @@ class Completed(Two):
 def test_a_task_with_a_config_of_its_own_needs_no_settings(made):
     model = made(encoder(), preprocessor(), ["bad", "good"])
     assert made.from_config(model.get_config()).labels.labels["topic"].names == ["bad", "good"]
-
-
-def test_a_reader_says_that_texts_must_be_in_memory():
-    tf = pytest.importorskip("tensorflow")
-    reader, texts = Reader(preprocessor()), tf.data.Dataset.from_tensor_slices(TEXTS).batch(2)
-    assert "token_ids" in next(iter(reader.stream(texts)))
-    reader.in_memory = "Pass a list."
-    with pytest.raises(ValueError, match=r"Pass a list\. Received: a `tf.data.Dataset` of TensorSpec"):
-        reader.stream(texts)
 
 
 def test_labels_that_answer_only_with_their_task_say_so():

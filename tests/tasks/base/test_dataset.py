@@ -6,10 +6,12 @@ import pytest
 
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import Batches, batches
+from tests.tasks.loaders import Loader
 from tests.tasks.tagging.taggers import NAMES, tagger
 from tests.tasks.tiny import classifier, difference, examples
 
 TEXTS, LABELS = examples(12)
+ROWS = {name: np.ones((2, 3), "int32") for name in ("token_ids", "segment_ids", "padding_mask")}
 WORDS, TAGS = [["a", "good", ","], ["bad"]], [["LETTER", "WORD", "MARK"], ["WORD"]]
 
 
@@ -52,15 +54,18 @@ def test_batches_are_returned_unchanged_and_streams_of_texts_are_preprocessed(mo
     made = batches(TEXTS, LABELS, preprocessor=model.preprocessor)
     assert model.dataset(made) is made
     stream = tf.data.Dataset.from_tensor_slices((ids(model), LABELS)).batch(4)
-    assert model.dataset(stream) is stream
+    for ours, theirs in zip(model.dataset(stream), stream, strict=True):
+        assert all((a == b).numpy().all() for a, b in zip(tf.nest.flatten(ours), tf.nest.flatten(theirs), strict=True))
     for texts in (TEXTS, (TEXTS, TEXTS)):
         prepared = model.dataset(tf.data.Dataset.from_tensor_slices((texts, LABELS)).batch(12))
         [(inputs, labels)] = list(prepared)
         expected = model.preprocessor(texts)
         assert labels.numpy().tolist() == LABELS
-        assert all((inputs[name] == expected[name]).numpy().all() for name in expected)
-    [inputs] = list(model.dataset(tf.data.Dataset.from_tensor_slices(((TEXTS, TEXTS),)).batch(12)))
-    assert (inputs["token_ids"] == model.preprocessor((TEXTS, TEXTS))["token_ids"]).numpy().all()
+        length = inputs["token_ids"].shape[1]  # It is that of the longest text.
+        assert all((inputs[name] == expected[name][:, :length]).numpy().all() for name in expected)
+    [(inputs,)] = list(model.dataset(tf.data.Dataset.from_tensor_slices(((TEXTS, TEXTS),)).batch(12)))
+    length = inputs["token_ids"].shape[1]
+    assert (inputs["token_ids"] == model.preprocessor((TEXTS, TEXTS))["token_ids"][:, :length]).numpy().all()
 
 
 @pytest.mark.core
@@ -117,15 +122,19 @@ def test_the_data_are_prepared_once(monkeypatch):
 @pytest.mark.parametrize(
     ("x", "options", "message"),
     [
-        ({"token_ids": np.ones((2, 3))}, {"y": [0, 1, 1]}, "same number of rows. Received: {'token_ids': 2, 'y': 3}"),
+        (ROWS, {"y": [0, 1, 1]}, "same number of rows. Received: {.*'token_ids': 2, 'y': 3}"),
+        (
+            {"token_ids": np.ones((2, 3))},
+            {},
+            r"A dict must have the encoder's inputs \['token_ids'.* keys \['token_ids'\]",
+        ),
         ([np.ones((2, 3))], {}, r"an array for each of the inputs \['token_ids'.* Received: list of 1 values"),
-        ({}, {}, "Received: dict of 0 values"),
-        ({"token_ids": 3}, {}, "Received: dict of 1 values"),
-        ({"token_ids": np.ones((2, 3))}, {"batch_size": 0}, "must be an integer of at least 1. Received: batch_size=0"),
-        ({"token_ids": np.full((2, 3), 1.5)}, {}, r"must be integers. Received: 1.5 at position \(0, 0\)"),
+        ({**ROWS, "token_ids": 3}, {}, "Received: dict of 3 values"),
+        (ROWS, {"batch_size": 0}, "must be an integer of at least 1. Received: batch_size=0"),
+        ({**ROWS, "token_ids": np.full((2, 3), 1.5)}, {}, r"must be integers. Received: 1.5 at position \(0, 0\)"),
         (["good", "bad"], {"batch_size": "32"}, "must be an integer of at least 1. Received: batch_size='32'"),
-        (iter([]), {"y": [0]}, "must be None if `x` is a dataset.* and y$"),
-        (iter([]), {"sample_weight": [1.0]}, "must be None if `x` is a dataset.* and sample_weight$"),
+        (Loader([]), {"y": [0]}, "must be None if `x` is a dataset.* and y$"),
+        (Loader([]), {"sample_weight": [1.0]}, "must be None if `x` is a dataset.* and sample_weight$"),
     ],
 )
 def test_data_that_do_not_match_are_an_error(model, x, options, message):
@@ -133,7 +142,8 @@ def test_data_that_do_not_match_are_an_error(model, x, options, message):
         model.dataset(x, **options)
 
 
-def test_names_as_labels_of_a_stream_are_an_error_that_says_how_to_convert_them(model):
+def test_labels_of_a_stream_are_names_or_positions(model):
     tf = pytest.importorskip("tensorflow")
-    with pytest.raises(ValueError, match=r"positions of names in `label_names`.*`model.labels.encode\(names\)`"):
-        model.dataset(tf.data.Dataset.from_tensor_slices((["good", "bad"], ["no", "yes"])).batch(2))
+    for labels in (["1", "0"], [1, 0]):
+        [(_, found)] = model.dataset(tf.data.Dataset.from_tensor_slices((["good", "bad"], labels)).batch(2))
+        assert found.numpy().tolist() == [1, 0]

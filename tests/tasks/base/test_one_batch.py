@@ -94,7 +94,7 @@ def test_labels_of_one_batch_are_checked(model):
             call(TEXTS, [0, 2, 1])
         with pytest.raises(ValueError, match="Received: 2 at position 1"):
             call(ids_of(model, TEXTS), np.array([0, 2, 1]))
-        with pytest.raises(ValueError, match="same number of rows. Received: .*'x.token_ids': 3,.* 'y': 2}"):
+        with pytest.raises(ValueError, match="same number of rows. Received: .*'token_ids': 3, 'y': 2}"):
             call(ids_of(model, TEXTS), np.array([0, 1]))
         with pytest.raises(ValueError, match="Received: y=None"):
             call(TEXTS)

@@ -159,12 +159,8 @@ def test_labels_that_are_no_positions_are_an_error(untrained, labels, message):
         untrained.fit(examples(2)[0], labels, verbose=0)
 
 
-def test_class_weights_pairs_and_streams_are_errors(untrained):
+def test_class_weights_and_pairs_are_errors(untrained):
     with pytest.raises(ValueError, match="`class_weight` requires labels that are classes"):
         untrained.fit(*examples(2), class_weight={0: 2.0})
     with pytest.raises(ValueError, match="`MultipleChoice` does not support pairs"):
         untrained.signatures(pairs=True)
-    tf = pytest.importorskip("tensorflow")
-    stream = tf.data.Dataset.from_tensor_slices((["a"], ["b"])).map(lambda a, b: ((a, b), 0)).batch(1)
-    with pytest.raises(ValueError, match="must be in memory, as a tuple"):
-        untrained.fit(stream, verbose=0)

@@ -130,8 +130,8 @@ def test_an_unbatched_dataset_of_texts_is_an_error(model):
 
     with pytest.raises(ValueError, match="must be batched"):
         model.fit(tf.data.Dataset.from_tensor_slices((["a"], [0])), verbose=0)
-    with pytest.raises(ValueError, match=r"must be nested: `\(\(text, text_pair\),\)`"):
-        model.predict(tf.data.Dataset.from_tensor_slices((["a"], ["b"])).batch(1), verbose=0)
+    with pytest.raises(ValueError, match="Labels must be names in `label_names`.* Received: b'b' at position 0"):
+        model.fit(tf.data.Dataset.from_tensor_slices((["a"], ["b"])).batch(1), verbose=0)
 
 
 def test_the_default_length_is_at_most_the_number_of_positions(tmp_path):

@@ -205,8 +205,6 @@ def test_dense_layers_are_between_the_pooling_and_the_normalization_and_vectors_
     [
         ({"dense": [{"activation": "tanh"}]}, "a list of dicts of `units`.*at position 0"),
         ({"dense": [{"units": 3}, 4]}, "Received: 4 at position 1"),
-        ({"truncate_dim": 0}, "at least 1, or None. Received: truncate_dim=0"),
-        ({"truncate_dim": True}, "Received: truncate_dim=True"),
         ({"prompts": ["query: "]}, "a dict from names to texts"),
         ({"prompts": {"query": 3}}, "a dict from names to texts"),
         ({"prompts": PROMPTS, "default_prompt_name": "quer"}, "`default_prompt_name` .* Did you mean 'query'"),
@@ -409,14 +407,10 @@ def test_rows_that_do_not_fit_the_loss_are_errors(loss, data, expected):
     assert difference(model.get_weights(), start) == 0
 
 
-def test_class_weights_streams_of_rows_and_a_name_as_the_encoder_are_errors():
-    import tensorflow as tf
-
+def test_class_weights_and_a_name_as_the_encoder_are_errors():
     model = embedder(MultipleNegativesRankingLoss())
     found = message(lambda: model.fit((TEXTS, OTHERS), class_weight={0: 1.0}))
     assert "`class_weight` requires labels that are classes" in found
-    stream = tf.data.Dataset.from_tensor_slices(((TEXTS, OTHERS),)).batch(2)
-    assert "Rows of several texts must be in memory" in message(lambda: model.fit(stream))
     for loss in ("mse", keras.losses.MeanSquaredError(), keras.losses.cosine_similarity):
         assert "`loss` must compare the vectors of a row" in message(lambda loss=loss: model.compile("sgd", loss))
     assert "Use `from_pretrained(...)`" in message(lambda: TextEmbedder("minilm-l6"))

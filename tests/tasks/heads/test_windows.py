@@ -105,8 +105,6 @@ def test_a_checkpoint_holds_the_preprocessor_of_a_window(tmp_path, eagerly):
 
 
 def test_what_has_no_windows_is_one_clear_error():
-    with pytest.raises(ValueError, match="`windows`. Expected one of .None, .*Received: windows=True"):
-        classifier(windows=True)
     with pytest.raises(ValueError, match="must be a `TokenPreprocessor`.*Received: preprocessor=None"):
         TextClassifier(encoder(), num_classes=2, windows="mean")
     with pytest.raises(ValueError, match="must be at most 32, the encoder's number of positions"):

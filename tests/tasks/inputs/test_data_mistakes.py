@@ -120,9 +120,8 @@ def test_labels_may_be_tensors_that_only_the_backend_can_convert(model, kind, mo
         (iter(TEXTS), "must not be an iterator.* of type list_iterator"),
         (list(zip(TEXTS, TEXTS)), "Pass pairs as a tuple of two columns"),
         (list(zip(TEXTS, range(len(TEXTS)))), r"Pass texts and labels as two lists: `fit\(texts, labels\)`"),
-        ((text for text in TEXTS), r"Pass raw texts as a list: `fit\(list\(texts\), labels\)`.* yields 'good'"),
-        ((pair for pair in [("good", 1)]), "A generator must yield batches of prepared inputs and labels"),
-        ((batch for batch in [(["good", "bad"], [1, 0])]), "A generator must yield batches of prepared inputs"),
+        ((text for text in TEXTS), "A loader must yield batches of what `fit` accepts in memory.*Received: 'good'"),
+        ((pair for pair in [("good", 1)]), "A tuple must be a pair of texts. Pass labels as a separate argument"),
         (np.array([["good"], ["bad"], ["a"]]), "Texts must be a string, or a list, array, table column or tensor"),
     ],
     ids=[
@@ -134,7 +133,6 @@ def test_labels_may_be_tensors_that_only_the_backend_can_convert(model, kind, mo
         "list of rows",
         "texts",
         "pairs",
-        "batches",
         "two axes",
     ],
 )
@@ -145,7 +143,7 @@ def test_inputs_that_are_no_texts(model, x, message):
 
 
 def test_a_generator_of_texts_is_an_error_in_predict(model):
-    with pytest.raises(ValueError, match="A generator must yield batches of prepared inputs"):
+    with pytest.raises(ValueError, match="A loader must yield batches of what `fit` accepts in memory"):
         model.predict((text for text in TEXTS), verbose=0)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks import MaskedLM
-from keras_transfer.tasks.loader_position import LoaderPosition
+from keras_transfer.tasks.stream import LoaderPosition
 from keras_transfer.training.training_checkpoint import TrainingCheckpoint
 from tests.tasks.tiny import encoder, examples, of_words, preprocessor
 
@@ -234,7 +234,7 @@ def test_a_shuffling_loader_of_torch_without_a_state_begins_its_epoch_again(tmp_
         np.testing.assert_array_equal(one, other)
 
 
-def test_the_first_batches_that_are_looked_at_are_read_alone():
+def test_the_first_batch_that_is_looked_at_is_read_alone():
     """What reads ahead would still move a loader when the run begins to read it."""
     read = []
 
@@ -246,5 +246,5 @@ def test_the_first_batches_that_are_looked_at_are_read_alone():
 
     data = masked().dataset(Counted())
     time.sleep(0.5)
-    assert read == ["a", "a"]
+    assert read == ["a"]
     assert len([*data]) == 5

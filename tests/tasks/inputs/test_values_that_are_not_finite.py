@@ -69,7 +69,7 @@ def test_a_weight_of_prepared_arrays_is_a_finite_number(model, ids):
 
 @pytest.mark.core
 def test_a_weight_in_a_dataset_or_from_a_generator_is_a_finite_number(model, ids):
-    message = "Invalid sample weights in a batch of the dataset. .* Received: nan at position 1"
+    message = "in a batch of the dataset. .* Received: nan at position 1"
     weights = np.array([1.0, NAN, 1.0], "float32")
     with pytest.raises(ValueError, match=message):
         model.fit(((ids, np.array(LABELS), weights) for _ in range(2)), steps_per_epoch=2, verbose=0)

@@ -111,7 +111,6 @@ def test_weights_of_rows_count_for_all_places_of_prepared_data(make):
     expected = model.evaluate(inputs, labels, sample_weight=places, verbose=0)
     stream = tf.data.Dataset.from_tensor_slices((inputs, labels, rows)).batch(8)
     assert model.evaluate(inputs, labels, sample_weight=rows, verbose=0) == pytest.approx(expected, rel=1e-5)
-    expected = model.evaluate(inputs, labels, sample_weight=np.broadcast_to(rows[:, None], labels.shape), verbose=0)
     assert model.evaluate(stream, verbose=0) == pytest.approx(expected, rel=1e-5)
     assert model.test_on_batch(inputs, labels, rows) == pytest.approx(expected, rel=1e-5)
 

@@ -132,7 +132,5 @@ test_mistakes_are_clear_errors = check_errors(
     (lambda: make().fit(word_streams(TEXTS, OTHER, 2)), "must have the vocabulary and the `max_characters`"),
     (lambda: word_streams(TEXTS, ElmoPreprocessor(), 2), "with a vocabulary ... ElmoPreprocessor without one"),
     (lambda: streams(1000), "at least one word for each of 1000 texts ... Received: 70 words"),
-    (lambda: streams(window=0), "`window` must be an integer of at least 1. Received: window=0"),
-    (lambda: streams(shuffle=1), "`shuffle` must be a boolean. Received: shuffle=1"),
     (lambda: streams().shard(0, 2), "processes cannot share them. Received: index=0, count=2"),
 )

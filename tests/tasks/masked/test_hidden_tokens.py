@@ -157,7 +157,7 @@ test_prepared_data_that_do_not_fit_together_are_an_error = check_errors(
         ),
         "an order in a generator": (
             changed(lambda m, *rest: m.fit(generator(*rest)), factorization_order=np.zeros_like),
-            "Invalid inputs in a batch of the dataset. Each predicted token must see another one",
+            "Invalid data in a batch of the dataset. Each predicted token must see another one",
         ),
         "an order in a stream": (changed(fit_stream, factorization_order=np.zeros_like), "must see another one"),
         "an order of another length": (

@@ -146,7 +146,7 @@ def test_wrong_data_are_one_clear_error():
         each.compile(run_eagerly=True)
     for function, message in (
         (lambda: model.fit(TEXTS, [0, 1, 0, 1], verbose=0), "Raw text has no labels"),
-        (lambda: model.dataset(TEXTS, [0, 1, 0, 1]), "must be None for raw text, since a `MaskedLM`.*Received: y"),
+        (lambda: model.dataset(TEXTS, np.zeros((4, 2), int)), "must be None for raw text, since a `MaskedLM`.*: y"),
         (lambda: model.fit(TEXTS, class_weight={0: 1.0}, verbose=0), "`class_weight` requires labels that are classes"),
         (lambda: without.fit(tf.data.Dataset.from_tensor_slices(TEXTS).batch(2)), "requires a preprocessor"),
         (lambda: model.predict(TEXTS), r"Use `fill_mask\(texts\)`.*'\[MASK\]' marks"),

@@ -125,12 +125,7 @@ def test_wrong_arguments_are_an_error():
         (lambda: SpanExtractor("minilm-l6"), r"`encoder` must be a model. Use `from_pretrained\(...\)`"),
         (lambda: SpanExtractor(of_vectors), "must accept a dict of inputs and return a vector for each token"),
         (lambda: SpanExtractor(encoder(), lambda texts: texts), "must be a `BertPreprocessor`.*Received: function"),
-        (lambda: extractor(doc_stride=0), "at least 1. Received: doc_stride=0"),
         (lambda: extractor(doc_stride=4, overlap=2), "either `doc_stride`.*Received: doc_stride=4, overlap=2"),
-        (lambda: extractor(max_answer_length=0), "at least 1. Received: max_answer_length=0"),
-        (lambda: extractor(max_answer_length=True), "at least 1. Received: max_answer_length=True"),
-        (lambda: extractor(no_answer_threshold="0"), "a number, or None. Received: no_answer_threshold='0'"),
-        (lambda: extractor(no_answer_threshold=True), "Received: no_answer_threshold=True"),
         (lambda: SpanExtractor(encoder(), preprocessor(sequence_length=64)), "must be at most 32"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -179,7 +174,7 @@ def test_wrong_data_are_one_clear_error():
         (lambda: model.fit(texts), "`fit` requires labels"),
         (lambda: model.fit(["a"], [None]), r"must be a tuple of two lists, `\(questions, contexts\)`"),
         (lambda: model.fit(texts, [None], class_weight={0: 1.0}), "`class_weight` requires labels that are classes"),
-        (lambda: model.fit(stream), "use `text.span_batches"),
+        (lambda: model.fit(stream), r"`fit` requires a dataset of `\(inputs, labels\)`"),
         (lambda: model.fit(prepared(), np.zeros((2, 3), "int32")), r"integers \[batch, 2\].*shape \(2, 3\)"),
         (lambda: model.fit(prepared(), np.array([[0, 0], [3, 5]])), "`answer_mask` is 1.*Received: 5 in row 1"),
         (lambda: model.evaluate(prepared(), np.array([[3, 9], [0, 0]])), "9 in row 0, which has 6 positions"),
@@ -188,7 +183,6 @@ def test_wrong_data_are_one_clear_error():
         (lambda: model(texts), r"Use `answer\(questions, contexts\)`"),
         (lambda: model.answer("a " * 40, "b"), "must leave room for its context.*at position 0"),
         (lambda: model.answer(["a"], ["b", "c"]), "Received: 1 and 2 texts"),
-        (lambda: model.answer("a", "b", k=0), "at least 1, or None. Received: k=0"),
         (lambda: SpanExtractor(encoder()).answer("a", "b"), "requires a preprocessor"),
         (lambda: model.signatures(pairs=True), "Leave `pairs` out"),
     ):
@@ -202,11 +196,11 @@ def test_labels_of_one_batch_are_checked():
     model.compile("sgd", run_eagerly=EAGER)
     for call in (model.train_on_batch, model.test_on_batch):
         for labels, message in (
-            ([("b", 0), None], r"integers \[batch, 2\] of at least 0. Received: object of shape \(2,\)"),
+            ([("b", 0), None], "Labels of prepared inputs must be an array. Received: rows of different lengths"),
             (np.zeros((2, 2)), r"integers \[batch, 2\] of at least 0. Received: float64 of shape \(2, 2\)"),
             (np.array([[0, 0], [3, 5]]), "`answer_mask` is 1.*Received: 5 in row 1, which has 6 positions"),
             (np.array([[3, 9], [0, 0]]), "`answer_mask` is 1.*Received: 9 in row 0, which has 6 positions"),
-            ([[0, 0]], "same number of rows. Received: 2 and 1"),
+            ([[0, 0]], "same number of rows. Received: .*'token_ids': 2, 'y': 1"),
         ):
             with pytest.raises(ValueError, match=message):
                 call(prepared(), labels)

@@ -151,8 +151,4 @@ test_mistakes_are_errors = check_errors(
         lambda: of_two_vocabularies(objective=PrefixLM()).dataset(["a b"]),
         "An objective makes sources and targets of the same tokens, so both must have one tokenizer",
     ),
-    (
-        lambda: Seq2SeqLM(EncoderDecoder.from_encoders(BertEncoder(20, **SIZES)), language_model_weight=-1),
-        "`language_model_weight` must be at least 0",
-    ),
 )

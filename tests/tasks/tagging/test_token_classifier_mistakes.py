@@ -195,11 +195,16 @@ def test_names_that_are_only_partly_labels_of_entities_give_a_warning(encoder, c
         EntityF1(NAMES)
 
 
-def test_a_stream_of_strings_is_an_error(model):
+def test_a_stream_of_texts_or_of_words_has_a_label_for_each_word(model):
     tf = pytest.importorskip("tensorflow")
-    dataset = tf.data.Dataset.from_tensor_slices((["a b"], [[0, 0]])).batch(1)
-    with pytest.raises(ValueError, match="must contain ids. .*use `text.word_batches"):
-        model.fit(dataset, verbose=0)
+    texts = tf.data.Dataset.from_tensor_slices((["a b"], [[0, 0]])).batch(1)
+    words = tf.data.Dataset.from_tensors((tf.ragged.constant([["a", "b"], ["c"]]), tf.ragged.constant([[0, 1], [1]])))
+    for stream, data in ((texts, ([["a", "b"]], [[0, 0]])), (words, ([["a", "b"], ["c"]], [[0, 1], [1]]))):
+        expected = model.evaluate(*data, verbose=0)[0]
+        assert model.evaluate(stream, verbose=0)[0] == pytest.approx(expected, rel=1e-6)
+    wrong = tf.data.Dataset.from_tensor_slices((["a b"], [[0, 0, 0]])).batch(1)
+    with pytest.raises(ValueError, match="one label for each word. Received: 2 words"):
+        model.evaluate(wrong, verbose=0)
 
 
 def test_signatures_for_pairs_are_an_error(model):

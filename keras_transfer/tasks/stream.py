@@ -1,0 +1,316 @@
+"""A `tf.data.Dataset`, a generator or a loader as the data of a task: a sequence of small `Batches`."""
+
+import copy
+import threading
+import types
+from collections.abc import Collection, Iterable, Iterator
+
+import keras
+
+from keras_transfer.core.arrays import is_lazy
+from keras_transfer.data import of_at_most
+from keras_transfer.text import is_text
+
+_ENDLESS = 2**40  # Grain's endless datasets report a length of about 2**63 batches.
+
+
+def is_tf_dataset(x):
+    """Returns whether `x` is a `tf.data.Dataset`, without importing TensorFlow."""
+    return type(x).__module__.startswith("tensorflow.") and hasattr(x, "element_spec") and hasattr(x, "map")
+
+
+def is_loader(x):
+    """Returns whether `x` is an iterable of batches, but not a dataset of Keras, nor data in memory."""
+    if type(x).__module__.startswith("tensorflow."):  # A dataset that is distributed already goes to Keras.
+        return is_tf_dataset(x)
+    if isinstance(x, types.GeneratorType):
+        return True
+    others = (Iterator, Collection, keras.utils.PyDataset)  # Unlike a `Collection`, a loader has no `__contains__`.
+    if not isinstance(x, Iterable) or isinstance(x, others):
+        return False
+    # Columns of Arrow have `to_pylist`, and columns of Hugging Face datasets are lazy.
+    is_column = hasattr(x, "shape") or hasattr(x, "to_pylist") or is_lazy(x)
+    return not is_column and not is_text(x)
+
+
+class Stream:
+    """The batches of a loader, each of which becomes an item in the same way as data in memory.
+
+    The seed, the epoch and the number of a batch determine what an objective draws for it. The epoch is that of `fit`,
+    or otherwise the number of earlier readings.
+
+    Args:
+        loader: `tf.data.Dataset`, generator, or other iterable of batches.
+        prepare: Function that returns `Batches` with one batch, given a batch of the loader, the epoch and the number
+            of batches before it.
+        epoch: Integer. The epoch of the first reading.
+        one_epoch: Boolean. Whether all readings draw what the first epoch draws, as for evaluation.
+        rank_of: Dict from the names of the model's inputs to their numbers of axes. Of inputs that have an axis more,
+            the second axis has the same size in all batches.
+        is_static: Boolean. Whether the inputs have the same shape in all batches.
+
+    Attributes:
+        first: `Batches` of the first batch.
+        epochs_before: Integer. Number of epochs of earlier runs.
+        error: The error in a batch, which TensorFlow reports without its type, or `None`.
+        position: `LoaderPosition`, or `None` if the loader has no state.
+    """
+
+    def __init__(self, loader, prepare, *, epoch=0, one_epoch=False, rank_of=None, is_static=False):
+        self.loader, self.prepare, self.one_epoch = loader, prepare, one_epoch
+        self.epoch, self.error, self.epochs_before = 0 if one_epoch else epoch, None, epoch
+        batches, self._length = iter(loader), _length_of(loader)
+        self.count = None if self._length is None or self._length > _ENDLESS else self._length
+        self.position = position_of(loader, batches, self._length is not None, self.count)
+        if (first := next(batches, batches)) is batches:
+            name = "a `tf.data.Dataset`" if is_tf_dataset(loader) else type(loader).__name__
+            raise ValueError(f"`x` must have at least one batch. Received: {name} without any")
+        self._unread = [first] if batches is loader else []  # A generator does not yield a batch again.
+        self.first = prepare(first, self.epoch, 0)
+        item = self.first[0]
+        self._example, self._form = first, _form_of(item)
+        self.spec = _spec_of(item, rank_of or {}, is_static and self.contents.prepare is None)
+        if self.count is not None and self.count < 2 and (self.count < 1 or next(batches, batches) is not batches):
+            raise _too_many(self.count)
+
+    @property
+    def contents(self):
+        """`Contents` of the batches."""
+        return self.first.contents
+
+    @property
+    def has_labels(self):
+        """Boolean. Whether the items contain labels."""
+        return self.first.has_labels
+
+    def for_keras(self):
+        """Returns a `tf.data.Dataset` of the items, which begins a new epoch whenever it is iterated over."""
+        import tensorflow as tf
+
+        found = tf.data.Dataset.from_generator(self._items, output_signature=self.spec)
+        if self.count is not None and self.position is None:
+            found = found.apply(tf.data.experimental.assert_cardinality(self.count))
+        elif self._length is not None:  # A resumed epoch has fewer batches, so the cardinality is only an upper bound.
+            found = of_at_most(found, self._length)
+        options = tf.data.Options()
+        options.autotune.enabled = False
+        options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
+        found = found.prefetch(2).with_options(options)
+        found.made_from = self
+        return found
+
+    def callbacks(self):
+        """Returns the callbacks that tell the stream where `fit` is."""
+        return [_CountEpochs(self), *([] if self.position is None else [_CountBatches(self.position)])]
+
+    def _items(self):
+        epoch = self.epoch
+        self.epoch += not self.one_epoch
+        try:
+            yield from self._checked(epoch)
+        except GeneratorExit:  # TensorFlow stops the iteration early.
+            raise
+        except BaseException as error:
+            self.error = error
+            raise
+
+    def _checked(self, epoch):
+        """Yields the items of an epoch, or raises a `ValueError`."""
+        unread, self._unread = self._unread, []
+        rest = iter(self.loader) if self.position is None else self.position.read()
+        number = None
+        for batch in _chained(unread, rest):
+            if number is None:
+                number = 0 if self.position is None else self.position.began
+            item = self.prepare(batch, epoch, number)[0]
+            if _form_of(item) != self._form:
+                raise ValueError(
+                    "All batches of a loader must have the same form. "
+                    f"Received: {batch!r:.100}, after {self._example!r:.100}"
+                )
+            number += 1
+            if number == self.count and next(rest, rest) is not rest:  # Keras would silently ignore further batches.
+                raise _too_many(self.count)
+            yield item
+        if self.count not in (None, number or 0):
+            raise ValueError(
+                f"A loader must have as many batches as its `len()` returns, {self.count}. Received: {number or 0}"
+            )
+
+
+def _chained(first, rest):
+    yield from first
+    yield from rest
+
+
+def _too_many(count):
+    return ValueError(f"A loader must have as many batches as its `len()` returns, {count}. Received: more")
+
+
+def _length_of(loader):
+    """Returns the number of batches that a loader reports, or `None`."""
+    if is_tf_dataset(loader):
+        count = int(loader.cardinality())
+        return count if count >= 0 else _ENDLESS + 1 if count == -1 else None
+    try:
+        return len(loader)
+    except TypeError:  # torch's `DataLoader` of an `IterableDataset` has `__len__`, but raises this error.
+        return None
+
+
+def _form_of(item):
+    arrays = keras.tree.flatten_with_path(item)
+    return [(path, array.ndim, getattr(array.dtype, "kind", array.dtype)) for path, array in arrays]
+
+
+def _spec_of(item, rank_of, is_static):
+    """Returns the `tf.TensorSpec`s of an item, with the sizes of its axes that are the same in all items."""
+    import tensorflow as tf
+
+    inputs = item[0]
+    # Rows of several texts have equally many in each batch, and a loss that compares them must know how many.
+    in_parts = any(inputs[name].ndim > rank_of.get(name, 9) for name in inputs)
+
+    def spec(array):
+        shape = [None, array.shape[1] if in_parts and array.ndim > 2 else None, *[None] * array.ndim][: array.ndim]
+        is_text = tf.is_tensor(array) or array.dtype == object
+        return tf.TensorSpec(array.shape if is_static else shape, tf.string if is_text else array.dtype)
+
+    return tf.nest.map_structure(spec, item)
+
+
+class _CountEpochs(keras.callbacks.Callback):
+    """Makes a stream draw the targets of the current epoch of `fit`, also in a run that is resumed in a later one."""
+
+    def __init__(self, stream):
+        super().__init__()
+        self.stream, self.last = stream, -1
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.stream.epoch, self.last = self.stream.epochs_before + epoch, epoch
+
+    def on_train_end(self, logs=None):
+        self.stream.epochs_before += self.last + 1
+
+
+class _CountBatches(keras.callbacks.Callback):
+    """Reports each trained batch to a `LoaderPosition`."""
+
+    def __init__(self, position):
+        super().__init__()
+        self.position = position
+
+    def on_train_begin(self, logs=None):
+        self.position.restart()
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.position.trained(batch)
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.position.end_epoch()
+
+
+def position_of(loader, iterator, has_length, num_batches):
+    """Returns the `LoaderPosition` of a loader, or `None` if neither it nor its iterators have a state."""
+    with_iterator = all(callable(getattr(iterator, name, None)) for name in ("get_state", "set_state"))
+    with_loader = all(callable(getattr(loader, name, None)) for name in ("state_dict", "load_state_dict"))
+    return LoaderPosition(loader, with_iterator, has_length, num_batches) if with_iterator or with_loader else None
+
+
+def check_apart(position, other):
+    """Raises a `ValueError` if the positions of the training and the validation data are in the same loader."""
+    if None not in (position, other) and position.loader is other.loader and not position.by_iterator:
+        raise ValueError(
+            "A run with `TrainingCheckpoint` cannot train and validate on the same loader with a state, because each "
+            "validation changes this state. Create another loader for `validation_data`. "
+            f"Received: the same {type(position.loader).__name__} twice"
+        )
+
+
+class LoaderPosition:
+    """The position in a loader: the number of batches that were trained on, and the state after them.
+
+    Batches are prefetched, so the states of all batches since then are kept.
+
+    Args:
+        loader: Iterable of batches. Either its iterators have `get_state` and `set_state`, as in Grain, or it has
+            `state_dict` and `load_state_dict`, as torchdata's `StatefulDataLoader` does.
+        by_iterator: Boolean. Whether the iterators have the state.
+        has_length: Boolean. Whether Keras knows the length of an epoch. Otherwise, a run cannot resume within one,
+            because Keras would treat the rest of this epoch as a whole one.
+        num_batches: Integer. The length of the loader, or `None` if it is endless or unknown.
+
+    Attributes:
+        began: Integer. The number of batches before the first one of the latest iteration.
+    """
+
+    def __init__(self, loader, by_iterator, has_length, num_batches):
+        self.loader, self.by_iterator, self.has_length, self.num_batches = loader, by_iterator, has_length, num_batches
+        self.began = self._base = self._done = 0
+        self._lock = threading.Lock()
+        self._over, self._end, self._loaded, self._states = True, None, None, {}
+
+    def read(self):
+        """Yields batches from the loaded position, the current position of an endless loader, or the start."""
+        if self._loaded is not None:
+            (number, state), self._loaded = self._loaded, None
+        elif self._done and not self._over:
+            number, state = self._done, self._states[self._done]
+        else:
+            number, state = 0, None
+        states = {number: state}
+        with self._lock:
+            if state is not None and not self.by_iterator:
+                self.loader.load_state_dict(copy.deepcopy(state))  # The loader may modify its argument.
+            iterator = iter(self.loader)
+            if state is not None and self.by_iterator:
+                iterator.set_state(copy.deepcopy(state))
+            self.began = self._base = self._done = number
+            self._over, self._states = False, states
+        while True:
+            with self._lock:
+                if self._states is not states:  # A newer iteration has begun, so nobody uses this one any more.
+                    return
+                if (batch := next(iterator, self)) is self:
+                    self._end = None if self.by_iterator else copy.deepcopy(self.loader.state_dict())
+                    self._over = True
+                    return
+                number += 1
+                found = iterator.get_state() if self.by_iterator else self.loader.state_dict()
+                states[number] = copy.deepcopy(found)  # The loader may modify this object with the next batch.
+            yield batch
+
+    def trained(self, batch):
+        """Records that `batch` of this epoch, counted from 0, was trained on."""
+        self._done = self._base + batch + 1
+        states = self._states
+        for number in [number for number in [*states] if number < self._done]:
+            del states[number]
+
+    def end_epoch(self):
+        """Records that an epoch has ended, which may happen before the loader ends."""
+        self._base = self._done
+
+    def restart(self):
+        """Begins a run, which starts at the first batch unless a position was loaded."""
+        self._base = self._done = 0
+        self._over, self._states = True, {}
+
+    def state_dict(self):
+        """Returns the position after the last trained batch, as a dict. Between two epochs, it has no `"batch"`."""
+        if self._loaded is not None:
+            number, state = self._loaded
+        elif self._over and self._done == max(self._states, default=0):  # The loader has ended.
+            number, state = 0, self._end
+        else:
+            number, state = self._done, self._states[self._done]
+        return {**({"batch": number} if self.has_length else {}), "after": number, "loader": state}
+
+    def state_in_epoch(self):
+        """Returns the position within an epoch, as a dict."""
+        return {"batch": self._done, "after": self._done, "loader": self._states[self._done]}
+
+    def load_state_dict(self, state):
+        """Moves to a position that `state_dict` returned, or to the beginning if its `"batch"` was set to 0."""
+        is_same = state.get("batch", state["after"]) == state["after"]
+        self._loaded = (state["after"], state["loader"]) if is_same else (0, None)
