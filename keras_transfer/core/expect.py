@@ -41,7 +41,7 @@ def expect(is_met, rule, **received):
 
 
 def shown(value):
-    """Returns a value as an error shows it: a shape as a tuple, and an object without a text of its own as its class."""
+    """Returns a value as an error shows it: a shape as a tuple, an object without a text of its own as its class."""
     text = repr(tuple(value) if type(value).__name__ in ("TensorShape", "Size") else value)
     return f"a {type(value).__name__}" if " at 0x" in text else text[:200]
 

@@ -1,6 +1,7 @@
 """The front door of a task: whatever the user passes becomes one value, `Batches` in memory or a `Stream` of them."""
 
 import logging
+import math
 from collections.abc import Mapping
 
 import keras
@@ -34,7 +35,7 @@ log = logging.getLogger("keras_transfer")
 def read_data(task, method, x, y=None, sample_weight=None, batch_size=None, shuffle=False, class_weight=None):
     """Returns the user's data as `Batches`, as a `Stream`, as `NoRows`, or unchanged if it is another dataset of Keras.
 
-    This is the only place that asks for the form of the data. For the method `dataset`, labels may be those of any loss.
+    This is the only place that asks for the form of the data. For `dataset`, labels may be those of any loss.
     """
     x = x.made_from.loader if isinstance(getattr(x, "made_from", None), Stream) else x
     check_columns(x, y, sample_weight)
@@ -185,7 +186,9 @@ def _batch(task, method, loader, batch, class_weight, seed, length=None):
     if not raw or "padding_mask" not in data.inputs:
         return data
     if length is None and compiles_each_length():
-        length = 1 << max(int(data.real.max()) - 1, 15).bit_length()
+        longest = int(data.real.max())
+        most = getattr(task.encoder, "max_sequence_length", None) or math.inf
+        length = max(min(1 << max(longest - 1, 15).bit_length(), most), longest)
     return data if length is None else _padded(data, length)
 
 

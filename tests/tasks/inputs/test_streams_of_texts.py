@@ -7,7 +7,7 @@ import pytest
 from keras_transfer.data.batching import Batches
 from keras_transfer.encoders import TransformerEncoder
 from keras_transfer.objectives import TokenMasking
-from keras_transfer.tasks import CausalLM, MaskedLM
+from keras_transfer.tasks import CausalLM, MaskedLM, TextClassifier
 from keras_transfer.training.training_checkpoint import TrainingCheckpoint
 from tests.errors import check_errors
 from tests.tasks.loaders import TEXTS, Loader
@@ -48,6 +48,17 @@ def test_the_epoch_and_the_batch_determine_the_targets_of_a_stream(source):
         places = inputs["mask_positions"].numpy()
         assert (targets.numpy()[places >= 0] >= 5).all() and (places >= 0).any(axis=1).all()
         assert inputs["token_ids"].shape[1] <= plain["token_ids"].shape[1]
+
+
+@pytest.mark.parametrize("positions, expected", [(64, {16, 32}), (20, {16, 20})])
+def test_where_each_length_is_compiled_batches_have_few_lengths_that_the_encoder_has_positions_for(
+    positions, expected, monkeypatch
+):
+    monkeypatch.setattr("keras_transfer.tasks.source.compiles_each_length", lambda: True)
+    model = TextClassifier(encoder(max_sequence_length=positions), preprocessor(sequence_length=20), num_classes=2)
+    batches = [([" ".join(["great"] * count)], [0]) for count in (1, 5, 15, 18)]
+    lengths = [inputs["token_ids"].shape[1] for inputs, _ in model.dataset(Loader(batches)).as_numpy_iterator()]
+    assert lengths == sorted(lengths) and {*lengths} == expected
 
 
 @pytest.mark.parametrize("make", [classifier, masked], ids=["labels", "drawn targets"])
