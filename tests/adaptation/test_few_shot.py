@@ -10,7 +10,6 @@ from tests.tasks.tiny import classifier, difference, message
 TEXTS, LABELS = ["a b good", "good c", "good d e", "a bad", "bad f", "g h bad"], [1, 1, 1, 0, 0, 0]
 
 
-@pytest.mark.core
 def test_each_example_is_in_as_many_pairs_of_its_class_as_of_others():
     labels = np.array(["x", "y", "y", "z", "x", "z", "z"])
     first, second, same = sample_pairs(labels, num_iterations=3, seed=0)

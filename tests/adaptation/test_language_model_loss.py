@@ -54,7 +54,6 @@ def test_a_fixed_weight_is_a_float_of_python(weight):
     assert (type(found), found) == (float, 0.25)
 
 
-@pytest.mark.core
 def test_the_weight_may_follow_a_schedule_of_training_steps():
     task = classifier()
     halves = keras.optimizers.schedules.ExponentialDecay(1.0, decay_steps=1, decay_rate=0.5)
@@ -65,7 +64,6 @@ def test_the_weight_may_follow_a_schedule_of_training_steps():
     np.testing.assert_allclose(losses, alone + np.array([1, 0.5, 0.25]) * next_token_loss(task), rtol=1e-5)
 
 
-@pytest.mark.core
 def test_without_weight_it_trains_as_the_task_does_and_with_it_the_embeddings_of_other_tokens_move_too(eagerly):
     tables = []
     for weight in (None, 0.0, 0.5):
@@ -80,7 +78,6 @@ def test_without_weight_it_trains_as_the_task_does_and_with_it_the_embeddings_of
     assert (tables[2][unused] != tables[1][unused]).any(axis=1).all()
 
 
-@pytest.mark.core
 def test_frozen_weights_stay_and_the_task_has_those_that_were_trained(eagerly):
     task = classifier()
     both = with_language_model_loss(task)
@@ -95,7 +92,6 @@ def test_frozen_weights_stay_and_the_task_has_those_that_were_trained(eagerly):
     np.testing.assert_array_equal(task.predict(INPUTS, verbose=0), both.predict(INPUTS, verbose=0))
 
 
-@pytest.mark.core
 def test_a_saved_file_has_the_task_alone(tmp_path, eagerly):
     decay = keras.optimizers.schedules.ExponentialDecay(1.0, 10, 0.5)
     both = with_language_model_loss(classifier(), decay)

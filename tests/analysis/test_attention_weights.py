@@ -90,7 +90,6 @@ def test_a_text_that_both_halves_read_has_the_weights_of_two_texts():
     assert found.read == expected.read == [["2", "5", "6", "7"]] and found.written == [["5", "6", "7", "1"]]
 
 
-@pytest.mark.core
 def test_texts_have_the_weights_of_their_ids_and_the_names_of_their_tokens(eagerly):
     model = Seq2SeqLM(T5(len(VOCABULARY), **SMALL), preprocessor(sequence_length=16))
     found = attention_weights(model, ["a b c", "good"], ["c b a", "bad"])

@@ -35,7 +35,6 @@ def test_pairs_of_texts_are_evaluated(eagerly):
     assert sorted(example.text for example in found.hardest) == [("a", "bad"), ("good", "b")]
 
 
-@pytest.mark.core
 def test_any_keras_model_and_any_model_with_probabilities_is_evaluated(eagerly):
     x, labels = np.random.default_rng(0).normal(size=(30, 3)), np.arange(30) % 3
     inputs = keras.Input((3,))

@@ -16,7 +16,6 @@ TEXTS = ["a b", "good", "c d e f g h", "a bad i j"]
 SETTINGS = ("dense", "truncate_dim", "prompts", "default_prompt_name")
 
 
-@pytest.mark.core
 @pytest.mark.parametrize(("pooling", "normalize"), [("first", False), ("max", True)])
 def test_the_pooling_of_the_task_is_written_whatever_the_encoder_has(pooling, normalize, tmp_path, eagerly):
     model = TextEmbedder(encoder(pooling="mean"), preprocessor(), pooling=pooling, normalize=normalize)
@@ -75,7 +74,6 @@ def test_dense_layers_prompts_and_truncation_are_saved(form, tmp_path, eagerly):
     np.testing.assert_array_equal(again.embed(TEXTS, verbose=0), model.embed(TEXTS, verbose=0))
 
 
-@pytest.mark.core
 def test_the_arguments_of_the_task_replace_what_a_folder_says(tmp_path):
     with_everything().save_pretrained(tmp_path / "saved")
     again = TextEmbedder.from_pretrained(tmp_path / "saved", pooling="max", dense=None, truncate_dim=None)

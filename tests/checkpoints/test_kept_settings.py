@@ -39,7 +39,6 @@ def language_model(folder, generation=None, **config):
     return CausalLM.from_pretrained(folder, preprocessor=None)
 
 
-@pytest.mark.core
 def test_settings_that_the_encoder_does_not_have_are_written_back(tmp_path):
     folder = write_bert(tmp_path / "bert", **KEPT, torch_dtype="float16", architectures=["BertForMaskedLM"])
     (folder / "generation_config.json").write_text('{"max_length": 7}')
@@ -88,7 +87,6 @@ def test_a_new_encoder_is_written_with_the_end_token_of_its_tokenizer(tmp_path):
     assert config_of(tmp_path / "alone")["eos_token_id"] is None
 
 
-@pytest.mark.core
 def test_a_sequence_ends_with_any_of_the_end_tokens_of_the_checkpoint(traced, tmp_path):
     model = language_model(tmp_path / "copy", {"eos_token_id": [5, 11, 17], "max_length": 24}, eos_token_id=12)
     longest = [ids for [ids] in OUTPUTS["greedy"][: len(PROMPTS)]]

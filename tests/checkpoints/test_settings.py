@@ -14,7 +14,6 @@ from tests.checkpoints.test_heads import HEADS, copy
 from tests.helpers import outputs_of
 
 
-@pytest.mark.core
 def test_the_choices_of_electra_have_the_activation_of_the_configuration(tmp_path):
     folder = copy("electra_multiple_choice", tmp_path / "tanh", summary_activation="tanh")
     model = MultipleChoice.from_pretrained(folder, preprocessor=None)

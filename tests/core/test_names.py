@@ -255,7 +255,6 @@ def fitted(callback):
     compiled().fit(["good", "bad"], [0, 1], callbacks=[callback])
 
 
-@pytest.mark.core
 def test_functions_keep_their_signatures_and_can_be_pickled():
     assert list(inspect.signature(adaptation.fine_tune).parameters)[:3] == ["model", "x", "y"]
     assert inspect.getfullargspec(layers.SequencePooling.__init__).args[:2] == ["self", "pooling"]

@@ -164,7 +164,6 @@ def test_names_in_prepared_batches_are_an_error_that_says_how_to_convert_them(mo
             model.fit(batches(["a", "b"], labels, preprocessor=model.preprocessor), verbose=0)
 
 
-@pytest.mark.core
 def test_answers_are_the_names_of_the_highest_probability_in_the_order_of_the_texts(model):
     texts, _ = examples(40)
     likely = model.predict_proba(texts)

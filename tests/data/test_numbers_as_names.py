@@ -22,7 +22,6 @@ def model():
     return model
 
 
-@pytest.mark.core
 def test_integers_that_are_names_are_not_positions(model):
     for labels in ([1, 5], np.array([1, 5]), [1.0, 5.0], np.array([[1], [5]])):
         np.testing.assert_array_equal(np.ravel(model.labels.encode(labels)), [0, 4])

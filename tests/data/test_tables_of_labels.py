@@ -47,7 +47,6 @@ def test_a_table_whose_columns_have_other_names_is_an_error():
         model.labels.encode(table)
 
 
-@pytest.mark.core
 def test_lists_that_may_be_positions_or_zeros_and_ones_are_an_error():
     model, labels = of_words(WORDS, label_names=NAMES[:2], multi_label=True), [[0, 1], [1, 0]]
     with pytest.raises(ValueError, match=r"positions as well as zeros and ones. .*np.array\(labels\)"):

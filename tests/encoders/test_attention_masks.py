@@ -40,7 +40,6 @@ def test_patterns_say_which_tokens_see_which():
     np.testing.assert_array_equal(mixed[1], np.broadcast_to(MASK[1], (5, 5)))
 
 
-@pytest.mark.core
 def test_one_encoder_is_bidirectional_and_left_to_right(unified):
     real = MASK == 1
     for causal, pattern in ((False, "bidirectional"), (True, "left_to_right")):
@@ -53,7 +52,6 @@ def test_one_encoder_is_bidirectional_and_left_to_right(unified):
     np.testing.assert_array_equal(run(again, "left_to_right"), run(unified, "left_to_right"))
 
 
-@pytest.mark.core
 def test_steps_write_the_target_of_the_pattern_sequence_to_sequence(unified):
     expected = run(unified, "sequence_to_sequence")[0]
     ids, cache = INPUTS["token_ids"][:1], unified.empty_cache(1, 5)

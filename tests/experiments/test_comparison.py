@@ -153,7 +153,6 @@ def test_recipes_are_trained_by_their_names_and_report_times_and_what_trains(cap
     assert len(printed) == 2 and printed[0].startswith("head, seed 3: validation accuracy ")
 
 
-@pytest.mark.core
 def test_adapters_are_trained_by_their_names():
     texts, labels = examples(8)
     data = {"train": (texts, labels), "validation": (texts, labels)}
@@ -162,7 +161,6 @@ def test_adapters_are_trained_by_their_names():
     assert 0 < comparison.rows[0]["trainable"] < comparison.rows[1]["trainable"] < 0.5
 
 
-@pytest.mark.core
 def test_a_callable_may_return_another_model_and_take_callbacks_that_measure_steps():
     def method(model, train, validation, seed, callbacks):
         top = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])

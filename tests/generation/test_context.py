@@ -109,7 +109,6 @@ def test_a_source_continues_from_one_start_token_and_is_encoded_once(decoder):
     assert keras.backend.backend() == "jax" or decoder.encoded == 2  # once for each batch
 
 
-@pytest.mark.core
 def test_the_beams_of_a_source_share_its_context(decoder):
     found = run(decoder, generation.BeamSearch(3, length_penalty=0.0), num_sequences=2)
 
@@ -151,12 +150,10 @@ def test_random_sequences_of_a_source_do_not_depend_on_the_batch(decoder):
     assert run(decoder, generation.Random(2.0), num_sequences=3, seed=1, batch_size=1) == found
 
 
-@pytest.mark.core
 def test_a_contrastive_search_reads_the_context(decoder):
     assert run(decoder, generation.ContrastiveSearch(3, alpha=0)) == [greedy(decoder, source) for source in SOURCES]
 
 
-@pytest.mark.core
 def test_a_stream_encodes_the_source_once(decoder):
     seen = [[] for _ in SOURCES]
     streams = [TokenStream(lambda i, token: seen[i].append(token), i, None, ()) for i in range(len(SOURCES))]

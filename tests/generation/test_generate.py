@@ -137,7 +137,6 @@ def test_each_token_is_reported_as_soon_as_it_is_chosen(model, eagerly):
     assert seen == found == [ids for [ids] in REFERENCE["greedy"][:3]]
 
 
-@pytest.mark.core
 def test_padded_ids_and_a_prompt_without_room_are_accepted(model, eagerly):
     padded = {"token_ids": np.array([[9, 8, 0], [12, 20, 9]]), "padding_mask": np.array([[1, 1, 0], [1, 1, 1]])}
     assert model.generate(padded, max_length=6, end_token=None) == model.generate(

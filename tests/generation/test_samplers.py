@@ -71,7 +71,6 @@ def test_the_extreme_random_numbers_draw_the_first_and_the_last_candidate(unifor
     assert drawn == (5 if uniform else 1)
 
 
-@pytest.mark.core
 def test_greedy_chooses_the_most_likely_token():
     assert to_numpy(generation.Greedy().choose(to_tensor(np.log(PROBABILITIES)[None]), None)).tolist() == [1]
 
@@ -123,27 +122,23 @@ def changed(constraints, scores=None):
     )
 
 
-@pytest.mark.core
 def test_a_repetition_penalty_applies_to_the_real_tokens_before():
     np.testing.assert_allclose(
         changed(Constraints(repetition_penalty=2.0)), [[1.0, -2.0, 1.0, -2.0, 0.5], [1.0, -2.0, 1.0, -4.0, 0.25]]
     )
 
 
-@pytest.mark.core
 @pytest.mark.parametrize(("size", "banned"), [(1, [{1, 2}, {1, 2, 3, 4}]), (2, [{1}, {1}]), (3, [{1}, set()])])
 def test_no_sequence_of_tokens_occurs_twice(size, banned):
     scores = changed(Constraints(no_repeat_ngram=size))
     assert [set(np.flatnonzero(row == np.float32(NEVER))) for row in scores] == banned
 
 
-@pytest.mark.core
 def test_the_last_token_of_a_bad_word_is_excluded_after_the_others():
     scores = changed(Constraints(bad_words=((0,), (1, 2, 4), (2, 3), (1, 3, 2), (1, 2, 1, 2, 3), (0, 1, 2, 1, 2, 1))))
     assert [set(np.flatnonzero(row == np.float32(NEVER))) for row in scores] == [{0, 3, 4}, {0, 2}]
 
 
-@pytest.mark.core
 def test_no_text_ends_before_its_minimum_length():
     def ended(**options):
         constraints, ends = Constraints(**options), {"length": 4, "end_ids": (1, 3)}

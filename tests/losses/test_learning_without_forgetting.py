@@ -77,7 +77,6 @@ def test_the_penalty_of_extreme_logits_is_finite():
     np.testing.assert_allclose(keras.ops.convert_to_numpy(losses), expected, rtol=1e-5)
 
 
-@pytest.mark.core
 def test_sequences_have_a_penalty_for_each_position_and_weights_exclude_padding():
     before, now = logits(0, 2, 3, 4), logits(1, 2, 3, 4)
     p, q = softmax(before / 2), softmax(now / 2)

@@ -33,7 +33,6 @@ def test_the_auc_of_two_classes_equals_that_of_scikit_learn():
         assert found[case] == pytest.approx(expected, abs=1e-6, nan_ok=True)
 
 
-@pytest.mark.core
 def test_the_auc_of_more_classes_is_one_against_the_rest_as_in_scikit_learn():
     random, count = np.random.default_rng(0), max(COUNT // 10, 20)
     # Every fifth case lacks a class.
@@ -58,7 +57,6 @@ def test_the_auc_of_several_labels_per_row_is_the_mean_over_labels():
     assert float(result_of(AUC(capacity=ROWS), labels, logits, weights)) == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.core
 def test_the_auc_orders_rows_whose_probabilities_round_to_1():
     logits = np.array([[60.0, 0, 0], [80.0, 0, 0], [0, 60.0, 0], [0, 0, 60.0]], "float32")
     # The probability of class 0 is 1 for the first two rows, but the second one, of class 0, has the higher logit.

@@ -49,7 +49,6 @@ def test_a_confidence_on_a_border_belongs_to_the_lower_bin():
     assert bins["accuracy"].tolist() == [0, 1, 1, 1]
 
 
-@pytest.mark.core
 def test_one_logit_is_that_of_class_1():
     logits = np.array([2.0, -1.0, 0.5], "float32")
     probabilities = 1 / (1 + np.exp(-logits))

@@ -76,7 +76,6 @@ def test_the_matthews_correlation_of_a_rare_class_is_exact():
     assert float(result_of(MatthewsCorrelation(), true, np.eye(2)[given])) == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.core
 def test_one_logit_is_that_of_class_1_and_the_threshold_its_probability():
     labels, logits = np.array([1, 1, 0, 0, 1]), np.array([3.0, 0.5, 1.0, -1.0, -2.0])
     probabilities = 1 / (1 + np.exp(-logits))
@@ -95,7 +94,6 @@ def test_the_class_id_may_be_class_0():
     assert float(result_of(F1Score("binary", class_id=0), labels, logits)) == pytest.approx(expected)
 
 
-@pytest.mark.core
 def test_each_label_may_have_a_threshold_of_its_own():
     random, thresholds = np.random.default_rng(0), [0.2, 0.5, 0.9]
     labels, logits = random.integers(0, 2, (50, 3)), random.normal(size=(50, 3)).astype("float32")
@@ -110,7 +108,6 @@ def test_each_label_may_have_a_threshold_of_its_own():
     np.testing.assert_allclose(keras.ops.convert_to_numpy(metric.result()), expected, atol=1e-6)
 
 
-@pytest.mark.core
 def test_a_probability_equal_to_the_threshold_is_enough_as_in_a_classifier():
     labels, logits = [[1, 1, 1], [1, 1, 1]], [[0.0, -9.0, 9.0], [-1.0, -99.0, 99.0]]
     recall = result_of(Recall(None, threshold=[0.5, 0.0, 1.0]), labels, logits)  # The sigmoid of 99 is 1.
@@ -127,7 +124,6 @@ def test_a_label_that_does_not_exist_and_an_output_that_is_not_a_number_make_the
     assert np.isnan(float(result_of(F1Score("micro"), [[1, 0]], [[np.nan, 1.0]])))
 
 
-@pytest.mark.core
 def test_words_count_each_and_those_with_a_negative_label_do_not():
     random = np.random.default_rng(0)
     labels, logits = random.integers(-1, 3, (4, 9)), random.normal(size=(4, 9, 3)).astype("float32")

@@ -65,7 +65,6 @@ def test_scores_equal_those_of_seqeval_even_if_words_are_not_adjacent():
         assert scores(metric) == expected(document["report"]["micro"]), document
 
 
-@pytest.mark.core
 def test_predictions_at_negative_labels_do_not_count():
     metric = EntityF1(["O", "B-A", "I-A"])
     # "B-A I-A O" is found despite [CLS], later pieces and padding between its words.

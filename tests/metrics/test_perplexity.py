@@ -8,7 +8,6 @@ from keras_transfer.metrics import Perplexity
 from tests.metrics.cases import CROSSENTROPY, run_metric_test
 
 
-@pytest.mark.core
 @pytest.mark.report("Perplexity is averaged over batches.", "keras-hub#2958", "keras-hub#2937")
 def test_every_token_counts_alike_and_positions_without_weight_do_not():
     random = np.random.default_rng(0)

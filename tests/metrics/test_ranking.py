@@ -41,7 +41,6 @@ def test_the_ndcg_of_grades_equals_that_of_scikit_learn(k):
     assert float(result_of(NDCG(k), *few)) == pytest.approx(sklearn.ndcg_score(*few[:2], k=k, sample_weight=few[2]))
 
 
-@pytest.mark.core
 def test_the_mean_reciprocal_rank_of_one_right_candidate_equals_scikit_learn():
     _, scores, weights = case(1, COUNT)
     positions = np.random.default_rng(1).integers(0, CANDIDATES, COUNT)
@@ -80,7 +79,6 @@ def test_candidates_with_a_negative_grade_and_rows_without_others_do_not_count()
     assert float(result_of(HitsAtK(1), [0, -1], [[1.0, 0.0], [1.0, 0.0]])) == 1
 
 
-@pytest.mark.core
 @pytest.mark.report("Ties and padding change ranking metrics.", "sentence-transformers#3827")
 def test_equal_scores_for_all_and_scores_that_are_not_numbers_are_not_a_success():
     for value in (0.0, np.nan):

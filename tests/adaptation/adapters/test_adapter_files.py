@@ -25,7 +25,6 @@ class ChildOfLoRA(kt.LoRA):
     """A kind that is a subclass of another one."""
 
 
-@pytest.mark.core
 @pytest.mark.report(
     "The trained head does not come back with its adapter.",
     "peft#876",

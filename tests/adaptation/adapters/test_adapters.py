@@ -60,7 +60,6 @@ def test_a_kind_starts_as_the_identity_trains_is_saved_removed_and_merged(spec, 
     run_adapter_test(make, spec, parameters, "block_0_adapters", tmp_path, **options)
 
 
-@pytest.mark.core
 def test_a_file_rebuilds_adapters_of_all_kinds_that_are_active_together():
     model, names = models.classifier(), [f"kind{i}" for i in range(len(KINDS))]
     for name, spec in zip(names, KINDS):
@@ -146,7 +145,6 @@ def test_several_adapters_on_one_base_are_chosen_by_name():
     np.testing.assert_array_equal(outputs(kt.set_active_adapter(model, "second")), second)
 
 
-@pytest.mark.core
 def test_each_adapter_has_its_own_head():
     model = train(kt.add_adapters(models.classifier(), "lora:r=2", name="first"))
     first = outputs(model)
@@ -189,7 +187,6 @@ def test_weights_whose_head_belongs_to_other_adapters_are_refused(tmp_path):
         model.load_weights(tmp_path / "second.weights.h5")
 
 
-@pytest.mark.core
 @pytest.mark.report(
     "A fusion of adapters is worse after it was loaded.", "adapters#477", "adapters#188", "adapters#54", "adapters#74"
 )
@@ -280,7 +277,6 @@ def test_a_compiled_model_must_be_compiled_again():
     assert adapted_encoder(model) is model.encoder
 
 
-@pytest.mark.core
 def test_a_run_with_adapters_resumes_from_its_training_checkpoint(tmp_path):
     def fit(epochs, *callbacks):
         model = kt.add_adapters(models.classifier(num_layers=1), ["houlsby:2", "lora:r=2"])

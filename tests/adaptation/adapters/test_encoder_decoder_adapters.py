@@ -112,7 +112,6 @@ def test_adapters_are_chosen_by_name_and_only_the_active_ones_train():
     np.testing.assert_array_equal(outputs(kt.set_active_adapter(model, None)), plain)
 
 
-@pytest.mark.core
 def test_a_prefix_is_at_no_distance_for_relative_positions():
     encoder = kt.add_adapters(models.encoder(MPNetEncoder), "prefix:2")
     before = outputs(encoder)

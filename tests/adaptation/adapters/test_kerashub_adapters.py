@@ -138,7 +138,6 @@ def test_adapters_compute_what_they_compute_in_our_encoder(name, cls):
         kt.remove_adapters(ours)
 
 
-@pytest.mark.core
 def test_bitfit_computes_with_its_copies():
     model = classifier()
     randomize(kt.add_adapters(model, "bitfit"))
@@ -161,7 +160,6 @@ def test_merging_forgets_the_functions_of_the_backbone_which_would_apply_the_cha
     np.testing.assert_allclose(outputs(model), expected, rtol=0, atol=1e-5)
 
 
-@pytest.mark.core
 def test_a_file_rebuilds_several_adapters_their_heads_and_the_state_of_the_optimizer():
     model = classifier(num_layers=1)
     for name, spec in (("a", "houlsby:2,norms=False"), ("b", "houlsby:2,norms=False"), ("low", ["lora:r=2", "bitfit"])):
@@ -221,7 +219,6 @@ def test_adapters_compute_in_the_dtype_of_the_backbone():
     assert {layer.compute_dtype for layer in adapters if not isinstance(layer, WeightCopies)} == {"bfloat16"}
 
 
-@pytest.mark.core
 def test_the_dropout_of_the_backbone_stays():
     model = TextClassifier(backbone(dropout=0.5), num_classes=2)
     inputs = {name: models.INPUTS[name] for name in model.input}
@@ -240,7 +237,6 @@ def test_the_dropout_of_the_backbone_stays():
     assert np.abs(outputs(model) - before).max() > 1e-3
 
 
-@pytest.mark.core
 @pytest.mark.parametrize(("name", "options"), [("Llama", {}), ("Gemma", {"head_dim": 4})])
 def test_changes_of_dense_layers_work_in_blocks_of_any_class(name, options):
     sizes = {"num_layers": 2, "num_query_heads": 2, "num_key_value_heads": 1, "hidden_dim": 8, "intermediate_dim": 16}
@@ -261,7 +257,6 @@ def test_changes_of_dense_layers_work_in_blocks_of_any_class(name, options):
         kt.add_adapters(model, "houlsby:2")
 
 
-@pytest.mark.core
 @pytest.mark.parametrize(("name", "options"), [("Albert", {"embedding_dim": 4}), ("DebertaV3", {"bucket_size": 4})])
 def test_layers_that_are_called_twice_can_have_adapters(name, options):
     model = TextClassifier(backbone(name, **options), num_classes=2, dropout=0.0)

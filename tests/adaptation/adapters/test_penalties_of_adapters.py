@@ -55,7 +55,6 @@ def test_weights_that_change_nothing_at_another_value_than_zero_stay_there(spec,
         )
 
 
-@pytest.mark.core
 def test_copies_that_have_trained_are_pulled_back_to_the_originals():
     model = kt.add_adapters(models.classifier(), "bitfit")
     originals = {weight.path: array(weight) for weight in model.trainable_variables}

@@ -58,7 +58,6 @@ def test_a_task_says_that_another_one_has_changed_its_adapters(tmp_path):
         outputs(first)
 
 
-@pytest.mark.core
 def test_each_task_returns_to_its_own_adapters_and_head():
     first, second = two_tasks()
     plain = outputs(first)

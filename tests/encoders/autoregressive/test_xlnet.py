@@ -61,7 +61,6 @@ def states_of_both_streams(encoder, embeddings, **inputs):
         yield x
 
 
-@pytest.mark.core
 def test_the_content_stream_that_it_reads_equals_the_original(two_streams, inputs):
     expected, real = np.load(FOLDER / "two_streams.npz")["states"], inputs["padding_mask"] == 1
     given = {name: values for name, values in inputs.items() if name != "token_ids"}
@@ -70,7 +69,6 @@ def test_the_content_stream_that_it_reads_equals_the_original(two_streams, input
         np.testing.assert_allclose(to_numpy(found)[:, :7][real], theirs[real], rtol=0, atol=1e-5)
 
 
-@pytest.mark.core
 def test_no_token_sees_itself_or_later_ones_of_the_order(two_streams, inputs):
     # A text, the same text with another one of its tokens in each row, and what each place says about its own.
     order, places = np.array([[0, 3, 1, 2, 0, 4, 5]]), np.array([[1, 2, 3, 5]])

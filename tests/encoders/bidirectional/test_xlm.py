@@ -27,7 +27,6 @@ def test_it_is_an_encoder():
     run_encoder_test(XlmEncoder, {**SMALL, "language": 1})
 
 
-@pytest.mark.core
 def test_languages_are_inputs_or_the_same_for_all_tokens():
     encoder = Encoder.from_pretrained(FIXTURES / "xlm")
     alone = Encoder.from_pretrained(FIXTURES / "xlm", language=2)
@@ -38,7 +37,6 @@ def test_languages_are_inputs_or_the_same_for_all_tokens():
     assert np.abs(outputs_of(encoder, INPUTS)["sequence_output"] - expected).max() > 0.1
 
 
-@pytest.mark.core
 def test_positions_may_restart():
     encoder = Encoder.from_pretrained(FIXTURES / "xlm")
     own = Encoder.from_pretrained(FIXTURES / "xlm", further_inputs=["positions"])

@@ -97,7 +97,6 @@ def test_weight_dropout_drops_recurrent_weights():
     assert np.abs(states_in_training()[-1] - expected).max() > 1e-3
 
 
-@pytest.mark.core
 def test_texts_in_steps_have_the_vectors_of_whole_texts():
     encoder = make()
     whole = numpy_of(encoder(encoder_inputs(encoder, IDS))["sequence_output"])

@@ -33,7 +33,6 @@ def logits(task, inputs):
     return to_numpy(task({**inputs, **more}))
 
 
-@pytest.mark.core
 def test_logits_are_as_exact_as_those_of_the_original(loaded):
     name, task, expected = loaded
     assert type(task.encoder) is BartSingleText and task.encoder.checkpoint_report.unused == []

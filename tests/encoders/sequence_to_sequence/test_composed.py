@@ -110,7 +110,6 @@ def halves():
     }
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("name", ["two", "tied"])
 def test_steps_with_a_cache_are_a_call_also_after_saving(name):
     model = ComposedEncoderDecoder(*halves()[name], tied=name == "tied")

@@ -34,7 +34,6 @@ def given(model):
     return {name: IDS.get(name, np.zeros_like(IDS["token_ids"])) for name in model.input}
 
 
-@pytest.mark.core
 def test_a_target_continues_its_source_in_the_row_of_the_encoder():
     keras.utils.set_random_seed(0)
     further = BertEncoder(20, **SMALL, max_sequence_length=16, further_inputs=["attention_mask"])

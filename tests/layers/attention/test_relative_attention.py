@@ -1,7 +1,6 @@
 """`RelativeAttention`: its scores, from their definition, and its config."""
 
 import numpy as np
-import pytest
 from keras.ops import convert_to_numpy as to_numpy
 from keras.ops import convert_to_tensor
 
@@ -12,7 +11,6 @@ X = RNG.normal(size=(2, 4, 6)).astype("float32")
 SEGMENTS = np.array([[0, 0, 1, 1], [0, 1, 0, 2]])
 
 
-@pytest.mark.core
 def test_scores_are_the_sum_of_those_of_content_distance_and_segment():
     layer = RelativeAttention(num_heads=2, kernel_initializer="normal")
     positions = RelativePositions()(X, segment_ids=SEGMENTS)

@@ -43,7 +43,6 @@ def test_its_losses_are_those_of_the_definition_in_training_alone(activation, te
     assert layer.losses == []
 
 
-@pytest.mark.core
 def test_awd_lstm_adds_it_to_the_loss_of_training(eagerly):
     encoder = AWDLSTMEncoder(
         9,

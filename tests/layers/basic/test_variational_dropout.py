@@ -39,7 +39,6 @@ def test_a_seed_fixes_the_masks_and_each_call_draws_others():
     assert ((drawn == 0) != (outputs_of(first) == 0)).mean() > 0.4
 
 
-@pytest.mark.core
 @pytest.mark.parametrize(("rate", "training"), [(0.5, False), (0.0, True)])
 def test_outside_of_training_and_without_a_rate_nothing_changes(rate, training):
     np.testing.assert_array_equal(outputs_of(VariationalDropout(rate), X, training), X)

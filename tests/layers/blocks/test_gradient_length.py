@@ -61,7 +61,6 @@ def test_padding_and_graphs_of_unknown_length_make_no_difference():
             np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
 
-@pytest.mark.core
 def test_the_gradient_is_that_of_a_pass_over_the_last_steps_from_a_constant_state():
     inputs, y = (IDS[:1], MASK[:1]), Y[:1]
     model = make(KEPT)

@@ -57,7 +57,6 @@ def test_it_computes_its_formula_on_each_text_without_its_padding(options):
     np.testing.assert_array_equal(outputs[MASK == 0], 0)
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("window", [1, 2])
 def test_a_text_in_parts_has_the_outputs_of_the_whole_text(window):
     layer = make(window=window)
@@ -73,7 +72,6 @@ def test_a_text_in_parts_has_the_outputs_of_the_whole_text(window):
         np.testing.assert_array_equal(numpy_of(first), numpy_of(second))
 
 
-@pytest.mark.core
 def test_padding_in_front_of_a_text_has_no_effect():
     layer = make()
     plain, *state = map(numpy_of, layer(X[:, :3], return_state=True))

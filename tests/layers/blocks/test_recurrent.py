@@ -64,7 +64,6 @@ def test_it_computes_its_formula_on_each_text_without_its_padding(case):
     np.testing.assert_allclose(numpy_of(make(**CASES[case])(X, padding_mask=MASK)), outputs, atol=1e-6)
 
 
-@pytest.mark.core
 def test_clips_limit_the_cells_and_the_outputs():
     outputs, _, c = map(numpy_of, make(**CASES["clipped"])(X, return_state=True))
     free, _, wide = map(numpy_of, make(projection_dim=3)(X, return_state=True))
@@ -72,7 +71,6 @@ def test_clips_limit_the_cells_and_the_outputs():
     assert np.abs(free).max() > 0.3 and np.abs(wide).max() > 0.5
 
 
-@pytest.mark.core
 def test_the_content_of_padding_changes_nothing():
     for case in CASES if EAGER else ("backward",):
         layer = make(**CASES[case])
@@ -184,7 +182,6 @@ def test_it_continues_from_a_given_state():
     np.testing.assert_allclose(numpy_of(rest[2]), numpy_of(whole[2]), atol=1e-6)
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("reverse", [False, True])
 def test_each_text_continues_from_its_own_state_whatever_its_padding(reverse):
     layer = make(projection_dim=3, reverse=reverse)
@@ -202,7 +199,6 @@ def test_it_is_a_well_behaved_layer(case):
     run_layer_test(ProjectedLSTM, {"units": 5, **CASES[case]}, X, {"padding_mask": MASK}, (3, 6, 3))
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("value", [-1, "3"])
 @pytest.mark.parametrize(
     "name, expected",

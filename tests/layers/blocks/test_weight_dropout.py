@@ -58,7 +58,6 @@ def test_the_expected_recurrent_kernel_is_kept():
     assert abs(drawn.mean() - 1) < 4 / np.sqrt(drawn.size)
 
 
-@pytest.mark.core
 def test_outside_of_training_it_is_the_layer_without_weight_dropout():
     outputs = make()(X, return_state=True)
     for ours, theirs in zip(outputs, make(weight_dropout=0.0)(X, return_state=True), strict=True):

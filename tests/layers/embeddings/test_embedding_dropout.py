@@ -42,7 +42,6 @@ def test_a_seed_fixes_the_dropped_tokens_and_each_call_drops_others():
     assert (drawn != outputs_of(first)).mean() > 0.4
 
 
-@pytest.mark.core
 @pytest.mark.parametrize(("rate", "training"), [(0.5, False), (0.0, True)])
 def test_outside_of_training_and_without_a_rate_nothing_changes(rate, training):
     np.testing.assert_array_equal(outputs_of(EmbeddingDropout(SIZE, rate), training), VECTORS)

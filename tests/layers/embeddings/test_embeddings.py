@@ -41,7 +41,6 @@ def test_a_fixed_length_longer_than_the_table_is_an_error_when_the_model_is_buil
         PositionEmbedding(4)(keras.Input((5, 3)))
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
 def test_a_segment_gets_exactly_its_row(dtype):
     layer = SegmentEmbedding(2, 3, dtype=dtype)

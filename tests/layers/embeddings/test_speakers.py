@@ -13,7 +13,6 @@ from tests.helpers import run_layer_test
 DIALOGUE = dialogue_inputs([[7, 8], [9]], [[5], [6, 7], [8]], [9, 5], bos=1, eos=2, speakers=(3, 4), ignored=0)
 
 
-@pytest.mark.core
 def test_the_speakers_are_the_segments_of_the_dialogue_and_their_embeddings_are_added():
     layer = SpeakerEmbedding(10, 4, speakers=[1, 3, 4])
     words = np.array([DIALOGUE.words])

@@ -106,7 +106,6 @@ def test_an_adaptive_softmax_is_that_of_torch():
     np.testing.assert_allclose(layer(VECTORS.reshape(-1, DIM), TARGETS.reshape(-1)), of_targets, atol=1e-5)
 
 
-@pytest.mark.core
 def test_adaptive_embeddings_are_projected_from_fewer_dimensions():
     layer = AdaptiveEmbedding(SIZE, DIM, CUTOFFS, div_value=2.0)
     found, by_name = ops.convert_to_numpy(layer(TARGETS)), weights_of(layer)
@@ -168,7 +167,6 @@ def test_tokens_are_drawn_from_a_log_uniform_distribution_anew_for_each_batch():
     assert stats.chisquare(counts, counts.sum() * chance).pvalue > 1e-4
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("size", [8, 2_000_000])
 def test_each_token_is_drawn_from_as_much_of_the_unit_interval_as_its_chance(size):
     # From about 620,000 tokens on, a single float32 leads to no power in some of the last intervals.

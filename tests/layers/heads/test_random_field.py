@@ -83,7 +83,6 @@ def test_they_are_those_of_all_sequences_for_all_short_lengths(labels, length):
     np.testing.assert_allclose(found, [log_sum(all_scores(row, transitions).values()) for row in emissions], atol=1e-5)
 
 
-@pytest.mark.core
 def test_an_untrained_layer_is_a_softmax_for_each_word():
     layer = ConditionalRandomField()
     emissions, labels = emissions_of(16, 4, 3).astype("float32"), np.tile([0, 1, 2, 1], (16, 1))

@@ -41,7 +41,6 @@ def test_texts_and_arrays_become_batches_of_the_same_rows(model):
         assert rows(data) == expected
 
 
-@pytest.mark.core
 def test_sentences_become_batches_of_words():
     data = tagger().dataset(WORDS, TAGS)
     assert data.contents.places.sentence_lengths == [3, 1]

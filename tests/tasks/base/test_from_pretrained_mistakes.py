@@ -78,7 +78,6 @@ def test_a_keras_file_is_no_checkpoint_and_the_error_says_how_it_is_loaded(kind,
             load(kind(tmp_path / "other.keras"))
 
 
-@pytest.mark.core
 @pytest.mark.parametrize(
     ("source", "advice"),
     [

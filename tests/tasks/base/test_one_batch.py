@@ -55,7 +55,6 @@ def test_the_call_takes_a_string_and_tensors_of_strings():
         assert difference([tf.function(model)(tf.constant(["good a"]))], [expected]) < 1e-6
 
 
-@pytest.mark.core
 def test_prepared_inputs_are_passed_on(model):
     inputs = ids_of(model, TEXTS)
     expected = model.predict(TEXTS, verbose=0)
@@ -109,7 +108,6 @@ def test_a_task_without_a_preprocessor_says_so():
             call(TEXTS)
 
 
-@pytest.mark.core
 def test_a_tagger_takes_one_batch_of_sentences():
     model = tagger("vectors")
     model.compile(keras.optimizers.SGD(0.1), run_eagerly=EAGER)

@@ -102,7 +102,6 @@ def test_labels_of_the_batches_change_nothing(eagerly):
         np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.core
 def test_a_language_model_gives_each_text_the_logits_that_it_has_alone(eagerly):
     compare_with_single_texts(language_model())
 

@@ -60,7 +60,6 @@ def test_a_tied_head_reads_the_quantized_table_with_its_scale():
     np.testing.assert_allclose(np.asarray(model.predict_on_batch(texts)), floats, atol=0.5 * np.abs(floats).max())
 
 
-@pytest.mark.core
 @pytest.mark.report("The filters of `quantize` match nothing.", "keras#23467")
 def test_filters_match_paths_and_the_rest_can_be_quantized_in_another_way():
     model = tiny.classifier()
@@ -71,7 +70,6 @@ def test_filters_match_paths_and_the_rest_can_be_quantized_in_another_way():
     assert [group["mode"] for group in save_and_load(model).get_config()["quantization"]] == ["int4", "int8"]
 
 
-@pytest.mark.core
 def test_an_encoder_is_quantized_and_saved_as_a_task_is():
     encoder = tiny.encoder()
     encoder.quantize("int8")

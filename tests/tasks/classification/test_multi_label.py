@@ -22,7 +22,6 @@ def model():
     return model
 
 
-@pytest.mark.core
 def test_lists_of_names_train_as_zeros_and_ones_do(model):
     start = model.get_weights()
     by_name = model.fit(TEXTS, LISTS, shuffle=False, verbose=0).history

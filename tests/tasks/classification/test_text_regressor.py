@@ -87,7 +87,6 @@ def test_wrong_labels_are_one_clear_error(num_targets, labels, message):
         model.fit(["a", "b"], labels, verbose=0)
 
 
-@pytest.mark.core
 def test_labels_must_be_finite_in_the_type_that_they_are_trained_in():
     floatx = keras.config.floatx()
     try:
@@ -135,7 +134,6 @@ def test_no_labels_are_drawn_from_its_outputs(eagerly):
     assert max(values.max() for values in fisher.values()) > 0
 
 
-@pytest.mark.core
 def test_an_accuracy_of_the_user_may_be_a_metric_of_numbers(eagerly):
     def rounded_accuracy(y_true, y_pred):
         return keras.ops.mean(keras.ops.cast(keras.ops.abs(y_true - y_pred) < 0.5, "float32"))

@@ -121,7 +121,6 @@ def test_each_stage_moves_its_groups_and_leaves_the_others_bit_identical(eagerly
     assert watch.found == [groups[3 - min(number, 3) :] for number in range(6)]
 
 
-@pytest.mark.core
 @pytest.mark.report("The backward model contains weights of the forward one.", "course-nlp#19")
 def test_a_backward_encoder_is_the_forward_one_on_reversed_texts():
     forward, backward = encoder(), encoder(reverse=True)

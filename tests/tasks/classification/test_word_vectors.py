@@ -46,7 +46,6 @@ def test_a_bag_learns_from_raw_text_and_survives_keras_files(pooling):
     assert same.preprocessor.vocabulary == WORDS and same.get_config() == model.get_config()
 
 
-@pytest.mark.core
 def test_the_task_pools_as_the_encoder_says():
     ids = classifier().preprocessor(TEXTS[:3])
     ids = {key: value.numpy() for key, value in ids.items()}

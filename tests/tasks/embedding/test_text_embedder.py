@@ -80,7 +80,6 @@ def test_the_progress_bar_is_that_of_keras(capsys):
     assert "3/3" in capsys.readouterr().out
 
 
-@pytest.mark.core
 def test_similarities_are_the_cosines_of_all_texts_and_vectors():
     model = embedder()
     first, second = model.embed(TEXTS, verbose=0), model.embed(OTHERS[:3], verbose=0)
@@ -185,7 +184,6 @@ def test_the_default_prompt_is_in_front_of_every_text_however_it_is_passed():
     )
 
 
-@pytest.mark.core
 def test_dense_layers_are_between_the_pooling_and_the_normalization_and_vectors_are_truncated_last():
     dense = [{"units": 6, "activation": "tanh"}, {"units": 5, "use_bias": False}]
     model, plain = embedder(dense=dense, normalize=True, truncate_dim=3), embedder()

@@ -22,7 +22,6 @@ def model():
     return model
 
 
-@pytest.mark.core
 @pytest.mark.parametrize(
     ("x", "message"),
     [
@@ -76,7 +75,6 @@ def test_a_dataset_of_dicts_is_an_error_with_the_map_that_mends_it(model):
 # === Validation data of tasks that make their targets ===
 
 
-@pytest.mark.core
 def test_validation_data_of_a_masked_language_model_may_be_texts_alone():
     task = MaskedLM(encoder(), preprocessor(), objective=TokenMasking(seed=0))
     task.compile(keras.optimizers.SGD(0.0), run_eagerly=EAGER)

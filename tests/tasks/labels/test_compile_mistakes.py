@@ -28,7 +28,6 @@ def model():
     return of_vectors()
 
 
-@pytest.mark.core
 @pytest.mark.parametrize(
     "metric",
     [
@@ -77,7 +76,6 @@ def test_each_loss_of_keras_for_probabilities_is_an_error_and_each_takes_the_lab
             check_loss(function)
 
 
-@pytest.mark.core
 @pytest.mark.parametrize(
     ("loss", "metric", "expected"),
     [

@@ -24,7 +24,6 @@ def regressor(model):
     return TextRegressor(model.encoder, model.preprocessor, num_targets=1, dropout=0.0)
 
 
-@pytest.mark.core
 def test_metrics_have_names_as_losses_have(model):
     expected = {
         "f1": metrics.F1Score,
@@ -52,7 +51,6 @@ def test_names_of_metrics_depend_on_the_task(model, regressor):
     assert "entity_f1" in words.labels.named_metrics()
 
 
-@pytest.mark.core
 @pytest.mark.parametrize(
     ("options", "message"),
     [

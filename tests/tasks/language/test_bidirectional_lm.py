@@ -111,7 +111,6 @@ def item(model, text):
     return {name: np.array(values) for name, values in inputs.items()}, np.array(targets)
 
 
-@pytest.mark.core
 def test_targets_are_the_words_on_both_sides_of_each_place(model):
     inputs, targets = item(model, "the new film")
     the, film = WORDS.index("the"), WORDS.index("film")
@@ -119,7 +118,6 @@ def test_targets_are_the_words_on_both_sides_of_each_place(model):
     assert (targets[0, 4:] == -1).all() and "word_ids" not in inputs
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("direction", [0, 1])
 def test_a_direction_has_no_gradient_from_the_words_that_it_predicts(direction):
     model = compiled()

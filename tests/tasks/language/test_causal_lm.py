@@ -64,7 +64,6 @@ def test_all_kinds_of_data_have_the_same_targets():
     np.testing.assert_allclose(model.evaluate(inputs, targets, sample_weight=weights, verbose=0), expected, rtol=1e-5)
 
 
-@pytest.mark.core
 def test_scores_are_log_likelihoods_of_tokens_and_perplexities_of_tokens_and_words():
     model = small()
     scores, expected = model.score(TEXTS, batch_size=3), by_hand(model, TEXTS)
@@ -100,7 +99,6 @@ def test_words_are_characters_in_scripts_without_spaces(text, words):
     assert count_words(text) == words
 
 
-@pytest.mark.core
 def test_predictions_are_the_logits_of_the_tokens_of_each_text():
     model = small()
     logits = model.predict(TEXTS, verbose=0)

@@ -48,7 +48,6 @@ def test_greedy_texts_take_the_likeliest_token_after_a_whole_pass(model):
     assert len({token for row in found for token in row}) > 3
 
 
-@pytest.mark.core
 def test_beams_are_those_of_a_search_by_hand(model, eagerly):
     prompt, beams = PROMPTS[1], [(0.0, PROMPTS[1])]
     for _ in range(4):

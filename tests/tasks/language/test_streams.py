@@ -94,7 +94,6 @@ def test_window_lengths_are_those_of_the_batches_that_follow(corpus):
     assert data.window_lengths(1) == expected[9:] and data.epoch == 1
 
 
-@pytest.mark.core
 def test_a_window_of_half_the_length_has_half_the_rate(corpus, eagerly):
     data = lambda: corpus.streams(3, 8, lengths=(4, 8), seed=2).take(4)  # noqa: E731
     lengths = data().window_lengths(1)
@@ -125,7 +124,6 @@ def test_four_windows_lead_to_the_state_and_logits_of_one_long_window(corpus):
         np.testing.assert_array_equal(ours, theirs)
 
 
-@pytest.mark.core
 def test_validation_has_a_state_of_its_own(corpus):
     model = make()
     data = corpus.streams(3, 6).take(2)

@@ -98,7 +98,6 @@ def test_four_windows_lead_to_the_states_and_losses_of_one_long_window():
     assert not any(values.any() for values in states(model))
 
 
-@pytest.mark.core
 def test_it_trains_on_streams_and_validation_has_a_state_of_its_own():
     model = make()
     data = streams(window=2).take(2)

@@ -96,7 +96,6 @@ def test_it_learns_both_from_pairs_of_a_corpus(tmp_path):
     )
 
 
-@pytest.mark.core
 def test_raw_pairs_have_the_metrics_of_both_heads(eagerly):
     model = compiled()
     history = model.fit((["a b", "c d"], ["e f", "g h"]), [0, 1], verbose=0).history

@@ -45,7 +45,6 @@ def test_logits_are_those_of_the_whole_sequence_at_the_masked_positions():
     np.testing.assert_allclose(some[1], whole[1, [1, 2]], atol=1e-6)
 
 
-@pytest.mark.core
 def test_the_output_embeddings_are_the_token_embeddings():
     model = masked_lm()
     shapes = [tuple(weight.shape) for weight in model.weights]
@@ -162,7 +161,6 @@ def test_wrong_data_are_one_clear_error():
 # === Filling masks ===
 
 
-@pytest.mark.core
 def test_the_mask_token_is_the_only_special_token_that_a_text_may_contain():
     model = masked_lm()
     token = model.preprocessor.token_to_id

@@ -123,7 +123,6 @@ def test_prepared_data_train_all_weights_on_every_backend():
 # === Filling masks ===
 
 
-@pytest.mark.core
 def test_a_masked_token_is_predicted_from_all_others_and_none_that_is_masked():
     model = permutation_lm()
     inputs = {name: np.asarray(value) for name, value in model.reader.inputs(["a [MASK] c [MASK] d", "[MASK]"]).items()}

@@ -67,7 +67,6 @@ def test_the_loss_is_that_of_both_models_and_every_weight_trains():
     assert [path for path, has_moved in moved.items() if not has_moved] == []
 
 
-@pytest.mark.core
 def test_both_losses_train_the_shared_embeddings():
     task, apart = electra(), electra(share_embeddings=False)
     tables = [weight for weight in task.trainable_weights if weight.path == "token_embedding/embeddings"]

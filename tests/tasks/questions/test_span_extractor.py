@@ -46,7 +46,6 @@ def examples(count, seed):
 # === The model ===
 
 
-@pytest.mark.core
 def test_padding_and_the_question_can_be_no_answer():
     logits = outputs_of(extractor(), prepared())
     assert logits.shape == (2, 2, 6) and logits.dtype == np.float32
@@ -80,7 +79,6 @@ def test_the_head_is_one_layer_with_two_rows():
     ]
 
 
-@pytest.mark.core
 def test_a_saved_model_has_the_same_settings_and_logits():
     options = {"dropout": 0.2, "hidden_activation": "gelu", "hidden_norm": True}
     model = extractor(doc_stride=7, max_answer_length=5, no_answer_threshold=0.5, **options)
@@ -190,7 +188,6 @@ def test_wrong_data_are_one_clear_error():
             function()
 
 
-@pytest.mark.core
 def test_labels_of_one_batch_are_checked():
     model = extractor()
     model.compile("sgd", run_eagerly=EAGER)

@@ -72,7 +72,6 @@ def cross_entropy(logits, targets, weights):
     return (values * weights).sum() / weights.sum()
 
 
-@pytest.mark.core
 def test_the_losses_of_the_language_models_are_added():
     sizes = {**SIZES, "max_sequence_length": 8}
     first, second = GPT2Encoder(20, **sizes), GPT2Encoder(24, **{**sizes, "hidden_dim": 8})

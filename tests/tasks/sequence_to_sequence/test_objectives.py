@@ -91,7 +91,6 @@ def test_a_batch_has_the_sources_and_targets_of_span_corruption():
     assert np.isfinite(np.asarray(keras.ops.convert_to_numpy(found(inputs)))).all()
 
 
-@pytest.mark.core
 def test_a_batch_has_the_texts_of_bart_and_their_noise():
     found = model(Denoising(0.4, replace_length=-1, permutation_rate=0.0, random_token_rate=0.0, seed=1), Bart)
     [(inputs, targets, weights)] = found.dataset(["a b c d e f g h i j", "a b c"])
@@ -138,7 +137,6 @@ def mass(cls=Bart):
     return Seq2SeqLM(encoder, preprocessor(["<s>"]), objective=objective)
 
 
-@pytest.mark.core
 def test_the_decoder_of_mass_reads_tokens_where_a_whole_target_has_them():
     found = mass(Pegasus)
     [(inputs, targets, weights)] = found.dataset(["a b c d e f g h i", "a b"])

@@ -252,7 +252,6 @@ def test_a_prefix_is_in_front_once_also_with_a_validation_split():
     assert seen and all((ids == good).sum(axis=1).tolist() == [1] * len(ids) for ids in seen)
 
 
-@pytest.mark.core
 def test_prepared_inputs_count_no_padding():
     found = model()
     found.compile("sgd", run_eagerly=EAGER)

@@ -46,7 +46,6 @@ def written(item):
     ]
 
 
-@pytest.mark.core
 def test_packed_rows_become_sources_and_targets():
     found, packed = spans(), rows()
     [item] = found.dataset(packed, batch_size=8)

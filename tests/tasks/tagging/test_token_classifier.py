@@ -191,7 +191,6 @@ def test_validation_takes_words_too():
     assert history["val_loss"][0] == pytest.approx(model.evaluate(words[16:], tags[16:], verbose=0)[0])
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("prepared", [False, True])
 def test_the_weight_of_a_sentence_is_that_of_its_words(untrained, prepared):
     (words, tags), model = TWO, untrained()
@@ -202,7 +201,6 @@ def test_the_weight_of_a_sentence_is_that_of_its_words(untrained, prepared):
     assert model.evaluate(words, tags, sample_weight=weights, verbose=0)[0] == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("crf", [False, True])
 def test_one_batch_of_prepared_arrays_takes_weights_of_rows(crf):
     model, (words, tags) = tagger("vectors", crf=crf), TWO
@@ -214,7 +212,6 @@ def test_one_batch_of_prepared_arrays_takes_weights_of_rows(crf):
         assert call(inputs, labels, sample_weight=weights) == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.core
 def test_entity_f1_is_measured_if_the_names_are_labels_of_entities():
     model = tagger(names=["O", "B-X", "I-X"])
     model.compile(keras.optimizers.Adam(0.03), run_eagerly=EAGER)

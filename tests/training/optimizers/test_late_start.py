@@ -23,7 +23,6 @@ def test_a_late_group_moves_at_most_by_the_rate(options):
     assert counts == {name: count // gathered for name, count in steps.items()}
 
 
-@pytest.mark.core
 def test_with_a_plain_adam_it_moves_several_times_the_rate():
     lengths, _ = late_start(False, LATE)
     # Its moments begin at 0, but the step count that corrects them does not.

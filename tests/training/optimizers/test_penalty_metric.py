@@ -46,7 +46,6 @@ def test_the_logged_penalty_agrees_with_its_formula(name):
     assert history["penalty"][-1] == pytest.approx(formula(old, new, important), rel=1e-5)
 
 
-@pytest.mark.core
 def test_later_callbacks_see_the_penalty_and_frozen_weights_count():
     seen = []
     look = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(logs["penalty"]))

@@ -180,7 +180,6 @@ def test_a_step_can_be_a_number_tensor_or_variable_and_the_rate_is_float32(name)
         assert float(keras.ops.convert_to_numpy(rate)) == pytest.approx(expected, rel=1e-6)
 
 
-@pytest.mark.core
 def test_the_rate_is_float32_even_if_the_default_is_float16():
     before = keras.config.floatx()
     try:
