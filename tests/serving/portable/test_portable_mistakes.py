@@ -1,7 +1,6 @@
 """What cannot be exported, or would not run, is one clear error, and no folder appears."""
 
 import importlib.util
-import json
 
 import keras
 import numpy as np
@@ -12,7 +11,6 @@ from keras_transfer.adaptation import add_adapters
 from keras_transfer.encoders import ElmoEncoder
 from keras_transfer.serving.portable import proof
 from keras_transfer.serving.portable.folder import FORMATS
-from keras_transfer.serving.portable.predict import Model
 from tests.errors import check_errors
 from tests.tasks.tiny import encoder, preprocessor
 
@@ -164,20 +162,6 @@ def test_a_model_over_the_limit_of_protobuf_is_an_error(tmp_path, monkeypatch):
         export(tmp_path, format="onnx")
 
 
-def test_packaged_questions_that_are_too_long_are_left_out(tmp_path):
-    folder = serving.export(spans(12), tmp_path / "small", format="litert")
-    assert 0 < json.loads((folder / "export.json").read_text())["measured"]["texts"] < 64
-
-
-def test_the_folder_has_only_the_files_of_the_export(tmp_path, monkeypatch, capsys):
-    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
-    folder = serving.export(task(tasks.TextEmbedder), tmp_path / "small", format="litert", texts=["a"])
-    names = {"export.json", "labels.json", "model.tflite", "predict.py", "tokenizer.json"}
-    assert {file.name for file in folder.iterdir()} == names
-    assert "largest difference" in (printed := capsys.readouterr().out)
-    assert "equal labels" not in printed
-
-
 def test_a_package_that_is_not_installed_is_an_error_before_anything_is_written(tmp_path, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "ai_edge_litert" else find(name))
@@ -230,9 +214,3 @@ def test_a_tokenizer_that_splits_texts_in_another_way_is_an_error(tmp_path, monk
     monkeypatch.setattr(folder, "fast_content", lowercase)
     with pytest.raises(ValueError, match=r"tokenizer.json must split texts like the model's tokenizer.* in row 1"):
         export(tmp_path, texts=["a", "\u00e9 GOOD"])
-
-
-def test_a_word_without_tokens_is_an_error(tmp_path):
-    folder = serving.export(task(tasks.TokenClassifier), tmp_path / "small", format="litert")
-    with pytest.raises(ValueError, match=r"Each word must have a token.*Received at position 1: .*, word 1"):
-        Model(folder).predict([["a"], ["b", "\u00ad", "c"]])

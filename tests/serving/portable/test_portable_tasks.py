@@ -11,6 +11,7 @@ import pytest
 from keras_transfer import encoders, serving, tasks, text
 from keras_transfer.datasets import load_demo_questions
 from keras_transfer.serving.portable.predict import Model
+from keras_transfer.serving.portable.rows import rows_of
 from tests.tasks.tiny import encoder, preprocessor
 
 pytest.importorskip("tensorflow")
@@ -27,8 +28,9 @@ def answers(tmp_path, capsys):
 
     def answers(model, texts, rows=None, **options):
         folder = serving.export(model, tmp_path / "small", format="litert", texts=texts, max_difference=1e-5, **options)
-        assert f"{folder}: " in capsys.readouterr().out
-        measured = json.loads((folder / "export.json").read_text())["measured"]
+        printed, measured = capsys.readouterr().out, json.loads((folder / "export.json").read_text())["measured"]
+        assert f"{folder}: " in printed and "largest difference" in printed
+        assert ("equal labels" in printed) == (measured["equal_labels"] is not None)
         assert measured["texts"] == len(texts[0] if isinstance(texts, tuple) else texts)
         served = Model(folder)
         nothing = served.predict([])
@@ -40,17 +42,9 @@ def answers(tmp_path, capsys):
     return answers
 
 
-def task(cls, **options):
+def task(cls, reader=None, **options):
     keras.utils.set_random_seed(0)
-    return cls(encoder(), preprocessor(sequence_length=8), **options)
-
-
-def test_a_class_for_each_text(answers):
-    model = task(tasks.TextClassifier, label_names=["x", "y", "z"])
-    found, measured = answers(model, TEXTS, min_equal_labels=1)
-    assert found["label"] == model.predict_labels(TEXTS)
-    np.testing.assert_allclose(found["probabilities"], model.predict_proba(TEXTS), atol=1e-5)
-    assert measured["equal_labels"] == 1
+    return cls(encoder(), reader or preprocessor(sequence_length=8), **options)
 
 
 def test_several_classes_for_each_pair(answers):
@@ -69,18 +63,23 @@ def test_numbers(answers):
     assert measured["equal_labels"] is None
 
 
-def test_a_label_for_each_word(answers):
+def test_a_label_for_each_word(answers, tmp_path):
     model = task(tasks.TokenClassifier, label_names=["x", "y", "z"])
     found, measured = answers(model, SENTENCES)
     expected = model.predict_words(SENTENCES)
     assert found["labels"] == [[label for _, label in sentence] for sentence in expected]
     assert measured["equal_labels"] == 1
+    with pytest.raises(ValueError, match=r"Each word must have a token.*Received at position 1: .*, word 1"):
+        Model(tmp_path / "small").predict([["a"], ["b", "\u00ad", "c"]])
 
 
-def test_embeddings_with_prompts(answers, tmp_path):
+def test_embeddings_with_prompts_and_the_files_of_an_export(answers, tmp_path, monkeypatch):
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     model = task(tasks.TextEmbedder, prompts={"query": "a b", "document": "c"}, default_prompt_name="query")
     found, _ = answers(model, TEXTS)
     np.testing.assert_allclose(found["embedding"], model.predict(TEXTS, verbose=0), atol=1e-5)
+    names = {"export.json", "labels.json", "model.tflite", "predict.py", "tokenizer.json"}
+    assert {file.name for file in (tmp_path / "small").iterdir()} == names
     documents = Model(tmp_path / "small").predict(TEXTS, prompt_name="document")["embedding"]
     np.testing.assert_allclose(documents, model.embed(TEXTS, prompt_name="document"), atol=1e-5)
 
@@ -96,7 +95,7 @@ def test_a_choice(answers, tmp_path):
             served.predict(wrong)
 
 
-@pytest.mark.parametrize("options", [{}, {"overlap": 1}, {"doc_stride": 2, "no_answer_threshold": 0.0}])
+@pytest.mark.parametrize("options", [{"overlap": 1}, {"doc_stride": 2, "no_answer_threshold": 0.0}])
 def test_answers_in_contexts_of_several_windows(answers, options):
     model = task(tasks.SpanExtractor, max_answer_length=3, **options)
     questions, contexts = ["good", "a b"], ["a b c d e f g h i j e\u0301 bade\u0301", "b"]
@@ -112,9 +111,13 @@ def test_answers_in_contexts_of_several_windows(answers, options):
 
 
 @pytest.mark.report("BERT does not run from raw text in LiteRT.", "text#287", "tensorflow#49973", "tensorflow#46949")
-def test_the_folder_answers_alone_and_refuses_what_it_does_not_take(tmp_path):
+def test_the_folder_answers_alone_and_refuses_what_it_does_not_take(answers, tmp_path):
     model = task(tasks.TextClassifier, label_names=["x", "y", "z"])
-    folder = serving.export(model, tmp_path / "small", format="litert", texts=TEXTS)
+    found, measured = answers(model, TEXTS, min_equal_labels=1)
+    assert found["label"] == model.predict_labels(TEXTS)
+    np.testing.assert_allclose(found["probabilities"], model.predict_proba(TEXTS), atol=1e-5)
+    assert measured["equal_labels"] == 1
+    folder = tmp_path / "small"
     served = Model(folder)
     for wrong in ("a", [["a", "b"]], [None], {"text": ["a"]}, {"a"}, None):
         with pytest.raises(ValueError, match="This model expects a list of texts. Received"):
@@ -135,10 +138,9 @@ def test_the_folder_answers_alone_and_refuses_what_it_does_not_take(tmp_path):
     assert [json.loads(line)["label"] for line in lines] == model.predict_labels(TEXTS)
 
 
-def test_packaged_texts_test_an_export_without_texts(tmp_path):
-    model = task(tasks.MultipleChoice)
-    folder = serving.export(model, tmp_path / "small", format="litert")
-    assert json.loads((folder / "export.json").read_text())["measured"]["texts"] == 64
+def test_packaged_texts_that_leave_room_test_an_export_without_texts():
+    assert len(rows_of(task(tasks.MultipleChoice), "choices", None)) == 64
+    assert 0 < len(rows_of(task(tasks.SpanExtractor, preprocessor(sequence_length=12)), "spans", None)) < 64
 
 
 def test_answers_of_byte_level_bpe_begin_and_end_at_the_same_characters(answers):
