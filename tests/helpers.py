@@ -138,6 +138,15 @@ def encoder_inputs(encoder, token_ids, real=None):
     return {name: inputs[name] for name in encoder.input}
 
 
+def in_graph(signature, *columns):
+    """Returns what a signature of a task answers to columns of texts as a graph, which its export would contain."""
+    import tensorflow as tf
+
+    function = tf.function(signature.function, autograph=False)
+    answers = function(**{name: tf.constant(texts, tf.string) for name, texts in zip(signature.inputs, columns)})
+    return {name: value.numpy() for name, value in answers.items()}
+
+
 def save_and_load(model):
     """Returns the model, saved as a `.keras` file and loaded again."""
     with tempfile.TemporaryDirectory() as folder:

@@ -4,13 +4,13 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer import adaptation, serving
+from keras_transfer import adaptation
 from keras_transfer.datasets import load_demo_questions
 from keras_transfer.encoders import BertEncoder, RobertaEncoder
 from keras_transfer.tasks import MaskedLM, TextClassifier, TextEmbedder
 from keras_transfer.text import BertPreprocessor, Packing, TokenPreprocessor, train_vocabulary
 from tests.errors import check_errors
-from tests.helpers import save_and_load
+from tests.helpers import in_graph, save_and_load
 from tests.tasks import tiny
 
 QUESTIONS = load_demo_questions().train.texts
@@ -62,8 +62,7 @@ def test_texts_have_the_same_tokens_and_answers(kind):
     assert len(ids) > 1 and (unknown is None or unknown not in ids)
 
 
-def test_files_of_a_trimmed_task_have_the_same_answers(tmp_path):
-    tf = pytest.importorskip("tensorflow")
+def test_files_and_signatures_of_a_trimmed_task_have_the_same_answers(tmp_path):
     model = classifier(num_classes=3)
     expected = model.predict_on_batch(TEXTS)
     small = adaptation.trim_vocabulary(model, TEXTS, verbose=0)
@@ -71,8 +70,7 @@ def test_files_of_a_trimmed_task_have_the_same_answers(tmp_path):
     small.save_pretrained(tmp_path / "folder")
     loaded = TextClassifier.from_pretrained(tmp_path / "folder")
     np.testing.assert_allclose(loaded.predict_on_batch(TEXTS), expected, atol=1e-6)
-    serving.export(small, tmp_path / "served")
-    served = tf.saved_model.load(str(tmp_path / "served")).signatures["serving_default"](tf.constant(TEXTS))
+    served = in_graph(small.signatures()["serving_default"], TEXTS)
     np.testing.assert_allclose(served["probabilities"], keras.ops.softmax(expected), atol=1e-6)
     for task in (model, small):
         task.quantize("int8")

@@ -285,6 +285,7 @@ def test_a_benchmark_of_translation_trains_and_translates(module, contender, opt
     assert line["bleu"] >= 0 and np.isfinite(line["losses"][:2]).all() and f"| {contender} | " in done.stdout
 
 
+@pytest.mark.slow
 def test_without_a_gpu_the_gpu_benchmark_prints_a_message_and_succeeds():
     done = run("-m", "benchmarks.steps.gpu_step")
     assert done.returncode == 0, done.stderr

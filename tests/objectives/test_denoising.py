@@ -3,7 +3,6 @@
 import collections
 import itertools
 
-import keras
 import numpy as np
 import pytest
 from scipy import stats
@@ -115,12 +114,6 @@ def test_hardly_any_source_is_longer_than_it_may_be(options):
         sources, _ = objective([np.arange(10, 10 + length)] * 300, random, **TOKENS)
         allowed, target = objective.max_lengths(length)
         assert np.mean([len(source) > allowed for source in sources]) < 0.01 and target == length
-
-
-def test_the_config_makes_the_objective_again():
-    objective = Denoising(0.2, poisson_mean=None, replace_length=0, stop_tokens=("!", "."), seed=3)
-    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(objective))
-    assert again.get_config() == objective.get_config()
 
 
 test_mistakes_are_errors = check_errors(

@@ -3,6 +3,7 @@
 import itertools
 import json
 
+import keras
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,17 +12,38 @@ from hypothesis import strategies as st
 from keras_transfer.objectives import (
     Denoising,
     NextToken,
+    PermutationLanguageModel,
     PrefixLM,
     SequenceAutoencoder,
     SpanCorruption,
     SpanPrediction,
     TokenMasking,
+    TranslationMasking,
 )
 from tests.properties import texts  # noqa: F401 (loads the settings)
 
 MASK, SPECIAL, VOCABULARY, SENTINELS = 4, [0, 1, 2, 3, 4], 50, [*range(90, 60, -1)]
 seeds = st.integers(0, 2**31)
 rates = st.floats(0.01, 0.5)
+
+
+OBJECTIVES = [
+    Denoising(0.2, poisson_mean=None, replace_length=0, stop_tokens=("!", "."), seed=3),
+    PermutationLanguageModel(0.2, max_span_length=3, starts="tokens", reuse_length=4, permutation_size=2, seed=3),
+    PrefixLM(0.3, seed=4),
+    SequenceAutoencoder(seed=5),
+    SpanCorruption(0.2, mean_span_length=2.5, seed=3),
+    SpanPrediction(0.4, block_length=64),
+    TokenMasking(0.2, mask_token_rate=0.7, random_token_rate=0.2, seed=3),
+    TokenMasking(units="spans", max_words=np.int64(7), seed=3),
+    TranslationMasking(0.2, mask_token_rate=0.7),
+]
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_the_config_makes_an_objective_again(objective):
+    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(objective))
+    assert type(again) is type(objective) and again.get_config() == objective.get_config()
 
 
 @st.composite

@@ -4,7 +4,6 @@ import itertools
 import json
 import types
 
-import keras
 import numpy as np
 import pytest
 from scipy import stats
@@ -211,11 +210,3 @@ test_what_is_impossible_is_an_error = check_errors(
         "say where a word begins",
     ),
 )
-
-
-def test_its_config_makes_it_again():
-    objective = PermutationLanguageModel(
-        0.2, max_span_length=3, starts="tokens", reuse_length=4, permutation_size=2, seed=3
-    )
-    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(objective))
-    assert again.get_config() == objective.get_config()

@@ -1,8 +1,6 @@
 """The objectives of MASS and XLM, whose rows come with positions, hide what they should."""
 
-import keras
 import numpy as np
-import pytest
 from scipy import stats
 
 from keras_transfer.objectives import SpanPrediction, TranslationMasking
@@ -75,14 +73,6 @@ def test_without_special_ids_every_token_but_the_first_may_be_hidden():
     rows, pairs = [[2, 10, 3]] * 200, [[2, 20, 3]] * 200
     inputs, _ = TranslationMasking(0.5)(rows, pairs, np.random.default_rng(0), MASK, SIZE)
     assert (np.bincount(np.concatenate(inputs["mask_positions"]), minlength=6) > 0).tolist() == [False] + [True] * 5
-
-
-@pytest.mark.parametrize(
-    "objective", [SpanPrediction(0.4, block_length=64), TranslationMasking(0.2, mask_token_rate=0.7)]
-)
-def test_the_config_makes_the_objective_again(objective):
-    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(objective))
-    assert type(again) is type(objective) and again.get_config() == objective.get_config()
 
 
 test_mistakes_are_errors = check_errors(

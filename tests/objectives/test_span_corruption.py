@@ -3,7 +3,6 @@
 import collections
 import itertools
 
-import keras
 import numpy as np
 import pytest
 from scipy import stats
@@ -82,15 +81,6 @@ def test_an_autoencoder_writes_what_it_reads():
         for row, expected in zip(found, rows, strict=True):
             np.testing.assert_array_equal(row, expected)
     assert SequenceAutoencoder().max_lengths(5) == (5, 5)
-
-
-OBJECTIVES = SpanCorruption(0.2, mean_span_length=2.5, seed=3), PrefixLM(0.3, seed=4), SequenceAutoencoder(seed=5)
-
-
-@pytest.mark.parametrize("objective", OBJECTIVES)
-def test_the_config_makes_the_objective_again(objective):
-    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(objective))
-    assert type(again) is type(objective) and again.get_config() == objective.get_config()
 
 
 test_mistakes_are_errors = check_errors(

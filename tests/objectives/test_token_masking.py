@@ -1,6 +1,5 @@
 """`TokenMasking` hides the tokens that its paper describes, and no others."""
 
-import keras
 import numpy as np
 import pytest
 
@@ -101,9 +100,3 @@ test_a_mistake_is_one_error = check_errors(
     (lambda: call(token_ids=np.zeros((2, 3))), "must be integers [batch, length] ... float64 of shape (2, 3)"),
     (lambda: call(padding_mask=np.ones((2, 3), int)), "must be integers [batch, length] ... int64 of shape (2, 3)"),
 )
-
-
-def test_its_config_makes_it_again():
-    objective = TokenMasking(0.2, mask_token_rate=0.7, random_token_rate=0.2, seed=3)
-    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(objective))
-    assert again.get_config() == objective.get_config()

@@ -1,6 +1,5 @@
 """`TokenMasking` of words, n-grams and spans hides whole words, as often and as long as their papers say."""
 
-import keras
 import numpy as np
 import pytest
 from scipy import stats
@@ -206,9 +205,3 @@ test_a_mistake_is_one_clear_error = check_errors(
     (lambda: TokenMasking(units="words").tokens(gpt()), "say where a word begins ... Received: GPTTokenizer"),
     (lambda: Denoising(permutation_rate=0.0).tokens(gpt()), "say where a word begins ... Received: GPTTokenizer"),
 )
-
-
-def test_its_config_makes_it_again():
-    objective = TokenMasking(units="spans", max_words=np.int64(7), seed=3)
-    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(objective))
-    assert again.get_config() == objective.get_config() and again.units == "spans"

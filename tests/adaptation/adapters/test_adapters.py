@@ -277,6 +277,7 @@ def test_a_compiled_model_must_be_compiled_again():
     assert adapted_encoder(model) is model.encoder
 
 
+@pytest.mark.report("An adapter that is loaded to continue its training starts anew.", "alpaca-lora#298")
 def test_a_run_with_adapters_resumes_from_its_training_checkpoint(tmp_path):
     def fit(epochs, *callbacks):
         model = kt.add_adapters(models.classifier(num_layers=1), ["houlsby:2", "lora:r=2"])

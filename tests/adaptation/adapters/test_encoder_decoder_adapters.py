@@ -5,14 +5,13 @@ import numpy as np
 import pytest
 
 from keras_transfer import adaptation as kt
-from keras_transfer.callbacks import TrainingCheckpoint
 from keras_transfer.encoders import T5, Bart, BertEncoder, EncoderDecoder, GPT2Encoder, MPNetEncoder
 from keras_transfer.tasks import Seq2SeqLM, TextClassifier
 from tests.adaptation.adapters import adapter_models as models
 from tests.adaptation.adapters.adapter_models import DIM, IDS, INNER, INPUTS, outputs, randomize, train, values
 from tests.adapters import run_adapter_test
 from tests.errors import check_errors
-from tests.helpers import EAGER, save_and_load
+from tests.helpers import save_and_load
 
 ATTENTIONS, SUBLAYERS, BLOCKS = 3, 5, 2  # of an encoder with one block and a decoder with one block
 BOTTLENECK = 2 * DIM * 3 + DIM + 3
@@ -122,21 +121,6 @@ def test_a_prefix_is_at_no_distance_for_relative_positions():
     same = outputs(removed)
     table.assign(table - 1)
     np.testing.assert_allclose(outputs(removed), same, atol=1e-5)
-
-
-@pytest.mark.report("An adapter that is loaded to continue its training starts anew.", "alpaca-lora#298")
-def test_a_run_with_adapters_resumes_from_its_training_checkpoint(tmp_path):
-    def fit(epochs, *callbacks):
-        model = kt.add_adapters(models.writer(Bart), ["houlsby:2", "lora:r=2"])
-        model.compile(keras.optimizers.Adam(0.05), metrics=[], run_eagerly=EAGER)
-        inputs = {name: INPUTS[name] for name in model.input}
-        model.fit(inputs, IDS[:, :4], epochs=epochs, verbose=0, callbacks=list(callbacks))
-        return model
-
-    fit(1, TrainingCheckpoint(tmp_path / "run"))
-    resumed, whole = values(fit(2, TrainingCheckpoint(tmp_path / "run"))), values(fit(2))
-    for path, value in whole.items():
-        np.testing.assert_array_equal(resumed[path], value, err_msg=path)
 
 
 def test_the_head_of_a_language_model_is_pretrained_and_stays_frozen():

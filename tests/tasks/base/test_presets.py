@@ -4,11 +4,10 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer import serving
 from keras_transfer.checkpoints import CheckpointError
 from keras_transfer.tasks import TextClassifier, TokenClassifier
 from tests.checkpoints import presets
-from tests.helpers import save_and_load
+from tests.helpers import in_graph, save_and_load
 
 tf = pytest.importorskip("tensorflow")
 
@@ -60,9 +59,8 @@ def test_a_keras_file_brings_it_back(classifier):
     np.testing.assert_array_equal(loaded.predict(TEXTS, verbose=0), classifier.predict(TEXTS, verbose=0))
 
 
-def test_an_export_takes_strings(classifier, tmp_path):
-    exported = tf.saved_model.load(serving.export(classifier, tmp_path / "served", label_names=["bad", "good"]))
-    found = exported.signatures["serving_default"](text=tf.constant(TEXTS))["probabilities"]
+def test_its_signature_takes_strings(classifier):
+    found = in_graph(classifier.signatures()["serving_default"], TEXTS)["probabilities"]
     np.testing.assert_allclose(found, keras.ops.softmax(classifier.predict(TEXTS, verbose=0)), atol=1e-6)
 
 
