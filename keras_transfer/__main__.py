@@ -2,7 +2,7 @@
 
 import sys
 
-from keras_transfer.cli import main
+from keras_transfer_command import main
 
 if __name__ == "__main__":
     sys.exit(main())

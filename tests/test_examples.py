@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import keras_transfer as kt
-from keras_transfer.cli.parser import make_parser
 from keras_transfer.datasets.questions import TREC_FILES
+from keras_transfer_command import make_parser
 from tests import comments
 from tests.pages import REPOSITORY, blocks, few_questions
 
@@ -153,7 +153,7 @@ def test_every_block_of_the_readme_is_run_or_is_a_command_that_exists():
         elif name == "pip":
             assert arguments[0] == "install" and (arguments[-1] == "." or f" {arguments[-1]}==" in makefile)
         else:
-            assert name.endswith("keras-transfer") and make_parser("").parse_args(arguments)
+            assert name.endswith("keras-transfer") and make_parser().parse_args(arguments)
     [printed] = [block for language, block in fences if not language]
     answers = ast.literal_eval(printed.splitlines()[-1])
     assert set(answers) <= set(kt.datasets.load_demo_questions().label_names)

@@ -1,3 +1,1 @@
-"""The command `keras-transfer`: the main task without writing Python."""
-
-from keras_transfer.cli.command import main
+"""The commands of `keras-transfer`: the main task without writing Python. `keras_transfer_command` calls them."""

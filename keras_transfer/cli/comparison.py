@@ -3,25 +3,38 @@
 import pathlib
 
 from keras_transfer import adaptation, experiments, tasks
-from keras_transfer.cli.checks import check_comparison
-from keras_transfer.cli.scores import describe_recipe, warn_of_few_steps
-from keras_transfer.cli.validation import as_task_labels, with_validation
+from keras_transfer.cli.labelled_texts import as_task_labels, read_parts, with_validation
+from keras_transfer.cli.scores import check_writable, describe_recipe, warn_of_few_steps
 from keras_transfer.core.files import atomic_file, atomic_files
 from keras_transfer.core.names import listed
 
 
-def run_comparison(
-    parts, label_names, encoder, methods, baseline, seeds, epochs, batch_size, results, markdown=None, plot=None
+def compare(
+    data,
+    validation_data,
+    test_data,
+    text_column,
+    label_column,
+    encoder,
+    methods,
+    baseline,
+    seeds,
+    epochs,
+    batch_size,
+    results,
+    markdown,
+    plot,
+    **form,
 ):
-    """Compares recipes on labeled texts, and prints the table.
-
-    Args:
-        parts: Dict with `"train"` and perhaps `"validation"` and `"test"`: tuples of texts and integer labels. Without
-            validation data, a fifth of the training data is held out.
-    """
-    check_comparison(results, markdown, plot)
+    """Compares recipes on labeled texts, and prints the table."""
+    check_writable("--results", results, new_folders=True)
+    check_writable("--markdown", markdown)
+    check_writable("--plot", plot)
     if plot is not None:
         _check_picture(plot)
+    if len(set(methods)) < len(methods):
+        raise ValueError(f"`--methods` must not repeat a recipe. Received: {' '.join(methods)}")
+    parts, label_names = read_parts(data, validation_data, test_data, text_column, label_column, **form)
     parts = with_validation(parts, label_names)
     changes = {name: value for name, value in {"epochs": epochs, "batch_size": batch_size}.items() if value is not None}
     print(", ".join(f"{len(texts)} texts for {name}" for name, (texts, _) in parts.items()), end=", ")

@@ -3,13 +3,38 @@
 import shlex
 
 from keras_transfer import serving, tasks
-from keras_transfer.cli import ask
-from keras_transfer.cli.predictions import load_model
+from keras_transfer.cli.labelled_texts import read_column
+from keras_transfer.cli.models import find_model, load_model
+from keras_transfer.core.files import check_folder
 from keras_transfer.core.names import listed
+from keras_transfer.serving import read_facts
 
 
-def run_export(path, output, pairs=False, overwrite=False, adapters=None, **options):
+def export(
+    model,
+    output,
+    pairs,
+    overwrite,
+    format,
+    quantization,
+    data,
+    text_column,
+    adapters,
+    max_difference,
+    min_equal_labels,
+    **form,
+):
     """Exports the task in a `.keras` file, and prints what requests it answers."""
+    path = find_model(model, exported=False)
+    if pairs and data is not None:
+        raise ValueError(
+            "`--data` has one text in a row, and cannot test a model of pairs. Use `serving.export(..., texts=pairs)` "
+            f"in Python, or leave it out. Received: --pairs --data {data}"
+        )
+    check_folder(output, overwrite)
+    texts = data and read_column(data, text_column, **form)
+    options = {"format": format, "quantization": quantization, "texts": texts, "adapters": adapters}
+    options |= {"max_difference": max_difference, "min_equal_labels": min_equal_labels}
     model = load_model(path)
     if not isinstance(model, tasks.Task):
         raise ValueError(
@@ -17,10 +42,10 @@ def run_export(path, output, pairs=False, overwrite=False, adapters=None, **opti
         )
     if pairs and model.fitted_on == "texts":
         raise ValueError(f"The model was trained on single texts. Leave out `--pairs`. Received: {path}")
-    folder = serving.export(model, output, pairs=pairs, overwrite=overwrite, adapters=adapters, **options)
+    folder = serving.export(model, output, pairs=pairs, overwrite=overwrite, **options)
     if (folder / "saved_model.pb").exists():
         print(f"The {type(model).__name__} is exported to {folder}. Its signatures:")
-        for name, signature in ask.read_facts(folder)["signatures"].items():
+        for name, signature in read_facts(folder)["signatures"].items():
             print(f"  {name}: {', '.join(signature['inputs'])}")
         encoder = getattr(model, "encoder", None)
         if adapters is None and len(names := list(getattr(encoder, "adapters", ()))) > 1:

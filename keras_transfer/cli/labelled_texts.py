@@ -1,10 +1,13 @@
-"""Reads texts and their labels from a table."""
+"""Texts and their labels from tables, and the part that is held out for validation."""
 
 import itertools
 import json
 import math
 import sys
 
+import numpy as np
+
+from keras_transfer import datasets
 from keras_transfer.core import lines, tables
 from keras_transfer.core.names import check_spaces, did_you_mean, listed
 
@@ -182,3 +185,37 @@ def read_parts(data, validation=None, test=None, text="text", label="label", tas
         return [int(name in label) for name in names] if several else places[label]
 
     return {part: (texts, [encode(label) for label in labels]) for part, (texts, labels) in parts.items()}, names
+
+
+def with_validation(parts, label_names):
+    """Returns the parts of the data with validation data, by default a fifth of the training data.
+
+    Logs a warning if no text of a label remains for training.
+    """
+    if "validation" in parts:
+        return parts
+    train, held_out = datasets.hold_out(parts["train"])
+    if missing := _missing(train[1], label_names or ()):
+        lines.log.warning(
+            "All texts with the labels %s are held out for validation. Pass --validation-data to choose these texts.",
+            listed(missing),
+        )
+    return {**parts, "train": train, "validation": held_out}
+
+
+def as_task_labels(part, label_names):
+    """Returns `(texts, labels)` with unambiguous labels: names, an array of zeros and ones, or floats."""
+    texts, labels = part
+    if label_names is None:
+        return texts, labels
+    if isinstance(labels[0], list):
+        return texts, np.array(labels)
+    return texts, [label_names[place] for place in labels]
+
+
+def _missing(labels, names):
+    """Returns the label names that do not occur."""
+    if isinstance(labels[0], list):  # The lists contain zeros and ones.
+        labels = np.flatnonzero(np.any(labels, axis=0))
+    occurring = set(labels)
+    return [name for place, name in enumerate(names) if place not in occurring]

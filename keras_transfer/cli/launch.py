@@ -14,20 +14,14 @@ import time
 PATIENCE = 15  # The other processes have this number of seconds to end.
 
 
-def check(script, workers):
-    """Raises an error if the script does not exist, or if the number of processes is not positive."""
-    if workers < 1:
-        raise ValueError(f"`--workers` must be a positive integer. Received: {workers}")
-    if not pathlib.Path(script).is_file():
-        raise FileNotFoundError(f"The script must be a file. Received: {script}")
-
-
-def run(script, arguments, workers):
+def launch(script, arguments, workers):
     """Runs a script in several processes, whose lines of output begin with the number of the process.
 
     The processes find each other through `TF_CONFIG`, which `keras_transfer.distribute.initialize` reads. The result is
     0, the status of the first process that failed, or 128 plus the number of the signal that ended it.
     """
+    if not pathlib.Path(script).is_file():
+        raise FileNotFoundError(f"The script must be a file. Received: {script}")
     addresses = [f"127.0.0.1:{port}" for port in _free_ports(workers)]
     children, lock = [], threading.Lock()
     with _forwarded_signals(children):

@@ -1,7 +1,8 @@
-"""`keras-transfer pretrain`: pretrains a language model on files of text. A run can continue after Ctrl-C or a kill."""
+"""`keras-transfer pretrain`, whose runs can continue after Ctrl-C or a kill, and `generate` with its models."""
 
 import dataclasses
 import math
+import os
 import pathlib
 import shlex
 import signal
@@ -13,15 +14,47 @@ from keras_transfer import adaptation, encoders, objectives, tasks, text
 from keras_transfer.callbacks import NonMonotonicTrigger, TrainingCheckpoint
 from keras_transfer.checkpoints import CARD, architecture_for, check_head, keep_own_card, remove_card
 from keras_transfer.cli import run_folder
-from keras_transfer.cli.parser import ELECTRA_SIZES, LSTM_SIZES, SIZES
 from keras_transfer.cli.progress import bar_or_lines
 from keras_transfer.cli.run_folder import CHECKPOINTS
 from keras_transfer.core.documents import read_documents
 from keras_transfer.core.files import atomic_files
+from keras_transfer.core.names import check_one_of
 from keras_transfer.encoders import have_same_embeddings
 from keras_transfer.optimizers import NTASGD, FusedAdamW, schedules
 from keras_transfer.text import count_words
 from keras_transfer.training import epochs_of_steps
+
+SIZES = {  # Blocks, width, heads, width of the feed-forward layers.
+    "tiny": (2, 128, 2, 512),
+    "mini": (4, 256, 4, 1024),
+    "small": (4, 512, 8, 2048),
+    "medium": (8, 512, 8, 2048),
+    "base": (12, 768, 12, 3072),
+    "tutorial": (16, 410, 10, 2100),
+}
+# As in `SIZES`, plus the width of the embeddings, the generator's width as a fraction, and the fraction of hidden
+# tokens. For small, base and large, see table 6 of Clark et al. 2020.
+ELECTRA_SIZES = {
+    "tiny": (*SIZES["tiny"], 128, 1 / 4, 0.15),
+    "mini": (*SIZES["mini"], 256, 1 / 4, 0.15),
+    "small": (12, 256, 4, 1024, 128, 1 / 4, 0.15),
+    "medium": (*SIZES["medium"], 512, 1 / 4, 0.15),
+    "base": (*SIZES["base"], 768, 1 / 3, 0.15),
+    "large": (24, 1024, 16, 4096, 1024, 1 / 4, 0.25),
+}
+# LSTMs, width of the embeddings, width of all LSTMs except the last one, factor of the paper's dropout rates.
+LSTM_SIZES = {
+    "tiny": (2, 128, 256, 0.1),
+    "mini": (2, 256, 512, 0.25),
+    "small": (3, 400, 600, 0.5),
+    "medium": (3, 400, 1150, 0.75),
+    "base": (3, 400, 1150, 1.0),
+}
+RATES = {"tiny": 1e-3, "mini": 7e-4, "small": 5e-4, "medium": 3e-4, "base": 1e-4, "tutorial": 2.5e-4}
+ELECTRA_RATES = {**RATES, "base": 2e-4, "large": 2e-4}
+RATE_OF_CHECKPOINT = 5e-5
+RATE_OF_LSTM = 30.0
+LENGTH, WINDOW = 128, 70  # Tokens of a row, and of an LSTM's part of a text.
 
 CORPUS, VALIDATION_CORPUS, TOKENIZER = "corpus", "validation_corpus", "tokenizer"
 _CONTENTS = (CHECKPOINTS, CORPUS, VALIDATION_CORPUS, TOKENIZER)
@@ -44,43 +77,79 @@ _OF_XLNET = ("unigram", _XLNET, text.TokenPreprocessor, _XLNET_ROW)
 _OF_GPT2 = ("byte_bpe", _GPT2, text.TokenPreprocessor, text.Packing(pad="<pad>"))
 
 
-def run_pretraining(
+def pretrain(
     corpus,
     validation_corpus,
     output,
-    settings,
-    overwrite=False,
-    objective="masked",
-    size="tiny",
-    encoder=None,
-    new_head=False,
-    vocabulary_size=8000,
-    sequence_length=128,
-    batch_size=32,
-    learning_rate=1e-3,
-    epochs=1,
-    steps=None,
-    gradient_accumulation_steps=None,
-    rematerialize=False,
-    documents="blank_line",
-    text_column="text",
-    seed=0,
+    overwrite,
+    objective,
+    size,
+    encoder,
+    new_head,
+    vocabulary_size,
+    sequence_length,
+    batch_size,
+    learning_rate,
+    epochs,
+    steps,
+    gradient_accumulation_steps,
+    rematerialize,
+    documents,
+    text_column,
+    seed,
 ):
     """Pretrains a language model, and writes it as a checkpoint, with its tokenizer and the ids of the texts.
 
     On the first Ctrl-C (or SIGTERM) while the model trains, a training checkpoint is written, and the run ends. Before
     the training, the run ends at once. A call with the same settings continues it. The model of an earlier run is
-    removed when the training begins. The result is the number of the signal that ended the run, or None if it is
+    removed when the training begins. The result is 128 plus the number of the signal that ended the run, or 0 if it is
     finished.
 
     Args:
         encoder: Checkpoint to continue with, in place of `size` and `vocabulary_size`.
-        new_head: Boolean. Whether the head of the objective is new. Defaults to `False`: the checkpoint has one.
+        new_head: Boolean. Whether the head of the objective is new. Otherwise, the checkpoint has one.
         steps: Integer. Number of steps, in place of `epochs`, rounded up to epochs of equal length, and for windows of
             texts to whole epochs.
     """
-    keras.utils.set_random_seed(seed)
     plan, verbose = PLANS[objective], bar_or_lines()
+    if encoder is None:
+        size, vocabulary_size = size or "tiny", vocabulary_size or 8000
+        check_one_of("size", size, plan.sizes)
+        if new_head:
+            raise ValueError(
+                "`--new-head` can be used only with `--encoder`. Leave it out: a new model has a new head."
+            )
+    elif vocabulary_size is not None:
+        raise ValueError("`--encoder` and `--vocabulary-size` cannot be combined: the checkpoint has a vocabulary.")
+    if plan.is_recurrent and (gradient_accumulation_steps is not None or rematerialize):
+        raise ValueError("`--gradient-accumulation-steps` and `--rematerialize` cannot be used with an LSTM.")
+    if encoder is not None and os.path.realpath(encoder) == os.path.realpath(output):
+        raise ValueError(f"`--output` must be a different folder from `--encoder`. Received: {output}")
+    learning_rate = learning_rate or plan.rate(size)
+    sequence_length = sequence_length or (WINDOW if plan.is_recurrent else LENGTH)
+    epochs = epochs if steps is not None else epochs or 10
+    settings = {
+        "corpus": run_folder.describe_files(corpus),
+        "validation_corpus": run_folder.describe_files(validation_corpus),
+        "documents": documents,
+        "text_column": text_column,
+        "objective": objective,
+        "size": size,
+        "vocabulary_size": vocabulary_size,
+        "encoder": encoder,
+        "new_head": new_head,
+        "sequence_length": sequence_length,
+        "batch_size": batch_size,
+        "learning_rate": learning_rate,
+        "epochs": epochs,
+        "steps": steps,
+        "gradient_accumulation_steps": gradient_accumulation_steps,
+        "rematerialize": rematerialize,
+        "seed": seed,
+    }
+    run_folder.check_run(output, settings, overwrite)
+    corpus, validation_corpus = ([pathlib.Path(path) for path in paths] for paths in (corpus, validation_corpus))
+    keras.utils.set_random_seed(seed)
     with run_folder.running(output, settings, overwrite, _CONTENTS) as folder:
         if encoder is not None:
             model = continued_model(plan, encoder, sequence_length, batch_size, new_head)
@@ -121,7 +190,7 @@ def run_pretraining(
         )
         if checkpoint.stopped_by:
             print(f"\nThe run was stopped. The same command continues it from {folder / CHECKPOINTS}")
-            return int(signal.Signals[checkpoint.stopped_by])
+            return 128 + int(signal.Signals[checkpoint.stopped_by])
         if validation is not None:
             scores = model.evaluate(validation, verbose=0, return_dict=True)
             words = _count_words(validation_corpus, documents, text_column) if plan.task is tasks.CausalLM else None
@@ -129,7 +198,7 @@ def run_pretraining(
         _write(model, folder)
         run_folder.finish(folder)
     _say_what_next(folder, objective)
-    return None
+    return 0
 
 
 def _vocabulary(plan, paths, folder, options):
@@ -248,6 +317,14 @@ class Plan:
     rows: Callable
     has_perplexity: bool = True
     is_recurrent: bool = False
+    sizes: dict = dataclasses.field(default_factory=lambda: SIZES)
+
+    def rate(self, size):
+        """Returns the default of the learning rate, for a new model of a size or for a checkpoint (`None`)."""
+        if self.is_recurrent:
+            return RATE_OF_LSTM
+        rates = ELECTRA_RATES if self.sizes is ELECTRA_SIZES else RATES
+        return RATE_OF_CHECKPOINT if size is None else rates[size]
 
     def optimizer(self, learning_rate, total_steps, accumulated=None):
         """Returns the optimizer of a run: AdamW with warmup and decay, or NT-ASGD for an AWD-LSTM.
@@ -266,13 +343,15 @@ class Plan:
         return _LONGEST_TEXT if self.is_recurrent else sequence_length
 
 
-PLANS = {  # The keys of `parser.OBJECTIVES`.
+PLANS = {
     "masked": Plan(tasks.MaskedLM, _masked, *_OF_BERT, _blocks("full_sentences")),
     "bert": Plan(tasks.BertPretraining, _bert, *_OF_BERT, text.Corpus.pairs, has_perplexity=False),
-    "electra": Plan(tasks.ReplacedTokenDetection, _electra, *_OF_BERT, _blocks("full_sentences"), has_perplexity=False),
+    "electra": Plan(
+        tasks.ReplacedTokenDetection, _electra, *_OF_BERT, _blocks("full_sentences"), False, sizes=ELECTRA_SIZES
+    ),
     "permutation": Plan(tasks.PermutationLM, _permutation, *_OF_XLNET, _blocks("full_sentences")),
     "causal": Plan(tasks.CausalLM, _causal, *_OF_GPT2, _blocks("stream")),
-    "awd-lstm": Plan(tasks.CausalLM, _recurrent, *_OF_GPT2, _windows, is_recurrent=True),
+    "awd-lstm": Plan(tasks.CausalLM, _recurrent, *_OF_GPT2, _windows, is_recurrent=True, sizes=LSTM_SIZES),
 }
 
 
@@ -352,8 +431,7 @@ def new_model(plan, preprocessor, size, batch_size):
             },
             batch_size,
         )
-    table = ELECTRA_SIZES if plan.task is tasks.ReplacedTokenDetection else SIZES
-    num_layers, hidden_dim, num_heads, intermediate_dim, *further = table[size]
+    num_layers, hidden_dim, num_heads, intermediate_dim, *further = plan.sizes[size]
     return plan.build(
         preprocessor,
         {
@@ -365,3 +443,14 @@ def new_model(plan, preprocessor, size, batch_size):
         },
         *further,
     )
+
+
+def generate(model, prompts, max_new_tokens, sampler, seed):
+    """Prints each prompt, followed by the text that a causal language model generates for it."""
+    if run_folder.is_unfinished(model) and not (pathlib.Path(model) / "config.json").exists():
+        raise FileNotFoundError(
+            f"The run is not finished. `keras-transfer pretrain` with the same settings continues it. Received: {model}"
+        )
+    task = tasks.CausalLM.from_pretrained(model)
+    found = task.generate(prompts, max_new_tokens=max_new_tokens, sampler=sampler, seed=seed)
+    print("\n\n".join(prompt + continuation for prompt, continuation in zip(prompts, found)))

@@ -10,11 +10,10 @@ import keras
 
 from keras_transfer import adaptation, analysis, checkpoints, datasets, serving, tasks, text
 from keras_transfer.cli import ask
-from keras_transfer.cli.checks import check_quickstart
 from keras_transfer.cli.progress import bar_or_lines
 from keras_transfer.cli.run_folder import MODEL, REPORT
 from keras_transfer.cli.scores import card_facts, describe_recipe, training_facts, write_card
-from keras_transfer.core.files import atomic_folder
+from keras_transfer.core.files import atomic_folder, check_folder
 
 ENCODER, EXPORT = "minilm-l6", "served"
 # None of the datasets contains these.
@@ -27,18 +26,13 @@ QUESTIONS = [
 ]
 
 
-def run_quickstart(
-    dataset="questions",
-    data_dir=None,
-    output="quickstart_model",
-    recipe="bert",
-    epochs=None,
-    seed=0,
-    batch_size=None,
-    overwrite=False,
-):
+def quickstart(dataset, data_dir, output, recipe, epochs, seed, batch_size, overwrite):
     """Fine-tunes all-MiniLM-L6-v2 on questions, and writes the model, its report and an export, which answers."""
-    check_quickstart(dataset, data_dir, output, epochs, batch_size, overwrite)
+    check_folder(output, overwrite)
+    if dataset == "trec6" and data_dir is None:
+        raise ValueError("`--dataset trec6` requires `--data-dir`, a folder with train_5500.label and TREC_10.label")
+    if dataset != "trec6" and data_dir is not None:
+        raise ValueError(f"`--data-dir` can be used only with `--dataset trec6`. Received: --dataset {dataset}")
     changes = {"epochs": epochs, "batch_size": batch_size}
     changes = {key: value for key, value in changes.items() if value is not None}
     name, recipe = recipe, adaptation.get_recipe(recipe, **changes)

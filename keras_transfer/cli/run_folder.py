@@ -10,17 +10,11 @@ import json
 import os
 import pathlib
 import shutil
-import zipfile
 
 from keras_transfer.core.files import atomic_file, check_folder, file_digest
 from keras_transfer.core.folder_lock import lock_folder
 
-KINDS = {  # From the class of each model to what it predicts.
-    "keras_transfer>TextClassifier": "classification",
-    "keras_transfer>TextRegressor": "regression",
-}
 TABLES = ("data", "validation_data")
-EXPORTS = ("saved_model.pb", "export.json")  # Files of an export by `serving.export`.
 STATE, MODEL, REPORT, CHECKPOINTS = "run.json", "model.keras", "report.html", "checkpoints"
 
 
@@ -129,61 +123,6 @@ def describe(data, validation_data, **options):
 def describe_files(paths):
     """Returns the names of files, and digests of them."""
     return [[pathlib.Path(path).name, file_digest(path)] for path in paths]
-
-
-def find_model(path, exported=False):
-    """Returns the file of a model, given it or the folder that contains it, or the folder of an exported model."""
-    path = pathlib.Path(path)
-    other = ", or an exported model" if exported else ""
-    if path.is_dir():
-        if any((path / name).is_file() for name in EXPORTS):
-            if exported:
-                return path
-            raise ValueError(
-                "An exported model cannot be exported. Pass the folder that `keras-transfer train` wrote, or the "
-                f".keras file. Received: {path}"
-            )
-        unfinished, path = is_unfinished(path), path / MODEL
-        if unfinished:
-            old = f" For the model of an earlier run, pass {path}." if path.exists() else ""
-            raise FileNotFoundError(
-                f"The run is not finished. `keras-transfer train` with the same settings continues it.{old} "
-                f"Received: {path.parent}"
-            )
-        if not path.exists():
-            raise FileNotFoundError(
-                f"The model must be a .keras file{',' if exported else ' or'} a folder that `keras-transfer train` or "
-                f"`keras-transfer quickstart` wrote{other}. Received: {path.parent}, without {MODEL}"
-            )
-    if not path.exists():
-        raise FileNotFoundError(f"The model does not exist. Received: {path}")
-    if not zipfile.is_zipfile(path):
-        raise ValueError(f"The model must be a .keras file. Received: {path}")
-    return path
-
-
-def trained_model(encoder):
-    """Returns the `.keras` file if `--encoder` is a model that `train` wrote, or its folder, and None for others."""
-    path = pathlib.Path(encoder)
-    if path.suffix == ".keras" or (path / MODEL).is_file() or (path / STATE).is_file():
-        return None if (path / "config.json").is_file() else find_model(path)
-    return None
-
-
-def read_kind(path):
-    """Returns what the model in a `.keras` file predicts: `"classification"`, `"multi-label"` or `"regression"`."""
-    try:
-        with zipfile.ZipFile(path) as file:
-            saved = json.loads(file.read("config.json"))
-        kind, config = KINDS[saved["registered_name"]], saved["config"]
-        several, targets = config.get("multi_label"), config.get("num_targets", 1)
-    except (AttributeError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
-        raise ValueError(
-            f"The model must be a .keras file of a `TextClassifier` or a `TextRegressor`. Received: {path}, {error}"
-        ) from None
-    if targets != 1:
-        raise ValueError(f"A `TextRegressor` must predict one number. Received: {path}, with num_targets={targets}")
-    return "multi-label" if several else kind
 
 
 def _change_state(folder, **changes):

@@ -3,6 +3,8 @@
 import dataclasses
 import logging
 import math
+import os
+import pathlib
 import shlex
 
 import keras
@@ -84,3 +86,17 @@ def training_facts(recipe, name, seed):
 def finite(scores):
     """Returns a dict of scores without the undefined ones."""
     return {name: score for name, score in scores.items() if math.isfinite(score)}
+
+
+def check_writable(option, path, new_folders=False):
+    """Raises a `ValueError` if the file of an option cannot be written, before the work that produces its content."""
+    if path is None:
+        return
+    path = pathlib.Path(path)
+    parent = path.parent
+    while new_folders and not os.path.lexists(parent) and parent != parent.parent:
+        parent = parent.parent
+    if not parent.is_dir() or path.is_dir():
+        raise ValueError(f"Expected a file in an existing folder. Received: {option}={path}")
+    if not os.access(path if path.exists() else parent, os.W_OK):
+        raise ValueError(f"Expected a file that can be written. Received: {option}={path}")

@@ -1,5 +1,6 @@
 """`keras-transfer train`: trains a classifier or a regressor on a table. A run can continue after Ctrl-C or a kill."""
 
+import os
 import shlex
 import signal
 
@@ -8,8 +9,10 @@ import keras
 from keras_transfer import adaptation, analysis, checkpoints, tasks, text
 from keras_transfer.callbacks import TrainingCheckpoint
 from keras_transfer.cli import run_folder
+from keras_transfer.cli.labelled_texts import as_task_labels, read_parts, with_validation
+from keras_transfer.cli.models import trained_model
 from keras_transfer.cli.progress import bar_or_lines
-from keras_transfer.cli.run_folder import CHECKPOINTS, MODEL, REPORT, check_run
+from keras_transfer.cli.run_folder import CHECKPOINTS, MODEL, REPORT
 from keras_transfer.cli.scores import (
     card_facts,
     describe_numbers,
@@ -20,62 +23,72 @@ from keras_transfer.cli.scores import (
     warn_of_few_steps,
     write_card,
 )
-from keras_transfer.cli.validation import as_task_labels, with_validation
+from keras_transfer.core import precision
 from keras_transfer.core.names import listed
 
 
-def run_training(
-    parts,
-    label_names,
+def train(
+    task,
+    data,
+    validation_data,
+    text_column,
+    label_column,
     output,
-    settings,
-    overwrite=False,
-    multi_label=False,
-    encoder="minilm-l6",
-    recipe="bert",
-    epochs=None,
-    learning_rate=None,
-    batch_size=None,
-    sequence_length=None,
-    gradient_accumulation_steps=None,
-    rematerialize=False,
-    precision=None,
-    seed=0,
-    trained=None,
+    overwrite,
+    separator,
+    encoding,
+    no_header,
+    label_separator,
+    **options,
 ):
-    """Trains a text classifier or regressor, and writes it with a report on the validation data.
+    """Trains a text classifier or regressor on a table, and writes it with a report on the validation data.
 
     On the first Ctrl-C (or SIGTERM), a training checkpoint is written, and the run ends. A call with the same settings
-    continues it. The result is the number of the signal that ended the run, or None if it is finished.
-
-    Args:
-        parts: Dict with `"train"` and perhaps `"validation"`: tuples of texts and labels. Without validation data, a
-            fifth of the training data is held out.
-        trained: Path of a `.keras` file, a model that continues to train: with its head if its labels are the same, and
-            otherwise with a new one. Defaults to `None`, for a new model over `encoder`.
+    continues it. The result is 128 plus the number of the signal that ended the run, or 0 if it is finished.
     """
-    changes = {"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size}
-    changes |= {
-        "gradient_accumulation_steps": gradient_accumulation_steps,
-        "rematerialize": rematerialize,
-        "precision": precision,
-    }
-    recipe = adaptation.get_recipe(recipe, **{name: value for name, value in changes.items() if value is not None})
-    check_run(output, settings, overwrite)
+    output = output or ("regressor" if task == "regression" else "classifier")
+    form = {"separator": separator, "encoding": encoding, "no_header": no_header, "label_separator": label_separator}
+    form = {name: value for name, value in form.items() if value}
+    trained = trained_model(options["encoder"])
+    if trained is not None and options["sequence_length"] is not None:
+        raise ValueError("A trained model keeps its sequence length. Leave out `--sequence-length`.")
+    parts, label_names = read_parts(data, validation_data, None, text_column, label_column, task, **form)
+    if options["precision"] == "auto":  # A resumed run keeps the precision that it started with.
+        found = precision.recommended_precision()
+        print(found)
+        options["precision"] = found.policy
+    if trained is not None and os.path.realpath(trained.parent) == os.path.realpath(output):
+        raise ValueError(f"`--output` must be a different folder from `--encoder`. Received: {output}")
+    label_column = label_column[0] if len(label_column) == 1 else label_column
+    columns = {"text_column": text_column, "label_column": label_column, **form}
+    settings = run_folder.describe(data, validation_data, task=task, **columns, **options)
+    run_folder.check_run(output, settings, overwrite)
+    names = ("epochs", "learning_rate", "batch_size", "gradient_accumulation_steps", "rematerialize", "precision")
+    changes = {name: options[name] for name in names if options[name] is not None}
+    recipe = adaptation.get_recipe(options["recipe"], **changes)
     parts = with_validation(parts, label_names)
     rows = len(parts["train"][0])
     warn_of_few_steps(recipe, rows)
-    keras.utils.set_random_seed(seed)
-    options = {"sequence_length": sequence_length, "head": "new", "scalar_mix": recipe.scalar_mix}
-    if recipe.precision is not None:
-        options["encoder"] = {"dtype": recipe.precision}
-    task = tasks.TextRegressor if label_names is None else tasks.TextClassifier
-    if label_names is not None:
-        options |= {"label_names": label_names, "multi_label": multi_label}
-    model = task.from_pretrained(encoder, **options) if trained is None else _continued(task, trained, options)
+    keras.utils.set_random_seed(options["seed"])
+    model = _model(task, label_names, recipe, options, trained)
     # Another process may have used the folder since `check_run`.
     with run_folder.running(output, settings, overwrite) as folder:
-        return _train(model, parts, recipe.resolve(model, -(-rows // recipe.batch_size)), folder, settings, seed)
+        recipe = recipe.resolve(model, -(-rows // recipe.batch_size))
+        stopped_by = _train(model, parts, recipe, folder, settings, options["seed"])
+    return 128 + stopped_by if stopped_by else 0
+
+
+def _model(task, label_names, recipe, options, trained):
+    """Returns the model of a run: a new one, or a trained one."""
+    arguments = {"sequence_length": options["sequence_length"], "head": "new", "scalar_mix": recipe.scalar_mix}
+    if recipe.precision is not None:
+        arguments["encoder"] = {"dtype": recipe.precision}
+    cls = tasks.TextRegressor if label_names is None else tasks.TextClassifier
+    if label_names is not None:
+        arguments |= {"label_names": label_names, "multi_label": task == "multi-label"}
+    if trained is not None:
+        return _continued(cls, trained, arguments)
+    return cls.from_pretrained(options["encoder"], **arguments)
 
 
 def _continued(task, trained, options):
@@ -91,7 +104,7 @@ def _continued(task, trained, options):
 
 
 def _train(model, parts, recipe, folder, settings, seed):
-    """Trains a model, and writes it with its report. Returns the number of the signal that ended the run, or None."""
+    """Trains a model, and writes it with its report. Returns the number of the signal that ended the run, or 0."""
     print(", ".join(f"{len(texts)} texts for {name}" for name, (texts, _) in parts.items()), end=", ")
     print(listed(model.label_names) if model.label_names else "one number for each text")
     print(describe_recipe(recipe, settings["recipe"], settings["encoder"]))
@@ -132,4 +145,4 @@ def _train(model, parts, recipe, folder, settings, seed):
     print(f"keras-transfer predict {shlex.quote(str(folder))} --data FILE.csv{column}")
     print(f'keras-transfer classify {shlex.quote(str(folder))} "TEXT"')
     print(f"keras-transfer export {shlex.quote(str(folder))} --output served/1")
-    return None
+    return 0

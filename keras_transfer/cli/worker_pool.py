@@ -11,28 +11,23 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
 AHEAD = 2  # Number of parts to read ahead for each process.
-_FAILED = []  # The error that `prepare` raised in this process.
 
 
 @contextlib.contextmanager
-def start(workers, prepare):
+def start(workers):
     """Yields a function `(function, parts)` that calls a function in processes, which start when they are needed.
 
     It yields `(kept, function(argument))` for each part `(kept, argument)`, in order, and reads few parts ahead.
     Functions, arguments and results are pickled.
-
-    Args:
-        prepare: Function without arguments, which each process calls first. If it raises an error, so does the first
-            part.
     """
     context = multiprocessing.get_context("spawn")  # TensorFlow does not work after a fork.
-    executor = ProcessPoolExecutor(workers, context, initializer=_begin, initargs=(prepare,))
+    executor = ProcessPoolExecutor(workers, context, initializer=_begin)
 
     def map_in_order(function, parts):
         parts, running = iter(parts), collections.deque()
         while True:
             for kept, argument in itertools.islice(parts, AHEAD * workers - len(running)):
-                running.append((kept, executor.submit(_call, function, argument)))
+                running.append((kept, executor.submit(function, argument)))
             if not running:
                 return
             kept, future = running.popleft()
@@ -49,19 +44,8 @@ def start(workers, prepare):
         executor.shutdown(cancel_futures=True)
 
 
-def _begin(prepare):
+def _begin():
     """Lets only the first process handle Ctrl-C, and ends this process when the first one ends for any reason."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
-    try:
-        prepare()
-    except Exception as error:  # A `BrokenProcessPool` would not contain this message.
-        _FAILED.append(error)
-
-
-def _call(function, argument):
-    """Calls a function, or raises the error of the preparation."""
-    if _FAILED:
-        raise _FAILED[0]
-    return function(argument)

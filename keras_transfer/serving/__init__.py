@@ -1,5 +1,6 @@
 """Exports of trained models that answer requests: they accept raw text and return labels."""
 
+from keras_transfer.serving.exported import is_exported, labels_of_export, open_exported, read_facts
 from keras_transfer.serving.exporting import export
 from keras_transfer.serving.folder_predictor import FolderPredictor
 from keras_transfer.serving.predictor import Predictor

@@ -9,11 +9,14 @@ from collections.abc import Callable
 
 import numpy as np
 
+from keras_transfer.core.files import read_json
 from keras_transfer.core.names import did_you_mean
 from keras_transfer.serving.portable.folder import FORMATS
 from keras_transfer.serving.portable.predict import Model
 
 SAVED_MODEL, PORTABLE = "saved_model.pb", "export.json"  # The file that identifies the format of a folder.
+# A SavedModel stores files in this folder that belong to it but are not loaded with it.
+LABELS_FILE, FACTS_FILE = "assets.extra/labels.json", "assets.extra/export.json"
 # The files that determine the answers of a folder. The index of a SavedModel's variables has their checksums.
 FILES = (SAVED_MODEL, "variables/variables.index", PORTABLE, "labels.json", "tokenizer.json")
 FILES += tuple(module.FILE for module in FORMATS.values())
@@ -43,6 +46,24 @@ class Exported:
 def is_exported(folder):
     """Returns whether a folder contains an export of any format."""
     return any((pathlib.Path(folder) / name).is_file() for name in (SAVED_MODEL, PORTABLE))
+
+
+def read_facts(folder):
+    """Returns a dict of the `task`, `adapters` and `signatures` of a SavedModel, empty for one of an old version."""
+    file = pathlib.Path(folder) / FACTS_FILE
+    if not file.is_file():
+        return {}
+    try:
+        facts = read_json(file)
+        return {name: facts[name] for name in ("task", "adapters", "signatures")}
+    except (ValueError, KeyError) as error:
+        raise ValueError(f"{file} is damaged. Export the model again. Received: {error}") from None
+
+
+def labels_of_export(folder):
+    """Returns the list of the label names of an export, empty for a model without labels."""
+    files = [pathlib.Path(folder) / name for name in ("labels.json", LABELS_FILE)]
+    return next((read_json(path, list) for path in files if path.is_file()), [])
 
 
 def open_exported(folder, signature):

@@ -4,10 +4,8 @@ import json
 import pathlib
 
 from keras_transfer.serving.by_adapter import signatures_by_adapter
+from keras_transfer.serving.exported import FACTS_FILE, LABELS_FILE
 from keras_transfer.version import __version__
-
-# A SavedModel stores files in this folder that belong to it but are not loaded with it.
-LABELS_FILE, FACTS_FILE = "assets.extra/labels.json", "assets.extra/export.json"
 
 
 def write_saved_model(model, folder, label_names, pairs, adapters, jit_compile, verbose=0):

@@ -10,19 +10,15 @@ import runpy
 import subprocess
 import sys
 import types
-import zipfile
 
 import pytest
 
 from keras_transfer.adaptation.recipe import RECIPES
-from keras_transfer.checkpoints.registry import PACKAGED as PACKAGED_ENCODERS
-from keras_transfer.cli import ask, command
-from keras_transfer.cli.ask import import_tensorflow
-from keras_transfer.cli.checks import PACKAGED
-from keras_transfer.cli.command import main
-from keras_transfer.cli.quickstart import QUESTIONS, run_quickstart
+from keras_transfer.cli import predictions
+from keras_transfer.cli.quickstart import QUESTIONS
 from keras_transfer.datasets import load_demo_questions, load_trec6
 from keras_transfer.version import __version__
+from keras_transfer_command import import_backend, main
 
 LABELS = ["ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"]
 ROOT = pathlib.Path(__file__).parents[2]
@@ -116,15 +112,14 @@ def test_output_during_the_import_of_tensorflow_is_shown_only_if_the_import_fail
         (tmp_path / "tensorflow.py").write_text(f"import os\nos.write(2, b'why')\n{ending}")
         importlib.invalidate_caches()
         with pytest.raises(ImportError) if ending else contextlib.nullcontext():
-            import_tensorflow()
+            import_backend()
         assert capfd.readouterr().err == shown
 
 
 def test_output_is_not_redirected_if_tensorflow_is_already_imported(monkeypatch):
-    module = types.ModuleType("tensorflow")
-    monkeypatch.setitem(sys.modules, "tensorflow", module)
+    monkeypatch.setitem(sys.modules, "tensorflow", types.ModuleType("tensorflow"))
     monkeypatch.setattr(os, "dup", None)
-    assert import_tensorflow() is module
+    import_backend()
 
 
 def test_no_dataset_contains_the_five_questions(data_dir):
@@ -137,8 +132,7 @@ def test_no_dataset_contains_the_five_questions(data_dir):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["quickstart", "--output", "."], "The output folder exists"),
-        (["quickstart", "--output", "new", "--epochs", "0"], "`--epochs` must be a positive integer. Received: 0"),
+        (["quickstart", "--output", "."], "The folder exists. Choose another one or pass `--overwrite`"),
         (["quickstart", "--output", "new", "--dataset", "trec6"], "requires `--data-dir`"),
         (["quickstart", "--output", "new", "--data-dir", "."], "only with `--dataset trec6`"),
         (["quickstart", "--output", "/dev/null/new"], "The parents of a folder must be folders"),
@@ -162,31 +156,6 @@ def test_a_mistake_prints_one_line_and_writes_no_files(arguments, message, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ({"output": "."}, FileExistsError, "The output folder exists"),
-        ({"output": "/dev/null/new"}, FileExistsError, "The parents of a folder must be folders"),
-        ({"output": "s3://bucket/new"}, ValueError, "must be local"),
-        ({"epochs": 0}, ValueError, "`--epochs` must be a positive integer. Received: 0"),
-        ({"batch_size": -1}, ValueError, "`--batch-size` must be a positive integer. Received: -1"),
-        ({"dataset": "trec6"}, ValueError, "requires `--data-dir`"),
-        ({"data_dir": "."}, ValueError, "only with `--dataset trec6`"),
-    ],
-)
-def test_quickstart_checks_its_arguments_before_it_trains(arguments, error, message, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(error, match=message):
-        run_quickstart(**arguments)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_an_output_that_is_a_broken_link_is_an_error_before_training(tmp_path):
-    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(FileExistsError, match="The output folder exists"):
-        run_quickstart(output=tmp_path / "link")
-
-
-@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["trian", "--data", "a.csv"], "Did you mean 'train'?"),
@@ -195,9 +164,15 @@ def test_an_output_that_is_a_broken_link_is_an_error_before_training(tmp_path):
         (["train", "--data", "a.csv", "--recipe", "birt"], "Did you mean 'bert'?"),
         (["train", "--data", "a.csv", "--text_column", "a"], "--text_column a. Did you mean '--text-column'?"),
         (["train", "--data", "a.csv", "--epoch", "3"], "--epoch 3. Did you mean '--epochs'?"),
+        (["train", "--data", "a.csv", "--lr", "3"], "--lr 3. Did you mean '--learning-rate'?"),
+        (["train", "--data", "a.csv", "--epochs", "0"], "--epochs: must be an integer of at least 1. Received: 0"),
+        (["train", "--data", "a.csv", "--learning-rate", "nan"], "must be positive and finite. Received: nan"),
+        (["pretrain", "--corpus", "a", "--vocabulary-size", "9"], "must be an integer of at least 300. Received: 9"),
+        (["pretrain", "--corpus", "a", "--epochs", "1", "--steps", "1"], "not allowed with argument --epochs"),
+        (["pretrain", "--corpus", "a", "--size", "tiny", "--encoder", "b"], "not allowed with argument --size"),
     ],
 )
-def test_a_misspelt_command_value_or_option_is_an_error_that_suggests_the_right_one(arguments, message, capsys):
+def test_a_mistake_in_the_options_is_an_error_that_suggests_the_right_one(arguments, message, capsys):
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2 and message in capsys.readouterr().err
@@ -211,25 +186,14 @@ def test_a_misspelt_command_value_or_option_is_an_error_that_suggests_the_right_
         (["compare", "--data", "a.csv", "--encoder", "bert-base-uncased"], "Did you mean 'hf://bert-base-uncased'?"),
         (["evaluate", "a.keras", "--data", "a.csv", "--report", "a.csv/a.html"], "Received: --report=a.csv/a.html"),
         (["info", "none"], "There is no such folder. Did you mean 'hf://none'?"),
-        (["export", "a.keras", "--output", "a.csv"], "The output folder exists. Choose another --output, or pass"),
     ],
 )
-def test_what_cannot_be_read_or_written_is_an_error_before_tensorflow_is_imported(
-    arguments, message, tmp_path, monkeypatch, capsys
-):
+def test_what_cannot_be_read_or_written_is_an_error(arguments, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "a.csv").write_text("text,label\na,b\nc,d\n")
-    with zipfile.ZipFile(tmp_path / "a.keras", "w") as file:
-        config = {"registered_name": "keras_transfer>TextClassifier", "config": {}}
-        file.writestr("config.json", json.dumps(config))
-    monkeypatch.setattr(ask, "import_tensorflow", None)
+    (tmp_path / "a.csv").write_text("text,label\n" + "a,b\nc,d\n" * 5)
     assert main(arguments) == 1
     assert message in capsys.readouterr().err
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "a.keras"]
-
-
-def test_the_command_knows_the_packaged_encoders():
-    assert tuple(PACKAGED_ENCODERS) == PACKAGED
+    assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
 
 
 def test_the_package_as_a_module_is_the_same_command(monkeypatch, capsys):
@@ -241,10 +205,10 @@ def test_the_package_as_a_module_is_the_same_command(monkeypatch, capsys):
 
 @pytest.mark.parametrize("unexpected", [False, True])
 def test_an_error_keeps_its_lines_names_options_and_is_no_traceback(unexpected, monkeypatch, capsys):
-    def fail(path, exported):
+    def fail(*arguments):
         raise (RuntimeError if unexpected else ValueError)("`slice_words` and `other_words`:\n  a\n  b")
 
-    monkeypatch.setattr(command.run_folder, "find_model", fail)
+    monkeypatch.setattr(predictions, "open_model", fail)
     line = ["evaluate", "model.keras", "--data", "a.csv"]
     assert main(line) == 1
     before, after = ("RuntimeError: ", "\nTo see where it occurred, pass --traceback.") if unexpected else ("", "")

@@ -3,8 +3,8 @@
 import keras
 import pytest
 
-from keras_transfer.cli.command import main
 from keras_transfer.tasks import TextRegressor
+from keras_transfer_command import main
 from tests.tasks.tiny import of_words
 
 TEXTS = ["a a", "z y"]

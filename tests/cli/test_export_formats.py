@@ -5,11 +5,7 @@ import csv
 import keras
 import pytest
 
-from keras_transfer.cli import ask, own_files, parser, run_folder
-from keras_transfer.cli.command import main
-from keras_transfer.serving.exported import PORTABLE, SAVED_MODEL
-from keras_transfer.serving.portable.folder import FORMATS
-from keras_transfer.serving.saved_model import LABELS_FILE
+from keras_transfer_command import main
 from tests.tasks.tiny import classifier, of_vectors
 
 pytest.importorskip("tensorflow_text")
@@ -64,9 +60,9 @@ def test_a_portable_folder_answers_as_the_run(folder, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--quantization", "float16"], "`--quantization` requires `--format litert` or `--format onnx`"),
-        (["--max-difference", "1"], "`--max-difference` requires `--format litert`"),
-        (["--format", "onnx", "--quantization", "float16"], "`--format onnx` must be one of ('int8_dynamic',)"),
+        (["--quantization", "float16"], "A SavedModel has no ['quantization']. Use `format='litert'` or `'onnx'`."),
+        (["--max-difference", "1"], "A SavedModel has no ['max_difference']."),
+        (["--format", "onnx", "--quantization", "float16"], "`--quantization` must be one of (None, 'int8_dynamic')"),
         (["--format", "litert", "--pairs", "--data", "a.csv"], "`--data` has one text in a row"),
         (["--format", "litert", "--data", "no.csv"], "The table does not exist. Received: no.csv"),
     ],
@@ -76,13 +72,6 @@ def test_a_mistake_in_the_options_is_one_error(options, message, folder, capsys)
     error = capsys.readouterr().err
     assert message in error and len(error.splitlines()) == 1
     assert not (folder / "other").exists()
-
-
-def test_the_command_knows_of_exports_what_serving_does():
-    of_serving = {name: tuple(filter(None, module.QUANTIZATIONS)) for name, module in FORMATS.items()}
-    assert {"savedmodel": (), **of_serving} == parser.QUANTIZATIONS
-    assert run_folder.EXPORTS == (SAVED_MODEL, PORTABLE) and set(run_folder.EXPORTS) < set(own_files.DESCRIBE)
-    assert ask.LABELS_FILE == LABELS_FILE
 
 
 def test_a_model_that_the_format_lacks_is_an_error(tmp_path, capsys):

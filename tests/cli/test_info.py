@@ -9,11 +9,11 @@ from safetensors.numpy import load_file
 
 import keras_transfer
 from keras_transfer.checkpoints import CheckpointError
-from keras_transfer.cli import command
 from keras_transfer.cli.info import describe
 from keras_transfer.encoders import BertEncoder
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import BertPreprocessor
+from keras_transfer_command import main
 from tests.checkpoints.test_heads import HEADS, copy
 from tests.tasks.tiny import of_words
 
@@ -70,17 +70,16 @@ def test_a_folder_that_is_not_a_checkpoint_is_an_error(tmp_path, capsys):
     with pytest.raises(CheckpointError, match="must contain model.safetensors or its shards.*Received: config.json"):
         describe(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "unknown"}))
-    assert command.main(["info", str(tmp_path)]) == 1
+    assert main(["info", str(tmp_path)]) == 1
     assert "is not supported" in capsys.readouterr().err
 
 
 @pytest.fixture
 def info(monkeypatch, capsys):
     """A function that runs `info` without TensorFlow and returns the rows that it prints as a dict."""
-    monkeypatch.setattr(command.ask, "import_tensorflow", None)  # from which TensorFlow would be imported
 
     def run(path):
-        assert command.main(["info", str(path)]) == 0
+        assert main(["info", str(path)]) == 0
         lines = capsys.readouterr().out.splitlines()
         return {name: value.strip() for name, value in (line.strip().split("  ", 1) for line in lines[1:])}
 
@@ -145,10 +144,9 @@ def test_a_folder_of_transformers_is_described_with_jax_if_it_is_installed(info,
 
 
 def test_a_damaged_file_is_an_error_of_one_line(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(command.ask, "import_tensorflow", None)
     for name in ("a.keras", "a.safetensors", "run.json"):
         (tmp_path / name).write_bytes(b"no model at all")
     for path in (tmp_path / "a.keras", tmp_path / "a.safetensors", tmp_path):
-        assert command.main(["info", str(path)]) == 1
+        assert main(["info", str(path)]) == 1
         [line] = capsys.readouterr().err.splitlines()
         assert str(path) in line

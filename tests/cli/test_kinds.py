@@ -7,11 +7,10 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.cli import command
-from keras_transfer.cli.labelled_texts import read_parts, read_texts
-from keras_transfer.cli.validation import as_task_labels
+from keras_transfer.cli.labelled_texts import as_task_labels, read_parts, read_texts
 from keras_transfer.datasets import read_table
 from keras_transfer.tasks import TextClassifier, TextRegressor
+from keras_transfer_command import main
 from tests.tasks.tiny import of_words
 
 NAMES = ["film", "fun", "sad"]
@@ -37,7 +36,7 @@ def tagger(folder):
 
 
 def run(*line):
-    return command.main(list(line))
+    return main(list(line))
 
 
 def test_several_labels_are_lists_in_json_lines_and_have_a_separator_in_csv(tagger, folder):
@@ -144,32 +143,37 @@ def test_a_regressor_is_evaluated_with_errors_and_correlations(regressor, folder
         ("regressor", "text,label\na,good\n", [], "line 2: Expected a text and a number. Received: text='a' and"),
         ("regressor", "text,label\na,1\n", ["--slice-words", "a"], "Received: a model that predicts numbers"),
         ("tagger", "text,label\na,film|\n", [], "line 2: Expected a text and a list of labels."),
-        ("two", "text,label\na,1\n", [], "must predict one number. Received: two.keras, with num_targets=2"),
+        ("two", "text,label\na,1\n", [], "that predicts one number. Received: two.keras, a `TextRegressor`"),
     ],
 )
-def test_what_does_not_match_the_model_is_an_error_before_anything_is_imported(
+def test_what_does_not_match_the_model_is_an_error(
     model, content, arguments, message, tagger, regressor, folder, monkeypatch, capsys
 ):
     TextRegressor(regressor.encoder, num_targets=2, preprocessor=regressor.preprocessor).save("two.keras")
-    monkeypatch.setattr(command.ask, "import_tensorflow", None)  # from which TensorFlow would be imported
     (folder / "b.csv").write_text(content)
     assert run("evaluate", f"{model}.keras", "--data", "b.csv", *arguments) == 1
     error = capsys.readouterr().err
     assert message in error and len(error.splitlines()) == 1
 
 
-def test_commands_for_texts_refuse_an_exported_tagger(folder, capsys):
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "message"),
+    [
+        (["text"], ["words", "label"], "does not support taggers. Tag texts in Python with `serving.Predictor(folder"),
+        (["text", "text_pair"], ["label"], "must have a single input `text`. Answer other requests in Python with"),
+        (["text"], ["answer"], "The exported model must predict a label, several labels or a number for each text."),
+    ],
+)
+def test_commands_for_texts_refuse_other_exports(inputs, outputs, message, folder, capsys):
     tf = pytest.importorskip("tensorflow")
     module = tf.Module()
-    module.tag = tf.function(
-        lambda text: {"words": text[:, None], "label": text[:, None]},
-        input_signature=[tf.TensorSpec([None], tf.string, name="text")],
-    )
-    tf.saved_model.save(module, "served", signatures={"serving_default": module.tag.get_concrete_function()})
+    module.answer = tf.function(
+        lambda **texts: dict.fromkeys(outputs, texts["text"]),
+    ).get_concrete_function(**{name: tf.TensorSpec([None], tf.string, name=name) for name in inputs})
+    tf.saved_model.save(module, "served", signatures={"serving_default": module.answer})
     for line in (["classify", "served", "a"], ["predict", "served", "--data", "a.csv", "--output", "b.csv"]):
         assert run(*line) == 1
-        error = capsys.readouterr().err
-        assert "does not support taggers. Tag texts in Python with `serving.Predictor(folder, column)`" in error
+        assert message in capsys.readouterr().err
     assert not (folder / "b.csv").exists()
 
 

@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from keras_transfer.cli import command, predictions, worker_pool
+from keras_transfer.cli import predictions, worker_pool
+from keras_transfer_command import main
 from tests.tasks.tiny import of_vectors
 
 
@@ -34,7 +35,7 @@ def test_results_come_in_the_order_of_the_parts_and_few_parts_are_read_ahead(thr
             read.append(part)
             yield part
 
-    with worker_pool.start(2, None) as map_in_order:
+    with worker_pool.start(2) as map_in_order:
         for count, (kept, result) in enumerate(map_in_order(wait, parts())):
             assert (kept, result) == (count, seconds[count])
             most = max(most, len(read) - count)
@@ -42,18 +43,8 @@ def test_results_come_in_the_order_of_the_parts_and_few_parts_are_read_ahead(thr
 
 
 def test_an_error_of_one_part_is_raised(threads):
-    with pytest.raises(ValueError, match="an error of one part"), worker_pool.start(2, None) as map_in_order:
+    with pytest.raises(ValueError, match="an error of one part"), worker_pool.start(2) as map_in_order:
         list(map_in_order(wait, enumerate([0.0, 0.04, 0.0])))
-
-
-def fail():
-    raise ImportError("an error before the first part")
-
-
-@pytest.mark.slow
-def test_an_error_in_the_preparation_of_a_process_has_its_own_message():
-    with pytest.raises(ImportError, match="an error before the first part"), worker_pool.start(1, fail) as map_in_order:
-        list(map_in_order(wait, enumerate([0.0])))
 
 
 @pytest.fixture
@@ -64,13 +55,7 @@ def predict(tmp_path, monkeypatch):
     of_vectors().save("model.keras")
     rows = "".join(f"{row},{'good ' * (row % 7)}bad {'abcdef'[row % 6]}\n" for row in range(70))
     (tmp_path / "a.csv").write_text(f"id,text\n{rows}")
-    return lambda *arguments: command.main(["predict", "model.keras", "--data", "a.csv", *arguments])
-
-
-def test_fewer_than_one_worker_is_an_error(predict, capsys):
-    assert predict("--workers", "0") == 1
-    error = capsys.readouterr().err
-    assert "`--workers` must be a positive integer. Received: 0" in error and len(error.splitlines()) == 1
+    return lambda *arguments: main(["predict", "model.keras", "--data", "a.csv", *arguments])
 
 
 @pytest.mark.slow
@@ -88,8 +73,7 @@ def test_two_workers_write_the_same_file_as_one(predict, tmp_path):
 
 @pytest.mark.slow
 def test_a_process_that_dies_is_one_line_of_error_and_leaves_no_file(predict, tmp_path, monkeypatch, capfd):
-    start = worker_pool.start
-    monkeypatch.setattr(worker_pool, "start", lambda workers, _: start(workers, functools.partial(os._exit, 3)))
+    monkeypatch.setattr(worker_pool, "_begin", functools.partial(os._exit, 3))
     before = {path.name for path in tmp_path.iterdir()}
     assert predict("--output", "two.csv", "--workers", "2") == 1
     lines = [line for line in capfd.readouterr().err.splitlines() if line.startswith("keras-transfer")]

@@ -11,9 +11,9 @@ import pytest
 
 from keras_transfer import datasets
 from keras_transfer.cli.labelled_texts import Table, read_column, read_parts, read_texts
-from keras_transfer.cli.parser import make_parser
 from keras_transfer.core import tables
 from keras_transfer.datasets import read_table
+from keras_transfer_command import make_parser
 from tests.errors import check_errors
 
 TEXTS = ["Go now, crazy.. only £5", 'He said "no", twice', "Ok; naïve | plain"]
@@ -264,7 +264,7 @@ def test_labels_that_join_several_are_separated_or_named_in_a_warning(tmp_path, 
 
 def test_the_command_takes_one_column_per_label_and_how_the_table_is_read(tmp_path):
     line = ["train", "--data", "a.csv", "--label-column", "toxic", "insult", "--separator", ";", "--encoding", "cp1252"]
-    options = make_parser("1").parse_args([*line, "--no-header", "--label-separator", ","])
+    options = make_parser().parse_args([*line, "--no-header", "--label-separator", ","])
     assert options.label_column == ["toxic", "insult"] and options.no_header and options.label_separator == ","
     path = write(tmp_path, "a.csv", "text,a,b\nx,1,0\ny,0,1\n")
     _, names = read_parts(path, label=["a", "b"], task="multi-label")

@@ -4,7 +4,7 @@ import keras
 import pytest
 
 from keras_transfer import encoders, serving, tasks, text
-from keras_transfer.cli.own_files import weight_sizes
+from keras_transfer.cli.info import weight_sizes
 from keras_transfer.serving import exporting
 from keras_transfer.serving.saved_model import make_signatures
 from keras_transfer.tasks.labels import Labels

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 import keras_transfer as kt
-from keras_transfer.cli import command
+import keras_transfer_command
 
 TEXTS, LABELS = ["good", "bad a", "good b", "bad"], [1, 0, 1, 0]
 NAMES = ["no", "yes"]
@@ -208,7 +208,7 @@ class Models:
         output, errors = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors), contextlib.chdir(self.folder):
             try:
-                status = command.main([str(argument) for argument in arguments])
+                status = keras_transfer_command.main([str(argument) for argument in arguments])
             except SystemExit as stopped:  # argparse
                 status = stopped.code
         if status:

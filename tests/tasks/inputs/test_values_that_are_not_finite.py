@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_transfer import serving
-from keras_transfer.cli import predictions
+from keras_transfer.cli.models import TrainedModel
 from keras_transfer.encoders import T5, TransformerEncoder
 from keras_transfer.tasks import (
     BertPretraining,
@@ -155,12 +155,12 @@ def test_no_task_with_weights_that_are_not_numbers_answers(name, eagerly):
         answer(task)
 
 
-def test_the_command_writes_no_predictions_that_are_not_finite(model):
-    regressor = TextRegressor(model.encoder, preprocessor=model.preprocessor)
-    for task, kind in ((model, "classification"), (regressor, "regression")):
+def test_the_command_writes_no_predictions_that_are_not_finite(model, tmp_path):
+    for task in (model, TextRegressor(model.encoder, preprocessor=model.preprocessor)):
         task.get_layer("logits").kernel.assign(keras.ops.full(task.get_layer("logits").kernel.shape, NAN))
+        task.save(tmp_path / "model.keras")
         with pytest.raises(ValueError, match="outputs of the model must be finite"):
-            predictions._answers(task, kind, TEXTS)
+            TrainedModel(tmp_path / "model.keras").predict(TEXTS)
 
 
 def test_a_model_whose_weights_are_not_finite_is_not_exported(model, tmp_path):
