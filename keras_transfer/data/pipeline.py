@@ -1,8 +1,5 @@
 """Batches in the form in which Keras's methods are fastest: a `tf.data.Dataset` on TensorFlow."""
 
-import contextlib
-import warnings
-
 import keras
 import numpy as np
 
@@ -14,8 +11,8 @@ def as_pipeline(data, may_end_early=False):
     first two batches, trace a step again if it is wrong, and let TensorFlow tune the pipeline. At the end of each
     epoch, TensorFlow would wait for the thread that tunes it, which sleeps for up to a minute.
 
-    The pipeline follows the epoch of the batches, which `counting_epochs` counts: Keras starts it more often than once
-    per epoch. If an epoch may end early, such as a resumed one, a pipeline that is read only once is slower.
+    The pipeline follows the epoch of the batches, which the `Progress` of a run counts: Keras starts it more often than
+    once per epoch. If an epoch may end early, such as a resumed one, a pipeline that is read only once is slower.
     """
     if hasattr(data, "for_keras"):
         return data.for_keras()
@@ -94,60 +91,6 @@ def times_class_weights(sample_weight, labels, class_weight, of_places=False):
     axes = max(sample_weight.ndim, weights.ndim)
     weights, sample_weight = (each.reshape(*each.shape, *[1] * (axes - each.ndim)) for each in (weights, sample_weight))
     return weights * sample_weight
-
-
-@contextlib.contextmanager
-def counting_epochs(data, pipeline, callbacks):
-    """Gives `fit` a further callback in this context, so that an epoch of the batches is one of the run.
-
-    From a pipeline, Keras does not tell the batches when an epoch ends. Without one, it does, but may also read a first
-    batch before the run to build the model, and end an epoch then. An epoch that does not begin with its first batch is
-    shorter than the others, whose number of batches Keras reads before the run.
-    """
-    if not hasattr(data, "planned"):
-        yield callbacks
-        return
-    counter = _BeginWhereTheyAre(data) if pipeline is data else _CountEpochs(data)
-    with warnings.catch_warnings(), contextlib.ExitStack() as at_the_end:
-        if len(data) < len(data.planned()):
-            warnings.filterwarnings("ignore", "Your input ran out of data")
-        if pipeline is data:
-            at_the_end.callback(counter.begin)  # `fit` may fail before the run.
-            data.seek(0)
-        if isinstance(callbacks, keras.callbacks.CallbackList):
-            callbacks.callbacks.insert(0, counter)
-            at_the_end.callback(callbacks.callbacks.remove, counter)
-            yield callbacks
-        else:
-            yield [counter, *callbacks]
-
-
-class _CountEpochs(keras.callbacks.Callback):
-    def __init__(self, data):
-        super().__init__()
-        self.data = data
-
-    def on_train_batch_begin(self, batch, logs=None):
-        if batch >= len(self.data):
-            raise StopIteration  # The epoch ends as if the data ended. TensorFlow would count a step before it notices.
-
-    def on_epoch_end(self, epoch, logs=None):
-        self.data.on_epoch_end()
-
-
-class _BeginWhereTheyAre(keras.callbacks.Callback):
-    def __init__(self, data):
-        super().__init__()
-        self.data, self.state = data, data.state_dict()
-
-    def begin(self):
-        """Moves the batches to where they were before the run, once."""
-        state, self.state = self.state, None
-        if state is not None:
-            self.data.load_state_dict(state)
-
-    def on_train_begin(self, logs=None):
-        self.begin()
 
 
 def _spec(data):

@@ -16,7 +16,7 @@ from keras_transfer.tasks.input_checks import NoRows, check_kind
 from keras_transfer.tasks.reader import ALL_ROWS
 from keras_transfer.tasks.source import batch_of, read_data, source_of, sources_of_fit
 from keras_transfer.tasks.stream import Stream
-from keras_transfer.training import ScheduleLength, TrainingCheckpoint, build_optimizer, fit_in_run
+from keras_transfer.training import TrainingCheckpoint, build_optimizer, fit_in_run
 
 _Task: Any = object  # To type checkers, the mixin has all attributes of the task that it is a part of.
 log = logging.getLogger("keras_transfer")
@@ -136,7 +136,7 @@ class DataMethods(_Task):
         warn_of_unknown_tokens(self, data)
         if not isinstance(callbacks, keras.callbacks.CallbackList):  # It already knows its model and parameters.
             own = data.callbacks() if isinstance(data, Stream) else []
-            callbacks = [*keras.tree.flatten(callbacks or []), ScheduleLength(), *own]
+            callbacks = [*keras.tree.flatten(callbacks or []), *own]
             callbacks.sort(key=lambda callback: isinstance(callback, TrainingCheckpoint))  # They write what others did.
         options = {
             "validation_data": validation_data,

@@ -23,7 +23,6 @@ from keras_transfer.training.plans import (
     StagedTraining,
 )
 from keras_transfer.training.rates import check_schedule_free, fine_tuning_rate, is_number
-from keras_transfer.training.run_length import ScheduleLength
 from keras_transfer.training.schedules import (
     InverseSquareRoot,
     LinearWarmupDecay,

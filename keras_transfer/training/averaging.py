@@ -8,7 +8,7 @@ import numpy as np
 from keras_transfer.core.integers import check_integer
 from keras_transfer.keras_internals import optimizers
 from keras_transfer.training.ntasgd import NTASGD
-from keras_transfer.training.run import RunCallback, sync
+from keras_transfer.training.progress import RunCallback, sync
 
 # Callbacks of Keras that put other weights into the model at the end of an epoch, or keep those that are there.
 _KEEP_OTHER_WEIGHTS = (keras.callbacks.SwapEMAWeights, keras.callbacks.BackupAndRestore)
@@ -28,7 +28,7 @@ class ValidatedAverages(RunCallback):
 
     def on_train_begin(self, logs=None):
         self._fits, self._trained, self._means = True, None, None
-        callbacks = [] if self.run is None else self.run.callbacks
+        callbacks = self.progress.callbacks or []
         others = [callback for callback in callbacks if isinstance(callback, _KEEP_OTHER_WEIGHTS)]
         if others and optimizers.keeps_averages(self.model.optimizer):
             raise ValueError(

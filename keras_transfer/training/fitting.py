@@ -1,28 +1,29 @@
-"""Calling Keras's `fit` in a `Run`, with the callbacks that every run has."""
+"""Calling Keras's `fit` with the `Progress` of the run, and with the callbacks that every run has."""
 
 import contextlib
 import logging
 import math
+import warnings
 
 import keras
 
-from keras_transfer.data import Batches, as_pipeline, counting_epochs
+from keras_transfer.data import Batches, as_pipeline
 from keras_transfer.keras_internals import optimizers
 from keras_transfer.training.averaging import ValidatedAverages
-from keras_transfer.training.run import Run, RunCallback, sync
+from keras_transfer.training.progress import Progress, RunCallback, sync
 
 log = logging.getLogger("keras_transfer")
 
 
 def fit_in_run(fit, data, callbacks, options, *, settings=None, position=None):
-    """Calls `fit` in a `Run`, with batches in the fastest form for Keras.
+    """Calls `fit` with its `Progress`, and with batches in the fastest form for Keras.
 
     Args:
         fit: Method `fit` of a `keras.Model`.
         data: `Batches`, or anything else that `fit` accepts as `x`.
         callbacks: List of callbacks, or `keras.callbacks.CallbackList`.
         options: Dict of the other arguments of `fit`.
-        settings: Dict for `Run`. Defaults to `None`, for no settings.
+        settings: Dict of what else influences the result. Defaults to `None`, for no settings.
         position: Object with the state of the data, if `data` does not have it. Defaults to `None`.
 
     Returns:
@@ -30,11 +31,19 @@ def fit_in_run(fit, data, callbacks, options, *, settings=None, position=None):
     """
     pipeline = as_pipeline(data, may_end_early=True)  # A resumed epoch has fewer batches, and so has one of streams.
     given = getattr(callbacks, "callbacks", callbacks)
+    batches = data if hasattr(data, "planned") else None
+    by_keras = batches is None or pipeline is data  # From a pipeline, Keras does not tell when an epoch ends.
+    progress = Progress(data if position is None else position, None, settings, batches, by_keras)
     # First, because all others see the weights that these leave.
-    first = [LastGradients(), *([] if any(isinstance(c, ValidatedAverages) for c in given) else [ValidatedAverages()])]
-    run = Run(data if position is None else position, [*first, *given], settings or {})
+    first = [progress, LastGradients()]
+    if not any(isinstance(callback, ValidatedAverages) for callback in given):
+        first.append(ValidatedAverages())
+    progress.callbacks = [*first, *given]
     options = {**options, "validation_data": as_pipeline(options.get("validation_data"))}
-    with run, _preceded(callbacks, first) as callbacks, counting_epochs(data, pipeline, callbacks) as callbacks:
+    with progress, _preceded(callbacks, first) as callbacks, warnings.catch_warnings():
+        # An epoch that does not begin with its first batch is shorter than what Keras reads before the run.
+        if batches is not None and len(batches) < len(batches.planned()):
+            warnings.filterwarnings("ignore", "Your input ran out of data")
         return fit(pipeline, callbacks=callbacks, **options)
 
 

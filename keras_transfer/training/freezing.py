@@ -8,7 +8,7 @@ import keras
 from keras_transfer.core.names import did_you_mean, listed, why_no_expression
 from keras_transfer.keras_internals import could_train, optimizers, remember_trainable, set_trainable, trainer
 from keras_transfer.training.groups import depth_of, is_norm, layer_groups, select_groups
-from keras_transfer.training.run import sync
+from keras_transfer.training.progress import sync
 
 
 def freeze(

@@ -9,7 +9,7 @@ import keras
 from keras_transfer.core.integers import check_integer
 from keras_transfer.core.names import check_arguments
 from keras_transfer.metrics import TextMetric, check_counts, list_of_texts
-from keras_transfer.training.run import RunCallback
+from keras_transfer.training.progress import RunCallback
 
 # The callback sets these arguments of `generate` itself.
 _OWN = ("self", "prompts", "sources", "num_sequences", "on_token")
@@ -112,7 +112,7 @@ class GenerationMetrics(RunCallback):
 
     def _check_monitors(self):
         """Raises a `ValueError` if a callback monitors a result that it cannot see or compare."""
-        callbacks = [] if self.run is None else self.run.callbacks
+        callbacks = self.progress.callbacks or []
         modes = {f"{self.prefix}{name}": each.monitor_mode for each in self.metrics for name in each.result_names}
         seen = False
         for callback in callbacks:

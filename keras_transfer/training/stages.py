@@ -4,8 +4,6 @@ import bisect
 import copy
 import itertools
 import logging
-import math
-from typing import Any
 
 import keras
 import numpy as np
@@ -20,9 +18,8 @@ from keras_transfer.keras_internals import (
 )
 from keras_transfer.training.building import build_optimizer, restart_optimizer
 from keras_transfer.training.groups import layer_groups, select_groups
+from keras_transfer.training.progress import RunCallback, sync
 from keras_transfer.training.rates import rate_of
-from keras_transfer.training.run import RunCallback, sync
-from keras_transfer.training.run_length import expect_restarts, warn_in_epoch
 from keras_transfer.training.stage import stage_lengths
 
 log = logging.getLogger("keras_transfer")
@@ -61,14 +58,14 @@ class Stages(RunCallback):
     def on_train_begin(self, logs=None):
         self.close()
         self._decide()
-        self.stage, self._epoch, self._done, self._resumed_at, self._rebuilt = None, 0, 0, (0, 0), False
+        self.stage, self._rebuilt = None, False
         self._plan(self.model.optimizer)
         build_optimizer(self.model)
         optimizers.selection(self.model.optimizer, self.model.trainable_variables)  # Raises if slots are missing.
         self._flags = self._own_flags = _flags_of(self.model)
         self._restore = remember_trainable(self.model)
         if self.restarts:
-            expect_restarts(self)
+            self.progress.restarts = True
 
     def _decide(self):
         model, other = self.model, getattr(self.model, "deciding", None)
@@ -83,15 +80,11 @@ class Stages(RunCallback):
         self._fitted = model  # On JAX, `self.model` copies all weights out of a running `fit`.
 
     def on_epoch_begin(self, epoch, logs=None):
-        warn_in_epoch(self, epoch)
-        self._epoch = epoch
-        self._done = self._resumed_at[1] if epoch == self._resumed_at[0] else 0
-        self._before = self._done
+        self.progress.on_epoch_begin(epoch)
 
     def on_train_batch_begin(self, batch, logs=None):
-        if self._before and self._before + batch >= (self.params.get("steps") or math.inf):
-            return  # A resumed epoch ends before this batch.
-        place = self._place(self._epoch, self._before + batch)
+        self.progress.on_train_batch_begin(batch)
+        place = self._place(self.progress.epoch, self.progress.first + batch)
         number = self._stage_at(place)
         if number != self.stage:
             self._leave()
@@ -99,12 +92,8 @@ class Stages(RunCallback):
         elif self._updated is None:
             self._enter()
 
-    def on_train_batch_end(self, batch, logs=None):
-        self._done = self._before + batch + 1
-
     def on_epoch_end(self, epoch, logs=None):
         self._leave()
-        self._epoch, self._done = epoch + 1, 0
 
     def on_train_end(self, logs=None):
         later = [] if self.stage is None else [names for _, names in self.schedule[self.stage + 1 :]]
@@ -302,24 +291,6 @@ class Stages(RunCallback):
             f"`steps_per_execution` and `gradient_accumulation_steps`. Received: {together} and {accumulated}, after "
             f"{count} batches"
         )
-
-    # === Resuming ===
-
-    def state_dict(self) -> dict[str, Any]:
-        """Returns the position in the run.
-
-        Returns:
-            Dict with the number of the epoch and of the batches done in it, `"place"`.
-        """
-        return {"place": [self._epoch, self._done]}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restores a state.
-
-        Args:
-            state: Dict that `state_dict` returned.
-        """
-        self._resumed_at = tuple(state["place"])
 
 
 def _flags_of(model):

@@ -23,8 +23,7 @@ from keras_transfer.distribute import agree, gather, in_first_process, is_chief,
 from keras_transfer.keras_internals import layers_within, trainer
 from keras_transfer.training import checkpoint_files
 from keras_transfer.training.building import build_optimizer
-from keras_transfer.training.run import RunCallback, sync
-from keras_transfer.training.run_length import warn_in_epoch
+from keras_transfer.training.progress import RunCallback, sync
 from keras_transfer.training.stages import Stages
 from keras_transfer.training.states import (
     has_state,
@@ -135,7 +134,7 @@ class TrainingCheckpoint(RunCallback):
         self.stopped_by = None
         self._background = Background()
         self._previous_handlers, self._lock, self._fitted = {}, None, None
-        self._short_epoch, self._before = contextlib.ExitStack(), 0
+        self._short_epoch, self._failed_at = contextlib.ExitStack(), None
 
     # === fit ===
 
@@ -148,7 +147,7 @@ class TrainingCheckpoint(RunCallback):
         self._fitted = self.model  # On JAX, `self.model` copies all weights out of a running `fit`.
         self._user_epoch = trainer.initial_epoch(self.model)
         self.stopped_by, self._received, self._caught, self._resume = None, None, None, None
-        self._count, self._due, self._stopped = 0, False, False
+        self._looked_at, self._due, self._stopped = 0, False, False
         self._look_at_run()
         self._processes = processes_of(self.model)[1]
         self._lock = in_first_process(lambda: checkpoint_files.prepare(self.folder), self.model)
@@ -185,19 +184,19 @@ class TrainingCheckpoint(RunCallback):
 
     def _look_at_run(self):
         """Finds the data, the other callbacks, and the settings that influence the result."""
-        run, given = self.run, [] if self.callbacks is None else self.callbacks
-        others = given if run is None else run.callbacks
-        self._others = [callback for callback in others if callback is not self]
-        self._data = self.data if self.data is not None or run is None else run.data
+        progress = self.progress
+        others = self.callbacks if progress.callbacks is None else progress.callbacks
+        self._others = [callback for callback in others or [] if callback is not self]
+        self._data = progress.data if self.data is None else self.data
         self._data = self._data if has_state(self._data) else None
         self._rows, self._identity = rows_digest(self._data), identity_of(self._data)
-        if self._data is None or (run is None and self.callbacks is None):
+        if self._data is None or others is None:
             log.warning(
                 "The state of %s is not stored. An interrupted run will repeat its epoch from the start. Pass `data` "
                 "and `callbacks` to `TrainingCheckpoint`, with the methods `state_dict` and `load_state_dict`.",
-                "the data" if run is not None or self.callbacks is not None else "the data and other callbacks",
+                "the data and other callbacks" if others is None else "the data",
             )
-        steps, length = self.params.get("steps"), getattr(self._data, "num_batches", None)
+        steps, length = progress.steps, getattr(self._data, "num_batches", None)
         if length is not None and steps not in (None, length):
             raise ValueError(
                 "A run with `steps_per_epoch` cannot be resumed at the same batches, because its epochs differ from "
@@ -206,15 +205,12 @@ class TrainingCheckpoint(RunCallback):
                 f"Received: steps_per_epoch={steps}, and data with {length} batches"
             )
         schedule = [part for callback in self._others if isinstance(callback, Stages) for part in callback.schedule]
-        kinds = [name for name, callback in stateful(self._others).items() if not isinstance(callback, Stages)]
-        settings = {} if run is None else run.settings
-        self._made_with = may_differ(self.model, steps, settings, kinds, schedule)
+        self._made_with = may_differ(self.model, steps, progress.settings, list(stateful(self._others)), schedule)
         self._made_for, self._rates = must_agree(self.model), rates_of(self.model.optimizer)
 
     def on_epoch_begin(self, epoch, logs=None):
         trainer.set_initial_epoch(self._fitted, self._user_epoch)  # `fit` has already read this.
-        self._epoch, self._seen, self._before = epoch, 0, 0
-        warn_in_epoch(self, epoch)
+        self.progress.on_epoch_begin(epoch)
         if self._resume is not None:
             stored, self._resume = self._resume, None
             if epoch != stored.state["epoch"]:
@@ -222,28 +218,28 @@ class TrainingCheckpoint(RunCallback):
                     f"The training checkpoint resumes in epoch {stored.state['epoch']}, counted from 0. Do not pass "
                     f"`initial_epoch`. Received: epoch {epoch}"
                 )
-            self._seen = self._before = stored.state["batch"]
             self._restore(stored)
             self._short_epoch.enter_context(warnings.catch_warnings())
             warnings.filterwarnings("ignore", "Your input ran out of data")  # Keras expects a whole epoch.
         self._beginning = None if self._data is None else self._data.state_dict()
+        self._failed_at = {**self._beginning, "batch": 0} if self.progress.first and self._data is not None else None
 
     def on_train_batch_begin(self, batch, logs=None):
-        if self._before and self._before + batch >= (self.params.get("steps") or math.inf):
-            raise StopIteration  # Keras ends the epoch as if the data ended. An extra step would change seed states.
+        self.progress.on_train_batch_begin(batch)
 
     def on_train_batch_end(self, batch, logs=None):
-        done, self._seen = self._before + batch + 1 - self._seen, self._before + batch + 1
+        progress = self.progress
+        progress.on_train_batch_end(batch)
         self._agree_on_signal(batch + 1)
-        before, self._count = self._count, self._count + done
-        self._due |= self.save_every != "epoch" and self._count // self.save_every > before // self.save_every
-        if self._seen >= (self.params.get("steps") or math.inf):
+        before, self._looked_at = self._looked_at, progress.count
+        self._due |= self.save_every != "epoch" and progress.count // self.save_every > before // self.save_every
+        if progress.batch >= (progress.steps or math.inf):
             return  # The end of the epoch follows.
         ends = self._fitted.stop_training or self._caught
         # On torch, dropout follows torch's generator, from which Keras draws whenever it reads an epoch.
         due = self._due and keras.backend.backend() != "torch"
         if (due or ends) and self._can_resume_in_epoch():
-            self._save(self._epoch, self._seen)
+            self._save(progress.epoch, progress.batch)
         self._stopped = bool(ends)
         self._stop_if_caught()
 
@@ -251,10 +247,10 @@ class TrainingCheckpoint(RunCallback):
         self._short_epoch.close()
         self._agree_on_signal(0)
         last = epoch + 1 == self.params["epochs"] or self._fitted.stop_training or self._caught
-        cut = self._fitted.stop_training and self._seen < (self.params.get("steps") or 0)
+        cut = self._fitted.stop_training and self.progress.batch < (self.progress.steps or 0)
         if (self.save_every == "epoch" or last or self._due) and not self._stopped and not cut:
             self._save(epoch + 1, 0)
-        self._before = 0
+        self._failed_at = None
         self._stop_if_caught()
 
     def on_train_end(self, logs=None):
@@ -269,9 +265,9 @@ class TrainingCheckpoint(RunCallback):
         if self._fitted is not None:
             trainer.set_initial_epoch(self._fitted, self._user_epoch)
         self._short_epoch.close()
-        if self._before and self._data is not None:  # An epoch that was resumed has failed.
-            self._data.load_state_dict({**self._beginning, "batch": 0})
-        self._before = 0
+        if self._failed_at is not None:  # in an epoch that was resumed
+            self._data.load_state_dict(self._failed_at)
+        self._failed_at = None
         self._restore_handlers()
         if self._lock is not None:
             self._lock.release()
@@ -293,7 +289,7 @@ class TrainingCheckpoint(RunCallback):
         state = {
             "epoch": epoch,
             "batch": batch,
-            "count": self._count,
+            "count": self.progress.count,
             "run": self._made_with,
             "made for": self._made_for,
             "rates": self._rates,
@@ -326,7 +322,8 @@ class TrainingCheckpoint(RunCallback):
         """Checks a training checkpoint against this run and restores it, or prepares to restore it in its epoch."""
         state, epochs = stored.state, self.params["epochs"]
         self._check(stored)
-        epoch, batch, self._count = state["epoch"], state["batch"], state["count"]
+        epoch, batch, self._looked_at = state["epoch"], state["batch"], state["count"]
+        self.progress.resume(epoch, batch, state["count"])
         self._made_for, self._rates = state["made for"], state["rates"]
         load_states(self._others, self._states(stored)["callbacks"])
         if epoch >= epochs or _ended(self._others):

@@ -6,7 +6,7 @@ from keras import ops
 
 from keras_transfer import adaptation
 from keras_transfer.callbacks import StagedTraining, TrainingCheckpoint
-from keras_transfer.training.run import sync
+from keras_transfer.training.progress import sync
 from tests.helpers import EAGER
 from tests.training.rows import Rows, tell
 

@@ -9,7 +9,7 @@ import pytest
 from keras_transfer.callbacks import GradualUnfreezing, Stage
 from keras_transfer.optimizers import LayerwiseOptimizer
 from keras_transfer.optimizers.schedules import InverseSquareRoot, LinearWarmupDecay, SlantedTriangular, WarmupCosine
-from keras_transfer.training.run_length import ScheduleLength, warn_if_shorter
+from keras_transfer.training.progress import Progress, warn_if_shorter
 from tests.tasks import tiny
 from tests.training.runs.staging_models import Restarting
 
@@ -110,7 +110,7 @@ def test_our_callbacks_warn_in_runs_of_other_models(caplog):
 def test_a_run_that_restarts_the_schedule_gives_no_warning_but_later_runs_do(caplog):
     model = make_model(SlantedTriangular(0.1, 10))
     restarting = Restarting([Stage("top", epochs=1), Stage("all")])
-    model.fit(X, Y, batch_size=2, verbose=0, epochs=2, callbacks=[restarting, ScheduleLength()])
+    model.fit(X, Y, batch_size=2, verbose=0, epochs=2, callbacks=[restarting, Progress()])
     assert messages(caplog) == []
-    model.fit(X, Y, batch_size=2, verbose=0, callbacks=[ScheduleLength()])
+    model.fit(X, Y, batch_size=2, verbose=0, callbacks=[Progress()])
     assert "at step 16" in messages(caplog)[0] and len(messages(caplog)) == 1

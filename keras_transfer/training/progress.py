@@ -1,0 +1,196 @@
+"""The progress of a run: where it is, what Keras does not tell callbacks, and cleaning up when it ends or fails."""
+
+import contextlib
+import logging
+import math
+import warnings
+
+import keras
+
+from keras_transfer.keras_internals import accumulation_steps
+
+log = logging.getLogger("keras_transfer")
+
+_FAR = 10  # A schedule may be that many times longer than a run, because later runs may continue it.
+
+
+class Progress(keras.callbacks.Callback):
+    """Where a run is. `fit` owns it, all callbacks of the run read it, and it alone ends an epoch early.
+
+    In `fit` of a model that is not a task, Keras does not call it. Callbacks then report to it what they are told.
+
+    Args:
+        data: The dataset of the run, or the object that has its state. Defaults to `None`, for unknown data.
+        callbacks: List of all callbacks, in order. Defaults to `None`, for unknown ones.
+        settings: Dict of the other settings of `fit` that influence the result. Defaults to `None`, for no settings.
+        batches: `Batches` that the run reads. Defaults to `None`, for other data.
+        by_keras: Boolean. Whether Keras tells the batches when an epoch ends. Defaults to `True`.
+
+    Attributes:
+        epoch: Integer. The current epoch, counted from 0.
+        first: Integer. The batch with which this epoch began, which is not 0 if the run was resumed in it.
+        batch: Integer. The number of batches of this epoch that are done, including those before `first`.
+        count: Integer. The number of batches of the run that are done.
+        restarts: Boolean. Whether the learning rate schedule begins again during the run.
+    """
+
+    def __init__(self, data=None, callbacks=None, settings=None, batches=None, by_keras=True):
+        super().__init__()
+        self.data, self.callbacks, self.settings = data, callbacks, settings or {}
+        self.epoch = self.first = self.batch = self.count = 0
+        self.restarts, self._resumed = False, None
+        self._batches, self._by_keras = batches, by_keras
+        # Keras may read a batch before the run, which ends an epoch, and how many there are in an epoch.
+        self._start = batches.state_dict() if batches is not None and by_keras else None
+
+    def set_params(self, params):
+        super().set_params(params)
+        params["progress"] = self  # All callbacks of a `fit` share this dict.
+
+    @property
+    def steps(self):
+        """The number of batches in an epoch, or `None` if it is unknown."""
+        return self.params.get("steps")
+
+    def resume(self, epoch, batch, count):
+        """Makes the run continue at a batch of an epoch, after a number of batches."""
+        self._resumed, self.count = (epoch, batch), count
+
+    def __enter__(self):
+        if self._start is not None:
+            self._batches.seek(0)
+        return self
+
+    def __exit__(self, *error):
+        self.on_train_begin()  # `fit` may have failed before the run.
+        for callback in self.callbacks:
+            if isinstance(callback, RunCallback):
+                callback.close()
+
+    # === What Keras calls ===
+
+    def on_train_begin(self, logs=None):
+        start, self._start = self._start, None
+        if start is not None:
+            self._batches.load_state_dict(start)
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.epoch = epoch
+        self.first = self.batch = self._resumed[1] if self._resumed and epoch == self._resumed[0] else 0
+        # After an interruption within an epoch, the step of the optimizer is not restored yet.
+        if self.steps is not None and not self.restarts and not self.first:
+            warn_if_shorter(self.model.optimizer, (self.params["epochs"] - epoch) * self.steps)
+
+    def on_train_batch_begin(self, batch, logs=None):
+        left = math.inf if self._by_keras else len(self._batches)
+        if self.first:
+            left = min(left, (self.steps or math.inf) - self.first)
+        if batch >= left:
+            raise StopIteration  # Keras ends the epoch as if the data ended. An extra step would change seed states.
+
+    def on_train_batch_end(self, batch, logs=None):
+        done = self.first + batch + 1
+        self.batch, self.count = done, self.count + done - self.batch
+
+    def on_epoch_end(self, epoch, logs=None):
+        if not self._by_keras:
+            self._batches.on_epoch_end()
+
+
+class RunCallback(keras.callbacks.Callback):
+    """Base class of callbacks that change a model, or hold a resource, until a run ends.
+
+    Keras does not notify callbacks when `fit` fails. `fit` of a task and `fine_tune` call `close()` then. For `fit` of
+    another model, use the callback as a context manager: `with callback: model.fit(..., callbacks=[callback])`.
+    """
+
+    @property
+    def progress(self):
+        """The `Progress` of the run."""
+        self.params = {} if self.params is None else self.params  # Somebody calls the methods without `fit`.
+        if "progress" not in self.params:
+            Progress().set_params(self.params)
+            self.params["progress"].set_model(self.model)
+        return self.params["progress"]
+
+    def close(self) -> None:
+        """Restores what the callback has changed. Calling it again has no effect.
+
+        Subclasses override this. By default, a callback has changed nothing.
+        """
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.close()
+
+
+def sync(model):
+    """Updates the variables during an epoch, when Keras on JAX keeps their values elsewhere."""
+    if hasattr(model, "jax_state_sync"):
+        model.jax_state_sync()
+
+
+# === The length of a schedule ===
+
+
+def warn_if_shorter(optimizer, total_steps):
+    """Logs a warning once if the optimizer's learning rate schedule ends before the run, or long after it.
+
+    A schedule counts batches from the optimizer's first one, even if gradients are accumulated over several. A schedule
+    without `total_steps`, or a constant rate, has no end.
+
+    Args:
+        optimizer: Keras optimizer.
+        total_steps: Integer. Number of batches of the run that begins.
+    """
+    begin = int(keras.ops.convert_to_numpy(optimizer.iterations)) * accumulation_steps(optimizer)
+    last = begin + total_steps
+    lengths = {s["config"]["total_steps"]: s for s in find_schedules(optimizer) if s["config"].get("total_steps")}
+    warned = getattr(optimizer, "warned_until", None)  # The last step for which a warning was given.
+    if lengths and min(lengths) > _FAR * last and warned is None:
+        optimizer.warned_until = 0
+        log.warning(
+            "The run ends at step %d, but the learning rate schedule %s only at step %d, so that most of it never "
+            "happens. If no later run continues it, create it with total_steps=%d.",
+            last,
+            lengths[min(lengths)]["class_name"],
+            min(lengths),
+            last,
+        )
+    if not lengths or min(lengths) >= last or (warned or 0) >= last:
+        return
+    optimizer.warned_until = last
+    length = min(lengths)
+    log.warning(
+        "The learning rate schedule %s ends at step %d, but the run ends at step %d%s. After the end of the schedule, "
+        "the learning rate is constant. Create the schedule with total_steps=%d.",
+        lengths[length]["class_name"],
+        length,
+        last,
+        f" (it begins at step {begin})" if begin else "",
+        last,
+    )
+
+
+def find_schedules(optimizer):
+    """Returns the serialized configs of the schedules in an optimizer and in the optimizers that it wraps."""
+    found = []
+
+    def look(value):
+        if isinstance(value, dict):
+            rate = value.get("learning_rate")
+            if isinstance(rate, dict) and isinstance(rate.get("config"), dict):
+                found.append(rate)
+            for part in value.values():
+                look(part)
+        elif isinstance(value, list | tuple):
+            for part in value:
+                look(part)
+
+    with warnings.catch_warnings():  # Keras warns that saving a lambda is unsafe.
+        warnings.simplefilter("ignore")
+        with contextlib.suppress(OSError):  # Keras raises this if the source is unknown.
+            look(optimizer.get_config())
+    return found
