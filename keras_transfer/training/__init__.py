@@ -3,7 +3,7 @@
 Its public names are in `keras_transfer.adaptation`, together with the methods that users combine them with.
 """
 
-from keras_transfer.training.averaging import NonMonotonicTrigger
+from keras_transfer.training.averaging import NTASGD, NonMonotonicTrigger
 from keras_transfer.training.building import build_optimizer
 from keras_transfer.training.fitting import epochs_of_steps, fit_in_run
 from keras_transfer.training.freezing import freeze, freeze_to, trainable_summary, unfreeze
@@ -12,9 +12,7 @@ from keras_transfer.training.generation_metrics import GenerationMetrics
 from keras_transfer.training.gradients import train_step
 from keras_transfer.training.groups import LayerGroup, LayerGroups, depth_of, layer_groups, select_groups
 from keras_transfer.training.layerwise import LayerwiseOptimizer
-from keras_transfer.training.ntasgd import NTASGD
-from keras_transfer.training.penalties import EWC, L2SP
-from keras_transfer.training.penalty_metric import PenaltyLogger
+from keras_transfer.training.penalties import EWC, L2SP, PenaltyLogger
 from keras_transfer.training.plans import (
     ChainThaw,
     GradualUnfreezing,
@@ -31,7 +29,7 @@ from keras_transfer.training.schedules import (
     WarmupCosine,
     WindowRate,
 )
-from keras_transfer.training.stage import Stage
+from keras_transfer.training.stages import Stage
 from keras_transfer.training.training_checkpoint import TrainingCheckpoint
 
 __all__ = []

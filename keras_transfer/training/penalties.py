@@ -1,7 +1,6 @@
-"""Penalties on the distance of weights from their start, as terms that `LayerwiseOptimizer` adds to the gradients."""
+"""Penalties on the distance of weights from their start, which an optimizer adds, and a callback that logs them."""
 
 import logging
-import numbers
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.core.expect import FLAG, expects, number
 from keras_transfer.training.groups import is_norm_or_bias, select_groups, selection_for_config
 from keras_transfer.training.rates import find_path
 
@@ -26,58 +26,25 @@ class Penalty:
     penalizes_new_weights = False  # Whether it pulls weights without a start toward 0.
 
     def select(self, groups: Any) -> list[Any]:
-        """Returns the layer groups whose weights are penalized for their distance from their start.
-
-        Args:
-            groups: `LayerGroups` of the model.
-
-        Returns:
-            List of `LayerGroup`s.
-        """
+        """Returns the layer groups whose weights are penalized for their distance from their start."""
         raise NotImplementedError(f"{type(self).__name__} must define `select`.")
 
     def includes(self, weight: keras.Variable) -> bool:
-        """Returns whether the penalty has a term for a weight.
-
-        Args:
-            weight: `keras.Variable`.
-
-        Returns:
-            Boolean.
-        """
+        """Returns whether the penalty has a term for a weight."""
         return True
 
     def check(self, weights: Sequence[keras.Variable]) -> None:
-        """Raises a `ValueError` if the penalty applies to none of these weights.
-
-        Subclasses that have values for certain weights only override this. By default, a penalty applies to all.
-
-        Args:
-            weights: List of `keras.Variable`s that have a start and are trainable.
-        """
+        """Raises a `ValueError` if the penalty applies to none of these weights, which have a start and train."""
 
     def check_complete(self) -> None:
-        """Raises a `ValueError` if data that the penalty needs has not been loaded.
-
-        Subclasses with such data override this. By default, a penalty needs none.
-        """
+        """Raises a `ValueError` if data that the penalty needs has not been loaded."""
         return None  # TensorFlow's AutoGraph cannot convert a function without a statement.
 
     def complete(self) -> None:
-        """Marks the penalty as complete after the optimizer has loaded its variables from a file.
-
-        Subclasses whose data these variables are override this. By default, there is nothing to mark.
-        """
+        """Notes that the optimizer has loaded its variables from a file."""
 
     def importance(self, weight: keras.Variable) -> Any:
-        """Returns the array that the optimizer stores with the start of a weight.
-
-        Args:
-            weight: `keras.Variable`.
-
-        Returns:
-            NumPy array of the shape of the weight, or `None`.
-        """
+        """Returns an array of the shape of a weight that the optimizer stores with its start, or `None`."""
         return None
 
     def gradient(self, weight: Any, start: Any, importance: Any, distance: Any) -> Any:
@@ -89,33 +56,16 @@ class Penalty:
             importance: Tensor. What `importance` returned, or `None`.
             distance: Scalar tensor. Norm of the distance over all trainable weights with a start, or `None` if
                 `needs_distance` is False.
-
-        Returns:
-            Tensor of the shape of the weight.
         """
         raise NotImplementedError(f"{type(self).__name__} must define `gradient`.")
 
     def value(self, weights: Sequence[Any]) -> float:
-        """Returns the value of the penalty.
-
-        Args:
-            weights: List of tuples `(weight, start, importance)`, as for `gradient`.
-
-        Returns:
-            Float.
-        """
+        """Returns the value of the penalty, given tuples `(weight, start, importance)`, as for `gradient`."""
         raise NotImplementedError(f"{type(self).__name__} must define `value`.")
 
     @classmethod
     def from_config(cls, config):
-        """Returns a penalty from its config.
-
-        Args:
-            config: Dict that `get_config` returned.
-
-        Returns:
-            The penalty.
-        """
+        """Returns a penalty from its config."""
         return cls(**config)
 
 
@@ -154,6 +104,7 @@ class L2SP(Penalty):
 
     penalizes_new_weights = True
 
+    @expects(strength=number(0), new_strength=number(0), squared=FLAG, norms_and_biases=FLAG)
     def __init__(
         self,
         strength: float = 0.01,
@@ -163,11 +114,7 @@ class L2SP(Penalty):
         groups: Any = "pretrained",
         norms_and_biases: bool = True,
     ) -> None:
-        self.strength = _not_negative("strength", strength)
-        self.new_strength = _not_negative("new_strength", new_strength)
-        for name, value in {"squared": squared, "norms_and_biases": norms_and_biases}.items():
-            if not isinstance(value, bool):
-                raise ValueError(f"`{name}` must be a boolean. Received: {name}={value!r}")
+        self.strength, self.new_strength = float(strength), float(new_strength)
         self.squared, self.norms_and_biases = squared, norms_and_biases
         self.groups = selection_for_config(groups)
 
@@ -240,8 +187,9 @@ class EWC(Penalty):
     Source: https://arxiv.org/abs/1612.00796, equation 3.
     """
 
+    @expects(strength=number(0))
     def __init__(self, fisher: dict[str, Any] | None, strength: float = 1.0, *, groups: Any = None) -> None:
-        self.strength = _not_negative("strength", strength)
+        self.strength = float(strength)
         self.fisher = fisher
         if not isinstance(fisher or {}, dict):
             raise ValueError(f"`fisher` must be a dict from weight paths to arrays. Received: fisher={fisher!r:.100}")
@@ -318,11 +266,59 @@ class EWC(Penalty):
         return {"fisher": None, "strength": self.strength, "groups": self.groups}
 
 
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class PenaltyLogger(keras.callbacks.Callback):
+    """Logs the value of the penalty of a `LayerwiseOptimizer` at the end of each epoch.
+
+    The penalty is not part of the loss. This callback adds its value to the logs of the epoch, and so to the `History`
+    that `fit()` returns. Callbacks after it in the list, such as `CSVLogger` or `TensorBoard`, see the value, too. The
+    value includes frozen weights if the optimizer was built for them.
+
+    Args:
+        name: String. Name of the value in the logs. Defaults to `"penalty"`.
+
+    Raises:
+        ValueError: If the model's optimizer has no penalty, in `fit()`.
+
+    Example:
+    ```python
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3), keras.layers.Dense(2)])
+    penalty = keras_transfer.adaptation.L2SP(0.1, new_strength=0.01)
+    optimizer = keras_transfer.optimizers.LayerwiseOptimizer(keras.optimizers.Adam(1e-3), model, penalty=penalty)
+    model.compile(optimizer, "mse")
+    callbacks = [keras_transfer.callbacks.PenaltyLogger()]
+    history = model.fit(np.ones((8, 4)), np.ones((8, 2)), callbacks=callbacks, verbose=0)
+    print(history.history["penalty"])
+    ```
+    """
+
+    def __init__(self, *, name: str = "penalty") -> None:
+        super().__init__()
+        self.name = name
+
+    def on_train_begin(self, logs=None):
+        optimizer = _unwrapped(self.model.optimizer)
+        if getattr(optimizer, "penalty", None) is None:
+            raise ValueError(
+                "`PenaltyLogger` requires a `LayerwiseOptimizer` with a `penalty`. Remove the callback, or pass such "
+                f"an optimizer to `compile`. Received: {type(optimizer).__name__} without one"
+            )
+
+    def on_epoch_end(self, epoch, logs=None):
+        if logs is not None:
+            logs[self.name] = _unwrapped(self.model.optimizer).penalty_value()
+
+    def get_config(self):
+        return {"name": self.name}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**config)
+
+
+def _unwrapped(optimizer):
+    return getattr(optimizer, "inner_optimizer", optimizer)
+
+
 def _squares(values):
     return float(ops.convert_to_numpy(ops.sum(ops.square(ops.cast(values, "float32")))))
-
-
-def _not_negative(name, value):
-    if not (isinstance(value, numbers.Real) and 0 <= value < float("inf")):
-        raise ValueError(f"`{name}` must be a number of at least 0. Received: {name}={value!r}")
-    return float(value)

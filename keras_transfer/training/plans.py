@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import keras
 
+from keras_transfer.core.expect import Rule, expects, list_of
 from keras_transfer.training.groups import select_groups
-from keras_transfer.training.stage import Stage, check_length
-from keras_transfer.training.stages import Stages
+from keras_transfer.training.stages import LENGTH, Stage, Stages
 
 
 def gradual(groups, epochs=None, steps=None, fraction=0.5, below=None):
@@ -92,9 +92,8 @@ class StagedTraining(Stages):
 
     stages: list[Stage]
 
+    @expects(stages=list_of(Rule("a `Stage`", lambda value: isinstance(value, Stage)), 1))
     def __init__(self, stages: Sequence[Stage]) -> None:
-        if not isinstance(stages, (list, tuple)) or not stages or not all(isinstance(part, Stage) for part in stages):
-            raise ValueError(f"`stages` must be a non-empty list of `Stage`s. Received: {stages!r}")
         super().__init__(lambda groups: self.stages)
         self.stages = list(stages)
 
@@ -209,9 +208,8 @@ class SequentialUnfreezing(_Planned):
     Source: https://arxiv.org/abs/1902.10547, section 3.
     """
 
+    @expects(new_epochs=LENGTH, body_epochs=LENGTH)
     def __init__(self, *, new_epochs: int = 1, body_epochs: int = 1) -> None:
-        check_length("new_epochs", new_epochs)
-        check_length("body_epochs", body_epochs)
         super().__init__(sequential, new_epochs=new_epochs, body_epochs=body_epochs)
 
 

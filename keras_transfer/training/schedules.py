@@ -1,7 +1,6 @@
 """Learning rate schedules: slanted triangular, warmup and decay, inverse square root, one cycle, by window length."""
 
 import math
-import numbers
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -9,8 +8,14 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.core.integers import check_integer
+from keras_transfer.core.expect import FRACTION, POSITIVE, Rule, expect, expects, integer, list_of, number
 from keras_transfer.core.plots import BLACK, BLUE, new_axes
+
+_RATE = Rule(
+    "a number above 0 or a schedule",
+    lambda value: isinstance(value, keras.optimizers.schedules.LearningRateSchedule) or POSITIVE.is_met(value),
+    POSITIVE.wrong,
+)
 
 
 class _Schedule(keras.optimizers.schedules.LearningRateSchedule):
@@ -23,6 +28,7 @@ class _Schedule(keras.optimizers.schedules.LearningRateSchedule):
     total_steps: Any = None
     _summit: Any = 0.0  # The step of the highest rate, not always an integer.
 
+    @expects(steps=integer(1))
     def plot(self, steps: int | None = None) -> Any:
         """Plots the learning rate over the steps.
 
@@ -39,7 +45,6 @@ class _Schedule(keras.optimizers.schedules.LearningRateSchedule):
         axes = new_axes()
         if steps is None:
             steps = self.total_steps or 5 * (math.ceil(self._summit) + 1)
-        steps = check_integer("steps", steps, 1)
         at = np.linspace(0, steps, min(steps, 2000) + 1).round()
         at = np.unique([*at, math.floor(self._summit), math.ceil(self._summit)]).astype("int64")
         at = at[(at >= 0) & (at <= steps)]
@@ -118,11 +123,11 @@ class SlantedTriangular(_UpAndDown):
     Source: https://arxiv.org/abs/1801.06146, equation 3.
     """
 
+    @expects(peak=POSITIVE, total_steps=integer(1), cut_fraction=number(above=0, below=1), ratio=number(1))
     def __init__(self, peak: float, total_steps: int, *, cut_fraction: float = 0.1, ratio: float = 32) -> None:
-        self.peak = self._peak = _rate("peak", peak)
-        self.total_steps = self._end = check_integer("total_steps", total_steps, 1)
-        self.cut_fraction = _number("cut_fraction", cut_fraction, "in (0, 1)", lambda value: 0 < value < 1)
-        self.ratio = _number("ratio", ratio, "of at least 1", lambda value: 1 <= value < math.inf)
+        self.peak = self._peak = float(peak)
+        self.total_steps = self._end = int(total_steps)
+        self.cut_fraction, self.ratio = float(cut_fraction), float(ratio)
         self._first = self._last = self.peak / self.ratio
         self._summit = min(max(_part(self.total_steps, self.cut_fraction), 1), self.total_steps - 1)
 
@@ -138,6 +143,7 @@ class SlantedTriangular(_UpAndDown):
 class _Warmup(_UpAndDown):
     """A schedule that rises linearly from 0, and falls in a shape that a subclass defines."""
 
+    @expects(peak=POSITIVE, total_steps=integer(1), warmup_steps=integer(0), warmup_fraction=FRACTION, end=number(0))
     def __init__(
         self,
         peak: float,
@@ -146,19 +152,19 @@ class _Warmup(_UpAndDown):
         warmup_fraction: float = 0.1,
         end: float = 0.0,
     ) -> None:
-        self.peak = self._peak = _rate("peak", peak)
-        self.total_steps = self._end = check_integer("total_steps", total_steps, 1)
-        self.warmup_steps = None if warmup_steps is None else check_integer("warmup_steps", warmup_steps, 0)
-        self.warmup_fraction = _number("warmup_fraction", warmup_fraction, "in [0, 1]", lambda value: 0 <= value <= 1)
-        self.end = self._last = _number("end", end, "from 0 to `peak`", lambda value: 0 <= value <= self.peak)
-        if self.warmup_steps is None:
-            self._summit = _part(self.total_steps, self.warmup_fraction)
-        else:
-            self._summit = self.warmup_steps
-        if self._summit > self.total_steps:
-            raise ValueError(
-                f"`warmup_steps` must be at most total_steps={self.total_steps}. Received: warmup_steps={warmup_steps}"
-            )
+        expect(end <= peak, "`end` must be at most `peak`.", end=end, peak=peak)
+        self.peak = self._peak = float(peak)
+        self.total_steps = self._end = int(total_steps)
+        self.warmup_steps = None if warmup_steps is None else int(warmup_steps)
+        self.warmup_fraction = float(warmup_fraction)
+        self.end = self._last = float(end)
+        self._summit = _part(total_steps, warmup_fraction) if warmup_steps is None else self.warmup_steps
+        expect(
+            self._summit <= total_steps,
+            "`warmup_steps` must be at most `total_steps`.",
+            warmup_steps=warmup_steps,
+            total_steps=total_steps,
+        )
 
     def get_config(self):
         return {
@@ -265,12 +271,13 @@ class InverseSquareRoot(_Schedule):
     Source: https://arxiv.org/abs/1706.03762, equation 3.
     """
 
+    @expects(peak=POSITIVE, warmup_steps=integer(1))
     def __init__(self, peak: float, warmup_steps: int) -> None:
-        self.peak = _rate("peak", peak)
-        self.warmup_steps = check_integer("warmup_steps", warmup_steps, 1)
+        self.peak, self.warmup_steps = float(peak), int(warmup_steps)
         self._summit = self.warmup_steps - 1
 
     @classmethod
+    @expects(hidden_dim=integer(1), warmup_steps=integer(1))
     def of_model(cls, hidden_dim: int, warmup_steps: int) -> Self:
         """Returns the schedule of the paper, `hidden_dim ** -0.5 * min(s ** -0.5, s * warmup_steps ** -1.5)`.
 
@@ -281,8 +288,7 @@ class InverseSquareRoot(_Schedule):
         Returns:
             An `InverseSquareRoot` whose peak is `(hidden_dim * warmup_steps) ** -0.5`.
         """
-        product = check_integer("hidden_dim", hidden_dim, 1) * check_integer("warmup_steps", warmup_steps, 1)
-        return cls(product**-0.5, warmup_steps)
+        return cls((int(hidden_dim) * int(warmup_steps)) ** -0.5, warmup_steps)
 
     def __call__(self, step):
         fraction = (ops.cast(step, "float32") + 1.0) / self.warmup_steps
@@ -325,6 +331,13 @@ class OneCycle(_UpAndDown):
     Source: https://arxiv.org/abs/1708.07120. The two phases and the cosines follow fastai and torch.
     """
 
+    @expects(
+        peak=POSITIVE,
+        total_steps=integer(1),
+        warmup_fraction=number(0, below=1),
+        start_factor=number(most=1, above=0),
+        end_factor=FRACTION,
+    )
     def __init__(
         self,
         peak: float,
@@ -334,11 +347,9 @@ class OneCycle(_UpAndDown):
         start_factor: float = 1 / 25,
         end_factor: float = 1 / 1e4,
     ) -> None:
-        self.peak = self._peak = _rate("peak", peak)
-        self.total_steps = check_integer("total_steps", total_steps, 1)
-        self.warmup_fraction = _number("warmup_fraction", warmup_fraction, "in [0, 1)", lambda value: 0 <= value < 1)
-        self.start_factor = _number("start_factor", start_factor, "in (0, 1]", lambda value: 0 < value <= 1)
-        self.end_factor = _number("end_factor", end_factor, "in [0, 1]", lambda value: 0 <= value <= 1)
+        self.peak = self._peak = float(peak)
+        self.total_steps, self.warmup_fraction = int(total_steps), float(warmup_fraction)
+        self.start_factor, self.end_factor = float(start_factor), float(end_factor)
         self._first = self.peak * self.start_factor
         self._last = self._first * self.end_factor
         self._summit = self.warmup_fraction * self.total_steps - 1
@@ -388,11 +399,10 @@ class WindowRate(_Schedule):
     Source: https://arxiv.org/abs/1708.02182, section 5.
     """
 
+    @expects(learning_rate=_RATE, lengths=list_of(integer(1)), window=integer(1))
     def __init__(self, learning_rate: Any, lengths: Sequence[int], window: int) -> None:
-        is_schedule = isinstance(learning_rate, keras.optimizers.schedules.LearningRateSchedule)
-        self.learning_rate = learning_rate if is_schedule else _rate("learning_rate", learning_rate)
-        self.lengths = [check_integer(f"lengths[{i}]", length, 1) for i, length in enumerate(lengths)]
-        self.window = check_integer("window", window, 1)
+        self.learning_rate = learning_rate if callable(learning_rate) else float(learning_rate)
+        self.lengths, self.window = [int(length) for length in lengths], int(window)
         self.total_steps = len(self.lengths)
         self._factors = np.array([*self.lengths, self.window], "float32") / np.float32(self.window)
 
@@ -421,16 +431,3 @@ def _half_wave(fraction):
 def _part(total, fraction):
     """Returns a fraction of the steps, rounded down. It is 29 for 0.29 of 100, although the float product is less."""
     return math.floor(total * fraction + 1e-6)
-
-
-# === Checks of arguments ===
-
-
-def _number(name, value, expected, holds):
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not holds(float(value)):
-        raise ValueError(f"`{name}` must be a number {expected}. Received: {name}={value!r}")
-    return float(value)
-
-
-def _rate(name, value):
-    return _number(name, value, "above 0", lambda value: 0 < value < math.inf)

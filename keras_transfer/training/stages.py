@@ -2,13 +2,15 @@
 
 import bisect
 import copy
+import dataclasses
 import itertools
 import logging
+from typing import Any, Self
 
 import keras
 import numpy as np
 
-from keras_transfer.core.integers import check_integer
+from keras_transfer.core.expect import Rule, expect, expects, integer, number
 from keras_transfer.core.plots import GREY, new_axes
 from keras_transfer.keras_internals import (
     accumulation_steps,
@@ -17,13 +19,92 @@ from keras_transfer.keras_internals import (
     set_trainable,
 )
 from keras_transfer.training.building import build_optimizer, restart_optimizer
-from keras_transfer.training.groups import layer_groups, select_groups
+from keras_transfer.training.groups import layer_groups, select_groups, selection_for_config
 from keras_transfer.training.progress import RunCallback, sync
 from keras_transfer.training.rates import rate_of
-from keras_transfer.training.stage import stage_lengths
 
 log = logging.getLogger("keras_transfer")
+LENGTH = Rule("a positive integer", lambda value: number(1).is_met(value) and value % 1 == 0, (0, 1.5, "1"))
 MOST_COLUMNS = 400  # Longer runs are shown at this number of their steps.
+
+
+_LENGTHS = {"epochs": LENGTH, "steps": LENGTH, "fraction": number(most=1, above=0)}
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+@dataclasses.dataclass
+class Stage:
+    """A part of a run in which only some layer groups train.
+
+    Args:
+        train: String, integer or list. The layer groups to train, in any form that `select_groups` accepts.
+        epochs: Integer. Length of the stage in epochs. Defaults to `None`.
+        steps: Integer. Length of the stage in batches. Defaults to `None`.
+        fraction: Float. Length of the stage as a fraction of the run. Stages without a length share the rest of the run
+            evenly. The last stage always lasts until the end of the run. Defaults to `None`.
+        learning_rate: Float or `LearningRateSchedule`. Learning rate of the optimizer in this stage. Other callbacks
+            cannot change it. A schedule counts the optimizer's steps. Defaults to `None`, the optimizer's own learning
+            rate.
+
+    Raises:
+        ValueError: If more than one length is given, or an argument is out of range.
+
+    Example:
+    ```python
+    stage = keras_transfer.callbacks.Stage("head", epochs=1, learning_rate=1e-2)
+    ```
+    """
+
+    train: str | int | list
+    _: dataclasses.KW_ONLY
+    epochs: int | None = None
+    steps: int | None = None
+    fraction: float | None = None
+    learning_rate: float | keras.optimizers.schedules.LearningRateSchedule | None = None
+
+    def __post_init__(self):
+        lengths = {"epochs": self.epochs, "steps": self.steps, "fraction": self.fraction}
+        given = {name: length for name, length in lengths.items() if length is not None}
+        expect(len(given) < 2, "Pass only one of `epochs`, `steps` and `fraction`.", **given)
+        for name, length in given.items():
+            _LENGTHS[name].check(name, length)
+        if not isinstance(self.learning_rate, keras.optimizers.schedules.LearningRateSchedule | None):
+            number(0).check("learning_rate", self.learning_rate)
+        self.train = selection_for_config(self.train)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the stage.
+
+        Returns:
+            Dict of plain values.
+        """
+        config = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {**config, "learning_rate": keras.saving.serialize_keras_object(self.learning_rate)}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """Returns a stage from its config.
+
+        Args:
+            config: Dict that `get_config` returned.
+
+        Returns:
+            `Stage`.
+        """
+        rate = keras.saving.deserialize_keras_object(config.get("learning_rate"))
+        return cls(**{**config, "learning_rate": rate})
+
+
+def stage_lengths(stages, total, steps_per_epoch):
+    """Returns the length of each stage in steps."""
+    lengths = []
+    for stage in stages:
+        if stage.epochs is not None:
+            lengths.append(stage.epochs * steps_per_epoch)
+        else:
+            lengths.append(stage.steps if stage.fraction is None else stage.fraction * total)
+    rest = max(total - sum(length for length in lengths if length is not None), 0)
+    return [rest / lengths.count(None) if length is None else length for length in lengths]
 
 
 class Stages(RunCallback):
@@ -117,6 +198,7 @@ class Stages(RunCallback):
 
     # === Its picture ===
 
+    @expects(steps_per_epoch=integer(1), epochs=integer(1))
     def plot(self, model, *, steps_per_epoch, epochs=1, optimizer=None):
         """Plots which layer groups would train in which steps of a run, and at which learning rates.
 
@@ -135,7 +217,7 @@ class Stages(RunCallback):
 
         Raises:
             ImportError: If matplotlib is not installed.
-            ValueError: If there is no Keras optimizer, or if the stages do not fit into the run.
+            ValueError: If an argument is invalid, or if the stages do not fit into the run.
 
         Example:
         ```python
@@ -145,22 +227,63 @@ class Stages(RunCallback):
         ```
         """
         optimizer = getattr(model, "optimizer", None) if optimizer is None else optimizer
-        if optimizer is None:
-            raise ValueError(
-                "The learning rates are those of an optimizer. Compile the model, or pass `optimizer`. Received: "
-                "optimizer=None, and a model that is not compiled"
-            )
-        steps, epochs = check_integer("steps_per_epoch", steps_per_epoch, 1), check_integer("epochs", epochs, 1)
-        if not isinstance(optimizer, keras.optimizers.Optimizer):
-            raise ValueError(
-                "`optimizer` must be a Keras optimizer. For a name, pass `keras.optimizers.get(name)`. "
-                f"Received: optimizer={optimizer!r:.100}"
-            )
+        expect(
+            isinstance(optimizer, keras.optimizers.Optimizer),
+            "`optimizer` must be a Keras optimizer. Compile the model, or pass one. For a name, pass "
+            "`keras.optimizers.get(name)`.",
+            optimizer=optimizer,
+        )
         planned = copy.copy(self)
         planned.set_model(model)
-        planned.set_params({"epochs": epochs, "steps": steps})
+        planned.set_params({"epochs": epochs, "steps": steps_per_epoch})
         planned._plan(optimizer)
-        return draw_stages(planned, epochs * steps, optimizer)
+        return planned._draw(epochs * steps_per_epoch, optimizer)
+
+    def _draw(self, total, optimizer):
+        """Returns a figure of all steps, with a row for each layer group, the head at the top."""
+        groups = layer_groups(self.model)
+        axes = new_axes(7.2, 1.4 + 0.28 * len(groups))
+        from matplotlib.colors import LogNorm
+
+        groups = [group.name for group in groups if group.variables]
+        steps = np.unique(np.linspace(0, total, min(total, MOST_COLUMNS) + 1).round().astype("int64"))
+        rates = self._rates(groups, steps[:-1], optimizers.innermost(optimizer))
+        shown = np.ma.masked_invalid(np.where(rates > 0, rates, np.nan))
+        axes.set_facecolor("white")
+        axes.patch.set(hatch="////", edgecolor="0.8")  # The hatched background shows frozen groups.
+        low, high = (shown.min(), shown.max()) if shown.count() else (1e-9, 1.0)
+        norm = LogNorm(min(low, high / 1.5), high)
+        mesh = axes.pcolormesh(steps, np.arange(len(groups) + 1), shown, cmap="YlGnBu", norm=norm)
+        for start, _ in self.schedule[1:]:
+            axes.axvline(start, color=GREY, linewidth=0.8, linestyle=":")
+        axes.hlines(np.arange(1, len(groups)), 0, total, color="white", linewidth=2)
+        axes.set_yticks(np.arange(len(groups)) + 0.5, groups)
+        axes.tick_params(axis="y", length=0)
+        axes.set(xlabel="step", xlim=(0, total), title="learning rate of each layer group; hatched: frozen")
+        axes.title.set_fontsize("medium")
+        axes.locator_params(axis="x", integer=True)
+        axes.spines[["left", "bottom"]].set_visible(False)
+        bar = axes.figure.colorbar(mesh, ax=axes, label="learning rate", pad=0.02)
+        if low == high:
+            bar.set_ticks([high], labels=[f"{high:.3g}"])
+            bar.minorticks_off()
+        return axes.figure
+
+    def _rates(self, groups, steps, optimizer):
+        """Returns the rate of each layer group in each step as an array [groups, steps], NaN while it is frozen."""
+        multiples = getattr(optimizer, "rates", {})
+        rates = np.full((len(groups), len(steps)), np.nan)
+        begun = 0  # The optimizer counts from this step.
+        ends = [*(start for start, _ in self.schedule[1:]), np.inf]
+        for stage, (start, training), end in zip(self._stages, self.schedule, ends):
+            begun = start if self.restarts else begun
+            inside = (steps >= start) & (steps < end)
+            rate = rate_of(optimizer) if stage.learning_rate is None else stage.learning_rate
+            values = [float(rate(int(step) - begun)) if callable(rate) else float(rate) for step in steps[inside]]
+            for row, group in enumerate(groups):
+                if group in training:
+                    rates[row, inside] = np.array(values) * multiples.get(group, 1.0)
+        return rates
 
     # === One stage ===
 
@@ -237,12 +360,12 @@ class Stages(RunCallback):
         lengths = stage_lengths(self._stages, total, steps or 1)
         trainable = {id(weight) for weight in self.model.trainable_weights}
         self._names, self._weights, frozen = [], [], {}
-        for number, stage in enumerate(self._stages, 1):
+        for place, stage in enumerate(self._stages, 1):
             chosen = select_groups(groups, stage.train)
             training = [group for group in chosen if any(id(weight) in trainable for weight in group.variables)]
             if not training:
                 raise ValueError(
-                    f"Stage {number} of {len(self._stages)} trains nothing. Unfreeze its layer groups before `fit()`. "
+                    f"Stage {place} of {len(self._stages)} trains nothing. Unfreeze its layer groups before `fit()`. "
                     f"Received: {[group.name for group in chosen]}, which are all frozen"
                 )
             self._names.append([group.name for group in training])
@@ -295,57 +418,3 @@ class Stages(RunCallback):
 
 def _flags_of(model):
     return [weight.trainable for weight in model.weights]
-
-
-def draw_stages(planned, total, optimizer):
-    """Returns a figure with a row for each layer group, the head at the top, which is dark where its rate is high.
-
-    Args:
-        planned: `Stages` with a model, after `_plan`.
-        total: Integer. Number of steps of the run.
-        optimizer: Optimizer whose rates are shown.
-    """
-    groups = layer_groups(planned.model)
-    axes = new_axes(7.2, 1.4 + 0.28 * len(groups))
-    from matplotlib.colors import LogNorm
-
-    groups = [group.name for group in groups if group.variables]
-    steps = np.unique(np.linspace(0, total, min(total, MOST_COLUMNS) + 1).round().astype("int64"))
-    rates = _rates(groups, planned, steps[:-1], optimizers.innermost(optimizer))
-    shown = np.ma.masked_invalid(np.where(rates > 0, rates, np.nan))
-    axes.set_facecolor("white")
-    axes.patch.set(hatch="////", edgecolor="0.8")  # The hatched background shows frozen groups.
-    low, high = (shown.min(), shown.max()) if shown.count() else (1e-9, 1.0)
-    norm = LogNorm(min(low, high / 1.5), high)
-    mesh = axes.pcolormesh(steps, np.arange(len(groups) + 1), shown, cmap="YlGnBu", norm=norm)
-    for start, _ in planned.schedule[1:]:
-        axes.axvline(start, color=GREY, linewidth=0.8, linestyle=":")
-    axes.hlines(np.arange(1, len(groups)), 0, total, color="white", linewidth=2)
-    axes.set_yticks(np.arange(len(groups)) + 0.5, groups)
-    axes.tick_params(axis="y", length=0)
-    axes.set(xlabel="step", xlim=(0, total), title="learning rate of each layer group; hatched: frozen")
-    axes.title.set_fontsize("medium")
-    axes.locator_params(axis="x", integer=True)
-    axes.spines[["left", "bottom"]].set_visible(False)
-    bar = axes.figure.colorbar(mesh, ax=axes, label="learning rate", pad=0.02)
-    if low == high:
-        bar.set_ticks([high], labels=[f"{high:.3g}"])
-        bar.minorticks_off()
-    return axes.figure
-
-
-def _rates(groups, planned, steps, optimizer):
-    """Returns the rate of each layer group in each step as an array [groups, steps], NaN while it is frozen."""
-    multiples = getattr(optimizer, "rates", {})
-    rates = np.full((len(groups), len(steps)), np.nan)
-    begun = 0  # The optimizer counts from this step.
-    ends = [*(start for start, _ in planned.schedule[1:]), np.inf]
-    for stage, (start, training), end in zip(planned._stages, planned.schedule, ends):
-        begun = start if planned.restarts else begun
-        inside = (steps >= start) & (steps < end)
-        rate = rate_of(optimizer) if stage.learning_rate is None else stage.learning_rate
-        values = [float(rate(int(step) - begun)) if callable(rate) else float(rate) for step in steps[inside]]
-        for row, group in enumerate(groups):
-            if group in training:
-                rates[row, inside] = np.array(values) * multiples.get(group, 1.0)
-    return rates

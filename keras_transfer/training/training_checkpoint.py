@@ -17,7 +17,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_transfer.core.integers import check_integer
+from keras_transfer.core.expect import FLAG, Rule, expect, expects, integer
 from keras_transfer.core.names import check_order
 from keras_transfer.distribute import agree, gather, in_first_process, is_chief, processes_of, together
 from keras_transfer.keras_internals import layers_within, trainer
@@ -95,6 +95,17 @@ class TrainingCheckpoint(RunCallback):
     ```
     """
 
+    @expects(
+        folder=Rule("the path of a folder", lambda value: isinstance(value, (str, os.PathLike)) and str(value), ("",)),
+        save_every=Rule(
+            '"epoch" or an integer of at least 1', lambda value: value == "epoch" or integer(1).is_met(value), (0, "a")
+        ),
+        keep=integer(1),
+        data=Rule(
+            "an object with the methods `state_dict` and `load_state_dict`, as `text.batches` has", has_state, ([],)
+        ),
+        background=FLAG,
+    )
     def __init__(
         self,
         folder: str | os.PathLike[str],
@@ -107,30 +118,22 @@ class TrainingCheckpoint(RunCallback):
         background: bool = False,
     ) -> None:
         super().__init__()
-        if not isinstance(folder, (str, os.PathLike)) or not str(folder):
-            raise ValueError(f"`folder` must be the path of a folder. Received: folder={folder!r}")
-        if re.match(r"\w[\w+.-]+:/", str(folder)):  # `pathlib` turns two slashes into one.
-            raise ValueError(
-                "`folder` must be local. Use a local folder, and copy the training checkpoints from there. "
-                f"Received: folder={str(folder)!r}"
-            )
-        if save_every != "epoch":
-            save_every = check_integer("save_every", save_every, 1)
-        keep = check_integer("keep", keep, 1)
+        # `pathlib` turns two slashes into one.
+        expect(
+            not re.match(r"\w[\w+.-]+:/", str(folder)),
+            "`folder` must be local. Use a local folder, and copy the training checkpoints from there.",
+            folder=str(folder),
+        )
         known = set(signal.Signals.__members__) - {"SIGKILL", "SIGSTOP"}
         signals = [signals] if isinstance(signals, str) else list(signals)
-        if unknown := [name for name in signals if name not in known]:
-            raise ValueError(
-                "`signals` must be names of signals that can be caught, such as 'SIGTERM' or 'SIGINT'. "
-                f"Received: {unknown}"
-            )
-        if data is not None and not has_state(data):
-            raise ValueError(
-                "`data` must have the methods `state_dict` and `load_state_dict`, as `text.batches` has. "
-                f"Received: data={data!r:.200}"
-            )
-        self.folder, self.save_every, self.keep, self.signals = folder, save_every, keep, signals
-        self.data, self.callbacks, self.background = data, callbacks, bool(background)
+        expect(
+            known.issuperset(signals),
+            "`signals` must be names of signals that can be caught, such as 'SIGTERM' or 'SIGINT'.",
+            signals=signals,
+        )
+        self.save_every = save_every if save_every == "epoch" else int(save_every)
+        self.folder, self.keep, self.signals = folder, int(keep), signals
+        self.data, self.callbacks, self.background = data, callbacks, background
         self.stopped_by = None
         self._background = Background()
         self._previous_handlers, self._lock, self._fitted = {}, None, None
