@@ -28,6 +28,7 @@ LENGTH = Rule("a positive integer", lambda value: number(1).is_met(value) and va
 MOST_COLUMNS = 400  # Longer runs are shown at this number of their steps.
 
 
+_RATE = number(0)._replace(words="a number at least 0 or a `LearningRateSchedule`")
 _LENGTHS = {"epochs": LENGTH, "steps": LENGTH, "fraction": number(most=1, above=0)}
 
 
@@ -69,7 +70,7 @@ class Stage:
         for name, length in given.items():
             _LENGTHS[name].check(name, length)
         if not isinstance(self.learning_rate, keras.optimizers.schedules.LearningRateSchedule | None):
-            number(0).check("learning_rate", self.learning_rate)
+            _RATE.check("learning_rate", self.learning_rate)
         self.train = selection_for_config(self.train)
 
     def get_config(self) -> dict[str, Any]:

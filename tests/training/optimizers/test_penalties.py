@@ -181,7 +181,6 @@ test_a_penalty_of_another_model_is_an_error = check_errors(
     (lambda: EWC({"low/bias": np.ones(6)}, groups="mid"), "['mid/kernel', 'mid/bias']. Received: ['low/bias']"),
     (lambda: L2SP(groups="high"), "No layer group matches", "Received: 'high'"),
     (lambda: EWC(ones(net()), groups="high"), "No layer group matches", "Received: 'high'"),
-    (lambda: L2SP(norms_and_biases=0), "`norms_and_biases` must be a boolean. Received: norms_and_biases=0"),
     call=lambda make: LayerwiseOptimizer("sgd", net(), penalty=make()),
 )
 

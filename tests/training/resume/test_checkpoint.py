@@ -195,18 +195,12 @@ def test_keras_does_not_warn_that_the_rest_of_an_epoch_is_short(crashed, recwarn
 
 
 test_wrong_arguments_are_errors = check_errors(
-    (lambda: TrainingCheckpoint("a", save_every=0), "must be an integer of at least 1. Received: save_every=0"),
-    (lambda: TrainingCheckpoint("a", save_every="step"), "Received: save_every='step'"),
-    (lambda: TrainingCheckpoint("a", keep=0), "`keep` must be an integer of at least 1. Received: keep=0"),
     (
         lambda: TrainingCheckpoint("a", signals=["SIGKILL"]),
-        "can be caught, such as 'SIGTERM' or 'SIGINT'. Received: ['SIGKILL']",
+        "can be caught, such as 'SIGTERM' or 'SIGINT'. Received: signals=['SIGKILL']",
     ),
-    (lambda: TrainingCheckpoint("a", signals="TERM"), "Received: ['TERM']"),
-    (lambda: TrainingCheckpoint("a", data=[1]), "methods `state_dict` and `load_state_dict`", "Received: data=[1]"),
-    (lambda: TrainingCheckpoint(None), "`folder` must be the path of a folder. Received: folder=None"),
-    (lambda: TrainingCheckpoint(""), "Received: folder=''"),
-    (lambda: TrainingCheckpoint(3), "Received: folder=3"),
+    (lambda: TrainingCheckpoint("a", signals="TERM"), "Received: signals=['TERM']"),
+    (lambda: TrainingCheckpoint(3), "`folder` must be the path of a folder. Received: folder=3"),
     (lambda: TrainingCheckpoint("gs://a/run"), "`folder` must be local. ", "Received: folder='gs://a/run'"),
     (lambda: TrainingCheckpoint(pathlib.Path("gs://a/run")), "Received: folder='gs:/a/run'"),
 )

@@ -182,7 +182,7 @@ KINDS = [lambda **length: Stage("all", **length), GradualUnfreezing, ChainThaw]
     ],
 )
 def test_a_length_is_a_positive_integer_or_a_fraction_above_0_and_at_most_1(kind, name, length):
-    expected = r"float in \(0, 1\]" if name == "fraction" else "positive integer"
+    expected = "number above 0 and at most 1" if name == "fraction" else "positive integer"
     with pytest.raises(ValueError, match=f"`{name}` must be a {expected}. Received: "):
         kind(**{name: length})
 
@@ -193,16 +193,10 @@ def test_by_default_gradual_unfreezing_takes_half_of_the_run_and_chain_thaw_thre
 
 
 test_a_mistake_in_the_arguments_is_one_error = check_errors(
-    (lambda: Stage("all", epochs=1, steps=2), "Pass only one of ", "`fraction`. Received: {'epochs': 1, 'steps': 2}"),
-    (lambda: Stage("all", epochs=1, fraction=0.5), "Received: {'epochs': 1, 'fraction': 0.5}"),
-    (lambda: GradualUnfreezing(epochs=1, steps=2), "Received: {'epochs': 1, 'steps': 2}"),
-    (lambda: GradualUnfreezing(steps=2, fraction=0.3), "Received: {'steps': 2, 'fraction': 0.3}"),
-    (lambda: ChainThaw(epochs=1, fraction=0.3), "Received: {'epochs': 1, 'fraction': 0.3}"),
-    (lambda: StagedTraining([]), "`stages` must be a non-empty list of `Stage`s. Received: []"),
-    (lambda: StagedTraining(["head", "all"]), "Received: ['head', 'all']"),
-    (lambda: StagedTraining([Stage("head"), None]), "must be a non-empty list of `Stage`s. Received: "),
-    (lambda: StagedTraining(Stage("head")), "must be a non-empty list of `Stage`s. Received: Stage"),
-    (lambda: StagedTraining(None), "must be a non-empty list of `Stage`s. Received: None"),
+    (lambda: Stage("all", epochs=1, steps=2), "Pass only one of ", "`fraction`. Received: epochs=1, steps=2"),
+    (lambda: GradualUnfreezing(steps=2, fraction=0.3), "Received: steps=2, fraction=0.3"),
+    (lambda: ChainThaw(epochs=1, fraction=0.3), "Received: epochs=1, fraction=0.3"),
+    (lambda: StagedTraining(["head", "all"]), "each of them a `Stage`. Received: stages=['head', 'all']"),
 )
 
 
