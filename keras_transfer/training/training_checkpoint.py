@@ -96,7 +96,7 @@ class TrainingCheckpoint(RunCallback):
     """
 
     @expects(
-        folder=Rule("the path of a folder", lambda value: isinstance(value, (str, os.PathLike)) and str(value), ("",)),
+        folder=Rule("the path of a folder", lambda value: isinstance(value, (str, os.PathLike)) and value != "", ("",)),
         save_every=Rule(
             '"epoch" or an integer of at least 1', lambda value: value == "epoch" or integer(1).is_met(value), (0, "a")
         ),
