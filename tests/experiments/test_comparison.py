@@ -153,7 +153,8 @@ def test_recipes_are_trained_by_their_names_and_report_times_and_what_trains(cap
     assert len(printed) == 2 and printed[0].startswith("head, seed 3: validation accuracy ")
 
 
-def test_adapters_are_trained_by_their_names():
+def test_adapters_are_trained_by_their_names(monkeypatch):
+    monkeypatch.setattr("keras_transfer.adaptation.recipe.STEPS", 3)
     texts, labels = examples(8)
     data = {"train": (texts, labels), "validation": (texts, labels)}
     comparison = compare(classifier, data, ["ia3", "lora:r=2"], seeds=1, verbose=0)
