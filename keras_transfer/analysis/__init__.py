@@ -1,9 +1,12 @@
 """Analysis of trained models: what a classifier gets right and wrong, how certain the figures are, where it looks."""
 
+import sys
+
 from keras_transfer.analysis.attention import AttentionWeights, attention_weights
 from keras_transfer.analysis.classification_report import ClassificationReport
 from keras_transfer.analysis.multi_label_report import MultiLabelReport
 from keras_transfer.analysis.reporting import report
+from keras_transfer.core.door import open_door
 
 # isort: split
 # For other subpackages, not for users.
@@ -11,3 +14,4 @@ from keras_transfer.analysis import page
 from keras_transfer.analysis.tables import Table
 
 __all__ = ["AttentionWeights", "ClassificationReport", "MultiLabelReport", "attention_weights", "report"]
+open_door(sys.modules[__name__])

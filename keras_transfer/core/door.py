@@ -15,6 +15,7 @@ _UNKNOWN = re.compile(  # What Python, a layer, and an optimizer of Keras say.
 _EXPLAINED = re.compile(r"`([\w.]+)` has no argument `(\w+)`")  # What `check_arguments` says.
 _FROM_KERAS = {"fit", "evaluate", "predict", "compile"}  # Methods of Keras that users call with arguments.
 _OWN, _VARIABLE = "keras_transfer.", inspect.Parameter.VAR_KEYWORD
+_seen: set = set()  # The methods that are explained already.
 
 
 class NamesElsewhere(type):
@@ -31,25 +32,37 @@ def missing_attribute(cls, name):
     return f"{cls.__name__!r} has no attribute {name!r}.{hint}"
 
 
-def open_doors(package):
-    """Explains missing names and arguments of a package, and of all the subpackages that it lists."""
-    listed = _modules(package)
-    listed |= {f"{name}.{inner}": module for name in listed for inner, module in _modules(listed[name]).items()}
-    seen = set()
-    for module in (package, *listed.values()):
-        for name in module.__all__:
-            value = getattr(module, name)
-            if isinstance(value, type):
-                _explain_methods(value, seen)
-            elif inspect.isfunction(value) and value.__module__.startswith(_OWN):
-                home = sys.modules[value.__module__]
-                explained = getattr(home, value.__name__)
-                if explained is value:
-                    explained = _explained(value)
-                    setattr(home, value.__name__, explained)
-                setattr(module, name, explained)
-        module.__dict__["__getattr__"] = functools.partial(_missing, module, listed)
-        module.__dict__["__dir__"] = functools.partial(sorted, module.__all__)
+def open_door(module):
+    """Explains missing names and arguments of a subpackage and of its modules. Other values stay as they are."""
+    if not isinstance(module, types.ModuleType):
+        return
+    for name in module.__all__:
+        value = getattr(module, name)
+        if isinstance(value, type):
+            _explain_methods(value)
+        elif inspect.isfunction(value) and value.__module__.startswith(_OWN):
+            home = sys.modules[value.__module__]
+            explained = getattr(home, value.__name__)
+            if explained is value:
+                explained = _explained(value)
+                setattr(home, value.__name__, explained)
+            setattr(module, name, explained)
+        else:
+            open_door(value)
+    module.__dict__["__getattr__"] = functools.partial(missing_name, module)
+    module.__dict__["__dir__"] = functools.partial(sorted, module.__all__)
+
+
+def missing_name(module, name):
+    """Raises the `AttributeError` of a module for a name that it lacks."""
+    if name.startswith("_"):
+        raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+    listed = _modules(sys.modules["keras_transfer"])
+    listed |= {f"{room}.{inner}": other for room in listed for inner, other in _modules(listed[room]).items()}
+    places = [f"`kt.{place}.{name}`" for place, other in listed.items() if name in other.__all__]
+    own = places[0] if places else elsewhere(name)
+    hint = did_you_mean(name, module.__all__) if own is None else f" Use {own}."
+    raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}.{hint}")
 
 
 def _modules(module):
@@ -58,17 +71,7 @@ def _modules(module):
     return {name: value for name, value in found.items() if isinstance(value, types.ModuleType)}
 
 
-def _missing(module, listed, name):
-    """Raises the `AttributeError` of a module for a name that it lacks."""
-    if name.startswith("_"):
-        raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
-    places = [f"`kt.{place}.{name}`" for place, other in listed.items() if name in other.__all__]
-    own = places[0] if places else elsewhere(name)
-    hint = did_you_mean(name, module.__all__) if own is None else f" Use {own}."
-    raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}.{hint}")
-
-
-def _explain_methods(cls, seen):
+def _explain_methods(cls):
     """Explains the arguments of a class: its constructor, its class methods, and the methods that users call."""
     of_keras = {name for base in cls.__mro__ if base.__module__.startswith("keras.") for name in vars(base)}
     answers = hasattr(cls, "from_pretrained") and hasattr(cls, "signatures")  # a task, and no layer inside a model
@@ -80,9 +83,9 @@ def _explain_methods(cls, seen):
         method = value.__func__ if isinstance(value, classmethod) else value
         public = name == "__init__" or (not name.startswith("_") and (name not in of_keras or name in _FROM_KERAS))
         used = name == "__init__" or isinstance(value, classmethod) or answers or not of_keras
-        if (owner, name) in seen or not (public and used and inspect.isfunction(method)):
+        if (owner, name) in _seen or not (public and used and inspect.isfunction(method)):
             continue
-        seen.add((owner, name))
+        _seen.add((owner, name))
         explained = _explained(method, name)
         setattr(owner, name, classmethod(explained) if isinstance(value, classmethod) else explained)
 
@@ -108,7 +111,8 @@ def _explained(function, method=None):
         check_arguments(what, {name: kwargs[name] for name in names}, known)
         raise TypeError(message.replace(call, f"{what}()"))  # Such as a missing argument.
 
-    explained.__signature__ = inspect.signature(function)  # Keras does not follow wrappers.
+    if method == "__init__":
+        explained.__signature__ = inspect.signature(function)  # Keras does not follow wrappers.
     return explained
 
 

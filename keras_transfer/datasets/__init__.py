@@ -1,5 +1,8 @@
 """Readers of tables, of the official files of common NLP datasets, and of a small packaged dataset."""
 
+import sys
+
+from keras_transfer.core.door import open_door
 from keras_transfer.datasets.classified_texts import load_ag_news, load_imdb
 from keras_transfer.datasets.conll import read_conll
 from keras_transfer.datasets.conll2003 import load_conll2003
@@ -73,3 +76,4 @@ __all__ = [
     "read_table",
     "to_bio",
 ]
+open_door(sys.modules[__name__])
