@@ -1,17 +1,16 @@
 """Resolving the handle of a module to its folder, which is local, in the cache, or downloaded."""
 
 import importlib.util
-import numbers
 import os
 import pathlib
 import re
-import reprlib
 import sys
 import tempfile
 import urllib.error
 import urllib.parse
 import urllib.request
 
+from keras_transfer.core.expect import Rule, expects, integer
 from keras_transfer.hub.archives import MAX_BYTES, why_incomplete
 from keras_transfer.hub.cache import Cache
 from keras_transfer.hub.errors import HubError, one_line, shown
@@ -31,6 +30,19 @@ _KAGGLE_URL = re.compile(
 )
 
 
+_PATH = Rule(
+    "a string or a path",
+    lambda value: isinstance(value, (str, os.PathLike)) and isinstance(os.fspath(value), str),
+    (None, 3, b"module", ["module"]),
+)
+_SHA256 = Rule(
+    "a string of 64 hexadecimal digits",
+    lambda value: isinstance(value, str) and bool(re.fullmatch(r"[0-9a-fA-F]{64}", value)),
+    ("", "abc", "g" * 64, b"0" * 64, 0),
+)
+
+
+@expects(handle=_PATH, cache_dir=_PATH._replace(wrong=(5,)), sha256=_SHA256, max_bytes=integer(1))
 def resolve(
     handle: str | os.PathLike,
     cache_dir: str | os.PathLike | None = None,
@@ -67,15 +79,6 @@ def resolve(
     folder = keras_transfer.hub.resolve("module")
     ```
     """
-    if not isinstance(handle, (str, os.PathLike)) or not isinstance(os.fspath(handle), str):
-        received = f"handle={reprlib.repr(handle)} of type {type(handle).__name__}"
-        raise HubError(f"`handle` must be a string or a path. Received: {received}")
-    if sha256 is not None and not (isinstance(sha256, str) and re.fullmatch(r"[0-9a-fA-F]{64}", sha256)):
-        raise HubError(f"`sha256` must be a string of 64 hexadecimal digits. Received: sha256={sha256!r}")
-    if not isinstance(max_bytes, numbers.Integral) or isinstance(max_bytes, bool) or max_bytes < 1:
-        raise HubError(f"`max_bytes` must be a positive integer. Received: max_bytes={max_bytes!r}")
-    if not isinstance(cache_dir, (str, os.PathLike, type(None))):
-        raise HubError(f"`cache_dir` must be a path. Received: cache_dir={cache_dir!r}")
     handle = os.fspath(handle)
     folder = cache_dir or os.environ.get("TFHUB_CACHE_DIR") or os.path.join(tempfile.gettempdir(), "tfhub_modules")
     if "://" in str(folder):

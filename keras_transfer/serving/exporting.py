@@ -14,12 +14,12 @@ from typing import Any
 
 import keras
 
+from keras_transfer.core.expect import FRACTION, expects, number, one_of
 from keras_transfer.core.files import atomic_folder, check_folder
-from keras_transfer.core.names import check_one_of, listed
+from keras_transfer.core.names import listed
 from keras_transfer.distribute import in_first_process, write_together
 from keras_transfer.serving.by_adapter import check_adapters
 from keras_transfer.serving.portable.folder import FORMATS, check_portable, write_portable
-from keras_transfer.serving.portable.proof import Limits
 from keras_transfer.serving.saved_model import write_saved_model
 from keras_transfer.tasks import Task
 
@@ -29,6 +29,7 @@ _SUMMARY = (
 )
 
 
+@expects(format=one_of("savedmodel", *FORMATS), max_difference=number(0), min_equal_labels=FRACTION)
 def export(
     model: Task,
     folder: str | os.PathLike[str],
@@ -186,7 +187,6 @@ def export(
             "`export` requires a model with a preprocessor. Create the task with `preprocessor=...`. "
             "Received: preprocessor=None"
         )
-    check_one_of("format", format, ("savedmodel", *FORMATS))
     model.reader.require_whole("exported")
     in_first_process(lambda: check_folder(folder, overwrite), model)
     model.head_adapters.check()
@@ -200,9 +200,9 @@ def export(
             "`jit_compile` compiles the loop of an exported model that generates text, such as a `CausalLM`. "
             f"Received: jit_compile={jit_compile!r} and a `{type(model).__name__}`"
         )
-    limits = Limits(max_difference, min_equal_labels)
+    limits = {"max_difference": max_difference, "min_equal_labels": min_equal_labels}
     if format == "savedmodel":
-        tested = {"quantization": quantization, "texts": texts, **vars(limits)}
+        tested = {"quantization": quantization, "texts": texts, **limits}
         if given := [name for name, value in tested.items() if value is not None]:
             raise ValueError(
                 f"A SavedModel has no {listed(given)}. Use `format='litert'` or `'onnx'`. Received: "
@@ -216,7 +216,7 @@ def export(
                 f"adapters={adapters}"
             )
         rows = check_portable(model, format, quantization, texts, pairs, limits)
-        options = {"format": format, "quantization": quantization, "rows": rows, "limits": vars(limits)}
+        options = {"format": format, "quantization": quantization, "rows": rows, "limits": limits}
     _check_weights(model)
     options["label_names"] = _names(label_names, list(model.label_names or ()))
     write = write_export if keras.backend.backend() == "tensorflow" else _write_with_tensorflow_backend

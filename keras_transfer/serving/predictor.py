@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from keras_transfer.core.integers import check_integer
+from keras_transfer.core.expect import expects, integer
 from keras_transfer.core.names import did_you_mean
 from keras_transfer.serving.exported import is_exported, open_exported
 
@@ -43,6 +43,7 @@ class Predictor:
     ```
     """
 
+    @expects(batch_size=integer(1))
     def __init__(
         self,
         folder: Any,
@@ -54,7 +55,7 @@ class Predictor:
         # Workers may have different working directories. A URL of remote storage is not changed.
         self.folder = str(folder) if "://" in str(folder) else os.path.abspath(folder)
         self.text_columns = text_columns
-        self.batch_size = check_integer("batch_size", batch_size, 1)
+        self.batch_size = batch_size
         self.signature = signature
         if "://" not in self.folder and not is_exported(self.folder):
             raise FileNotFoundError(

@@ -183,24 +183,6 @@ def test_a_url_that_tensorflow_cannot_read_is_an_error(cache_dir):
     assert_error("foo://module", "scheme that TensorFlow reads.*UnimplementedError: File system scheme 'foo'")
 
 
-@pytest.mark.parametrize("handle", [None, 3, b"module", ["module"], {}])
-def test_a_handle_of_another_type_is_an_error(handle):
-    assert_error(handle, f"`handle` must be a string or a path. Received: .* of type {type(handle).__name__}")
-
-
-@pytest.mark.parametrize("wrong", [None, 0, -1, 1.5, "1", True])
-def test_an_invalid_limit_of_bytes_is_an_error(wrong, stub):
-    assert_error(stub, f"`max_bytes` must be a positive integer. Received: max_bytes={wrong!r}", max_bytes=wrong)
-
-
-def test_an_invalid_cache_is_an_error(stub):
-    assert_error(stub, "`cache_dir` must be a path. Received: cache_dir=5", cache_dir=5)
-
-
-def test_the_error_of_a_long_list_as_a_handle_is_short():
-    assert_error(list(range(100_000)), "^.{,100}of type list$")
-
-
 @pytest.mark.parametrize(
     "handle",
     [

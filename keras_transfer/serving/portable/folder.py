@@ -8,7 +8,7 @@ from keras_transfer.core.files import write_json
 from keras_transfer.encoders import is_quantized
 from keras_transfer.keras_internals import layer_tracking
 from keras_transfer.serving.portable import litert, onnx
-from keras_transfer.serving.portable.proof import Limits, prove
+from keras_transfer.serving.portable.proof import prove
 from keras_transfer.serving.portable.rows import rows_of
 from keras_transfer.tasks import (
     MultipleChoice,
@@ -46,10 +46,10 @@ def check_portable(model, format, quantization, texts, pairs, limits):
             f"Received: quantization={quantization!r}"
         )
     kind = kind_of_answers(model)
-    if kind in ("values", "embedding") and limits.min_equal_labels is not None:
+    if kind in ("values", "embedding") and limits["min_equal_labels"] is not None:
         raise ValueError(
             f"A `{type(model).__name__}` has no labels. Use `max_difference` instead. "
-            f"Received: min_equal_labels={limits.min_equal_labels!r}"
+            f"Received: min_equal_labels={limits['min_equal_labels']!r}"
         )
     if is_quantized(model):
         raise ValueError(
@@ -89,7 +89,7 @@ def write_portable(model, folder, label_names, format, quantization, rows, limit
     """Writes a task into an empty folder, runs it there, and returns what `prove` has measured.
 
     Args:
-        limits: Dict of the arguments of `Limits`.
+        limits: Dict of `max_difference` and `min_equal_labels`, which may be `None`.
     """
     import tensorflow as tf
 
@@ -127,7 +127,7 @@ def write_portable(model, folder, label_names, format, quantization, rows, limit
     write_json(folder / FAST_FILE, fast_content(preprocessor.tokenizer, preprocessor.packing))
     write_json(folder / "export.json", facts)
     shutil.copyfile(PREDICT_FILE, folder / PREDICT_FILE.name)
-    measured = prove(model, function, folder, kind, rows, Limits(**limits))
+    measured = prove(model, function, folder, kind, rows, limits)
     write_json(folder / "export.json", {**facts, "measured": measured})
     return measured
 

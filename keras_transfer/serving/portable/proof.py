@@ -1,8 +1,6 @@
 """Running an export in a separate process, and comparing it with the original model."""
 
-import dataclasses
 import json
-import numbers
 import pathlib
 import signal
 import subprocess
@@ -51,34 +49,12 @@ np.savez(result, **found)
 """
 
 
-@dataclasses.dataclass
-class Limits:
-    """How much an export may differ from its model.
-
-    Args:
-        max_difference: Float. Largest absolute difference of an output (a logit, a value, an entry of an embedding).
-            Defaults to `None`, for no limit.
-        min_equal_labels: Float between 0 and 1. Smallest share of equal labels. Defaults to `None`, for no limit.
-    """
-
-    max_difference: float | None = None
-    min_equal_labels: float | None = None
-
-    def __post_init__(self):
-        for name, most, expected in (
-            ("max_difference", float("inf"), "a number of at least 0"),
-            ("min_equal_labels", 1, "a number from 0 to 1"),
-        ):
-            value = getattr(self, name)
-            if value is None:
-                continue
-            if not isinstance(value, numbers.Real) or isinstance(value, bool) or not 0 <= value <= most:
-                raise ValueError(f"`{name}` must be {expected}, or `None`. Received: {name}={value!r}")
-            setattr(self, name, float(value))
-
-
 def prove(model, function, folder, kind, rows, limits):
     """Runs the export of a folder, and returns the measurements.
+
+    Args:
+        limits: Dict of `max_difference`, the largest absolute difference of an output (a logit, a value, an entry of an
+            embedding), and `min_equal_labels`, the smallest share of equal labels, each `None` for no limit.
 
     Returns:
         Dict of `megabytes`, the size of the folder; `milliseconds_of_1` and `milliseconds_of_32`, the median time of so
@@ -104,7 +80,7 @@ def prove(model, function, folder, kind, rows, limits):
         "max_difference": float(np.max([np.abs(x - y).max(initial=0) for x, y in zip(outputs, own_outputs)])),
         "equal_labels": _equal_labels(model, kind, rows, outputs, own_outputs),
     }
-    most, least = limits.max_difference, limits.min_equal_labels
+    most, least = limits["max_difference"], limits["min_equal_labels"]
     found = None
     if most is not None and not measured["max_difference"] <= most:
         found = f"largest difference {measured['max_difference']:.4g}, limit {most:g}"
