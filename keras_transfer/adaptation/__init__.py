@@ -1,5 +1,7 @@
 """Adaptation methods for any encoder: which layer groups train, when, at what rate, and how far they may move."""
 
+import sys
+
 from keras_transfer.adaptation.adapters.adapter_files import load_adapters, save_adapters
 from keras_transfer.adaptation.adapters.adapters import (
     add_adapters,
@@ -24,6 +26,7 @@ from keras_transfer.adaptation.language_model_loss import with_language_model_lo
 from keras_transfer.adaptation.recipe import Recipe, get_recipe
 from keras_transfer.adaptation.rematerialization import rematerialize
 from keras_transfer.adaptation.vocabulary_trimming import trim_vocabulary
+from keras_transfer.core.door import open_door
 from keras_transfer.training import (
     EWC,
     L2SP,
@@ -90,3 +93,5 @@ __all__ = [
     "unfreeze",
     "with_language_model_loss",
 ]
+
+open_door(sys.modules[__name__])

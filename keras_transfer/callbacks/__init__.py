@@ -1,5 +1,8 @@
 """Callbacks of `fit`: stages of unfreezing, training checkpoints, and what they measure."""
 
+import sys
+
+from keras_transfer.core.door import open_door
 from keras_transfer.training import (
     ChainThaw,
     GenerationMetrics,
@@ -23,3 +26,5 @@ __all__ = [
     "StagedTraining",
     "TrainingCheckpoint",
 ]
+
+open_door(sys.modules[__name__])

@@ -1,5 +1,7 @@
 """Formats of pretrained weights, and one record per architecture with the names of its weights in these formats."""
 
+import sys
+
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
 from keras_transfer.checkpoints.building import CheckpointReport
 from keras_transfer.checkpoints.model_card import ModelCard
@@ -7,6 +9,7 @@ from keras_transfer.checkpoints.registry import load, load_preprocessor, resolve
 from keras_transfer.checkpoints.tensors import CheckpointError
 from keras_transfer.checkpoints.uploading import push_to_hub
 from keras_transfer.checkpoints.word_vectors import WordVectors
+from keras_transfer.core.door import open_door
 
 # isort: split
 # For other subpackages, not for users.
@@ -39,3 +42,5 @@ __all__ = [
     "register_architecture",
     "resolve",
 ]
+
+open_door(sys.modules[__name__])

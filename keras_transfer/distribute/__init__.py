@@ -3,6 +3,9 @@
 Names imported `as` themselves are for the library's other subpackages.
 """
 
+import sys
+
+from keras_transfer.core.door import open_door
 from keras_transfer.distribute.memory import Memory, largest_batch, memory_estimate
 from keras_transfer.distribute.model_parallel import ModelParallel, layout_map
 from keras_transfer.distribute.processes import agree, barrier, gather, is_chief, processes_of
@@ -50,3 +53,5 @@ __all__ = [
     "memory_estimate",
     "processes_of",
 ]
+
+open_door(sys.modules[__name__])

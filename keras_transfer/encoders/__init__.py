@@ -1,5 +1,8 @@
 """Pretrained encoders, one file per architecture, behind one protocol: they turn token ids into vectors."""
 
+import sys
+
+from keras_transfer.core.door import open_door
 from keras_transfer.encoders.autoregressive.gpt import GPTEncoder
 from keras_transfer.encoders.autoregressive.gpt2 import GPT2Encoder
 from keras_transfer.encoders.autoregressive.xlnet import XLNetEncoder
@@ -79,3 +82,5 @@ __all__ = [
     "XlmEncoder",
     "encode",
 ]
+
+open_door(sys.modules[__name__])

@@ -1,5 +1,8 @@
 """Text generation with language models: samplers, constraints, and the loop that runs them with a cache."""
 
+import sys
+
+from keras_transfer.core.door import open_door
 from keras_transfer.generation.beam import BeamSearch
 from keras_transfer.generation.contrastive import ContrastiveSearch
 from keras_transfer.generation.sampler import Sampler, get_sampler
@@ -25,3 +28,5 @@ __all__ = [
     "Typical",
     "get_sampler",
 ]
+
+open_door(sys.modules[__name__])

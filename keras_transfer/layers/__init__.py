@@ -1,5 +1,8 @@
 """Building blocks of the encoders. They do not depend on other subpackages."""
 
+import sys
+
+from keras_transfer.core.door import open_door
 from keras_transfer.layers.adapters.bottleneck import BottleneckAdapter
 from keras_transfer.layers.attention.bias import AttentionBias
 from keras_transfer.layers.attention.disentangled import DisentangledAttention, DistanceEmbedding
@@ -98,3 +101,5 @@ __all__ = [
     "VariationalDropout",
     "attention_pattern",
 ]
+
+open_door(sys.modules[__name__])

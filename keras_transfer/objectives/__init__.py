@@ -1,5 +1,8 @@
 """Self-supervision: turns token ids into inputs and targets in NumPy, for all backends."""
 
+import sys
+
+from keras_transfer.core.door import open_door
 from keras_transfer.objectives.denoising import Denoising
 from keras_transfer.objectives.next_token import NextToken
 from keras_transfer.objectives.permutation_language_model import PermutationLanguageModel
@@ -23,3 +26,5 @@ __all__ = [
     "TokenMasking",
     "TranslationMasking",
 ]
+
+open_door(sys.modules[__name__])

@@ -1,5 +1,8 @@
 """Tasks: models with a pretrained encoder, a head and a loss that take raw text."""
 
+import sys
+
+from keras_transfer.core.door import open_door
 from keras_transfer.tasks.bert_pretraining import BertPretraining
 from keras_transfer.tasks.bidirectional_lm import BidirectionalLM
 from keras_transfer.tasks.causal_lm import CausalLM
@@ -43,3 +46,5 @@ __all__ = [
     "TextRegressor",
     "TokenClassifier",
 ]
+
+open_door(sys.modules[__name__])

@@ -1,5 +1,8 @@
 """From raw text to ids: tokenizers, packing, preprocessors that run in the graph, and batches by length."""
 
+import sys
+
+from keras_transfer.core.door import open_door
 from keras_transfer.data import Batches, Corpus, batches, part_batches, span_batches, word_batches, word_streams
 from keras_transfer.text.bert_preprocessor import BertPreprocessor
 from keras_transfer.text.dialogue import dialogue_inputs
@@ -81,3 +84,5 @@ __all__ = [
     "word_streams",
     "word_vocabulary",
 ]
+
+open_door(sys.modules[__name__])
