@@ -67,7 +67,7 @@ def test_the_pages_and_the_errors_name_the_same_things():
         path = re.search(r"kt[.\w]+", own)
         if own.startswith("kt."):
             assert path[0] in listed.get(name, ""), f"No row of a page has `{name}` and {path[0]}"
-    same = {name for module in vars(kt).values() for name in getattr(module, "__all__", ())}
+    same = {name for room in kt.__all__ for name in getattr(getattr(kt, room), "__all__", ())}
     leading = {name for row in rows() for name in re.findall(r"`([A-Z][a-z]\w+)[`(]", row[0]) if "`kt." in row[1]}
     missing = leading - {*explained, *same} - {"Dataset", "Tokenizer"}  # common words of several libraries
     assert not [name for name in missing if elsewhere(name) is None]

@@ -291,17 +291,14 @@ def _names(labels, own):
     return labels
 
 
-_EXPORT_SAVED = """
-import json, pathlib, sys
-import keras
-from keras_transfer.serving.exporting import write_export
-path, folder, options = json.load(sys.stdin)
-model = keras.saving.load_model(path, compile=False, safe_mode=False)  # The caller has just saved it.
-try:
-    print(json.dumps({"measured": write_export(model, pathlib.Path(folder), options)}))
-except ValueError as error:
-    print(json.dumps({"error": str(error)}))
-"""
+def export_saved():
+    """Exports the model of a file, in a process that `_write_with_tensorflow_backend` starts."""
+    path, folder, options = json.load(sys.stdin)
+    model = keras.saving.load_model(path, compile=False, safe_mode=False)  # The caller has just saved it.
+    try:
+        print(json.dumps({"measured": write_export(model, pathlib.Path(folder), options)}))
+    except ValueError as error:
+        print(json.dumps({"error": str(error)}))
 
 
 @contextlib.contextmanager
@@ -326,7 +323,7 @@ def _write_with_tensorflow_backend(model, folder, options):
         with _without_optimizer(model):
             model.save(path)
         result = subprocess.run(
-            [sys.executable, "-P", "-c", _EXPORT_SAVED],
+            [sys.executable, "-P", "-c", "from keras_transfer.serving.exporting import export_saved; export_saved()"],
             input=json.dumps([str(path), str(folder.absolute()), options]),
             env={
                 **os.environ,
