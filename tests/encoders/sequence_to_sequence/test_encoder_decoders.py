@@ -32,6 +32,7 @@ CLASSES = {
     "t5": "T5",
     "t5_gated": "T5",
 }
+OF_EACH_KIND = ("bart", "bert2gpt2", "t5_gated")  # The loop of generation is the same for all.
 GENERATED = {"greedy": {}, "beam": {"sampler": BeamSearch(4, length_penalty=2.0), "no_repeat_ngram": 2}}
 RATE = 1024.0  # of a step whose gradients are compared, so that the change is not small beside the weights
 SMALL = {"num_layers": 2, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16}
@@ -71,7 +72,10 @@ def test_vectors_and_logits_are_as_exact_as_those_of_the_original(loaded):
 
 @pytest.mark.core
 @pytest.mark.parametrize(
-    "loaded", CLASSES if EAGER else ["bart", "bert2gpt2", "t5_gated"], indirect=True, scope="module"
+    "loaded",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name not in OF_EACH_KIND)) for name in CLASSES],
+    indirect=True,
+    scope="module",
 )
 def test_continuations_are_those_of_the_original(loaded, traced):
     name, model, _ = loaded
