@@ -42,7 +42,7 @@ def test_steps_from_a_state_give_the_vectors_of_the_whole_text():
 
 
 @pytest.mark.core
-def test_a_language_model_carries_its_state_and_writes():
+def test_a_language_model_carries_its_state_and_writes(eagerly):
     model = CausalLM(make(), streams=3)
     model.compile(keras.optimizers.SGD(0.1))
     window = {"token_ids": IDS, "padding_mask": np.ones_like(IDS), "begins": np.ones((3, 1), "int32")}
@@ -58,7 +58,7 @@ def test_a_language_model_carries_its_state_and_writes():
         ids.append(token)
 
 
-def test_a_folder_restores_it(tmp_path):
+def test_a_folder_restores_it(tmp_path, eagerly):
     tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", *"abcdefghij"])
     model = CausalLM(make(weight_dropout=0.3), TokenPreprocessor(tokenizer, Packing()))
     model.save_pretrained(tmp_path / "model")
