@@ -308,7 +308,7 @@ def _further_settings(head, task):
             continue
         value = getattr(task, name)
         if name == "windows" or not _is_plain(value):  # Windows need another preprocessor.
-            lost += [name] * (value is not None and name in task.arguments_given)
+            lost += [name] * (value is not None and task.arguments.get(name) != parameter.default)
         elif value != parameter.default and not (name == "thresholds" and not task.tuned_thresholds):
             kept[name] = value
     return kept, lost

@@ -25,6 +25,7 @@ from keras_transfer.tasks.hidden_tokens import (
 from keras_transfer.tasks.masked_lm import TokenHead, check_masks
 from keras_transfer.tasks.named_labels import NamedLabels
 from keras_transfer.tasks.reader import Reader, encode_texts, for_backend
+from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.task import Signature
 from keras_transfer.text import check_rows_of_batches
 
@@ -135,6 +136,8 @@ class BertPretraining(HiddenTokenTask):
         layer_norm_epsilon: float | None = None,
         name: str | None = None,
     ) -> None:
+        settings = settings_in(locals())
+
         # === Layers ===
         check_reads_ahead(encoder)
         table, sequence = tokens_of(encoder)
@@ -157,12 +160,7 @@ class BertPretraining(HiddenTokenTask):
         inputs = {**encoder.input, "mask_positions": positions}
         objective = TokenMasking() if objective is None else objective
         reader = SegmentPairReader(preprocessor, type(self).__name__, "score_pairs")
-        settings = {
-            "objective": objective,
-            "dropout": dropout,
-            "activation": head.activation,
-            "layer_norm_epsilon": head.layer_norm_epsilon,
-        }
+        settings |= {"activation": head.activation, "layer_norm_epsilon": head.layer_norm_epsilon}
         labels = NamedLabels(**{_TOKENS: HiddenTokens(objective, table.input_dim), _PAIR: ClassNames(["0", "1"])})
         super().__init__(encoder, outputs, reader, labels, inputs=inputs, settings=settings, name=name)
 

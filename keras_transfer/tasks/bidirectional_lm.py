@@ -20,6 +20,7 @@ from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.carried_state import CarriedState, check_streams
 from keras_transfer.tasks.labels import Labels, OwnLoss, lacks_targets
 from keras_transfer.tasks.next_tokens import NextTokenReader
+from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.task import Signature, Task
 from keras_transfer.text import BEGIN, END, ElmoPreprocessor, check_rows_of_batches, to_list
 
@@ -130,6 +131,8 @@ class BidirectionalLM(Task):
         streams: int | None = None,
         name: str | None = None,
     ) -> None:
+        settings = settings_in(locals())
+
         # === Layers ===
         check_elmo(encoder)
         vocabulary_size = check_words(preprocessor, vocabulary_size)
@@ -142,12 +145,7 @@ class BidirectionalLM(Task):
 
         # === Functional model ===
         vectors = drop(BothPlaces(**options, name="both_places")(*encoder.both_directions))
-        settings = {
-            "vocabulary_size": vocabulary_size,
-            "num_sampled": num_sampled,
-            "dropout": dropout,
-            "streams": streams,
-        }
+        settings |= {"vocabulary_size": vocabulary_size, "dropout": dropout}
         reader, labels = SentenceReader(preprocessor), WordsOnBothSides(vocabulary_size)
         super().__init__(encoder, softmax(vectors), reader, labels, settings=settings, name=name)
         # Keras has the layers already.

@@ -19,6 +19,7 @@ from keras_transfer.tasks.id_rows import check_rows, max_length_of, text_pieces,
 from keras_transfer.tasks.in_context import InContext, check_different
 from keras_transfer.tasks.likelihood import Likelihood
 from keras_transfer.tasks.next_tokens import NextTokenReader, NextTokens
+from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.task import Signature, Task
 from keras_transfer.text import TokenPreprocessor, align_ragged_right, take_pieces
 
@@ -126,6 +127,8 @@ class CausalLM(Generates, InContext, Likelihood, Task):
         use_bias: bool | None = None,
         name: str | None = None,
     ) -> None:
+        settings = settings_in(locals())
+
         # === Layers ===
         check_causal(encoder)
         if streams is not None and not carries_state(encoder):
@@ -142,8 +145,8 @@ class CausalLM(Generates, InContext, Likelihood, Task):
 
         # === Functional model ===
         labels = NextTokens(count)
-        settings = {"sampler": get_sampler(sampler), "max_length": checked_max_length(encoder, max_length)}
-        settings |= {"streams": streams, "tied": bool(tied), "use_bias": use_bias}
+        settings |= {"sampler": get_sampler(sampler), "max_length": checked_max_length(encoder, max_length)}
+        settings |= {"use_bias": use_bias}
         options: dict[str, Any] = {"settings": settings, "name": name}
         super().__init__(encoder, logits(encode(encoder).sequence), NextTokenReader(preprocessor), labels, **options)
         self.prepare_generation(logits)

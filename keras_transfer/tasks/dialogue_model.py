@@ -22,6 +22,7 @@ from keras_transfer.tasks.id_rows import is_texts, max_length_of, text_pieces, t
 from keras_transfer.tasks.labels import OwnLoss
 from keras_transfer.tasks.likelihood import Likelihood, Scores
 from keras_transfer.tasks.next_tokens import NextTokenReader, NextTokens
+from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.task import Task, of_part
 from keras_transfer.text import check_batch_size, dialogue_inputs, warn_of_truncation
 
@@ -197,6 +198,8 @@ class DialogueModel(Generates, Likelihood, Task):
         special_tokens: Sequence[str] = ("<bos>", "<eos>", "<speaker1>", "<speaker2>"),
         name: str | None = None,
     ) -> None:
+        settings = settings_in(locals())
+
         # === Layers ===
         check_speakers(encoder)
         if len(special_tokens) != 4 or len(set(special_tokens)) != 4:
@@ -207,13 +210,7 @@ class DialogueModel(Generates, Likelihood, Task):
         # === Functional model ===
         reader = DialogueReader(preprocessor, encoder.speakers, num_candidates, list(special_tokens))
         labels = Replies(encoder.token_embedding.input_dim)
-        settings = {
-            "sampler": get_sampler(sampler),
-            "max_length": checked_max_length(encoder, max_length),
-            "num_candidates": num_candidates,
-            "next_utterance_weight": next_utterance_weight,
-            "special_tokens": list(special_tokens),
-        }
+        settings |= {"sampler": get_sampler(sampler), "max_length": checked_max_length(encoder, max_length)}
         super().__init__(encoder, logits(encoded.sequence), reader, labels, settings=settings, name=name)
         self.prepare_generation(logits)
         self.next_utterance = keras.layers.Dense(

@@ -12,6 +12,7 @@ from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.fills_masks import FillsMasks, MaskReader
 from keras_transfer.tasks.hidden_tokens import HiddenTokens, HiddenTokenTask, check_reads_ahead, tokens_of
+from keras_transfer.tasks.saved import settings_in
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -76,6 +77,8 @@ class MaskedLM(FillsMasks, HiddenTokenTask):
         use_bias: bool = True,
         name: str | None = None,
     ) -> None:
+        settings = settings_in(locals())
+
         # === Layers ===
         check_reads_ahead(encoder)
         table, sequence = tokens_of(encoder)
@@ -89,12 +92,7 @@ class MaskedLM(FillsMasks, HiddenTokenTask):
         objective = TokenMasking() if objective is None else objective
         reader = MaskReader(preprocessor, type(self).__name__, "fill_mask")
         labels = HiddenTokens(objective, table.input_dim)
-        settings = {
-            "objective": objective,
-            "activation": head.activation,
-            "layer_norm_epsilon": head.layer_norm_epsilon,
-            "use_bias": use_bias,
-        }
+        settings |= {"activation": head.activation, "layer_norm_epsilon": head.layer_norm_epsilon}
         super().__init__(encoder, outputs, reader, labels, inputs=inputs, settings=settings, name=name)
 
 

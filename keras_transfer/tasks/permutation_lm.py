@@ -149,5 +149,5 @@ class PermutationLM(FillsMasks, HiddenTokenTask):
         objective = PermutationLanguageModel() if objective is None else objective
         reader = OrderedMaskReader(preprocessor, type(self).__name__, "fill_mask")
         labels = PredictedTokens(objective, table.input_dim)
-        outputs, settings = logits(encoder.query_stream(inputs)), {"objective": objective}
-        super().__init__(encoder, outputs, reader, labels, inputs=inputs, settings=settings, name=name)
+        outputs = logits(encoder.query_stream(inputs))
+        super().__init__(encoder, outputs, reader, labels, inputs=inputs, name=name)

@@ -53,12 +53,12 @@ class PooledTask(Task):
         reader,
         labels,
         *,
-        pooling,
-        dropout,
-        name,
-        scalar_mix,
-        hidden_activation,
-        hidden_norm,
+        pooling=None,
+        dropout=0.1,
+        name=None,
+        scalar_mix=False,
+        hidden_activation=None,
+        hidden_norm=False,
         windows=None,
         siamese=False,
         hidden_dim=None,
@@ -94,7 +94,7 @@ class PooledTask(Task):
             "hidden_activation": hidden_activation,
             "hidden_norm": hidden_norm,
         }
-        options = {"scalar_mix": scalar_mix, "settings": {**head, **(settings or {})}, "name": name}
+        options = {"scalar_mix": scalar_mix, "settings": {**(settings or {}), **head}, "name": name}
         super().__init__(encoder, logits(head_dropout(pooled)), reader, labels, **options)
         self.windows = windows
         self.siamese = bool(siamese)

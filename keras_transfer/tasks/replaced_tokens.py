@@ -24,6 +24,7 @@ from keras_transfer.tasks.hidden_tokens import (
 )
 from keras_transfer.tasks.labels import OwnLoss
 from keras_transfer.tasks.masked_lm import MaskedLM
+from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.task import Signature
 from keras_transfer.text import check_rows_of_batches, to_list
 
@@ -118,6 +119,8 @@ class ReplacedTokenDetection(HiddenTokenTask):
         activation: str | Callable[..., Any] | None = None,
         name: str | None = None,
     ) -> None:
+        settings = settings_in(locals())
+
         # === Layers ===
         check_reads_ahead(encoder)
         table, sequence = tokens_of(encoder)
@@ -140,13 +143,7 @@ class ReplacedTokenDetection(HiddenTokenTask):
         objective = TokenMasking(mask_token_rate=0.85, random_token_rate=0.0) if objective is None else objective
         reader = HiddenTokenReader(preprocessor, type(self).__name__, "detect")
         labels = ReplacedTokens(objective, table.input_dim)
-        settings = {
-            "generator": generator,
-            "share_embeddings": bool(share_embeddings),
-            "objective": objective,
-            "discriminator_weight": discriminator_weight,
-            "activation": activation,
-        }
+        settings |= {"generator": generator, "activation": activation}
         outputs = ops.squeeze(logits(dense(sequence)), -1)
         super().__init__(encoder, outputs, reader, labels, settings=settings, name=name)
         self.sample_tokens = SampleTokens(dtype="float32", name="sample_tokens")

@@ -13,7 +13,7 @@ from keras_transfer.layers import serialize_activation
 log = logging.getLogger("keras_transfer")
 
 _ACTIVE = "active adapters "
-_NO_ARGUMENTS = ("frozen", "fitted_on", "quantization")  # Entries of a config that `from_config` uses itself.
+_OWN = ("encoder", "preprocessor", "name", "scalar_mix")  # Arguments of which `config_of` knows more.
 
 
 def store_heads(adapters, store):
@@ -50,8 +50,13 @@ def names_of_classes(labels):
     return None if labels.names is None else list(labels.names)
 
 
-def config_of(task, settings):
-    """Returns the config of a task, given the names of the settings of its class."""
+def config_of(task):
+    """Returns the config of a task."""
+    if "outputs" in task.arguments:
+        raise ValueError(
+            "A file has no symbolic outputs, so a `Task` cannot be loaded from it. Write a subclass whose constructor "
+            "makes them. `save_weights` saves the weights alone. Received: a `Task` that was created with `outputs`"
+        )
     task.head_adapters.check()
     task.reader.require_whole("saved")
     mix = {} if task.scalar_mix is None else {"scalar_mix": keras.saving.serialize_keras_object(task.scalar_mix)}
@@ -60,11 +65,11 @@ def config_of(task, settings):
         "encoder": keras.saving.serialize_keras_object(task.encoder),
         "preprocessor": keras.saving.serialize_keras_object(task.preprocessor),
         "frozen": [name for name, weight in by_path(task.weights).items() if not weight.trainable],
-        "name": task.name,
+        **({"name": task.name} if "name" in task.arguments else {}),
         **quantization_of(task),
         **mix,
         **kind,
-        **{name: _serialized(getattr(task, name)) for name in settings},
+        **{name: _serialized(value) for name, value in _settings_of(task).items()},
     }
 
 
@@ -74,54 +79,45 @@ def _serialized(value):
         return keras.saving.serialize_keras_object(value)
     if callable(value):
         return serialize_activation(value)
+    if isinstance(value, np.generic):
+        return value.item()
     return list(value) if isinstance(value, (list, tuple)) else value
 
 
-def given_arguments(cls, args, kwargs):
-    """Returns the names of the arguments of a constructor that have another value than the default, as a tuple."""
+def arguments_of(cls, args, kwargs):
+    """Returns the arguments of a constructor by their names, with defaults for those that are not given, as a dict."""
     signature = inspect.signature(cls.__init__)
     try:
-        given = signature.bind_partial(None, *args, **kwargs).arguments
+        bound = signature.bind_partial(None, *args, **kwargs)
     except TypeError:
-        return ()  # The call of the constructor says what is wrong.
-    defaults = {name: parameter.default for name, parameter in signature.parameters.items()}
-    return tuple(name for name, value in [*given.items()][1:] if not _equal(value, defaults[name]))
+        return {}  # The call of the constructor says what is wrong.
+    bound.apply_defaults()
+    found = {}
+    for name, value in [*bound.arguments.items()][1:]:
+        kind = signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_KEYWORD:
+            found |= value
+        elif kind is not inspect.Parameter.VAR_POSITIONAL:
+            found[name] = value
+    return found
 
 
-def _equal(value, default):
-    return value is default or (isinstance(value, (str, int, float)) and value == default)
+def settings_in(arguments):
+    """Returns the settings of a task from `locals()` at the beginning of its constructor."""
+    return {name: value for name, value in arguments.items() if name not in ("self", "__class__", *_OWN)}
 
 
-def check_loadable(task, config, settings, given):
-    """Raises a `ValueError` if the constructor of a task cannot be called with the task's config, from `config_of`.
-
-    Also logs a warning if a loaded task would have the defaults of those settings that were given to this one.
-    """
-    name, parameters = type(task).__name__, list(inspect.signature(type(task).__init__).parameters.values())[1:]
-    named = {each.name: each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)}
-    missing = [key for key, each in named.items() if key not in config and each.default is each.empty]
-    unknown = [key for key in config if key not in named and key not in _NO_ARGUMENTS]
-    if any(each.kind is each.VAR_KEYWORD for each in parameters):
-        unknown = []
-    if missing or unknown:
-        if "outputs" in missing:
-            step = "requires `outputs`. Write a subclass whose constructor makes them"
-        elif missing:
-            step = f"also requires `{missing[0]}`. Pass `settings={{{missing[0]!r}: {missing[0]}}}` to `Task.__init__`"
-        else:
-            step = f"has no argument `{unknown[0]}`. Add it"
-        raise ValueError(
-            f"A file of this `{name}` could not be loaded. Loading calls its constructor with `encoder`, "
-            f"`preprocessor`, `name` and the settings, but the constructor {step}, or override `get_config`. "
-            f"`save_weights` saves the weights alone. Received: settings={list(settings)}"
-        )
-    if lost := [key for key in given if key in named and key not in config]:
-        log.warning(
-            "The config of a `%s` does not contain the arguments %s of its constructor, so a loaded model has their "
-            "defaults. Add them to the `settings` that the constructor passes to `Task.__init__`.",
-            name,
-            lost,
-        )
+def _settings_of(task):
+    """Returns the arguments of a task's constructor, with the values that the attributes of these names have now."""
+    found = {}
+    for name, value in task.arguments.items():
+        if name in _OWN:
+            continue
+        is_own = name in vars(task) or (hasattr(type(task), name) and not hasattr(keras.Model, name))
+        now = getattr(task, name) if is_own else value
+        # Labels of several heads have no names of their own.
+        found[name] = value if now is None and name == "label_names" else now
+    return found
 
 
 def from_config(cls, config, custom_objects):

@@ -22,6 +22,7 @@ from keras_transfer.tasks.id_rows import lengths_of, named_token_id, prepared_ro
 from keras_transfer.tasks.likelihood import scorer
 from keras_transfer.tasks.options import GenerationOptions
 from keras_transfer.tasks.reader import encode_texts
+from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.target_texts import LabelsAsTargets, SequenceReader, TargetTexts, check_target_preprocessor
 from keras_transfer.tasks.task import Signature, Task, of_part
 from keras_transfer.text import TokenPreprocessor, is_language_code, take_pieces, without_first_space
@@ -126,6 +127,8 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
         language_model_weight: float = 0.0,
         name: str | None = None,
     ) -> None:
+        settings = settings_in(locals())
+
         # === Checks ===
         _check_encoder(encoder)
         positions = getattr(encoder, "max_sequence_length", None)
@@ -155,16 +158,7 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
         with_positions = "decoder_positions" in encoder.input
         labels = TargetTexts(table.input_dim, objective)
         reader = SequenceReader(preprocessor, prefix, start, target_preprocessor, with_positions, labels)
-        settings = {
-            "target_preprocessor": target_preprocessor,
-            "prefix": prefix,
-            "tied": tied,
-            "start_token": start,
-            "sampler": get_sampler(sampler),
-            "max_new_tokens": max_new_tokens,
-            "objective": objective,
-            "language_model_weight": language_model_weight,
-        }
+        settings |= {"start_token": start, "sampler": get_sampler(sampler)}
         outputs = logits(encoder.output["decoder_sequence_output"])
         super().__init__(encoder, outputs, reader, labels, settings=settings, name=name)
         self.prepare_generation(logits)

@@ -27,6 +27,7 @@ from keras_transfer.tasks.heads import encode_mixed, hidden_vectors
 from keras_transfer.tasks.keras_losses import NAMED_LOSSES
 from keras_transfer.tasks.labels import Labels
 from keras_transfer.tasks.reader import Reader
+from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.task import Signature, Task, of_part
 
 _SEARCHED = 64  # Number of questions whose answers are found at once.
@@ -117,6 +118,8 @@ class SpanExtractor(Task):
         hidden_norm: bool = False,
         name: str | None = None,
     ) -> None:
+        settings = settings_in(locals())
+
         # === Layers ===
         encoded, _ = encode_mixed(encoder, scalar_mix=False)
         if encoded.sequence is None or not isinstance(encoder.input, dict):
@@ -138,15 +141,7 @@ class SpanExtractor(Task):
         outputs = positions(dense(head_dropout(vectors)), answer_mask)
         inputs = {**encoder.input, "answer_mask": answer_mask}
         reader = SpanReader(preprocessor, doc_stride, overlap)
-        settings = {
-            "doc_stride": doc_stride,
-            "overlap": overlap,
-            "max_answer_length": max_answer_length,
-            "no_answer_threshold": None if no_answer_threshold is None else float(no_answer_threshold),
-            "dropout": dropout,
-            "hidden_activation": hidden_activation,
-            "hidden_norm": hidden_norm,
-        }
+        settings |= {"doc_stride": doc_stride, "overlap": overlap}
         super().__init__(encoder, outputs, reader, Spans(), inputs=inputs, settings=settings, name=name)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):

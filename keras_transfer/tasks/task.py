@@ -3,7 +3,7 @@
 import contextlib
 import copy
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import keras
@@ -36,10 +36,9 @@ from keras_transfer.tasks.data_methods import DataMethods
 from keras_transfer.tasks.input_checks import check_kind_of_texts
 from keras_transfer.tasks.pretrained import Pretrained
 from keras_transfer.tasks.saved import (
-    check_loadable,
+    arguments_of,
     config_of,
     from_config,
-    given_arguments,
     names_of_classes,
     store_heads,
     take_heads,
@@ -141,8 +140,8 @@ class Task(
         labels: `Labels`. What `y` is, and the loss and metrics for it.
         inputs: Symbolic tensors. Inputs of the model. Defaults to `None`, the inputs of the encoder.
         scalar_mix: `layers.ScalarMix` between the encoder and the head, or `None`. Defaults to `None`.
-        settings: Dict of additional arguments of the subclass's constructor, which become attributes and the config.
-            Without a required one, the task cannot be saved. Defaults to `None`, for no additional arguments.
+        settings: Dict of arguments of the subclass's constructor, perhaps in another form, which become attributes.
+            Files have the values of these attributes, and other arguments as they were given. Defaults to `None`.
         name: String. Name of the model. Defaults to `None`.
 
     Attributes:
@@ -157,7 +156,7 @@ class Task(
         head_adapters: The adapters that the head belongs to.
         further_heads: Tuple of layers of the head that are not part of the functional model.
         reads: Tuple of strings. The encoder outputs that the head uses, if the encoder has them.
-        arguments_given: Tuple of strings. Names of the constructor's arguments that differed from their defaults.
+        arguments: Dict of the constructor's arguments, as they were given.
         head_is_pretrained: Boolean. Whether the head was pretrained together with the encoder. If so, adding adapters
             freezes it, and `"new"` does not select it.
     """
@@ -170,11 +169,11 @@ class Task(
     reads: tuple[str, ...] = ("pooled_output", "sequence_output")
     fitted_on = of_part("reader", "fitted_on")
     head_is_pretrained = False
-    arguments_given: tuple[str, ...] = ()
+    arguments: Mapping[str, Any] = {}
 
     def __new__(cls, *args, **kwargs):
         self = super().__new__(cls, *args, **kwargs)
-        object.__setattr__(self, "arguments_given", given_arguments(cls, args, kwargs))
+        object.__setattr__(self, "arguments", arguments_of(cls, args, kwargs))  # Keras must not track layers in it.
         return self
 
     def __init__(
@@ -206,9 +205,10 @@ class Task(
         object.__setattr__(self, "head_adapters", HeadAdapters(self))
         self.dtype_policy = encoder.dtype_policy
         self._made_for: tuple[int, ...] | None = None
-        self._settings = tuple(settings or ())
-        for argument, value in (settings or {}).items():
-            setattr(self, argument, value)
+        of_parts = [name for name in settings or () if isinstance(getattr(type(self), name, None), property)]
+        self._settings = tuple(name for name in settings or () if name not in of_parts)
+        for argument in self._settings:
+            setattr(self, argument, settings[argument])
 
     if not TYPE_CHECKING:  # A type checker would no longer find misspelled attributes.
 
@@ -238,7 +238,8 @@ class Task(
         Returns:
             The new `Task`, which shares the layers of this one.
         """
-        other, settings = type(self).__new__(type(self)), {name: getattr(self, name) for name in self._settings}
+        other, settings = type(self).__new__(type(self)), {name: vars(self)[name] for name in self._settings}
+        object.__setattr__(other, "arguments", self.arguments)
         options = {"inputs": inputs, "scalar_mix": self.scalar_mix, "settings": settings, "name": name}
         Task.__init__(other, self.encoder, outputs, reader, self.labels, **options)
         return other
@@ -402,11 +403,7 @@ class Task(
         return {"tokens": Signature(tokens, self.input, shared_axes=axes)}
 
     def get_config(self):
-        config = config_of(self, self._settings)
-        own = type(self).get_config, getattr(type(self).from_config, "__func__", None)
-        if own == (Task.get_config, Task.from_config.__func__):  # A subclass may add to the config or complete it.
-            check_loadable(self, config, self._settings, self.arguments_given)
-        return config
+        return config_of(self)
 
     @classmethod
     def from_config(cls, config, custom_objects=None):

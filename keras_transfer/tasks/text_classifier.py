@@ -20,6 +20,7 @@ from keras_transfer.tasks.class_labels import ClassNames, MultiHot
 from keras_transfer.tasks.input_checks import check_columns
 from keras_transfer.tasks.keras_losses import trains_classes_apart
 from keras_transfer.tasks.pooled_task import PooledTask, pooled_reader
+from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.task import Signature
 
 log = logging.getLogger("keras_transfer")
@@ -325,6 +326,7 @@ class TextClassifier(Probabilities, PooledTask):
         siamese: bool = False,
         name: str | None = None,
     ) -> None:
+        settings = settings_in(locals())
         label_names = _checked_classes(num_classes, label_names)
         if thresholds is not None:
             thresholds = _checked_thresholds(thresholds, len(label_names), multi_label)
@@ -345,18 +347,12 @@ class TextClassifier(Probabilities, PooledTask):
             hidden_dim=hidden_dim,
             hidden_dropout=hidden_dropout,
             batch_norm=batch_norm,
-            settings={
-                "num_classes": len(label_names),
-                "label_names": label_names,
-                "multi_label": bool(multi_label),
-                **({"thresholds": labels.thresholds} if multi_label else {}),
-                "windows": windows,
-                "siamese": bool(siamese),
-                "hidden_dim": hidden_dim,
-                "hidden_dropout": hidden_dropout,
-                "batch_norm": bool(batch_norm),
-            },
+            settings={**settings, "num_classes": len(label_names)},
         )
+
+    def get_config(self):
+        config = super().get_config()
+        return config if self.multi_label else {**config, "thresholds": None}
 
     @property
     def thresholds(self):

@@ -26,6 +26,7 @@ from keras_transfer.tasks.heads import (
 )
 from keras_transfer.tasks.labels import Labels
 from keras_transfer.tasks.reader import Reader, encode_texts
+from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.task import Signature, Task, of_part
 from keras_transfer.text import is_text, to_columns
 
@@ -218,23 +219,18 @@ class TextEmbedder(Task):
         default_prompt_name: str | None = None,
         name: str | None = None,
     ) -> None:
+        settings = settings_in(locals())
+
         # === Layers ===
         check_encoder(encoder)
         dense, prompts = checked_dense(dense), checked_prompts(prompts, default_prompt_name)
-        layers = [make_dense(settings, index) for index, settings in enumerate(dense)]
+        layers = [make_dense(each, index) for index, each in enumerate(dense)]
 
         # === Functional model ===
         vectors, pooling, normalize = text_vectors(encoder, pooling, normalize, layers=layers)
         vectors = vectors if truncate_dim is None else vectors[:, :truncate_dim]
         reader = EmbedderReader(preprocessor, prompts, default_prompt_name)
-        settings = {
-            "pooling": pooling,
-            "normalize": normalize,
-            "dense": dense,
-            "truncate_dim": truncate_dim,
-            "prompts": prompts,
-            "default_prompt_name": default_prompt_name,
-        }
+        settings |= {"pooling": pooling, "normalize": normalize, "dense": dense}
         super().__init__(encoder, vectors, reader, SimilarityLabels(), settings=settings, name=name)
         object.__setattr__(self, "dense_layers", layers)  # Keras has them already.
 

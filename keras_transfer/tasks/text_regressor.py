@@ -14,6 +14,7 @@ from keras_transfer.tasks.card_facts import Purpose
 from keras_transfer.tasks.keras_losses import is_accuracy
 from keras_transfer.tasks.labels import Labels, flat_labels
 from keras_transfer.tasks.pooled_task import PooledTask, pooled_reader
+from keras_transfer.tasks.saved import settings_in
 
 
 class Numbers(Labels):
@@ -159,6 +160,7 @@ class TextRegressor(PooledTask):
         siamese: bool = False,
         name: str | None = None,
     ) -> None:
+        settings = settings_in(locals())
         super().__init__(
             encoder,
             int(num_targets),
@@ -172,5 +174,5 @@ class TextRegressor(PooledTask):
             hidden_norm=hidden_norm,
             windows=windows,
             siamese=siamese,
-            settings={"num_targets": int(num_targets), "windows": windows, "siamese": bool(siamese)},
+            settings=settings,
         )

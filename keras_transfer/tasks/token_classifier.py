@@ -21,6 +21,7 @@ from keras_transfer.tasks.heads import encode_mixed, hidden_vectors
 from keras_transfer.tasks.keras_losses import NAMED_LOSSES
 from keras_transfer.tasks.labels import Labels
 from keras_transfer.tasks.reader import Reader
+from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.task import Signature, Task
 from keras_transfer.tasks.word_chain import (
     ChainLoss,
@@ -187,6 +188,8 @@ class TokenClassifier(Task):
         crf: bool = False,
         name: str | None = None,
     ) -> None:
+        settings = settings_in(locals())
+
         # === Layers ===
         label_names = checked_names(label_names)
         encoded, scalar_mix = encode_mixed(encoder, scalar_mix)
@@ -209,13 +212,6 @@ class TokenClassifier(Task):
             field = ConditionalRandomField(allowed=allowed_transitions(label_names), dtype="float32", name="crf")
             outputs = field(outputs)
         labels = WordTags(label_names, field)
-        settings = {
-            "label_names": label_names,
-            "dropout": dropout,
-            "hidden_activation": hidden_activation,
-            "hidden_norm": hidden_norm,
-            "crf": bool(crf),
-        }
         options = {"scalar_mix": scalar_mix, "settings": settings, "name": name}
         super().__init__(encoder, outputs, WordReader(preprocessor, labels), labels, **options)
 
