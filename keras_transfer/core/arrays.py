@@ -40,9 +40,11 @@ def without_float64(values):
 
 
 def as_column(values, name, count):
-    """Returns labels or sample weights as an array or None."""
+    """Returns labels or sample weights as an array or `None`, or labels of several heads as a dict of arrays."""
     if values is None:
         return None
+    if isinstance(values, dict):
+        return {head: as_column(column, name, count) for head, column in values.items()}
     try:
         values = np.asarray(whole_column(values))
     except ValueError as error:

@@ -72,11 +72,7 @@ def batches(
     x = to_columns(x)
     count = _count(x)
     check_batch_size(preprocessor, batch_size, count, drop_remainder)
-    if isinstance(y, dict):  # Several heads have one.
-        y = {name: as_column(column, "labels", count) for name, column in y.items()}
-    else:
-        y = as_column(y, "labels", count)
-    sample_weight = as_column(sample_weight, "sample weights", count)
+    y, sample_weight = as_column(y, "labels", count), as_column(sample_weight, "sample weights", count)
     if sample_weight is not None and y is None:
         raise ValueError("`sample_weight` requires `y`. Received: y=None")
     kind = "pairs" if isinstance(x, tuple) else "texts"

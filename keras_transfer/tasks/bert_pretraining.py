@@ -24,7 +24,7 @@ from keras_transfer.tasks.hidden_tokens import (
 )
 from keras_transfer.tasks.masked_lm import TokenHead, check_masks
 from keras_transfer.tasks.named_labels import NamedLabels
-from keras_transfer.tasks.reader import Reader, encode_texts, for_backend
+from keras_transfer.tasks.reader import Reader
 from keras_transfer.tasks.saved import settings_in
 from keras_transfer.tasks.task import Signature
 from keras_transfer.text import check_rows_of_batches
@@ -35,16 +35,8 @@ _TOKENS, _PAIR = "masked_tokens", "segment_pair"
 class SegmentPairReader(HiddenTokenReader):
     """Accepts pairs of texts with labels that say whether they belong together, some of whose tokens are hidden."""
 
+    takes_texts = False
     takes_either = True  # A task that was trained on pairs is exported for pairs.
-
-    def columns(self, x):
-        found = super().columns(x)
-        if not isinstance(found, tuple):
-            raise ValueError(
-                f"A `{self.task_name}` expects pairs of texts: a tuple of two columns, or `corpus.pairs(...)`. "
-                f"Received: {type(x).__name__}"
-            )
-        return found
 
     def batches(self, columns, y, sample_weight, batch_size, shuffle):
         if sample_weight is not None:
@@ -55,13 +47,8 @@ class SegmentPairReader(HiddenTokenReader):
         return Reader.batches(self, columns, y, None, batch_size, shuffle)
 
     def inputs(self, x):
-        self.require()
-        if not isinstance(x, tuple):
-            self.columns(x)
-        first, second = ([part] if isinstance(part, (str, bytes)) else part for part in x)
-        inputs = encode_texts(self, first, second)
-        places = inputs["token_ids"][:, :1] * 0 + UNUSED
-        return for_backend({**inputs, "mask_positions": places})
+        inputs = super().inputs(x)
+        return {**inputs, "mask_positions": inputs["token_ids"][:, :1] * 0 + UNUSED}
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

@@ -119,7 +119,10 @@ class PooledTask(Task):
         if self.windows is not None:
             inputs, windows = cut_windows(inputs, self.preprocessor.window_length)
         outputs = super().call(inputs, training=training, mask=mask)
-        return outputs if windows is None else join_windows(outputs, inputs["padding_mask"], windows, self.windows)
+        if windows is None:
+            return outputs
+        mask = inputs["padding_mask"]
+        return keras.tree.map_structure(lambda output: join_windows(output, mask, windows, self.windows), outputs)
 
     # === Export ===
 

@@ -21,6 +21,7 @@ class Reader:
 
     Attributes:
         takes_either: Boolean. Whether single texts and pairs of texts are both valid, and mean something different.
+        takes_texts: Boolean. Whether a row may be a single text.
         takes_pairs: Boolean. Whether a row may be a pair of texts.
         takes_windows: Boolean. Whether the task splits the rows of a `text.WindowPreprocessor`.
         makes: Tuple of strings. Inputs of the encoder that the reader makes instead of the preprocessor.
@@ -28,7 +29,7 @@ class Reader:
     """
 
     takes_either = False
-    takes_pairs = True
+    takes_texts = takes_pairs = True
     takes_windows = False
     makes: tuple[str, ...] = ()
     fitted_on: str | None = None
@@ -62,7 +63,13 @@ class Reader:
 
     def columns(self, x):
         """Returns raw data as columns that can be sliced: an array or a list, or a tuple of them."""
+        self.require_columns(x)
         return to_columns(x)
+
+    def require_columns(self, x):
+        """Raises a `ValueError` if raw data is one column although rows must be pairs."""
+        if not self.takes_texts and not isinstance(x, tuple):
+            raise ValueError(f"Rows must be pairs of texts: a tuple of two columns. Received: {type(x).__name__}")
 
     def batch_of(self, parts):
         """Returns `(x, y, sample_weight)`, or the first of these, as data in memory, for a batch of a loader.
@@ -82,6 +89,7 @@ class Reader:
     def inputs(self, x):
         """Returns the encoder's inputs of one batch of raw data, padded to the longest text if the preprocessor can."""
         self.require()
+        self.require_columns(x)
         columns = x if isinstance(x, tuple) else (x,)
         columns = [[part] if isinstance(part, (str, bytes)) else part for part in columns]
         return for_backend(encode_texts(self, *columns))

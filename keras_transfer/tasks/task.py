@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import dataclasses
+import types
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
@@ -169,11 +170,12 @@ class Task(
     reads: tuple[str, ...] = ("pooled_output", "sequence_output")
     fitted_on = of_part("reader", "fitted_on")
     head_is_pretrained = False
-    arguments: Mapping[str, Any] = {}
+    arguments: Mapping[str, Any] = types.MappingProxyType({})
 
     def __new__(cls, *args, **kwargs):
         self = super().__new__(cls, *args, **kwargs)
-        object.__setattr__(self, "arguments", arguments_of(cls, args, kwargs))  # Keras must not track layers in it.
+        # Keras must not track the layers in it, and saves those of any container that it knows.
+        object.__setattr__(self, "arguments", types.MappingProxyType(arguments_of(cls, args, kwargs)))
         return self
 
     def __init__(
@@ -238,7 +240,7 @@ class Task(
         Returns:
             The new `Task`, which shares the layers of this one.
         """
-        other, settings = type(self).__new__(type(self)), {name: vars(self)[name] for name in self._settings}
+        other, settings = type(self).__new__(type(self)), {name: getattr(self, name) for name in self._settings}
         object.__setattr__(other, "arguments", self.arguments)
         options = {"inputs": inputs, "scalar_mix": self.scalar_mix, "settings": settings, "name": name}
         Task.__init__(other, self.encoder, outputs, reader, self.labels, **options)

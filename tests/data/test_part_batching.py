@@ -59,6 +59,12 @@ def test_batches_keep_the_order_of_the_rows_if_they_are_not_shuffled():
     assert np.concatenate([dataset[i][1] for i in range(len(dataset))]).tolist() == list(range(21))
 
 
+def test_rows_have_a_label_for_each_of_several_heads():
+    columns, labels = (["a", "b"], ["b", "a"]), {"topic": [0, 1], "length": [0.5, 1.5]}
+    [(_, found)] = part_batches(columns, labels, preprocessor=PREPROCESSOR, shuffle=False)
+    assert {name: values.tolist() for name, values in found.items()} == labels
+
+
 def test_placeholders_are_the_labels_of_rows_without_any():
     dataset = part_batches(columns(), None, preprocessor=PREPROCESSOR, batch_size=21, sample_weight=np.arange(21.0))
     assert not dataset.has_labels

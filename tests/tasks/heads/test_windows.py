@@ -37,6 +37,14 @@ def windows_of(tokens, overlap=1):
     return [tokens[start : start + 6] for start in starts]
 
 
+def test_each_of_several_outputs_is_joined():
+    model = classifier()
+    two = model.over(model.input, {"one": model.output, "half": model.output / 2}, model.reader, "two")
+    outputs, expected = two.predict(TEXTS, verbose=0), model.predict(TEXTS, verbose=0)
+    np.testing.assert_allclose(outputs["one"], expected, atol=1e-6)
+    np.testing.assert_allclose(outputs["half"], expected / 2, atol=1e-6)
+
+
 def test_windows_overlap_and_the_last_ends_with_the_text():
     windows = WindowPreprocessor(preprocessor(sequence_length=LENGTH), overlap=1)
     ids = {token: place for place, token in enumerate(VOCABULARY)}

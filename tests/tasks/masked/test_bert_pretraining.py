@@ -199,7 +199,7 @@ test_a_mistake_is_one_clear_error = check_errors(
     (lambda corpus: of_corpus(CausalLM, corpus), "A `CausalLM` has no head for pairs of segments"),
     (lambda corpus: of_corpus(MaskedLM, corpus), "has no head for pairs of segments. Use `tasks.BertPretraining`"),
     (without_pooler, "`encoder` must have a pooled output ... Received: BertEncoder"),
-    (lambda: compiled().fit(["a", "b"], [0, 1]), "expects pairs of texts ... Received: list"),
+    (lambda: compiled().fit(["a", "b"], [0, 1]), "Rows must be pairs of texts ... Received: list"),
     (lambda: compiled().fit((["a"], ["b"])), "`fit` requires labels"),
     (lambda corpus: compiled().fit(corpus.blocks(16)), "`fit` requires labels. Received: y=None"),
     (lambda: compiled().fit((["a"], ["b"]), [2]), "Received: "),
@@ -224,6 +224,6 @@ test_a_mistake_is_one_clear_error = check_errors(
         lambda: compiled().predict(torch_loader(["a"], ["b"], [1])),
         "`predict` requires prepared inputs. Use `score_pairs(texts)` for texts. Received: (['a'], ['b'])",
     ),
-    (lambda: pretraining().score_pairs(["a"]), "expects pairs of texts"),
+    (lambda: pretraining().score_pairs(["a"]), "Rows must be pairs of texts"),
     (lambda: pretraining().signatures(), "Use `pairs=True`. Received: pairs=False"),
 )
