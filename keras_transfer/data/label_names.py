@@ -408,7 +408,7 @@ def label_ids(sentences, labels, names=None):
             )
         for word, tag in zip(words, tags):
             is_integer = isinstance(tag, (int, np.integer)) and not isinstance(tag, bool)
-            number = named.get(tag, tag) if is_integer else known.get(tag) if isinstance(tag, str) else None
+            number = named.get(tag, tag) if is_integer else known.get(as_string(tag)) if is_name(tag) else None
             if number is None or number not in numbers:
                 raise ValueError(f"Labels must be {expected}. Received: {tag!r} for {word!r} in sentence {index}")
             ids.append(number)

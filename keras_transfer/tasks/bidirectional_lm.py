@@ -312,7 +312,7 @@ class WordsOnBothSides(OwnLoss, Labels):
     def __init__(self, count):
         self.count = count
 
-    def check(self, labels, loss=None, inputs=None):
+    def check(self, labels, loss=None):
         labels = to_numpy(labels) if hasattr(labels, "shape") else np.asarray(labels, object)
         kind = labels.dtype.kind
         if labels.shape[2:] != (2,) or kind not in "iu" or (labels < UNUSED).any() or (labels >= self.count).any():

@@ -62,7 +62,7 @@ class ClassNames(Labels):
         # Whether numbers are names or positions depends on all rows, so it is decided before rows are left out.
         return labels if has_names(labels) else names_of_numbers(labels, self.names)
 
-    def check(self, labels, loss=None, inputs=None):
+    def check(self, labels, loss=None):
         check_class_labels(labels, len(self.names), takes_vectors(loss), _SEVERAL)
 
     def class_weight(self, weights, labels=None):
@@ -127,7 +127,7 @@ class MultiHot(Labels):
     def of_any_rows(self, labels):
         return in_order_of_names(labels, self.names)
 
-    def check(self, labels, loss=None, inputs=None):
+    def check(self, labels, loss=None):
         check_multi_hot(labels, len(self.names))
 
     def class_weight(self, weights, labels=None):

@@ -78,7 +78,7 @@ class HiddenTokens(Labels):
     def metrics(self):
         return [WordAccuracy()]
 
-    def check(self, labels, loss=None, inputs=None):
+    def check(self, labels, loss=None):
         labels = to_numpy(labels) if hasattr(labels, "shape") else np.asarray(labels)
         if labels.ndim != 2 or labels.dtype.kind not in "iu" or (labels < UNUSED).any() or (labels >= self.count).any():
             raise ValueError(

@@ -78,15 +78,18 @@ def _check_values(values, names):
         raise ValueError(f"Texts must be strings. {advice}. Received: {value!r:.100} at position {position}")
 
 
-def check_elements(dataset, names, replicas):
+def check_elements(task, dataset, replicas):
     """Raises a `ValueError` if the elements of a `tf.data.Dataset` are not batches of texts or of the encoder's inputs.
 
-    The names are those of these inputs. A batch of texts must be divisible by the number of replicas.
+    A batch of texts must be divisible by the number of replicas.
     """
     spec = dataset.element_spec
     columns = spec[0] if isinstance(spec, tuple) and spec else spec
     if isinstance(columns, Mapping):
-        _check_keys(spec, columns, names)
+        _check_keys(spec, columns, input_names(task))
+        ranks = {tensor.name: len(tensor.shape) for tensor in task.inputs}
+        if any(each.shape.rank == ranks.get(name, 0) - 1 for name, each in columns.items() if hasattr(each, "shape")):
+            raise ValueError(f"A `tf.data.Dataset` must be batched: `dataset.batch(32)`. Received: {spec}")
         return
     for text in keras.tree.flatten(columns):
         shape = getattr(text, "shape", None)
@@ -94,7 +97,7 @@ def check_elements(dataset, names, replicas):
             continue
         if shape.rank == 0:
             raise ValueError(f"A `tf.data.Dataset` of texts must be batched: `dataset.batch(32)`. Received: {spec}")
-        if (shape.rank or 1) > 1:
+        if (shape.rank or 1) > 1 and not task.reader.takes_lists:
             raise ValueError(
                 "Texts in a `tf.data.Dataset` must have the shape [batch]. Remove the last axis, such as with "
                 f"`dataset.map(lambda x, y: (tf.squeeze(x, -1), y))`. Received: {spec}"

@@ -97,8 +97,8 @@ class Labels:
         """
         return whole_labels(labels, self.names)
 
-    def check(self, labels, loss=None, inputs=None):
-        """Raises a `ValueError` if encoded labels in memory cannot be labels of this task, given prepared inputs.
+    def check(self, labels, loss=None):
+        """Raises a `ValueError` if encoded labels in memory cannot be labels of this task.
 
         Subclasses override this. By default, all labels are valid.
         """

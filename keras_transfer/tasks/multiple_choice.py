@@ -24,6 +24,8 @@ from keras_transfer.text import is_text
 class ChoiceReader(Reader):
     """Accepts a tuple `(contexts, choices)`: a column of texts, and a list of lists of texts."""
 
+    takes_lists = True
+
     def accepts(self, x):
         return is_text(x) or (isinstance(x, tuple) and len(x) > 0 and is_text(x[0]))
 
@@ -66,7 +68,7 @@ class ChoicePositions(Labels):
     def encode(self, labels):
         return flat_labels(labels)
 
-    def check(self, labels, loss=None, inputs=None):
+    def check(self, labels, loss=None):
         labels = to_array(labels)
         if labels.ndim != 1 or labels.dtype.kind not in "iuf":
             raise ValueError(

@@ -68,10 +68,10 @@ class NamedLabels(Labels):
     def of_any_rows(self, labels):
         return self._each(labels, lambda each, values: each.of_any_rows(values))
 
-    def check(self, labels, loss=None, inputs=None):
+    def check(self, labels, loss=None):
         losses = loss if isinstance(loss, dict) else {}
         for name, values in self._checked(labels).items():
-            self._of(name, lambda each, values, name=name: each.check(values, losses.get(name), inputs), values)
+            self._of(name, lambda each, values, name=name: each.check(values, losses.get(name)), values)
 
     def check_inputs(self, inputs, labels=None):
         for name, each in self.labels.items():

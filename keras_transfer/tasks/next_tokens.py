@@ -68,7 +68,7 @@ class NextTokens(Labels):
         weighted = [*keras.tree.flatten(metrics or []), *keras.tree.flatten(weighted_metrics or [])]
         return super().compiled(loss, None, weighted)
 
-    def check(self, labels, loss=None, inputs=None):
+    def check(self, labels, loss=None):
         labels = to_numpy(labels) if hasattr(labels, "shape") else np.asarray(labels, object)
         if (
             labels.ndim != 2

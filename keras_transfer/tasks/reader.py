@@ -23,6 +23,7 @@ class Reader:
         takes_either: Boolean. Whether single texts and pairs of texts are both valid, and mean something different.
         takes_texts: Boolean. Whether a row may be a single text.
         takes_pairs: Boolean. Whether a row may be a pair of texts.
+        takes_lists: Boolean. Whether a row may have a list of strings, such as words or choices.
         takes_windows: Boolean. Whether the task splits the rows of a `text.WindowPreprocessor`.
         makes: Tuple of strings. Inputs of the encoder that the reader makes instead of the preprocessor.
         fitted_on: String. Whether the task was trained on `"texts"` or `"pairs"`, or `None` if it is unknown.
@@ -30,7 +31,7 @@ class Reader:
 
     takes_either = False
     takes_texts = takes_pairs = True
-    takes_windows = False
+    takes_lists = takes_windows = False
     makes: tuple[str, ...] = ()
     fitted_on: str | None = None
 
@@ -77,7 +78,7 @@ class Reader:
         torch collates columns into tuples and several columns into a list, while `fit` expects a tuple of columns.
         """
         x, *others = (list(part) if isinstance(part, tuple) else part for part in parts)
-        if isinstance(x, list) and x and all(isinstance(column, (list, tuple, np.ndarray)) for column in x):
+        if isinstance(x, list) and x and all(map(_is_column, x)):
             x = tuple(list(column) for column in x)
         return x, *others
 
@@ -120,6 +121,11 @@ def encode_texts(task, *texts):
     texts = texts if len(texts) > 1 else texts[0]
     options = {"sequence_length": "longest"} if isinstance(task.preprocessor, Preprocessor) else {}
     return preprocess(task.preprocessor, texts, **options)
+
+
+def _is_column(values):
+    """Returns whether values are a column of texts, of lists of texts, or of what a reader accepts instead."""
+    return isinstance(values, (list, tuple)) or (isinstance(values, np.ndarray) and values.dtype.kind in "OSU")
 
 
 def for_backend(inputs):

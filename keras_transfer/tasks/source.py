@@ -11,9 +11,9 @@ from keras_transfer.core.arrays import to_array
 from keras_transfer.core.names import listed
 from keras_transfer.data import Batches, are_parts, compiles_each_length, fit_to, times_class_weights
 from keras_transfer.distribute import agree, check_distribution, check_stream, replicas_of, share
-from keras_transfer.keras_internals import build_metrics, optimizers
+from keras_transfer.keras_internals import build_for_step, build_metrics, optimizers
 from keras_transfer.tasks.checks import check_lengths, require_compiled
-from keras_transfer.tasks.columns import batch_arrays, columns_of, count_rows, input_names, split_last
+from keras_transfer.tasks.columns import batch_arrays, columns_of, count_rows, split_last
 from keras_transfer.tasks.input_checks import (
     NoRows,
     check_columns,
@@ -37,7 +37,7 @@ def read_data(task, method, x, y=None, sample_weight=None, batch_size=None, shuf
 
     This is the only place that asks for the form of the data. For `dataset`, labels may be those of any loss.
     """
-    x = x.made_from.loader if isinstance(getattr(x, "made_from", None), Stream) else x
+    x = x.made_from.whole() if isinstance(getattr(x, "made_from", None), Stream) else x
     check_columns(x, y, sample_weight)
     if isinstance(x, Batches):
         _check_alone(x, y, sample_weight)
@@ -99,7 +99,7 @@ def _complete(task, method, data, class_weight=None):
     data = labels.targets(data, task)
     if labels.are_ids or labels.of_places:
         data = _with_weights_of_all_places(data)
-    if class_weight is None:
+    if class_weight is None or data.labels is None:
         return data
     class_weight = labels.class_weight(class_weight, data.labels)
     return data.replace(
@@ -125,9 +125,9 @@ def _stream_of(task, method, x, class_weight):
     fixed, labels = method == "evaluate", task.labels
     check_stream(task, method)
     if is_tf_dataset(x):
-        check_elements(x, input_names(task), replicas if method == "fit" or evenly else 1)
+        check_elements(task, x, replicas if method == "fit" or evenly else 1)
     if class_weight is not None:
-        class_weight = labels.class_weight(class_weight)
+        labels.class_weight(class_weight)  # An error belongs in front of the run, and not in its first batch.
     length, seed = _length_of_all(task, x), None
     if labels.made_inputs and method != "predict":
         seed = 0 if fixed else agree(np.random.randint(2**31), task)
@@ -176,7 +176,7 @@ def _batch(task, method, loader, batch, class_weight, seed, length=None):
     columns = columns_of(task, x)
     if y is not None:
         # Numbers in a dataset are positions: whether they are names would depend on the rows of a batch.
-        y = task.labels.encode(y) if _may_be_names(y) or (raw and not is_tf_dataset(loader)) else y
+        y = y if _are_numbers(y) else task.labels.encode(y)
         task.labels.check(y, task.loss)
     data = _in_memory(task, method, columns, y, sample_weight, ALL_ROWS, False, class_weight, seed)
     if isinstance(data, NoRows):
@@ -192,9 +192,14 @@ def _batch(task, method, loader, batch, class_weight, seed, length=None):
     return data if length is None else _padded(data, length)
 
 
-def _may_be_names(labels):
-    values = keras.tree.flatten(labels)[:1] if isinstance(labels, Mapping) else [labels]
-    return any(getattr(getattr(value, "dtype", None), "kind", "O") in "OSU" for value in values)
+def _are_numbers(labels):
+    """Returns whether labels, or those of all heads, are arrays or lists of numbers."""
+    if isinstance(labels, Mapping):
+        return all(map(_are_numbers, labels.values()))
+    try:
+        return to_array(labels).dtype.kind in "biuf"
+    except ValueError:  # Rows differ in length.
+        return False
 
 
 def _parts_of(task, batch, is_tensors):
@@ -212,7 +217,8 @@ def _parts_of(task, batch, is_tensors):
         parts = task.reader.batch_of(tuple(batch))
     x = parts[0] if parts else None
     raw = task.reader.accepts(x) and not isinstance(x, (str, bytes))
-    if not 1 <= len(parts) <= 3 or not (raw or isinstance(x, Mapping) or (is_tensors and np.ndim(x))):
+    is_prepared = not raw and (getattr(x, "ndim", 0) or _are_arrays(x))
+    if not 1 <= len(parts) <= 3 or not (raw or is_prepared or isinstance(x, Mapping)):
         raise ValueError(
             "A loader must yield batches of what `fit` accepts in memory, such as a list of texts, or a dict of the "
             "encoder's inputs, alone or as tuples `(x, y)` or `(x, y, sample_weight)`. "
@@ -220,8 +226,16 @@ def _parts_of(task, batch, is_tensors):
         )
     if isinstance(x, Mapping):
         x = {name: to_array(values) for name, values in x.items()}
+    elif is_prepared:
+        x = [*map(to_array, x)] if isinstance(x, (list, tuple)) else to_array(x)
     others = [_array(part) for part in parts[1:]]
     return x, *others, *[None] * (2 - len(others))
+
+
+def _are_arrays(values):
+    """Returns whether values are arrays of numbers, in the order of the model's inputs."""
+    is_list = isinstance(values, (list, tuple)) and len(values) > 0
+    return is_list and all(getattr(each, "ndim", 0) for each in values)
 
 
 def _array(part):
@@ -376,6 +390,8 @@ def _prepare_metrics(task, data):
     that the task makes.
     """
     if keras.backend.backend() != "tensorflow":
+        if isinstance(data, Stream) and data.is_read_once:
+            build_for_step(task, data.first[0])  # Otherwise, Keras takes the first batch for this.
         return
     if isinstance(data, Stream):
         build_metrics(task, data.spec[1])

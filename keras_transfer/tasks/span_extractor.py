@@ -417,10 +417,7 @@ class Spans(Labels):
         positions = isinstance(labels, (list, tuple)) and bool(labels) and all(map(_are_positions, labels))
         return np.asarray(labels) if positions else labels
 
-    def check(self, labels, loss=None, inputs=None):
-        if inputs is not None:
-            _check_positions(labels, inputs.get("answer_mask"))
-            return
+    def check(self, labels, loss=None):
         labels = to_numpy(labels) if ops.is_tensor(labels) else labels
         if getattr(getattr(labels, "dtype", None), "kind", "O") == "O":
             return  # `span_batches` checks answers.

@@ -1,6 +1,7 @@
 """A `tf.data.Dataset`, a generator or a loader as the data of a task: a sequence of small `Batches`."""
 
 import copy
+import itertools
 import threading
 import types
 from collections.abc import Collection, Iterable, Iterator
@@ -51,14 +52,14 @@ class Stream:
 
     Attributes:
         first: `Batches` of the first batch.
-        epochs_before: Integer. Number of epochs of earlier runs.
+        first_epoch: Integer. The epoch of the first reading, for the callbacks of `fit`.
         error: The error in a batch, which TensorFlow reports without its type, or `None`.
         position: `LoaderPosition`, or `None` if the loader has no state.
     """
 
     def __init__(self, loader, prepare, *, epoch=0, one_epoch=False, rank_of=None, is_static=False):
         self.loader, self.prepare, self.one_epoch = loader, prepare, one_epoch
-        self.epoch, self.error, self.epochs_before = 0 if one_epoch else epoch, None, epoch
+        self.epoch, self.error, self.first_epoch = 0 if one_epoch else epoch, None, epoch
         batches, self._length = iter(loader), _length_of(loader)
         self.count = None if self._length is None or self._length > _ENDLESS else self._length
         self.position = position_of(loader, batches, self._length is not None, self.count)
@@ -69,7 +70,8 @@ class Stream:
         self.first = prepare(first, self.epoch, 0)
         item = self.first[0]
         self._example, self._form = first, _form_of(item)
-        self.spec = _spec_of(item, rank_of or {}, is_static and self.contents.prepare is None)
+        is_plain = self.contents.prepare is None
+        self.spec = _spec_of(item, rank_of or {}, is_static and is_plain, loader if is_plain else None)
         if self.count is not None and self.count < 2 and (self.count < 1 or next(batches, batches) is not batches):
             raise _too_many(self.count)
 
@@ -79,9 +81,21 @@ class Stream:
         return self.first.contents
 
     @property
+    def is_read_once(self):
+        """Boolean. Whether the loader does not yield its first batch again, as a generator does."""
+        return bool(self._unread)
+
+    @property
     def has_labels(self):
         """Boolean. Whether the items contain labels."""
         return self.first.has_labels
+
+    def whole(self):
+        """Returns the loader, or a generator of the batches that are not read yet if it yields each of them once."""
+        if not self._unread:
+            return self.loader
+        unread, self._unread = self._unread, []
+        return (batch for batch in itertools.chain(unread, self.loader))
 
     def for_keras(self):
         """Returns a `tf.data.Dataset` of the items, which begins a new epoch whenever it is iterated over."""
@@ -119,7 +133,7 @@ class Stream:
         unread, self._unread = self._unread, []
         rest = iter(self.loader) if self.position is None else self.position.read()
         number = None
-        for batch in _chained(unread, rest):
+        for batch in itertools.chain(unread, rest):  # `yield from` would close a generator of the user.
             if number is None:
                 number = 0 if self.position is None else self.position.began
             item = self.prepare(batch, epoch, number)[0]
@@ -138,11 +152,6 @@ class Stream:
             )
 
 
-def _chained(first, rest):
-    yield from first
-    yield from rest
-
-
 def _too_many(count):
     return ValueError(f"A loader must have as many batches as its `len()` returns, {count}. Received: more")
 
@@ -151,7 +160,7 @@ def _length_of(loader):
     """Returns the number of batches that a loader reports, or `None`."""
     if is_tf_dataset(loader):
         count = int(loader.cardinality())
-        return count if count >= 0 else _ENDLESS + 1 if count == -1 else None
+        return count if count >= 0 else None
     try:
         return len(loader)
     except TypeError:  # torch's `DataLoader` of an `IterableDataset` has `__len__`, but raises this error.
@@ -163,20 +172,34 @@ def _form_of(item):
     return [(path, array.ndim, getattr(array.dtype, "kind", array.dtype)) for path, array in arrays]
 
 
-def _spec_of(item, rank_of, is_static):
-    """Returns the `tf.TensorSpec`s of an item, with the sizes of its axes that are the same in all items."""
+def _spec_of(item, rank_of, is_static, loader):
+    """Returns the `tf.TensorSpec`s of an item, with the sizes of its axes that are the same in all items.
+
+    These are those that a `tf.data.Dataset` declares for what it contains, or with `is_static` all of them.
+    """
     import tensorflow as tf
 
-    inputs = item[0]
+    declared = loader.element_spec if is_tf_dataset(loader) else ()
+    declared = declared if isinstance(declared, tuple) else (declared,)
     # Rows of several texts have equally many in each batch, and a loss that compares them must know how many.
-    in_parts = any(inputs[name].ndim > rank_of.get(name, 9) for name in inputs)
+    in_parts = any(item[0][name].ndim > rank_of.get(name, 9) for name in item[0])
 
-    def spec(array):
-        shape = [None, array.shape[1] if in_parts and array.ndim > 2 else None, *[None] * array.ndim][: array.ndim]
+    def spec(array, of_loader):
+        sizes = [None] * array.ndim
+        if isinstance(of_loader, tf.TensorSpec) and of_loader.shape.rank == array.ndim:
+            sizes = [size if size == own else None for size, own in zip(of_loader.shape, array.shape)]
+        if in_parts and array.ndim > 2:
+            sizes[1] = array.shape[1]
         is_text = tf.is_tensor(array) or array.dtype == object
-        return tf.TensorSpec(array.shape if is_static else shape, tf.string if is_text else array.dtype)
+        return tf.TensorSpec(array.shape if is_static else sizes, tf.string if is_text else array.dtype)
 
-    return tf.nest.map_structure(spec, item)
+    found = []
+    for place, part in enumerate(item):
+        arrays = tf.nest.flatten(part)
+        specs = tf.nest.flatten(declared[place]) if place < len(declared) else []
+        specs = specs if len(specs) == len(arrays) else [None] * len(arrays)
+        found.append(tf.nest.pack_sequence_as(part, list(map(spec, arrays, specs))))
+    return tuple(found)
 
 
 class _CountEpochs(keras.callbacks.Callback):
@@ -184,13 +207,10 @@ class _CountEpochs(keras.callbacks.Callback):
 
     def __init__(self, stream):
         super().__init__()
-        self.stream, self.last = stream, -1
+        self.stream = stream
 
     def on_epoch_begin(self, epoch, logs=None):
-        self.stream.epoch, self.last = self.stream.epochs_before + epoch, epoch
-
-    def on_train_end(self, logs=None):
-        self.stream.epochs_before += self.last + 1
+        self.stream.epoch = self.stream.first_epoch + epoch
 
 
 class _CountBatches(keras.callbacks.Callback):

@@ -256,7 +256,7 @@ class TargetTexts(NextTokens):
             )
         return values
 
-    def check(self, labels, loss=None, inputs=None):
+    def check(self, labels, loss=None):
         if isinstance(labels, tuple):
             raise ValueError("Targets must be one column of texts. Received: a tuple of two")
         if is_text(labels):

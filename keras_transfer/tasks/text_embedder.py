@@ -103,7 +103,7 @@ class SimilarityLabels(Labels):
             )
         return super().compiled(loss, metrics, weighted_metrics)
 
-    def check(self, labels, loss=None, inputs=None):
+    def check(self, labels, loss=None):
         if loss is not None and not getattr(loss, "takes_labels", True):
             raise ValueError(f"`{type(loss).__name__}` uses no labels. Leave out `y`. Received: labels")
         values = to_array(labels)

@@ -48,7 +48,7 @@ class Numbers(Labels):
     def encode(self, labels):
         return flat_labels(labels)
 
-    def check(self, labels, loss=None, inputs=None):
+    def check(self, labels, loss=None):
         dtype = keras.config.floatx()
         expected = f"Labels must be finite numbers (in {dtype}), one for each text"
         if self.count > 1:

@@ -39,6 +39,8 @@ log = logging.getLogger("keras_transfer")
 class WordReader(Reader):
     """Accepts sentences. A sentence that is too long becomes several rows, and `restore` joins their outputs."""
 
+    takes_lists = True
+
     def __init__(self, preprocessor, labels):
         super().__init__(preprocessor)
         self.labels = labels
@@ -428,7 +430,7 @@ class WordTags(Labels):
         metrics, weighted_metrics = (keras.tree.map_structure(_metric, given) for given in (metrics, weighted_metrics))
         return super().compiled(loss, metrics, weighted_metrics)
 
-    def check(self, labels, loss=None, inputs=None):
+    def check(self, labels, loss=None):
         labels = to_numpy(labels) if keras.ops.is_tensor(labels) else labels
         kind = getattr(getattr(labels, "dtype", None), "kind", "O")
         if isinstance(labels, (list, tuple)) or hasattr(labels, "to_pylist") or kind in "OUS":
