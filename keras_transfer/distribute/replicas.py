@@ -171,7 +171,7 @@ def check_distribution(model):
 
 
 def check_stream(model, method):
-    """Raises a `ValueError` if a `tf.data.Dataset` cannot be divided among the processes of JAX.
+    """Raises a `ValueError` if a loader cannot be divided among the processes of JAX.
 
     For training and evaluation, it is the part of each process, as in Keras. Predictions would be of all parts.
     """
@@ -179,7 +179,7 @@ def check_stream(model, method):
     if method == "predict" and count > 1 and keras.backend.backend() == "jax":
         raise ValueError(
             "Several processes of JAX predict data in memory, and share them. Pass texts or arrays. "
-            f"Received: a `tf.data.Dataset` in process {index} of {count}"
+            f"Received: a loader in process {index} of {count}"
         )
 
 

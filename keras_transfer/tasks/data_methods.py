@@ -41,9 +41,8 @@ class DataMethods(_Task):
                 - Raw text in memory: a list, an array, a column of a table, or a tuple of two of these for pairs. A
                   `TokenClassifier` also accepts sentences as lists of words.
                 - Prepared arrays: a dict of the encoder's inputs, or a list of them in the order of `model.input`.
-                - A `tf.data.Dataset` of batches of texts or of prepared inputs.
-                - A loader: an iterable of such batches, `(x, y)` or `(x, y, sample_weight)`, such as those of torch and
-                  Grain.
+                - A loader, a `tf.data.Dataset` or a generator of batches of all this: `x`, `(x, y)` or `(x, y,
+                  sample_weight)`. Labels that are numbers are then positions.
                 - Any other dataset that Keras accepts, such as `text.batches`. It is returned unchanged.
             y: Labels of data in memory. Defaults to `None`, for prediction and for datasets, which contain labels.
             sample_weight: Array of floats. Weights of the rows of data in memory. Defaults to `None`.

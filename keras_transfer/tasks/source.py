@@ -35,7 +35,7 @@ log = logging.getLogger("keras_transfer")
 def read_data(task, method, x, y=None, sample_weight=None, batch_size=None, shuffle=False, class_weight=None):
     """Returns the user's data as `Batches`, as a `Stream`, as `NoRows`, or unchanged if it is another dataset of Keras.
 
-    This is the only place that asks for the form of the data. For `dataset`, labels may be those of any loss.
+    For the method `dataset`, labels may be those of any loss.
     """
     x = x.made_from.whole() if isinstance(getattr(x, "made_from", None), Stream) else x
     check_columns(x, y, sample_weight)
