@@ -26,25 +26,58 @@ class Penalty:
     penalizes_new_weights = False  # Whether it pulls weights without a start toward 0.
 
     def select(self, groups: Any) -> list[Any]:
-        """Returns the layer groups whose weights are penalized for their distance from their start."""
+        """Returns the layer groups whose weights are penalized for their distance from their start.
+
+        Args:
+            groups: `LayerGroups` of the model.
+
+        Returns:
+            List of `LayerGroup`s.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define `select`.")
 
     def includes(self, weight: keras.Variable) -> bool:
-        """Returns whether the penalty has a term for a weight."""
+        """Returns whether the penalty has a term for a weight.
+
+        Args:
+            weight: `keras.Variable`.
+
+        Returns:
+            Boolean.
+        """
         return True
 
     def check(self, weights: Sequence[keras.Variable]) -> None:
-        """Raises a `ValueError` if the penalty applies to none of these weights, which have a start and train."""
+        """Raises a `ValueError` if the penalty applies to none of these weights.
+
+        Subclasses that have values for certain weights only override this. By default, a penalty applies to all.
+
+        Args:
+            weights: List of `keras.Variable`s that have a start and are trainable.
+        """
 
     def check_complete(self) -> None:
-        """Raises a `ValueError` if data that the penalty needs has not been loaded."""
+        """Raises a `ValueError` if data that the penalty needs has not been loaded.
+
+        Subclasses with such data override this. By default, a penalty needs none.
+        """
         return None  # TensorFlow's AutoGraph cannot convert a function without a statement.
 
     def complete(self) -> None:
-        """Notes that the optimizer has loaded its variables from a file."""
+        """Marks the penalty as complete after the optimizer has loaded its variables from a file.
+
+        Subclasses whose data these variables are override this. By default, there is nothing to mark.
+        """
 
     def importance(self, weight: keras.Variable) -> Any:
-        """Returns an array of the shape of a weight that the optimizer stores with its start, or `None`."""
+        """Returns the array that the optimizer stores with the start of a weight.
+
+        Args:
+            weight: `keras.Variable`.
+
+        Returns:
+            NumPy array of the shape of the weight, or `None`.
+        """
         return None
 
     def gradient(self, weight: Any, start: Any, importance: Any, distance: Any) -> Any:
@@ -56,16 +89,33 @@ class Penalty:
             importance: Tensor. What `importance` returned, or `None`.
             distance: Scalar tensor. Norm of the distance over all trainable weights with a start, or `None` if
                 `needs_distance` is False.
+
+        Returns:
+            Tensor of the shape of the weight.
         """
         raise NotImplementedError(f"{type(self).__name__} must define `gradient`.")
 
     def value(self, weights: Sequence[Any]) -> float:
-        """Returns the value of the penalty, given tuples `(weight, start, importance)`, as for `gradient`."""
+        """Returns the value of the penalty.
+
+        Args:
+            weights: List of tuples `(weight, start, importance)`, as for `gradient`.
+
+        Returns:
+            Float.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define `value`.")
 
     @classmethod
     def from_config(cls, config):
-        """Returns a penalty from its config."""
+        """Returns a penalty from its config.
+
+        Args:
+            config: Dict that `get_config` returned.
+
+        Returns:
+            The penalty.
+        """
         return cls(**config)
 
 
