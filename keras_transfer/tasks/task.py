@@ -240,8 +240,8 @@ class Task(
         Returns:
             The new `Task`, which shares the layers of this one.
         """
-        other, settings = type(self).__new__(type(self)), {name: getattr(self, name) for name in self._settings}
-        object.__setattr__(other, "arguments", self.arguments)
+        other = type(self).__new__(type(self), **self.arguments)
+        settings = {name: getattr(self, name) for name in self._settings}
         options = {"inputs": inputs, "scalar_mix": self.scalar_mix, "settings": settings, "name": name}
         Task.__init__(other, self.encoder, outputs, reader, self.labels, **options)
         return other
