@@ -14,6 +14,7 @@ import zlib
 import keras
 import numpy as np
 
+from keras_transfer.core.expect import expect
 from keras_transfer.core.files import atomic_file, naming
 from keras_transfer.core.folder_lock import lock_folder
 from keras_transfer.data import Batches, Options
@@ -63,8 +64,7 @@ class Activations:
 def store_activations(cut, data, folder=None, dtype=None, memory_limit=2**31, verbose="auto"):
     """Runs the lower layers of a `Cut` once for each row, and returns a dict from names to `Activations`."""
     missing = [name for name in cut.lower.input if name not in data.inputs]
-    if missing:
-        raise ValueError(f"The data must have the inputs {list(cut.lower.input)}. Received: data without {missing}")
+    expect(not missing, f"The data must have the inputs {list(cut.lower.input)}.", missing=missing)
     inputs = {name: data.inputs[name] for name in {**cut.lower.input, "padding_mask": None} if name in data.inputs}
     ends = row_ends(data)
     # A different version of the library may compute different values with the same weights.
@@ -88,8 +88,7 @@ def store_activations(cut, data, folder=None, dtype=None, memory_limit=2**31, ve
             if folder is None and size > memory_limit:
                 store = CacheFolder(made_by)
             arrays = store.create(kinds, starts)
-        if found != kinds:
-            raise ValueError(f"All batches must have activations of one kind, {kinds}. Received: {found}")
+        expect(found == kinds, f"All batches must have activations of one kind, {kinds}.", found=found)
         for array, begins, values in zip(arrays, starts, outputs):
             for row, value in zip(rows, _cast(values, array.dtype)):
                 own = array[begins[row] : begins[row + 1]]
@@ -148,11 +147,8 @@ def _starts(kind, ends):
 
 
 def _checked(values, rows):
-    if len(values.shape) == 0 or values.shape[0] != len(rows):
-        raise ValueError(
-            "The layers below must return one row for each text. Cut elsewhere. "
-            f"Received: activations of shape {tuple(values.shape)} for {len(rows)} texts"
-        )
+    rule = "The layers below must return one row for each text. Cut elsewhere."
+    expect(len(values.shape) != 0 and values.shape[0] == len(rows), rule, values=values.shape, rows=len(rows))
     return values
 
 
@@ -273,8 +269,7 @@ class CacheFolder:
         expected = [(shape_of(kind, starts), kind["dtype"]) for kind, starts in zip(kinds, self._starts)]
         expected += [((count,), "uint8"), ((len(kinds), count), "uint32")]
         found = [(array.shape, str(array.dtype)) for array in (*self._arrays, self._done, self._checksums)]
-        if found != expected:
-            raise ValueError(f"Arrays must have the shapes and dtypes {expected}. Received: {found}")
+        expect(found == expected, f"Arrays must have the shapes and dtypes {expected}.", found=found)
 
     def _sums(self, row):
         return [zlib.crc32(array[s[row] : s[row + 1]].tobytes()) for array, s in zip(self._arrays, self._starts)]

@@ -9,6 +9,7 @@ from typing import Any
 import keras
 
 from keras_transfer.adaptation.activations import Activations, store_activations
+from keras_transfer.core.expect import expect, expects, instance_of, one_of
 from keras_transfer.data import Batches, are_parts
 from keras_transfer.distribute import replicas_of
 from keras_transfer.encoders import MASKS, Encoder, EncoderDecoder, TransformerStack, encode
@@ -18,6 +19,7 @@ from keras_transfer.training import depth_of, layer_groups
 log = logging.getLogger("keras_transfer")
 
 
+@expects(model=instance_of(Task, "a task, such as a `TextClassifier`"), dtype=one_of("float16", "float32", None))
 def cache_features(
     model: Task,
     x: Any,
@@ -81,20 +83,15 @@ def cache_features(
     model.predict(["A fine film."])
     ```
     """
-    if not isinstance(model, Task) or isinstance(model.reader, CachedReader):
-        raise ValueError(f"`model` must be a whole task, such as a `TextClassifier`. Received: model={model!r}")
+    expect(not isinstance(model.reader, CachedReader), "`model` must be a whole task.", model=model)
     if isinstance(model.encoder, EncoderDecoder):
         raise ValueError(
             "Features of an encoder-decoder cannot be cached, because its decoder depends on the target. Call `freeze` "
             f"and train the whole task. Received: a `{type(model).__name__}` with a `{type(model.encoder).__name__}`"
         )
-    if getattr(model, "windows", None) is not None:
-        raise ValueError(
-            "Features of a task with `windows` cannot be cached. Call `freeze` and train the whole task. "
-            f"Received: windows={model.windows!r}"
-        )
-    if dtype not in (None, "float32", "float16"):
-        raise ValueError(f"`dtype` must be 'float16', 'float32' or None. Received: dtype={dtype!r}")
+    windows = getattr(model, "windows", None)
+    rule = "Features of a task with `windows` cannot be cached. Call `freeze` and train the whole task."
+    expect(windows is None, rule, windows=windows)
     if replicas_of(model)[0] > 1:
         raise ValueError(f"`model` must be on one device. Received: a model on {replicas_of(model)[0]} replicas")
     _check_trainable(model, below)
@@ -138,11 +135,8 @@ def _check_trainable(model, below):
 def _batches(model, x, y, sample_weight):
     """Returns the user's data as `Batches`."""
     batches = model.dataset(x, y, sample_weight, shuffle=y is not None)
-    if not isinstance(batches, Batches):
-        raise ValueError(
-            "`x` must be in memory, `text.batches(...)`, `text.word_batches(...)` or `model.dataset(...)`. "
-            f"Received: x of type {type(x).__name__}"
-        )
+    rule = "`x` must be in memory, `text.batches(...)`, `text.word_batches(...)` or `model.dataset(...)`."
+    expect(isinstance(batches, Batches), rule, x=x)
     if batches.contents.makes_labels and isinstance(model.labels, HiddenTokens):
         raise ValueError(
             f"A `{type(model).__name__}` hides other tokens in each epoch, so its lower layers must run again. Use "
@@ -254,8 +248,7 @@ def cut_below(task, below):
     """Returns the `Cut` of a task below a block, the layers after the blocks, or the head, by name or depth."""
     groups, depth, encoder = layer_groups(task), depth_of(task, below), task.encoder
     below, kind = groups[depth].name, groups[depth].kind
-    if depth == 0:
-        raise ValueError(f"No layer group is below {below!r}, the lowest one. Received: below={below!r}")
+    expect(depth != 0, f"No layer group is below {below!r}, the lowest one.", below=below)
     if kind not in ("block", "pooler", "other", "head"):
         raise ValueError(_cannot(encoder, groups, depth))
     lower, upper = read, head = _head_of(task, encoder)

@@ -8,6 +8,7 @@ import numpy as np
 from keras_transfer.adaptation.fine_tuning import fine_tune
 from keras_transfer.adaptation.recipe import get_recipe
 from keras_transfer.core.arrays import to_array
+from keras_transfer.core.expect import expect, expects, instance_of, integer
 from keras_transfer.data import part_batches
 from keras_transfer.keras_internals import remember_trainable
 from keras_transfer.losses import CosineSimilarityLoss
@@ -16,6 +17,7 @@ from keras_transfer.text import to_columns
 from keras_transfer.training import FusedAdamW
 
 
+@expects(model=instance_of(TextClassifier, "a `TextClassifier`"))
 def setfit(
     model: TextClassifier,
     x: Any,
@@ -69,8 +71,6 @@ def setfit(
 
     Source: https://arxiv.org/abs/2209.11055
     """
-    if not isinstance(model, TextClassifier):
-        raise ValueError(f"`model` must be a `TextClassifier`. Received: model={model!r}")
     if model.multi_label or model.siamese or model.windows is not None:
         raise ValueError(
             "`model` must predict one label of a single text, without `multi_label`, `siamese` and `windows`. "
@@ -83,8 +83,7 @@ def setfit(
     encoded = model.labels.encode(y)
     model.labels.check(encoded, model.loss)
     encoded = to_array(encoded)
-    if len(encoded) != len(x):
-        raise ValueError(f"Each text must have a label. Received: {len(x)} texts, {len(encoded)} labels")
+    expect(len(encoded) == len(x), "Each text must have a label.", texts=len(x), labels=len(encoded))
     seed = np.random.randint(2**31) if seed is None else seed
     first, second, same = sample_pairs(encoded, num_iterations=num_iterations, seed=seed)
     embedder = TextEmbedder(model.encoder, model.preprocessor, pooling=model.pooling)
@@ -105,6 +104,7 @@ def setfit(
         model.compile()  # The optimizer of the head has no state for other weights.
 
 
+@expects(num_iterations=integer(1))
 def sample_pairs(
     y: Any, *, num_iterations: int = 20, seed: int | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -125,8 +125,8 @@ def sample_pairs(
         examples, and 1.0 for pairs of the same class or 0.0 for other pairs.
 
     Raises:
-        ValueError: If `num_iterations` is less than 1, if `y` is not one label for each example, if there are fewer
-            than two classes, or if a class has only one example.
+        ValueError: If `y` is not one label for each example, if there are fewer than two classes, or if a class has
+            only one example.
 
     Example:
     ```python
@@ -136,11 +136,8 @@ def sample_pairs(
 
     Source: https://arxiv.org/abs/2209.11055
     """
-    if num_iterations < 1:
-        raise ValueError(f"`num_iterations` must be at least 1. Received: num_iterations={num_iterations}")
     y = np.asarray(y)
-    if y.ndim != 1:
-        raise ValueError(f"`y` must be one label for each example. Received: an array of shape {y.shape}")
+    expect(y.ndim == 1, "`y` must be one label for each example.", y=y.shape)
     classes, counts = np.unique(y, return_counts=True)
     if len(classes) < 2 or counts.min() < 2:
         raise ValueError(

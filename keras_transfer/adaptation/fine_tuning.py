@@ -10,6 +10,7 @@ import keras
 import numpy as np
 
 from keras_transfer.adaptation.recipe import Recipe, get_recipe
+from keras_transfer.core.expect import expect
 from keras_transfer.core.names import check_arguments, closest
 from keras_transfer.keras_internals import could_train
 from keras_transfer.tasks import Task
@@ -70,14 +71,10 @@ def fine_tune(
     """
     plan = recipe if isinstance(recipe, Recipe) else get_recipe(recipe)
     taken = {"epochs", "batch_size", "validation_split"} & set(kwargs)
-    if taken:
-        raise ValueError(
-            "Set `epochs` and `batch_size` in the recipe, and pass validation data as `validation_data`. "
-            f"Received: {sorted(taken)}"
-        )
+    rule = "Set `epochs` and `batch_size` in the recipe, and pass validation data as `validation_data`."
+    expect(not taken, rule, taken=sorted(taken))
     _check_options(model, kwargs)
-    if loss == "auto" and not isinstance(model, Task):
-        raise ValueError("`loss` is required for a model that is not a task. Received: loss='auto'")
+    expect(loss != "auto" or isinstance(model, Task), "`loss` is required for a model that is not a task.", loss="auto")
     metrics = None if metrics == "auto" and not isinstance(model, Task) else metrics
     given = _data_of_fit(model, x, y, sample_weight, plan.batch_size, kwargs)
     plan, epochs, data, options, steps = _run_of(plan, model, given, kwargs)
@@ -144,11 +141,11 @@ def _shortened(data, options, length, steps):
     epochs, wanted = epochs_of_steps(data["x"], length, steps)
     if wanted == length:
         return epochs, data, options, length
-    if "batch_size" in data or not hasattr(data["x"], "take"):
-        raise ValueError(
-            f"`steps` of the recipe must be at least the number of batches of this data, {length}. To end an epoch "
-            f"earlier, pass `steps_per_epoch`, or a dataset that has `take`. Received: steps={steps}"
-        )
+    rule = (
+        f"`steps` of the recipe must be at least the number of batches of this data, {length}. To end an epoch "
+        "earlier, pass `steps_per_epoch`, or a dataset that has `take`."
+    )
+    expect("batch_size" not in data and hasattr(data["x"], "take"), rule, steps=steps)
     return epochs, {**data, "x": data["x"].take(wanted)}, options, wanted
 
 
@@ -157,11 +154,8 @@ def _data_of_fit(model, x, y, sample_weight, batch_size, options):
     is_task = isinstance(model, Task)
     in_memory = y is not None or hasattr(x, "shape") or isinstance(x, (list, tuple, dict, str))
     in_memory = in_memory or (is_task and model.reader.accepts(x))  # A column of a table has neither type.
-    if in_memory and y is None and not (is_task and model.labels.optional):
-        raise ValueError(
-            "Data in memory requires labels. Pass them as `y`: `fine_tune(model, x, y)`. "
-            f"Received: x of type {type(x).__name__}, and y=None"
-        )
+    rule = "Data in memory requires labels. Pass them as `y`: `fine_tune(model, x, y)`."
+    expect(not in_memory or y is not None or (is_task and model.labels.optional), rule, x=x)
     if in_memory and is_task:
         shuffle = bool(options.get("shuffle", True))
         return {"x": model.dataset(x, y, sample_weight, batch_size=batch_size, shuffle=shuffle)}

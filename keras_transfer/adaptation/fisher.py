@@ -9,6 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.core.expect import FLAG, expect, expects, integer
 from keras_transfer.core.files import atomic_file
 from keras_transfer.data import Batches
 from keras_transfer.distribute import replicas_of
@@ -75,6 +76,7 @@ class Fisher(dict):
                 raise ValueError(f"`path` must be a file that `Fisher.save` wrote. Received: {str(path)!r}") from error
 
 
+@expects(empirical=FLAG._replace(hint=lambda value: " Pass labels as `y`."), samples=integer(1))
 def estimate_fisher(
     model: keras.Model,
     x: Any,
@@ -133,11 +135,11 @@ def estimate_fisher(
     Source: https://arxiv.org/abs/1612.00796, section 2; the two kinds of labels, https://arxiv.org/abs/1905.12558.
     """
     _check_model(model)
-    if isinstance(model, Task) and not model.labels.one_of and loss is None:
-        raise ValueError(
-            f"The outputs of this `{type(model).__name__}` are not the logits of one label. Pass `empirical=True` and "
-            f"`loss`, the negative log-likelihood. Received: empirical={empirical!r}, loss=None"
-        )
+    rule = (
+        f"The outputs of this `{type(model).__name__}` are not the logits of one label. Pass `empirical=True` and "
+        "`loss`, the negative log-likelihood."
+    )
+    expect(not isinstance(model, Task) or model.labels.one_of or loss is not None, rule, empirical=empirical)
     _check_options(y, empirical, samples, loss)
     random = np.random.default_rng(np.random.randint(2**31) if seed is None else seed)
     optimizer = _SquaredGradients()
@@ -178,19 +180,16 @@ def estimate_fisher(
             variable.assign(values)
         if hasattr(model, "zero_grad"):  # PyTorch keeps the last gradients.
             model.zero_grad()
-    if total == 0:
-        raise ValueError(
-            f"`x` must contain at least one example with a sample weight above 0. Received: {count} examples"
-        )
+    expect(total != 0, "`x` must contain at least one example with a sample weight above 0.", examples=count)
     fisher = Fisher()
     for weight, squares in zip(model.trainable_weights, optimizer.squares):
         fisher[weight.path] = (ops.convert_to_numpy(squares) / total).astype("float32")
     wrong = [path for path, values in fisher.items() if not np.isfinite(values).all()]
-    if wrong:
-        raise ValueError(
-            "Gradients must be finite. Check whether the data contains NaN or infinity, and whether the model computes "
-            f"in float16. Received: infinite or NaN values for {wrong}"
-        )
+    rule = (
+        "Gradients must be finite. Check whether the data contains NaN or infinity, and whether the model computes "
+        "in float16."
+    )
+    expect(not wrong, rule, gradients=wrong)
     return fisher
 
 
@@ -240,32 +239,22 @@ class _Scorer(keras.Model):
 
 
 def _check_model(model):
-    if not isinstance(model, keras.Model) or not model.built:
-        raise ValueError(f"`model` must be a built `keras.Model`. Received: {model!r}")
+    expect(isinstance(model, keras.Model) and model.built, "`model` must be a built `keras.Model`.", model=model)
     paths = [weight.path for weight in model.trainable_weights]
-    if not paths:
-        raise ValueError(f"`model` must have trainable weights. Unfreeze some. Received: model={model.name!r}")
+    expect(paths, "`model` must have trainable weights. Unfreeze some.", model=model.name)
     shared = sorted({path for path in paths if paths.count(path) > 1})
-    if shared:
-        raise ValueError(f"Weights must have unique paths. Use unique layer names. Received: duplicates of {shared}")
+    expect(not shared, "Weights must have unique paths. Use unique layer names.", duplicates=shared)
     replicas, _ = replicas_of(model)
-    if replicas > 1:
-        raise ValueError(
-            "`model` must not be distributed over several replicas. Create it outside of the strategy. "
-            f"Received: {replicas} replicas"
-        )
+    rule = "`model` must not be distributed over several replicas. Create it outside of the strategy."
+    expect(replicas <= 1, rule, replicas=replicas)
 
 
 def _check_options(y, empirical, samples, loss):
-    if not isinstance(empirical, bool):
-        raise ValueError(f"`empirical` must be a boolean. Pass labels as `y`. Received: empirical={empirical!r:.100}")
     if not empirical and (y is not None or loss is not None):
         raise ValueError(
             "Labels are drawn from the model's logits. Pass `empirical=True` for your own `y` or `loss`. "
             f"Received: {'y' if loss is None else 'loss'} and empirical=False"
         )
-    if samples is not None and (samples != int(samples) or samples < 1):
-        raise ValueError(f"`samples` must be an integer of at least 1. Received: samples={samples!r}")
 
 
 def _check_logits(logits):
@@ -364,11 +353,8 @@ def _batches_of(x, y, samples, random):
 
 
 def _in_memory(x):
-    if is_text(x) and isinstance(x, (list, tuple, str)):
-        raise ValueError(
-            "Raw text requires a task with a preprocessor. For a model that accepts strings itself, pass an array. "
-            f"Received: {x!r:.100}"
-        )
+    rule = "Raw text requires a task with a preprocessor. For a model that accepts strings itself, pass an array."
+    expect(not (is_text(x) and isinstance(x, (list, tuple, str))), rule, x=x)
     return isinstance(x, (Mapping, list, tuple)) or hasattr(x, "shape")
 
 
@@ -376,10 +362,8 @@ def _sliced(x, y):
     """Returns a generator of the batches of arrays, and the number of their rows."""
     x, y = _arrays(x), _arrays(y)
     counts = {len(values) if values.ndim else 0 for values in keras.tree.flatten([x] if y is None else [x, y])}
-    if len(counts) != 1 or counts == {0}:
-        raise ValueError(
-            f"`x` and `y` must have the same number of rows, at least one. Received: {sorted(counts)} rows"
-        )
+    rule = "`x` and `y` must have the same number of rows, at least one."
+    expect(len(counts) == 1 and counts != {0}, rule, rows=sorted(counts))
     [count] = counts
     slices = [slice(start, start + _ROWS) for start in range(0, count, _ROWS)]
     return ((take(x, rows), take(y, rows)) for rows in slices), count

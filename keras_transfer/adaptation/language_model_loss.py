@@ -1,12 +1,11 @@
 """An additional language-model loss of a task, with which the encoder keeps what it has learned about language."""
 
-import math
-import numbers
 from typing import Any
 
 import keras
 from keras import ops
 
+from keras_transfer.core.expect import expect, expects, instance_of, number
 from keras_transfer.encoders import encode
 from keras_transfer.tasks import Task, causal_head, check_causal
 
@@ -52,6 +51,14 @@ class AuxiliaryLoss(keras.layers.Layer):
         return keras.tree.map_structure(lambda tensor: keras.KerasTensor(tensor.shape, tensor.dtype), outputs)
 
 
+_WEIGHT = number(0)._replace(
+    words="a finite number of at least 0 or a `LearningRateSchedule`",
+    is_met=lambda value: isinstance(value, keras.optimizers.schedules.LearningRateSchedule) or number(0).is_met(value),
+    convert=lambda value: float(value) if number(0).is_met(value) else value,
+)
+
+
+@expects(task=instance_of(Task, "a `Task`, such as a `TextClassifier`"), weight=_WEIGHT)
 def with_language_model_loss(task: Task, weight: Any = 0.5) -> Task:
     """Returns a task that also learns to predict the next token of its texts, with the same layers and weights.
 
@@ -91,25 +98,13 @@ def with_language_model_loss(task: Task, weight: Any = 0.5) -> Task:
     Source: https://cdn.openai.com/research-covers/language-unsupervised/language_understanding_paper.pdf, section 3.2;
     with a decaying weight, https://arxiv.org/abs/1902.10547
     """
-    if not isinstance(task, Task):
-        raise ValueError(f"`task` must be a `Task`, such as a `TextClassifier`. Received: {type(task).__name__}")
-    if task.labels.are_ids:
-        raise ValueError(
-            "`task` must have labels, such as a `TextClassifier`, since a language model predicts the tokens of its "
-            f"texts already. Received: a {type(task).__name__}"
-        )
-    if any(isinstance(layer, AuxiliaryLoss) for layer in task.layers):
-        raise ValueError(
-            "`task` already has a language-model loss. Wrap the original task. "
-            f"Received: a {type(task).__name__} with the name {task.name!r}"
-        )
-    if not isinstance(weight, keras.optimizers.schedules.LearningRateSchedule):
-        if isinstance(weight, bool) or not isinstance(weight, numbers.Real) or not 0 <= float(weight) < math.inf:
-            raise ValueError(
-                "`weight` must be a finite number of at least 0 or a `LearningRateSchedule`. "
-                f"Received: weight={weight!r}"
-            )
-        weight = float(weight)
+    rule = (
+        "`task` must have labels, such as a `TextClassifier`, since a language model predicts the tokens of its "
+        "texts already."
+    )
+    expect(not task.labels.are_ids, rule, task=task)
+    has_one = any(isinstance(layer, AuxiliaryLoss) for layer in task.layers)
+    expect(not has_one, "`task` already has a language-model loss. Wrap the original task.", task=task)
     encoder = task.encoder
     check_causal(encoder)
     layer = AuxiliaryLoss(weight, causal_head(encoder), dtype=encoder.dtype_policy, name="language_model_loss")

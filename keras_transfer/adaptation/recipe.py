@@ -8,7 +8,8 @@ import keras
 
 from keras_transfer.adaptation.adapters.adapters import add_adapters
 from keras_transfer.adaptation.rematerialization import blocks_of, rematerialize
-from keras_transfer.core.names import belongs, check_one_of, did_you_mean
+from keras_transfer.core.expect import FRACTION, POSITIVE, RATE, Rule, expect, expects, number, one_of, optional
+from keras_transfer.core.names import belongs, did_you_mean
 from keras_transfer.core.precision import PRECISIONS, Precision, recommended_precision
 from keras_transfer.keras_internals import remember_trainable
 from keras_transfer.layers import ScalarMix
@@ -52,6 +53,14 @@ OPTIMIZERS = {
 }
 
 UNFREEZING = {"gradual": GradualUnfreezing, "chain_thaw": ChainThaw, "linear_probe": LinearProbe, None: None}
+_FRACTION = number(above=0, most=1)
+_COUNT = Rule(
+    "a positive integer",
+    lambda value: number(1).is_met(value) and value == int(value),
+    (0, 1.5, "1", True),
+    convert=int,
+)  # `steps=1e5`, too
+
 _OF_ADAPTIVE = {"warmup_fraction": 0.06, "beta_2": 0.98, "epsilon": 1e-6}  # The common fields of "dapt" and "tapt".
 
 RECIPES: dict[str, dict[str, Any]] = {
@@ -133,6 +142,26 @@ RECIPES: dict[str, dict[str, Any]] = {
 STEPS = 100
 
 
+@expects(
+    epochs=optional(optional(_COUNT, "auto")),
+    steps=_COUNT,
+    learning_rate=optional(POSITIVE, "auto"),
+    batch_size=_COUNT,
+    schedule=one_of(*SCHEDULES),
+    warmup_fraction=FRACTION,
+    decay=_FRACTION,
+    weight_decay=number(0),
+    optimizer=one_of(*OPTIMIZERS),
+    beta_1=RATE,
+    beta_2=RATE,
+    epsilon=POSITIVE,
+    global_clipnorm=optional(POSITIVE),
+    unfreezing=one_of(*UNFREEZING),
+    unfreezing_fraction=_FRACTION,
+    last_blocks=_COUNT,
+    probe_learning_rate=POSITIVE,
+    gradient_accumulation_steps=_COUNT,
+)
 @dataclasses.dataclass
 class Recipe:
     """A plan for adapting a model: which weights are frozen, and how an optimizer and callbacks train the rest.
@@ -187,7 +216,7 @@ class Recipe:
             float32 by default.
 
     Raises:
-        ValueError: If a field is out of range, or if two fields contradict each other.
+        ValueError: If two fields contradict each other.
 
     Example:
     ```python
@@ -222,12 +251,8 @@ class Recipe:
     precision: str | Precision | None = None
 
     def __post_init__(self):
-        for name, (expected, is_right, optional) in FIELDS.items():
-            value = getattr(self, name)
-            is_right = (optional and value is None) or is_right(value)
-            _check(is_right, name, f"{expected} or None" if optional else expected, value)
         if not isinstance(self.precision, Precision):
-            check_one_of("precision", self.precision, (*PRECISIONS, None), {"bf16": "bfloat16"})
+            one_of(*PRECISIONS, None, aliases={"bf16": "bfloat16"}).check("precision", self.precision)
         if self.steps is not None and self.epochs == "auto":
             self.epochs = None
         if (self.epochs is None) == (self.steps is None):
@@ -241,14 +266,16 @@ class Recipe:
         for name in OPTIMIZERS["adamw"][1]:
             value, default = getattr(self, name), getattr(Recipe, name)
             is_right = value == default or name in OPTIMIZERS[self.optimizer][1]
-            _check(is_right, name, f"{default} if `optimizer={self.optimizer!r}`, which has none", value)
+            rule = f"`{name}` must be {default} if `optimizer={self.optimizer!r}`, which has none."
+            expect(is_right, rule, **{name: value})
         fraction = self.unfreezing_fraction
-        _check(fraction is None or self.unfreezing, "unfreezing_fraction", "None if `unfreezing=None`", fraction)
+        rule = "`unfreezing_fraction` must be None if `unfreezing=None`."
+        expect(fraction is None or self.unfreezing, rule, unfreezing_fraction=fraction)
         apart = self.adapters is None or (self.frozen is None and self.last_blocks is None)
-        _check(apart, "adapters", "None if `frozen` or `last_blocks` is set", self.adapters)
+        expect(apart, "`adapters` must be None if `frozen` or `last_blocks` is set.", adapters=self.adapters)
         rate, probes = self.probe_learning_rate, self.unfreezing == "linear_probe"
-        expected = "a number if `unfreezing='linear_probe'`, and None otherwise"
-        _check((rate is not None) == probes, "probe_learning_rate", expected, rate)
+        rule = "`probe_learning_rate` must be a number if `unfreezing='linear_probe'`, and None otherwise."
+        expect((rate is not None) == probes, rule, probe_learning_rate=rate)
         precision = recommended_precision() if self.precision == "auto" else self.precision
         self.precision = precision.policy if isinstance(precision, Precision) else precision
 
@@ -302,17 +329,17 @@ class Recipe:
                 `ScalarMix`, blocks or the dtype policy that the recipe requires, or if adapters cannot be added. The
                 model is then unchanged.
         """
-        if self.precision is not None and model.dtype_policy.name != self.precision:
-            raise ValueError(
-                f"The recipe requires a model with the dtype policy {self.precision}. Create the task with "
-                f"`encoder={{'dtype': {self.precision!r}}}`, or leave out `precision` of the recipe. "
-                f"Received: a model with {model.dtype_policy.name}"
-            )
-        if self.scalar_mix and not any(isinstance(layer, ScalarMix) for layer in getattr(model, "layers", ())):
-            raise ValueError(
-                "The recipe requires a model that mixes the layers of its encoder. Create the task with "
-                f"`scalar_mix=True`. Received: model={model!r}"
-            )
+        expect(
+            self.precision is None or model.dtype_policy.name == self.precision,
+            f"The recipe requires a model with the dtype policy {self.precision}. Create the task with "
+            f"`encoder={{'dtype': {self.precision!r}}}`, or leave out `precision` of the recipe.",
+            dtype_policy=model.dtype_policy.name,
+        )
+        expect(
+            not self.scalar_mix or any(isinstance(layer, ScalarMix) for layer in getattr(model, "layers", ())),
+            "The recipe requires a model that mixes the layers of its encoder. Create the task with `scalar_mix=True`.",
+            model=model,
+        )
         below = None if self.last_blocks is None else _lowest_of_last(model, self.last_blocks)
         blocks = blocks_of(model) if self.rematerialize else []
         if self.adapters is not None:
@@ -369,33 +396,6 @@ def _number(is_right):
     return lambda value: is_number(value) and is_right(value)
 
 
-_COUNT = _number(lambda value: 1 <= value < math.inf and value == int(value))
-_POSITIVE = _number(lambda value: 0 < value < math.inf)
-_FRACTION = _number(lambda value: 0 < value <= 1)
-
-# Each field has the expected value in words, a function that checks it, and whether it may be None.
-FIELDS = {
-    "schedule": (f"one of {tuple(SCHEDULES)}", lambda value: value in tuple(SCHEDULES), False),
-    "optimizer": (f"one of {tuple(OPTIMIZERS)}", lambda value: value in tuple(OPTIMIZERS), False),
-    "unfreezing": (f"one of {list(UNFREEZING)}", lambda value: value in tuple(UNFREEZING), False),
-    "epochs": ("a positive integer, 'auto'", lambda value: value == "auto" or _COUNT(value), True),
-    "steps": ("a positive integer", _COUNT, True),
-    "batch_size": ("a positive integer", _COUNT, False),
-    "last_blocks": ("a positive integer", _COUNT, True),
-    "gradient_accumulation_steps": ("a positive integer", _COUNT, True),
-    "learning_rate": ("positive and finite, or 'auto'", lambda value: value == "auto" or _POSITIVE(value), False),
-    "warmup_fraction": ("between 0 and 1", _number(lambda value: 0 <= value <= 1), False),
-    "weight_decay": ("at least 0 and finite", _number(lambda value: 0 <= value < math.inf), False),
-    "beta_1": ("in [0, 1)", _number(lambda value: 0 <= value < 1), False),
-    "beta_2": ("in [0, 1)", _number(lambda value: 0 <= value < 1), False),
-    "epsilon": ("positive and finite", _POSITIVE, False),
-    "decay": ("in (0, 1]", _FRACTION, True),
-    "global_clipnorm": ("positive and finite", _POSITIVE, True),
-    "unfreezing_fraction": ("in (0, 1]", _FRACTION, True),
-    "probe_learning_rate": ("positive and finite", _POSITIVE, True),
-}
-
-
 def get_recipe(name: str, **changes: Any) -> Recipe:
     """Returns a recipe by its name.
 
@@ -450,16 +450,9 @@ def get_recipe(name: str, **changes: Any) -> Recipe:
 def _lowest_of_last(model, count):
     """Returns the depth of the lowest of the `count` top blocks."""
     blocks = [group for group in layer_groups(model) if group.kind == "block"]
-    if len(blocks) < count:
-        raise ValueError(
-            f"`last_blocks` must be at most the number of blocks, {len(blocks)}. Received: last_blocks={count}"
-        )
+    rule = f"`last_blocks` must be at most the number of blocks, {len(blocks)}."
+    expect(len(blocks) >= count, rule, last_blocks=count)
     return blocks[-count].depth
-
-
-def _check(right, name, expected, received):
-    if not right:
-        raise ValueError(f"`{name}` must be {expected}. Received: {received!r}")
 
 
 def steps_of(recipe, rows):

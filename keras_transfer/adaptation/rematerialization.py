@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from keras_transfer.core.expect import expect
 from keras_transfer.keras_internals import layers_within
 from keras_transfer.layers import TransformerBlock
 
@@ -45,9 +46,6 @@ def rematerialize(model: Any, rematerializes: bool = True) -> Any:
 def blocks_of(model):
     """Returns the list of Transformer blocks in a model."""
     blocks = [layer for layer, _ in layers_within(model) if isinstance(layer, TransformerBlock)]
-    if not blocks:
-        raise ValueError(
-            "Only the Transformer blocks of this library can be rematerialized. Use `keras.RematScope` for other "
-            f"layers. Received: model={model!r}"
-        )
+    rule = "Only the Transformer blocks of this library can be rematerialized. Use `keras.RematScope` for other layers."
+    expect(blocks, rule, model=model)
     return blocks

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_transfer.core.expect import expect, expects, instance_of
 from keras_transfer.encoders import TransformerStack, is_quantized
 from keras_transfer.tasks import Task
 from keras_transfer.text import BertPreprocessor, TokenPreprocessor, is_sentences, to_list, to_sentences
@@ -14,6 +15,7 @@ _BATCH = 4096  # Number of texts that are tokenized at once.
 _LISTS = ("bad_words_ids", "force_words_ids", "forced_decoder_ids", "suppress_tokens", "begin_suppress_tokens")
 
 
+@expects(model=instance_of(Task, "a task"))
 def trim_vocabulary(model: Task, texts: Any, *, verbose: int = 1) -> Task:
     """Returns a copy of a task that has only the tokens of given texts, and a smaller token embedding.
 
@@ -86,26 +88,15 @@ def trim_vocabulary(model: Task, texts: Any, *, verbose: int = 1) -> Task:
 
 def _check(model):
     """Returns the preprocessor of a task that can be trimmed."""
-    if not isinstance(model, Task):
-        raise ValueError(f"`model` must be a task. Received: a {type(model).__name__}")
     encoder, preprocessor = model.encoder, model.preprocessor
-    if not isinstance(encoder, TransformerStack):
-        raise ValueError(
-            "Only the vocabulary of a task with one Transformer of `keras_transfer.encoders` can be trimmed. "
-            f"Received: a {type(model).__name__} with a {type(encoder).__name__}"
-        )
-    if type(preprocessor) not in (BertPreprocessor, TokenPreprocessor):
-        raise ValueError(
-            "Only a task with a `BertPreprocessor` or a `TokenPreprocessor` can be trimmed. Received: "
-            f"preprocessor={preprocessor!r:.100}"
-        )
-    if parts := [name for name in model.saved_apart if getattr(model, name) is not None]:
-        raise ValueError(f"A task with a second encoder cannot be trimmed. Received: a task with {parts}")
-    if encoder.adapters or model.head_adapters.heads:
-        raise ValueError(
-            "Call `adaptation.merge_adapters` or `remove_adapters` before the vocabulary is trimmed. Received: a model "
-            f"with the adapters {list(encoder.adapters)}"
-        )
+    rule = "Only the vocabulary of a task with one Transformer of `keras_transfer.encoders` can be trimmed."
+    expect(isinstance(encoder, TransformerStack), rule, model=model, encoder=encoder)
+    rule = "Only a task with a `BertPreprocessor` or a `TokenPreprocessor` can be trimmed."
+    expect(type(preprocessor) in (BertPreprocessor, TokenPreprocessor), rule, preprocessor=preprocessor)
+    parts = [name for name in model.saved_apart if getattr(model, name) is not None]
+    expect(not parts, "A task with a second encoder cannot be trimmed.", parts=parts)
+    rule = "Call `adaptation.merge_adapters` or `remove_adapters` before the vocabulary is trimmed."
+    expect(not encoder.adapters and not model.head_adapters.heads, rule, adapters=list(encoder.adapters))
     files = encoder.checkpoint_settings.items()
     if lists := [f"{name} of {file}" for file, found in files for name in _LISTS if found.get(name)]:
         raise ValueError(
@@ -121,12 +112,12 @@ def _strings(texts):
     """Yields the strings of a column, of sentences, of a tuple of these, or of a `tf.data.Dataset`."""
     if hasattr(texts, "element_spec"):
         specs = texts.element_spec if isinstance(texts.element_spec, tuple) else (texts.element_spec,)
-        if any(getattr(spec, "dtype", None) != "string" for spec in specs):
-            raise ValueError(
-                "A `tf.data.Dataset` must contain texts only. Map it to its texts, for example by "
-                "`dataset.map(lambda text, label: text)`. "
-                f"Received: a dataset of {texts.element_spec!s:.200}"
-            )
+        expect(
+            not any(getattr(spec, "dtype", None) != "string" for spec in specs),
+            "A `tf.data.Dataset` must contain texts only. Map it to its texts, for example by "
+            "`dataset.map(lambda text, label: text)`.",
+            element_spec=texts.element_spec,
+        )
         for row in texts:
             for part in row if isinstance(row, tuple) else (row,):
                 values = getattr(part, "flat_values", part)  # Sentences are ragged tensors.
@@ -149,8 +140,7 @@ def _strings(texts):
 
 def _batches(texts, prompts):
     """Returns the distinct strings in batches, also after each of the prompts."""
-    if isinstance(texts, (str, bytes)):
-        raise ValueError(f"`texts` must be several texts. Received: one string, {texts!r:.100}")
+    expect(not isinstance(texts, (str, bytes)), "`texts` must be several texts.", texts=texts)
     distinct = list(dict.fromkeys(_strings(texts)))
     prompted = [prompt + text for prompt in prompts for text in ("", *distinct)] if distinct else []
     distinct = list(dict.fromkeys([*distinct, *prompted]))

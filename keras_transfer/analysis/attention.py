@@ -10,7 +10,7 @@ from keras import ops
 from keras_transfer.analysis import page
 from keras_transfer.analysis.tables import Table
 from keras_transfer.core.arrays import to_numpy
-from keras_transfer.core.names import check_one_of
+from keras_transfer.core.expect import expect, one_of
 from keras_transfer.core.plots import new_axes
 from keras_transfer.encoders import Encoder, check_ids, select_inputs
 from keras_transfer.tasks import Task
@@ -116,7 +116,7 @@ class AttentionWeights:
         kinds = [name for name in _AXES if getattr(self, name) is not None]
         if kind is None:
             return kinds[-1] if "cross" in kinds else "encoder"
-        check_one_of("kind", kind, tuple(kinds))
+        one_of(*kinds).check("kind", kind)
         return kind
 
     def _matrix(self, kind, row, layer, head):
@@ -168,12 +168,12 @@ def attention_weights(model: keras.Model, x: Any, targets: Any = None) -> Attent
 
     Source: Bahdanau et al. 2015, figure 3. https://arxiv.org/abs/1409.0473
     """
-    encoder = getattr(model, "encoder", model) if isinstance(model, Task) else model
-    if not isinstance(encoder, Encoder) or type(encoder).attention_weights is Encoder.attention_weights:
-        raise ValueError(
-            "`model` must be a task with a Transformer of `keras_transfer.encoders`, or such an encoder. "
-            f"Received: {type(encoder).__name__}"
-        )
+    encoder: Any = getattr(model, "encoder", model) if isinstance(model, Task) else model
+    expect(
+        isinstance(encoder, Encoder) and type(encoder).attention_weights is not Encoder.attention_weights,
+        "`model` must be a task with a Transformer of `keras_transfer.encoders`, or such an encoder.",
+        encoder=encoder,
+    )
     raw = isinstance(model, Task) and model.reader.accepts(x)
     inputs, written = _read(model, x, targets) if raw else (_checked(encoder, x, targets), None)
     if not len(inputs["token_ids"]):
@@ -202,13 +202,10 @@ def attention_weights(model: keras.Model, x: Any, targets: Any = None) -> Attent
 def _read(model, x, targets):
     """Returns the inputs of raw data as arrays, and the ids of targets or None."""
     if "decoder_token_ids" not in model.input:
-        if targets is not None:
-            raise ValueError(f"`targets` require a `Seq2SeqLM`. Received: targets={targets!r:.100}")
+        expect(targets is None, "`targets` require a `Seq2SeqLM`.", targets=targets)
         return {name: np.array(value) for name, value in model.reader.inputs(x).items()}, None
-    if targets is None:
-        raise ValueError(
-            "The decoder needs target texts. Pass `targets`, such as `model.generate(x)`. Received: targets=None"
-        )
+    rule = "The decoder needs target texts. Pass `targets`, such as `model.generate(x)`."
+    expect(targets is not None, rule, targets=None)
     x, targets = ([each] if isinstance(each, str) else each for each in (x, targets))
     if not len(x):
         return {"token_ids": []}, None
@@ -219,8 +216,7 @@ def _read(model, x, targets):
 
 def _checked(encoder, x, targets):
     """Returns prepared inputs as arrays, or raises a `ValueError` if one is missing."""
-    if targets is not None:
-        raise ValueError(f"`targets` require texts and a `Seq2SeqLM`. Received: targets={targets!r:.100}")
+    expect(targets is None, "`targets` require texts and a `Seq2SeqLM`.", targets=targets)
     if not isinstance(encoder.input, dict) or not isinstance(x, dict) or not set(encoder.input) <= set(x):
         wanted = list(encoder.input) if isinstance(encoder.input, dict) else "its inputs"
         raise ValueError(

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_transfer.analysis import page, scores, tables
+from keras_transfer.analysis import page, tables
+from keras_transfer.core.expect import PART, expect, expects, integer
 from keras_transfer.core.files import atomic_file
-from keras_transfer.core.integers import check_integer
 
 MAX_GROUPS = 50
 
@@ -66,9 +66,8 @@ class Report:
     SLICE_METRICS: tuple[str, ...] = ()
     COUNTED = "rows"
 
+    @expects(num_examples=integer(0), resamples=integer(1), confidence=PART)
     def __init__(self, seed, num_examples, resamples, confidence):
-        scores.check_resampling(resamples, confidence)
-        num_examples = check_integer("num_examples", num_examples, 0)
         self.confidence = confidence
         self._resampling, self._example_count = (resamples, confidence, seed), num_examples
 
@@ -161,10 +160,8 @@ def slice_rows(texts, definitions, count):
         )
     for name, definition in (definitions or {}).items():
         values = _values(name, definition, texts)
-        if len(values) != count:
-            raise ValueError(
-                f"`slices[{name!r}]` must have a value for each row. Received: {len(values)} values for {count} rows"
-            )
+        rule = f"`slices[{name!r}]` must have a value for each row."
+        expect(len(values) == count, rule, values=len(values), count=count)
         if all(isinstance(value, (bool, np.bool_)) for value in values):
             _add(slices, name, np.flatnonzero(values))
             continue
@@ -183,8 +180,7 @@ def slice_rows(texts, definitions, count):
 
 
 def _add(slices, name, rows):
-    if name in slices:
-        raise ValueError(f"The names of slices must be unique. Received: {name!r} twice")
+    expect(name not in slices, "The names of slices must be unique.", name=name)
     slices[name] = rows
 
 
@@ -215,10 +211,7 @@ def _values(name, definition, texts):
             f"`slices[{name!r}]` must be a word, a list of words, a function of the text, or an array with a value for "
             f"each row. Received: {type(definition).__name__} {definition!r:.100}"
         )
-    if texts is None:
-        raise ValueError(
-            f"Words and functions require texts. Pass an array with a value for each row. Received: `slices[{name!r}]`"
-        )
+    expect(texts is not None, "Words and functions require texts. Pass an array with a value for each row.", name=name)
     if callable(definition):
         return [definition(*row) for row in texts]
     pattern = re.compile(rf"(?<!\w)({'|'.join(map(re.escape, words))})(?!\w)", re.IGNORECASE)

@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_transfer.analysis import scores, tables
 from keras_transfer.analysis.base_report import Report
-from keras_transfer.core.names import listed
+from keras_transfer.core.expect import expect
 from keras_transfer.data import has_names, positions_of, positions_of_numbers
 from keras_transfer.metrics import expected_calibration_error
 from keras_transfer.tasks import check_class_labels
@@ -80,14 +80,13 @@ class ClassificationReport(Report):
         count, classes = self.probabilities.shape
         names = range(classes) if label_names is None else label_names
         self.label_names = [str(name) for name in names]
-        if len(set(self.label_names)) != classes or len(self.label_names) != classes:
-            raise ValueError(
-                f"`label_names` must be {classes} different names, one for each class. "
-                f"Received: {listed(self.label_names)}"
-            )
+        expect(
+            len(set(self.label_names)) == classes and len(self.label_names) == classes,
+            f"`label_names` must be {classes} different names, one for each class.",
+            label_names=self.label_names,
+        )
         self.labels = _positions(y_true, self.label_names)
-        if len(self.labels) != count:
-            raise ValueError(f"Each row must have a label. Received: {len(self.labels)} labels for {count} rows")
+        expect(len(self.labels) == count, "Each row must have a label.", labels=len(self.labels), count=count)
         texts = self._rows_of(texts)
 
         self.predicted = self.probabilities.argmax(axis=-1)
@@ -151,11 +150,8 @@ def _positions(labels, names):
 def _probabilities(logits, from_logits):
     """Returns float64 probabilities [rows, classes]."""
     values = np.asarray(logits, "float64")
-    if values.ndim != 2 or values.shape[1] < 2 or not len(values):
-        raise ValueError(
-            "`y_pred` must have the shape [rows, classes], with at least one row and two classes. "
-            f"Received: {values.shape}"
-        )
+    rule = "`y_pred` must have the shape [rows, classes], with at least one row and two classes."
+    expect(values.ndim == 2 and values.shape[1] >= 2 and len(values), rule, y_pred=values.shape)
     if len(wrong := np.flatnonzero(~np.isfinite(values).all(axis=1))):
         raise ValueError(f"`y_pred` must be finite numbers. Received: {values[wrong[0]]} at position {wrong[0]}")
     likely = (values >= 0).all(axis=1) & (np.abs(values.sum(axis=1) - 1) < 1e-3)

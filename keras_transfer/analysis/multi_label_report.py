@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_transfer.analysis import scores, tables
 from keras_transfer.analysis.base_report import Report
+from keras_transfer.core.expect import expect
 from keras_transfer.core.names import listed
 from keras_transfer.data import are_empty, check_not_positions, has_names, in_order_of_names, multi_hot
 from keras_transfer.metrics import expected_calibration_error
@@ -204,8 +205,11 @@ def _probabilities(values, shape):
         values = np.asarray(values, "float64")
     except (TypeError, ValueError) as error:
         raise ValueError(f"`probabilities` must be an array of numbers [rows, labels]. {error}") from None
-    if values.shape != shape:
-        raise ValueError(f"`probabilities` must have the shape [rows, labels], {shape}. Received: {values.shape}")
+    expect(
+        values.shape == shape,
+        f"`probabilities` must have the shape [rows, labels], {shape}.",
+        probabilities=values.shape,
+    )
     wrong = np.argwhere(~((values >= 0) & (values <= 1)))
     if len(wrong):
         place = tuple(wrong[0].tolist())

@@ -9,6 +9,7 @@ import numpy as np
 from keras_transfer.analysis.classification_report import ClassificationReport
 from keras_transfer.analysis.multi_label_report import MultiLabelReport
 from keras_transfer.analysis.scores import softmax
+from keras_transfer.core.expect import expect
 from keras_transfer.core.names import listed
 from keras_transfer.data import multi_hot, positions_of
 from keras_transfer.tasks import Task, count_rows
@@ -106,11 +107,8 @@ def report(
         "confidence": confidence,
     }
     if getattr(model, "multi_label", False):
-        if from_logits is not None:
-            raise ValueError(
-                "`from_logits` requires a model with one label for each row. Leave it out. "
-                f"Received: from_logits={from_logits!r} and a model with multi_label=True"
-            )
+        rule = "`from_logits` requires a model with one label for each row. Leave it out."
+        expect(from_logits is None, rule, from_logits=from_logits)
         probabilities = model.predict_proba(x)
         predicted = multi_hot(model.labels_of(probabilities), names)
         return MultiLabelReport(y, predicted, probabilities=probabilities, **options)
@@ -122,8 +120,7 @@ def _class_probabilities(model, x, from_logits):
     """Returns the probabilities [rows, classes] that a model predicts, as an array."""
     if hasattr(model, "predict_proba"):
         return np.asarray(model.predict_proba(x))
-    if not isinstance(model, keras.Model):
-        raise ValueError(f"`model` must be a Keras model or have `predict_proba`. Received: {type(model).__name__}")
+    expect(isinstance(model, keras.Model), "`model` must be a Keras model or have `predict_proba`.", model=model)
     outputs = model.predict(x, verbose=0)
     if np.ndim(outputs) != 2 or np.shape(outputs)[1] < 2:
         raise ValueError(

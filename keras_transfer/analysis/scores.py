@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_transfer.core.integers import check_integer
 from keras_transfer.metrics import calibration_bins
 
 SMALLEST = 1e-15  # Smaller probabilities count as this one in the log loss.
@@ -130,13 +129,6 @@ def fraction_with_interval(count, total, confidence):
         offset = 1 + normal * math.sqrt(max(spread, 0.0))
         limits.append((2 * count + normal**2 + sign * offset) / (2 * (total + normal**2)))
     return Score(fraction, 0.0 if count == 0 else limits[0], 1.0 if count == total else limits[1])
-
-
-def check_resampling(resamples, confidence):
-    """Raises a `ValueError` if an argument of the bootstrap is invalid."""
-    check_integer("resamples", resamples, 1)
-    if not 0 < confidence < 1:
-        raise ValueError(f"`confidence` must be between 0 and 1. Received: confidence={confidence!r}")
 
 
 def reliability(labels, probabilities):

@@ -17,9 +17,8 @@ import keras
 import numpy as np
 
 from keras_transfer.checkpoints.tensors import CheckpointError
+from keras_transfer.core.expect import integer, one_of
 from keras_transfer.core.files import atomic_file
-from keras_transfer.core.integers import check_integer
-from keras_transfer.core.names import check_one_of
 
 log = logging.getLogger("keras_transfer")
 POLICIES = ("zeros", "mean", "random", "error")
@@ -322,7 +321,7 @@ class WordVectors:
         return self._ranked(b_unit - a_unit + c_unit, k, [a, b, c])
 
     def _ranked(self, vector, k, excluded):
-        check_integer("k", k, 1)
+        integer(1).check("k", k)
         if self._unit is None:
             lengths = np.linalg.norm(self.vectors, axis=1, keepdims=True)
             self._unit = self.vectors / np.where(lengths == 0, 1, lengths)
@@ -425,7 +424,7 @@ def _checked_words(words, name):
 
 def _select(rows, source, vocabulary, unknown, case_folding, seed):
     """Returns the arguments of `WordVectors` for a vocabulary, from all rows of a file."""
-    check_one_of("unknown", unknown, POLICIES)
+    one_of(*POLICIES).check("unknown", unknown)
     if vocabulary is not None:
         vocabulary = _checked_words(vocabulary, "vocabulary")
     wanted = set(vocabulary or ())

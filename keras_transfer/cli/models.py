@@ -8,7 +8,8 @@ import keras
 from keras_transfer import adaptation, tasks
 from keras_transfer.cli.run_folder import MODEL, STATE, is_unfinished
 from keras_transfer.core.arrays import check_numbers
-from keras_transfer.core.names import check_one_of, listed
+from keras_transfer.core.expect import one_of
+from keras_transfer.core.names import listed
 from keras_transfer.serving import is_exported, labels_of_export, open_exported, read_facts
 
 KINDS = {  # From the outputs of an export to what it predicts.
@@ -128,7 +129,7 @@ class ExportedModel:
                 f"Received: {folder}"
             )
         if adapter is not None and facts:
-            check_one_of("adapter", adapter, facts["adapters"])
+            one_of(*facts["adapters"]).check("adapter", adapter)
         self.kind = KINDS.get(tuple(outputs))
         if self.kind is None or (self.kind == "regression" and self._answers([])["values"].shape[1] != 1):
             raise ValueError(

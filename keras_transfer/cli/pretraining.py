@@ -17,8 +17,8 @@ from keras_transfer.cli import run_folder
 from keras_transfer.cli.progress import bar_or_lines
 from keras_transfer.cli.run_folder import CHECKPOINTS
 from keras_transfer.core.documents import read_documents
+from keras_transfer.core.expect import one_of
 from keras_transfer.core.files import atomic_files
-from keras_transfer.core.names import check_one_of
 from keras_transfer.encoders import have_same_embeddings
 from keras_transfer.optimizers import NTASGD, FusedAdamW, schedules
 from keras_transfer.text import count_words
@@ -114,7 +114,7 @@ def pretrain(
     plan, verbose = PLANS[objective], bar_or_lines()
     if encoder is None:
         size, vocabulary_size = size or "tiny", vocabulary_size or 8000
-        check_one_of("size", size, plan.sizes)
+        one_of(*plan.sizes).check("size", size)
         if new_head:
             raise ValueError(
                 "`--new-head` can be used only with `--encoder`. Leave it out: a new model has a new head."

@@ -226,20 +226,6 @@ def listed(names, most=10):
     return f"[{shown}]" if len(names) <= most else f"[{shown}, ... and {len(names) - most:,} more]"
 
 
-def check_one_of(argument, value, known, aliases=None):
-    """Raises a `ValueError` if the value of an argument is not one of the known values.
-
-    Args:
-        aliases: Dict from other names of values to names that resemble them, for the suggestion.
-    """
-    known = tuple(known)
-    if not any(value is each or (isinstance(value, str) and value == each) for each in known):
-        hint = did_you_mean((aliases or {}).get(str(value), value), [each for each in known if each is not None])
-        raise ValueError(
-            f"Invalid value for argument `{argument}`. Expected one of {known}.{hint} Received: {argument}={value!r}"
-        )
-
-
 def look_up(name, names, what):
     """Returns the name that equals `name`, except for case, hyphens and underscores."""
     found = [each for each in names if _plain(each) == _plain(name)]

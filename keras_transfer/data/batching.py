@@ -10,7 +10,6 @@ import numpy as np
 
 from keras_transfer.core.arrays import without_float64
 from keras_transfer.core.expect import expects, integer
-from keras_transfer.core.integers import check_integer
 from keras_transfer.data.planning import (
     MAX_LENGTHS,
     Options,
@@ -312,7 +311,7 @@ class Batches(keras.utils.PyDataset):
 
     @epoch.setter
     def epoch(self, epoch):
-        self._position.epoch = check_integer("epoch", epoch, 0)
+        self._position.epoch = integer(0).check("epoch", epoch)
 
     @property
     def seed(self) -> int:
@@ -521,7 +520,7 @@ class Position:
     """
 
     def __init__(self, seed, epoch=0):
-        self.seed = None if seed is None else check_integer("seed", seed, 0)
+        self.seed = None if seed is None else integer(0).check("seed", seed)
         self.epoch, self.first = epoch, 0
         self.begin()
 
@@ -552,7 +551,7 @@ class Position:
 
     def load_state_dict(self, state):
         """Moves to a position that `state_dict` returned."""
-        self.seed, self.epoch = state["seed"], check_integer("epoch", state["epoch"], 0)
+        self.seed, self.epoch = state["seed"], integer(0).check("epoch", state["epoch"])
         self.first = state.get("batch", 0)
 
 

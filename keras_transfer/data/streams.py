@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_transfer.core.integers import check_integer
+from keras_transfer.core.expect import integer
 from keras_transfer.data.batching import Contents
 from keras_transfer.data.blocks import View
 
@@ -49,7 +49,7 @@ class Streams(View):
     def window_lengths(self, epochs):
         """Returns the lengths of the windows of the next epochs, one for each step of `fit`, for a `WindowRate`."""
         found, ahead = [], self.apart()
-        for epoch in range(self.epoch, self.epoch + check_integer("epochs", epochs, 1)):
+        for epoch in range(self.epoch, self.epoch + integer(1).check("epochs", epochs)):
             ahead.epoch = epoch
             found += [length for length, _ in ahead.planned()]
         return found[self._position.first :]

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from keras_transfer.core.arrays import as_column
-from keras_transfer.core.integers import check_integer
+from keras_transfer.core.expect import integer
 from keras_transfer.data.batching import Batches, Contents, real_lengths
 from keras_transfer.data.planning import LENGTH_STEP, MAX_LENGTHS
 from keras_transfer.text.inputs import check_batch_size, to_columns
@@ -78,7 +78,7 @@ def batches(
     kind = "pairs" if isinstance(x, tuple) else "texts"
     inputs = preprocess_texts(x, preprocessor)
     if lengths is not None and "padding_mask" in inputs:
-        lengths = sorted(check_integer("lengths", length, 1) for length in lengths)
+        lengths = sorted(integer(1).check("lengths", length) for length in lengths)
         longest = real_lengths(inputs).max()
         if not 1 <= len(lengths) <= MAX_LENGTHS or lengths[-1] < longest:
             raise ValueError(

@@ -3,6 +3,7 @@
 import os
 import pathlib
 
+from keras_transfer.core.expect import expect
 from keras_transfer.core.lines import checked_rows, read_rows, read_text, warn_about_size
 from keras_transfer.datasets.dataset import Split
 from keras_transfer.datasets.sources import SOURCES, existing_files
@@ -61,8 +62,7 @@ def load_imdb(folder: str | os.PathLike) -> Splits:
 
 def _review_number(path):
     number, _, rating = path.stem.partition("_")
-    if not (number.isdecimal() and rating.isdecimal()):
-        raise ValueError(f"Expected files NUMBER_RATING.txt. Received: {path}")
+    expect(number.isdecimal() and rating.isdecimal(), "Expected files NUMBER_RATING.txt.", path=path)
     return int(number)
 
 

@@ -4,7 +4,7 @@ import os
 import pathlib
 import re
 
-from keras_transfer.core.integers import check_integer
+from keras_transfer.core.expect import expect, expects, integer
 from keras_transfer.core.lines import log, read_lines
 from keras_transfer.datasets.conllu import ID, TaggedSentences
 from keras_transfer.datasets.schemes import warn_of_other_schemes
@@ -14,6 +14,7 @@ WORD_AND_TAG = re.compile(r"(.+)[/_|]([^\W\d_]\S*|[^\w\s]+\S*)")  # "Dogs/NOUN b
 HEADER = {"word", "words", "token", "tokens", "form", "label", "labels", "tag", "tags", "ner", "ner_tag", "pos", "upos"}
 
 
+@expects(word_column=integer(), label_column=integer())
 def read_conll(path: str | os.PathLike, *, word_column: int = 0, label_column: int = -1) -> TaggedSentences:
     """Reads words and their labels from a file with a word on each line and an empty line after each sentence.
 
@@ -35,9 +36,9 @@ def read_conll(path: str | os.PathLike, *, word_column: int = 0, label_column: i
 
     Raises:
         FileNotFoundError: If the file does not exist.
-        ValueError: If a column is not an integer, if both are the same column, if a line has too few columns, or a
-            different number of columns from the first one, or no word or label, or if the file has no sentences, is
-            not in UTF-8, or has CoNLL-U's columns and no `word_column` is given.
+        ValueError: If both columns are the same, if a line has too few columns, or a different number of columns from
+            the first one, or no word or label, or if the file has no sentences, is not in UTF-8, or has CoNLL-U's
+            columns and no `word_column` is given.
 
     Example:
     ```python
@@ -48,7 +49,7 @@ def read_conll(path: str | os.PathLike, *, word_column: int = 0, label_column: i
 
     Source: https://aclanthology.org/W03-0419
     """
-    chosen = check_integer("word_column", word_column), check_integer("label_column", label_column)
+    chosen = word_column, label_column
     file = existing_file(path)
     found = read_sentences(file)
     first = next((row for rows in found for row in rows if not row[1].startswith("#")), None)
@@ -133,11 +134,8 @@ def _word_and_label(path, row, first, word_column, label_column):
     if not all(-count <= column < count for column in (word_column, label_column)) or count < 2:
         advice = " Read a table with commas with `pandas.read_csv(path)`." if count == 1 and "," in line else ""
         raise ValueError(f"{where}: Expected {expected}.{advice} Received: {line[:80]!r}")
-    if word_column % count == label_column % count:
-        raise ValueError(
-            f"`word_column` and `label_column` must be different columns of {path}, whose lines have {count}. "
-            f"Received: word_column={word_column}, label_column={label_column}"
-        )
+    rule = f"`word_column` and `label_column` must be different columns of {path}, whose lines have {count}."
+    expect(word_column % count != label_column % count, rule, word_column=word_column, label_column=label_column)
     if count != len(first[2]):
         raise ValueError(
             f"{where}: Expected {len(first[2])} columns separated by tabs or spaces, as in line {first[0]}. "

@@ -3,7 +3,7 @@
 import os
 import pathlib
 
-from keras_transfer.core.names import check_one_of
+from keras_transfer.core.expect import expects, one_of
 from keras_transfer.datasets.conll import read_sentences
 from keras_transfer.datasets.conllu import TaggedSentences
 from keras_transfer.datasets.sources import SOURCES
@@ -19,6 +19,7 @@ FILES = {
 ENTITIES = ("PER", "ORG", "LOC", "MISC")
 
 
+@expects(field=one_of(*COLUMNS))
 def load_conll2003(folder: str | os.PathLike, *, field: str = "ner") -> Splits:
     """Reads the English data of CoNLL-2003 (Tjong Kim Sang & De Meulder 2003).
 
@@ -38,8 +39,7 @@ def load_conll2003(folder: str | os.PathLike, *, field: str = "ner") -> Splits:
 
     Raises:
         FileNotFoundError: If one of the files does not exist.
-        ValueError: If `field` is unknown, if a line does not have four columns, if a label has another form, or if a
-            file has no sentences.
+        ValueError: If a line does not have four columns, if a label has another form, or if a file has no sentences.
 
     Example:
     ```python
@@ -51,7 +51,6 @@ def load_conll2003(folder: str | os.PathLike, *, field: str = "ner") -> Splits:
 
     Source: https://aclanthology.org/W03-0419
     """
-    check_one_of("field", field, list(COLUMNS))
     splits = {split: _read(_find(pathlib.Path(folder), names), field) for split, names in FILES.items()}
     names = sorted({label for part in splits.values() for labels in part.labels for label in labels})
     if field == "ner":

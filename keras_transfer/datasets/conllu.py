@@ -5,8 +5,8 @@ import pathlib
 import re
 from typing import NamedTuple
 
+from keras_transfer.core.expect import expect, expects, one_of
 from keras_transfer.core.lines import read_lines
-from keras_transfer.core.names import check_one_of
 from keras_transfer.datasets.sources import SOURCES, existing_file
 from keras_transfer.datasets.splits import Splits, columns_repr
 
@@ -32,6 +32,7 @@ class TaggedSentences(NamedTuple):
         return columns_repr(self)
 
 
+@expects(field=one_of(*FIELDS))
 def read_conllu(path: str | os.PathLike, *, field: str = "upos") -> TaggedSentences:
     """Reads the words of a CoNLL-U file, with one of its columns as labels.
 
@@ -48,8 +49,8 @@ def read_conllu(path: str | os.PathLike, *, field: str = "upos") -> TaggedSenten
 
     Raises:
         FileNotFoundError: If the file does not exist.
-        ValueError: If `field` is unknown; if a line does not have ten columns, a word and a label; if ids are out of
-            order; or if the file has no sentences or is not in UTF-8.
+        ValueError: If a line does not have ten columns, a word and a label; if ids are out of order; or if the file has
+            no sentences or is not in UTF-8.
 
     Example:
     ```python
@@ -61,7 +62,6 @@ def read_conllu(path: str | os.PathLike, *, field: str = "upos") -> TaggedSenten
 
     Source: https://universaldependencies.org/format.html.
     """
-    check_one_of("field", field, FIELDS)
     path = existing_file(path, "universal_dependencies")
     sentences = TaggedSentences([], [])
     words, labels, last = [], [], 0  # `last` is the id of the last word.
@@ -82,8 +82,7 @@ def read_conllu(path: str | os.PathLike, *, field: str = "upos") -> TaggedSenten
             sentences.words.append(words)
             sentences.labels.append(labels)
             words, labels, last = [], [], 0
-    if not sentences.words:
-        raise ValueError(f"{path}: Expected at least one sentence. Received: {len(lines)} lines without any word")
+    expect(sentences.words, f"{path}: Expected at least one sentence.", lines=len(lines))
     return sentences
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_transfer.core.expect import expect
 from keras_transfer.datasets.splits import columns_repr
 
 log = logging.getLogger("keras_transfer")
@@ -68,11 +69,8 @@ def hold_out(split: Split, validation_split: float = 0.2, *, seed: int = 0) -> t
             f"Received: {f'columns of lengths {lengths}' if lengths else type(split).__name__}"
         )
     count = math.floor(validation_split * lengths[0] + 0.5)
-    if not 0 < count < lengths[0]:
-        raise ValueError(
-            "Training and validation data must have at least one row. "
-            f"Received: validation_split={validation_split} of {lengths[0]} rows"
-        )
+    rule = "Training and validation data must have at least one row."
+    expect(0 < count < lengths[0], rule, validation_split=validation_split, lengths=lengths[:1])
     order = np.random.default_rng(seed).permutation(lengths[0])
     chosen = np.zeros(lengths[0], bool)
     chosen[_stratified(split, order.tolist(), count)] = True

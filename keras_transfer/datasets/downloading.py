@@ -8,6 +8,7 @@ import time
 import urllib.error
 import urllib.request
 
+from keras_transfer.core.expect import expect
 from keras_transfer.core.names import look_up
 from keras_transfer.datasets.sources import SOURCES
 
@@ -132,5 +133,4 @@ def _size(path):
 def _check(path, sha256, advice):
     with open(path, "rb") as file:
         received = hashlib.file_digest(file, "sha256").hexdigest()
-    if received != sha256:
-        raise ValueError(f"{path.name} must have the sha256 {sha256}. {advice} Received: {received}")
+    expect(received == sha256, f"{path.name} must have the sha256 {sha256}. {advice}", sha256=received)

@@ -3,8 +3,8 @@
 import os
 import pathlib
 
+from keras_transfer.core.expect import expect, expects, one_of
 from keras_transfer.core.lines import warn_about_size
-from keras_transfer.core.names import check_one_of
 from keras_transfer.datasets.parallel_texts import read_parallel
 from keras_transfer.datasets.sources import SOURCES
 from keras_transfer.datasets.splits import Splits
@@ -15,6 +15,7 @@ SIZES = {"train": 29000, "validation": 1014, "test_2016_flickr": 1000, "test_201
 SIZES |= {"test_2017_mscoco": 461, "test_2018_flickr": 1071}
 
 
+@expects(source=one_of(*LANGUAGES), target=one_of(*LANGUAGES))
 def load_multi30k(
     folder: str | os.PathLike, *, source: str = "en", target: str = "de", skip_empty: bool = False
 ) -> Splits:
@@ -49,10 +50,7 @@ def load_multi30k(
 
     Source: https://aclanthology.org/W16-3210
     """
-    for argument, language in (("source", source), ("target", target)):
-        check_one_of(argument, language, LANGUAGES)
-    if source == target:
-        raise ValueError(f"`source` and `target` must be two languages. Received: {source!r} for both")
+    expect(source != target, "`source` and `target` must be two languages.", source=source)
     sources, targets = (_files(pathlib.Path(folder), language) for language in (source, target))
     splits = {}
     for split in [each for each in sources if each in targets]:

@@ -5,8 +5,8 @@ import pathlib
 import xml.etree.ElementTree
 from typing import NamedTuple
 
+from keras_transfer.core.expect import expects, one_of
 from keras_transfer.core.lines import checked_rows, get, read_rows, read_whole_json, shorten
-from keras_transfer.core.names import check_one_of
 from keras_transfer.datasets.sources import SOURCES, existing_files
 from keras_transfer.datasets.splits import Splits, columns_repr
 
@@ -145,6 +145,7 @@ def add_copa(result, row, names, where):
     result.choices.append(choices)
 
 
+@expects(level=one_of("middle", "high", "all"))
 def load_race(folder: str | os.PathLike, *, level: str = "all") -> Splits:
     """Reads RACE (Lai et al. 2017) from the official folder: articles, and questions with four choices.
 
@@ -158,7 +159,7 @@ def load_race(folder: str | os.PathLike, *, level: str = "all") -> Splits:
 
     Raises:
         FileNotFoundError: If a folder is missing or has no articles.
-        ValueError: If `level` is unknown, or if a file has another format.
+        ValueError: If a file has another format.
 
     Example:
     ```python
@@ -173,7 +174,6 @@ def load_race(folder: str | os.PathLike, *, level: str = "all") -> Splits:
 
     Source: https://arxiv.org/abs/1704.04683
     """
-    check_one_of("level", level, ("middle", "high", "all"))
     levels = ("middle", "high") if level == "all" else (level,)
     names = {"train": "train", "validation": "dev", "test": "test"}
     places = {split: pathlib.Path(folder) / name for split, name in names.items()}

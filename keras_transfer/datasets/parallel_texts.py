@@ -1,9 +1,9 @@
 """Sources and targets, and their readers: two files with a text on each line, or one file with two columns."""
 
-import numbers
 import os
 from typing import NamedTuple
 
+from keras_transfer.core.expect import expect, expects, integer, list_of
 from keras_transfer.core.lines import log, read_lines, shorten
 from keras_transfer.datasets.sources import existing_file
 from keras_transfer.datasets.splits import columns_repr
@@ -69,6 +69,7 @@ def read_parallel(
     return checked_texts(rows, lambda row, column: f"{paths[column]}, line {row + 1}", paths[0], skip_empty)
 
 
+@expects(columns=list_of(integer(0), 2))
 def read_parallel_tsv(
     path: str | os.PathLike, *, columns: tuple | None = None, skip_empty: bool = False
 ) -> ParallelTexts:
@@ -99,8 +100,7 @@ def read_parallel_tsv(
     ```
     """
     path, places = existing_file(path), [0, 1] if columns is None else list(columns)
-    if len(places) != 2 or not all(isinstance(place, numbers.Integral) and int(place) >= 0 for place in places):
-        raise ValueError(f"`columns` must be two positions, counted from 0. Received: columns={columns!r}")
+    expect(len(places) == 2, "`columns` must be two positions, counted from 0.", columns=columns)
     rows, count = [], 2 if columns is None else None
     for number, line in enumerate(read_lines(path), 1):
         fields = line.split("\t")

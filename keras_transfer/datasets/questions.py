@@ -5,6 +5,7 @@ import importlib.resources
 import os
 import pathlib
 
+from keras_transfer.core.expect import expect
 from keras_transfer.core.names import listed
 from keras_transfer.datasets.dataset import Split
 from keras_transfer.datasets.sources import SOURCES
@@ -62,11 +63,9 @@ def load_trec6(folder: str | os.PathLike) -> Splits:
 def _splits(rows):
     """Returns `Splits` of lists of `(text, label name)`. The label names are sorted."""
     names = sorted({label for _, label in rows["train"]})
-    if unknown := sorted({label for _, label in rows["test"]} - set(names)):
-        raise ValueError(
-            f"Labels of the test data must occur in the training data. Expected some of {listed(names)}. "
-            f"Received: {listed(unknown)}"
-        )
+    unknown = sorted({label for _, label in rows["test"]} - set(names))
+    rule = f"Labels of the test data must occur in the training data. Expected some of {listed(names)}."
+    expect(not unknown, rule, labels=unknown)
     splits = {
         name: Split([text for text, _ in part], [names.index(label) for _, label in part])
         for name, part in rows.items()

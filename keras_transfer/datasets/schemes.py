@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from keras_transfer.core.expect import expect
 from keras_transfer.core.lines import shorten
 from keras_transfer.datasets.conllu import TaggedSentences
 from keras_transfer.metrics import entities
@@ -58,8 +59,7 @@ def _name(label, label_names, number):
             expected = "`label_names`, their names in order" if label_names is None else f"positions in {label_names}"
             raise ValueError(f"Labels that are numbers require {expected}. Received: {label!r} in sentence {number}")
         return label_names[label]
-    if not isinstance(label, str) or not label:
-        raise ValueError(f"Labels must be names or integers. Received: {label!r} in sentence {number}")
+    expect(isinstance(label, str) and label, "Labels must be names or integers.", label=label, number=number)
     return label
 
 
@@ -94,10 +94,7 @@ def label_spans(texts: Sequence[str], spans: Sequence, *, split: str = "punctuat
     labels  # [["B-PER", "O", "O", "B-LOC", "I-LOC", "O"]]
     ```
     """
-    if len(texts) != len(spans):
-        raise ValueError(
-            f"`spans` must have one list for each text. Received: {len(spans)} lists and {len(texts)} texts"
-        )
+    expect(len(texts) == len(spans), "`spans` must have one list for each text.", spans=len(spans), texts=len(texts))
     result, widened = TaggedSentences(WordPreprocessor(split=split).words(texts), []), []
     for number, (text, words, found) in enumerate(zip(texts, result.words, spans)):
         offsets, labels = character_offsets(text, words), ["O"] * len(words)

@@ -5,6 +5,7 @@ import itertools
 import os
 import re
 
+from keras_transfer.core.expect import expect
 from keras_transfer.core.lines import read_text, shorten
 from keras_transfer.datasets.parallel_texts import ParallelTexts, checked_texts
 from keras_transfer.datasets.sources import existing_file
@@ -76,10 +77,8 @@ def _one(versions, path, reference):
     merged = {key: segment for segments in versions.values() for key, segment in segments.items()}
     if reference is None and len(merged) == sum(map(len, versions.values())):  # Each document has one translation.
         return dict(sorted(merged.items(), key=lambda item: item[1][1]))
-    if reference not in versions:
-        raise ValueError(
-            f"{path}: Pass `reference`, one of the translations {list(versions)}. Received: reference={reference!r}"
-        )
+    rule = f"{path}: Pass `reference`, one of the translations {list(versions)}."
+    expect(reference in versions, rule, reference=reference)
     return versions[reference]
 
 

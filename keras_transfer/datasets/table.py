@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from keras_transfer.core.expect import expect
 from keras_transfer.core.lines import NUMBER, log, shorten
 from keras_transfer.core.names import check_spaces, did_you_mean
 from keras_transfer.core.tables import SEPARATORS, Table, looks_joined, marked
@@ -106,11 +107,8 @@ def read_table(
     if label_names is not None:
         _check_names(label_names)
     form = {"separator": separator, "encoding": encoding, "header": header}
-    if several and label_names is not None:
-        raise ValueError(
-            "`label_names` are the names of the columns, with one column for each label. Leave it out. "
-            f"Received: label_names={label_names!r:.200}"
-        )
+    rule = "`label_names` are the names of the columns, with one column for each label. Leave it out."
+    expect(not several or label_names is None, rule, label_names=label_names)
     label_names = [str(name) for name in label_columns] if several else label_names
     options = (columns, several, label_names, label_separator, form)
     if not isinstance(source, Mapping):
@@ -256,16 +254,14 @@ def _of_columns(columns, where):
 def _check_names(names):
     """Raises a `ValueError` if `label_names` is not a list of different names."""
     counts = {} if isinstance(names, str) else collections.Counter(str(name) for name in names)
-    if not counts or max(counts.values()) > 1:
-        raise ValueError(f"`label_names` must be a list of different names. Received: label_names={names!r:.200}")
+    expect(counts and max(counts.values()) <= 1, "`label_names` must be a list of different names.", label_names=names)
 
 
 def _check_separator(separator, untyped, label_columns, several, source):
     """Raises a `ValueError` if `label_separator` cannot be used with these arguments."""
     if separator is None:
         return
-    if not isinstance(separator, str) or not separator:
-        raise ValueError(f"`label_separator` must be a string. Received: label_separator={separator!r}")
+    expect(isinstance(separator, str) and separator, "`label_separator` must be a string.", label_separator=separator)
     if not label_columns or several:
         expected = "one `label_column`, not one for each label" if several else "`label_column`"
         raise ValueError(f"`label_separator` requires {expected}. Received: label_separator={separator!r}")
@@ -306,21 +302,17 @@ def _read_object(source, columns, prefix):
 
         return list(source.column_names), values, where
     if hasattr(source, "element_spec"):  # A `tf.data.Dataset` has one.
-        if not isinstance(source.element_spec, dict):
-            raise ValueError(
-                "A `tf.data.Dataset` must have dicts as elements. Call `tfds.load` without `as_supervised=True`. "
-                f"Received: {source.element_spec}"
-            )
+        rule = "A `tf.data.Dataset` must have dicts as elements. Call `tfds.load` without `as_supervised=True`."
+        expect(isinstance(source.element_spec, dict), rule, element_spec=source.element_spec)
         text = source.element_spec.get(columns["text_column"][0])
         if text is not None and text.shape.rank:
             source = source.unbatch()
         source = source.as_numpy_iterator()
-    if isinstance(source, (str, bytes)) or not isinstance(source, Iterable):
-        raise ValueError(
-            "The table must be a path, a pandas `DataFrame`, a pyarrow `Table`, a Hugging Face `Dataset`, a "
-            "`tf.data.Dataset` or another iterable of dicts, or a dict of these. "
-            f"Received: {type(source).__name__}"
-        )
+    rule = (
+        "The table must be a path, a pandas `DataFrame`, a pyarrow `Table`, a Hugging Face `Dataset`, a "
+        "`tf.data.Dataset` or another iterable of dicts, or a dict of these."
+    )
+    expect(not isinstance(source, (str, bytes)) and isinstance(source, Iterable), rule, source=source)
     rows = []
     for row in source:
         if not isinstance(row, Mapping):

@@ -9,7 +9,7 @@ from typing import Any
 
 import keras
 
-from keras_transfer.core.integers import check_integer
+from keras_transfer.core.expect import expect, expects, integer
 from keras_transfer.distribute.one_step import batches_for_step, check_for_step, traced_with_jax
 from keras_transfer.keras_internals import accumulation_steps, build_for_step
 
@@ -77,6 +77,7 @@ def memory_estimate(model: keras.Model, batch: Any) -> Memory:
     return _memory_of(model, batch)
 
 
+@expects(limit=integer(1))
 def largest_batch(model: keras.Model, batch: Any, *, limit: int | None = None) -> int:
     """Returns how many rows of a batch a training step can have so that it fits into memory. JAX only.
 
@@ -96,8 +97,8 @@ def largest_batch(model: keras.Model, batch: Any, *, limit: int | None = None) -
         Integer. Number of rows, a divisor of the number of rows of the batch.
 
     Raises:
-        ValueError: If not even one row fits, if `limit` is no positive integer, if JAX does not know the memory of the
-            device, or for what `memory_estimate` raises.
+        ValueError: If not even one row fits, if JAX does not know the memory of the device, or for what
+            `memory_estimate` raises.
 
     Example:
     ```python
@@ -109,7 +110,6 @@ def largest_batch(model: keras.Model, batch: Any, *, limit: int | None = None) -
     """
     _check_memory_is_known()
     check_for_step(model, "largest_batch")
-    limit = None if limit is None else check_integer("limit", limit, 1)
     [batch, *_], _ = batches_for_step(model, batch)
     build_for_step(model, batch)  # From now on, the optimizer takes memory too.
     free = _free_memory() if limit is None else None
@@ -162,8 +162,8 @@ def _free_memory():
         return stats["bytes_limit"] - stats.get("bytes_in_use", 0)
     table = pathlib.Path("/proc/meminfo")  # of Linux
     found = re.search(r"MemAvailable:\s+(\d+) kB", table.read_text()) if table.exists() else None
-    if device.platform != "cpu" or found is None:
-        raise ValueError(f"JAX does not know the memory of the device. Pass `limit`. Received: {device}")
+    rule = "JAX does not know the memory of the device. Pass `limit`."
+    expect(device.platform == "cpu" and found is not None, rule, device=device)
     return 1024 * int(found[1])
 
 

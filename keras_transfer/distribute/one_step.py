@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 
+from keras_transfer.core.expect import expect
 from keras_transfer.distribute.replicas import replicas_of
 from keras_transfer.keras_internals import build_for_step
 
@@ -26,8 +27,7 @@ def _batches_of(model, batch):
     if hasattr(model, "labels"):  # A task makes arrays of texts, and of a dataset of texts.
         parts = tuple(batch) if is_batch else (batch,)
         batch = model.dataset(*parts, **({"batch_size": 2**31} if is_batch else {}))
-        if not getattr(batch, "has_labels", True):
-            raise ValueError("`batch` must have labels, as a tuple `(x, y)`. Received: y=None")
+        expect(getattr(batch, "has_labels", True), "`batch` must have labels, as a tuple `(x, y)`.", y=None)
     elif is_batch:
         return [_tuple(batch)], None
     if hasattr(batch, "element_spec"):  # a `tf.data.Dataset`

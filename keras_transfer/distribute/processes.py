@@ -8,6 +8,8 @@ import tempfile
 import keras
 import numpy as np
 
+from keras_transfer.core.expect import expect
+
 _writing = contextvars.ContextVar("writing", default=False)  # whether all processes write now
 _started = []  # the strategy of this process, if `initialize` has created one
 
@@ -118,8 +120,8 @@ def gather(values: np.ndarray, model: keras.Model | None = None) -> np.ndarray:
     ```
     """
     values = np.ascontiguousarray(values)
-    if values.dtype.kind not in "biufc" or not len(values):
-        raise ValueError(f"`values` must be an array of numbers with rows. Received: {values!r:.100}")
+    rule = "`values` must be an array of numbers with rows."
+    expect(values.dtype.kind in "biufc" and len(values), rule, values=values)
     if processes_of(model)[1] == 1:
         return values
     # Bytes, because JAX has no numbers of 64 bits, and TensorFlow cannot gather all types.

@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_transfer.core.integers import check_integer
+from keras_transfer.core.expect import expects, integer
 from keras_transfer.distribute.processes import agree, processes_of, remember
 
 TIMEOUT = 300  # seconds
@@ -26,6 +26,7 @@ class OneProcess:
         return contextlib.nullcontext()
 
 
+@expects(timeout=integer(1))
 def initialize(*, seed: int | None = None, timeout: int = TIMEOUT) -> Any:
     """Connects this process with the others of its job, and distributes the rows of each batch over all their devices.
 
@@ -63,7 +64,6 @@ def initialize(*, seed: int | None = None, timeout: int = TIMEOUT) -> Any:
         model.compile()
     ```
     """
-    timeout = check_integer("timeout", timeout, 1)
     start = {"jax": _start_jax, "tensorflow": _start_tensorflow}.get(keras.backend.backend(), _refuse)
     devices = start(timeout)
     if processes_of()[1] > 1:

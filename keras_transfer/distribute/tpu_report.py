@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from keras_transfer.core.integers import check_integer
+from keras_transfer.core.expect import expects, integer
 from keras_transfer.distribute.one_step import batches_for_step, check_for_step, traced_with_jax, traced_with_tensorflow
 from keras_transfer.keras_internals import layers_within
 
@@ -105,6 +105,7 @@ class TPUReport:
         return "\n".join([f"{title}{':' if self.findings else '.'}", *(f"- {finding}" for finding in self.findings)])
 
 
+@expects(replicas=integer(1))
 def check_tpu_ready(model: keras.Model, batch: Any, *, replicas: int = _CORES) -> TPUReport:
     """Reports what would make the training step of a model fail or crawl on a TPU, without a TPU.
 
@@ -155,7 +156,6 @@ def check_tpu_ready(model: keras.Model, batch: Any, *, replicas: int = _CORES) -
     if keras.backend.backend() not in ("tensorflow", "jax"):
         raise ValueError(f"Only TensorFlow and JAX run on TPUs. Received: backend={keras.backend.backend()!r}")
     check_for_step(model, "check_tpu_ready")
-    replicas = check_integer("replicas", replicas, 1)
     batches, specs = batches_for_step(model, batch)
     findings = [
         *_of_strings(model, batches, specs),

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 from keras_transfer.core.door import NamesElsewhere
-from keras_transfer.core.names import check_one_of
+from keras_transfer.core.expect import expect, one_of
 from keras_transfer.distribute import write_together
 from keras_transfer.encoders.quantization import Quantizes, quantization_of, quantize_again
 from keras_transfer.encoders.traced import TracesAgain
@@ -74,13 +74,13 @@ def encode(encoder: keras.Model, inputs: Any = None, hidden_states: bool = False
     ).hidden_states
     ```
     """
-    if isinstance(encoder, keras.Sequential):
-        raise ValueError(
-            "A `Sequential` cannot be an encoder, because its inputs have no names. If it does not begin "
-            "with `keras.Input((None,), dtype='int32')`, add this, and pass the functional model "
-            "`keras.Model({'token_ids': encoder.inputs[0]}, encoder.outputs[0])`. Its output must have the shape "
-            f"[batch, length, dim]. Received: {encoder!r}"
-        )
+    rule = (
+        "A `Sequential` cannot be an encoder, because its inputs have no names. If it does not begin "
+        "with `keras.Input((None,), dtype='int32')`, add this, and pass the functional model "
+        "`keras.Model({'token_ids': encoder.inputs[0]}, encoder.outputs[0])`. Its output must have the shape "
+        "[batch, length, dim]."
+    )
+    expect(not isinstance(encoder, keras.Sequential), rule, encoder=encoder)
     if "decoder_sequence_output" in (encoder.output if isinstance(encoder.output, dict) else ()):
         raise ValueError(
             "An encoder-decoder returns vectors of two texts. Use its `encoder` for tasks that read one text, or a "
@@ -106,8 +106,8 @@ def encode(encoder: keras.Model, inputs: Any = None, hidden_states: bool = False
             f"{{'{_POOLED_KEYS[0]}': vectors}})`. Received: {shapes}"
         )
     hidden = hidden or _first(outputs, _HIDDEN_KEYS)
-    if hidden_states and hidden is None:
-        raise ValueError(f"The encoder provides no hidden states, but they are required. Received: encoder={encoder!r}")
+    rule = "The encoder provides no hidden states, but they are required."
+    expect(not hidden_states or hidden is not None, rule, encoder=encoder)
     mask = inputs.get("padding_mask") if isinstance(inputs, dict) else None
     return Encoded(sequence, pooled, hidden, mask)
 
@@ -195,7 +195,7 @@ class Encoder(ReachesAllLayers, LoadsOwnWeights, TracesAgain, Quantizes, keras.M
         # Keras's own argument does not reach the layers.
         if self.trainable != trainable:  # type: ignore[has-type]
             self.trainable = trainable
-        check_one_of("pooling", pooling, (None, *self.POOLINGS))
+        one_of(None, *self.POOLINGS).check("pooling", pooling)
         self.dtype_policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
         self.settings = dict(settings or {})
         for argument, value in self.settings.items():

@@ -4,6 +4,7 @@ import re
 
 import keras
 
+from keras_transfer.core.expect import expect
 from keras_transfer.encoders.encoder import Encoder
 from keras_transfer.keras_internals import layer_tracking, remember_trainable
 from keras_transfer.layers import Adapted
@@ -73,8 +74,7 @@ class BackboneEncoder(Encoder):
         restore()
         object.__setattr__(self, "backbone", backbone)  # Keras must not track it: this model has its layers.
         self.blocks = [layer for _, kind, layers in backbone_groups(backbone) if kind == "block" for layer in layers]
-        if not self.blocks:
-            raise ValueError(f"Adapters need a backbone with blocks. Received: {type(backbone).__name__}")
+        expect(self.blocks, "Adapters need a backbone with blocks.", backbone=backbone)
         for attribute in _ATTRIBUTES:
             if hasattr(backbone, attribute):
                 setattr(self, attribute, getattr(backbone, attribute))

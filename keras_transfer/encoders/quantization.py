@@ -5,7 +5,8 @@ import re
 
 import keras
 
-from keras_transfer.core.names import check_one_of, did_you_mean, listed, why_no_expression
+from keras_transfer.core.expect import expects, one_of
+from keras_transfer.core.names import did_you_mean, listed, why_no_expression
 from keras_transfer.keras_internals import layer_tracking
 from keras_transfer.layers import Adapted
 
@@ -28,6 +29,7 @@ def by_path(parts):
 class Quantizes:
     """A mixin for `Encoder` and `Task`, which are quantized as `keras.Model` is, and can then be saved and loaded."""
 
+    @expects(mode=one_of(*MODES))
     def quantize(self, mode=None, config=None, filters=None):
         """Quantizes the token embedding and the dense layers, as `keras.Model.quantize` does.
 
@@ -44,8 +46,7 @@ class Quantizes:
                 function returns `True`. Defaults to `None`, all of them.
 
         Raises:
-            ValueError: If the mode is unknown, if a filter matches nothing, if a layer is already quantized, or if the
-                model has adapters.
+            ValueError: If a filter matches nothing, if a layer is already quantized, or if the model has adapters.
 
         Example:
         ```python
@@ -54,7 +55,6 @@ class Quantizes:
         model.save("quantized.keras")
         ```
         """
-        check_one_of("mode", mode, MODES)
         inside = layer_tracking.layers_in(self)
         if any(isinstance(layer, Adapted) for layer in inside):
             raise ValueError(

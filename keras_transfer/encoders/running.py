@@ -5,6 +5,7 @@ import inspect
 import keras
 from keras import ops
 
+from keras_transfer.core.expect import expect
 from keras_transfer.layers import AttentionBias, Dropout, mask_bias
 
 EMBEDDINGS = (
@@ -150,11 +151,11 @@ def step(
             f"Received: `step` with a cache of {len(cache)} blocks"
         )
     kinds = _mask_kinds(layers)
-    if padding_mask is None and not all(causal for causal, _ in kinds):
-        raise ValueError(
-            "`padding_mask` is required unless all blocks are causal, because the cache also contains positions "
-            "without a token. Received: padding_mask=None"
-        )
+    rule = (
+        "`padding_mask` is required unless all blocks are causal, because the cache also contains positions "
+        "without a token."
+    )
+    expect(padding_mask is not None or all(causal for causal, _ in kinds), rule, padding_mask=None)
     inputs = {"token_ids": ops.convert_to_tensor(token_ids)}
     if segment_ids is not None:
         inputs["segment_ids"] = ops.convert_to_tensor(segment_ids)

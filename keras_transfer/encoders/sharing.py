@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from keras_transfer.core.expect import expect
 from keras_transfer.encoders.stack import TransformerStack
 from keras_transfer.keras_internals import remember_trainable
 
@@ -12,24 +13,17 @@ _OWN = ("blocks", "language", "embeddings_projection", "block_inputs", "final_no
 def with_embeddings_of(encoder, other):
     """Returns an encoder with the embeddings of another, of the same sizes, up to their norm, and its own blocks."""
     for model in (encoder, other):
-        if not isinstance(model, TransformerStack):
-            raise ValueError(
-                "Only the Transformers of `keras_transfer.encoders` can share their embeddings. "
-                f"Received: a {type(model).__name__}"
-            )
-    if encoder.adapters:
-        raise ValueError(
-            "An encoder must have no adapters when it gets the embeddings of another one. "
-            f"Received: a {type(encoder).__name__} with the adapters {list(encoder.adapters)}"
-        )
+        rule = "Only the Transformers of `keras_transfer.encoders` can share their embeddings."
+        expect(isinstance(model, TransformerStack), rule, model=model)
+    rule = "An encoder must have no adapters when it gets the embeddings of another one."
+    expect(not encoder.adapters, rule, encoder=encoder, adapters=list(encoder.adapters))
     for name in SHARED:
         own, wanted = (_described(getattr(model, name)) for model in (encoder, other))
-        if own != wanted:
-            raise ValueError(
-                "Shared embeddings must have the same kinds and sizes in both encoders, such as those of an "
-                "`ElectraEncoder` with the `embedding_dim`, `max_sequence_length` and `num_segments` of the other one. "
-                f"Received: `{name}` with {own}, and with {wanted} in the other encoder"
-            )
+        rule = (
+            "Shared embeddings must have the same kinds and sizes in both encoders, such as those of an "
+            "`ElectraEncoder` with the `embedding_dim`, `max_sequence_length` and `num_segments` of the other one."
+        )
+        expect(own == wanted, rule, name=name, own=own, wanted=wanted)
     restore = [remember_trainable(model) for model in (encoder, other)]
     found = type(encoder).__new__(type(encoder))
     TransformerStack.__init__(

@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 
+from keras_transfer.core.expect import expect
 from keras_transfer.encoders.encoder import Encoder
 from keras_transfer.encoders.running import StackLayers, embed, groups_of, run_and_record, run_blocks, step
 from keras_transfer.layers import (
@@ -247,6 +248,6 @@ def takes_positions(layer):
 
 def check_further_inputs(names, known):
     """Returns the names of further inputs as a list, or raises a `ValueError` if one of them is not known."""
-    if isinstance(names, str) or not set(names) <= set(known):
-        raise ValueError(f"`further_inputs` must be a list of some of {known}. Received: further_inputs={names!r}")
+    rule = f"`further_inputs` must be a list of some of {known}."
+    expect(not isinstance(names, str) and set(names) <= set(known), rule, further_inputs=names)
     return list(names)

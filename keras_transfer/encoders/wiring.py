@@ -4,6 +4,7 @@ import functools
 
 import keras
 
+from keras_transfer.core.expect import expect
 from keras_transfer.layers import (
     FeedForward,
     LayerNormalization,
@@ -67,8 +68,7 @@ def make_blocks(
     **options,
 ):
     """Returns blocks `block_0`, `block_1`, ..., after a prefix, of plain attention and a plain feed-forward network."""
-    if num_layers < 1:
-        raise ValueError(f"`num_layers` must be at least 1. Received: num_layers={num_layers!r}")
+    expect(num_layers >= 1, "`num_layers` must be at least 1.", num_layers=num_layers)
     shared = {"kernel_initializer": initializer, "dtype": dtype}
 
     def attention(name, **kind):

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.core.expect import POSITIVE, expect, expects, integer
 from keras_transfer.encoders.encoder import Encoder, constructor_settings
 from keras_transfer.layers import Dropout, SequencePooling
 
@@ -35,10 +36,9 @@ class SmoothInverseFrequency(keras.layers.Layer):
     Source: Arora et al. 2017, "A simple but tough-to-beat baseline for sentence embeddings", algorithm 1.
     """
 
+    @expects(smoothing=POSITIVE)
     def __init__(self, vocabulary_size, smoothing=1e-3, **kwargs):
         super().__init__(**kwargs)
-        if not smoothing > 0:
-            raise ValueError(f"`smoothing` must be positive. Received: smoothing={smoothing!r}")
         self.vocabulary_size = vocabulary_size
         self.smoothing = smoothing
 
@@ -104,9 +104,6 @@ class WordVectorEncoder(Encoder):
 
     Outputs: Dict of `sequence_output` `[batch, length, dim]` and, with `pooling`, `pooled_output` `[batch, dim]`.
 
-    Raises:
-        ValueError: If `pooling` is unknown, or if `vocabulary_size` is below 3.
-
     Example:
     ```python
     vectors = keras_transfer.checkpoints.WordVectors(["good", "bad", "film"], np.eye(3))
@@ -120,6 +117,7 @@ class WordVectorEncoder(Encoder):
     LEARNING_RATES = {math.inf: 1e-3}
     POOLINGS = ("mean", "max", "sif")
 
+    @expects(vocabulary_size=integer(_FIRST_WORD + 1), smoothing=POSITIVE)
     def __init__(
         self,
         vocabulary_size: int,
@@ -136,11 +134,6 @@ class WordVectorEncoder(Encoder):
         settings = constructor_settings(locals())
 
         # === Layers ===
-        if vocabulary_size <= _FIRST_WORD:
-            raise ValueError(
-                "`vocabulary_size` must be at least 3: padding, the unknown word and one word. "
-                f"Received: vocabulary_size={vocabulary_size}"
-            )
         initializer = keras.initializers.TruncatedNormal(stddev=initializer_range)
         token_embedding = keras.layers.Embedding(
             vocabulary_size, hidden_dim, initializer, dtype=dtype, name="token_embedding"
@@ -194,22 +187,15 @@ class WordVectorEncoder(Encoder):
         keras_transfer.encoders.WordVectorEncoder.from_vectors(vectors, counts={"the": 90, "film": 10}, pooling="sif")
         ```
         """
-        if not hasattr(vectors, "table"):
-            raise ValueError(
-                "`vectors` must be a `checkpoints.WordVectors`, such as `WordVectors.load(path)`. "
-                f"Received: vectors={vectors!r:.100}"
-            )
+        rule = "`vectors` must be a `checkpoints.WordVectors`, such as `WordVectors.load(path)`."
+        expect(hasattr(vectors, "table"), rule, vectors=vectors)
         table = vectors.table()
         encoder = cls(table.shape[0], hidden_dim=table.shape[1], **kwargs)
         encoder.token_embedding.set_weights([table])
         if counts is not None:
-            if encoder.pooling != "sif":
-                raise ValueError(f"`counts` requires pooling='sif'. Received: pooling={encoder.pooling!r}")
+            expect(encoder.pooling == "sif", "`counts` requires pooling='sif'.", pooling=encoder.pooling)
             known = [counts.get(word, 0) for word in vectors.words]
-            if not any(known):
-                raise ValueError(
-                    f"`counts` must contain at least one word of `vectors`. Received: counts of {list(counts)[:5]}"
-                )
+            expect(any(known), "`counts` must contain at least one word of `vectors`.", counts=list(counts)[:5])
             encoder.bag.set_counts(known, sum(counts.values()))
         return encoder
 

@@ -20,6 +20,7 @@ from keras import ops
 
 from keras_transfer.adaptation import KINDS, RECIPES, Recipe, fine_tune, get_adapters, get_recipe
 from keras_transfer.core.arrays import data_digest
+from keras_transfer.core.expect import expect, expects, one_of
 from keras_transfer.core.files import naming
 from keras_transfer.core.names import did_you_mean
 from keras_transfer.experiments.comparison_report import Comparison, shorten
@@ -34,6 +35,7 @@ PLAIN = (bool, int, float, str, type(None))
 LATER_SETTINGS = ("metrics",)  # Files of earlier versions lack these.
 
 
+@expects(mode=one_of("max", "min", "auto"))
 def compare(
     make_model: Callable[[], keras.Model],
     data: dict[str, Any],
@@ -118,8 +120,7 @@ def compare(
     variants = named_variants(methods)
     numbers = _seeds(seeds)
     baseline = next(iter(variants)) if baseline is None else baseline
-    if baseline not in variants:
-        raise ValueError(f"`baseline` must be one of {list(variants)}. Received: baseline={baseline!r}")
+    expect(baseline in variants, f"`baseline` must be one of {list(variants)}.", baseline=baseline)
     parts = _parts(data)
     mode = _mode(mode, metric)
     settings = {
@@ -224,8 +225,7 @@ def _digests(weights):
 def _score(model, part, metric):
     x, y, sample_weight = (*part, None)[:3]
     scores = model.evaluate(x, y, sample_weight=sample_weight, verbose=0, return_dict=True)
-    if metric not in scores:
-        raise ValueError(f"`metric` must be one of {sorted(scores)}, which `evaluate` returns. Received: {metric!r}")
+    expect(metric in scores, f"`metric` must be one of {sorted(scores)}, which `evaluate` returns.", metric=metric)
     return float(scores[metric])
 
 
@@ -240,11 +240,8 @@ def _rank(score, mode):
 def _seeds(seeds):
     given = range(seeds) if isinstance(seeds, (int, np.integer)) and not isinstance(seeds, bool) else seeds
     right = isinstance(given, (list, tuple, range)) and len(given) > 0 and len(set(given)) == len(given)
-    if not right or not all(isinstance(seed, (int, np.integer)) and seed >= 0 for seed in given):
-        raise ValueError(
-            "`seeds` must be a positive integer, or a list of different integers of at least 0. "
-            f"Received: seeds={seeds!r}"
-        )
+    rule = "`seeds` must be a positive integer, or a list of different integers of at least 0."
+    expect(right and all(isinstance(seed, (int, np.integer)) and seed >= 0 for seed in given), rule, seeds=seeds)
     return [int(seed) for seed in given]
 
 
@@ -260,15 +257,12 @@ def _parts(data):
             "`data` must have 'train' and 'validation'. Without validation data, nothing can be chosen: hold out some "
             f"of the training data (`datasets.hold_out`). Received: {sorted(data)}, without {missing}"
         )
-    if unknown := sorted(set(data) - {"train", "validation", "test"}):
-        raise ValueError(f"`data` must have 'train', 'validation' and perhaps 'test'. Received: {unknown}")
+    unknown = sorted(set(data) - {"train", "validation", "test"})
+    expect(not unknown, "`data` must have 'train', 'validation' and perhaps 'test'.", unknown=unknown)
     parts = {name: data[name] for name in ("train", "validation", "test") if data.get(name) is not None}
     for name, part in parts.items():
-        if not isinstance(part, tuple) or len(part) not in (2, 3):
-            raise ValueError(
-                f"`data[{name!r}]` must be `(x, y)` or `(x, y, sample_weight)` in memory. "
-                f"Received: a {type(part).__name__}"
-            )
+        rule = f"`data[{name!r}]` must be `(x, y)` or `(x, y, sample_weight)` in memory."
+        expect(isinstance(part, tuple) and len(part) in (2, 3), rule, part=part)
     return {name: tuple(part) for name, part in parts.items()}
 
 
@@ -280,8 +274,6 @@ def _mode(mode, metric):
         raise ValueError(
             f"Pass `mode='max'` if a higher score is better, or else `mode='min'`. Received: metric={metric!r}"
         )
-    if mode not in ("max", "min"):
-        raise ValueError(f"`mode` must be 'max', 'min' or 'auto'. Received: mode={mode!r}")
     return mode
 
 
@@ -304,15 +296,15 @@ def _definitions(metrics):
 
 def _describe(make_model):
     """Returns what distinguishes the model: its class, its number of weights, and their mean magnitude."""
-    if isinstance(make_model, keras.Model) or not callable(make_model):
-        raise ValueError(
-            "`make_model` must be a function that returns a new model each time, such as `lambda: "
-            f"TextClassifier.from_pretrained(...)`. Received: {type(make_model).__name__}"
-        )
+    rule = (
+        "`make_model` must be a function that returns a new model each time, such as `lambda: "
+        "TextClassifier.from_pretrained(...)`."
+    )
+    expect(not isinstance(make_model, keras.Model) and callable(make_model), rule, make_model=make_model)
     keras.utils.set_random_seed(0)
     model = make_model()
-    if not isinstance(model, keras.Model) or not model.built:
-        raise ValueError(f"`make_model` must return a built `keras.Model`. Received: {model!r}")
+    rule = "`make_model` must return a built `keras.Model`."
+    expect(isinstance(model, keras.Model) and model.built, rule, model=model)
     total = sum(math.prod(weight.shape) for weight in model.weights)
     magnitudes = (np.abs(ops.convert_to_numpy(weight)).sum(dtype="float64") for weight in model.weights)
     return {"class": type(model).__name__, "parameters": total, "magnitude": float(sum(magnitudes)) / max(total, 1)}
@@ -327,27 +319,22 @@ def named_variants(methods):
     else:
         raise ValueError(f"`methods` must be a list or a dict. Received: methods={methods!r}")
     names = [name for name, _ in named]
-    if not names:
-        raise ValueError(f"`methods` must have at least one method. Received: methods={methods!r}")
-    if len(set(names)) < len(names) or not all(isinstance(name, str) and name for name in names):
-        raise ValueError(f"`methods` must have different names, which are strings. Received: {names}")
+    expect(names, "`methods` must have at least one method.", methods=methods)
+    rule = "`methods` must have different names, which are strings."
+    expect(len(set(names)) == len(names) and all(isinstance(name, str) and name for name in names), rule, names=names)
     return {name: _variants(name, method) for name, method in named}
 
 
 def _name(method):
     name = method if isinstance(method, str) else getattr(method, "__name__", None)
-    if name is None or name == "<lambda>":
-        raise ValueError(
-            "A list of methods can contain names of recipes and named functions. To name other methods, pass a dict. "
-            f"Received: {method!r}"
-        )
+    rule = "A list of methods can contain names of recipes and named functions. To name other methods, pass a dict."
+    expect(name is not None and name != "<lambda>", rule, method=method)
     return name
 
 
 def _variants(name, method):
     several = method if isinstance(method, (list, tuple)) else [method]
-    if not several:
-        raise ValueError(f"A method must have at least one variant. Received: methods[{name!r}]={method!r}")
+    expect(several, "A method must have at least one variant.", name=name, method=method)
     variants = {}
     for variant in several:
         if not isinstance(variant, Recipe) and not callable(variant):

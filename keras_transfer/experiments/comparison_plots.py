@@ -4,6 +4,7 @@ import numbers
 
 import numpy as np
 
+from keras_transfer.core.expect import expect
 from keras_transfer.core.plots import BLUE, GREY, RED, STYLES, new_axes
 from keras_transfer.experiments.significance import mean_interval
 
@@ -74,31 +75,23 @@ def plot_learning_curves(comparisons, *, methods=None):
     figure = keras_transfer.experiments.plot_learning_curves(comparisons)
     ```
     """
-    if not isinstance(comparisons, dict) or not comparisons:
-        raise ValueError(
-            f"`comparisons` must be a dict from numbers of examples to `Comparison`s. Received: {comparisons!r:.100}"
-        )
+    rule = "`comparisons` must be a dict from numbers of examples to `Comparison`s."
+    expect(isinstance(comparisons, dict) and comparisons, rule, comparisons=comparisons)
     for count, comparison in comparisons.items():
         if not (isinstance(count, numbers.Real) and count > 0) or not hasattr(comparison, "runs"):
             raise ValueError(
                 "`comparisons` must be a dict from positive numbers of examples to `Comparison`s. "
                 f"Received: {count!r}: a {type(comparison).__name__}"
             )
-    if isinstance(methods, str):
-        raise ValueError(
-            f"`methods` must be a list of names. Did you mean [{methods!r}]? Received: methods={methods!r}"
-        )
+    rule = f"`methods` must be a list of names. Did you mean [{methods!r}]?"
+    expect(not isinstance(methods, str), rule, methods=methods)
     counts, first = sorted(comparisons), next(iter(comparisons.values()))
     methods = list(first.runs) if methods is None else list(methods)
     for count in counts:
-        if missing := [name for name in methods if name not in comparisons[count].runs]:
-            raise ValueError(
-                f"Each comparison must have the methods {methods}. "
-                f"Received: the comparison on {count} examples without {missing}"
-            )
+        missing = [name for name in methods if name not in comparisons[count].runs]
+        expect(not missing, f"Each comparison must have the methods {methods}.", count=count, missing=missing)
     metrics = {comparison.metric for comparison in comparisons.values()}
-    if len(metrics) > 1:
-        raise ValueError(f"All comparisons must have the same metric. Received: {sorted(metrics)}")
+    expect(len(metrics) <= 1, "All comparisons must have the same metric.", metrics=sorted(metrics))
     if len(parts := {comparison.parts[-1] for comparison in comparisons.values()}) > 1:
         raise ValueError(f"Either all comparisons have test data, or none. Received: scores on {sorted(parts)} data")
     if not 0 < len(methods) <= len(STYLES):

@@ -5,8 +5,9 @@ from typing import Any
 
 from keras import ops
 
+from keras_transfer.core.expect import expect, expects, integer, number, one_of
 from keras_transfer.generation.decoder import extend, take_rows
-from keras_transfer.generation.sampler import Sampler, check_range, register_name
+from keras_transfer.generation.sampler import Sampler, register_name
 
 # The score of beams that do not count, which a token that the constraints exclude does not reach.
 NEVER = -1e9
@@ -27,9 +28,6 @@ class BeamSearch(Sampler):
             at its present length, is worse than all of theirs. With `"never"`, it ends when no other can be better,
             which compares at the length at which the score could be best. Defaults to `False`.
 
-    Raises:
-        ValueError: If an argument is out of range.
-
     Example:
     ```python
     keras_transfer.generation.BeamSearch(num_beams=5, length_penalty=0.6)
@@ -40,23 +38,15 @@ class BeamSearch(Sampler):
 
     streams = False
 
+    @expects(num_beams=integer(2), length_penalty=number(), early_stopping=one_of(True, False, "never"))
     def __init__(self, num_beams: int = 4, *, length_penalty: float = 1.0, early_stopping: bool | str = False):
         self.num_beams = num_beams
         self.length_penalty = length_penalty
         self.early_stopping = early_stopping
-        check_range(self, "num_beams", 2, float("inf"), int)
-        check_range(self, "length_penalty", float("-inf"), float("inf"))
-        if not isinstance(early_stopping, bool) and early_stopping != "never":
-            raise ValueError(
-                f"`early_stopping` must be True, False or 'never'. Received: early_stopping={early_stopping!r}"
-            )
 
     def num_rows(self, num_sequences: int) -> int:
-        if num_sequences > self.num_beams:
-            raise ValueError(
-                f"`num_sequences` must be at most {self.num_beams}, the number of beams. "
-                f"Received: num_sequences={num_sequences}"
-            )
+        rule = f"`num_sequences` must be at most {self.num_beams}, the number of beams."
+        expect(num_sequences <= self.num_beams, rule, num_sequences=num_sequences)
         return self.num_beams
 
     def start(self, decoder: Any, given: Mapping, rows: int) -> dict:

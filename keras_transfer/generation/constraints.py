@@ -5,12 +5,13 @@ import dataclasses
 import numpy as np
 from keras import ops
 
-from keras_transfer.core.integers import check_integer
+from keras_transfer.core.expect import POSITIVE, expect, expects, integer
 
 # Softmax makes it exactly 0, and sums of it are finite. Beams that do not count yet have a larger score.
 NEVER = -(2.0**100)
 
 
+@expects(repetition_penalty=POSITIVE, no_repeat_ngram=integer(0), min_length=integer(0), min_new_tokens=integer(0))
 @dataclasses.dataclass(frozen=True)
 class Constraints:
     """Changes the scores of the next token, given the tokens before it, including the prompt.
@@ -35,14 +36,7 @@ class Constraints:
     forced_last: tuple = ()
 
     def __post_init__(self):
-        if not self.repetition_penalty > 0:
-            raise ValueError(
-                f"`repetition_penalty` must be greater than 0. Received: repetition_penalty={self.repetition_penalty!r}"
-            )
-        for name in ("no_repeat_ngram", "min_length", "min_new_tokens"):
-            object.__setattr__(self, name, check_integer(name, getattr(self, name), 0))
-        if not all(len(word) for word in self.bad_words):
-            raise ValueError(f"`bad_words` must not contain empty words. Received: bad_words={self.bad_words!r}")
+        expect(all(map(len, self.bad_words)), "`bad_words` must not contain empty words.", bad_words=self.bad_words)
 
     def apply(self, scores, tokens, column, first, limit=None, length=0, end_ids=()):
         """Returns the scores `[rows, vocabulary]` of the token at `column`.

@@ -5,8 +5,9 @@ from typing import Any
 
 from keras import ops
 
+from keras_transfer.core.expect import FRACTION, expects, integer
 from keras_transfer.generation.decoder import extend, repeat_rows, take_rows, write
-from keras_transfer.generation.sampler import Sampler, check_range, register_name
+from keras_transfer.generation.sampler import Sampler, register_name
 
 
 @register_name("contrastive")
@@ -20,9 +21,6 @@ class ContrastiveSearch(Sampler):
         k: Integer. Number of candidates. Defaults to `4`.
         alpha: Float from 0 to 1. Weight of the similarity. 0 is greedy. Defaults to `0.6`.
 
-    Raises:
-        ValueError: If an argument is out of range.
-
     Example:
     ```python
     keras_transfer.generation.ContrastiveSearch(k=5, alpha=0.5)
@@ -31,11 +29,10 @@ class ContrastiveSearch(Sampler):
     Source: https://arxiv.org/abs/2202.06417
     """
 
+    @expects(k=integer(1), alpha=FRACTION)
     def __init__(self, k: int = 4, *, alpha: float = 0.6):
         self.k = k
         self.alpha = alpha
-        check_range(self, "k", 1, float("inf"), int)
-        check_range(self, "alpha", 0, 1)
 
     def start(self, decoder: Any, given: Mapping, rows: int) -> dict:
         vectors, cache = decoder.encode_prompts(given, rows, decoder.length)

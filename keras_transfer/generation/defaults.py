@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 
+from keras_transfer.core.expect import expect
 from keras_transfer.generation.constraints import Constraints
 
 log = logging.getLogger("keras_transfer")
@@ -128,6 +129,6 @@ def _checked(value, key):
 def _number(found, key, default, kind):
     value = found.get(key, default)
     allowed = (int, float) if kind is float else int
-    if value is not None and (not isinstance(value, allowed) or isinstance(value, bool)):
-        raise ValueError(f"`{key}` of the checkpoint must be a number. Received: {key}={value!r:.100}")
+    rule = f"`{key}` of the checkpoint must be a number."
+    expect(value is None or (isinstance(value, allowed) and not isinstance(value, bool)), rule, **{key: value})
     return value if value is None else kind(value)

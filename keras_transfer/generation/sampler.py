@@ -7,6 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_transfer.core.expect import expect
 from keras_transfer.generation.decoder import extend, write
 
 _samplers = {}
@@ -49,11 +50,11 @@ class Sampler:
         Raises:
             ValueError: If the sampler cannot return this number of sequences.
         """
-        if num_sequences > 1 and not self.is_random:
-            raise ValueError(
-                f"`{type(self).__name__}` has one result for each prompt. For several, use a random sampler or "
-                f"`BeamSearch`. Received: num_sequences={num_sequences}"
-            )
+        rule = (
+            f"`{type(self).__name__}` has one result for each prompt. For several, use a random sampler or "
+            "`BeamSearch`."
+        )
+        expect(num_sequences <= 1 or self.is_random, rule, num_sequences=num_sequences)
         return num_sequences
 
     def choose(self, logits: Any, uniform: Any) -> Any:
@@ -194,20 +195,6 @@ def get_sampler(sampler: Sampler | str) -> Sampler:
     """
     if isinstance(sampler, Sampler):
         return sampler
-    if not isinstance(sampler, str) or sampler not in _samplers:
-        raise ValueError(
-            f"Invalid value for argument `sampler`. Expected a `Sampler` or one of {list(_samplers)}. "
-            f"Received: sampler={sampler!r}"
-        )
+    rule = f"Invalid value for argument `sampler`. Expected a `Sampler` or one of {list(_samplers)}."
+    expect(isinstance(sampler, str) and sampler in _samplers, rule, sampler=sampler)
     return _samplers[sampler]()
-
-
-def check_range(sampler, name, low, high, kind=float, above=False):
-    """Raises a `ValueError` if an attribute of a sampler is not a number from `low` (or above it) to `high`."""
-    value = getattr(sampler, name)
-    number = isinstance(value, int if kind is int else (int, float)) and not isinstance(value, bool)
-    if not number or not (low < value if above else low <= value) or value > high:
-        kind = "an integer" if kind is int else "a number"
-        lower = f"greater than {low}" if above else f"of at least {low}"
-        upper = "" if high == float("inf") else f" and at most {high}"
-        raise ValueError(f"`{name}` must be {kind} {lower}{upper}. Received: {name}={value!r}")

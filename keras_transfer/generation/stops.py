@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from keras_transfer.core.expect import expect
+
 
 def stop_table(stops, pieces):
     """Returns the transitions of an automaton over tokens that recognizes stop strings, int32 `[states, vocabulary]`.
@@ -11,8 +13,7 @@ def stop_table(stops, pieces):
     stop string occurred.
     """
     for stop in stops:
-        if not isinstance(stop, str) or not stop:
-            raise ValueError(f"`stop` must contain strings that are not empty. Received: {stop!r}")
+        expect(isinstance(stop, str) and stop, "`stop` must contain strings that are not empty.", stop=stop)
     by_byte = _byte_table([stop.encode("utf-8") for stop in stops])
     length = max(map(len, pieces), default=0)
     padded = np.zeros((len(pieces), length), "int32")

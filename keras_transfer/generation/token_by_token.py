@@ -4,7 +4,8 @@ from typing import Any
 
 from keras import ops
 
-from keras_transfer.generation.sampler import Sampler, check_range, register_name
+from keras_transfer.core.expect import FRACTION, POSITIVE, expects, integer, number
+from keras_transfer.generation.sampler import Sampler, register_name
 
 
 @register_name("greedy")
@@ -30,9 +31,6 @@ class Random(Sampler):
     Args:
         temperature: Float greater than 0. The logits are divided by it. Defaults to `1.0`.
 
-    Raises:
-        ValueError: If an argument is out of range.
-
     Example:
     ```python
     keras_transfer.generation.Random(temperature=0.7)
@@ -41,9 +39,9 @@ class Random(Sampler):
 
     is_random = True
 
+    @expects(temperature=POSITIVE)
     def __init__(self, temperature: float = 1.0):
         self.temperature = temperature
-        check_range(self, "temperature", 0, float("inf"), above=True)
 
     def choose(self, logits: Any, uniform: Any) -> Any:
         weights, token_ids = self.candidates(logits / self.temperature)
@@ -76,9 +74,6 @@ class TopK(Random):
         k: Integer. Number of tokens. Defaults to `50`.
         temperature: Float greater than 0. The logits are divided by it. Defaults to `1.0`.
 
-    Raises:
-        ValueError: If an argument is out of range.
-
     Example:
     ```python
     keras_transfer.generation.TopK(k=10)
@@ -87,10 +82,10 @@ class TopK(Random):
     Source: https://arxiv.org/abs/1805.04833
     """
 
+    @expects(k=integer(1))
     def __init__(self, k: int = 50, *, temperature: float = 1.0):
         super().__init__(temperature)
         self.k = k
-        check_range(self, "k", 1, float("inf"), int)
 
     def candidates(self, logits: Any) -> tuple:
         logits, token_ids = ops.top_k(logits, min(self.k, logits.shape[-1]))
@@ -105,9 +100,6 @@ class TopP(Random):
         p: Float greater than 0 and at most 1. Probability of the candidates together. Defaults to `0.9`.
         temperature: Float greater than 0. The logits are divided by it. Defaults to `1.0`.
 
-    Raises:
-        ValueError: If an argument is out of range.
-
     Example:
     ```python
     keras_transfer.generation.TopP(p=0.95)
@@ -116,10 +108,10 @@ class TopP(Random):
     Source: https://arxiv.org/abs/1904.09751
     """
 
+    @expects(p=number(above=0, most=1))
     def __init__(self, p: float = 0.9, *, temperature: float = 1.0):
         super().__init__(temperature)
         self.p = p
-        check_range(self, "p", 0, 1, above=True)
 
     def candidates(self, logits: Any) -> tuple:
         logits, token_ids = ops.top_k(logits, logits.shape[-1])
@@ -135,9 +127,6 @@ class MinP(Random):
         p: Float from 0 to 1. Fraction of the probability of the most likely token. Defaults to `0.05`.
         temperature: Float greater than 0. The logits are divided by it. Defaults to `1.0`.
 
-    Raises:
-        ValueError: If an argument is out of range.
-
     Example:
     ```python
     keras_transfer.generation.MinP(p=0.1)
@@ -146,10 +135,10 @@ class MinP(Random):
     Source: https://arxiv.org/abs/2407.01082
     """
 
+    @expects(p=FRACTION)
     def __init__(self, p: float = 0.05, *, temperature: float = 1.0):
         super().__init__(temperature)
         self.p = p
-        check_range(self, "p", 0, 1)
 
     def candidates(self, logits: Any) -> tuple:
         weights = ops.softmax(logits)
@@ -166,9 +155,6 @@ class Typical(Random):
         p: Float greater than 0 and at most 1. Probability of the candidates together. Defaults to `0.95`.
         temperature: Float greater than 0. The logits are divided by it. Defaults to `1.0`.
 
-    Raises:
-        ValueError: If an argument is out of range.
-
     Example:
     ```python
     keras_transfer.generation.Typical(p=0.9)
@@ -177,10 +163,10 @@ class Typical(Random):
     Source: https://arxiv.org/abs/2202.00666
     """
 
+    @expects(p=number(above=0, most=1))
     def __init__(self, p: float = 0.95, *, temperature: float = 1.0):
         super().__init__(temperature)
         self.p = p
-        check_range(self, "p", 0, 1, above=True)
 
     def candidates(self, logits: Any) -> tuple:
         logs = ops.log_softmax(logits)

@@ -5,6 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_transfer.core.expect import FRACTION, expects, number
+
 
 class _OfIntegers(keras.losses.Loss):
     """A Keras loss for one-hot labels, adapted to integer labels `[batch]` and logits `[batch, classes]`."""
@@ -41,9 +43,6 @@ class SparseCategoricalFocalCrossentropy(_OfIntegers):
         - `y_true`: Integers `[batch]`.
         - `y_pred`: Logits `[batch, classes]`.
 
-    Raises:
-        ValueError: If `gamma` is negative.
-
     Example:
     ```python
     loss = keras_transfer.losses.SparseCategoricalFocalCrossentropy(gamma=2.0)
@@ -53,6 +52,7 @@ class SparseCategoricalFocalCrossentropy(_OfIntegers):
     Source: https://arxiv.org/abs/1708.02002
     """
 
+    @expects(gamma=number(0))
     def __init__(
         self,
         gamma: float = 2.0,
@@ -62,8 +62,6 @@ class SparseCategoricalFocalCrossentropy(_OfIntegers):
         dtype: Any = None,
     ):
         super().__init__(name=name, reduction=reduction, dtype=dtype)
-        if gamma < 0:
-            raise ValueError(f"`gamma` must be at least 0. Received: gamma={gamma}")
         self.gamma = gamma
 
     def of_one_hot(self, y_true: Any, y_pred: Any) -> Any:
@@ -101,9 +99,6 @@ class SmoothedCrossentropy(_OfIntegers):
         - `y_true`: Integers `[batch]`.
         - `y_pred`: Logits `[batch, classes]`.
 
-    Raises:
-        ValueError: If `label_smoothing` is not between 0 and 1.
-
     Example:
     ```python
     loss = keras_transfer.losses.SmoothedCrossentropy(label_smoothing=0.1)
@@ -113,6 +108,7 @@ class SmoothedCrossentropy(_OfIntegers):
     Source: https://arxiv.org/abs/1512.00567, section 7.
     """
 
+    @expects(label_smoothing=FRACTION)
     def __init__(
         self,
         label_smoothing: float = 0.1,
@@ -122,8 +118,6 @@ class SmoothedCrossentropy(_OfIntegers):
         dtype: Any = None,
     ):
         super().__init__(name=name, reduction=reduction, dtype=dtype)
-        if not 0 <= label_smoothing <= 1:
-            raise ValueError(f"`label_smoothing` must be from 0 to 1. Received: label_smoothing={label_smoothing}")
         self.label_smoothing = label_smoothing
 
     def of_one_hot(self, y_true: Any, y_pred: Any) -> Any:

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.core.names import check_one_of
+from keras_transfer.core.expect import expects, number, one_of
 from keras_transfer.losses.grouped import PartsLoss, check_between, cosine_distances, cosines, euclidean_distances
 
 DISTANCES = {"cosine": cosine_distances, "euclidean": euclidean_distances}
@@ -28,7 +28,7 @@ class TripletLoss(PartsLoss):
         - `y_pred`: Vectors `[batch, 3, dim]`: anchors, positives and negatives.
 
     Raises:
-        ValueError: If `distance` is unknown, if `margin` is negative, or if a row does not have three vectors.
+        ValueError: If a row does not have three vectors.
 
     Example:
     ```python
@@ -42,10 +42,10 @@ class TripletLoss(PartsLoss):
     min_parts = max_parts = 3
     takes_labels = False
 
+    @expects(distance=one_of(*DISTANCES), margin=number(0))
     def __init__(self, *, distance: str = "euclidean", margin: float = 5.0, name: str = "triplet_loss", **kwargs: Any):
         super().__init__(name=name, **kwargs)
-        self.distance = checked_distance(distance)
-        self.margin = checked_margin(margin)
+        self.distance, self.margin = distance, margin
 
     def row_losses(self, labels: Any, anchors: Any, positives: Any, negatives: Any) -> Any:
         """Computes the loss of each row.
@@ -83,7 +83,7 @@ class ContrastiveLoss(PartsLoss):
         - `y_pred`: Vectors `[batch, 2, dim]`.
 
     Raises:
-        ValueError: If `distance` is unknown, if `margin` is negative, or if a row does not have two vectors.
+        ValueError: If a row does not have two vectors.
 
     Example:
     ```python
@@ -94,10 +94,10 @@ class ContrastiveLoss(PartsLoss):
     Source: Hadsell, Chopra and LeCun 2006, "Dimensionality reduction by learning an invariant mapping"
     """
 
+    @expects(distance=one_of(*DISTANCES), margin=number(0))
     def __init__(self, *, distance: str = "cosine", margin: float = 0.5, name: str = "contrastive_loss", **kwargs: Any):
         super().__init__(name=name, **kwargs)
-        self.distance = checked_distance(distance)
-        self.margin = checked_margin(margin)
+        self.distance, self.margin = distance, margin
 
     def row_losses(self, labels: Any, first: Any, second: Any) -> Any:
         """Computes the loss of each pair.
@@ -166,16 +166,3 @@ class CosineSimilarityLoss(PartsLoss):
 
     def check_labels(self, labels: np.ndarray) -> None:
         check_between(labels, -1, 1, self)
-
-
-def checked_distance(distance):
-    """Returns the name of a distance, or raises a `ValueError`."""
-    check_one_of("distance", distance, DISTANCES)
-    return distance
-
-
-def checked_margin(margin):
-    """Returns a margin, or raises a `ValueError`."""
-    if not margin >= 0:
-        raise ValueError(f"`margin` must be at least 0. Received: margin={margin}")
-    return margin

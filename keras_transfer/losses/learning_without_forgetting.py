@@ -1,10 +1,9 @@
 """A loss that keeps a model's predictions near its earlier ones: learning without forgetting."""
 
-import math
-import numbers
-
 import keras
 from keras import ops
+
+from keras_transfer.core.expect import POSITIVE, expect, expects
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer", name="PredictionPenalty")
@@ -35,8 +34,7 @@ class LearningWithoutForgettingLoss(keras.losses.Loss):
         - `y_pred`: Logits `[batch, ..., classes]`.
 
     Raises:
-        ValueError: If `temperature` is not above 0. When called, if the shapes differ or there are fewer than two
-            classes.
+        ValueError: If the shapes differ or there are fewer than two classes.
 
     Example:
     ```python
@@ -58,6 +56,7 @@ class LearningWithoutForgettingLoss(keras.losses.Loss):
     Source: https://arxiv.org/abs/1606.09282, equations 2 and 3.
     """
 
+    @expects(temperature=POSITIVE)
     def __init__(
         self,
         temperature: float = 2.0,
@@ -66,8 +65,6 @@ class LearningWithoutForgettingLoss(keras.losses.Loss):
         name: str = "learning_without_forgetting_loss",
     ):
         super().__init__(name=name, reduction=reduction, dtype="float32")
-        if isinstance(temperature, bool) or not isinstance(temperature, numbers.Real) or not 0 < temperature < math.inf:
-            raise ValueError(f"`temperature` must be a number above 0. Received: temperature={temperature!r}")
         self.temperature = float(temperature)
 
     def call(self, y_true, y_pred):
@@ -86,8 +83,5 @@ def _check_shapes(recorded, current):
             "Targets must be recorded logits of the same shape as the outputs, [batch, ..., classes]. "
             f"Received: targets of shape {recorded}, outputs of shape {current}"
         )
-    if len(current) < 2 or current[-1] == 1:
-        raise ValueError(
-            "Outputs must be logits for at least two classes. For other outputs, use the loss 'mse'. "
-            f"Received: outputs of shape {current}"
-        )
+    rule = "Outputs must be logits for at least two classes. For other outputs, use the loss 'mse'."
+    expect(len(current) >= 2 and current[-1] != 1, rule, y_pred=current)

@@ -1,6 +1,5 @@
 """A loss that also trains the first components of vectors, so that these can be used alone."""
 
-import numbers
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.core.expect import expect, expects, instance_of, integer, list_of
 from keras_transfer.losses.grouped import PartsLoss, normalized
 
 
@@ -45,6 +45,10 @@ class MatryoshkaLoss(PartsLoss):
     Source: https://arxiv.org/abs/2205.13147
     """
 
+    @expects(
+        loss=instance_of(PartsLoss, "a loss of vectors, such as `MultipleNegativesRankingLoss()`"),
+        dims=list_of(integer(1), 1),
+    )
     def __init__(
         self,
         loss: PartsLoss,
@@ -56,25 +60,16 @@ class MatryoshkaLoss(PartsLoss):
         **kwargs: Any,
     ):
         super().__init__(name=name, dtype=getattr(loss, "dtype", None) if dtype is None else dtype, **kwargs)
-        if not isinstance(loss, PartsLoss):
-            raise ValueError(
-                f"`loss` must be a loss of vectors, such as `MultipleNegativesRankingLoss()`. Received: loss={loss!r}"
-            )
-        if loss.reduction != "sum_over_batch_size":
-            raise ValueError(
-                "`reduction` must be an argument of `MatryoshkaLoss`, not of its `loss`. "
-                f"Received: a loss with reduction={loss.reduction!r}"
-            )
-        dims = list(dims)
-        right = all(isinstance(size, numbers.Integral) and size > 0 for size in dims)
-        if not dims or not right or len(set(dims)) < len(dims):
-            raise ValueError(f"`dims` must be different positive integers. Received: dims={dims}")
+        rule = "`reduction` must be an argument of `MatryoshkaLoss`, not of its `loss`."
+        expect(loss.reduction == "sum_over_batch_size", rule, loss_reduction=loss.reduction)
+        expect(len(set(dims)) == len(dims), "`dims` must be different.", dims=dims)
         weights = [1.0] * len(dims) if weights is None else list(weights)
-        if len(weights) != len(dims):
-            raise ValueError(
-                f"`weights` must have a number for each of the {len(dims)} dims. Received: weights={weights}"
-            )
-        self.loss, self.dims, self.weights = loss, [int(size) for size in dims], weights
+        expect(
+            len(weights) == len(dims),
+            f"`weights` must have a number for each of the {len(dims)} dims.",
+            weights=weights,
+        )
+        self.loss, self.dims, self.weights = loss, list(dims), weights
         self.min_parts, self.max_parts, self.takes_labels = loss.min_parts, loss.max_parts, loss.takes_labels
         self.min_rows, self.takes_texts = loss.min_rows, loss.takes_texts
 

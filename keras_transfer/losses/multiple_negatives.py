@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_transfer.core.expect import POSITIVE, expects
 from keras_transfer.losses.grouped import PartsLoss, normalized
 
 
@@ -36,7 +37,7 @@ class MultipleNegativesRankingLoss(PartsLoss):
         - `y_pred`: Vectors `[batch, parts, dim]`, at least two parts.
 
     Raises:
-        ValueError: If `scale` is not positive, or if a row has only one vector.
+        ValueError: If a row has only one vector.
 
     Example:
     ```python
@@ -52,6 +53,7 @@ class MultipleNegativesRankingLoss(PartsLoss):
     takes_texts = True
     min_rows = 2
 
+    @expects(scale=POSITIVE)
     def __init__(
         self,
         *,
@@ -61,8 +63,6 @@ class MultipleNegativesRankingLoss(PartsLoss):
         **kwargs: Any,
     ):
         super().__init__(name=name, **kwargs)
-        if not scale > 0:
-            raise ValueError(f"`scale` must be positive. Received: scale={scale}")
         self.scale = scale
         self.symmetric = symmetric
 

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transfer.core.integers import check_integer
+from keras_transfer.core.expect import expects, integer
 
 
 class BufferedMetric(keras.metrics.Metric):
@@ -17,9 +17,10 @@ class BufferedMetric(keras.metrics.Metric):
     of the buffer, and zeros elsewhere, so that the sum over replicas has all rows.
     """
 
+    @expects(capacity=integer(1))
     def __init__(self, capacity, name, dtype):
         super().__init__(name=name, dtype=dtype)
-        self.capacity = check_integer("capacity", capacity, 1)
+        self.capacity = capacity
         self.rows = None
         self._warned = False
         self.seen, self.lost = (self.add_variable((), "zeros", dtype="float32", name=name) for name in ("seen", "lost"))

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.core.integers import check_integer
+from keras_transfer.core.expect import expects, integer
 from keras_transfer.metrics.rows import class_rows, count_classes
 
 
@@ -31,7 +31,7 @@ class ExpectedCalibrationError(keras.metrics.Metric):
         - `sample_weight`: Weights `[batch]` or `[batch, length]`. Defaults to `None`, 1 for all.
 
     Raises:
-        ValueError: If `num_bins` is not a positive integer, if the shapes do not match, or if a row has several labels.
+        ValueError: If the shapes do not match, or if a row has several labels.
 
     Example:
     ```python
@@ -43,9 +43,10 @@ class ExpectedCalibrationError(keras.metrics.Metric):
     Source: Guo et al., "On Calibration of Modern Neural Networks", 2017.
     """
 
+    @expects(num_bins=integer(1))
     def __init__(self, num_bins: int = 15, *, name: str = "expected_calibration_error", dtype: Any = None):
         super().__init__(name=name, dtype=dtype)
-        self.num_bins = check_integer("num_bins", num_bins, 1)
+        self.num_bins = num_bins
         # For each bin: the weight of its rows, their probabilities, and how many are right.
         self.bins = self.add_variable((3, num_bins), "zeros", dtype="float32", name="bins")
 
@@ -103,6 +104,7 @@ def expected_calibration_error(y_true: Any, y_pred: Any, *, num_bins: int = 15, 
     return float(gaps.sum() / total) if total else 0.0
 
 
+@expects(num_bins=integer(1))
 def calibration_bins(y_true: Any, y_pred: Any, *, num_bins: int = 15, sample_weight: Any = None) -> dict:
     """Returns the points of a reliability diagram: the mean probability and accuracy in intervals of equal width.
 
@@ -118,8 +120,8 @@ def calibration_bins(y_true: Any, y_pred: Any, *, num_bins: int = 15, sample_wei
         interval, their mean `probability`, and their `accuracy`. The last two are 0 if there are no rows.
 
     Raises:
-        ValueError: If `num_bins` is not a positive integer, if the shapes do not match, if a value is not a
-            probability, or if a label is not below the number of classes.
+        ValueError: If the shapes do not match, if a value is not a probability, or if a label is not below the number
+            of classes.
 
     Example:
     ```python
@@ -129,7 +131,6 @@ def calibration_bins(y_true: Any, y_pred: Any, *, num_bins: int = 15, sample_wei
     """
     y_true, y_pred = np.asarray(y_true), np.asarray(y_pred, "float64")
     weights = np.ones(len(y_true)) if sample_weight is None else np.asarray(sample_weight, "float64")
-    num_bins = check_integer("num_bins", num_bins, 1)
     if y_pred.ndim not in (1, 2) or not y_true.shape == weights.shape == y_pred.shape[:1]:
         raise ValueError(
             "`y_true` and `sample_weight` must have the shape [rows], and `y_pred` [rows, classes] or [rows]. "

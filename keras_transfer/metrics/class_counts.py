@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.core.names import check_one_of
+from keras_transfer.core.expect import expect, expects, integer, one_of
 from keras_transfer.metrics.rows import class_rows, count_classes
 
 AVERAGES = ("macro", "weighted", "micro", "binary", None)
@@ -22,11 +22,8 @@ class ClassCounts(keras.metrics.Metric):
     def __init__(self, threshold, name, dtype):
         super().__init__(name=name, dtype=dtype)
         values = np.asarray(0.5 if threshold is None else threshold, "float64")
-        if values.ndim > 1 or not ((values >= 0) & (values <= 1)).all():
-            raise ValueError(
-                "`threshold` must be a probability from 0 to 1, or a list of one for each class. "
-                f"Received: threshold={threshold!r}"
-            )
+        rule = "`threshold` must be a probability from 0 to 1, or a list of one for each class."
+        expect(values.ndim <= 1 and ((values >= 0) & (values <= 1)).all(), rule, threshold=threshold)
         self.threshold = threshold if threshold is None else values.tolist()
         self._thresholds = values.astype("float32")
         self.counts = self.several = None
@@ -47,11 +44,11 @@ class ClassCounts(keras.metrics.Metric):
                 "`threshold` must be one number, or one for each of several labels per row. "
                 f"Received: {len(self.threshold)} thresholds for {classes} classes"
             )
-        if self.threshold is not None and classes > 2 and not several:
-            raise ValueError(
-                "`threshold` cannot be used with one label per row of more than two classes, because the prediction is "
-                f"the most likely class. Received: threshold={self.threshold} for {classes} classes"
-            )
+        rule = (
+            "`threshold` cannot be used with one label per row of more than two classes, because the prediction is "
+            "the most likely class."
+        )
+        expect(self.threshold is None or classes <= 2 or several, rule, threshold=self.threshold, classes=classes)
         self.several = several
         self.counts = self.add_variable((3, classes), "zeros", dtype="float32", name="counts")
 
@@ -107,14 +104,11 @@ class ClassCounts(keras.metrics.Metric):
 class AveragedCounts(ClassCounts):
     """Base class of metrics per class, averaged over classes as scikit-learn does, with `zero_division=0`."""
 
+    @expects(average=one_of(*AVERAGES), class_id=integer(0, 1))
     def __init__(self, average="macro", *, threshold=None, class_id=None, name=None, dtype=None):
         super().__init__(threshold, name, dtype)
-        check_one_of("average", average, AVERAGES)
-        if class_id is not None and (average != "binary" or class_id not in (0, 1)):
-            raise ValueError(
-                "`class_id` must be 0 or 1 and requires `average='binary'`. "
-                f"Received: class_id={class_id!r}, average={average!r}"
-            )
+        fits = class_id is None or average == "binary"
+        expect(fits, "`class_id` requires `average='binary'`.", class_id=class_id, average=average)
         self.average = average
         self.class_id = class_id
 
@@ -338,11 +332,7 @@ class MatthewsCorrelation(ClassCounts):
         super().__init__(None, name, dtype)
 
     def check_classes(self, classes: int, several: bool) -> None:
-        if several:
-            raise ValueError(
-                "The Matthews correlation requires one integer label per row. Received: labels of shape "
-                f"[batch, {classes}]"
-            )
+        expect(not several, "The Matthews correlation requires one integer label per row.", classes=classes)
 
     def score(self, right: Any, true: Any, given: Any) -> Any:
         # These are sums over classes of products whose terms do not cancel if one class is rare.

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.core.expect import expect
 from keras_transfer.core.names import listed
 from keras_transfer.metrics.spans import OUTSIDE, parted, read_labels
 from keras_transfer.metrics.word_accuracy import words
@@ -49,11 +50,11 @@ class EntityF1(keras.metrics.Metric):
         super().__init__(name=name, dtype=dtype)
         labels = read_labels(label_names)
         self.label_names = [str(label) for label in label_names]
-        if len(set(self.label_names)) < len(self.label_names) or not set(labels) - {OUTSIDE}:
-            raise ValueError(
-                "`label_names` must be unique and contain at least one entity label, such as 'B-PER'. "
-                f"Received: {listed(self.label_names)}"
-            )
+        expect(
+            len(set(self.label_names)) == len(self.label_names) and set(labels) - {OUTSIDE},
+            "`label_names` must be unique and contain at least one entity label, such as 'B-PER'.",
+            label_names=self.label_names,
+        )
         # An additional last class stands before and after the words, and for positions without a word.
         labels.append(OUTSIDE)
         kinds = sorted({kind for _, kind in labels})
@@ -68,11 +69,8 @@ class EntityF1(keras.metrics.Metric):
         y_pred = ops.convert_to_tensor(y_pred)
         true, predicted, weights = words(y_true, y_pred, sample_weight)
         nothing = len(self.label_names)
-        if y_pred.shape[-1] != nothing:
-            raise ValueError(
-                f"`y_pred` must have {nothing} classes, {listed(self.label_names)}. "
-                f"Received: shape {tuple(y_pred.shape)}"
-            )
+        rule = f"`y_pred` must have {nothing} classes, {listed(self.label_names)}."
+        expect(y_pred.shape[-1] == nothing, rule, y_pred=y_pred.shape)
         # Move the words to the front of their row, in order, so that they are adjacent.
         real = weights > 0
         places = ops.arange(ops.shape(true)[1], dtype="int32")[None]

@@ -5,18 +5,16 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transfer.core.integers import check_integer
+from keras_transfer.core.expect import expect, expects, integer
 from keras_transfer.metrics.rows import row_weights
 
 
 class RankingMetric(keras.metrics.Mean):
     """Base class of the ranking metrics, means over rows of candidates. The `k` highest scores count, or all."""
 
-    needs_k = True
-
     def __init__(self, k, name, dtype):
         super().__init__(name=name, dtype=dtype)
-        self.k = check_integer("k", k, 1) if k is not None or self.needs_k else None
+        self.k = k
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         grades, scores, weights = _candidates(y_true, y_pred, sample_weight)
@@ -53,15 +51,15 @@ def _candidates(y_true, y_pred, sample_weight):
     true_shape, shape = tuple(true.shape), tuple(scores.shape)
     positions = len(true_shape) == 1 or (len(true_shape) == 2 and true_shape[1] == 1 and shape[-1] != 1)
     pairs = list(zip(true_shape[:1] if positions else true_shape, shape))
-    if (
-        len(shape) != 2
-        or not (positions or len(true_shape) == 2)
-        or any(None not in pair and pair[0] != pair[1] for pair in pairs)
-    ):
-        raise ValueError(
-            "`y_true` must have the shape [batch] (positions) or [batch, candidates] (grades), and `y_pred` "
-            f"[batch, candidates]. Received: {true_shape} and {shape}"
-        )
+    expect(
+        len(shape) == 2
+        and (positions or len(true_shape) == 2)
+        and not any(None not in pair and pair[0] != pair[1] for pair in pairs),
+        "`y_true` must have the shape [batch] (positions) or [batch, candidates] (grades), and `y_pred` "
+        "[batch, candidates].",
+        true_shape=true_shape,
+        shape=shape,
+    )
     if positions:
         true = ops.reshape(ops.cast(true, "int32"), (-1, 1))
         places = ops.arange(ops.shape(scores)[1], dtype="int32")[None]
@@ -103,7 +101,7 @@ class MeanReciprocalRank(RankingMetric):
         - `sample_weight`: Weights `[batch]`. Defaults to `None`, 1 for all.
 
     Raises:
-        ValueError: If `k` is not a positive integer, or if the shapes do not match.
+        ValueError: If the shapes do not match.
 
     Example:
     ```python
@@ -113,8 +111,7 @@ class MeanReciprocalRank(RankingMetric):
     ```
     """
 
-    needs_k = False
-
+    @expects(k=integer(1))
     def __init__(self, k: int | None = None, *, name: str = "mean_reciprocal_rank", dtype: Any = None):
         super().__init__(k, name, dtype)
 
@@ -140,7 +137,7 @@ class HitsAtK(RankingMetric):
         - `y_pred`: Scores `[batch, candidates]`.
 
     Raises:
-        ValueError: If `k` is not a positive integer, or if the shapes do not match.
+        ValueError: If the shapes do not match.
 
     Example:
     ```python
@@ -150,6 +147,7 @@ class HitsAtK(RankingMetric):
     ```
     """
 
+    @expects(k=integer(1))
     def __init__(self, k: int, *, name: str | None = None, dtype: Any = None):
         super().__init__(k, name or f"hits_at_{k}", dtype)
 
@@ -174,7 +172,7 @@ class RecallAtK(RankingMetric):
         - `y_pred`: Scores `[batch, candidates]`.
 
     Raises:
-        ValueError: If `k` is not a positive integer, or if the shapes do not match.
+        ValueError: If the shapes do not match.
 
     Example:
     ```python
@@ -184,6 +182,7 @@ class RecallAtK(RankingMetric):
     ```
     """
 
+    @expects(k=integer(1))
     def __init__(self, k: int, *, name: str | None = None, dtype: Any = None):
         super().__init__(k, name or f"recall_at_{k}", dtype)
 
@@ -212,7 +211,7 @@ class NDCG(RankingMetric):
         - `y_pred`: Scores `[batch, candidates]`.
 
     Raises:
-        ValueError: If `k` is not a positive integer, or if the shapes do not match.
+        ValueError: If the shapes do not match.
 
     Example:
     ```python
@@ -224,8 +223,7 @@ class NDCG(RankingMetric):
     Source: Järvelin and Kekäläinen, "Cumulated gain-based evaluation of IR techniques", 2002.
     """
 
-    needs_k = False
-
+    @expects(k=integer(1))
     def __init__(self, k: int | None = None, *, name: str | None = None, dtype: Any = None):
         super().__init__(k, name or ("ndcg" if k is None else f"ndcg_at_{k}"), dtype)
 

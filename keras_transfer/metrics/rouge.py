@@ -8,6 +8,7 @@ from typing import Any
 
 import keras
 
+from keras_transfer.core.expect import expect
 from keras_transfer.core.names import look_up
 from keras_transfer.metrics.text_metric import TextMetric, missing_package
 
@@ -54,8 +55,8 @@ class Rouge(TextMetric):
         given = [rouge_types] if isinstance(rouge_types, str) else list(rouge_types)
         known = [*(f"rouge{order}" for order in range(1, 10)), "rougeL", "rougeLsum"]
         self.rouge_types = [look_up(each, known, "type of ROUGE") for each in given]
-        if len(set(self.rouge_types)) < len(self.rouge_types) or not self.rouge_types:
-            raise ValueError(f"`rouge_types` must be unique, at least one. Received: rouge_types={given}")
+        rule = "`rouge_types` must be unique, at least one."
+        expect(len(set(self.rouge_types)) == len(self.rouge_types) and self.rouge_types, rule, rouge_types=given)
         self.use_stemmer = use_stemmer
         try:
             from rouge_score.rouge_scorer import RougeScorer

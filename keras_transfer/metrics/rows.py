@@ -2,6 +2,8 @@
 
 from keras import ops
 
+from keras_transfer.core.expect import expect
+
 
 def count_classes(true_shape, shape):
     """Returns the number of classes, and whether a row may have several of them."""
@@ -18,8 +20,7 @@ def count_classes(true_shape, shape):
             "`y_pred` [batch, classes] or, for two classes, [batch, 1]. "
             f"Received: {true_shape} and {shape}"
         )
-    if not single and shape[-1] is None:
-        raise ValueError(f"The number of classes of `y_pred` must be known. Received: shape {shape}")
+    expect(single or shape[-1] is not None, "The number of classes of `y_pred` must be known.", shape=shape)
     return 2 if single else shape[-1], several
 
 

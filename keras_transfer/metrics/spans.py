@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from keras_transfer.core.expect import expect
+
 OUTSIDE = ("O", "")
 
 
@@ -64,10 +66,8 @@ def entity_report(y_true: Any, y_pred: Any) -> dict:
     report["micro"]  # {"precision": 0.5, "recall": 1.0, "f1": 0.666..., "support": 1}
     ```
     """
-    if len(y_true) != len(y_pred):
-        raise ValueError(
-            f"The numbers of true and predicted sentences must be equal. Received: {len(y_true)} and {len(y_pred)}"
-        )
+    rule = "The numbers of true and predicted sentences must be equal."
+    expect(len(y_true) == len(y_pred), rule, y_true=len(y_true), y_pred=len(y_pred))
     counts = {}  # Each type has a list: right, true, predicted.
     for number, (wanted, given) in enumerate(zip(y_true, y_pred)):
         if len(wanted) != len(given):
@@ -98,18 +98,15 @@ def _scores(right, true, predicted):
 
 def read_labels(labels):
     """Returns `(prefix, type)` of each label in a list, and raises a ValueError for anything else."""
-    if isinstance(labels, str):
-        raise ValueError(f"Labels must be a list of strings. Received: {labels!r}")
+    expect(not isinstance(labels, str), "Labels must be a list of strings.", labels=labels)
     return [_read(label) for label in labels]
 
 
 def _read(label):
     if label == "O":
         return OUTSIDE
-    if not isinstance(label, str) or label[:1] not in tuple("BIES") or label[1:2] not in ("", "-"):
-        raise ValueError(
-            f"Labels must be O, or B, I, E or S, optionally followed by a dash and a type (B-PER). Received: {label!r}"
-        )
+    rule = "Labels must be O, or B, I, E or S, optionally followed by a dash and a type (B-PER)."
+    expect(isinstance(label, str) and label[:1] in tuple("BIES") and (label[1:2] in ("", "-")), rule, label=label)
     return label[0], label[2:] or "_"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import keras
 
+from keras_transfer.core.expect import expect
 from keras_transfer.metrics.text_metric import TextMetric
 
 ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -103,8 +104,8 @@ class Squad(TextMetric):
 
 def _check(answers, predictions, no_answer_scores):
     counts = [len(column) for column in (answers, predictions, no_answer_scores) if column is not None]
-    if not counts[0] or len(set(counts)) > 1:
-        raise ValueError(f"There must be one prediction for each of the questions, at least 1. Received: {counts}")
+    rule = "There must be one prediction for each of the questions, at least 1."
+    expect(counts[0] and len(set(counts)) <= 1, rule, counts=counts)
     for row, (right, given) in enumerate(zip(answers, predictions)):
         if isinstance(right, str) or not all(isinstance(answer, str) for answer in right):
             raise ValueError(

@@ -7,6 +7,8 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_transfer.core.expect import expect
+
 
 class TextMetric(keras.metrics.Metric):
     """Base class of metrics that compare generated texts with references.
@@ -68,11 +70,11 @@ class TextMetric(keras.metrics.Metric):
         raise NotImplementedError(f"{type(self).__name__} must implement `score`.")
 
     def update_state(self, y_true, y_pred, sample_weight=None):
-        if sample_weight is not None:
-            raise ValueError(
-                f"`{type(self).__name__}` is computed from all texts together, without weights. Expected "
-                f"`sample_weight=None`. Received: sample_weight={sample_weight!r:.100}"
-            )
+        rule = (
+            f"`{type(self).__name__}` is computed from all texts together, without weights. Expected "
+            "`sample_weight=None`."
+        )
+        expect(sample_weight is None, rule, sample_weight=sample_weight)
         for argument, values in (("y_true", y_true), ("y_pred", y_pred)):
             if keras.ops.is_tensor(values) or isinstance(values, keras.KerasTensor):
                 raise ValueError(
@@ -139,8 +141,8 @@ def check_counts(first, second, *arguments):
 
 def _as_list(values, argument):
     values = values.tolist() if isinstance(values, np.ndarray) else values
-    if isinstance(values, (str, bytes, dict)) or not hasattr(values, "__iter__"):
-        raise ValueError(f"`{argument}` must be a list with one row for each text. Received: {values!r:.100}")
+    rule = f"`{argument}` must be a list with one row for each text."
+    expect(not isinstance(values, (str, bytes, dict)) and hasattr(values, "__iter__"), rule, **{argument: values})
     return list(values)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from keras_transfer.core.integers import check_integer
+from keras_transfer.core.expect import expects, integer
 from keras_transfer.core.names import look_up
 from keras_transfer.metrics.text_metric import TextMetric, missing_package
 
@@ -77,7 +77,7 @@ class Bleu(SacreBleuMetric):
 
     Raises:
         ImportError: If the package `sacrebleu` is not installed.
-        ValueError: If an argument is unknown or out of range, or if the texts are invalid.
+        ValueError: If the texts are invalid.
 
     Example:
     ```python
@@ -92,6 +92,7 @@ class Bleu(SacreBleuMetric):
     of_package = "BLEU"
     names_in_package = {"tokenize": "TOKENIZERS", "smooth_method": "SMOOTH_DEFAULTS"}
 
+    @expects(max_ngram_order=integer(1))
     def __init__(
         self,
         *,
@@ -103,7 +104,6 @@ class Bleu(SacreBleuMetric):
         effective_order: bool = False,
         name: str = "bleu",
     ):
-        max_ngram_order = check_integer("max_ngram_order", max_ngram_order, 1)
         super().__init__(
             name,
             tokenize=tokenize,
@@ -135,7 +135,7 @@ class Chrf(SacreBleuMetric):
 
     Raises:
         ImportError: If the package `sacrebleu` is not installed.
-        ValueError: If an argument is out of range, or if the texts are invalid.
+        ValueError: If the texts are invalid.
 
     Example:
     ```python
@@ -147,6 +147,7 @@ class Chrf(SacreBleuMetric):
 
     of_package = "CHRF"
 
+    @expects(char_order=integer(1), word_order=integer(0), beta=integer(1))
     def __init__(
         self,
         *,
@@ -157,9 +158,6 @@ class Chrf(SacreBleuMetric):
         whitespace: bool = False,
         name: str = "chrf",
     ):
-        char_order = check_integer("char_order", char_order, 1)
-        word_order = check_integer("word_order", word_order, 0)
-        beta = check_integer("beta", beta, 1)
         super().__init__(
             name,
             char_order=char_order,

@@ -6,7 +6,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_transfer.objectives.draws import as_rows, check_rates, check_seed, draw_ids, mask_tokens, word_starts_of
+from keras_transfer.core.expect import FRACTION, TEXT, expect, expects, integer, list_of, number, one_of, optional
+from keras_transfer.objectives.draws import as_rows, draw_ids, mask_tokens, word_starts_of
 from keras_transfer.objectives.noise import (
     count_insertions,
     find_sentences,
@@ -66,9 +67,6 @@ class Denoising(SequenceObjective):
     Returns:
         A tuple of the sources and the targets, lists of integer arrays. The targets are the rows.
 
-    Raises:
-        ValueError: If a number is out of range, or if `seed` is not an integer of at least 0.
-
     Example:
     ```python
     objective = keras_transfer.objectives.Denoising(poisson_mean=2.0)
@@ -79,6 +77,17 @@ class Denoising(SequenceObjective):
     Source: https://arxiv.org/abs/1910.13461
     """
 
+    @expects(
+        mask_rate=FRACTION,
+        poisson_mean=optional(number(above=0, most=50)),
+        replace_length=one_of(-1, 0, 1),
+        random_token_rate=FRACTION,
+        insertion_rate=FRACTION,
+        rotation_rate=FRACTION,
+        permutation_rate=FRACTION,
+        stop_tokens=list_of(TEXT),
+        seed=integer(0),
+    )
     def __init__(
         self,
         mask_rate: float = 0.3,
@@ -93,25 +102,6 @@ class Denoising(SequenceObjective):
         stop_tokens: tuple[str, ...] = (".",),
         seed: int | None = None,
     ):
-        check_rates(
-            mask_rate=mask_rate,
-            random_token_rate=random_token_rate,
-            insertion_rate=insertion_rate,
-            rotation_rate=rotation_rate,
-            permutation_rate=permutation_rate,
-        )
-        if poisson_mean is not None and not 0 < poisson_mean <= 50:
-            raise ValueError(
-                f"`poisson_mean` must be above 0 and at most 50, or None. Received: poisson_mean={poisson_mean!r}"
-            )
-        if replace_length not in (-1, 0, 1):
-            raise ValueError(
-                "`replace_length` must be 1 (one mask for each span), 0 (none) or -1 (one for each token). "
-                f"Received: replace_length={replace_length!r}"
-            )
-        if isinstance(stop_tokens, str):
-            raise ValueError(f"`stop_tokens` must be a list of strings. Received: stop_tokens={stop_tokens!r}")
-        check_seed(seed)
         self.mask_rate = mask_rate
         self.poisson_mean = poisson_mean
         self.replace_length = replace_length
@@ -193,11 +183,11 @@ class Denoising(SequenceObjective):
         found = mask_tokens(preprocessor)
         if self.permutation_rate > 0:
             found["stop_ids"] = [preprocessor.token_to_id(token) for token in self.stop_tokens]
-            if None in found["stop_ids"]:
-                raise ValueError(
-                    "`stop_tokens` must be tokens of the vocabulary. Use `permutation_rate=0.0` if sentences should "
-                    f"keep their order. Received: stop_tokens={self.stop_tokens}"
-                )
+            rule = (
+                "`stop_tokens` must be tokens of the vocabulary. Use `permutation_rate=0.0` if sentences should "
+                "keep their order."
+            )
+            expect(None not in found["stop_ids"], rule, stop_tokens=self.stop_tokens)
         if self.whole_words and self.mask_rate > 0:
             found["word_starts"] = word_starts_of(preprocessor)
         return found

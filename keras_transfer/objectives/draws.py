@@ -1,10 +1,10 @@
 """What several objectives draw at random, what they need of a vocabulary, and the checks of their rates and rows."""
 
-import numbers
 import string
 
 import numpy as np
 
+from keras_transfer.core.expect import expect
 from keras_transfer.objectives.noise import MASK, RANDOM, SAME, replace_tokens
 
 _PUNCTUATION = [mark.encode() for mark in string.punctuation]
@@ -54,46 +54,22 @@ def word_starts_of(preprocessor, punctuation=False):
         pieces, starts = tokenizer.token_bytes(), tokenizer.word_starts()
     except NotImplementedError:
         pieces = starts = []
-    if not any(starts):
-        raise ValueError(
-            "Whole words require a tokenizer whose tokens say where a word begins, such as WordPiece, byte-level BPE "
-            f"and SentencePiece. Received: {type(tokenizer).__name__}"
-        )
+    rule = (
+        "Whole words require a tokenizer whose tokens say where a word begins, such as WordPiece, byte-level BPE "
+        "and SentencePiece."
+    )
+    expect(any(starts), rule, tokenizer=tokenizer)
     if punctuation:
         starts = [begins or piece in _PUNCTUATION for begins, piece in zip(starts, pieces)]
     # Some vocabularies have ids below their tokens' ids.
     return np.array([False] * (preprocessor.vocabulary_size - len(starts)) + starts)
 
 
-def check_rates(**rates):
-    """Raises a `ValueError` unless all rates are numbers between 0 and 1."""
-    for name, value in rates.items():
-        if not isinstance(value, numbers.Real) or not 0 <= value <= 1:
-            raise ValueError(f"`{name}` must be between 0 and 1. Received: {name}={value!r}")
-
-
-def check_inner_rate(**rates):
-    """Raises a `ValueError` unless all rates are numbers between 0 and 1, and neither of them."""
-    check_rates(**rates)
-    for name, value in rates.items():
-        if value in (0, 1):
-            raise ValueError(f"`{name}` must be above 0 and below 1. Received: {name}={value!r}")
-
-
 def check_kinds(mask_token_rate, random_token_rate):
-    """Raises a `ValueError` unless the rates of what becomes of hidden tokens are possible."""
-    check_rates(mask_token_rate=mask_token_rate, random_token_rate=random_token_rate)
-    if mask_token_rate + random_token_rate > 1:
-        raise ValueError(
-            "`mask_token_rate` and `random_token_rate` must not exceed 1 together. Received: "
-            f"mask_token_rate={mask_token_rate}, random_token_rate={random_token_rate}"
-        )
-
-
-def check_seed(seed):
-    """Raises a `ValueError` unless a seed is an integer of at least 0 or None."""
-    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, numbers.Integral) or seed < 0):
-        raise ValueError(f"`seed` must be an integer of at least 0 or None. Received: seed={seed!r}")
+    """Raises a `ValueError` if the rates of what becomes of hidden tokens exceed 1 together."""
+    rule = "`mask_token_rate` and `random_token_rate` must not exceed 1 together."
+    rates = {"mask_token_rate": mask_token_rate, "random_token_rate": random_token_rate}
+    expect(sum(rates.values()) <= 1, rule, **rates)
 
 
 def padded_rows(inputs, word_starts=None):

@@ -1,13 +1,12 @@
 """The objective of XLNet: tokens are predicted one after the other in a random order."""
 
-import numbers
 from typing import Any
 
 import keras
 import numpy as np
 
-from keras_transfer.core.names import check_one_of
-from keras_transfer.objectives.draws import check_inner_rate, check_seed, padded_rows, word_starts_of
+from keras_transfer.core.expect import PART, expects, integer, one_of
+from keras_transfer.objectives.draws import padded_rows, word_starts_of
 from keras_transfer.objectives.word_choice import ngram_probabilities
 
 STARTS = ("words", "tokens")
@@ -59,8 +58,7 @@ class PermutationLanguageModel:
         places depends on `length` only.
 
     Raises:
-        ValueError: If `mask_selection_rate` is not between 0 and 1, if `starts` is unknown, if a length is not a
-            positive integer, or if `seed` is not an integer of at least 0. In a call, if the inputs have other shapes.
+        ValueError: If the inputs have other shapes.
 
     Example:
     ```python
@@ -72,6 +70,14 @@ class PermutationLanguageModel:
     Source: https://arxiv.org/abs/1906.08237, https://github.com/zihangdai/xlnet
     """
 
+    @expects(
+        mask_selection_rate=PART,
+        max_span_length=integer(1),
+        starts=one_of(*STARTS),
+        reuse_length=integer(1),
+        permutation_size=integer(1),
+        seed=integer(0),
+    )
     def __init__(
         self,
         mask_selection_rate: float = 1 / 6,
@@ -82,17 +88,6 @@ class PermutationLanguageModel:
         permutation_size: int | None = None,
         seed: int | None = None,
     ):
-        check_inner_rate(mask_selection_rate=mask_selection_rate)
-        check_one_of("starts", starts, STARTS)
-        optional = {"reuse_length": reuse_length, "permutation_size": permutation_size}
-        for name, value in {"max_span_length": max_span_length, **optional}.items():
-            is_integer = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-            if not (is_integer and value > 0) and not (value is None and name in optional):
-                raise ValueError(
-                    f"`{name}` must be a positive integer{' or None' if name in optional else ''}. "
-                    f"Received: {name}={value!r}"
-                )
-        check_seed(seed)
         self.mask_selection_rate = mask_selection_rate
         self.max_span_length = max_span_length
         self.starts = starts

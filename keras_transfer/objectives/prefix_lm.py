@@ -3,7 +3,8 @@
 import keras
 import numpy as np
 
-from keras_transfer.objectives.draws import as_rows, check_seed
+from keras_transfer.core.expect import expects, integer, number
+from keras_transfer.objectives.draws import as_rows
 from keras_transfer.objectives.sequence_objective import SequenceObjective
 
 
@@ -27,9 +28,6 @@ class PrefixLM(SequenceObjective):
         A tuple of the sources and the targets, lists of integer arrays with at least one token. Only a text of a single
         token has an empty source.
 
-    Raises:
-        ValueError: If `noise_density` is out of range, or if `seed` is not an integer of at least 0.
-
     Example:
     ```python
     objective = keras_transfer.objectives.PrefixLM()
@@ -39,12 +37,8 @@ class PrefixLM(SequenceObjective):
     Source: https://arxiv.org/abs/1910.10683
     """
 
+    @expects(noise_density=number(above=0, most=0.5), seed=integer(0))
     def __init__(self, noise_density: float = 0.5, *, seed: int | None = None):
-        if not 0 < noise_density <= 0.5:
-            raise ValueError(
-                f"`noise_density` must be above 0 and at most 0.5. Received: noise_density={noise_density!r}"
-            )
-        check_seed(seed)
         self.noise_density = noise_density
         self.seed = seed
 

@@ -2,7 +2,8 @@
 
 import keras
 
-from keras_transfer.objectives.draws import as_rows, check_seed
+from keras_transfer.core.expect import expects, integer
+from keras_transfer.objectives.draws import as_rows
 from keras_transfer.objectives.sequence_objective import SequenceObjective
 
 
@@ -33,8 +34,8 @@ class SequenceAutoencoder(SequenceObjective):
     Source: https://arxiv.org/abs/1511.01432
     """
 
+    @expects(seed=integer(0))
     def __init__(self, *, seed: int | None = None):
-        check_seed(seed)
         self.seed = seed
 
     def __call__(self, rows, random):

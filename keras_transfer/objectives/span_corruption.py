@@ -5,7 +5,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_transfer.objectives.draws import as_rows, check_inner_rate, check_seed
+from keras_transfer.core.expect import PART, expect, expects, integer, number
+from keras_transfer.objectives.draws import as_rows
 from keras_transfer.objectives.noise import corrupt_spans
 from keras_transfer.objectives.sequence_objective import SequenceObjective
 
@@ -36,8 +37,7 @@ class SpanCorruption(SequenceObjective):
         A tuple of the sources and the targets, lists of integer arrays.
 
     Raises:
-        ValueError: If a number is out of range, if `seed` is not an integer of at least 0, or if a text has more spans
-            than there are sentinels.
+        ValueError: If a text has more spans than there are sentinels.
 
     Example:
     ```python
@@ -49,11 +49,8 @@ class SpanCorruption(SequenceObjective):
     Source: https://arxiv.org/abs/1910.10683
     """
 
+    @expects(noise_density=PART, mean_span_length=number(1), seed=integer(0))
     def __init__(self, noise_density: float = 0.15, *, mean_span_length: float = 3.0, seed: int | None = None):
-        check_inner_rate(noise_density=noise_density)
-        if not mean_span_length >= 1:
-            raise ValueError(f"`mean_span_length` must be at least 1. Received: mean_span_length={mean_span_length!r}")
-        check_seed(seed)
         self.noise_density = noise_density
         self.mean_span_length = mean_span_length
         self.seed = seed
@@ -96,11 +93,8 @@ class SpanCorruption(SequenceObjective):
 
     def tokens(self, preprocessor: Any) -> dict:
         sentinel_ids = preprocessor.tokenizer.sentinel_ids
-        if not sentinel_ids:
-            raise ValueError(
-                "`SpanCorruption` needs a vocabulary with sentinels, '<extra_id_0>', '<extra_id_1>' and so on. "
-                f"Received: {preprocessor.vocabulary_size} tokens without them"
-            )
+        rule = "`SpanCorruption` needs a vocabulary with sentinels, '<extra_id_0>', '<extra_id_1>' and so on."
+        expect(sentinel_ids, rule, vocabulary_size=preprocessor.vocabulary_size)
         return {"sentinel_ids": sentinel_ids}
 
     def max_lengths(self, length: int) -> tuple[int, int]:

@@ -5,8 +5,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_transfer.core.integers import check_integer
-from keras_transfer.objectives.draws import as_rows, check_kinds, check_seed, hide, mask_tokens
+from keras_transfer.core.expect import FRACTION, expects, integer, number
+from keras_transfer.objectives.draws import as_rows, check_kinds, hide, mask_tokens
 from keras_transfer.objectives.sequence_objective import SequenceObjective
 
 
@@ -44,9 +44,6 @@ class SpanPrediction(SequenceObjective):
         the targets in their text, from 1 on. The last three are equally long, and empty if less than one token would
         be hidden.
 
-    Raises:
-        ValueError: If a number is out of range, or if `seed` is not an integer of at least 0.
-
     Example:
     ```python
     objective = keras_transfer.objectives.SpanPrediction()
@@ -59,6 +56,13 @@ class SpanPrediction(SequenceObjective):
 
     with_positions = True
 
+    @expects(
+        mask_rate=number(above=0, most=1),
+        block_length=integer(1),
+        mask_token_rate=FRACTION,
+        random_token_rate=FRACTION,
+        seed=integer(0),
+    )
     def __init__(
         self,
         mask_rate: float = 0.5,
@@ -68,11 +72,7 @@ class SpanPrediction(SequenceObjective):
         random_token_rate: float = 0.1,
         seed: int | None = None,
     ):
-        if not 0 < mask_rate <= 1:
-            raise ValueError(f"`mask_rate` must be above 0 and at most 1. Received: mask_rate={mask_rate!r}")
-        block_length = block_length if block_length is None else check_integer("block_length", block_length, 1)
         check_kinds(mask_token_rate, random_token_rate)
-        check_seed(seed)
         self.mask_rate = mask_rate
         self.block_length = block_length
         self.mask_token_rate = mask_token_rate

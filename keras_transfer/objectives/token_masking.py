@@ -1,16 +1,13 @@
 """The objective of masked language models: some tokens are hidden and predicted from all others."""
 
-import numbers
 from typing import Any
 
 import keras
 import numpy as np
 
-from keras_transfer.core.names import check_one_of
+from keras_transfer.core.expect import FRACTION, PART, expect, expects, integer, one_of
 from keras_transfer.objectives.draws import (
-    check_inner_rate,
     check_kinds,
-    check_seed,
     hide,
     mask_tokens,
     padded_rows,
@@ -73,9 +70,8 @@ class TokenMasking:
         places depends on `length` only.
 
     Raises:
-        ValueError: If a fraction is not between 0 and 1, if `mask_token_rate` and `random_token_rate` together exceed
-            1, if `units` is unknown, if `max_words` is not a positive integer or does not apply to `units`, or if
-            `seed` is not an integer of at least 0. In a call, if the inputs have other shapes.
+        ValueError: If `mask_token_rate` and `random_token_rate` together exceed 1, or if `max_words` is not a positive
+            integer or does not apply to `units`. In a call, if the inputs have other shapes.
 
     Example:
     ```python
@@ -88,6 +84,14 @@ class TokenMasking:
     Source: https://arxiv.org/abs/1810.04805, https://arxiv.org/abs/1909.11942 and https://arxiv.org/abs/1907.10529.
     """
 
+    @expects(
+        mask_selection_rate=PART,
+        mask_token_rate=FRACTION,
+        random_token_rate=FRACTION,
+        units=one_of(*UNITS),
+        max_words=integer(1),
+        seed=integer(0),
+    )
     def __init__(
         self,
         mask_selection_rate: float = 0.15,
@@ -98,18 +102,9 @@ class TokenMasking:
         max_words: int | None = None,
         seed: int | None = None,
     ):
-        check_inner_rate(mask_selection_rate=mask_selection_rate)
         check_kinds(mask_token_rate, random_token_rate)
-        check_one_of("units", units, UNITS)
-        if max_words is not None and units not in ("ngrams", "spans"):
-            raise ValueError(
-                "`max_words` requires `units='ngrams'` or `units='spans'`. "
-                f"Received: max_words={max_words!r}, units={units!r}"
-            )
-        is_integer = isinstance(max_words, numbers.Integral) and not isinstance(max_words, bool)
-        if max_words is not None and (not is_integer or max_words < 1):
-            raise ValueError(f"`max_words` must be a positive integer or None. Received: max_words={max_words!r}")
-        check_seed(seed)
+        fits = max_words is None or units in ("ngrams", "spans")
+        expect(fits, "`max_words` requires `units='ngrams'` or `units='spans'`.", max_words=max_words, units=units)
         self.mask_selection_rate = mask_selection_rate
         self.mask_token_rate = mask_token_rate
         self.random_token_rate = random_token_rate

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
-from keras_transfer.objectives.draws import as_rows, check_inner_rate, check_kinds, hide
+from keras_transfer.core.expect import FRACTION, PART, expect, expects
+from keras_transfer.objectives.draws import as_rows, check_kinds, hide
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -42,7 +43,7 @@ class TranslationMasking:
         tokens in order. The targets are a list of the original ids at these places.
 
     Raises:
-        ValueError: If a number is out of range, or if there are not as many translations as texts.
+        ValueError: If there are not as many translations as texts.
 
     Example:
     ```python
@@ -56,10 +57,10 @@ class TranslationMasking:
     Source: https://arxiv.org/abs/1901.07291
     """
 
+    @expects(mask_selection_rate=PART, mask_token_rate=FRACTION, random_token_rate=FRACTION)
     def __init__(
         self, mask_selection_rate: float = 0.15, *, mask_token_rate: float = 0.8, random_token_rate: float = 0.1
     ):
-        check_inner_rate(mask_selection_rate=mask_selection_rate)
         check_kinds(mask_token_rate, random_token_rate)
         self.mask_selection_rate = mask_selection_rate
         self.mask_token_rate = mask_token_rate
@@ -81,10 +82,8 @@ class TranslationMasking:
 
     def __call__(self, rows, translations, random, mask_id, vocabulary_size, special_ids=(), language_ids=(0, 1)):
         rows, translations = as_rows(rows), as_rows(translations)
-        if len(rows) != len(translations):
-            raise ValueError(
-                f"Each text must have one translation. Received: {len(rows)} texts, {len(translations)} translations"
-            )
+        rule = "Each text must have one translation."
+        expect(len(rows) == len(translations), rule, rows=len(rows), translations=len(translations))
         inputs = {"token_ids": [], "positions": [], "language_ids": [], "mask_positions": []}
         targets = []
         for parts in zip(rows, translations):

@@ -8,7 +8,7 @@ import warnings
 
 import keras
 
-from keras_transfer.core.integers import check_integer
+from keras_transfer.core.expect import integer
 from keras_transfer.core.names import belongs, listed
 from keras_transfer.keras_internals import accumulation_steps, layer_tracking
 from keras_transfer.training import check_schedule_free
@@ -175,8 +175,8 @@ def require_compiled(task, method):
 
 def check_fit_options(epochs, callbacks, validation_split, shuffle, options):
     """Raises a `ValueError` if options of `fit` are not what Keras expects, and warns if no epoch would be trained."""
-    epochs = check_integer("epochs", epochs, 0)
-    first = check_integer("initial_epoch", options.get("initial_epoch", 0), 0)
+    epochs = integer(0).check("epochs", epochs)
+    first = integer(0).check("initial_epoch", options.get("initial_epoch", 0))
     if first and first >= epochs:
         log.warning(
             "`fit` trains no epoch, because `epochs` is the number of the last one, and not how many follow "
@@ -187,7 +187,7 @@ def check_fit_options(epochs, callbacks, validation_split, shuffle, options):
     for name in ("steps_per_epoch", "validation_steps", "validation_freq"):
         value = options.get(name)
         if value is not None and (name != "validation_freq" or isinstance(value, numbers.Real)):
-            check_integer(name, value, 1)
+            integer(1).check(name, value)
     if not isinstance(validation_split, numbers.Real):
         raise ValueError(
             f"`validation_split` must be a number between 0 and 1. Received: validation_split={validation_split!r:.100}"

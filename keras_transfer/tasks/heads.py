@@ -5,7 +5,7 @@ import dataclasses
 import keras
 from keras import ops
 
-from keras_transfer.core.names import check_one_of
+from keras_transfer.core.expect import one_of
 from keras_transfer.encoders import TransformerStack, dense_on, encode
 from keras_transfer.layers import POOLINGS, ScalarMix, SequencePooling
 from keras_transfer.tasks.reader import encode_texts
@@ -25,7 +25,7 @@ def pooled_vectors(encoder, encoded, pooling=None, default="pooled"):
         pooling = getattr(encoder, "pooling", None) or default
         if pooling not in POOLINGS or encoded.sequence is None:  # Only the encoder can compute it.
             pooling = "mean" if encoded.pooled is None else "pooled"
-    check_one_of("pooling", pooling, ("pooled", *POOLINGS))
+    one_of("pooled", *POOLINGS).check("pooling", pooling)
     if pooling == "pooled" and encoded.pooled is None:
         raise ValueError(f"The encoder has no pooled output. Expected one of {POOLINGS}. Received: pooling='pooled'")
     if pooling != "pooled" and encoded.sequence is None:

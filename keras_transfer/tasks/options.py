@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from keras_transfer.core.integers import check_integer
+from keras_transfer.core.expect import integer
 from keras_transfer.generation import BeamSearch, get_sampler
 from keras_transfer.tasks.id_rows import end_ids, named_token_id, target_preprocessor
 
@@ -35,7 +35,7 @@ class GenerationOptions:
                 "`min_new_tokens` must not be greater than `max_new_tokens`. "
                 f"Received: min_new_tokens={least!r} and max_new_tokens={most!r}"
             )
-        check_integer("num_sequences", count, 1)
+        integer(1).check("num_sequences", count)
 
     @classmethod
     def of(cls, arguments):

@@ -7,6 +7,7 @@ from typing import Any
 
 import keras
 
+from keras_transfer.core.expect import expects, integer
 from keras_transfer.text.predicted_words import PredictedWords
 from keras_transfer.text.preprocessor import DEFAULT_LENGTH, batch_shape
 from keras_transfer.text.word_level import WholeWordPreprocessor, pad_words
@@ -57,6 +58,7 @@ class ElmoPreprocessor(WholeWordPreprocessor):
     Source: https://github.com/allenai/bilm-tf, `UnicodeCharsVocabulary`.
     """
 
+    @expects(max_characters=integer(3))
     def __init__(
         self,
         sequence_length: int = DEFAULT_LENGTH,
@@ -67,8 +69,6 @@ class ElmoPreprocessor(WholeWordPreprocessor):
         name: str | None = None,
     ):
         super().__init__(sequence_length, split, name)
-        if max_characters < 3:
-            raise ValueError(f"`max_characters` must be at least 3. Received: max_characters={max_characters!r}")
         self.max_characters = max_characters
         self.predicted_words = PredictedWords(vocabulary, split)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from keras_transfer.core.arrays import is_lazy, whole_column
+from keras_transfer.core.expect import expect, integer
 from keras_transfer.core.names import listed
 
 
@@ -166,21 +167,14 @@ def to_sentences(sentences):
 
 def check_rows_of_batches(batch_size):
     """Raises a `ValueError` if `batch_size` is not a positive integer."""
-    if isinstance(batch_size, bool) or not isinstance(batch_size, numbers.Integral) or batch_size < 1:
-        raise ValueError(f"`batch_size` must be an integer of at least 1. Received: batch_size={batch_size!r}")
+    integer(1).check("batch_size", batch_size)
 
 
 def check_batch_size(preprocessor, batch_size, count, drop_remainder):
     """Raises a `ValueError` if there is no preprocessor, or if there would be no batch."""
-    if not callable(preprocessor):
-        raise ValueError(
-            "A dataset of texts requires a preprocessor, such as `model.preprocessor`. "
-            f"Received: preprocessor={preprocessor!r:.100}"
-        )
+    rule = "A dataset of texts requires a preprocessor, such as `model.preprocessor`."
+    expect(callable(preprocessor), rule, preprocessor=preprocessor)
     check_rows_of_batches(batch_size)
-    if count == 0:
-        raise ValueError("`texts` must contain at least one text. Received: no texts")
-    if drop_remainder and count < batch_size:
-        raise ValueError(
-            f"`drop_remainder=True` requires at least one full batch of {batch_size} texts. Received: {count} texts"
-        )
+    expect(count > 0, "`texts` must contain at least one text.", texts=[])
+    rule = f"`drop_remainder=True` requires at least one full batch of {batch_size} texts."
+    expect(not drop_remainder or count >= batch_size, rule, texts=count)

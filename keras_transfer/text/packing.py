@@ -1,12 +1,13 @@
 """Packs the ids of a text, or of a pair of texts, into one row of a model's inputs."""
 
 import dataclasses
-import numbers
 import re
 from collections.abc import Sequence
 from typing import Any, Self
 
 import keras
+
+from keras_transfer.core.expect import TEXT, expects, integer, list_of, one_of
 
 _LANGUAGE = re.compile("[a-z]{2,3}_[A-Z]{2}|[a-z]{3}_[A-Z][a-z]{3}|__[a-z]{2,3}__|>>[^<>]+<<")
 
@@ -16,6 +17,13 @@ def is_language_code(token):
     return _LANGUAGE.fullmatch(token) is not None
 
 
+@expects(
+    start=list_of(TEXT),
+    between=list_of(TEXT),
+    end=list_of(TEXT),
+    truncation_side=one_of("right", "left"),
+    segments=list_of(integer(), 2),
+)
 @keras.saving.register_keras_serializable(package="keras_transfer")
 @dataclasses.dataclass(frozen=True)
 class Packing:
@@ -37,10 +45,6 @@ class Packing:
         truncation_side: String. `"right"` to remove the end of a text that is too long, or `"left"` to remove its
             beginning. Defaults to `"right"`.
 
-    Raises:
-        ValueError: If tokens are not given as a list of strings, if `segments` are not two or three integers, or if
-            `truncation_side` is unknown.
-
     Example:
     ```python
     roberta = keras_transfer.text.Packing(start=["<s>"], between=["</s>", "</s>"], end=["</s>"], pad="<pad>")
@@ -57,24 +61,9 @@ class Packing:
     truncation_side: str = "right"
 
     def __post_init__(self):
-        for name in ("start", "between", "end"):
-            tokens = getattr(self, name)
-            if not isinstance(tokens, list | tuple) or not all(isinstance(token, str) for token in tokens):
-                raise ValueError(f"`{name}` must be a list of tokens. Received: {name}={tokens!r}")
-            object.__setattr__(self, name, tuple(tokens))
-        if self.truncation_side not in ("right", "left"):
-            raise ValueError(
-                f"`truncation_side` must be 'right' or 'left'. Received: truncation_side={self.truncation_side!r}"
-            )
-        if self.segments is not None:
-            object.__setattr__(self, "segments", tuple(self.segments))
-            if len(self.segments) not in (2, 3) or not all(
-                isinstance(segment, numbers.Integral) and not isinstance(segment, bool) for segment in self.segments
-            ):
-                raise ValueError(
-                    f"`segments` must be two or three integers or None. Received: segments={self.segments}"
-                )
-            object.__setattr__(self, "segments", tuple(map(int, self.segments)))
+        for name in ("start", "between", "end", "segments"):
+            value = getattr(self, name)
+            object.__setattr__(self, name, value if value is None else tuple(value))
 
     @property
     def special_tokens(self) -> list[str]:

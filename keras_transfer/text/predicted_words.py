@@ -5,9 +5,9 @@ import itertools
 from typing import Any
 
 from keras_transfer.core.documents import paths_of, read_documents
-from keras_transfer.core.integers import check_integer
+from keras_transfer.core.expect import expects, integer, one_of
 from keras_transfer.text.inputs import to_list
-from keras_transfer.text.strings.splitting import check_split, split_words
+from keras_transfer.text.strings.splitting import SPLITS, split_words
 from keras_transfer.text.strings.string_table import look_up, make_table
 from keras_transfer.text.tokenizers.tokenizer import Tokenizer
 
@@ -60,6 +60,7 @@ class PredictedWords(Tokenizer):
         return {"split": self.split}
 
 
+@expects(size=integer(4), min_count=integer(1), split=one_of(*SPLITS))
 def word_vocabulary(
     texts: Any,
     *,
@@ -85,7 +86,7 @@ def word_vocabulary(
         List of strings: `"<S>"`, `"</S>"`, `"<UNK>"`, and the words, the most frequent first.
 
     Raises:
-        ValueError: If there is no word, or if an argument is out of range.
+        ValueError: If there is no word.
         FileNotFoundError: If there is no file of this name.
 
     Example:
@@ -98,10 +99,6 @@ def word_vocabulary(
     """
     import tensorflow as tf
 
-    check_split(split)
-    check_integer("min_count", min_count, 1)
-    if size is not None:
-        check_integer("size", size, 4)
     if paths_of(texts) is None:
         lines = iter(to_list(texts))
     else:

@@ -4,6 +4,7 @@ import operator
 
 import keras
 
+from keras_transfer.core.expect import expect
 from keras_transfer.text.inputs import check_pair, to_list
 
 DEFAULT_LENGTH = 128
@@ -87,11 +88,8 @@ def checked_length(sequence_length, min_length=1):
 def batch_shape(texts):
     """Returns the shape of symbolic texts or pairs: `()` or `(batch,)`."""
     shape = (texts[0] if isinstance(texts, tuple) else texts).shape
-    if len(shape) > 1:
-        raise ValueError(
-            'Texts in a functional model must be scalars: use `keras.Input(shape=(), dtype="string")`. '
-            f"Received: shape {shape}"
-        )
+    rule = 'Texts in a functional model must be scalars: use `keras.Input(shape=(), dtype="string")`.'
+    expect(len(shape) <= 1, rule, shape=shape)
     return shape
 
 
@@ -101,11 +99,8 @@ def as_text_tensors(texts):
         return _as_text_tensor(texts)
     check_pair(texts)
     first, second = (_as_text_tensor(part) for part in texts)
-    if not first.shape.is_compatible_with(second.shape):
-        raise ValueError(
-            "The two parts of a pair must contain the same number of texts. "
-            f"Received: shapes {tuple(first.shape)} and {tuple(second.shape)}"
-        )
+    rule = "The two parts of a pair must contain the same number of texts."
+    expect(first.shape.is_compatible_with(second.shape), rule, first=first.shape, second=second.shape)
     return first, second
 
 
@@ -115,13 +110,12 @@ def _as_text_tensor(texts):
     if not tf.is_tensor(texts):
         values = to_list(texts)
         return tf.constant(values[0] if isinstance(texts, (str, bytes)) else values, tf.string)
-    if not isinstance(texts, tf.Tensor) or texts.dtype != tf.string:
-        raise ValueError(f"Texts must be a tensor of strings. Received: {texts}")
-    if texts.shape.rank not in (0, 1):
-        raise ValueError(
-            "A tensor of texts must have shape [batch] or []. In a functional model, use "
-            f'`keras.Input(shape=(), dtype="string")`. Received: shape {texts.shape}'
-        )
+    expect(isinstance(texts, tf.Tensor) and texts.dtype == tf.string, "Texts must be a tensor of strings.", texts=texts)
+    rule = (
+        "A tensor of texts must have shape [batch] or []. In a functional model, use "
+        '`keras.Input(shape=(), dtype="string")`.'
+    )
+    expect(texts.shape.rank in (0, 1), rule, texts=texts.shape)
     return texts
 
 

@@ -8,6 +8,7 @@ from typing import Any, Self
 import keras
 import numpy as np
 
+from keras_transfer.core.expect import expect, expects, instance_of
 from keras_transfer.core.files import atomic_files
 from keras_transfer.text.packing import Packing
 from keras_transfer.text.preprocessor import DEFAULT_LENGTH, as_text_tensors, batch_shape, preprocess
@@ -62,6 +63,7 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
     ```
     """
 
+    @expects(tokenizer=instance_of(Tokenizer, "a `Tokenizer`"), packing=instance_of(Packing, "a `Packing`"))
     def __init__(
         self,
         tokenizer: Tokenizer,
@@ -71,9 +73,6 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
         split: str = "punctuation",
         name: str | None = None,
     ):
-        for argument, value, cls in (("tokenizer", tokenizer, Tokenizer), ("packing", packing, Packing)):
-            if not isinstance(value, cls):
-                raise ValueError(f"`{argument}` must be a `{cls.__name__}`. Received: {argument}={value!r:.100}")
         super().__init__(sequence_length, split, name, packing.min_length)
         self.tokenizer = tokenizer
         self.packing = packing
@@ -122,10 +121,8 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
             ValueError: If the tokenizer has no such language.
         """
         codes = self.tokenizer.language_codes
-        if language not in codes:
-            raise ValueError(
-                f"`language` must be one of the language codes of the tokenizer, {codes}. Received: {language!r}"
-            )
+        rule = f"`language` must be one of the language codes of the tokenizer, {codes}."
+        expect(language in codes, rule, language=language)
         packing = self.packing.with_language(language)
         return type(self)(self.tokenizer, packing, self.sequence_length, split=self.split)
 
@@ -190,11 +187,10 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
         """
         import tensorflow as tf
 
-        if self.mask_id is None:
-            raise ValueError(
-                "The vocabulary must contain the mask token. "
-                f"Received: mask_token={self.tokenizer.mask_token!r}, and {self.vocabulary_size} tokens without it"
-            )
+        rule = "The vocabulary must contain the mask token."
+        expect(
+            self.mask_id is not None, rule, mask_token=self.tokenizer.mask_token, vocabulary_size=self.vocabulary_size
+        )
         with tf.device("CPU:0"):
             return masked_ids(self.tokenizer, tf.reshape(as_text_tensors(texts), [-1]))
 

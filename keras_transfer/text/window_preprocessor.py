@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 
+from keras_transfer.core.expect import expect, expects, instance_of, integer
 from keras_transfer.text.preprocessor import Preprocessor, as_text_tensors, batch_shape, is_longest
 from keras_transfer.text.token_preprocessor import TokenPreprocessor
 from keras_transfer.text.tokenizers.tokenizer import HasTokenizer
@@ -33,8 +34,7 @@ class WindowPreprocessor(HasTokenizer, Preprocessor):
         [batch, length] if all texts have one window.
 
     Raises:
-        ValueError: If `preprocessor` is not a `TokenPreprocessor`, if `overlap` leaves no room for other tokens, or if
-            texts are pairs.
+        ValueError: If `overlap` leaves no room for other tokens, or if texts are pairs.
 
     Example:
     ```python
@@ -46,20 +46,16 @@ class WindowPreprocessor(HasTokenizer, Preprocessor):
     ```
     """
 
+    @expects(
+        preprocessor=instance_of(TokenPreprocessor, "a `TokenPreprocessor`, such as a `BertPreprocessor`"),
+        overlap=integer(0),
+    )
     def __init__(self, preprocessor: Any, *, overlap: int | None = None, name: str | None = None):
         super().__init__(name=name)
-        if not isinstance(preprocessor, TokenPreprocessor):
-            raise ValueError(
-                "`preprocessor` must be a `TokenPreprocessor`, such as a `BertPreprocessor`. "
-                f"Received: preprocessor={preprocessor!r:.100}"
-            )
         room = preprocessor.sequence_length - preprocessor.num_special_tokens
         overlap = room // 4 if overlap is None else overlap
-        if not 0 <= overlap < room:
-            raise ValueError(
-                f"`overlap` must be from 0 to {room - 1}, since a window has room for {room} tokens. "
-                f"Received: overlap={overlap}"
-            )
+        rule = f"`overlap` must be from 0 to {room - 1}, since a window has room for {room} tokens."
+        expect(0 <= overlap < room, rule, overlap=overlap)
         self.preprocessor = preprocessor
         self.tokenizer = preprocessor.tokenizer
         self.overlap = overlap
@@ -69,11 +65,8 @@ class WindowPreprocessor(HasTokenizer, Preprocessor):
         import tensorflow as tf
 
         self._check_single(texts)
-        if sequence_length is not None and not is_longest(sequence_length):
-            raise ValueError(
-                "`sequence_length` must be None or 'longest', since no text is truncated. "
-                f"Received: sequence_length={sequence_length!r}"
-            )
+        rule = "`sequence_length` must be None or 'longest', since no text is truncated."
+        expect(sequence_length is None or is_longest(sequence_length), rule, sequence_length=sequence_length)
         packing = self.preprocessor.packing
         ids = self.tokenizer.tokenize(tf.reshape(as_text_tensors(texts), [-1]))
         room = self.window_length - self.preprocessor.num_special_tokens

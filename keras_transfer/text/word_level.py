@@ -2,9 +2,10 @@
 
 from typing import Any, NamedTuple
 
+from keras_transfer.core.expect import expect, expects, one_of
 from keras_transfer.text.inputs import to_sentences
 from keras_transfer.text.preprocessor import Preprocessor, as_text_tensors, checked_length, is_longest
-from keras_transfer.text.strings.splitting import check_split, split_words
+from keras_transfer.text.strings.splitting import SPLITS, split_words
 
 
 class WordRows(NamedTuple):
@@ -38,9 +39,9 @@ class WordLevelPreprocessor(Preprocessor):
     num_start_tokens = 0
     num_special_tokens = 0
 
+    @expects(split=one_of(*SPLITS))
     def __init__(self, sequence_length, split, name=None, min_length=1):
         super().__init__(name=name)
-        check_split(split)
         self._min_length = min_length
         self.sequence_length = checked_length(sequence_length, min_length)
         self.split = split
@@ -134,12 +135,12 @@ class WholeWordPreprocessor(WordLevelPreprocessor):
 
 def check_word_level(preprocessor):
     """Raises a `ValueError` if a preprocessor does not accept sentences as lists of words."""
-    if not isinstance(preprocessor, WordLevelPreprocessor):
-        raise ValueError(
-            "Word-level labels require a preprocessor that takes words: `BertPreprocessor` (also with the vocabulary "
-            "of a KerasHub tokenizer), `ElmoPreprocessor`, `TokenPreprocessor` or `WordPreprocessor`. "
-            f"Received: {type(preprocessor).__name__}"
-        )
+    expect(
+        isinstance(preprocessor, WordLevelPreprocessor),
+        "Word-level labels require a preprocessor that takes words: `BertPreprocessor` (also with the vocabulary "
+        "of a KerasHub tokenizer), `ElmoPreprocessor`, `TokenPreprocessor` or `WordPreprocessor`.",
+        preprocessor=preprocessor,
+    )
 
 
 def character_offsets(text, words):

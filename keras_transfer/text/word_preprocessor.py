@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import keras
 
+from keras_transfer.core.expect import expect
 from keras_transfer.text.preprocessor import DEFAULT_LENGTH, batch_shape
 from keras_transfer.text.strings.splitting import split_words
 from keras_transfer.text.strings.string_table import look_up, make_table
@@ -28,10 +29,8 @@ class WordTokenizer(Tokenizer):
         self.case_folding = bool(case_folding)
 
     def _set_vocabulary(self, tokens):
-        if not tokens or "" in tokens:
-            raise ValueError(
-                f"A vocabulary must contain at least one word and no empty strings. Received: {tokens[:3]}"
-            )
+        rule = "A vocabulary must contain at least one word and no empty strings."
+        expect(tokens and "" not in tokens, rule, tokens=tokens[:3])
         super()._set_vocabulary(tokens)
         self._exact = self._folded = None
 

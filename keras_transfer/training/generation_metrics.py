@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from keras_transfer.core.integers import check_integer
+from keras_transfer.core.expect import integer
 from keras_transfer.core.names import check_arguments
 from keras_transfer.metrics import TextMetric, check_counts, list_of_texts
 from keras_transfer.training.progress import RunCallback
@@ -73,8 +73,8 @@ class GenerationMetrics(RunCallback):
         **generation: Any,
     ) -> None:
         super().__init__()
-        batch_size = check_integer("batch_size", batch_size, 1)
-        limit = limit if limit is None else check_integer("limit", limit, 1)
+        batch_size = integer(1).check("batch_size", batch_size)
+        limit = limit if limit is None else integer(1).check("limit", limit)
         metrics = list(metrics) if isinstance(metrics, (list, tuple)) else [metrics]
         if not metrics or (wrong := [each for each in metrics if not isinstance(each, TextMetric)]):
             raise ValueError(

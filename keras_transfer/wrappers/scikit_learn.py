@@ -9,6 +9,7 @@ import keras
 import numpy as np
 
 from keras_transfer.adaptation import Recipe, fine_tune, get_recipe
+from keras_transfer.core.expect import expect
 from keras_transfer.core.names import advice_on_label, check_spaces, did_you_mean
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import to_columns
@@ -167,8 +168,8 @@ class KerasTransferClassifier:
                 and the labels of `fit` were numbers, or vice versa.
         """
         labels, predicted = _labels(y), self.predict(X)
-        if len(labels) != len(predicted):
-            raise ValueError(f"Each text must have a label. Received: {len(labels)} labels, {len(predicted)} texts")
+        rule = "Each text must have a label."
+        expect(len(labels) == len(predicted), rule, labels=len(labels), predicted=len(predicted))
         if len(labels) and (labels.dtype.kind == "U") != (self.classes_.dtype.kind == "U"):
             raise ValueError(
                 f"Labels must have the same type as in `fit`, such as {self.classes_.tolist()[0]!r}. "
@@ -244,8 +245,7 @@ class KerasTransferClassifier:
 def _labels(y):
     """Returns labels as an array [rows], after a check that all are strings or all are numbers."""
     shape = np.shape(y) if hasattr(y, "shape") else (len(y),)
-    if len(shape) != 1 and shape[1:] != (1,):
-        raise ValueError(f"`y` must have one label for each text. Received: an array of shape {shape}")
+    expect(len(shape) == 1 or shape[1:] == (1,), "`y` must have one label for each text.", y=shape)
     values = np.asarray(y).ravel().tolist() if hasattr(y, "shape") else list(y)
     values = [label.item() if isinstance(label, np.generic) else label for label in values]
     kind = str if values and isinstance(values[0], str) else numbers.Real
@@ -266,11 +266,8 @@ def _columns(X):
             "`X` must have one row for each text, and for pairs an array of shape [rows, 2], so that scikit-learn can "
             f"divide it. Received: a tuple of {len(X)} values"
         )
-    if not hasattr(X, "__len__") or hasattr(X, "toarray"):
-        raise ValueError(
-            "`X` must be a list, an array or a table column of texts, neither a generator nor a sparse matrix. "
-            f"Received: {type(X).__name__}"
-        )
+    rule = "`X` must be a list, an array or a table column of texts, neither a generator nor a sparse matrix."
+    expect(hasattr(X, "__len__") and (not hasattr(X, "toarray")), rule, X=X)
     if not isinstance(X, str) and isinstance(next(iter(X), None), (list, tuple)):
         X = np.array(X, object)
     if getattr(X, "ndim", 1) != 2:

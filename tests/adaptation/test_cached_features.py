@@ -245,13 +245,13 @@ def nothing_trains():
             r"`ElmoEncoder` cannot .* one of \['head'\]",
         ),
         (nothing_trains, cached.texts, "head", "Some weights must be trainable from 'head' up"),
-        (None, lambda model: keras.utils.PyDataset(), "block_1", "must be in memory.*of type PyDataset"),
+        (None, lambda model: keras.utils.PyDataset(), "block_1", "must be in memory.*Received: x=a PyDataset"),
         (masked_lm, texts_alone, "block_1", "hides other tokens in each epoch"),
         (
             lambda: keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]),
             lambda model: None,
             "head",
-            "whole task",
+            "must be a task",
         ),
     ],
 )

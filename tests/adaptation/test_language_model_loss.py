@@ -128,17 +128,9 @@ def test_outputs_keep_their_dtype_and_values_in_half_precision(eagerly):
 
 
 test_a_mistake_is_one_clear_error = check_errors(
-    (lambda: with_language_model_loss(keras.Model()), "`task` must be a `Task`, such as a `TextClassifier`. Received:"),
-    (lambda: with_language_model_loss(CausalLM(encoder())), "its texts already. Received: a CausalLM"),
-    (lambda: twice(), "`task` already has a language-model loss", "Received: a TextClassifier with the name"),
+    (lambda: with_language_model_loss(CausalLM(encoder())), "its texts already. Received: task=<CausalLM"),
+    (lambda: twice(), "`task` already has a language-model loss ... Received: task=<TextClassifier"),
     (lambda: with_language_model_loss(classifier(BertEncoder)), "Received: BertEncoder"),
-    (
-        lambda: with_language_model_loss(classifier(), -0.5),
-        "at least 0 or a `LearningRateSchedule`. Received: ",
-    ),
-    (lambda: with_language_model_loss(classifier(), "0.5"), "Received: weight='0.5'"),
-    (lambda: with_language_model_loss(classifier(), float("inf")), "must be a finite number ... Received: weight=inf"),
-    (lambda: with_language_model_loss(classifier(), float("nan")), "must be a finite number ... Received: weight=nan"),
 )
 
 

@@ -39,9 +39,6 @@ def test_one_batch_for_an_update_is_the_same_as_no_accumulation():
     made = [get_recipe("bert", gradient_accumulation_steps=count) for count in (None, 1)]
     options = [recipe.build_optimizer(tiny.classifier(), 8).gradient_accumulation_steps for recipe in made]
     assert options == [None, None]
-    for count in (0, "auto"):
-        with pytest.raises(ValueError, match="`gradient_accumulation_steps` must be a positive integer or None. Rec"):
-            get_recipe("bert", gradient_accumulation_steps=count)
 
 
 def test_a_run_with_fewer_batches_than_an_update_makes_one_update_of_all():
@@ -59,7 +56,7 @@ def test_adafactor_keeps_little_and_learns():
     kept = {name: size_of(get_recipe("bert", optimizer=name, learning_rate=1e-3)) for name in ("adamw", "adafactor")}
     assert kept["adafactor"] < 0.6 * kept["adamw"]  # one array for each weight instead of two
     assert model.evaluate(TEXTS, LABELS, verbose=0, return_dict=True)["loss"] < before
-    with pytest.raises(ValueError, match="`beta_2` must be 0.999 if `optimizer='adafactor'`.* Received: 0.98"):
+    with pytest.raises(ValueError, match=r"`beta_2` must be 0.999 if `optimizer='adafactor'`.* Received: beta_2=0\.98"):
         get_recipe("bert", optimizer="adafactor", learning_rate=1e-3, beta_2=0.98)
 
 
@@ -127,7 +124,7 @@ def test_a_rematerialized_block_that_adds_losses_is_an_error():
     dense.activity_regularizer = keras.regularizers.L2(0.1)
     rematerialize(model)
     model.compile("sgd", run_eagerly=keras.backend.backend() != "jax")
-    with pytest.raises(ValueError, match="that is rematerialized cannot add losses.* Received: 1 losses of "):
+    with pytest.raises(ValueError, match=r"that is rematerialized cannot add losses.* Received: block='block_0'"):
         model.fit(TEXTS, LABELS, verbose=0)
 
 

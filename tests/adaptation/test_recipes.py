@@ -293,62 +293,34 @@ def tune(**options):
 test_a_mistake_is_one_error = check_errors(
     (lambda: get_recipe("brt"), "Did you mean 'bert'? Received: 'brt'"),
     (lambda: get_recipe("bert", epoch=2), "Received: ['epoch']"),
-    (
-        lambda: get_recipe("bert", learning_rate=-1.0),
-        "`learning_rate` must be positive and finite, or ... Received: -1.0",
-    ),
-    (
-        lambda: get_recipe("bert", learning_rate=None),
-        "`learning_rate` must be positive and finite, or ... Received: None",
-    ),
-    (
-        lambda: get_recipe("bert", learning_rate=np.inf),
-        "`learning_rate` must be positive and finite, or ... Received: inf",
-    ),
-    (
-        lambda: get_recipe("bert", learning_rate=np.nan),
-        "`learning_rate` must be positive and finite, or ... Received: nan",
-    ),
-    (lambda: get_recipe("bert", weight_decay=np.inf), "`weight_decay` must be at least 0 and finite. Received: inf"),
-    (lambda: get_recipe("bert", epochs=0), "`epochs` must be a positive integer, 'auto' or None. Received: 0"),
-    (lambda: get_recipe("bert", epochs=1.5), "`epochs` must be a positive integer, 'auto' or None. Received: 1.5"),
-    (lambda: get_recipe("bert", epochs="3"), "`epochs` must be a positive integer, 'auto' or None. Received: '3'"),
     (lambda: get_recipe("bert", epochs=None), "`epochs` and `steps` must be set", "Received: epochs=None, steps=None"),
     (lambda: get_recipe("bert", epochs=2, steps=3), "`epochs` and `steps` must be set", "epochs=2, steps=3"),
     (
         lambda: dataclasses.replace(get_recipe("electra"), epochs=3),
         "Pass `steps=None` with `epochs`, or use `get_recipe(name, epochs=...)` ... epochs=3, steps=1000000",
     ),
-    (lambda: get_recipe("bert", steps=0), "`steps` must be a positive integer or None. Received: 0"),
-    (lambda: get_recipe("electra", steps=np.inf), "`steps` must be a positive integer or None. Received: inf"),
-    (lambda: get_recipe("bert", batch_size=np.inf), "`batch_size` must be a positive integer. Received: inf"),
-    (lambda: get_recipe("bert", epsilon=0.0), "`epsilon` must be positive and finite. Received: 0.0"),
     (
         lambda: fine_tune(
             plain(), np.zeros((4, 4)), np.zeros((4, 2)), loss="mse", recipe=get_recipe("bert", steps=1, batch_size=2)
         ),
         "`steps` of the recipe must be at least the number of batches of this data, 2. ... Received: steps=1",
     ),
-    (lambda: get_recipe("bert", batch_size=0), "`batch_size` must be a positive integer"),
-    (lambda: get_recipe("bert", weight_decay=-0.1), "`weight_decay` must be at least 0"),
-    (lambda: get_recipe("bert", schedule="step"), "`schedule` must be one of ", "Received: 'step'"),
-    (lambda: get_recipe("bert", unfreezing="slow"), "`unfreezing` must be ", "Received: 'slow'"),
-    (lambda: get_recipe("bert", warmup_fraction=3), "`warmup_fraction` must be between 0 and 1. Received: 3"),
-    (lambda: get_recipe("bert", decay=3), "`decay` must be in (0, 1] or None. Received: 3"),
     (lambda: get_recipe("bert", unfreezing_fraction=0.3), "`unfreezing_fraction` must be None if"),
     (lambda: get_recipe("bert", probe_learning_rate=0.1), "must be a number if `unfreezing='linear_probe'`, and"),
     (lambda: get_recipe("bert", unfreezing="linear_probe"), "must be a number if `unfreezing='linear_probe'`, and"),
-    (lambda: get_recipe("last_layers", last_blocks=0), "`last_blocks` must be a positive integer or None"),
     (lambda: get_recipe("lora", frozen="head"), "`adapters` must be None if `frozen` or `last_blocks` is set"),
     (lambda: fine_tune(plain(), np.zeros((2, 4)), np.zeros((2, 2))), "`loss` is required"),
-    (lambda: fine_tune(plain(), np.zeros((2, 4)), loss="mse"), "Pass them as `y`", "x of type ndarray, and y=None"),
+    (
+        lambda: fine_tune(plain(), np.zeros((2, 4)), loss="mse"),
+        "Pass them as `y` ... Received: x=array([[0., 0., 0., 0.]",
+    ),
     (lambda: fine_tune(plain(), unknown_length(), loss="mse"), "Pass `steps_per_epoch`"),
-    (lambda: tune(validation_split=0.5), "Received: ['validation_split']"),
+    (lambda: tune(validation_split=0.5), "Received: taken=['validation_split']"),
     (lambda: tune(recipe={"epochs": 1}), "`recipe` must be ", "Received: {"),
     (lambda: tune(recipe=3), "`recipe` must be a `Recipe` or one of ", "Received: 3"),
     (lambda: tune(learnig_rate=1e-3), TypeError, "has no argument `learnig_rate`. Set `learning_rate` in the recipe"),
     (lambda: tune(verbos=0), TypeError, "Did you mean 'verbose'", "Received: verbos=0"),
-    (lambda: tune(epochs=3), "Received: ['epochs']"),
+    (lambda: tune(epochs=3), "Received: taken=['epochs']"),
 )
 
 

@@ -148,8 +148,11 @@ test_a_mistake_is_one_clear_error = check_errors(
     (lambda: attention_weights(T5(20, **SMALL), ["a"]), "a dict of ['token_ids', ... `preprocessor(texts)`"),
     (lambda: attention_weights(encoder(), {"token_ids": IDS["token_ids"]}), "Received: ['token_ids']"),
     (lambda: attention_weights(seq2seq(), [], []), "at least one row. Received: no rows"),
-    (lambda: attention_weights("minilm-l6", ["a"]), "or such an encoder. Received: str"),
-    (lambda: attention_weights(ElmoEncoder(**ELMO), {}), "must be a task with a Transformer ... Received: ElmoEncoder"),
+    (lambda: attention_weights("minilm-l6", ["a"]), "or such an encoder. Received: encoder='minilm-l6'"),
+    (
+        lambda: attention_weights(ElmoEncoder(**ELMO), {}),
+        "must be a task with a Transformer ... Received: encoder=<ElmoEncoder",
+    ),
     (lambda: ElmoEncoder(**ELMO).attention_weights({}), "Transformers of `keras_transfer.encoders`. ... ElmoEncoder"),
     (lambda: GIVEN.matrix("cross"), "one of ('encoder',). Received: kind='cross'"),
     (lambda: GIVEN.matrix(row=2), "from -2 to 1. Received: row=2"),

@@ -90,8 +90,8 @@ test_another_definition_is_an_error = check_errors(
     ({"a": []}, "Received: list"),
     ({"a": ""}, "Received: str ''"),
     ({"a": ["not", " "]}, "Received: list"),
-    ({"length 2": "not"}, "must be unique. Received: 'length 2' twice"),
-    ({"a": np.array([True])}, "must have a value for each row. Received: 1 values for 5 rows"),
+    ({"length 2": "not"}, "must be unique. Received: name='length 2'"),
+    ({"a": np.array([True])}, "must have a value for each row. Received: values=1, count=5"),
     call=lambda slices: ClassificationReport([0] * 5, np.eye(2)[[0] * 5] * 3, texts=TEXTS, slices=slices),
 )
 
@@ -103,5 +103,5 @@ def test_a_function_that_returns_a_different_value_for_each_text_is_an_error():
 
 
 def test_words_require_texts():
-    with pytest.raises(ValueError, match=r"Words and functions require texts.*Received: `slices\['negation'\]`"):
+    with pytest.raises(ValueError, match="Words and functions require texts.* Received: name='negation'"):
         ClassificationReport([0, 1], [[3.0, 0.0], [0.0, 3.0]], slices={"negation": "not"})

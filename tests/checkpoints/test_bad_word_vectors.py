@@ -98,7 +98,7 @@ def test_a_missing_file_is_an_error(tmp_path):
         ({"vocabulary": ["king", 3]}, r"must contain non-empty strings.*Received: \[3\]"),
         ({"vocabulary": ["king", ""]}, "must contain non-empty strings"),
         ({"vocabulary": ["x", "y"]}, r"at least one word of `vocabulary`. Received: vocabulary=\['x', 'y'\]"),
-        ({"unknown": "skip"}, "argument `unknown`. Expected one of .*Received: unknown='skip'"),
+        ({"unknown": "skip"}, "`unknown` must be one of .*Received: unknown='skip'"),
     ],
 )
 def test_an_invalid_argument_is_an_error(tmp_path, arguments, message):

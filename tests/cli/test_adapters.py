@@ -105,7 +105,7 @@ def test_an_export_is_evaluated_with_the_named_adapter(run, tmp_path):
         (
             "served",
             ["--adapter", "glob"],
-            "`--adapter`. Expected one of ('acme', 'globex'). Did you mean 'globex'? Received: adapter='glob'",
+            "`--adapter` must be one of ('acme', 'globex'). Did you mean 'globex'? Received: adapter='glob'",
         ),
         (
             "model.keras",
@@ -154,7 +154,7 @@ def test_the_command_exports_several_adapters_and_prints_how_to_ask_them(run, tm
     ("arguments", "message"),
     [
         (["acme"], "`--adapters` must be a list of at least two names. Received: adapters=['acme']"),
-        (["acme", "acme"], "Each name must occur once. Received: ['acme', 'acme']"),
+        (["acme", "acme"], "Each name must occur once. Received: names=['acme', 'acme']"),
         (["acme", "glob"], "Expected some of ['acme', 'globex']. Did you mean 'globex'? Received: name='glob'"),
         (
             ["acme", "globex", "--format", "onnx"],

@@ -277,7 +277,7 @@ def test_a_new_electra_has_one_table_for_both_models(monkeypatch):
             ["--objective", "awd-lstm", "--rematerialize"],
             "`--rematerialize` cannot be used with an LSTM.",
         ),
-        (["--size", "large"], "`--size`. Expected one of ('tiny', 'mini', 'small', 'medium', 'base', 'tutorial')."),
+        (["--size", "large"], "`--size` must be one of ('tiny', 'mini', 'small', 'medium', 'base', 'tutorial')."),
         (["--objective", "electra", "--size", "tutorial"], "'base', 'large'). Received: size='tutorial'"),
     ],
 )

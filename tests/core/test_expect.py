@@ -4,6 +4,7 @@ import importlib
 import inspect
 import pkgutil
 
+import numpy as np
 import pytest
 
 import keras_transfer
@@ -63,6 +64,13 @@ def test_a_rule_of_several_arguments_names_all_of_them():
 def test_a_rule_says_what_it_means_and_excludes_its_examples(each, words):
     assert each.words == words
     assert not any(map(each.is_met, each.wrong))
+
+
+def test_a_value_of_numpy_is_one_of_python():
+    assert one_of(None, "mean").is_met(np.str_("mean")) and not one_of(1, "mean").is_met(True)
+    assert type(integer(1).check("size", np.int64(2))) is int and type(FRACTION.check("rate", np.float32(0.5))) is float
+    with pytest.raises(ValueError, match=r"Received: size=np.float64\(2.0\)"):
+        integer(1).check("size", np.float64(2))
 
 
 def declared():

@@ -7,13 +7,11 @@ import pytest
 
 from keras_transfer import adaptation, analysis, metrics, objectives, text
 from keras_transfer.checkpoints import WordVectors
-from keras_transfer.core.integers import check_integer
 from keras_transfer.generation.constraints import Constraints
 from keras_transfer.training.averaging import NonMonotonicTrigger
 from keras_transfer.training.generation_metrics import GenerationMetrics
 from keras_transfer.training.groups import select_groups
 from keras_transfer.training.training_checkpoint import TrainingCheckpoint
-from tests.errors import check_errors
 
 
 def layer_groups():
@@ -45,16 +43,7 @@ def report(**options):
         lambda two, half: WordVectors(["a", "b"], [[1, 0], [0, 1]]).nearest("a", two),
         lambda two, half: report(num_examples=two, resamples=two),
         lambda two, half: select_groups(layer_groups(), two)[0].name,
-        lambda two, half: check_integer("size", two, 1),
     ],
 )
 def test_a_number_of_numpy_is_the_number_of_python(make):
     assert json.dumps(make(np.int64(2), np.float32(0.5))) == json.dumps(make(2, 0.5))
-
-
-test_what_is_no_integer_is_an_error = check_errors(
-    (True, "`size` must be an integer of at least 1. Received: size=True"),
-    (np.float64(2), "Received: size=np.float64(2.0)"),
-    (np.int64(0), "Received: size=np.int64(0)"),
-    call=lambda value: check_integer("size", value, 1),
-)

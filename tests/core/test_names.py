@@ -5,7 +5,6 @@ import inspect
 import pickle
 import re
 
-import numpy as np
 import pytest
 
 import keras_transfer
@@ -25,7 +24,7 @@ from keras_transfer import (
 )
 from keras_transfer.adaptation.adapters.adapters import get_adapters
 from keras_transfer.callbacks import GradualUnfreezing
-from keras_transfer.core.names import _ARGUMENTS, _NAMES, check_one_of, equivalent
+from keras_transfer.core.names import _ARGUMENTS, _NAMES, equivalent
 from keras_transfer.optimizers import FusedAdamW
 from keras_transfer.optimizers.schedules import OneCycle, WarmupCosine
 from tests.checkpoints.folders import write_config
@@ -108,14 +107,6 @@ def test_generate_explains_the_names_of_transformers(name, hint):
 
 def test_the_length_of_a_preprocessor_has_one_name(folder):
     assert_hint(lambda: checkpoints.load_preprocessor(folder, max_length=8), "Pass `sequence_length=...`")
-
-
-def test_a_value_that_is_not_one_of_those_that_are_known_is_an_error_with_the_closest_one():
-    check_one_of("pooling", None, (None, "mean"))
-    check_one_of("pooling", np.str_("mean"), (None, "mean"))
-    message = "`pooling`. Expected one of (None, 'mean', 'max'). Did you mean 'mean'? Received: pooling='meen'"
-    assert_hint(lambda: check_one_of("pooling", "meen", (None, "mean", "max")), message)
-    assert_hint(lambda: check_one_of("pooling", True, ("mean",)), "Received: pooling=True")
 
 
 def classifier():

@@ -67,7 +67,8 @@ def test_a_recipe_of_bfloat16_trains_float32_weights_which_its_file_holds():
 def test_a_model_of_another_policy_and_an_unknown_precision_are_errors():
     model, recipe = classifier("float32"), get_recipe("bert", precision="mixed_bfloat16")
     with pytest.raises(
-        ValueError, match="with the dtype policy mixed_bfloat16. Create the task with .* a model with float32"
+        ValueError,
+        match="with the dtype policy mixed_bfloat16. Create the task with .* Received: dtype_policy='float32'",
     ):
         fine_tune(model, TEXTS, LABELS, recipe=recipe, verbose=0)
     assert not model.compiled

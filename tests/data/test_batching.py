@@ -152,7 +152,7 @@ def test_with_drop_remainder_all_batches_are_full_and_shuffling_leaves_out_other
     before = set(dataset.order.tolist())
     dataset.on_epoch_end()
     assert set(dataset.order.tolist()) != before
-    with pytest.raises(ValueError, match="at least one full batch of 8 texts. Received: 2 texts"):
+    with pytest.raises(ValueError, match="at least one full batch of 8 texts. Received: texts=2"):
         batches(texts[:2], [0, 1], preprocessor=preprocessor, batch_size=8, drop_remainder=True)
 
 

@@ -115,7 +115,7 @@ def test_sentences_and_labels_can_be_columns_or_arrays():
         ({"label_names": None}, r"integers of at least 0 \(names require `label_names`\). Received: 'DET' for 'the'"),
         ({"x": []}, "`x` must contain at least one sentence"),
         ({"x": ["the film", "a"]}, "A sentence must be a list of words. Received: 'the film' at position 0"),
-        ({"preprocessor": None}, "a preprocessor that takes words: .* Received: NoneType"),
+        ({"preprocessor": None}, "a preprocessor that takes words: .* Received: preprocessor=None"),
         ({"sample_weight": [1.0]}, r"one weight for each sentence.* Received: shape \(1,\) for 4 sentences"),
         ({"sample_weight": [[1.0, 2.0], [3.0], [], [1.0]]}, "one weight for each sentence.* Received: shape lists"),
         ({"y": None, "sample_weight": [1.0] * 4}, "`sample_weight` and `class_weight` require `y`"),

@@ -62,9 +62,7 @@ def test_a_mistake_in_a_file_is_one_error(tmp_path, text, message):
         load_conll2003(tmp_path)
 
 
-def test_an_unknown_field_and_a_missing_file_are_errors(tmp_path):
-    with pytest.raises(ValueError, match=r"Expected one of \('pos', 'chunk', 'ner'\). Received: field='tag'"):
-        load_conll2003(tmp_path, field="tag")
+def test_a_missing_file_is_an_error(tmp_path):
     write(tmp_path, IOB1, OFFICIAL[:2])
     with pytest.raises(FileNotFoundError, match=r"must contain eng.testb or test.txt. .*Reuters.* Received: "):
         load_conll2003(tmp_path)

@@ -118,16 +118,8 @@ def test_a_file_that_is_missing_or_empty_or_not_in_utf_8_is_an_error(tmp_path):
     with pytest.raises(ValueError, match=r"a.conllu, line 2: Expected UTF-8. Received: b'\\xe9'"):
         read(tmp_path, b"# a\n# caf\xe9")
     for text in ("", "\n\n", "# only\n"):
-        with pytest.raises(
-            ValueError, match=r"a.conllu: Expected at least one sentence. Received: \d lines without any word"
-        ):
+        with pytest.raises(ValueError, match="a.conllu: Expected at least one sentence. Received: lines="):
             read(tmp_path, text)
-
-
-@pytest.mark.parametrize("field", ["head", "form", "pos", None])
-def test_an_unknown_field_is_an_error(tmp_path, field):
-    with pytest.raises(ValueError, match=f"argument `field`. Expected one of .*'upos'.*Received: field={field!r}"):
-        read(tmp_path, DOGS, field)
 
 
 def write_treebank(folder, train=DOGS, dev=DOGS, test=DOGS):

@@ -29,8 +29,8 @@ test_a_mistake_is_one_error = check_errors(
     ((TEXTS, 0.2), "`split` must be a tuple of columns of the same length. Received: list"),
     (((TEXTS, [1]), 0.2), "Received: columns of lengths [10, 1]"),
     (((), 0.2), "Received: tuple"),
-    (((TEXTS,), 0.0), "at least one row. Received: validation_split=0.0 of 10 rows"),
-    (((TEXTS,), 1.0), "at least one row. Received: validation_split=1.0 of 10 rows"),
+    (((TEXTS,), 0.0), "at least one row. Received: validation_split=0.0, lengths=[10]"),
+    (((TEXTS,), 1.0), "at least one row. Received: validation_split=1.0, lengths=[10]"),
     call=hold_out,
 )
 

@@ -96,7 +96,6 @@ test_mistakes_in_a_table_are_one_error = check_errors(
     (lambda tmp_path: read_tsv(tmp_path, "a\tb\n", columns=(0, 2)), "line 1: Expected 3 columns ... 2 columns"),
     (lambda tmp_path: read_tsv(tmp_path, "a\tb\tc\nd\te\n", columns=(0, 1)), "line 2: Expected 3 columns"),
     (lambda tmp_path: read_tsv(tmp_path, "a\tb\nc\t\n"), "a.tsv, line 2: Expected a text ... an empty target"),
-    (lambda tmp_path: read_tsv(tmp_path, "a\tb\n", columns=(1,)), "Received: columns=(1,)"),
     (lambda tmp_path: read_tsv(tmp_path, ""), "a.tsv: Expected at least one row"),
 )
 
@@ -116,8 +115,7 @@ def test_multi30k_has_the_splits_that_exist_in_both_languages(tmp_path, caplog):
 
 
 test_mistakes_in_multi30k_are_one_error = check_errors(
-    (lambda tmp_path: load_multi30k(tmp_path, target="nl"), "Received: target='nl'"),
-    (lambda tmp_path: load_multi30k(tmp_path, target="en"), "must be two languages. Received: 'en' for both"),
+    (lambda tmp_path: load_multi30k(tmp_path, target="en"), "must be two languages. Received: source='en'"),
     (
         lambda tmp_path: load_multi30k(write(tmp_path, train__en="A.\n")),
         FileNotFoundError,

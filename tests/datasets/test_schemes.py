@@ -31,8 +31,8 @@ def test_numbers_and_prefixes_without_a_type_become_bio_labels():
 test_labels_that_cannot_be_converted_are_one_error = check_errors(
     (lambda: to_bio([["O"], [3]]), "require `label_names`, their names in order. Received: 3 in sentence 1"),
     (lambda: to_bio([[3]], label_names=["O", "B-X"]), "positions in ['O', 'B-X']. Received: 3 in sentence 0"),
-    (lambda: to_bio([["LOC"]]), "Labels must be O, or B, I, E or S ... Received: 'LOC'"),
-    (lambda: to_bio([[None]]), "Labels must be names or integers. Received: None in sentence 0"),
+    (lambda: to_bio([["LOC"]]), "Labels must be O, or B, I, E or S ... Received: label='LOC'"),
+    (lambda: to_bio([[None]]), "Labels must be names or integers. Received: label=None, number=0"),
 )
 
 
@@ -79,7 +79,7 @@ def test_a_span_inside_a_word_gets_the_whole_word_and_one_warning_counts_them(ca
 
 
 test_a_mistake_in_a_span_is_one_error = check_errors(
-    (lambda: label_spans(["a"], []), "`spans` must have one list for each text. Received: 0 lists and 1 texts"),
+    (lambda: label_spans(["a"], []), "`spans` must have one list for each text. Received: spans=0, texts=1"),
     (lambda: label_spans(["a b"], [[(0, 9, "X")]]), "0 <= start < end <= 3 ... Received: text 0, span (0, 9, 'X')"),
     (lambda: label_spans(["a b"], [[{"begin": 0}]]), "A span must be (start, end, label)"),
     (lambda: label_spans(["a  b"], [[(1, 3, "X")]]), "A span must contain at least one word. Received: text 0"),

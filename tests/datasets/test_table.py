@@ -293,7 +293,7 @@ def test_a_mistake_in_rows_is_one_error():
         ([{"t": "a", "y": 1}, {"t": "a"}], "row 1: Expected a label. .* Received: None"),
         ([("a", 1)], "row 0: Expected a dict. Received: .'a', 1."),
         ([], "list: Expected at least one row"),
-        (7, "must be a path, .* Received: int"),
+        (7, "must be a path, .* Received: source=7"),
     ]:
         with pytest.raises(ValueError, match=message):
             read_table(rows, "t", label_column="y")

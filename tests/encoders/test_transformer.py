@@ -77,11 +77,6 @@ def test_only_pre_norm_has_a_final_norm():
     assert TransformerEncoder(**SMALL, norm="input").final_norm is None
 
 
-def test_an_unknown_norm_is_an_error():
-    with pytest.raises(ValueError, match=r"argument `norm`. Expected one of .*Received: norm='middle'"):
-        TransformerEncoder(**SMALL, norm="middle")
-
-
 def test_saving_it_as_a_checkpoint_is_an_error(tmp_path):
     from keras_transfer.checkpoints import CheckpointError
 

@@ -64,11 +64,11 @@ test_a_mistake_is_one_error = check_errors(
     (lambda: comparison({"a": [0.1, 0.2], "b": [0.1]}), "the same number of runs"),
     (
         lambda: plot_learning_curves({1: comparison({"a": [0.1]}), 2: comparison({"b": [0.1]})}),
-        "the comparison on 2 examples without ['a']",
+        "count=2, missing=['a']",
     ),
     (
         lambda: plot_learning_curves({1: comparison({"a": [0.1]}), 2: comparison({"a": [0.1]}, "f1")}),
-        "the same metric. Received: ['accuracy', 'f1']",
+        "the same metric. Received: metrics=['accuracy', 'f1']",
     ),
     (
         lambda: plot_learning_curves({1: comparison({str(name): [0.1] for name in range(7)})}),

@@ -145,14 +145,8 @@ def test_matryoshka_computes_in_the_dtype_of_its_loss_unless_it_has_its_own_also
 
 
 test_arguments_that_cannot_be_meant_are_errors = check_errors(
-    (lambda: MultipleNegativesRankingLoss(scale=0), "`scale` must be positive. Received: scale=0"),
-    (lambda: TripletLoss(distance="manhatten"), "Expected one of ('cosine', 'euclidean'). ... Received: distance='man"),
-    (lambda: ContrastiveLoss(margin=-1), "`margin` must be at least 0. Received: margin=-1"),
-    (lambda: MatryoshkaLoss("mse", [2]), "`loss` must be a loss of vectors, ... Received: loss='mse'"),
-    (lambda: MatryoshkaLoss(TripletLoss(reduction="sum"), [2]), "not of its `loss`. ... with reduction='sum'"),
-    (lambda: MatryoshkaLoss(TripletLoss(), []), "`dims` must be different positive integers. Received: dims=[]"),
+    (lambda: MatryoshkaLoss(TripletLoss(reduction="sum"), [2]), "not of its `loss`. ... loss_reduction='sum'"),
     (lambda: MatryoshkaLoss(TripletLoss(), [2, 2]), "`dims` must be different ... Received: dims=[2, 2]"),
-    (lambda: MatryoshkaLoss(TripletLoss(), [2, 0]), "`dims` must be different ... Received: dims=[2, 0]"),
     (
         lambda: MatryoshkaLoss(TripletLoss(), [4, 2], weights=[1]),
         "a number for each of the 2 dims. Received: weights=[1]",

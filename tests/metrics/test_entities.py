@@ -72,18 +72,20 @@ def test_an_entity_at_the_same_place_in_another_sentence_does_not_count():
 
 @pytest.mark.parametrize("label", ["NOUN", "B_PER", "PER", "b-PER", "L-PER", "O-PER", "", "-PER", 3, None])
 def test_a_label_of_another_form_is_an_error(label):
-    with pytest.raises(ValueError, match=f"O, or B, I, E or S, optionally followed by a dash.*Received: {label!r}"):
+    with pytest.raises(
+        ValueError, match=f"O, or B, I, E or S, optionally followed by a dash.*Received: label={label!r}"
+    ):
         entities(["O", label])
 
 
 test_labels_that_are_not_a_list_are_an_error = check_errors(
-    (lambda: entities("BIO"), "Labels must be a list of strings. Received: 'BIO'"),
-    (lambda: entity_report(["O"], ["O"]), "Labels must be a list of strings. Received: 'O'"),
+    (lambda: entities("BIO"), "Labels must be a list of strings. Received: labels='BIO'"),
+    (lambda: entity_report(["O"], ["O"]), "Labels must be a list of strings. Received: labels='O'"),
 )
 
 
 test_lengths_that_differ_are_an_error_that_names_the_sentence = check_errors(
-    (lambda: entity_report([["O"], ["O"]], [["O"]]), "sentences must be equal. Received: 2 and 1"),
+    (lambda: entity_report([["O"], ["O"]], [["O"]]), "sentences must be equal. Received: y_true=2, y_pred=1"),
     (lambda: entity_report([["O"], ["O", "B-A"]], [["O"], ["O"]]), "Received: 2 and 1 in sentence 1"),
 )
 

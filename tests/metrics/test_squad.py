@@ -120,10 +120,10 @@ def test_the_right_answers_of_the_development_set_score_100_and_no_answers_score
 test_what_is_not_a_list_of_answers_for_each_question_is_an_error = check_errors(
     (
         lambda: squad_scores([["a"], []], ["a"]),
-        "one prediction for each of the questions, at least 1. Received: [2, 1]",
+        "one prediction for each of the questions, at least 1. Received: counts=[2, 1]",
     ),
-    (lambda: squad_scores([], []), "at least 1. Received: [0, 0]"),
-    (lambda: squad_scores([["a"]], ["a"], no_answer_scores=[0.5, 0.5]), "Received: [1, 1, 2]"),
+    (lambda: squad_scores([], []), "at least 1. Received: counts=[0, 0]"),
+    (lambda: squad_scores([["a"]], ["a"], no_answer_scores=[0.5, 0.5]), "Received: counts=[1, 1, 2]"),
     (
         lambda: squad_scores([["a"], "cat"], ["a", "cat"]),
         "lists of strings, one for each question. Received: 'cat' at position 1",

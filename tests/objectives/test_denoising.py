@@ -10,7 +10,6 @@ from scipy import stats
 from keras_transfer.objectives import Denoising
 from keras_transfer.objectives.denoising import poisson_probabilities
 from keras_transfer.objectives.noise import find_sentences, fit_lengths
-from tests.errors import check_errors
 
 MASK, STOP, SIZE = 4, 5, 1000
 TOKENS = {"mask_id": MASK, "vocabulary_size": SIZE, "special_ids": [0, 1, 2, 3, 4], "stop_ids": [STOP]}
@@ -114,13 +113,3 @@ def test_hardly_any_source_is_longer_than_it_may_be(options):
         sources, _ = objective([np.arange(10, 10 + length)] * 300, random, **TOKENS)
         allowed, target = objective.max_lengths(length)
         assert np.mean([len(source) > allowed for source in sources]) < 0.01 and target == length
-
-
-test_mistakes_are_errors = check_errors(
-    (lambda: Denoising(1.5), "`mask_rate` must be between 0 and 1. Received: mask_rate=1.5"),
-    (lambda: Denoising(seed=-1), "`seed` must be an integer of at least 0 or None. Received: seed=-1"),
-    (lambda: Denoising(insertion_rate=-1), "Received: insertion_rate=-1"),
-    (lambda: Denoising(poisson_mean=0), "or None. Received: poisson_mean=0"),
-    (lambda: Denoising(replace_length=2), "(one for each token). Received: replace_length=2"),
-    (lambda: Denoising(stop_tokens="."), "a list of strings. Received: stop_tokens='.'"),
-)

@@ -185,15 +185,6 @@ def make(word_starts=None, **inputs):
 
 
 test_what_is_impossible_is_an_error = check_errors(
-    (lambda: PermutationLanguageModel(0), "above 0 and below 1. Received: mask_selection_rate=0"),
-    (lambda: PermutationLanguageModel(max_span_length=0), "positive integer. Received: max_span_length=0"),
-    (lambda: PermutationLanguageModel(reuse_length=2.5), "positive integer or None. Received: reuse_length=2.5"),
-    (lambda: PermutationLanguageModel(permutation_size=True), "Received: permutation_size=True"),
-    (lambda: PermutationLanguageModel(starts="word"), "Did you mean 'words'"),
-    *(
-        (lambda seed=seed: PermutationLanguageModel(seed=seed), f"at least 0 or None. Received: seed={seed!r}")
-        for seed in ("x", -1, 1.5, True)
-    ),
     (lambda: make(token_ids=IDS), "must have `padding_mask`. Received: inputs with the keys ['token_ids']"),
     (lambda: make(token_ids=IDS[0], padding_mask=IDS[0]), "integers [batch, length] ... int64 of shape (3,)"),
     (lambda: make(token_ids=IDS, padding_mask=IDS[:, :2]), "int64 of shape (1, 3) and int64 of shape (1, 2)"),

@@ -122,11 +122,11 @@ test_inputs_that_are_not_texts_are_an_error = check_errors(
     ([["the"]], "Received: [['the']]"),
     (np.array([["the"]]), "Received: ndarray"),
     (np.zeros(2), "Received: [ ... 0.0"),
-    (tf.constant([["the"]]), "Received: shape (1, 1)"),
+    (tf.constant([["the"]]), "Received: texts=(1, 1)"),
     (tf.constant([1]), "must be a tensor of strings"),
     (tf.ragged.constant([["the"]]), "must be a tensor of strings"),
     ((("the", "film", "the"),), "Received: a tuple of 3"),
-    (((["the"], ["film", "the"]),), "Received: shapes (1,) and (2,)"),
+    (((["the"], ["film", "the"]),), "Received: first=(1,), second=(2,)"),
     (["the", "film \ud83d"], "lone surrogates. Received: 'film \\ud83d'"),
     call=lambda texts, preprocessor: preprocessor(texts),
 )

@@ -126,12 +126,7 @@ def test_a_custom_tokenizer_reads_the_vocabulary_that_it_wrote(tmp_path):
 
 
 test_a_mistake_is_one_clear_error = check_errors(
-    (lambda: Packing(start="<s>"), "`start` must be a list of tokens. Received: start='<s>'"),
-    (lambda: Packing(end=[2]), "`end` must be a list of tokens. Received: end=[2]"),
-    (lambda: Packing(segments=[0]), "`segments` must be two or three integers or None. Received: segments=(0,)"),
     (lambda: roberta(sequence_length=3), "at least 4 ... Received: sequence_length=3"),
-    (lambda: TokenPreprocessor(VOCABULARY, ROBERTA), "`tokenizer` must be a `Tokenizer`. Received: tokenizer="),
-    (lambda: TokenPreprocessor(WordPieceTokenizer(), None), "must be a `Packing`. Received: packing=None"),
     (
         lambda: TokenPreprocessor(WordPieceTokenizer(["<s>", "the"]), ROBERTA),
         "must contain the special tokens <pad>, </s>, [UNK]. Received: 2 tokens",

@@ -115,9 +115,9 @@ BYTES = [(f"<0x{byte:02X}>", 0.0, PieceType.BYTE) for byte in range(256)]
 test_a_model_that_tensorflow_text_refuses_is_an_error_of_the_constructor = check_errors(
     (([UNKNOWN, ("", -1.0, PieceType.NORMAL)], b""), "must not be empty or unused ... Received: '' ... index 1"),
     (([UNKNOWN, ("b", -1.0, PieceType.UNUSED), A], b""), "Received: 'b' of type UNUSED at index 1"),
-    (([UNKNOWN, ("<0x00>", 0.0, PieceType.BYTE), A], b""), "a piece for each byte ... Received: 1 pieces of bytes"),
-    (([UNKNOWN, *BYTES, A], b""), r"normalize white space. Received: a model that keeps ['\t', '\n'"),
-    (([UNKNOWN, ("<u>", 0.0, PieceType.UNKNOWN), A], b""), "one unknown piece. Received: ['<unk>', '<u>']"),
+    (([UNKNOWN, ("<0x00>", 0.0, PieceType.BYTE), A], b""), "a piece for each byte ... Received: of_bytes=1"),
+    (([UNKNOWN, *BYTES, A], b""), "normalize white space. Received: kept=['\\t', '\\n', '\\x0b', '\\x0c', '\\r']"),
+    (([UNKNOWN, ("<u>", 0.0, PieceType.UNKNOWN), A], b""), "one unknown piece. Received: unknown=['<unk>', '<u>']"),
     (([UNKNOWN, A], b"abc"), "must begin with the size of its trie"),
     call=lambda pieces, charsmap: UnigramTokenizer(SentencePieceModel(pieces, charsmap).to_bytes()),
 )

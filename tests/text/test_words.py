@@ -155,11 +155,10 @@ def test_the_vocabulary_can_be_a_file(tmp_path):
 
 
 test_a_mistake_is_one_clear_error = check_errors(
-    (lambda: WordPreprocessor(["a", "b", "a"]), "duplicates. Received: 1 duplicates, starting with ['a']"),
-    (lambda: WordPreprocessor(["a", "b\n"]), "without line breaks. Received: ['b\\n']"),
-    (lambda: WordPreprocessor(["a", ""]), "no empty strings. Received: ['a', '']"),
-    (lambda: WordPreprocessor([]), "at least one word ... Received: []"),
-    (lambda: WordPreprocessor(["a"], split="spaces"), "argument `split`. ... Received: split='spaces'"),
+    (lambda: WordPreprocessor(["a", "b", "a"]), "duplicates. Received: duplicates=['a']"),
+    (lambda: WordPreprocessor(["a", "b\n"]), "without line breaks. Received: wrong=['b\\n']"),
+    (lambda: WordPreprocessor(["a", ""]), "no empty strings. Received: tokens=['a', '']"),
+    (lambda: WordPreprocessor([]), "at least one word ... Received: tokens=[]"),
     (lambda: WordPreprocessor(["a"], sequence_length=0), "at least 1 ... Received: sequence_length=0"),
     (lambda: make()(["a"], sequence_length="long"), "Received: sequence_length='long'"),
     (lambda: make()((["a"], ["b"])), "does not support pairs of texts. Received: a pair"),

@@ -94,7 +94,7 @@ MISTAKES = [
     Mistake(
         "batch_norm='no'",
         lambda m: tasks.TextClassifier(m.bert(), num_classes=2, hidden_activation="relu", batch_norm="no"),
-        "boolean",
+        "True or False",
     ),
     Mistake("a QRNN of half units", lambda m: kt.layers.QRNN(1.5), "units"),
     # === compile ===

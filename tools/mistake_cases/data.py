@@ -151,7 +151,11 @@ MISTAKES = [
     Mistake(
         "epochs=0", lambda m: fit(m.classifier(), TEXTS, epochs=0), "epochs", lambda history: history.history == {}
     ),
-    Mistake("a loader of pairs that are none", lambda m: fit(m.masked(), Loader((TEXTS, TEXTS[1:])), None), "x.0.*x.1"),
+    Mistake(
+        "a loader of pairs that are none",
+        lambda m: fit(m.masked(), Loader((TEXTS, TEXTS[1:])), None),
+        "same number of texts",
+    ),
     Mistake("a table of one column", lambda m: read(m.write("a.csv", "text\na\nb\n")), "label"),
     Mistake(
         "a table without the column",

@@ -26,14 +26,15 @@ from keras_transfer.adaptation.adapters.settings import (
     encoder_settings,
     head_settings,
 )
+from keras_transfer.core.expect import expect, expects, one_of
 from keras_transfer.core.files import atomic_file, check_folder
-from keras_transfer.core.names import check_one_of
 from keras_transfer.distribute import in_first_process
 from keras_transfer.keras_internals import remember_trainable
 
 FORMAT = "keras_transfer adapters 1"
 
 
+@expects(format=one_of("keras_transfer", "peft"))
 def save_adapters(
     model: Any,
     path: str | pathlib.Path,
@@ -80,7 +81,6 @@ def save_adapters(
         model.head_adapters.check()
     name = the_name(encoder, name)
     arrays = {key: _array(weight) for key, weight in adapter_weights(encoder, name).items()}
-    check_one_of("format", format, ("keras_transfer", "peft"))
     in_first_process(lambda: check_folder(path, overwrite), model)
     if format == "peft":
         head = {} if model is encoder else {id(weight): value for weight, value in head_for(model, name)}
@@ -202,13 +202,9 @@ def fingerprint(encoder):
 def the_name(encoder, name):
     """Checks and returns the name of adapters. `None` stands for the active adapters."""
     if name is None:
-        if not encoder.adapters:
-            raise ValueError("The model has no adapters. Call `add_adapters` first. Received: name=None")
-        if len(encoder.active_adapters) != 1:
-            raise ValueError(
-                f"Pass `name`, one of {list(encoder.adapters)}. Received: name=None, while the active adapters are "
-                f"{list(encoder.active_adapters)}"
-            )
+        expect(encoder.adapters, "The model has no adapters. Call `add_adapters` first.", name=None)
+        rule = f"Pass `name`, one of {list(encoder.adapters)}."
+        expect(len(encoder.active_adapters) == 1, rule, active_adapters=list(encoder.active_adapters))
         [name] = encoder.active_adapters
     check_names(encoder, [name])
     return name

@@ -11,6 +11,7 @@ from keras import ops
 
 from keras_transfer.adaptation.adapters.kind import KINDS, AdapterKind
 from keras_transfer.adaptation.adapters.places import take
+from keras_transfer.core.expect import Rule, expect, expects
 from keras_transfer.core.names import belongs, did_you_mean, hint_for
 from keras_transfer.encoders import (
     BackboneEncoder,
@@ -29,6 +30,14 @@ from keras_transfer.training import layer_groups
 SUPPORTED = (TransformerStack, EncoderDecoder, BackboneEncoder)
 
 
+_NAME = Rule(
+    "a name of letters, digits, '-' and '_'",
+    lambda value: isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", value) is not None,
+    ("", "a b", "-a", 1, None),
+)
+
+
+@expects(name=_NAME)
 def add_adapters(model: Any, adapters: Any, *, name: str = "default") -> Any:
     """Adds adapters to the encoder of a model. From then on, only the adapters and the head train.
 
@@ -70,13 +79,8 @@ def add_adapters(model: Any, adapters: Any, *, name: str = "default") -> Any:
     ```
     """
     encoder, found = adapted_encoder(model), get_adapters(adapters)
-    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
-        raise ValueError(f"`name` must consist of letters, digits, '-' and '_'. Received: name={name!r}")
-    if name in encoder.adapters:
-        raise ValueError(
-            f"The model already has adapters with this name. Remove them, or pass a different `name`. "
-            f"Received: name={name!r}"
-        )
+    rule = "The model already has adapters with this name. Remove them, or pass a different `name`."
+    expect(name not in encoder.adapters, rule, name=name)
     encoder.check_shared_blocks()
     if getattr(model, "scalar_mix", None) is not None and any(kind.lengthens for kind in found):
         raise ValueError(
@@ -127,10 +131,8 @@ def remove_adapters(model: Any, name: str | None = None) -> Any:
     check_names(encoder, names)
     for other, found in encoder.adapters.items():
         needed = {source for kind in found for source in getattr(kind, "sources", ())} & set(names)
-        if needed and other not in names:
-            raise ValueError(
-                f"The adapters {other!r} depend on these adapters. Remove {other!r} first. Received: {sorted(needed)}"
-            )
+        rule = f"The adapters {other!r} depend on these adapters. Remove {other!r} first."
+        expect(not needed or other in names, rule, needed=sorted(needed))
     for removed in names:
         take(encoder, removed)
         encoder.adapters.pop(removed)
@@ -171,8 +173,8 @@ def merge_adapters(model: Any) -> Any:
             f"The model has no active adapters to merge. {advice}. Received: a model with the adapters "
             f"{list(encoder.adapters)}, of which none are active"
         )
-    if others := [name for name in encoder.adapters if name not in active]:
-        raise ValueError(f"Merging changes the base of other adapters. Remove these first. Received: {others}")
+    others = [name for name in encoder.adapters if name not in active]
+    expect(not others, "Merging changes the base of other adapters. Remove these first.", others=others)
     if others := [kind for name in active for kind in encoder.adapters[name] if not kind.merges]:
         possible = sorted(word for word, kind in KINDS.items() if kind.func.merges)
         raise ValueError(
@@ -274,33 +276,29 @@ def adapted_encoder(model):
     encoder = model if isinstance(model, Encoder) else getattr(model, "encoder", None)
     if is_backbone(encoder):
         return BackboneEncoder(encoder)
-    if isinstance(encoder, (ComposedEncoderDecoder, UniLM)):
-        raise ValueError(
-            "Adapters do not support an encoder-decoder made from encoders, which has new layers that must train. "
-            "Use `freeze` and `unfreeze`. "
-            f"Received: model={type(model).__name__} with encoder={type(encoder).__name__}"
-        )
-    if not isinstance(encoder, SUPPORTED):
-        raise ValueError(
-            "Adapters are added to the blocks of a Transformer encoder. Expected an encoder of this library, or a task "
-            "such as `TextClassifier` with one or with a KerasHub backbone. "
-            f"Received: model={type(model).__name__} with encoder={type(encoder).__name__}"
-        )
+    rule = (
+        "Adapters do not support an encoder-decoder made from encoders, which has new layers that must train. "
+        "Use `freeze` and `unfreeze`."
+    )
+    expect(not isinstance(encoder, (ComposedEncoderDecoder, UniLM)), rule, model=model, encoder=encoder)
+    rule = (
+        "Adapters are added to the blocks of a Transformer encoder. Expected an encoder of this library, or a task "
+        "such as `TextClassifier` with one or with a KerasHub backbone."
+    )
+    expect(isinstance(encoder, SUPPORTED), rule, model=model, encoder=encoder)
     return encoder
 
 
 def check_names(encoder, names):
     """Raises a `ValueError` if an encoder has no adapters with one of these names, or if a name occurs twice."""
-    if names and not encoder.adapters:
-        raise ValueError(f"The model has no adapters. Call `add_adapters` first. Received: name={names[0]!r}")
+    expect(not names or encoder.adapters, "The model has no adapters. Call `add_adapters` first.", names=names)
     for name in names:
         if name not in encoder.adapters:
             raise ValueError(
                 f"Unknown adapters. Expected some of {list(encoder.adapters)}.{did_you_mean(name, encoder.adapters)} "
                 f"Received: name={name!r}"
             )
-    if len(set(names)) < len(names):
-        raise ValueError(f"Each name must occur once. Received: {names}")
+    expect(len(set(names)) == len(names), "Each name must occur once.", names=names)
 
 
 def adapter_weights(encoder, name):

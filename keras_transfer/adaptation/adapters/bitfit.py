@@ -5,8 +5,9 @@ import re
 
 import keras
 
-from keras_transfer.adaptation.adapters.kind import AdapterKind, register_kind, strings
+from keras_transfer.adaptation.adapters.kind import NAMES, AdapterKind, register_kind
 from keras_transfer.adaptation.adapters.places import copy_weights
+from keras_transfer.core.expect import expect, expects
 from keras_transfer.core.names import did_you_mean
 from keras_transfer.keras_internals import could_train, layers_within
 from keras_transfer.layers import Adapted, Adapter
@@ -33,15 +34,13 @@ class BitFit(AdapterKind):
         found = [layer for layer in layers_of(encoder) if isinstance(layer, dense)]
         biases = [(layer, "beta" if isinstance(layer, NORMS) else "bias") for layer in found]
         biases = [(layer, attribute) for layer, attribute in biases if getattr(layer, attribute, None) is not None]
-        if not biases:
-            raise ValueError(
-                "`BitFit` requires an encoder with biases. Use a different kind, such as 'lora'. "
-                f"Received: {type(encoder).__name__}"
-            )
+        rule = "`BitFit` requires an encoder with biases. Use a different kind, such as 'lora'."
+        expect(biases, rule, encoder=encoder)
         for layer, attribute in biases:
             copy_weights(encoder, layer, (attribute,), place_of(layer), name)
 
 
+@expects(layers=NAMES)
 @register_kind(copies={})
 class LayerCopies(AdapterKind):
     """Copies of whole layers of the encoder, which are trained instead of the originals.
@@ -63,10 +62,6 @@ class LayerCopies(AdapterKind):
     merges = True
     layers: tuple
     _: dataclasses.KW_ONLY
-
-    def __post_init__(self):
-        object.__setattr__(self, "layers", strings(self.layers))
-        self.check(layers=(self.layers, "names of layers"))
 
     def attach(self, encoder, name):
         available = {place_of(layer): layer for layer in layers_of(encoder)}

@@ -4,11 +4,13 @@ import dataclasses
 
 import keras
 
-from keras_transfer.adaptation.adapters.kind import AdapterKind, boolean, positive, register_kind
+from keras_transfer.adaptation.adapters.kind import AdapterKind, register_kind
 from keras_transfer.adaptation.adapters.places import blocks_of, copy_weights, norms_of, put_at_outputs
+from keras_transfer.core.expect import FLAG, expects, integer
 from keras_transfer.layers import BottleneckAdapter
 
 
+@expects(size=integer(1), norms=FLAG)
 @register_kind(houlsby={})
 class Houlsby(AdapterKind):
     """Bottleneck adapters after attention and after the feed-forward network (Houlsby et al. 2019).
@@ -33,9 +35,6 @@ class Houlsby(AdapterKind):
     activation: str = "gelu"
     norms: bool = True
 
-    def __post_init__(self):
-        self.check(size=positive(self.size), norms=boolean(self.norms))
-
     def attach(self, encoder, name):
         arguments = {"units": self.size, "activation": self.activation}
         put_at_outputs(encoder, ["attention", "cross_attention", "feed_forward"], name, BottleneckAdapter, **arguments)
@@ -45,6 +44,7 @@ class Houlsby(AdapterKind):
                 copy_weights(encoder, norm, weights, f"{block.name}.{place}", name)
 
 
+@expects(size=integer(1))
 @register_kind(pfeiffer={})
 class Pfeiffer(AdapterKind):
     """One bottleneck adapter after the feed-forward network, applied to the sum with the residual (Pfeiffer 2021).
@@ -64,14 +64,12 @@ class Pfeiffer(AdapterKind):
     _: dataclasses.KW_ONLY
     activation: str = "relu"
 
-    def __post_init__(self):
-        self.check(size=positive(self.size))
-
     def attach(self, encoder, name):
         arguments = {"units": self.size, "activation": self.activation, "source": "summed"}
         put_at_outputs(encoder, ["feed_forward"], name, BottleneckAdapter, **arguments)
 
 
+@expects(size=integer(1))
 @register_kind(parallel={})
 class Parallel(AdapterKind):
     """A bottleneck parallel to the feed-forward network, with the same inputs (He et al. 2022).
@@ -92,9 +90,6 @@ class Parallel(AdapterKind):
     _: dataclasses.KW_ONLY
     scale: float = 4.0
     activation: str = "relu"
-
-    def __post_init__(self):
-        self.check(size=positive(self.size))
 
     def attach(self, encoder, name):
         arguments = {"units": self.size, "activation": self.activation, "source": "inputs", "scale": float(self.scale)}

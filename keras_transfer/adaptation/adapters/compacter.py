@@ -5,11 +5,13 @@ import dataclasses
 import keras
 from keras import ops
 
-from keras_transfer.adaptation.adapters.kind import AdapterKind, positive, register_kind
+from keras_transfer.adaptation.adapters.kind import AdapterKind, register_kind
 from keras_transfer.adaptation.adapters.places import blocks_of, put_at_outputs, width_of
+from keras_transfer.core.expect import expect, expects, integer
 from keras_transfer.layers import BottleneckAdapter, adapter_policy
 
 
+@expects(size=integer(1), terms=integer(1), rank=integer(1))
 @register_kind(compacter={})
 class Compacter(AdapterKind):
     """Houlsby bottlenecks whose kernels are sums of Kronecker products (Karimi Mahabadi et al. 2021).
@@ -34,12 +36,10 @@ class Compacter(AdapterKind):
     rank: int = 1
     activation: str = "gelu"
 
-    def __post_init__(self):
-        self.check(size=positive(self.size), terms=positive(self.terms), rank=positive(self.rank))
-
     def attach(self, encoder, name):
         widths = {width_of(encoder, block) for block in blocks_of(encoder)} | {self.size}
-        self.check(terms=(not any(width % self.terms for width in widths), "a divisor of both widths"))
+        fits = not any(width % self.terms for width in widths)
+        expect(fits, "`terms` must be a divisor of both widths.", terms=self.terms, widths=sorted(widths))
         rule = Rule(self.terms, name="rule", dtype=adapter_policy(None))
         arguments = {"units": self.size, "activation": self.activation, "rule": rule, "rank": self.rank}
         put_at_outputs(encoder, ["attention", "cross_attention", "feed_forward"], name, CompacterAdapter, **arguments)

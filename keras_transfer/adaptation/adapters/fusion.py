@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_transfer.adaptation.adapters.kind import AdapterKind, register_kind, strings
 from keras_transfer.adaptation.adapters.places import put
+from keras_transfer.core.expect import expect
 from keras_transfer.layers import Adapter
 
 
@@ -32,13 +33,11 @@ class Fusion(AdapterKind):
 
     def __post_init__(self):
         object.__setattr__(self, "sources", strings(self.sources))
-        self.check(sources=(len(set(self.sources)) > 1, "at least two names of adapters"))
+        expect(len(set(self.sources)) > 1, "`sources` must be at least two names of adapters.", sources=self.sources)
 
     def attach(self, encoder, name):
-        if unknown := [source for source in self.sources if source not in encoder.adapters]:
-            raise ValueError(
-                f"Unknown adapters. Expected some of {list(encoder.adapters)}. Received: sources={unknown}"
-            )
+        unknown = [source for source in self.sources if source not in encoder.adapters]
+        expect(not unknown, f"Unknown adapters. Expected some of {list(encoder.adapters)}.", sources=unknown)
         kinds = {source: encoder.adapters[source] for source in self.sources}
         if norms := [source for source, found in kinds.items() if any(getattr(kind, "norms", False) for kind in found)]:
             raise ValueError(
@@ -47,11 +46,11 @@ class Fusion(AdapterKind):
             )
         found = [slot for slot in encoder.adapter_slots if all(source in slot.adapters for source in self.sources)]
         found = [slot for slot in found if all(hasattr(slot.adapters[source], "change") for source in self.sources)]
-        if not found:
-            raise ValueError(
-                "`Fusion` requires bottleneck adapters at the same places. Train its sources with one kind, such as "
-                f"'pfeiffer'. Received: {self.sources}"
-            )
+        rule = (
+            "`Fusion` requires bottleneck adapters at the same places. Train its sources with one kind, such as "
+            "'pfeiffer'."
+        )
+        expect(found, rule, sources=self.sources)
         for slot in found:
             put(encoder, slot, name, FusionAdapter(slot, self.sources, dtype=slot.dtype_policy, name=name))
 

@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_transfer.adaptation.adapters.kind import AdapterKind, register_kind, strings
 from keras_transfer.adaptation.adapters.places import choose_targets, put
+from keras_transfer.core.expect import expect
 from keras_transfer.layers import AdaptedDense, Adapter, stand_in
 
 
@@ -35,7 +36,8 @@ class IA3(AdapterKind):
     def __post_init__(self):
         for field in ("targets", "input_targets"):
             object.__setattr__(self, field, strings(getattr(self, field)))
-        self.check(targets=(self.targets or self.input_targets, "names"))
+        given = {"targets": self.targets, "input_targets": self.input_targets}
+        expect(any(given.values()), "`targets` or `input_targets` must be names.", **given)
 
     def attach(self, encoder, name):
         found = [(*target[:3], target[3]) for target in choose_targets(encoder, self.targets)]

@@ -2,11 +2,11 @@
 
 import dataclasses
 import functools
-import numbers
 from typing import Any, Self
 
 import keras
-import numpy as np
+
+from keras_transfer.core.expect import Rule, expect
 
 KINDS = {}  # Maps names in specifications to functions that create a kind.
 _CLASSES = {}  # Maps the class names in files to classes.
@@ -57,22 +57,6 @@ class AdapterKind:
         """
         return cls(**config)
 
-    def check(self, **rules: Any) -> None:
-        """Raises a `ValueError` for the first field whose rule is not satisfied.
-
-        Args:
-            **rules: Tuples of a boolean, whether the field is valid, and a string, the expected value.
-        """
-        for field, (right, expected) in rules.items():
-            value = getattr(self, field)
-            if not right:
-                raise ValueError(
-                    f"Invalid value for argument `{field}` of `{type(self).__name__}`. Expected {expected}. "
-                    f"Received: {field}={value!r}"
-                )
-            if isinstance(value, np.generic):  # Configs are JSON.
-                object.__setattr__(self, field, value.item())
-
 
 def register_kind(**names):
     """Returns a decorator for the class of a kind. `add_adapters` finds it by these names, each with its arguments."""
@@ -89,26 +73,19 @@ def register_kind(**names):
 
 def kind_of(class_name, config):
     """Returns the kind for a class name and a config from a file."""
-    if class_name not in _CLASSES:
-        raise ValueError(f"Unknown kind of adapters. Expected one of {sorted(_CLASSES)}. Received: {class_name!r}")
+    rule = f"Unknown kind of adapters. Expected one of {sorted(_CLASSES)}."
+    expect(class_name in _CLASSES, rule, class_name=class_name)
     return _CLASSES[class_name].from_config(config)
-
-
-def positive(value):
-    """Returns the rule of `AdapterKind.check` for a positive integer."""
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and value > 0, "a positive integer"
-
-
-def fraction(value):
-    """Returns the rule of `AdapterKind.check` for a dropout rate."""
-    return isinstance(value, numbers.Real) and 0 <= value < 1, "a number from 0 to below 1"
-
-
-def boolean(value):
-    """Returns the rule of `AdapterKind.check` for a boolean."""
-    return isinstance(value, bool), "a boolean"
 
 
 def strings(value):
     """Returns a string, or a list of strings, as a tuple."""
     return (value,) if isinstance(value, str) else tuple(value)
+
+
+NAMES = Rule(
+    "a name or a list of names",
+    lambda value: len(names := strings(value)) > 0 and all(isinstance(name, str) and name for name in names),
+    ("", (), [1]),
+    convert=strings,
+)

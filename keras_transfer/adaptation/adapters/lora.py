@@ -2,18 +2,19 @@
 
 import dataclasses
 import math
-import numbers
 import weakref
 from typing import Any
 
 import numpy as np
 from keras import ops
 
-from keras_transfer.adaptation.adapters.kind import AdapterKind, boolean, fraction, positive, register_kind, strings
+from keras_transfer.adaptation.adapters.kind import NAMES, AdapterKind, register_kind
 from keras_transfer.adaptation.adapters.places import choose_targets, put
+from keras_transfer.core.expect import FLAG, RATE, expects, integer, number
 from keras_transfer.layers import AdaptedDense, Adapter, Dropout, dense_axes, stand_in, uniform
 
 
+@expects(rank=integer(1), alpha=number(), targets=NAMES, dropout=RATE, rank_stabilized=FLAG, magnitude=FLAG)
 @register_kind(lora={}, rslora={"rank_stabilized": True}, dora={"magnitude": True})
 class LoRA(AdapterKind):
     """Low-rank changes to dense layers (Hu et al. 2022), or DoRA (Liu et al. 2024).
@@ -46,12 +47,6 @@ class LoRA(AdapterKind):
     dropout: float = 0.0
     rank_stabilized: bool = False
     magnitude: bool = False
-
-    def __post_init__(self):
-        object.__setattr__(self, "targets", strings(self.targets))
-        self.check(rank=positive(self.rank), dropout=fraction(self.dropout), targets=(self.targets, "names"))
-        self.check(alpha=(self.alpha is None or isinstance(self.alpha, numbers.Real), "a number"))
-        self.check(rank_stabilized=boolean(self.rank_stabilized), magnitude=boolean(self.magnitude))
 
     @property
     def scale(self) -> float:

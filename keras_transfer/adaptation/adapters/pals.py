@@ -5,8 +5,9 @@ import dataclasses
 import keras
 from keras import ops
 
-from keras_transfer.adaptation.adapters.kind import AdapterKind, positive, register_kind
+from keras_transfer.adaptation.adapters.kind import AdapterKind, register_kind
 from keras_transfer.adaptation.adapters.places import blocks_of, put
+from keras_transfer.core.expect import expect, expects, integer
 from keras_transfer.layers import (
     AdaptedBlock,
     Adapter,
@@ -19,6 +20,7 @@ from keras_transfer.layers import (
 )
 
 
+@expects(size=integer(1), num_heads=integer(1))
 @register_kind(pals={})
 class PALs(AdapterKind):
     """A small attention layer parallel to each block (projected attention layers, Stickland & Murray 2019).
@@ -39,16 +41,14 @@ class PALs(AdapterKind):
     num_heads: int = 12
 
     def __post_init__(self):
-        self.check(size=positive(self.size), num_heads=positive(self.num_heads))
-        self.check(num_heads=(self.size % self.num_heads == 0, "a divisor of `size`"))
+        fits = self.size % self.num_heads == 0
+        expect(fits, "`num_heads` must be a divisor of `size`.", size=self.size, num_heads=self.num_heads)
 
     def attach(self, encoder, name):
         blocks = blocks_of(encoder)
-        if causal := [block.name for block in blocks if block.attention.causal]:
-            raise ValueError(
-                "`PALs` have no cache, which causal blocks require. Use a different kind, such as 'lora'. "
-                f"Received: causal blocks {causal}"
-            )
+        causal = [block.name for block in blocks if block.attention.causal]
+        rule = "`PALs` have no cache, which causal blocks require. Use a different kind, such as 'lora'."
+        expect(not causal, rule, causal=causal)
         projections = Projections(self.size, name="projections", dtype=adapter_policy(blocks[0].dtype_policy))
         for block in blocks:
             layer = ProjectedAttention(self.num_heads, projections, dtype=block.dtype_policy, name=name)

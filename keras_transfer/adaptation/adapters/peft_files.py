@@ -17,6 +17,7 @@ from keras_transfer.adaptation.adapters.lora import LoRA
 from keras_transfer.adaptation.adapters.places import block_names, blocks_of, dense_targets
 from keras_transfer.adaptation.adapters.settings import check_head_settings, head_settings
 from keras_transfer.checkpoints import encoder_entries, head_entries, head_prefixes, plain_name, tensor_names
+from keras_transfer.core.expect import expect
 from keras_transfer.core.files import atomic_folder
 from keras_transfer.encoders import EncoderDecoder, TransformerStack
 
@@ -84,11 +85,11 @@ def read(model, encoder, folder):
     kind, found = _KINDS[config["peft_type"]][1](config, modules, matrices, folder)
     kinds, found = [kind, *([LayerCopies(places)] if places else [])], found | copies
     if others and model is not encoder:
-        if model.head_is_pretrained:
-            raise ValueError(
-                f"The head of a `{type(model).__name__}` comes from its checkpoint, so {folder} must not contain one. "
-                f"To load only the adapters, pass `model.encoder`. Received: {sorted(others)[:3]}"
-            )
+        rule = (
+            f"The head of a `{type(model).__name__}` comes from its checkpoint, so {folder} must not contain one. "
+            "To load only the adapters, pass `model.encoder`."
+        )
+        expect(not model.head_is_pretrained, rule, others=sorted(others)[:3])
         found |= _read_head(model, config, others, names, folder)
     return kinds, found
 
@@ -193,22 +194,19 @@ def _read_files(folder):
             f"{ {key: _FIXED[key] for key in wrong} }. Received: {wrong} in {folder}"
         )
     start = str(config.get("init_lora_weights", True)).lower()
-    if start not in ("true", "false", "gaussian", "eva", "orthogonal"):
-        raise ValueError(
-            "`init_lora_weights` must not change the encoder's weights. Convert the folder with PEFT. "
-            f"Received: {start!r} in {folder}"
-        )
+    rule = "`init_lora_weights` must not change the encoder's weights. Convert the folder with PEFT."
+    expect(start in ("true", "false", "gaussian", "eva", "orthogonal"), rule, start=start, folder=folder)
     return config, tensors, names
 
 
 def _read_head(task, config, changes, names, folder):
     """Returns the head tensors of a task. Weights that the folder lacks keep their values, with a warning."""
     given, own = config.get("task_type"), _TASK_TYPES.get(task.checkpoint_head.name)
-    if given in _TASK_TYPES.values() and given != own:
-        raise ValueError(
-            f"The folder has a head for a different task from a `{type(task).__name__}`, which has the type {own!r}. "
-            f"To load only the adapters, pass `model.encoder`. Received: task_type={given!r} in {folder}"
-        )
+    rule = (
+        f"The folder has a head for a different task from a `{type(task).__name__}`, which has the type {own!r}. "
+        "To load only the adapters, pass `model.encoder`."
+    )
+    expect(given not in _TASK_TYPES.values() or given == own, rule, task_type=given, folder=folder)
     advice = "Create the task with this argument, or pass `model.encoder` to load only the adapters."
     entries = head_entries(task, "loaded from a PEFT folder", advice)
     expected = f"The head of {folder} must have the same shapes as the task's, so the same number of labels."
@@ -221,8 +219,8 @@ def _read_head(task, config, changes, names, folder):
         kept += [name for name in entry.names if name not in changes or changes[name].func is changed_weight]
         tensors = _changed(entry, changes, expected)
         found |= {f"head/{variable.path}": value for variable, value in zip(entry.variables, entry.arrays(tensors))}
-    if unknown := [name for name in changes if name not in known]:
-        raise ValueError(f"{folder} has a head that a `{type(task).__name__}` does not have. Received: {unknown[:3]}")
+    unknown = [name for name in changes if name not in known]
+    expect(not unknown, f"{folder} has a head that a `{type(task).__name__}` does not have.", unknown=unknown[:3])
     if kept:
         log.warning("%s does not contain all weights of the head. These keep the model's values: %s", folder, kept)
     return found
@@ -242,12 +240,11 @@ def write(model, encoder, folder, kinds, arrays, head, overwrite=False):
 
     kinds = [kind for kind in kinds if not isinstance(kind, LayerCopies)]
     found = [name for name, (cls, *_) in _KINDS.items() if len(kinds) == 1 and isinstance(kinds[0], cls)]
-    if not found:
-        raise ValueError(
-            "Only a single `LoRA` or `IA3`, with `LayerCopies` or without, can be written for PEFT. Use "
-            "`format='keras_transfer'` for other kinds. "
-            f"Received: {kinds}"
-        )
+    rule = (
+        "Only a single `LoRA` or `IA3`, with `LayerCopies` or without, can be written for PEFT. Use "
+        "`format='keras_transfer'` for other kinds."
+    )
+    expect(found, rule, kinds=kinds)
     [kind], [peft_type], modules = kinds, found, modules_of(encoder)
     prefix, tensors, task_type, metadata = "", {}, None, {"format": "pt"}
     if model is not encoder:
@@ -264,11 +261,9 @@ def write(model, encoder, folder, kinds, arrays, head, overwrite=False):
             "PEFT either saves a module as a whole or adds adapters to it. Use `format='keras_transfer'`, or save the "
             f"whole model after `merge_adapters`. Received: {both[:3]}"
         )
-    if unused := sorted(arrays.keys() - used - keys):
-        raise ValueError(
-            "Transformers has no module for these adapter weights. Save them with `format='keras_transfer'`. "
-            f"Received: {unused[:3]}"
-        )
+    unused = sorted(arrays.keys() - used - keys)
+    rule = "Transformers has no module for these adapter weights. Save them with `format='keras_transfer'`."
+    expect(not unused, rule, unused=unused[:3])
     config = {
         "peft_type": peft_type,
         "target_modules": targets,
@@ -302,11 +297,8 @@ def _written_copies(encoder, arrays, prefix):
 def _written_head(task, task_type, head):
     """Returns the head tensors of a task by their names in Transformers."""
     advice = "Pass `model.encoder` to write only the adapters, which PEFT then loads into `AutoModel`."
-    if task_type is None:
-        raise ValueError(
-            f"The head of a {type(task).__name__} cannot be written for PEFT. {advice} "
-            f"Received: {type(task).__name__} with a {type(task.encoder).__name__}"
-        )
+    rule = f"The head of a {type(task).__name__} cannot be written for PEFT. {advice}"
+    expect(task_type is not None, rule, task=task, encoder=task.encoder)
     tensors = {}
     for entry in head_entries(task, "written for PEFT", advice):
         tensors |= entry.tensors(lambda variable: head[id(variable)])
@@ -415,8 +407,7 @@ def read_lora(config, modules, matrices, folder):
             found[f"adapter/{segment.layer}/{target}_b"] = b[:, columns]
             if magnitude:
                 found[f"adapter/{segment.layer}/{target}_magnitude"] = parts["lora_magnitude_vector"].ravel()[columns]
-    if not targets:
-        raise ValueError(f"The folder must contain LoRA for at least one module. Received: no such tensors in {folder}")
+    expect(targets, "The folder must contain LoRA for at least one module.", folder=folder)
     return LoRA(
         rank,
         alpha=alpha,
@@ -434,10 +425,8 @@ def read_ia3(config, modules, scales, folder):
     """
     targets, input_targets, found = set(), set(), {}
     for (module, name), parts in scales.items():
-        if parts.keys() != {"ia3_l"} or parts["ia3_l"].ndim != 2:
-            raise ValueError(
-                f"{folder} must have one matrix of scales for each module. Received: {sorted(parts)} of {name!r}"
-            )
+        rule = f"{folder} must have one matrix of scales for each module."
+        expect(parts.keys() == {"ia3_l"} and parts["ia3_l"].ndim == 2, rule, parts=sorted(parts), name=name)
         values, of_inputs = parts["ia3_l"].ravel(), parts["ia3_l"].shape[0] == 1
         for segment in modules[module]:
             if not of_inputs:
@@ -452,8 +441,7 @@ def read_ia3(config, modules, scales, folder):
                     "The inputs of query, key and value cannot be scaled separately, because they share a dense layer. "
                     f"Received: `feedforward_modules` with {name!r} in {folder}"
                 )
-    if not found:
-        raise ValueError(f"The folder must contain IA3 for at least one module. Received: no such tensors in {folder}")
+    expect(found, "The folder must contain IA3 for at least one module.", folder=folder)
     return IA3(sorted(targets), input_targets=sorted(input_targets)), found
 
 
@@ -556,8 +544,8 @@ class Segment:
 
 def modules_of(encoder):
     """Returns a dict from Transformers modules, without their prefix in a model with a head, to lists of `Segment`s."""
-    if not isinstance(encoder, (TransformerStack, EncoderDecoder)):
-        raise ValueError(f"PEFT folders require an encoder of this library. Received: {type(encoder).__name__}")
+    rule = "PEFT folders require an encoder of this library."
+    expect(isinstance(encoder, (TransformerStack, EncoderDecoder)), rule, encoder=encoder)
     names, found, block_name = tensor_names(encoder), {}, block_names(encoder)
     for block in blocks_of(encoder):
         layers = {}

@@ -6,6 +6,7 @@ import re
 
 import keras
 
+from keras_transfer.core.expect import expect
 from keras_transfer.core.names import did_you_mean, why_no_expression
 from keras_transfer.encoders import EncoderDecoder, encode, is_keras_hub
 from keras_transfer.keras_internals import layer_tracking, layers_within
@@ -65,11 +66,11 @@ def width_of(encoder, block=None):
 
 def put(encoder, slot, name, layer):
     """Builds an adapter and adds it to an `Adapted`, the slot, under a name."""
-    if name in slot.adapters:
-        raise ValueError(
-            "Two kinds of adapters need the same place. Add them under two names, and activate both with "
-            f"`set_active_adapter`. Received: name={name!r} twice at {slot.place!r}"
-        )
+    rule = (
+        "Two kinds of adapters need the same place. Add them under two names, and activate both with "
+        "`set_active_adapter`."
+    )
+    expect(name not in slot.adapters, rule, name=name, place=slot.place)
     if slot not in encoder.adapter_slots:
         encoder.adapter_slots.append(slot)
     with _scope(slot.place):
@@ -207,8 +208,7 @@ def choose_targets(encoder, targets):
     for block in blocks_of(encoder):
         for name, found in dense_targets(block).items():
             available[f"{block_name[id(block)]}.{name}"] = (block, *found)
-    if not available:
-        raise ValueError(f"The blocks of the encoder have no dense layers. Received: {type(encoder).__name__}")
+    expect(available, "The blocks of the encoder have no dense layers.", encoder=encoder)
     names = list(dict.fromkeys(path.split(".", 1)[1] for path in available))
     chosen = {}
     for target in targets:

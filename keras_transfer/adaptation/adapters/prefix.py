@@ -3,11 +3,13 @@
 import keras
 from keras import ops
 
-from keras_transfer.adaptation.adapters.kind import AdapterKind, positive, register_kind
+from keras_transfer.adaptation.adapters.kind import AdapterKind, register_kind
 from keras_transfer.adaptation.adapters.places import blocks_of, put
+from keras_transfer.core.expect import expect, expects, integer
 from keras_transfer.layers import Adapted, Adapter, MultiHeadAttention, stand_in
 
 
+@expects(length=integer(1))
 @register_kind(prefix={})
 class Prefix(AdapterKind):
     """Learned keys and values in front of the keys and values of the text in every block (Li & Liang 2021).
@@ -27,20 +29,17 @@ class Prefix(AdapterKind):
 
     length: int = 20
 
-    def __post_init__(self):
-        self.check(length=positive(self.length))
-
     def attach(self, encoder, name):
         for block in blocks_of(encoder):
             for part in ("attention", "cross_attention"):
                 attention, options = getattr(block, part), {"dtype": block.dtype_policy, "name": name}
                 if attention is None:
                     continue
-                if type(attention) is not MultiHeadAttention:
-                    raise ValueError(
-                        "`Prefix` requires attention of the class `MultiHeadAttention`. Use a different kind, such as "
-                        f"'lora'. Received: {type(attention).__name__} in {block.name!r}"
-                    )
+                rule = (
+                    "`Prefix` requires attention of the class `MultiHeadAttention`. Use a different kind, such as "
+                    "'lora'."
+                )
+                expect(type(attention) is MultiHeadAttention, rule, attention=attention, block=block.name)
                 layer = PrefixAdapter(self.length, attention.num_key_value_heads, attention.head_dim, **options)
                 put(encoder, stand_in(Adapted, attention, "prefix", f"{block.name}.{part}.prefix"), name, layer)
 

@@ -3,12 +3,14 @@
 import keras
 from keras import ops
 
-from keras_transfer.adaptation.adapters.kind import AdapterKind, positive, register_kind
+from keras_transfer.adaptation.adapters.kind import AdapterKind, register_kind
 from keras_transfer.adaptation.adapters.places import blocks_of, put
+from keras_transfer.core.expect import expect, expects, integer
 from keras_transfer.encoders import EncoderDecoder
 from keras_transfer.layers import AdaptedBlock, Adapter, stand_in
 
 
+@expects(length=integer(1))
 @register_kind(prompt={})
 class Prompt(AdapterKind):
     """Learned vectors that precede the vectors of the text, after the embeddings (Lester et al. 2021).
@@ -30,15 +32,11 @@ class Prompt(AdapterKind):
     lengthens = True
     length: int = 20
 
-    def __post_init__(self):
-        self.check(length=positive(self.length))
-
     def attach(self, encoder, name):
-        if isinstance(encoder, EncoderDecoder):
-            raise ValueError(
-                "`Prompt` does not support encoder-decoders, whose cross-attention would not see the prompt. Use "
-                f"`Prefix`. Received: {type(encoder).__name__}"
-            )
+        rule = (
+            "`Prompt` does not support encoder-decoders, whose cross-attention would not see the prompt. Use `Prefix`."
+        )
+        expect(not isinstance(encoder, EncoderDecoder), rule, encoder=encoder)
         blocks = blocks_of(encoder)
         if encoder.block_inputs is not None or len(blocks) < len(encoder.blocks):
             raise ValueError(

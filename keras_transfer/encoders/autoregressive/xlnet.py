@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 
+from keras_transfer.core.expect import FLAG, expect, expects
 from keras_transfer.encoders.encoder import Encoder, constructor_settings
 from keras_transfer.layers import (
     AttentionBias,
@@ -50,9 +51,6 @@ class XLNetEncoder(Encoder):
 
     Outputs: Dict of `sequence_output`, `[batch, length, hidden_dim]`.
 
-    Raises:
-        ValueError: If `two_streams` is not a boolean.
-
     Example:
     ```python
     encoder = keras_transfer.encoders.XLNetEncoder(100, num_layers=2, num_heads=2, hidden_dim=8, intermediate_dim=16)
@@ -62,6 +60,7 @@ class XLNetEncoder(Encoder):
     Source: https://arxiv.org/abs/1906.08237
     """
 
+    @expects(two_streams=FLAG)
     def __init__(
         self,
         vocabulary_size: int,
@@ -80,8 +79,6 @@ class XLNetEncoder(Encoder):
     ):
         # === Layers ===
         settings = constructor_settings(locals())
-        if not isinstance(two_streams, bool):
-            raise ValueError(f"`two_streams` must be a boolean. Received: two_streams={two_streams!r}")
         initializer = TruncatedNormal(stddev=initializer_range)
         weights = {"kernel_initializer": initializer, "dtype": dtype}
         token_embedding = keras.layers.Embedding(
@@ -161,11 +158,8 @@ class XLNetEncoder(Encoder):
         )
         ```
         """
-        if not self.two_streams:
-            raise ValueError(
-                "The encoder must have a query stream: `XLNetEncoder(..., two_streams=True)`. "
-                "Received: two_streams=False"
-            )
+        rule = "The encoder must have a query stream: `XLNetEncoder(..., two_streams=True)`."
+        expect(self.two_streams, rule, two_streams=False)
         names = ("padding_mask", "segment_ids", "factorization_order", "mask_positions")
         if not {"token_ids", *names} <= set(inputs):
             raise ValueError(

@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 
+from keras_transfer.core.expect import expects, integer
 from keras_transfer.encoders.encoder import constructor_settings
 from keras_transfer.encoders.stack import TransformerStack
 from keras_transfer.layers import (
@@ -69,6 +70,7 @@ class ModernBertEncoder(TransformerStack):
     Source: https://arxiv.org/abs/2412.13663
     """
 
+    @expects(global_attention_every=integer(1))
     def __init__(
         self,
         vocabulary_size: int,
@@ -91,8 +93,6 @@ class ModernBertEncoder(TransformerStack):
         dtype: Any = None,
         **kwargs: Any,
     ):
-        if global_attention_every < 1:
-            raise ValueError(f"`global_attention_every` must be at least 1. Received: {global_attention_every=}")
         settings = constructor_settings(locals())
         initializer = TruncatedNormal(stddev=initializer_range)
         weights = {"use_bias": False, "kernel_initializer": initializer, "dtype": dtype}

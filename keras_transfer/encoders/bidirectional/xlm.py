@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 
+from keras_transfer.core.expect import expect
 from keras_transfer.encoders.encoder import constructor_settings
 from keras_transfer.encoders.stack import TransformerStack
 from keras_transfer.encoders.wiring import bert_layers
@@ -80,10 +81,8 @@ class XlmEncoder(TransformerStack):
     ):
         intermediate_dim = 4 * hidden_dim if intermediate_dim is None else intermediate_dim
         settings = constructor_settings(locals())
-        if language is not None and not 0 <= language < num_languages:
-            raise ValueError(
-                f"`language` must be from 0 to {num_languages - 1}, one of the languages. Received: language={language}"
-            )
+        rule = f"`language` must be from 0 to {num_languages - 1}, one of the languages."
+        expect(language is None or 0 <= language < num_languages, rule, language=language)
         languages = None
         if num_languages > 1:
             initializer = TruncatedNormal(stddev=initializer_range)

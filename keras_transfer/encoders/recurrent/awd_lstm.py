@@ -1,7 +1,6 @@
 """AWD-LSTM: LSTMs with dropped recurrent weights, which read from left to right (Merity et al. 2018)."""
 
 import math
-import numbers
 import types
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transfer.core.integers import check_integer
+from keras_transfer.core.expect import FRACTION, expect, expects, integer
 from keras_transfer.encoders.encoder import Encoder, constructor_settings
 from keras_transfer.layers import ActivationPenalty, EmbeddingDropout, ProjectedLSTM, VariationalDropout
 
@@ -50,10 +49,6 @@ class AWDLSTMEncoder(Encoder):
         dtype: Dtype or dtype policy of all layers. Defaults to `None`, the global policy.
         **kwargs: `pooling`, `normalize`, `name` and `trainable` of `Encoder`.
 
-    Raises:
-        ValueError: If a size or `gradient_length` is not a positive integer, if a rate is not between 0 and 1, or if a
-            penalty is negative.
-
     Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
 
     Outputs: Dict of `sequence_output` `[batch, length, embedding_dim]`, the last hidden state, 0 at padding.
@@ -70,6 +65,17 @@ class AWDLSTMEncoder(Encoder):
     is_causal = True
     LEARNING_RATES = {math.inf: 5e-4}
 
+    @expects(
+        vocabulary_size=integer(1),
+        embedding_dim=integer(1),
+        units=integer(1),
+        num_layers=integer(1),
+        embedding_dropout=FRACTION,
+        input_dropout=FRACTION,
+        hidden_dropout=FRACTION,
+        output_dropout=FRACTION,
+        weight_dropout=FRACTION,
+    )
     def __init__(
         self,
         vocabulary_size: int,
@@ -90,11 +96,6 @@ class AWDLSTMEncoder(Encoder):
         **kwargs: Any,
     ):
         settings = constructor_settings(locals())
-        for name in ("vocabulary_size", "embedding_dim", "units", "num_layers"):
-            check_integer(name, settings[name], 1)
-        for name in ("embedding_dropout", "input_dropout", "hidden_dropout", "output_dropout", "weight_dropout"):
-            if not isinstance(settings[name], numbers.Real) or not 0 <= settings[name] <= 1:
-                raise ValueError(f"`{name}` must be between 0 and 1. Received: {name}={settings[name]!r}")
 
         # === Layers ===
         widths = [units] * (num_layers - 1) + [embedding_dim]
@@ -174,11 +175,11 @@ class AWDLSTMEncoder(Encoder):
         second, state = encoder.step(ids, state)
         ```
         """
-        if self.reverse:
-            raise ValueError(
-                "An encoder with `reverse=True` reads whole texts. To continue reversed texts, use one without, with "
-                "the same weights. Received: reverse=True"
-            )
+        rule = (
+            "An encoder with `reverse=True` reads whole texts. To continue reversed texts, use one without, with "
+            "the same weights."
+        )
+        expect(not self.reverse, rule, reverse=True)
         mask = None if padding_mask is None else ops.convert_to_tensor(padding_mask)
         token_ids = ops.convert_to_tensor(token_ids)
         self._check_state(state, token_ids.shape[0])

@@ -2,6 +2,7 @@
 
 import keras
 
+from keras_transfer.core.expect import expect
 from keras_transfer.encoders.recurrent.awd_lstm import AWDLSTMEncoder
 from keras_transfer.layers import QRNN
 
@@ -55,9 +56,6 @@ class AWDQRNNEncoder(AWDLSTMEncoder):
 
     @staticmethod
     def _make_block(index, width, gradient_length=None, reverse=False, **options):
-        if gradient_length is not None or reverse:
-            raise ValueError(
-                "`AWDQRNNEncoder` has no `gradient_length` and no `reverse`. Use `AWDLSTMEncoder`. "
-                f"Received: gradient_length={gradient_length!r}, reverse={reverse!r}"
-            )
+        rule = "`AWDQRNNEncoder` has no `gradient_length` and no `reverse`. Use `AWDLSTMEncoder`."
+        expect(gradient_length is None and not reverse, rule, gradient_length=gradient_length, reverse=reverse)
         return QRNN(width, window=2 if index == 0 else 1, **options)

@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 
+from keras_transfer.core.expect import expect
 from keras_transfer.encoders.encoder import dense_on
 from keras_transfer.encoders.running import EMBEDDINGS, decodes_with_cache
 from keras_transfer.encoders.sequence_to_sequence.encoder_decoder import EncoderDecoder
@@ -165,10 +166,8 @@ def encoder_of(value, argument, dtype):
             f"`{argument}` must be a `TransformerStack`, such as `BertEncoder` or `GPT2Encoder`.{advice} "
             f"Received: {argument}={_shown(value)}"
         )
-    if value.further_inputs:
-        raise ValueError(
-            f"`{argument}` must have no further inputs. Received: further_inputs={list(value.further_inputs)}"
-        )
+    rule = f"`{argument}` must have no further inputs."
+    expect(not value.further_inputs, rule, further_inputs=list(value.further_inputs))
     if dtype is not None and keras.dtype_policies.get(dtype).name != value.dtype_policy.name:
         raise ValueError(
             f"Both halves must have the `dtype` of the model. Received: dtype={dtype!r} and {argument} with "
@@ -180,18 +179,18 @@ def encoder_of(value, argument, dtype):
 def check_decoder(encoder):
     """Raises a `ValueError` if an encoder cannot become a decoder."""
     name = type(encoder).__name__
-    if encoder.adapters:
-        raise ValueError(
-            "A decoder is a copy of an encoder without adapters. Call `adaptation.merge_adapters` or `remove_adapters` "
-            f"first. Received: a {name} with adapters {list(encoder.adapters)}"
-        )
+    rule = (
+        "A decoder is a copy of an encoder without adapters. Call `adaptation.merge_adapters` or `remove_adapters` "
+        "first."
+    )
+    expect(not encoder.adapters, rule, encoder=name, adapters=list(encoder.adapters))
     blocks = encoder.blocks
     plain = all(type(block) is TransformerBlock and type(block.attention) is MultiHeadAttention for block in blocks)
-    if not plain or not decodes_with_cache(encoder):
-        raise ValueError(
-            "A decoder must consist of plain blocks that can take one token at a time, as those of `BertEncoder`, "
-            f"`RobertaEncoder`, `GPT2Encoder` or `TransformerEncoder` can. Received: {name}"
-        )
+    rule = (
+        "A decoder must consist of plain blocks that can take one token at a time, as those of `BertEncoder`, "
+        "`RobertaEncoder`, `GPT2Encoder` or `TransformerEncoder` can."
+    )
+    expect(plain and decodes_with_cache(encoder), rule, encoder=name)
 
 
 def decoder_layers(source, tied, activation, dtype):

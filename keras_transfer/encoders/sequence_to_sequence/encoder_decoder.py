@@ -8,6 +8,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_transfer.core.expect import expect
 from keras_transfer.encoders.encoder import Encoder
 from keras_transfer.encoders.running import StackLayers, embed, groups_of, run_and_record, run_blocks, step
 from keras_transfer.encoders.stack import check_further_inputs, takes_positions
@@ -306,11 +307,8 @@ class EncoderDecoder(Encoder):
         vectors, cache = model.step(np.array([[0]]), model.empty_cache(1, 8), start=0, context=context)
         ```
         """
-        if context is None:
-            raise ValueError(
-                f"`{type(self).__name__}.step` requires `context`, which `encode_context` returns. "
-                "Received: context=None"
-            )
+        rule = f"`{type(self).__name__}.step` requires `context`, which `encode_context` returns."
+        expect(context is not None, rule, context=None)
         return self._step(token_ids, cache, start, padding_mask, first, context)
 
     def _step(self, token_ids, cache, start, padding_mask, first, context):

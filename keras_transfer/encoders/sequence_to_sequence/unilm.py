@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_transfer.core.expect import expect
 from keras_transfer.encoders.running import embed, run_and_record, run_blocks, step
 from keras_transfer.encoders.sequence_to_sequence.composed import check_decoder, decoder_layers, encoder_of
 from keras_transfer.encoders.sequence_to_sequence.encoder_decoder import EncoderDecoder
@@ -62,11 +63,10 @@ class UniLM(EncoderDecoder):
     def __init__(self, encoder: TransformerStack, *, dtype: Any = None, **kwargs: Any):
         encoder = encoder_of(encoder, "encoder", dtype)
         check_decoder(encoder)
-        if not takes_positions(encoder.position_embedding) or encoder.block_inputs is not None:
-            raise ValueError(
-                "The encoder must have absolute positions and no other ones, as `BertEncoder` and `TransformerEncoder` "
-                f"do. Received: a `{type(encoder).__name__}`"
-            )
+        rule = (
+            "The encoder must have absolute positions and no other ones, as `BertEncoder` and `TransformerEncoder` do."
+        )
+        expect(takes_positions(encoder.position_embedding) and encoder.block_inputs is None, rule, encoder=encoder)
         if any(block.attention.window is not None for block in encoder.blocks):
             raise ValueError(f"The encoder must have no window. Received: a `{type(encoder).__name__}` with one")
         dtype = encoder.dtype_policy if dtype is None else dtype

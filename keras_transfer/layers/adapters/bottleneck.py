@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transfer.core.names import check_one_of
+from keras_transfer.core.expect import expects, one_of
 from keras_transfer.layers.adapters.wrapper import Adapter
 from keras_transfer.layers.basic.activations import NamedActivation, activate, get_activation, serialize_activation
 
@@ -46,6 +46,7 @@ class BottleneckAdapter(NamedActivation, Adapter):
     ```
     """
 
+    @expects(source=one_of(*SOURCES))
     def __init__(
         self,
         units: int,
@@ -56,7 +57,6 @@ class BottleneckAdapter(NamedActivation, Adapter):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        check_one_of("source", source, SOURCES)
         get_activation(activation)  # Raises an error if it is unknown.
         self.units = units
         self.activation = activation

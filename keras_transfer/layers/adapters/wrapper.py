@@ -9,6 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.core.expect import expect
 from keras_transfer.keras_internals import layer_tracking
 
 
@@ -209,11 +210,13 @@ class AdaptedDense(Adapted):
 
 def check_kernel(layer):
     """Raises a `ValueError` if the kernel of a dense layer is not the matrix that the layer multiplies by."""
-    if layer.quantization_mode is not None or layer.lora_enabled:
-        raise ValueError(
-            "A dense layer that is quantized or has Keras's own LoRA cannot be adapted. "
-            f"Received: {layer.path!r} with dtype={layer.dtype_policy.name!r}, lora_enabled={layer.lora_enabled}"
-        )
+    expect(
+        layer.quantization_mode is None and not layer.lora_enabled,
+        "A dense layer that is quantized or has Keras's own LoRA cannot be adapted.",
+        layer=layer.path,
+        dtype=layer.dtype_policy.name,
+        lora_enabled=layer.lora_enabled,
+    )
 
 
 def dense_axes(layer):

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.core.expect import expect
 from keras_transfer.layers.attention.multi_head import MultiHeadAttention
 from keras_transfer.layers.attention.relative_positions import by_distance
 from keras_transfer.layers.basic.dropout import Dropout
@@ -63,11 +64,9 @@ class DistanceEmbedding(keras.layers.Layer):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        if max_distance < num_buckets // 2 + 2:
-            raise ValueError(
-                f"`max_distance` must be at least {num_buckets // 2 + 2}, half of `num_buckets` plus 2. "
-                f"Received: max_distance={max_distance}, num_buckets={num_buckets}"
-            )
+        least = num_buckets // 2 + 2
+        rule = f"`max_distance` must be at least {least}, half of `num_buckets` plus 2."
+        expect(max_distance >= least, rule, max_distance=max_distance, num_buckets=num_buckets)
         self.max_distance = max_distance
         self.num_buckets = num_buckets
         self.layer_norm_epsilon = layer_norm_epsilon
@@ -143,8 +142,7 @@ class DisentangledAttention(MultiHeadAttention):
         self.position_dropout = Dropout(position_dropout, dtype=self.dtype_policy, name="position_dropout")
 
     def scores(self, query: Any, key: Any, relative_positions: Any = None) -> Any:
-        if relative_positions is None:
-            raise ValueError("`relative_positions` is required. Received: relative_positions=None")
+        expect(relative_positions is not None, "`relative_positions` is required.", relative_positions=None)
         rows = (1, ops.shape(relative_positions)[0])
         positions = self.position_dropout(relative_positions)
         position_query, position_key, _ = self.project(ops.expand_dims(positions, 0), rows)

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.core.expect import expect, expects, integer
 from keras_transfer.layers.attention.bias import mask_bias
 from keras_transfer.layers.attention.rotary import rotate
 from keras_transfer.layers.basic.dropout import Dropout
@@ -82,6 +83,7 @@ class MultiHeadAttention(keras.layers.Layer):
     ```
     """
 
+    @expects(num_heads=integer(1), num_key_value_heads=integer(1), head_dim=integer(1))
     def __init__(
         self,
         num_heads: int,
@@ -98,18 +100,14 @@ class MultiHeadAttention(keras.layers.Layer):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        if cross_attention and (causal or window is not None):
-            raise ValueError(
-                "`causal` and `window` cannot be combined with `cross_attention=True`. "
-                f"Received: causal={causal}, window={window}"
-            )
+        within = causal or window is not None
+        rule = "`causal` and `window` cannot be combined with `cross_attention=True`."
+        expect(not (cross_attention and within), rule, causal=causal, window=window)
         self.num_heads = num_heads
         self.num_key_value_heads = num_heads if num_key_value_heads is None else num_key_value_heads
-        if self.num_key_value_heads < 1 or num_heads < 1 or num_heads % self.num_key_value_heads:
-            raise ValueError(
-                "`num_heads` must be a positive multiple of `num_key_value_heads`. "
-                f"Received: num_heads={num_heads}, num_key_value_heads={num_key_value_heads}"
-            )
+        rule = "`num_heads` must be a multiple of `num_key_value_heads`."
+        is_multiple = num_heads % self.num_key_value_heads == 0
+        expect(is_multiple, rule, num_heads=num_heads, num_key_value_heads=num_key_value_heads)
         self.head_dim = head_dim
         self.use_bias = use_bias
         self.scale = scale
@@ -124,11 +122,8 @@ class MultiHeadAttention(keras.layers.Layer):
     def build(self, inputs_shape, context_shape=None):
         dim = inputs_shape[-1]
         if self.head_dim is None:
-            if dim % self.num_heads:
-                raise ValueError(
-                    "`num_heads` must divide the last axis of the inputs unless `head_dim` is given. "
-                    f"Received: num_heads={self.num_heads}, last axis {dim}"
-                )
+            rule = "`num_heads` must divide the last axis of the inputs unless `head_dim` is given."
+            expect(dim % self.num_heads == 0, rule, num_heads=self.num_heads, inputs_shape=inputs_shape)
             self.head_dim = dim // self.num_heads
         queries, keys = self.num_heads * self.head_dim, self.num_key_value_heads * self.head_dim
         if self.cross_attention:
@@ -153,8 +148,8 @@ class MultiHeadAttention(keras.layers.Layer):
         record=None,
         training=None,
     ):
-        if self.cross_attention and context is None and cache is None:
-            raise ValueError("Cross-attention requires `context` or `cache`. Received: context=None, cache=None")
+        if self.cross_attention and cache is None:
+            expect(context is not None, "Cross-attention requires `context` or `cache`.", context=None, cache=None)
         bias = self._bias(inputs, context, padding_mask, attention_mask, attention_bias, cache, cache_index)
         rows = batch_and_length(inputs, None if self.cross_attention or cache is not None else bias)
         if not self.cross_attention:
@@ -260,22 +255,17 @@ class MultiHeadAttention(keras.layers.Layer):
     def _bias(self, inputs, context, padding_mask, attention_mask, attention_bias, cache, cache_index):
         """Returns the given bias, or the bias of the masks if there is none."""
         if attention_bias is not None:
-            if padding_mask is not None or attention_mask is not None:
-                raise ValueError(
-                    "`attention_bias` replaces the masks. Received: `attention_bias` and "
-                    f"{'`padding_mask`' if padding_mask is not None else '`attention_mask`'}"
-                )
+            masks = {"padding_mask": padding_mask, "attention_mask": attention_mask}
+            none = padding_mask is None and attention_mask is None
+            expect(none, "`attention_bias` replaces the masks.", **masks)
             return attention_bias
         keys = inputs if context is None else context
         if padding_mask is not None:
             padding_mask = ops.convert_to_tensor(padding_mask)
             shape = padding_mask.shape
             unequal = cache is None and None not in (shape[-1], keys.shape[1]) and shape[-1] != keys.shape[1]
-            if len(shape) != 2 or unequal:
-                raise ValueError(
-                    "A padding mask must have the shape [batch, length] of its sequences [batch, length, dim]. "
-                    f"Received: a mask of shape {tuple(shape)} for sequences of shape {tuple(keys.shape)}"
-                )
+            rule = "A padding mask must have the shape [batch, length] of its sequences [batch, length, dim]."
+            expect(len(shape) == 2 and (not unequal), rule, padding_mask=shape, sequences=keys.shape)
         length = num_keys = None
         if self.causal or self.window is not None:
             _, length = batch_and_length(inputs, padding_mask if cache is None else None)

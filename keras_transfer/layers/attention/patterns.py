@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from keras_transfer.core.names import check_one_of
+from keras_transfer.core.expect import expect, one_of
 
 PATTERNS = ("bidirectional", "left_to_right", "right_to_left", "sequence_to_sequence")
 
@@ -51,9 +51,8 @@ def attention_pattern(pattern: str, padding_mask: np.ndarray, segment_ids: np.nd
     single = isinstance(pattern, str)
     patterns = [pattern] if single else list(pattern)
     for each in patterns:
-        check_one_of("pattern", each, PATTERNS)
-    if not single and len(patterns) != rows:
-        raise ValueError(f"There must be one pattern for each row. Received: {len(patterns)} patterns, {rows} rows")
+        one_of(*PATTERNS).check("pattern", each)
+    expect(single or len(patterns) == rows, "There must be one pattern for each row.", pattern=pattern, rows=rows)
     length = ops.shape(padding_mask)[1] if length is None else length
     places = ops.arange(length)
     before = (places[:, None] >= places[None])[None]
@@ -63,8 +62,7 @@ def attention_pattern(pattern: str, padding_mask: np.ndarray, segment_ids: np.nd
         "right_to_left": ops.swapaxes(before, 1, 2),
     }
     if "sequence_to_sequence" in patterns:
-        if segment_ids is None:
-            raise ValueError("The pattern 'sequence_to_sequence' requires `segment_ids`. Received: segment_ids=None")
+        expect(segment_ids is not None, "The pattern 'sequence_to_sequence' requires `segment_ids`.", segment_ids=None)
         source = ops.equal(ops.convert_to_tensor(segment_ids), 0)
         target = ops.logical_not(source)[:, :, None]
         own = ops.logical_and(target, before)

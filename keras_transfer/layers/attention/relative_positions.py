@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.core.expect import expect
 from keras_transfer.layers.basic.dropout import Dropout
 
 
@@ -75,8 +76,8 @@ class RelativePositionBias(keras.layers.Layer):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        if num_buckets < 4 or num_buckets % 4:
-            raise ValueError(f"`num_buckets` must be a positive multiple of 4. Received: num_buckets={num_buckets}")
+        is_multiple = num_buckets >= 4 and num_buckets % 4 == 0
+        expect(is_multiple, "`num_buckets` must be a positive multiple of 4.", num_buckets=num_buckets)
         self.num_heads = num_heads
         self.num_buckets = num_buckets
         self.max_distance = max_distance

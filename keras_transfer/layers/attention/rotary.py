@@ -5,6 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_transfer.core.expect import expect
+
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class RotaryPositions(keras.layers.Layer):
@@ -41,8 +43,7 @@ class RotaryPositions(keras.layers.Layer):
 
     def __init__(self, head_dim: int, *, base: float = 10000.0, **kwargs: Any):
         super().__init__(**kwargs)
-        if head_dim < 2 or head_dim % 2:
-            raise ValueError(f"`head_dim` must be a positive even number. Received: head_dim={head_dim}")
+        expect(head_dim >= 2 and head_dim % 2 == 0, "`head_dim` must be a positive even number.", head_dim=head_dim)
         self.head_dim = head_dim
         self.base = base
 

@@ -1,11 +1,11 @@
 """Penalties of the outputs of a recurrent network in training."""
 
-import math
-import numbers
 from typing import Any
 
 import keras
 from keras import ops
+
+from keras_transfer.core.expect import expects, number
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -33,9 +33,6 @@ class ActivationPenalty(keras.layers.Layer):
     Returns:
         `dropped`, unchanged.
 
-    Raises:
-        ValueError: If a factor is not a number of at least 0, or is infinite.
-
     Example:
     ```python
     layer = keras_transfer.layers.ActivationPenalty(activation=2.0, temporal=1.0)
@@ -46,11 +43,9 @@ class ActivationPenalty(keras.layers.Layer):
     Source: https://arxiv.org/abs/1708.01009
     """
 
+    @expects(activation=number(0), temporal=number(0))
     def __init__(self, activation: float = 2.0, temporal: float = 1.0, **kwargs: Any):
         super().__init__(**kwargs)
-        for name, value in (("activation", activation), ("temporal", temporal)):
-            if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= value < math.inf:
-                raise ValueError(f"`{name}` must be a number of at least 0. Received: {name}={value!r}")
         self.activation, self.temporal = float(activation), float(temporal)
         self.mean_over = None  # Numbers of steps and of changes on this replica of TensorFlow, which weight the means.
         self.built = True

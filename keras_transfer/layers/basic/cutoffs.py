@@ -1,12 +1,10 @@
 """The clusters of a vocabulary that is sorted by frequency."""
 
 import itertools
-import math
-import numbers
 
 from keras import ops
 
-from keras_transfer.core.integers import check_integer
+from keras_transfer.core.expect import expect
 
 
 class Clusters:
@@ -21,17 +19,10 @@ class Clusters:
     """
 
     def __init__(self, cutoffs, size, div_value):
-        found = list(cutoffs) if isinstance(cutoffs, (list, tuple)) else []
-        found = [check_integer(f"cutoffs[{k}]", cutoff) for k, cutoff in enumerate(found)]
-        edges = [0, *found, size]
-        if not found or sorted(set(edges)) != edges:
-            raise ValueError(
-                f"`cutoffs` must be a list of increasing integers between 0 and {size}, the number of tokens. "
-                f"Received: cutoffs={cutoffs!r}"
-            )
-        if isinstance(div_value, bool) or not isinstance(div_value, numbers.Real) or not 1 <= div_value < math.inf:
-            raise ValueError(f"`div_value` must be at least 1. Received: div_value={div_value!r}")
-        self.cutoffs, self.bounds = found, list(itertools.pairwise(edges))
+        edges = [0, *cutoffs, size]
+        rule = f"`cutoffs` must be increasing integers between 0 and {size}, the number of tokens."
+        expect(sorted(set(edges)) == edges, rule, cutoffs=cutoffs)
+        self.cutoffs, self.bounds = list(cutoffs), list(itertools.pairwise(edges))
         self._div_value = div_value
 
     def width(self, dim, number):

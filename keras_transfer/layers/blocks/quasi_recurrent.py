@@ -1,12 +1,11 @@
 """The quasi-recurrent network, whose gates do not depend on the state."""
 
-import numbers
 from typing import Any
 
 import keras
 from keras import ops
 
-from keras_transfer.core.integers import check_integer
+from keras_transfer.core.expect import FRACTION, expect, expects, integer
 from keras_transfer.layers.basic.dropout import Dropout
 from keras_transfer.layers.blocks.recurrent import reversed_texts
 
@@ -48,8 +47,7 @@ class QRNN(keras.layers.Layer):
         A tensor of shape `[batch, length, units]`, or with `return_state` a tuple of it and both parts of the state.
 
     Raises:
-        ValueError: If `units` is not a positive integer, if `window` is not 1 or 2, if a rate is not between 0 and 1,
-            or if the inputs have no time step.
+        ValueError: If the inputs have no time step.
 
     Example:
     ```python
@@ -60,6 +58,7 @@ class QRNN(keras.layers.Layer):
     Source: https://arxiv.org/abs/1611.01576; with weight drop, https://arxiv.org/abs/1803.08240.
     """
 
+    @expects(units=integer(1), window=integer(1, 2), zoneout=FRACTION, weight_dropout=FRACTION)
     def __init__(
         self,
         units: int,
@@ -72,13 +71,6 @@ class QRNN(keras.layers.Layer):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        units = check_integer("units", units, 1)
-        window = check_integer("window", window)
-        if window not in (1, 2):
-            raise ValueError(f"`window` must be 1 or 2. Received: window={window!r}")
-        for name, rate in (("zoneout", zoneout), ("weight_dropout", weight_dropout)):
-            if not isinstance(rate, numbers.Real) or not 0 <= rate <= 1:
-                raise ValueError(f"`{name}` must be between 0 and 1. Received: {name}={rate!r}")
         self.units, self.window, self.zoneout, self.reverse, self.seed = units, window, zoneout, reverse, seed
         self.weight_drop = Dropout(weight_dropout, seed=seed, dtype=self.dtype_policy, name="weight_drop")
         self.random = keras.random.SeedGenerator(seed)
@@ -96,10 +88,7 @@ class QRNN(keras.layers.Layer):
         return [self.kernel.shape[0] // self.window * (self.window - 1), self.units]
 
     def call(self, inputs, padding_mask=None, initial_state=None, return_state=False, training=False):
-        if inputs.shape[1] == 0:
-            raise ValueError(
-                f"Inputs must have at least one time step. Received: inputs of shape {tuple(inputs.shape)}"
-            )
+        expect(inputs.shape[1] != 0, "Inputs must have at least one time step.", inputs=inputs.shape)
         mask = None if padding_mask is None else ops.cast(padding_mask, "bool")
         inputs = ops.cast(inputs, self.compute_dtype)
         inputs = reversed_texts(inputs, mask) if self.reverse else inputs

@@ -1,12 +1,11 @@
 """LSTM with a projection and clipping, as in ELMo and language models of its time."""
 
-import numbers
 from typing import Any
 
 import keras
 from keras import ops
 
-from keras_transfer.core.integers import check_integer
+from keras_transfer.core.expect import FRACTION, POSITIVE, expect, expects, integer
 from keras_transfer.layers.basic.dropout import Dropout
 
 
@@ -59,8 +58,7 @@ class ProjectedLSTM(keras.layers.Layer):
         A tensor of shape `[batch, length, projection_dim or units]`, or with `return_state` a tuple of it, h and c.
 
     Raises:
-        ValueError: If a size or a clip is not positive, if `weight_dropout` is not between 0 and 1, if
-            `gradient_length` is not a positive integer, or if the inputs have no time step.
+        ValueError: If the inputs have no time step.
 
     Example:
     ```python
@@ -72,6 +70,14 @@ class ProjectedLSTM(keras.layers.Layer):
     https://arxiv.org/abs/1708.02182; for the truncation, https://arxiv.org/abs/1801.06146, section 3.3.
     """
 
+    @expects(
+        units=integer(1),
+        projection_dim=integer(1),
+        cell_clip=POSITIVE,
+        projection_clip=POSITIVE,
+        weight_dropout=FRACTION,
+        gradient_length=integer(1),
+    )
     def __init__(
         self,
         units: int,
@@ -87,9 +93,7 @@ class ProjectedLSTM(keras.layers.Layer):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        if not 0 <= weight_dropout <= 1:
-            raise ValueError(f"`weight_dropout` must be between 0 and 1. Received: weight_dropout={weight_dropout!r}")
-        self.gradient_length = None if gradient_length is None else check_integer("gradient_length", gradient_length, 1)
+        self.gradient_length = gradient_length
         self.cell = _Recurrence(units, projection_dim, cell_clip, projection_clip, dtype=self.dtype_policy, name="cell")
         self.forget_bias = float(forget_bias)
         self.reverse = reverse
@@ -108,10 +112,7 @@ class ProjectedLSTM(keras.layers.Layer):
         return self.cell.state_size
 
     def call(self, inputs, padding_mask=None, initial_state=None, return_state=False, training=False):
-        if inputs.shape[1] == 0:
-            raise ValueError(
-                f"Inputs must have at least one time step. Received: inputs of shape {tuple(inputs.shape)}"
-            )
+        expect(inputs.shape[1] != 0, "Inputs must have at least one time step.", inputs=inputs.shape)
         mask = None if padding_mask is None else ops.cast(padding_mask, "bool")
         if self.reverse:
             inputs = reversed_texts(inputs, mask)
@@ -167,11 +168,7 @@ class _Recurrence(keras.layers.Layer):
 
     def __init__(self, units, projection_dim, cell_clip, projection_clip, **kwargs):
         super().__init__(**kwargs)
-        self.units = check_integer("units", units, 1)
-        self.projection_dim = None if projection_dim is None else check_integer("projection_dim", projection_dim, 1)
-        for name, value in (("cell_clip", cell_clip), ("projection_clip", projection_clip)):
-            if value is not None and not (isinstance(value, numbers.Real) and value > 0):
-                raise ValueError(f"`{name}` must be a positive number. Received: {name}={value!r}")
+        self.units, self.projection_dim = units, projection_dim
         self.cell_clip, self.projection_clip = cell_clip, projection_clip
         self.output_size = self.projection_dim or self.units
         self.state_size = [self.output_size, self.units]

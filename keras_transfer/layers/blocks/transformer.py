@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transfer.core.names import check_one_of
+from keras_transfer.core.expect import expect, expects, one_of
 from keras_transfer.keras_internals import layers_within, without_autocast
 from keras_transfer.layers.adapters.wrapper import Adapted
 from keras_transfer.layers.attention.multi_head import batch_and_length, output_shape
@@ -81,8 +81,7 @@ class TransformerBlock(keras.layers.Layer):
         A tensor of shape `[batch, length, dim]`, or a tuple of it and the updated cache if `cache` was passed.
 
     Raises:
-        ValueError: If `norm` or `normalization` is unknown, or if `cross_attention` attends to
-            its own inputs.
+        ValueError: If `cross_attention` attends to its own inputs.
 
     Example:
     ```python
@@ -96,6 +95,7 @@ class TransformerBlock(keras.layers.Layer):
     ```
     """
 
+    @expects(norm=one_of(*NORMS), normalization=one_of(*NORMALIZATIONS))
     def __init__(
         self,
         attention: keras.layers.Layer,
@@ -109,12 +109,8 @@ class TransformerBlock(keras.layers.Layer):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        check_one_of("norm", norm, NORMS)
-        check_one_of("normalization", normalization, tuple(NORMALIZATIONS))
-        if cross_attention is not None and not cross_attention.cross_attention:
-            raise ValueError(
-                f"`cross_attention` must be built with `cross_attention=True`. Received: {cross_attention}"
-            )
+        fits = cross_attention is None or cross_attention.cross_attention
+        expect(fits, "`cross_attention` must be built with `cross_attention=True`.", cross_attention=cross_attention)
         self.norm = norm
         self.normalization = normalization
         self.layer_norm_epsilon = layer_norm_epsilon
@@ -275,11 +271,8 @@ class TransformerBlock(keras.layers.Layer):
         return outputs, keras.tree.map_structure(lambda x: keras.KerasTensor(x.shape, dtype=x.dtype), cache)
 
     def get_config(self):
-        if any(isinstance(layer, Adapted) for layer, _ in layers_within(self)):
-            raise ValueError(
-                "A block with adapters has no config of its own. Save the task or the encoder. "
-                f"Received: adapters in {self.name!r}"
-            )
+        adapted = any(isinstance(layer, Adapted) for layer, _ in layers_within(self))
+        expect(not adapted, "A block with adapters has no config of its own. Save the task or the encoder.", block=self)
         parts = {name: getattr(self, name) for name in PARTS}
         return {
             **super().get_config(),
@@ -334,11 +327,8 @@ def rematerialized(layer, function):
             given = keras.tree.pack_sequence_as(structures, now[len(values) :])
             with keras.StatelessScope(collect_losses=True, state_mapping=list(zip(variables, now))) as scope:
                 outputs = function(*given)
-            if scope.losses:
-                raise ValueError(
-                    "A block that is rematerialized cannot add losses, such as those of `activity_regularizer`. "
-                    f"Received: {len(scope.losses)} losses of {layer.path}"
-                )
+            rule = "A block that is rematerialized cannot add losses, such as those of `activity_regularizer`."
+            expect(not scope.losses, rule, block=layer.path)
             return outputs, [scope.get_current_value(seed) for seed in seeds]
 
         seeds = [v for v in variables if not v.trainable and not keras.backend.is_float_dtype(v.dtype)]

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transfer.core.integers import check_integer
+from keras_transfer.core.expect import expects, integer, list_of, number
 from keras_transfer.layers.basic.cutoffs import Clusters
 
 
@@ -31,10 +31,6 @@ class AdaptiveEmbedding(keras.layers.Layer):
     Returns:
         A tensor of shape `[..., output_dim]`. It is NaN for a token that does not exist.
 
-    Raises:
-        ValueError: If `input_dim` or `output_dim` is not a positive integer, or if `cutoffs` or `div_value` are out of
-            range.
-
     Example:
     ```python
     layer = keras_transfer.layers.AdaptiveEmbedding(1000, 16, cutoffs=[100, 400])
@@ -44,6 +40,7 @@ class AdaptiveEmbedding(keras.layers.Layer):
     Source: https://arxiv.org/abs/1809.10853
     """
 
+    @expects(input_dim=integer(1), output_dim=integer(1), cutoffs=list_of(integer(1), 1), div_value=number(1))
     def __init__(
         self,
         input_dim: int,
@@ -55,8 +52,7 @@ class AdaptiveEmbedding(keras.layers.Layer):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        self.input_dim = check_integer("input_dim", input_dim, 1)
-        self.output_dim = check_integer("output_dim", output_dim, 1)
+        self.input_dim, self.output_dim = input_dim, output_dim
         self.clusters = Clusters(cutoffs, self.input_dim, div_value)
         self.cutoffs, self.div_value = self.clusters.cutoffs, div_value
         self.embeddings_initializer = keras.initializers.get(embeddings_initializer)

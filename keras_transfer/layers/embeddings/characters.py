@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_transfer.core.expect import expect
 from keras_transfer.layers.basic.activations import get_activation, serialize_activation
 
 
@@ -77,11 +78,8 @@ class CharacterCNN(keras.layers.Layer):
 
     def build(self, ids_shape):
         characters, widest = ids_shape[-1], max(width for width, _ in self.filters)
-        if characters is not None and characters < widest:
-            raise ValueError(
-                f"Words must have at least {widest} characters, the width of the widest filter. "
-                f"Received: {characters} characters"
-            )
+        rule = f"Words must have at least {widest} characters, the width of the widest filter."
+        expect(characters is None or characters >= widest, rule, ids_shape=ids_shape)
         self.embedding.build((None, characters))
         for convolution in self.convolutions:
             convolution.build((None, characters, self.embedding_dim))
@@ -92,8 +90,7 @@ class CharacterCNN(keras.layers.Layer):
             self.projection.build((None, dim))
 
     def call(self, ids):
-        if 0 in tuple(ids.shape):
-            raise ValueError(f"Inputs must contain at least one word. Received: inputs of shape {tuple(ids.shape)}")
+        expect(0 not in tuple(ids.shape), "Inputs must contain at least one word.", ids=ids.shape)
         batch, length, characters = ops.shape(ids)
         embedded = self.embedding(ops.reshape(ids, (-1, characters)))
         words = [self.activation(ops.max(convolution(embedded), axis=1)) for convolution in self.convolutions]

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transfer.core.integers import check_integer
+from keras_transfer.core.expect import expects, integer
 from keras_transfer.layers.basic.dropout import Dropout
 
 
@@ -31,9 +31,6 @@ class EmbeddingDropout(keras.layers.Layer):
     Returns:
         A tensor of the shape of the inputs.
 
-    Raises:
-        ValueError: If `input_dim` is not positive, or if `rate` is not between 0 and 1.
-
     Example:
     ```python
     ids = np.array([[1, 2, 1], [3, 1, 2]])
@@ -44,9 +41,10 @@ class EmbeddingDropout(keras.layers.Layer):
     Source: https://arxiv.org/abs/1512.05287; https://arxiv.org/abs/1708.02182, section 4.3.
     """
 
+    @expects(input_dim=integer(1))
     def __init__(self, input_dim: int, rate: float, *, seed: int | None = None, **kwargs: Any):
         super().__init__(**kwargs)
-        self.input_dim = check_integer("input_dim", input_dim, 1)
+        self.input_dim = input_dim
         self.rows = Dropout(rate, seed=seed, dtype=self.dtype_policy, name="rows")
 
     def call(self, inputs, token_ids, training=False):

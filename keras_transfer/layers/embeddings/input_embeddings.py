@@ -6,6 +6,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.core.expect import expect
+
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class PositionEmbedding(keras.layers.Layer):
@@ -154,11 +156,12 @@ class SinusoidalPositions(keras.layers.Layer):
 
 def _check_length(length, start, most):
     """Raises a `ValueError` if there is no position for sequences of `length` after `start`."""
-    if length is not None and start + length > most:
-        raise ValueError(
-            f"Sequences must have at most {most} tokens, the size of the position table. Truncate them with "
-            f"`sequence_length` of the preprocessor. Received: {start + length} tokens"
-        )
+    rule = f"Sequences must have at most {most} tokens, the size of the position table. Truncate them with "
+    expect(
+        length is None or start + length <= most,
+        rule + "`sequence_length` of the preprocessor.",
+        tokens=length and start + length,
+    )
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

@@ -6,6 +6,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_transfer.core.expect import expect, expects, integer, list_of
+
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class SpeakerEmbedding(keras.layers.Embedding):
@@ -41,6 +43,7 @@ class SpeakerEmbedding(keras.layers.Embedding):
     Source: https://arxiv.org/abs/1901.08149, section 4.
     """
 
+    @expects(speakers=list_of(integer(0), 3))
     def __init__(
         self,
         input_dim: int,
@@ -51,12 +54,10 @@ class SpeakerEmbedding(keras.layers.Embedding):
         **kwargs: Any,
     ):
         super().__init__(input_dim, output_dim, embeddings_initializer, **kwargs)
-        ids = set(speakers) if isinstance(speakers, (list, tuple)) else set()
-        if len(ids) != 3 or len(speakers) != 3 or not ids <= set(range(input_dim)):
-            raise ValueError(
-                f"`speakers` must be three different ids from 0 to {input_dim - 1}. Received: speakers={speakers!r}"
-            )
-        self.speakers = [int(speaker) for speaker in speakers]
+        rule = f"`speakers` must be three different ids from 0 to {input_dim - 1}."
+        fits = speakers is not None and len(set(speakers) & set(range(input_dim))) == len(speakers) == 3
+        expect(fits, rule, speakers=speakers)
+        self.speakers = list(speakers)
 
     def call(self, inputs):
         inputs = ops.cast(inputs, "int32")

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transfer.core.integers import check_integer
+from keras_transfer.core.expect import expects, integer, list_of, number
 from keras_transfer.layers.basic.cutoffs import Clusters
 
 
@@ -33,9 +33,6 @@ class AdaptiveSoftmax(keras.layers.Layer):
         Float32 log-probabilities: of all tokens `[..., vocabulary_size]`, which cross-entropies also accept as
         logits, or of the targets `[...]`, which need less memory. They are NaN for a target that does not exist.
 
-    Raises:
-        ValueError: If `vocabulary_size` is not a positive integer, or if `cutoffs` or `div_value` are out of range.
-
     Example:
     ```python
     layer = keras_transfer.layers.AdaptiveSoftmax(1000, cutoffs=[100, 400])
@@ -47,6 +44,7 @@ class AdaptiveSoftmax(keras.layers.Layer):
     Source: https://arxiv.org/abs/1609.04309
     """
 
+    @expects(vocabulary_size=integer(1), cutoffs=list_of(integer(1), 1), div_value=number(1))
     def __init__(
         self,
         vocabulary_size: int,
@@ -58,7 +56,7 @@ class AdaptiveSoftmax(keras.layers.Layer):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        self.vocabulary_size = check_integer("vocabulary_size", vocabulary_size, 1)
+        self.vocabulary_size = vocabulary_size
         self.clusters = Clusters(cutoffs, self.vocabulary_size, div_value)
         self.cutoffs, self.div_value, self.use_bias = self.clusters.cutoffs, div_value, use_bias
         self.kernel_initializer = keras.initializers.get(kernel_initializer)

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transfer.core.names import check_one_of
+from keras_transfer.core.expect import expects, one_of
 
 POOLINGS = ("first", "last", "mean", "max", "weighted_mean", "mean_sqrt", "concat", "concat_first")
 _CONCATENATED = {"concat": ("last", "mean", "max"), "concat_first": ("first", "mean", "max")}
@@ -38,9 +38,6 @@ class SequencePooling(keras.layers.Layer):
         A tensor of shape `[batch, dim]`, or `[batch, 3 * dim]` for `"concat"` and `"concat_first"`. Zeros for a
         sequence without real tokens.
 
-    Raises:
-        ValueError: If `pooling` is unknown.
-
     Example:
     ```python
     pool = keras_transfer.layers.SequencePooling("mean")
@@ -48,9 +45,9 @@ class SequencePooling(keras.layers.Layer):
     ```
     """
 
+    @expects(pooling=one_of(*POOLINGS))
     def __init__(self, pooling: str = "mean", **kwargs: Any):
         super().__init__(**kwargs)
-        check_one_of("pooling", pooling, POOLINGS)
         self.pooling = pooling
 
     def call(self, inputs, padding_mask=None):

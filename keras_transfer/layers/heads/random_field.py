@@ -7,6 +7,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.core.expect import expect
+
 # Finite scores for sums and maxima: for entries that do not exist, and for transitions that are not allowed.
 _NEVER = -1e9
 _NOT_ALLOWED = -1e4
@@ -62,11 +64,8 @@ class ConditionalRandomField(keras.layers.Layer):
 
     def build(self, inputs_shape):
         shape = (inputs_shape[-1] + 1,) * 2
-        if self.allowed is not None and np.shape(self.allowed) != shape:
-            raise ValueError(
-                f"`allowed` must have the shape {shape}, the labels and the boundary of a sentence. "
-                f"Received: shape {np.shape(self.allowed)}"
-            )
+        rule = f"`allowed` must have the shape {shape}, the labels and the boundary of a sentence."
+        expect(self.allowed is None or np.shape(self.allowed) == shape, rule, allowed=self.allowed)
         self.transitions = self.add_weight(shape, "zeros", name="transitions", autocast=False)
 
     def call(self, inputs):

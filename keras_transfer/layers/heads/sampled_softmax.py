@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.core.integers import check_integer
+from keras_transfer.core.expect import expect, expects, integer
 
 PIECES = 4096  # Each piece of the log-uniform distribution has the same chance.
 
@@ -54,6 +54,7 @@ class SampledSoftmax(keras.layers.Layer):
     Source: https://arxiv.org/abs/1412.2007
     """
 
+    @expects(vocabulary_size=integer(1), num_sampled=integer(1))
     def __init__(
         self,
         vocabulary_size: int,
@@ -64,13 +65,8 @@ class SampledSoftmax(keras.layers.Layer):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        vocabulary_size = check_integer("vocabulary_size", vocabulary_size, 1)
-        num_sampled = check_integer("num_sampled", num_sampled)
-        if not 1 <= num_sampled <= vocabulary_size:
-            raise ValueError(
-                f"`num_sampled` must be an integer from 1 to {vocabulary_size}, the number of tokens. "
-                f"Received: num_sampled={num_sampled!r}"
-            )
+        rule = f"`num_sampled` must be an integer from 1 to {vocabulary_size}, the number of tokens."
+        expect(num_sampled <= vocabulary_size, rule, num_sampled=num_sampled)
         self.vocabulary_size, self.num_sampled, self.seed = vocabulary_size, num_sampled, seed
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.random = keras.random.SeedGenerator(seed)

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.core.expect import RATE, expect, expects
 from keras_transfer.core.plots import BLACK, BLUE, new_axes
 
 
@@ -32,8 +33,8 @@ class ScalarMix(keras.layers.Layer):
         A tensor of shape `[batch, length, dim]`.
 
     Raises:
-        ValueError: If `dropout` is out of range, if the inputs are not a list or differ in width, or if their number
-            has changed since the layer was built.
+        ValueError: If the inputs are not a list or differ in width, or if their number has changed since the layer was
+            built.
 
     Example:
     ```python
@@ -45,20 +46,16 @@ class ScalarMix(keras.layers.Layer):
     Source: https://arxiv.org/abs/1802.05365, equation 1; the dropout, https://arxiv.org/abs/1904.02099.
     """
 
+    @expects(dropout=RATE)
     def __init__(self, *, dropout: float = 0.0, layer_norm: bool = False, seed: int | None = None, **kwargs: Any):
         super().__init__(**kwargs)
-        if not 0 <= dropout < 1:
-            raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={dropout!r}")
         self.dropout, self.layer_norm, self.seed = dropout, layer_norm, seed
         self.random = keras.random.SeedGenerator(seed)
         self.supports_masking = True
 
     def build(self, inputs_shape):
-        if not isinstance(inputs_shape, list):
-            raise ValueError(f"Inputs must be a list of tensors. Received: one tensor of shape {inputs_shape}")
-        widths = [shape[-1] for shape in inputs_shape]
-        if len(set(widths)) > 1:
-            raise ValueError(f"Inputs must have the same width. Received: tensors of widths {widths}")
+        fits = isinstance(inputs_shape, list) and len({shape[-1] for shape in inputs_shape}) == 1
+        expect(fits, "Inputs must be a list of tensors with the same width.", inputs_shape=inputs_shape)
         self.logits = self.add_weight((len(inputs_shape),), "zeros", name="logits")
         self.gamma = self.add_weight((), "ones", name="gamma")
 
@@ -68,10 +65,8 @@ class ScalarMix(keras.layers.Layer):
         return ops.convert_to_numpy(ops.softmax(ops.cast(self.logits, "float32")))
 
     def call(self, inputs, training=None):
-        if len(inputs) != self.logits.shape[0]:
-            raise ValueError(
-                f"Expected {self.logits.shape[0]} inputs, as when the layer was built. Received: {len(inputs)} inputs"
-            )
+        rule = f"Expected {self.logits.shape[0]} inputs, as when the layer was built."
+        expect(len(inputs) == self.logits.shape[0], rule, inputs=len(inputs))
         logits = ops.cast(self.logits, "float32")
         if training and self.dropout:
             kept = keras.random.uniform(logits.shape, seed=self.random) >= self.dropout
@@ -99,10 +94,7 @@ class ScalarMix(keras.layers.Layer):
         """
         mix = self.mix
         names = [str(i) for i in range(len(mix))] if names is None else [str(name) for name in names]
-        if len(names) != len(mix):
-            raise ValueError(
-                f"`names` must contain one name for each of the {len(mix)} layers. Received: {len(names)} names"
-            )
+        expect(len(names) == len(mix), f"`names` must contain one name for each of the {len(mix)} layers.", names=names)
         axes = new_axes()
         bars = axes.bar(names, mix, color=BLUE)
         behind = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_transfer.core.expect import expect
 from keras_transfer.text.strings.string_table import look_up, make_table
 
 _NO_PAIR = 2**62
@@ -37,11 +38,8 @@ def make_pairs(merges, ids, results=None):
     missing = [
         pair for pair, result in zip(merges, results, strict=True) if not ids.keys() >= {pair[0], pair[1], result}
     ]
-    if missing:
-        raise ValueError(
-            "The vocabulary must contain both tokens of each merge and what they become. "
-            f"Received: {len(missing)} merges without, starting with {missing[:3]}"
-        )
+    rule = "The vocabulary must contain both tokens of each merge and what they become."
+    expect(not missing, rule, missing=missing[:3])
     size = max(ids.values(), default=0) + 1
     table = {
         ids[first] * size + ids[second]: rank * size + ids[result]

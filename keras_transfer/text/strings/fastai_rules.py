@@ -4,6 +4,8 @@ import html
 import re
 from collections.abc import Callable, Sequence
 
+from keras_transfer.core.expect import expect
+
 BEGIN_TEXT, MARKED_SPACE = "xxbos", "\u2581"  # The latter stands for a space inside a token, as in fastai 2.
 
 # What occurs in the raw texts of its corpora, in the order of the replacements.
@@ -40,15 +42,14 @@ def fastai_texts(texts: Sequence[str], split: Callable) -> list[str]:
 
     Source: https://github.com/fastai/fastai1 (`fastai/text/transform.py`).
     """
-    if isinstance(texts, str):
-        raise ValueError(f"`texts` must be a list of strings. Received: texts={texts!r:.100}")
+    expect(not isinstance(texts, str), "`texts` must be a list of strings.", texts=texts)
     return [" ".join(_tokens(text, split)) for text in texts]
 
 
 def _tokens(text, split):
     words = split(_prepared(f"{BEGIN_TEXT} {text}"))
-    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise ValueError(f"`split` must return a list of strings. Received: {words!r:.100}")
+    rule = "`split` must return a list of strings."
+    expect(isinstance(words, list) and all(isinstance(word, str) for word in words), rule, words=words)
     return [token.replace(" ", MARKED_SPACE) for word in words for token in _marked(word)]
 
 

@@ -2,8 +2,6 @@
 
 import re
 
-from keras_transfer.core.names import check_one_of
-
 SPLITS = ("punctuation", "whitespace")
 
 # This byte separates words. No UTF-8 text contains it, and no pattern matches it.
@@ -11,11 +9,6 @@ CUT = b"\xff"
 
 _SPACE = r"[\s\pZ\x{85}]+"
 _PUNCTUATION = r"[!-/:-@\[-`{-~\pP]"  # all of ASCII but letters and digits
-
-
-def check_split(split):
-    """Raises a `ValueError` if `split` is unknown."""
-    check_one_of("split", split, SPLITS)
 
 
 def split_words(texts, split):

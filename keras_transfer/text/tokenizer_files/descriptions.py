@@ -7,6 +7,7 @@ their tokenizers from `tokenizer_config.json`, and use hardly more than the voca
 import logging
 import re
 
+from keras_transfer.core.expect import expect
 from keras_transfer.text.tokenizer_files.post_processor import read_post_processor
 from keras_transfer.text.tokenizer_files.settings import class_of
 
@@ -49,8 +50,7 @@ def follow(folder, config, model_config, fast, families, template_of, has_segmen
         choice: String. `"file"` for `tokenizer.json` as it is, or `"config"` for the tokenizer that Transformers 5
             builds from the settings. Defaults to `None`, what the Transformers version of the folder does.
     """
-    if choice not in (None, "file", "config"):
-        raise ValueError(f"`tokenizer` must be 'file', 'config' or None. Received: tokenizer={choice!r}")
+    expect(choice in (None, "file", "config"), "`tokenizer` must be 'file', 'config' or None.", tokenizer=choice)
     families = {kind: family for kind, family in families.items() if kind not in _NOT_BUILT}
     name, version = class_of(config, model_config), _version(config, model_config)
     kind = _kind_of_five(name, model_config, families)

@@ -4,6 +4,7 @@ import dataclasses
 import json
 from collections.abc import Callable
 
+from keras_transfer.core.expect import expect
 from keras_transfer.core.files import read_json
 from keras_transfer.text.tokenizer_files.fast_files import read_word_piece, special_roles, write_fast
 from keras_transfer.text.tokenizer_files.settings import CONFIG_FILE, text_tokens
@@ -132,17 +133,14 @@ def read_bytes(folder, family, config, special, added, target):
     _refuse(folder, [token["content"] for token in text_tokens(added, special.values())])
     rest = rest or _sentinels(range(config.get("extra_ids") or 125))
     tokens = [*front, *byte_characters(), *rest]
-    if wrong := [token for token in added if tokens.index(token["content"]) != token["id"]]:
-        raise ValueError(f"The added tokens in {folder} must follow the 256 bytes. Received: {wrong[0]}")
+    wrong = [token for token in added if tokens.index(token["content"]) != token["id"]]
+    expect(not wrong, f"The added tokens in {folder} must follow the 256 bytes.", wrong=wrong[:1])
     return ByteBPETokenizer(tokens, [], **special_roles(special, tokens))
 
 
 def _refuse(folder, of_text):
-    if of_text:
-        raise ValueError(
-            f"The tokenizer in {folder} must have no added tokens that are not special. "
-            f"Received: {len(of_text)} tokens, starting with {of_text[:3]}"
-        )
+    rule = f"The tokenizer in {folder} must have no added tokens that are not special."
+    expect(not of_text, rule, of_text=of_text[:3])
 
 
 def missing(folder, files):
@@ -164,12 +162,11 @@ def read_marian(folder, family, config, special, added, target):
 
 def write_marian(folder, tokenizer, packing, roles, target):
     """Writes `source.spm`, `target.spm` and `vocab.json`: see `write_fast`."""
-    if target is None or not isinstance(target.tokenizer, MarianTokenizer):
-        raise ValueError(
-            "The folder of a Marian model has a tokenizer of sources and one of targets. Pass "
-            "`TokenPreprocessor.save(folder, target=...)`, or write a `Seq2SeqLM` with `target_preprocessor`. "
-            f"Received: target={target!r}"
-        )
+    rule = (
+        "The folder of a Marian model has a tokenizer of sources and one of targets. Pass "
+        "`TokenPreprocessor.save(folder, target=...)`, or write a `Seq2SeqLM` with `target_preprocessor`."
+    )
+    expect(target is not None and isinstance(target.tokenizer, MarianTokenizer), rule, target=target)
     if target.vocabulary != tokenizer.vocabulary:
         raise ValueError(
             "The two tokenizers of a Marian model must have the same vocabulary. Received: "

@@ -1,5 +1,7 @@
 """Reads and writes the packing in the `post_processor` of a `tokenizer.json`."""
 
+from keras_transfer.core.expect import expect
+
 
 def read_post_processor(processor, has_segments=True):
     """Returns the tokens before, between and after texts that a post-processor describes, and the segments or `None`.
@@ -8,8 +10,8 @@ def read_post_processor(processor, has_segments=True):
         has_segments: Boolean. Whether the model reads the segments, which are otherwise arbitrary.
     """
     processors = _flatten(processor)
-    if len(processors) > 1 or (processors and processors[0]["type"] not in _READERS):
-        raise ValueError(f"The post-processor must be one of {sorted(_READERS)}. Received: {processor!r:.500}")
+    rule = f"The post-processor must be one of {sorted(_READERS)}."
+    expect(len(processors) <= 1 and (not processors or processors[0]["type"] in _READERS), rule, processor=processor)
     return _READERS[processors[0]["type"]](processors[0], has_segments) if processors else ([], [], [], None)
 
 

@@ -4,6 +4,7 @@ import json
 import logging
 import pathlib
 
+from keras_transfer.core.expect import expect
 from keras_transfer.text.packing import Packing
 from keras_transfer.text.tokenizer_files.descriptions import follow, follow_case
 from keras_transfer.text.tokenizer_files.families import FAMILIES, OF_CLASS
@@ -77,8 +78,7 @@ def read_tokenizer_folder(folder, target=False, choice=None, of_bert=False, lowe
         )
     segments = segments if has_segments else None
     pad = next((special[role] for role in ("pad_token", "eos_token", "unk_token") if role in special), None)
-    if pad is None:
-        raise ValueError(f"The folder must name a `pad_token` or an `eos_token`. Received: {special} in {folder}")
+    expect(pad is not None, "The folder must name a `pad_token` or an `eos_token`.", special=special, folder=folder)
     side = config.get("truncation_side") or str((fast.get("truncation") or {}).get("direction", "right")).lower()
     packing = Packing(start, between, end, pad, segments, side)
     if fast and target and packing.language and config.get("tgt_lang"):

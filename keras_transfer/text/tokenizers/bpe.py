@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 
+from keras_transfer.core.expect import expect
 from keras_transfer.text.tokenizers.tokenizer import Tokenizer
 
 MERGES_FILE = "merges.txt"
@@ -19,11 +20,8 @@ class BPETokenizer(Tokenizer):
     by_lines = False
 
     def __init__(self, vocabulary, merges, unk_token, mask_token, eos_token):
-        if (vocabulary is None) != (merges is None):
-            raise ValueError(
-                "`vocabulary` and `merges` must be passed together. "
-                f"Received: vocabulary={vocabulary!r:.60}, merges={merges!r:.60}"
-            )
+        rule = "`vocabulary` and `merges` must be passed together."
+        expect((vocabulary is None) == (merges is None), rule, vocabulary=vocabulary, merges=merges)
         is_path = merges is None or isinstance(merges, str | os.PathLike)
         self._merges = (merges and read_merges(merges)) if is_path else _pairs(merges, "`merges`")
         if isinstance(vocabulary, dict):
@@ -118,6 +116,6 @@ def read_merges(path):
 def _pairs(merges, what):
     """Returns merges that are pairs of tokens, or strings of two tokens, as a list of pairs."""
     found = [tuple(merge.split(" ")) if isinstance(merge, str) else tuple(merge) for merge in merges]
-    if wrong := [given for given, merge in zip(merges, found) if len(merge) != 2]:
-        raise ValueError(f"{what} must be two tokens. Received: {wrong[0]!r}")
+    wrong = [given for given, merge in zip(merges, found) if len(merge) != 2]
+    expect(not wrong, f"{what} must be two tokens.", wrong=wrong[:1])
     return found

@@ -9,7 +9,7 @@ from typing import Any, Self
 import keras
 import numpy as np
 
-from keras_transfer.core.names import check_one_of
+from keras_transfer.core.expect import expect, expects, one_of
 from keras_transfer.text.preprocessor import import_tensorflow_text
 from keras_transfer.text.strings.byte_pairs import encode_words, make_pairs, make_whole, merge_pairs
 from keras_transfer.text.strings.characters import characters_of_bytes, utf8_widths
@@ -71,6 +71,7 @@ class ByteBPETokenizer(BPETokenizer):
 
     has_offsets = True
 
+    @expects(normalization=one_of(None, "NFC", "NFD", "NFKC", "NFKD"))
     def __init__(
         self,
         vocabulary: Sequence[str] | None = None,
@@ -83,7 +84,6 @@ class ByteBPETokenizer(BPETokenizer):
         mask_token: str | None = None,
         eos_token: str | None = None,
     ):
-        check_one_of("normalization", normalization, (None, "NFC", "NFD", "NFKC", "NFKD"))
         self.add_prefix_space = bool(add_prefix_space)
         self.normalization = normalization
         self.added_tokens = list(added_tokens)
@@ -92,11 +92,9 @@ class ByteBPETokenizer(BPETokenizer):
     def _set_vocabulary(self, tokens):
         super()._set_vocabulary(tokens)
         characters = byte_characters()
-        if missing := [character for character in characters if character not in self._ids]:
-            raise ValueError(
-                "A byte-level vocabulary must contain a token for each of the 256 bytes. "
-                f"Received: {len(missing)} are missing, starting with {missing[:5]}"
-            )
+        missing = [character for character in characters if character not in self._ids]
+        rule = "A byte-level vocabulary must contain a token for each of the 256 bytes."
+        expect(not missing, rule, missing=missing[:5])
         self.require(self.added_tokens)
 
     def _make(self):
@@ -198,10 +196,10 @@ class ByteBPETokenizer(BPETokenizer):
     def from_json(cls, fast: Mapping, tokens: Sequence[str], text_tokens: Sequence[str], **special: Any) -> Self:
         normalizer = single_part(fast.get("normalizer"), "normalizers")
         byte_level = single_part(fast.get("pre_tokenizer"), "pretokenizers")
-        if byte_level.get("type") != "ByteLevel" or not byte_level.get("use_regex", True):
-            raise ValueError(f"The pre-tokenizer must be 'ByteLevel' with GPT-2's words. Received: {byte_level}")
-        if normalizer.get("type") not in (None, "NFC", "NFD", "NFKC", "NFKD"):
-            raise ValueError(f"The normalizer must be a Unicode normalization or null. Received: {normalizer}")
+        rule = "The pre-tokenizer must be 'ByteLevel' with GPT-2's words."
+        expect(byte_level.get("type") == "ByteLevel" and byte_level.get("use_regex", True), rule, byte_level=byte_level)
+        rule = "The normalizer must be a Unicode normalization or null."
+        expect(normalizer.get("type") in (None, "NFC", "NFD", "NFKC", "NFKD"), rule, normalizer=normalizer)
         if normalizer:
             _check_added(fast, text_tokens, normalizer["type"])
         return cls(

@@ -11,7 +11,7 @@ from typing import Any, Self
 import keras
 import numpy as np
 
-from keras_transfer.core.names import check_one_of
+from keras_transfer.core.expect import expect, expects, one_of
 from keras_transfer.text.strings.byte_pairs import encode_words, make_pairs, make_whole, merge_pairs
 from keras_transfer.text.strings.normalizer import checked_utf8
 from keras_transfer.text.strings.splitting import CUT, split_around, split_at
@@ -54,8 +54,7 @@ class SentencePieceBPETokenizer(BPETokenizer):
         eos_token: String. Token that ends a generated text. Defaults to `None`.
 
     Raises:
-        ValueError: If the vocabulary has duplicates, lacks U+2581, a byte, or a token of a merge, or has no merges; or
-            if `prefix` is unknown.
+        ValueError: If the vocabulary has duplicates, lacks U+2581, a byte, or a token of a merge, or has no merges.
 
     Example:
     ```python
@@ -72,6 +71,7 @@ class SentencePieceBPETokenizer(BPETokenizer):
     folder_settings = {"control_tokens": "keras_transfer_control_tokens"}  # Transformers has no such setting.
     normalizes_added_tokens = False
 
+    @expects(prefix=one_of(*_PREFIXES))
     def __init__(
         self,
         vocabulary: Sequence[str] | None = None,
@@ -85,7 +85,6 @@ class SentencePieceBPETokenizer(BPETokenizer):
         mask_token: str | None = None,
         eos_token: str | None = None,
     ):
-        check_one_of("prefix", prefix, _PREFIXES)
         self.prefix = prefix
         self.byte_fallback = bool(byte_fallback)
         self.added_tokens = list(added_tokens)
@@ -261,11 +260,8 @@ class SentencePieceBPETokenizer(BPETokenizer):
             )
         added = [token["content"] for token in fast.get("added_tokens") or () if token.get("normalized")]
         late = [token for token in text_tokens if token in added and (prefix == "always" or SPACE in token)]
-        if fast.get("normalizer") and late:
-            raise ValueError(
-                "Added tokens must be found before texts are normalized, with normalized=False. "
-                f"Received: {late[:3]} with normalized=True"
-            )
+        rule = "Added tokens must be found before texts are normalized, with normalized=False."
+        expect(not (fast.get("normalizer") and late), rule, late=late[:3])
         special["unk_token"] = unknown = model["unk_token"]
         if control_tokens is None:
             control_tokens = [token["content"] for token in fast.get("added_tokens") or () if token.get("special")]

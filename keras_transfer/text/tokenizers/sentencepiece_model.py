@@ -4,6 +4,8 @@ import dataclasses
 import enum
 import struct
 
+from keras_transfer.core.expect import expect
+
 UNIGRAM, BPE = 1, 2  # `model_type`
 SPACE = "\u2581"  # stands for a space in pieces
 
@@ -89,16 +91,16 @@ def _check_spaces(model, trainer, spec):
     settings = {"treat_whitespace_as_suffix": bool(trainer.get(24, 0)), "escape_whitespaces": bool(spec.get(5, 1))}
     normal = [piece for piece, _, type in model.pieces if type == PieceType.NORMAL]
     inside = [] if trainer.get(22, 1) else [piece for piece in normal if SPACE in piece.lstrip(SPACE)]
-    if settings != {"treat_whitespace_as_suffix": False, "escape_whitespaces": True}:
-        raise ValueError(
-            "The SentencePiece model must have a space in front of each word. Train it with "
-            f"treat_whitespace_as_suffix=False and escape_whitespaces=True. Received: {settings}"
-        )
-    if inside and model.model_type == UNIGRAM:
-        raise ValueError(
-            "The pieces of a unigram model must not contain a space behind another character, because texts are split "
-            f"at spaces first. Train the model with split_by_whitespace=True. Received: {inside[:3]}"
-        )
+    rule = (
+        "The SentencePiece model must have a space in front of each word. Train it with "
+        "treat_whitespace_as_suffix=False and escape_whitespaces=True."
+    )
+    expect(settings == {"treat_whitespace_as_suffix": False, "escape_whitespaces": True}, rule, settings=settings)
+    rule = (
+        "The pieces of a unigram model must not contain a space behind another character, because texts are split "
+        "at spaces first. Train the model with split_by_whitespace=True."
+    )
+    expect(not inside or model.model_type != UNIGRAM, rule, inside=inside[:3])
 
 
 def normalized(charsmap, character):

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from keras_transfer.core.expect import expect
 from keras_transfer.text.packing import is_language_code
 from keras_transfer.text.preprocessor import as_text_tensors
 from keras_transfer.text.strings.pieces import join_pieces
@@ -72,19 +73,14 @@ class Tokenizer:
 
     def _set_vocabulary(self, tokens):
         wrong = [token for token in tokens if not isinstance(token, str) or (self.by_lines and "\n" in token)]
-        if wrong:
-            raise ValueError(f"A vocabulary must be a list of strings without line breaks. Received: {wrong[:3]}")
+        expect(not wrong, "A vocabulary must be a list of strings without line breaks.", wrong=wrong[:3])
         try:
             "".join(tokens).encode("utf-8")
         except UnicodeEncodeError as error:
             raise ValueError(f"The tokens of a vocabulary must be valid Unicode. Received: {error}") from error
         ids = {token: index for index, token in enumerate(tokens, self.first_id)}
         duplicates = [token for index, token in enumerate(tokens, self.first_id) if ids[token] != index]
-        if duplicates:
-            raise ValueError(
-                "A vocabulary must not contain duplicates. "
-                f"Received: {len(duplicates)} duplicates, starting with {duplicates[:3]}"
-            )
+        expect(not duplicates, "A vocabulary must not contain duplicates.", duplicates=duplicates[:3])
         self._vocabulary, self._ids, self._pieces = tokens, ids, None
 
     @property
@@ -145,12 +141,12 @@ class Tokenizer:
         return [token for token in self.special_tokens if is_language_code(token)]
 
     def _check_loaded(self):
-        if not self.is_loaded:
-            raise ValueError(
-                "The tokenizer has no vocabulary. Pass `vocabulary`, or call `load_assets(folder)` with what "
-                "`save_assets` wrote. A config has no vocabulary, so `from_config` and `clone_model` lose it: copy a "
-                "preprocessor with `copy.deepcopy`, or save and load it. Received: vocabulary=None"
-            )
+        rule = (
+            "The tokenizer has no vocabulary. Pass `vocabulary`, or call `load_assets(folder)` with what "
+            "`save_assets` wrote. A config has no vocabulary, so `from_config` and `clone_model` lose it: copy a "
+            "preprocessor with `copy.deepcopy`, or save and load it."
+        )
+        expect(self.is_loaded, rule, vocabulary=None)
 
     def require(self, tokens: Sequence[str]) -> None:
         """Raises a `ValueError` if the vocabulary lacks a special token.
@@ -185,8 +181,8 @@ class Tokenizer:
         """
         import tensorflow as tf
 
-        if isinstance(texts, tuple):
-            raise ValueError(f"`tokenize` does not take pairs. Pass several texts as a list. Received: {texts!r:.100}")
+        rule = "`tokenize` does not take pairs. Pass several texts as a list."
+        expect(not isinstance(texts, tuple), rule, texts=texts)
         with tf.device("CPU:0"):
             texts = as_text_tensors(texts)
             ids = self._tokenize(tf.reshape(texts, [-1]))
@@ -381,11 +377,11 @@ class Tokenizer:
 
 def check_offsets(tokenizer):
     """Raises a `ValueError` if a tokenizer does not know the characters of its tokens."""
-    if not getattr(tokenizer, "has_offsets", False):
-        raise ValueError(
-            "The characters of tokens are known only for a `WordPieceTokenizer` (such as in a `BertPreprocessor`), and "
-            f"for a `ByteBPETokenizer` (GPT-2, RoBERTa, ModernBERT). Received: {type(tokenizer).__name__}"
-        )
+    rule = (
+        "The characters of tokens are known only for a `WordPieceTokenizer` (such as in a `BertPreprocessor`), and "
+        "for a `ByteBPETokenizer` (GPT-2, RoBERTa, ModernBERT)."
+    )
+    expect(getattr(tokenizer, "has_offsets", False), rule, tokenizer=tokenizer)
 
 
 def _check_ids(ids, count):

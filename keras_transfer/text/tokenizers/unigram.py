@@ -11,6 +11,7 @@ from typing import Any, Self
 import keras
 import numpy as np
 
+from keras_transfer.core.expect import expect
 from keras_transfer.text.preprocessor import import_tensorflow_text
 from keras_transfer.text.strings.normalizer import checked_utf8
 from keras_transfer.text.strings.scripts import script_of, scripts_of
@@ -95,25 +96,22 @@ class UnigramTokenizer(Tokenizer):
         graphemes: bool = False,
     ):
         known = [*STEPS, MODEL_STEP]
-        if unknown := [step for step in normalization if step not in known]:
-            raise ValueError(
-                f"Invalid value for argument `normalization`. Expected a list of {sorted(known)}. Received: {unknown}"
-            )
-        if MODEL_STEP in normalization and not {*normalization[normalization.index(MODEL_STEP) :]} <= {
-            *SPACE_STEPS,
-            MODEL_STEP,
-        }:
-            raise ValueError(
-                f"Only {sorted(SPACE_STEPS)} can follow {MODEL_STEP!r} in `normalization`. Received: {normalization}"
-            )
+        unknown = [step for step in normalization if step not in known]
+        rule = f"Invalid value for argument `normalization`. Expected a list of {sorted(known)}."
+        expect(not unknown, rule, unknown=unknown)
+        expect(
+            MODEL_STEP not in normalization
+            or {*normalization[normalization.index(MODEL_STEP) :]} <= {*SPACE_STEPS, MODEL_STEP},
+            f"Only {sorted(SPACE_STEPS)} can follow {MODEL_STEP!r} in `normalization`.",
+            normalization=normalization,
+        )
         if not keep_spaces and (unknown := [step for step in normalization if step in SPACE_STEPS]):
             raise ValueError(f"`normalization` has steps that require `keep_spaces=True`. Received: {unknown}")
         self.normalization = list(normalization)
         self.keep_spaces = bool(keep_spaces)
         self.graphemes = bool(graphemes)
         self._model: Any = None
-        if model is None and vocabulary is not None:
-            raise ValueError("A `vocabulary` requires a `model`. Received: model=None")
+        expect(model is not None or vocabulary is None, "A `vocabulary` requires a `model`.", model=None)
         super().__init__(None, unk_token, mask_token, eos_token)
         if model is not None:
             self._set_model(pathlib.Path(model).read_bytes() if isinstance(model, str | os.PathLike) else model)
@@ -141,11 +139,8 @@ class UnigramTokenizer(Tokenizer):
         super()._set_vocabulary(list(tokens))
         unknown = [piece for piece, _, type in self._model.pieces if type == PieceType.UNKNOWN]
         self.unk_token = self.unk_token or unknown[0]
-        if missing := sorted(self._normal_pieces() - self._ids.keys()):
-            raise ValueError(
-                "The vocabulary must contain all pieces of the model. "
-                f"Received: {len(missing)} are missing, starting with {missing[:3]}"
-            )
+        missing = sorted(self._normal_pieces() - self._ids.keys())
+        expect(not missing, "The vocabulary must contain all pieces of the model.", missing=missing[:3])
 
     @property
     def serialized_model(self) -> bytes:
@@ -296,11 +291,9 @@ class UnigramTokenizer(Tokenizer):
         Raises:
             ValueError: If the file needs something that this class does not support.
         """
-        if text_tokens:
-            raise ValueError(f"Added tokens must be special. Received: {text_tokens}")
+        expect(not text_tokens, "Added tokens must be special.", text_tokens=text_tokens)
         model = fast["model"]
-        if model.get("unk_id") is None:
-            raise ValueError("The unigram model must have an `unk_id`. Received: unk_id=None")
+        expect(model.get("unk_id") is not None, "The unigram model must have an `unk_id`.", unk_id=None)
         of_bytes = {*_BYTES} if model.get("byte_fallback") else set()
         keep_spaces = _keeps_spaces(fast.get("pre_tokenizer"))
         steps, charsmap = read_steps(fast.get("normalizer"), keep_spaces)
@@ -331,14 +324,10 @@ def _check_pieces(model):
                 f"Received: {piece!r} of type {type.name} at index {index}"
             )
     of_bytes = [piece for piece, _, type in model.pieces if type == PieceType.BYTE]
-    if of_bytes and sorted(of_bytes) != _BYTES:
-        raise ValueError(
-            "A unigram model must have a piece for each byte, from <0x00> to <0xFF>, or none. "
-            f"Received: {len(of_bytes)} pieces of bytes"
-        )
+    rule = "A unigram model must have a piece for each byte, from <0x00> to <0xFF>, or none."
+    expect(not of_bytes or sorted(of_bytes) == _BYTES, rule, of_bytes=len(of_bytes))
     unknown = [piece for piece, _, type in model.pieces if type == PieceType.UNKNOWN]
-    if len(unknown) != 1:
-        raise ValueError(f"A unigram model must have one unknown piece. Received: {unknown}")
+    expect(len(unknown) == 1, "A unigram model must have one unknown piece.", unknown=unknown)
     size = int.from_bytes(model.charsmap[:4], "little")
     if model.charsmap and (size < 4 or size % 4 or size > len(model.charsmap) - 4):
         raise ValueError(
@@ -354,11 +343,8 @@ def _check_pieces(model):
             f"normalized first. Train the model with normalized symbols. Received: {changed[:3]}"
         )
     kept = [character for character in "\t\n\x0b\x0c\r" if normalized(model.charsmap, character) not in ("", " ")]
-    if of_bytes and (kept or SPACE not in [piece for piece, _, _ in model.pieces]):
-        raise ValueError(
-            f"A unigram model with bytes must have the piece {SPACE!r} and normalize white space. "
-            f"Received: a model that keeps {kept}"
-        )
+    rule = f"A unigram model with bytes must have the piece {SPACE!r} and normalize white space."
+    expect(not (of_bytes and (kept or SPACE not in [piece for piece, _, _ in model.pieces])), rule, kept=kept)
 
 
 def _keeps_spaces(settings):
@@ -370,16 +356,15 @@ def _keeps_spaces(settings):
     last = parts[-1] if parts else {}
     prefix = last.get("prepend_scheme", "always" if last.get("add_prefix_space", True) else "never")
     alone = kinds == ["Metaspace"]
-    if (
-        not (alone or kinds == ["WhitespaceSplit", "Metaspace"])
-        or last["replacement"] != SPACE
-        or not last.get("split", True)
-        or not (prefix == "always" or (alone and prefix == "first"))
-    ):
-        raise ValueError(
-            "The pre-tokenizer must be 'Metaspace' with split=True, with or without 'WhitespaceSplit', and must put "
-            f"{SPACE!r} in front of each word. Received: {settings}"
-        )
+    expect(
+        (alone or kinds == ["WhitespaceSplit", "Metaspace"])
+        and last["replacement"] == SPACE
+        and last.get("split", True)
+        and (prefix == "always" or (alone and prefix == "first")),
+        "The pre-tokenizer must be 'Metaspace' with split=True, with or without 'WhitespaceSplit', and must put "
+        f"{SPACE!r} in front of each word.",
+        settings=settings,
+    )
     return alone
 
 

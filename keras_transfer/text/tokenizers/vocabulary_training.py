@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from keras_transfer.core.documents import paths_of, read_documents
-from keras_transfer.core.integers import check_integer
-from keras_transfer.core.names import check_one_of
+from keras_transfer.core.expect import expect, expects, integer, one_of
 from keras_transfer.text.inputs import to_list
 from keras_transfer.text.tokenizers.byte_bpe import ByteBPETokenizer, byte_characters
 from keras_transfer.text.tokenizers.unigram import UnigramTokenizer
@@ -18,6 +17,7 @@ from keras_transfer.text.tokenizers.wordpiece import WordPieceTokenizer
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
+@expects(kind=one_of("wordpiece", "byte_bpe", "unigram"), sample=integer(1))
 def train_vocabulary(
     texts: Any,
     kind: str,
@@ -51,8 +51,8 @@ def train_vocabulary(
         A `WordPieceTokenizer`, `ByteBPETokenizer` or `UnigramTokenizer`.
 
     Raises:
-        ValueError: If `kind` is unknown, if there are no texts or fewer than five special tokens, if `size` or `sample`
-            is too small, if a file is damaged, or if `"byte_bpe"` is combined with `lowercase=True`.
+        ValueError: If there are no texts or fewer than five special tokens, if `size` or `sample` is too small, if a
+            file is damaged, or if `"byte_bpe"` is combined with `lowercase=True`.
         FileNotFoundError: If there is no file of this name.
         ImportError: If `tokenizers`, or for `"unigram"` `sentencepiece`, is not installed.
 
@@ -65,31 +65,24 @@ def train_vocabulary(
     ```
     """
     trainers = {"wordpiece": _train_word_piece, "byte_bpe": _train_byte_bpe, "unigram": _train_unigram}
-    check_one_of("kind", kind, tuple(trainers))
-    if kind == "byte_bpe" and lowercase:
-        raise ValueError(
-            "Byte-level BPE keeps upper case. Use `lowercase=False`, or lowercase texts in training and in use. "
-            "Received: kind='byte_bpe', lowercase=True"
-        )
+    rule = "Byte-level BPE keeps upper case. Use `lowercase=False`, or lowercase texts in training and in use."
+    expect(kind != "byte_bpe" or not lowercase, rule, kind=kind, lowercase=lowercase)
     lowercase = True if lowercase is None else lowercase
-    sample = sample if sample is None else check_integer("sample", sample, 1)
     special_tokens = list(special_tokens)
-    if len(special_tokens) < 5 or len(set(special_tokens)) < len(special_tokens):
-        raise ValueError(
-            "A vocabulary needs at least five different special tokens: padding, unknown, start, end, mask. "
-            f"Received: special_tokens={special_tokens}"
-        )
+    expect(
+        len(special_tokens) >= 5 and len(set(special_tokens)) == len(special_tokens),
+        "A vocabulary needs at least five different special tokens: padding, unknown, start, end, mask.",
+        special_tokens=special_tokens,
+    )
     least = len(special_tokens) + (256 if kind == "byte_bpe" else 1)
-    if size < least:
-        raise ValueError(f"`size` must be at least {least}. Received: size={size}")
+    expect(size >= least, f"`size` must be at least {least}.", size=size)
     if paths_of(texts) is None:
         lines = to_list(texts)
     else:
         lines = itertools.chain.from_iterable(read_documents(texts, text_column, "line"))
     lines = iter(lines if sample is None else _drawn(lines, sample, seed))
     first = next(lines, None)
-    if first is None:
-        raise ValueError(f"A vocabulary needs texts. Received: {texts!r:.100}, without text")
+    expect(first is not None, "A vocabulary needs texts.", texts=texts)
     return trainers[kind](itertools.chain([first], lines), size, special_tokens, lowercase)
 
 

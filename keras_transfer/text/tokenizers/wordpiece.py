@@ -8,6 +8,7 @@ from typing import Self
 
 import keras
 
+from keras_transfer.core.expect import FLAG, expects
 from keras_transfer.text.preprocessor import import_tensorflow_text
 from keras_transfer.text.strings.characters import characters_of_bytes, skip_characters
 from keras_transfer.text.strings.normalizer import (
@@ -70,6 +71,7 @@ class WordPieceTokenizer(Tokenizer):
     outer_space = "^ "
     has_offsets = True
 
+    @expects(lowercase=FLAG, strip_accents=FLAG)
     def __init__(
         self,
         vocabulary: Sequence[str] | None = None,
@@ -82,9 +84,6 @@ class WordPieceTokenizer(Tokenizer):
     ):
         self._splitter = None
         self.clean_up = bool(clean_up)
-        for name, value in (("lowercase", lowercase), ("strip_accents", strip_accents)):
-            if isinstance(value, str):
-                raise ValueError(f"`{name}` must be a boolean. Received: {name}={value!r}")
         super().__init__(vocabulary, unk_token, mask_token)
         self.lowercase = bool(lowercase)
         self.strip_accents = strip_accents

@@ -84,17 +84,19 @@ def test_a_frozen_encoder_stays_frozen_in_a_keras_file():
 
 def test_a_sequence_longer_than_the_position_table_is_an_error():
     encoder = BertEncoder(**SMALL)
-    with pytest.raises(ValueError, match=r"at most 10 tokens, the size of the position table.*Received: 11 tokens"):
+    with pytest.raises(ValueError, match=r"at most 10 tokens, the size of the position table.* Received: tokens=11"):
         encoder(encoder_inputs(encoder, [[1] * 11]))
 
 
 def test_heads_that_do_not_divide_the_width_are_an_error():
-    with pytest.raises(ValueError, match=r"`num_heads` must divide .* Received: num_heads=3, last axis 8"):
+    with pytest.raises(
+        ValueError, match=r"`num_heads` must divide.* Received: num_heads=3, inputs_shape=\(None, None, 8\)"
+    ):
         BertEncoder(**{**SMALL, "num_heads": 3})
 
 
 def test_an_unknown_pooling_is_an_error():
-    with pytest.raises(ValueError, match=r"argument `pooling`. Expected .* Received: pooling='concat'"):
+    with pytest.raises(ValueError, match=r"`pooling` must be one of .* Received: pooling='concat'"):
         BertEncoder(**SMALL, pooling="concat")
 
 

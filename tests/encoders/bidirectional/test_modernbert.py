@@ -46,8 +46,3 @@ test_other_variants_are_an_error = check_errors(
     error=CheckpointError,
     call=lambda setting: MODERN_BERT.arguments({**CONFIG, **setting}, "modernbert"),
 )
-
-
-def test_some_blocks_must_be_global():
-    with pytest.raises(ValueError, match="must be at least 1. Received: global_attention_every=0"):
-        ModernBertEncoder(**{**SMALL, "global_attention_every": 0})

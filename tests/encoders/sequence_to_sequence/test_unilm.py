@@ -165,5 +165,5 @@ test_mistakes_are_errors = check_errors(
     (lambda: UniLM(T5Encoder(20, **SMALL)), "absolute positions and no other ones"),
     (lambda: UniLM(TransformerEncoder(20, **SMALL, further_inputs=["attention_mask"])), "no further inputs"),
     (lambda tmp_path: UniLM(ENCODERS["bert"]()).save_pretrained(tmp_path / "a"), "cannot be written as a checkpoint"),
-    (lambda: add_adapters(UniLM(ENCODERS["bert"]()), "lora"), "Received: model=UniLM with"),
+    (lambda: add_adapters(UniLM(ENCODERS["bert"]()), "lora"), "Received: model=<UniLM"),
 )

@@ -195,14 +195,13 @@ def test_masks_hold_in_half_precision():
         assert np.isfinite(outputs).all()
 
 
-@pytest.mark.parametrize("options", [{"num_heads": 3}, {"num_heads": 0}], ids=str)
-def test_key_value_heads_that_do_not_divide_the_heads_are_an_error(options):
-    with pytest.raises(ValueError, match=r"`num_heads` must be a positive multiple of `num_key_value_heads`"):
-        MultiHeadAttention(num_key_value_heads=2, **options)
+def test_key_value_heads_that_do_not_divide_the_heads_are_an_error():
+    with pytest.raises(ValueError, match=r"`num_heads` must be a multiple of `num_key_value_heads`"):
+        MultiHeadAttention(3, num_key_value_heads=2)
 
 
 def test_heads_that_do_not_divide_the_width_are_an_error():
-    with pytest.raises(ValueError, match=r"`num_heads` must divide .* Received: num_heads=4, last axis 6"):
+    with pytest.raises(ValueError, match=r"`num_heads` must divide.* Received: num_heads=4, inputs_shape=\(2, 5, 6\)"):
         MultiHeadAttention(4)(X)
 
 
@@ -219,13 +218,13 @@ def test_cross_attention_without_context_is_an_error():
 
 def test_a_bias_together_with_a_mask_is_an_error():
     bias = AttentionBias()(PADDING)
-    with pytest.raises(ValueError, match=r"`attention_bias` replaces the masks. Received: .* `padding_mask`"):
+    with pytest.raises(ValueError, match=r"`attention_bias` replaces the masks.* Received: padding_mask="):
         MultiHeadAttention(2)(X, padding_mask=PADDING, attention_bias=bias)
 
 
 @pytest.mark.parametrize("shape", [(BATCH, LENGTH - 1), (1, 1), (BATCH,), (BATCH, 1, LENGTH)])
 def test_a_mask_of_another_shape_than_the_sequences_is_an_error(shape):
-    with pytest.raises(ValueError, match=r"\[batch, length\] of its sequences.*Received: a mask"):
+    with pytest.raises(ValueError, match=r"\[batch, length\] of its sequences.* Received: padding_mask=\("):
         MultiHeadAttention(HEADS)(X, padding_mask=np.ones(shape, "int32"))
 
 

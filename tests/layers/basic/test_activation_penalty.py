@@ -8,7 +8,6 @@ from keras.ops import convert_to_numpy as numpy_of
 from keras_transfer.encoders import AWDLSTMEncoder
 from keras_transfer.layers import ActivationPenalty
 from keras_transfer.tasks import CausalLM
-from tests.errors import check_errors
 from tests.helpers import EAGER, run_layer_test, save_and_load
 
 RANDOM = np.random.default_rng(0)
@@ -64,10 +63,3 @@ def test_awd_lstm_adds_it_to_the_loss_of_training(eagerly):
     assert found["perplexity"] == pytest.approx(plain["perplexity"], rel=1e-5)
     config = save_and_load(encoder).get_config()
     assert config["activation_penalty"] == 2.0 and config["temporal_penalty"] == 1.0
-
-
-test_mistakes_are_clear_errors = check_errors(
-    (lambda: ActivationPenalty(-1.0), "`activation` must be a number of at least 0. Received: activation=-1.0"),
-    (lambda: ActivationPenalty(float("inf")), "`activation` must be a number of at least 0. Received: activation=inf"),
-    (lambda: AWDLSTMEncoder(9, temporal_penalty=-1.0), "`temporal` must be a number of at least 0"),
-)

@@ -6,7 +6,6 @@ import pytest
 from keras import ops
 
 from keras_transfer.layers import ProjectedLSTM, SequencePooling
-from tests.errors import check_errors
 from tests.helpers import EAGER
 
 LENGTHS, KEPT = (7, 5, 2), 3
@@ -81,10 +80,3 @@ def test_the_gradient_is_that_of_a_pass_over_the_last_steps_from_a_constant_stat
     again.train_on_batch(IDS[:1, -KEPT:], y)
     for ours, theirs in zip(again.get_weights(), expected, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-6)
-
-
-test_a_wrong_length_is_an_error = check_errors(
-    (0, "`gradient_length` must be an integer of at least 1. Received: gradient_length=0"),
-    (1.5, "Received: gradient_length=1.5"),
-    call=lambda kept: ProjectedLSTM(3, gradient_length=kept),
-)

@@ -199,27 +199,10 @@ def test_it_is_a_well_behaved_layer(case):
     run_layer_test(ProjectedLSTM, {"units": 5, **CASES[case]}, X, {"padding_mask": MASK}, (3, 6, 3))
 
 
-@pytest.mark.parametrize("value", [-1, "3"])
-@pytest.mark.parametrize(
-    "name, expected",
-    [
-        ("units", "an integer of at least 1"),
-        ("projection_dim", "an integer of at least 1"),
-        ("cell_clip", "a positive number"),
-        ("projection_clip", "a positive number"),
-    ],
-)
-def test_a_size_or_clip_that_is_not_positive_is_an_error(name, expected, value):
-    with pytest.raises(ValueError, match=f"`{name}` must be {expected}. Received: {name}={value!r}"):
-        ProjectedLSTM(**{"units": 5, name: value})
-
-
 @pytest.mark.core
 def test_inputs_without_time_steps_are_an_error_and_texts_of_padding_alone_give_zeros():
     layer = make(projection_dim=3)
-    with pytest.raises(
-        ValueError, match=r"Inputs must have at least one time step. Received: inputs of shape \(2, 0, "
-    ):
+    with pytest.raises(ValueError, match=r"Inputs must have at least one time step.* Received: inputs=\(2"):
         layer(X[:2, :0])
     for value in layer(X, padding_mask=np.zeros(MASK.shape), return_state=True):
         assert not numpy_of(value).any()

@@ -216,19 +216,6 @@ def test_dropout_acts_in_training_only():
     assert np.abs(np.array(block(X, training=True)) - np.array(block(X))).max() > 0.01
 
 
-def test_an_unknown_norm_is_an_error():
-    with pytest.raises(
-        ValueError, match=r"`norm`. Expected one of \('pre', 'post', 'input'\). Received: norm='middle'"
-    ):
-        make_block(norm="middle")
-
-
-def test_an_unknown_normalization_is_an_error():
-    expected = r"`normalization`. Expected one of \('layer', 'layer_no_bias', 'rms'\). Received: .*'batch'"
-    with pytest.raises(ValueError, match=expected):
-        make_block(normalization="batch")
-
-
 def test_a_cross_attention_that_attends_to_its_own_inputs_is_an_error():
     with pytest.raises(ValueError, match=r"`cross_attention` must be built with `cross_attention=True`"):
         make_block(cross_attention=MultiHeadAttention(2))

@@ -6,7 +6,6 @@ import pytest
 from keras.ops import convert_to_numpy as numpy_of
 
 from keras_transfer.layers import Dropout, ProjectedLSTM
-from tests.errors import check_errors
 from tests.helpers import EAGER, run_layer_test, save_and_load
 
 X = np.random.default_rng(0).normal(size=(3, 6, 4)).astype("float32")
@@ -88,9 +87,3 @@ def test_it_is_a_well_behaved_layer_and_a_saved_model_draws_from_its_seed():
     model = keras.Sequential([keras.Input((6, 4)), make()])
     loaded = save_and_load(model)
     np.testing.assert_array_equal(numpy_of(loaded(X, training=True)), numpy_of(model(X, training=True)))
-
-
-test_a_rate_out_of_range_is_an_error = check_errors(
-    (lambda: make(weight_dropout=1.5), "`weight_dropout` must be between 0 and 1. Received: weight_dropout=1.5"),
-    (lambda: make(weight_dropout=-0.1), "`weight_dropout` must be between 0 and 1. Received: weight_dropout=-0.1"),
-)

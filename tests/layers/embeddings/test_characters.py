@@ -47,11 +47,13 @@ def test_it_is_a_well_behaved_layer():
 
 
 def test_words_that_are_shorter_than_the_widest_filter_are_an_error():
-    with pytest.raises(ValueError, match="Words must have at least 3 characters, .*Received: 2"):
+    with pytest.raises(
+        ValueError, match=r"Words must have at least 3 characters,.* Received: ids_shape=\(None, None, 2\)"
+    ):
         CharacterCNN(**OPTIONS).build((None, None, 2))
 
 
 @pytest.mark.parametrize("shape", [(2, 0, 7), (0, 3, 7)])
 def test_inputs_without_words_are_an_error(shape):
-    with pytest.raises(ValueError, match="Inputs must contain at least one word. Received: inputs of shape"):
+    with pytest.raises(ValueError, match=r"Inputs must contain at least one word.* Received: ids="):
         make()(np.ones(shape, "int32"))

@@ -64,6 +64,5 @@ def test_tied_output_embeddings_use_the_whole_table_and_dropped_rows_train_only_
 
 
 test_mistakes_are_clear_errors = check_errors(
-    (lambda: EmbeddingDropout(0, 0.5), "`input_dim` must be an integer of at least 1. Received: input_dim=0"),
     (lambda: EmbeddingDropout(5, -0.5), "`rate` ... between 0 and 1 ... Received: rate=-0.5"),
 )

@@ -67,6 +67,6 @@ def test_a_checkpoint_of_gpt_keeps_the_speakers(tmp_path):
 def test_it_is_saved_and_rejects_other_speakers():
     arguments = {"input_dim": 10, "output_dim": 4, "speakers": [1, 3, 4]}
     run_layer_test(SpeakerEmbedding, arguments, np.array([DIALOGUE.words]), output_shape=(1, len(DIALOGUE.words), 4))
-    for speakers in (None, [1, 2], [1, 1, 2], [1, 2, 10]):
+    for speakers in (None, [1, 1, 2], [1, 2, 3, 4], [1, 2, 10]):
         with pytest.raises(ValueError, match="`speakers` must be three different ids from 0 to 9. Received"):
             SpeakerEmbedding(10, 4, speakers=speakers)

@@ -62,10 +62,3 @@ def test_a_mean_of_many_half_precision_numbers_keeps_its_digits():
 def test_the_maximum_of_very_low_numbers_is_right():
     low = np.full((1, 2, 1), -1e6, "float32")
     assert float(SequencePooling("max")(low, padding_mask=np.array([[1, 0]]))[0, 0]) == -1e6
-
-
-def test_an_unknown_pooling_is_an_error():
-    with pytest.raises(
-        ValueError, match=r"argument `pooling`. Expected one of \('first', .*Received: pooling='average'"
-    ):
-        SequencePooling("average")

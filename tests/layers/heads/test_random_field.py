@@ -163,5 +163,5 @@ def test_it_is_saved_with_what_is_allowed_and_rejects_another_shape():
     emissions = emissions_of(2, 4, 2).astype("float32")
     run_layer_test(ConditionalRandomField, {"allowed": allowed}, emissions, output_shape=(2, 4, 2))
     assert ConditionalRandomField(allowed=np.array(allowed)).get_config()["allowed"] == allowed
-    with pytest.raises(ValueError, match=r"`allowed` must have the shape \(4, 4\).*Received: shape \(3, 3\)"):
+    with pytest.raises(ValueError, match=r"`allowed` must have the shape \(4, 4\).* Received: allowed=\[\[True"):
         ConditionalRandomField(allowed=allowed)(np.zeros((2, 4, 3)))

@@ -412,7 +412,7 @@ def test_class_weights_and_a_name_as_the_encoder_are_errors():
     for loss in ("mse", keras.losses.MeanSquaredError(), keras.losses.cosine_similarity):
         assert "`loss` must compare the vectors of a row" in message(lambda loss=loss: model.compile("sgd", loss))
     assert "Use `from_pretrained(...)`" in message(lambda: TextEmbedder("minilm-l6"))
-    assert "Expected one of ('pooled', 'first'" in message(lambda: embedder(pooling="avg"))
+    assert "`pooling` must be one of ('pooled', 'first'" in message(lambda: embedder(pooling="avg"))
 
 
 def test_the_embedder_trains_the_encoder_of_a_classifier():

@@ -104,7 +104,7 @@ def test_invalid_labels_of_prepared_data_are_an_error(model, labels, message):
 @pytest.mark.parametrize(
     ("preprocessor", "message"),
     [
-        (PlainText(), "a preprocessor that takes words.* Received: PlainText"),
+        (PlainText(), "a preprocessor that takes words.* Received: preprocessor=.*PlainText"),
         (ElmoPreprocessor(), "the encoder's input 'token_ids' .* Received: ElmoPreprocessor, which returns"),
     ],
 )

@@ -204,6 +204,6 @@ test_what_is_not_supported_is_named = check_errors(
     ),
     (
         lambda tmp_path: load(tmp_path, "t5", "ByT5Tokenizer", {}).with_language("de_DE"),
-        "must be one of the language codes of the tokenizer, []. Received: 'de_DE'",
+        "must be one of the language codes of the tokenizer, []. Received: language='de_DE'",
     ),
 )

@@ -40,6 +40,9 @@ def test_raw_texts_are_refused_also_in_a_graph():
 
 test_mistakes_are_clear_errors = check_errors(
     (lambda: fastai_texts("The film", str.split), "`texts` must be a list of strings. Received: texts='The film'"),
-    (lambda: fastai_texts(["The film"], lambda text: text), "`split` must return a list of strings. Received: 'xxbos"),
+    (
+        lambda: fastai_texts(["The film"], lambda text: text),
+        "`split` must return a list of strings. Received: words='xxbos The film'",
+    ),
     (lambda: FastaiTokenizer([1]), "must be a list of strings"),
 )

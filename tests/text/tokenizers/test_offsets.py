@@ -156,7 +156,10 @@ def contexts(data_dir):
 
 
 def test_a_tokenizer_without_offsets_is_an_error_that_says_which_have_them():
-    with pytest.raises(ValueError, match="`WordPieceTokenizer`.*`ByteBPETokenizer`.*Received: GPTTokenizer"):
+    with pytest.raises(
+        ValueError,
+        match="`WordPieceTokenizer`.*`ByteBPETokenizer`.* Received: tokenizer=a GPTTokenizer",
+    ):
         GPTTokenizer().tokenize_with_offsets(["a"])
 
 

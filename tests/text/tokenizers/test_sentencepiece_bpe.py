@@ -170,7 +170,7 @@ def test_what_is_not_supported_is_an_error(model):
         (lambda: read(["x"], normalizer=None, pre_tokenizer=metaspace), r"added tokens \['x'\]"),
         (
             lambda: read(["x"], added_tokens=[{"content": "x", "normalized": True}]),
-            r"with normalized=False. Received: \['x'\]",
+            r"with normalized=False. Received: late=\['x'\]",
         ),
         (lambda: read(model={**fast["model"], "unk_token": None}), "must have an `unk_token`.*'unk_token': None"),
         (lambda: read(model={**fast["model"], "ignore_merges": True}), "must not have `ignore_merges`"),
