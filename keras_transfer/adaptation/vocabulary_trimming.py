@@ -62,7 +62,7 @@ def trim_vocabulary(model: Task, texts: Any, *, verbose: int = 1) -> Task:
         raise ValueError("`texts` must contain at least one text. Received: no texts")
     special = (*tokenizer.special_tokens, tokenizer.eos_token, tokenizer.mask_token)
     used.update(index for index in map(tokenizer.token_to_id, special) if index is not None)
-    small = tokenizer.trimmed({*used, *_named_ids(model.encoder.checkpoint_settings)})
+    small = tokenizer.trimmed({*used, *_named_ids(model.encoder.attached.files)})
     kept = np.array([tokenizer.token_to_id(token) for token in small.vocabulary])
     _check_ids(tokenizer, small, kept, batches)
 
@@ -97,7 +97,7 @@ def _check(model):
     expect(not parts, "A task with a second encoder cannot be trimmed.", parts=parts)
     rule = "Call `adaptation.merge_adapters` or `remove_adapters` before the vocabulary is trimmed."
     expect(not encoder.adapters and not model.head_adapters.heads, rule, adapters=list(encoder.adapters))
-    files = encoder.checkpoint_settings.items()
+    files = encoder.attached.files.items()
     if lists := [f"{name} of {file}" for file, found in files for name in _LISTS if found.get(name)]:
         raise ValueError(
             "The files of the checkpoint refer to tokens by their numbers. Remove these settings from "

@@ -87,8 +87,8 @@ def build(architecture, config, read_tensors, source, cls, overrides, remarks=()
     }
     fill(architecture.entries(encoder), used, source)
     _keep_settings(encoder, architecture, config, found)
-    encoder.checkpoint_report = CheckpointReport(str(source), len(used), unused, remarks)
-    _log(encoder.checkpoint_report, given_remarks)
+    encoder.attached.report = CheckpointReport(str(source), len(used), unused, remarks)
+    _log(encoder.attached.report, given_remarks)
     return encoder, found
 
 
@@ -118,7 +118,7 @@ def _keep_settings(encoder, architecture, config, found):
     with contextlib.suppress(CheckpointError):  # An overridden argument may have no name in a configuration.
         kept = other_settings(config, {**dict.fromkeys(of_head, ""), **architecture.configuration(encoder)})
         if kept:
-            encoder.checkpoint_settings["config.json"] = kept
+            encoder.attached.files["config.json"] = kept
 
 
 def _safe(read, name, source):

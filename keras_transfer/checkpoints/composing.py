@@ -7,7 +7,7 @@ import keras
 from keras_transfer.checkpoints.building import CheckpointReport
 from keras_transfer.checkpoints.registry import open_checkpoint
 from keras_transfer.checkpoints.tensors import log
-from keras_transfer.encoders import ComposedEncoderDecoder, Encoder
+from keras_transfer.encoders import ComposedEncoderDecoder, Encoder, attached_to
 
 _HEAD = "masked_lm"
 
@@ -33,7 +33,7 @@ def compose(encoder, decoder, tied, name, overrides):
         new += [weight for layer in model.decoder.output_transform for weight in layer.weights]
     elif model.decoder.output_transform:
         _load_head(model, head)
-    model.checkpoint_report = _report(names, [encoder, decoder], new)
+    model.attached.report = _report(names, [encoder, decoder], new)
     log.info("%s: %d weights are new and must be trained (%s)", names, len(new), _shown(new))
     return model
 
@@ -57,7 +57,7 @@ def _load_head(model, head):
 
 
 def _report(names, halves, new):
-    reports = [report for half in halves if (report := getattr(half, "checkpoint_report", None)) is not None]
+    reports = [report for half in halves if (report := attached_to(half).report) is not None]
     return CheckpointReport(
         names,
         sum(report.loaded for report in reports),

@@ -40,7 +40,7 @@ def load(folder, cls, overrides, head=None):
         architecture, config, lambda: _readers(modules.folder), folder, cls, overrides, remarks, head
     )
     if settings is not None:
-        encoder.checkpoint_settings[_GENERATION] = settings
+        encoder.attached.files[_GENERATION] = settings
     return encoder, found
 
 
@@ -106,7 +106,7 @@ def save(architecture, encoder, preprocessor, folder, overwrite, head=None, embe
         **_with_end(architecture.configuration(encoder), preprocessor),
         **({} if head is None else head.config),
     }
-    kept = encoder.checkpoint_settings.get("config.json", {})
+    kept = encoder.attached.files.get("config.json", {})
     of_labels = () if head is None else OF_LABELS
     config |= {
         key: value for key, value in kept.items() if key not in of_labels and (key not in config or config[key] is None)
@@ -121,8 +121,8 @@ def save(architecture, encoder, preprocessor, folder, overwrite, head=None, embe
     tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     with atomic_folder(folder, overwrite) as temporary:
         (temporary / "config.json").write_text(json.dumps(config, indent=2) + "\n")
-        if _GENERATION in encoder.checkpoint_settings:
-            generation = json.dumps({**encoder.checkpoint_settings[_GENERATION], **of_generation}, indent=2)
+        if _GENERATION in encoder.attached.files:
+            generation = json.dumps({**encoder.attached.files[_GENERATION], **of_generation}, indent=2)
             (temporary / _GENERATION).write_text(generation + "\n")
         save_file(tensors, temporary / "model.safetensors", metadata={"format": "pt"})
         if preprocessor is not None:

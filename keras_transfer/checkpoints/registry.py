@@ -13,7 +13,7 @@ from keras_transfer.checkpoints.architectures import elmo, fastai
 from keras_transfer.checkpoints.heads import check_head, write_head
 from keras_transfer.checkpoints.tensors import CheckpointError
 from keras_transfer.core.names import did_you_mean
-from keras_transfer.encoders import Encoder, is_quantized
+from keras_transfer.encoders import Encoder, attached_to, is_quantized
 from keras_transfer.text import BertPreprocessor, TokenPreprocessor
 
 # In this order: presets have a config.json too.
@@ -151,7 +151,7 @@ class OpenedCheckpoint:
         if name is not None and all(arguments.get(size) is None for size in wanted.sizes):
             sizes = [*wanted.sizes, "labels"] if "label_names" in wanted.sizes else wanted.sizes
             advice = " or ".join(f"`{size}`" for size in sizes) or '`head="new"`'
-            report = getattr(encoder, "checkpoint_report", None)
+            report = attached_to(encoder).report
             raise CheckpointError(
                 f"{self.source} has no head for a {task.__name__}. Pass {advice} for a new one, which is not trained "
                 f"yet. Received: tensors of other heads: {report.unused[:5] if report else []}"
@@ -162,8 +162,8 @@ class OpenedCheckpoint:
         """Returns the encoder, which remembers its name on the hub for a model card, and the `FoundHead` or None."""
         encoder, found = self._format.load(self.folder, cls, overrides, *head)
         name = _hub_name(self.source)
-        if name is not None and hasattr(encoder, "checkpoint_settings"):
-            encoder.checkpoint_settings["source"] = {"base_model": name}
+        if name is not None:
+            attached_to(encoder).files["source"] = {"base_model": name}
         return encoder, found
 
 
@@ -234,7 +234,7 @@ def load_preprocessor(
 def save(encoder, folder, preprocessor=None, overwrite=False, task=None):
     """Writes an encoder, its preprocessor and the head of a task in the format of its architecture."""
     architecture = architecture_for(encoder)
-    encoder.check_shared_blocks()
+    encoder.attached.check_shared_blocks()
     if encoder.adapters:
         raise CheckpointError(
             "A checkpoint cannot contain adapters. Call `adaptation.merge_adapters` or `remove_adapters` first, or "

@@ -29,6 +29,7 @@ from keras_transfer.encoders.word_vectors import WordVectorEncoder
 
 # isort: split
 # For other subpackages, not for users.
+from keras_transfer.encoders.attached import attached_to
 from keras_transfer.encoders.encoder import check_ids, dense_on, initializer_on, select_inputs
 from keras_transfer.encoders.keras_hub_backbone import (
     BackboneEncoder,
@@ -45,7 +46,6 @@ from keras_transfer.encoders.traced import TracesAgain
 from keras_transfer.encoders.weight_facts import (
     LoadsOwnWeights,
     store_weight_facts,
-    weight_facts_of,
     without_weight_facts,
 )
 

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -12,16 +12,12 @@ import numpy as np
 from keras_transfer.core.door import NamesElsewhere
 from keras_transfer.core.expect import expect, one_of
 from keras_transfer.distribute import write_together
-from keras_transfer.encoders.quantization import Quantizes, quantization_of, quantize_again
+from keras_transfer.encoders.attached import IN_CONFIG, Attached
+from keras_transfer.encoders.quantization import Quantizes
 from keras_transfer.encoders.traced import TracesAgain
-from keras_transfer.encoders.weight_facts import (
-    LoadsOwnWeights,
-    store_weight_facts,
-    weight_facts_of,
-    without_weight_facts,
-)
-from keras_transfer.keras_internals import ReachesAllLayers, could_train, set_trainable
-from keras_transfer.layers import PositionEmbedding, get_activation, serialize_activation, show_old_places
+from keras_transfer.encoders.weight_facts import LoadsOwnWeights, store_weight_facts, without_weight_facts
+from keras_transfer.keras_internals import ReachesAllLayers
+from keras_transfer.layers import PositionEmbedding, get_activation, serialize_activation
 
 # Names of encoders' outputs: in this package and KerasHub, then in TF Hub's BERT modules.
 _SEQUENCE_KEYS = ("sequence_output", "sequence_outputs")
@@ -173,7 +169,6 @@ class Encoder(ReachesAllLayers, LoadsOwnWeights, TracesAgain, Quantizes, keras.M
         ValueError: If `pooling` is unknown.
     """
 
-    shares_blocks_with = staticmethod(lambda: None)  # In an `EncoderDecoder`, a function that returns the other model.
     # From the largest widths to the rates of `default_learning_rate`.
     LEARNING_RATES: dict[float, float] = {128: 3e-4, 256: 2e-4, 512: 1e-4, 768: 5e-5, math.inf: 2e-5}
     POOLINGS: tuple[str, ...] = ("first", "last", "mean", "max", "weighted_mean", "mean_sqrt")
@@ -203,14 +198,7 @@ class Encoder(ReachesAllLayers, LoadsOwnWeights, TracesAgain, Quantizes, keras.M
         self.hidden_states = hidden_states
         self.pooling = pooling
         self.normalize = normalize
-        self.adapters = {}  # From names to lists of kinds, such as `adaptation.LoRA`.
-        self.active_adapters: tuple[str, ...] = ()
-        # The `Adapted`s in the order in which they were created. Keras must not track these: the layers hold them.
-        object.__setattr__(self, "adapter_slots", [])
-        self.adapter_layout = 2  # It is 1 while files have adapters where version 0.1 had them.
-        # From the names of a checkpoint's files to the settings in them that the encoder does not have. They are
-        # written back, and `generate` uses the ones that concern generation.
-        object.__setattr__(self, "checkpoint_settings", {})
+        self.attached = Attached(self)
 
     def call(self, inputs, training=None, mask=None):
         return super().call(select_inputs(inputs, self.input), training=training, mask=mask)
@@ -269,67 +257,35 @@ class Encoder(ReachesAllLayers, LoadsOwnWeights, TracesAgain, Quantizes, keras.M
             f"Received: {type(self).__name__}"
         )
 
-    def attach_adapters(self, name: str, kinds: Sequence) -> None:
-        """Adds adapters under a name, and makes them the active ones. Use `adaptation.add_adapters` instead.
+    # === What hangs on it ===
 
-        Args:
-            name: String.
-            kinds: List of kinds of adapters, such as `adaptation.LoRA`.
-        """
-        for kind in kinds:
-            kind.attach(self, name)
-        self.adapters[name] = list(kinds)
-        self.activate_adapters([name])
+    @property
+    def adapters(self) -> dict:
+        """Dict from the names of adapters to lists of their kinds, such as `adaptation.LoRA`."""
+        return self.attached.adapters
 
-    def share_blocks(self, other: Callable | None) -> None:
-        """Notes that another encoder consists of the same blocks.
+    @property
+    def active_adapters(self) -> tuple:
+        """Tuple of the names of the adapters that are applied, in order."""
+        return self.attached.active
 
-        Args:
-            other: Function without arguments that returns the other encoder, or `None` when it is no longer there.
-        """
-        object.__setattr__(self, "shares_blocks_with", other)  # Keras must not track what a function refers to.
+    @property
+    def checkpoint_report(self) -> Any:
+        """The `CheckpointReport` of an encoder that was loaded from a checkpoint, and otherwise `None`."""
+        return self.attached.report
 
-    def check_shared_blocks(self) -> None:
-        """Raises a `ValueError` if the blocks have adapters of another encoder, which also consists of them."""
-        other = self.shares_blocks_with()
-        if other is not None and other.adapters:
-            raise ValueError(
-                f"The blocks of this encoder have adapters that belong to a `{type(other).__name__}`. Save and adapt "
-                "that model, or call `remove_adapters` or `merge_adapters` with it first. "
-                f"Received: a {type(self).__name__} without the adapters {list(other.adapters)}"
-            )
+    def adapters_changed(self) -> None:
+        """Is called after other adapters have become the active ones."""
 
-    def activate_adapters(self, names: Sequence[str]) -> None:
-        """Applies the adapters with the given names, and no others.
-
-        Args:
-            names: List of strings. Names of adapters, in the order in which they are applied.
-        """
-        for block in self.blocks if self.adapter_layout == 1 else ():
-            vars(block).pop("adapters", None)  # `show_old_places` has set it.
-        self.active_adapters, self.adapter_layout = tuple(names), 2
-        for slot in self.adapter_slots:
-            slot.activate(names)
+    # === Files ===
 
     def get_config(self):
-        self.check_shared_blocks()
-        adapters = {}
-        if self.adapters:
-            kinds = {
-                name: [keras.saving.serialize_keras_object(kind) for kind in found]
-                for name, found in self.adapters.items()
-            }
-            frozen = [weight.path for weight in self.weights if not weight.trainable]
-            adapters = {"adapters": kinds, "active_adapters": list(self.active_adapters), "frozen": frozen}
-            adapters["adapter_layout"] = self.adapter_layout
-        kept = {"checkpoint_settings": self.checkpoint_settings} if self.checkpoint_settings else {}
+        settings = {
+            name: serialize_activation(value) if callable(value) else value for name, value in self.settings.items()
+        }
         return {
-            **{
-                name: serialize_activation(value) if callable(value) else value for name, value in self.settings.items()
-            },
-            **adapters,
-            **kept,
-            **quantization_of(self),
+            **settings,
+            **self.attached.config(),
             "pooling": self.pooling,
             "normalize": self.normalize,
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
@@ -339,33 +295,27 @@ class Encoder(ReachesAllLayers, LoadsOwnWeights, TracesAgain, Quantizes, keras.M
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
-        config = dict(config)
+        config, attached = dict(config), {name: config[name] for name in IN_CONFIG if name in config}
         if isinstance(config.get("dtype"), dict):
             config["dtype"] = keras.dtype_policies.deserialize(config["dtype"])
-        adapters, active = config.pop("adapters", {}), config.pop("active_adapters", ())
-        frozen, kept = set(config.pop("frozen", ())), config.pop("checkpoint_settings", {})
-        layout, quantization = config.pop("adapter_layout", 1), config.pop("quantization", ())
-        encoder = cls(**config)
-        quantize_again(encoder, quantization)
-        object.__setattr__(encoder, "checkpoint_settings", kept)
-        for name, kinds in adapters.items():
-            encoder.attach_adapters(name, [keras.saving.deserialize_keras_object(kind) for kind in kinds])
-        encoder.activate_adapters(active)
-        if adapters:
-            encoder.adapter_layout = layout
-            if layout == 1:
-                show_old_places(encoder.adapter_slots)
-            set_trainable(encoder, [weight for weight in could_train(encoder) if weight.path not in frozen])
+        encoder = cls(**{name: value for name, value in config.items() if name not in attached})
+        encoder.attached.restore(attached)
         return encoder
+
+    def weight_facts(self) -> dict:
+        """Returns what files of weights say about the encoder, as a dict of JSON values."""
+        return self.attached.facts()
 
     def save_own_variables(self, store):
         super().save_own_variables(store)
-        store_weight_facts(store, weight_facts_of(self))
+        store_weight_facts(store, self.weight_facts())
+
+    def checked_variables(self, store: Any) -> dict:
+        """Returns what `save_own_variables` of Keras has written, after the facts in a file have been compared."""
+        return without_weight_facts(store, self.weight_facts())
 
     def load_own_variables(self, store):
-        with self._rejecting():
-            values = without_weight_facts(store, weight_facts_of(self))
-        super().load_own_variables(values)
+        super().load_own_variables(self.checked_variables(store))
 
     @classmethod
     def from_pretrained(cls, source: str | os.PathLike, **overrides: Any) -> Any:

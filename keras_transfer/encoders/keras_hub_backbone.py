@@ -82,9 +82,8 @@ class BackboneEncoder(Encoder):
     def layer_groups(self):
         return backbone_groups(self.backbone)
 
-    def activate_adapters(self, names):
-        super().activate_adapters(names)
-        for slot in self.adapter_slots:  # `current_encoder` finds them in the blocks.
+    def adapters_changed(self):
+        for slot in self.attached.slots:  # `current_encoder` finds them in the blocks.
             slot.encoder = lambda: self  # A function, because Keras would load a cycle endlessly.
 
     def get_config(self):

@@ -41,7 +41,7 @@ def with_embeddings_of(encoder, other):
         name=encoder.name,
         trainable=encoder.trainable,
     )
-    found.checkpoint_settings.update(encoder.checkpoint_settings)
+    found.attached.files.update(encoder.attached.files)
     for back in restore:  # The constructor has set the flags of all layers.
         back()
     return found

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import zipfile
 from typing import Any
 
 import numpy as np
@@ -12,18 +13,8 @@ from keras_transfer.core.names import check_order
 _Model: Any = object  # To type checkers, the mixin has all attributes of the model that it is a part of.
 
 
-class _Rejected(BaseException):
-    """Carries an error out of Keras, which would catch an `Exception`, assign the other layers, and then raise it."""
-
-    def __init__(self, message):
-        super().__init__()
-        self.message = message
-
-
 class LoadsOwnWeights(_Model):
     """A mixin for `Encoder` and `Task`, whose `load_weights` compares the facts of a file before it assigns weights."""
-
-    _loads_weights = False
 
     def load_weights(self, filepath: Any, skip_mismatch: bool = False, **kwargs: Any) -> None:
         """Loads weights as `keras.Model.load_weights` does, if they belong to a model of the same kind.
@@ -39,36 +30,36 @@ class LoadsOwnWeights(_Model):
                 same classes in another order, also with `skip_mismatch=True`. The model is then unchanged. If the
                 weights of a layer have another shape and `skip_mismatch` is `False`.
         """
-        object.__setattr__(self, "_loads_weights", True)
-        message = None
-        try:
-            super().load_weights(filepath, skip_mismatch=skip_mismatch, **kwargs)
-        except _Rejected as rejected:
-            message = rejected.message
-        finally:
-            object.__setattr__(self, "_loads_weights", False)
-        if message is not None:  # Its traceback would keep the file open.
-            raise ValueError(message)
-
-    @contextlib.contextmanager
-    def _rejecting(self):
-        """Lets a `ValueError` in this context end `load_weights` at once."""
-        try:
-            yield
-        except ValueError as error:
-            if not self._loads_weights:
-                raise
-            raise _Rejected(str(error)) from None
+        # Keras would collect an error of `load_own_variables`, assign the other layers, and then raise it.
+        with _own_variables_in(filepath) as store:
+            self.checked_variables(store)
+        super().load_weights(filepath, skip_mismatch=skip_mismatch, **kwargs)
 
 
-def weight_facts_of(encoder, names=None):
-    """Returns what Keras does not compare when it loads the weights of an `Encoder`, as a dict of JSON values.
+@contextlib.contextmanager
+def _own_variables_in(path):
+    """Returns what `save_own_variables` of a model has written into a file, or an empty dict if it is not in HDF5."""
+    import h5py
+
+    with contextlib.ExitStack() as opened:
+        if zipfile.is_zipfile(path):
+            archive = opened.enter_context(zipfile.ZipFile(path))
+            name = next((each for each in archive.namelist() if each.endswith(".weights.h5")), None)
+            path = None if name is None else opened.enter_context(archive.open(name))
+        elif not h5py.is_hdf5(str(path)):
+            path = None
+        yield {} if path is None else opened.enter_context(h5py.File(path, "r")).get("vars", {})
+
+
+def weight_facts_of(encoder, adapters, names=None):
+    """Returns what Keras does not compare when it loads the weights of an encoder, as a dict of JSON values.
 
     Args:
+        adapters: List of the names of its adapters.
         names: List of the names of a task's classes, dict of these for several heads, or `None`.
     """
     count = sum(bool(getattr(operation, "weights", ())) for operation in getattr(encoder, "operations", ()))
-    return {"layers": count, "adapters": list(getattr(encoder, "adapters", {})), "label_names": names}
+    return {"layers": count, "adapters": adapters, "label_names": names}
 
 
 def store_weight_facts(store, facts):

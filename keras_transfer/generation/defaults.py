@@ -4,6 +4,7 @@ import dataclasses
 import logging
 
 from keras_transfer.core.expect import expect
+from keras_transfer.encoders import attached_to
 from keras_transfer.generation.constraints import Constraints
 
 log = logging.getLogger("keras_transfer")
@@ -66,7 +67,7 @@ def generation_defaults(encoder):
     As in Transformers, `config.json` only counts if there is no `generation_config.json`, except for `eos_token_id` and
     the start token, with which the model was trained.
     """
-    files = getattr(encoder, "checkpoint_settings", {})
+    files = attached_to(encoder).files
     config, own = files.get("config.json", {}), files.get("generation_config.json")
     found = {key: config[key] for key in (_READ if own is None else _IN_CONFIG) if key in config}
     found = {key: value for key, value in {**found, **(own or {})}.items() if value is not None}

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import keras
 
 from keras_transfer.checkpoints import ModelFacts
+from keras_transfer.encoders import attached_to
 from keras_transfer.version import __version__
 
 # From the suffix of each Transformers class to the class that loads it.
@@ -49,7 +50,7 @@ def facts_of(task, folder, source, load=None):
         "by keras_transfer, a library for transfer learning in Keras 3.",
         pipeline_tag=tag,
         labels=tuple(str(name) for name in getattr(task.labels, "names", None) or ()),
-        base_model=getattr(task.encoder, "checkpoint_settings", {}).get("source", {}).get("base_model"),
+        base_model=attached_to(task.encoder).files.get("source", {}).get("base_model"),
         details=_details(task),
         training=training_of(task),
         versions=versions(),

@@ -526,7 +526,7 @@ def start_id(encoder, preprocessor, token):
     found = generation_defaults(encoder).start_id
     if found is not None:
         return found
-    files = encoder.checkpoint_settings if encoder.checkpoints_have_start else {}
+    files = encoder.attached.files if encoder.checkpoints_have_start else {}
     config = files.get("config.json", {})
     if config and encoder.default_start is not None and "decoder_start_token_id" not in config:
         return encoder.default_start

@@ -17,10 +17,10 @@ from keras_transfer.encoders import (
     LoadsOwnWeights,
     Quantizes,
     TracesAgain,
+    attached_to,
     current_encoder,
     select_inputs,
     store_weight_facts,
-    weight_facts_of,
     without_weight_facts,
 )
 from keras_transfer.keras_internals import NotCloned, ReachesAllLayers
@@ -411,17 +411,23 @@ class Task(
     def from_config(cls, config, custom_objects=None):
         return from_config(cls, config, custom_objects)
 
+    def weight_facts(self) -> dict:
+        """Returns what files of weights say about the task, as a dict of JSON values."""
+        return attached_to(self.encoder).facts(names_of_classes(self.labels))
+
     def save_own_variables(self, store):
         self.head_adapters.check()
         warn_of_own_lora(self)
         super().save_own_variables(store)
         store_heads(self.head_adapters, store)
-        store_weight_facts(store, weight_facts_of(self.encoder, names_of_classes(self.labels)))
+        store_weight_facts(store, self.weight_facts())
+
+    def checked_variables(self, store: Any) -> tuple:
+        """Returns what `save_own_variables` of Keras has written, and a dict of heads, after a check of the file."""
+        return take_heads(self.head_adapters, without_weight_facts(store, self.weight_facts()))
 
     def load_own_variables(self, store):
-        with self._rejecting():
-            store = without_weight_facts(store, weight_facts_of(self.encoder, names_of_classes(self.labels)))
-            values, heads = take_heads(self.head_adapters, store)
+        values, heads = self.checked_variables(store)
         super().load_own_variables(values)
         self.head_adapters.heads.update(heads)
 
@@ -454,24 +460,24 @@ class HeadAdapters:
     def remember(self, given=None, known=None):
         """Sets `given` and `known`, by default to the current adapters of the encoder."""
         encoder = self._task.encoder
-        self.given = tuple(getattr(encoder, "active_adapters", ()) if given is None else given)
-        self.known = dict(getattr(encoder, "adapters", {}) if known is None else known)
+        self.given = attached_to(encoder).active if given is None else tuple(given)
+        self.known = dict(attached_to(encoder).adapters if known is None else known)
 
     @contextlib.contextmanager
     def applying(self, names):
         """Applies other adapters in this context, without exchanging the head."""
         before, encoder = self.given, self._task.encoder
-        encoder.activate_adapters(names)
+        encoder.attached.activate(names)
         self.remember(names, self.known)
         try:
             yield
         finally:
-            encoder.activate_adapters(before)
+            encoder.attached.activate(before)
             self.remember(before, self.known)
 
     def replaced(self):
         """Returns the set of names of adapters that another task has removed (and possibly added again)."""
-        now = getattr(self._task.encoder, "adapters", {})
+        now = attached_to(self._task.encoder).adapters
         return {name for name, kinds in self.known.items() if now.get(name) is not kinds}
 
     def forget_replaced(self):
@@ -482,8 +488,8 @@ class HeadAdapters:
 
     def check(self):
         """Raises a `ValueError` if the encoder's active adapters are not the ones that the head belongs to."""
-        encoder = self._task.encoder
-        active = tuple(getattr(encoder, "active_adapters", ()))
+        attached = attached_to(self._task.encoder)
+        active = attached.active
         replaced = [name for name in self.given if name in self.replaced()]
         if active == self.given and not replaced:
             self.forget_replaced()
@@ -495,7 +501,7 @@ class HeadAdapters:
             f"belong to the head of this task. Call {'' if replaced else own}"
             f"`set_active_adapter(model, {_argument(active)})` to use the current ones. Received: "
             f"model={self._task.name!r}, which was last given {list(self.given)}{removed}, and an encoder with the "
-            f"active adapters {list(active)} of {list(getattr(encoder, 'adapters', {}))}"
+            f"active adapters {list(active)} of {list(attached.adapters)}"
         )
 
 

@@ -136,7 +136,7 @@ def test_texts_with_a_prompt_have_the_same_vectors():
 def test_special_tokens_that_files_of_a_checkpoint_name_are_kept_and_renumbered():
     model = tiny.classifier()
     b, bad = (model.preprocessor.token_to_id(token) for token in ("b", "bad"))
-    model.encoder.checkpoint_settings["config.json"] = {
+    model.encoder.attached.files["config.json"] = {
         "eos_token_id": [bad, b],
         "bos_token_id": None,
         "pad_token_id": -1,
@@ -144,7 +144,7 @@ def test_special_tokens_that_files_of_a_checkpoint_name_are_kept_and_renumbered(
     small = adaptation.trim_vocabulary(model, ["a"], verbose=0)
     names = [small.preprocessor.token_to_id(token) for token in ("bad", "b")]
     expected = {"eos_token_id": names, "bos_token_id": None, "pad_token_id": -1}
-    assert small.encoder.checkpoint_settings["config.json"] == expected
+    assert small.encoder.attached.files["config.json"] == expected
     assert names[0] == bad - 1 and small.preprocessor.token_to_id("good") is None
 
 
@@ -156,7 +156,7 @@ def quantized():
 
 def with_unknown_id():
     model = tiny.classifier()
-    model.encoder.checkpoint_settings["config.json"] = {"eos_token_id": 50_256}
+    model.encoder.attached.files["config.json"] = {"eos_token_id": 50_256}
     return model
 
 

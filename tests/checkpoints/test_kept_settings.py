@@ -175,7 +175,7 @@ def test_a_setting_of_generation_of_another_kind_is_an_error(tmp_path):
 
 def test_files_of_adapters_fit_an_encoder_with_other_kept_settings(tmp_path):
     first, second = (Encoder.from_pretrained(write_bert(tmp_path / str(i), mine=i)) for i in range(2))
-    assert first.checkpoint_settings != second.checkpoint_settings
+    assert first.attached.files != second.attached.files
     add_adapters(first, "lora:rank=2")
     save_adapters(first, tmp_path / "adapters.safetensors")
     assert load_adapters(second, tmp_path / "adapters.safetensors").adapters.keys() == first.adapters.keys()
@@ -184,4 +184,4 @@ def test_files_of_adapters_fit_an_encoder_with_other_kept_settings(tmp_path):
 def test_a_folder_of_a_new_encoder_has_nothing_to_keep(tmp_path):
     encoder = BertEncoder(12, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16)
     encoder.save_pretrained(tmp_path / "saved", BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]"]))
-    assert Encoder.from_pretrained(tmp_path / "saved").checkpoint_settings == {}
+    assert Encoder.from_pretrained(tmp_path / "saved").attached.files == {}

@@ -81,7 +81,7 @@ def add_adapters(model: Any, adapters: Any, *, name: str = "default") -> Any:
     encoder, found = adapted_encoder(model), get_adapters(adapters)
     rule = "The model already has adapters with this name. Remove them, or pass a different `name`."
     expect(name not in encoder.adapters, rule, name=name)
-    encoder.check_shared_blocks()
+    encoder.attached.check_shared_blocks()
     if getattr(model, "scalar_mix", None) is not None and any(kind.lengthens for kind in found):
         raise ValueError(
             "`Prompt` cannot be combined with `scalar_mix`. Use `Prefix`, or create the task with `scalar_mix=False`. "
@@ -95,10 +95,10 @@ def add_adapters(model: Any, adapters: Any, *, name: str = "default") -> Any:
         )
     before = encoder.active_adapters
     try:
-        encoder.attach_adapters(name, found)
+        encoder.attached.add(name, found)
     except BaseException:
         take(encoder, name)
-        encoder.activate_adapters(before)
+        encoder.attached.activate(before)
         raise
     return _changed(model, encoder)
 
@@ -136,7 +136,7 @@ def remove_adapters(model: Any, name: str | None = None) -> Any:
     for removed in names:
         take(encoder, removed)
         encoder.adapters.pop(removed)
-    encoder.activate_adapters([other for other in encoder.active_adapters if other not in names])
+    encoder.attached.activate([other for other in encoder.active_adapters if other not in names])
     return _changed(model, encoder)
 
 
@@ -181,7 +181,7 @@ def merge_adapters(model: Any) -> Any:
             "Adapters of this kind cannot be merged into the weights of the encoder. Expected some of "
             f"{possible}. Received: {others[0]}"
         )
-    slots = sorted(encoder.adapter_slots, key=lambda slot: isinstance(slot, WeightSlot))  # Others may change copies.
+    slots = sorted(encoder.attached.slots, key=lambda slot: isinstance(slot, WeightSlot))  # Others may change copies.
     for slot in slots:
         if not isinstance(slot, WeightSlot):
             check_kernel(slot.base)
@@ -222,7 +222,7 @@ def set_active_adapter(model: Any, name: str | Sequence[str] | None) -> Any:
     check_names(encoder, names)
     if _is_given(model, encoder, names):
         return model
-    encoder.activate_adapters(names)
+    encoder.attached.activate(names)
     return _changed(model, encoder)
 
 
@@ -304,7 +304,7 @@ def check_names(encoder, names):
 def adapter_weights(encoder, name):
     """Returns a dict from the slot and the name of each weight of adapters (`"block_0.attention/up_kernel"`) to it."""
     found = {}
-    for slot in encoder.adapter_slots:
+    for slot in encoder.attached.slots:
         if name in slot.adapters:
             layer = slot.adapters[name]
             for weight in layer.weights:

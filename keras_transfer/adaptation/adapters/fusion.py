@@ -44,7 +44,7 @@ class Fusion(AdapterKind):
                 "`Fusion` combines bottlenecks, not the norms that were trained with them. Train its sources with "
                 f"`norms=False`. Received: sources={norms} with `norms=True`"
             )
-        found = [slot for slot in encoder.adapter_slots if all(source in slot.adapters for source in self.sources)]
+        found = [slot for slot in encoder.attached.slots if all(source in slot.adapters for source in self.sources)]
         found = [slot for slot in found if all(hasattr(slot.adapters[source], "change") for source in self.sources)]
         rule = (
             "`Fusion` requires bottleneck adapters at the same places. Train its sources with one kind, such as "

@@ -146,10 +146,10 @@ def _copies(encoder, changes, folder):
 def _whole_layers(encoder):
     """Returns the entries of an encoder, and a dict from the paths of layers to their weights by the keys of copies."""
     active = encoder.active_adapters
-    encoder.activate_adapters(())  # The layers compute with their copies while these are active.
+    encoder.attached.activate(())  # The layers compute with their copies while these are active.
     entries = encoder_entries(encoder)
     layers = {place_of(layer): own_weights(layer) for layer in layers_of(encoder)}
-    encoder.activate_adapters(active)
+    encoder.attached.activate(active)
     return entries, {
         place: {f"{place}.weights/{name.strip('_')}": weight for name, weight in weights.items()}
         for place, weights in layers.items()

@@ -71,8 +71,8 @@ def put(encoder, slot, name, layer):
         "`set_active_adapter`."
     )
     expect(name not in slot.adapters, rule, name=name, place=slot.place)
-    if slot not in encoder.adapter_slots:
-        encoder.adapter_slots.append(slot)
+    if slot not in encoder.attached.slots:
+        encoder.attached.slots.append(slot)
     with _scope(slot.place):
         layer.build((None, None, width_of(encoder, slot.parent())))
     with layer_tracking.unlocked(slot):
@@ -81,7 +81,7 @@ def put(encoder, slot, name, layer):
 
 def take(encoder, name):
     """Removes the adapters with a name from all slots, then restores the original layers of the empty slots."""
-    for slot in list(encoder.adapter_slots):
+    for slot in list(encoder.attached.slots):
         if name in slot.adapters:
             slot.activate([other for other in slot.active if other != name])
             with layer_tracking.unlocked(slot):
@@ -90,7 +90,7 @@ def take(encoder, name):
             with layer_tracking.unlocked(slot.parent()):
                 slot.detach()
                 layer_tracking.forget(slot.parent(), slot)
-            encoder.adapter_slots.remove(slot)
+            encoder.attached.slots.remove(slot)
 
 
 def put_at_outputs(encoder, parts, name, make, **arguments):

@@ -215,7 +215,7 @@ def _read_half(record, half, config):
 def _write_half(record, encoder):
     """Returns the configuration of the encoder or the decoder, with the settings that it does not use."""
     config = {"model_type": record.model_type, **record.configuration(encoder)}
-    kept = encoder.checkpoint_settings.get("config.json", {})
+    kept = encoder.attached.files.get("config.json", {})
     return config | {key: value for key, value in kept.items() if key not in config or config[key] is None}
 
 

@@ -109,7 +109,7 @@ class ComposedEncoderDecoder(EncoderDecoder):
         config = given if isinstance(given, dict) else keras.saving.serialize_keras_object(source)
         config = None if tied else config
         object.__setattr__(self, "decoder_config", config)  # Keras must not track the dict.
-        self.share_blocks(lambda: None)  # The config contains the encoder with its adapters.
+        self.attached.share_blocks(lambda: None)  # The config contains the encoder with its adapters.
         lengths = [getattr(half, "max_sequence_length", None) for half in (encoder, source)]
         self.max_sequence_length = min((length for length in lengths if length is not None), default=None)
         self.vocabulary_size = encoder.token_embedding.input_dim
@@ -135,7 +135,7 @@ class ComposedEncoderDecoder(EncoderDecoder):
         groups = super().layer_groups()
         last = [groups.pop()] if self.decoder.output_transform else []
         groups += [("decoder_cross_attention", "other", self.new_layers()), *last]
-        new = set(getattr(getattr(self, "checkpoint_report", None), "new", ()))
+        new = set(getattr(self.attached.report, "new", ()))
         is_new = [any(weight.path in new for layer in layers for weight in layer.weights) for *_, layers in groups]
         return [(*group, not new) for group, new in zip(groups, is_new)]
 

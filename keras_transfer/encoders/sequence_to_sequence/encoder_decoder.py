@@ -102,8 +102,8 @@ class EncoderDecoder(Encoder):
         )
         # The model has the layers of both already.
         object.__setattr__(self, "encoder", encoder)
-        encoder.share_blocks(weakref.ref(self))
-        self.share_blocks(lambda: encoder)
+        encoder.attached.share_blocks(weakref.ref(self))
+        self.attached.share_blocks(lambda: encoder)
         object.__setattr__(self, "decoder", layers)
         object.__setattr__(self, "context_projection", context_projection)
         # Without a pooler, whose output no decoder uses.
@@ -203,10 +203,9 @@ class EncoderDecoder(Encoder):
                     groups.append((name, kind, own))
         return groups
 
-    def activate_adapters(self, names: Sequence[str]) -> None:
-        super().activate_adapters(names)
+    def adapters_changed(self) -> None:
         # The encoder keeps this model alive only while its blocks have adapters of it.
-        self.encoder.share_blocks((lambda: self) if self.adapters else weakref.ref(self))
+        self.encoder.attached.share_blocks((lambda: self) if self.adapters else weakref.ref(self))
 
     def decode_alone(self, inputs: Mapping) -> Any:
         """Returns what the decoder returns without cross-attention, as a language model of its own.

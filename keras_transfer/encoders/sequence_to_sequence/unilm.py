@@ -72,7 +72,7 @@ class UniLM(EncoderDecoder):
         dtype = encoder.dtype_policy if dtype is None else dtype
         layers, _ = decoder_layers(encoder, True, None, dtype)
         super().__init__({}, encoder, {**layers, "blocks": encoder.blocks}, dtype=dtype, **kwargs)
-        self.share_blocks(lambda: None)  # The config contains the encoder.
+        self.attached.share_blocks(lambda: None)  # The config contains the encoder.
         self.blocks = encoder.blocks
         positions = getattr(encoder, "max_sequence_length", None)
         self.max_sequence_length = None if positions is None else positions // 2

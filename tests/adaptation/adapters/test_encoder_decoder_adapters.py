@@ -51,7 +51,7 @@ def test_a_kind_is_in_both_halves_and_in_cross_attention(spec, tmp_path):
 )
 def test_targets_choose_a_half_or_cross_attention(targets, places):
     encoder = kt.add_adapters(models.writer().encoder, kt.LoRA(2, targets=targets))
-    assert list(dict.fromkeys(slot.place.rpartition(".")[0] for slot in encoder.adapter_slots)) == places
+    assert list(dict.fromkeys(slot.place.rpartition(".")[0] for slot in encoder.attached.slots)) == places
 
 
 def test_the_places_of_query_key_and_value_in_cross_attention():
@@ -61,7 +61,7 @@ def test_the_places_of_query_key_and_value_in_cross_attention():
         ("value", "key_value", (8, 8)),
     ):
         encoder = kt.add_adapters(models.writer().encoder, kt.LoRA(2, targets=f"cross_attention.{target}"))
-        [slot] = encoder.adapter_slots
+        [slot] = encoder.attached.slots
         assert slot.attribute == attribute and slot.adapters["default"].parts == {target: part}
 
 

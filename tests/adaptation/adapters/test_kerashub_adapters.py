@@ -215,7 +215,7 @@ def test_adapters_compute_in_the_dtype_of_the_backbone():
     before = outputs(model)
     kt.add_adapters(model, ["houlsby:2", kt.LoRA(2, targets=".*")])
     np.testing.assert_array_equal(outputs(model), before)
-    adapters = [layer for slot in model.encoder.adapter_slots for layer in slot.adapters.values()]
+    adapters = [layer for slot in model.encoder.attached.slots for layer in slot.adapters.values()]
     assert {layer.compute_dtype for layer in adapters if not isinstance(layer, WeightCopies)} == {"bfloat16"}
 
 

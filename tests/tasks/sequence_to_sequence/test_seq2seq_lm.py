@@ -263,12 +263,12 @@ def test_prepared_inputs_count_no_padding():
 
 def test_each_task_over_an_encoder_writes_its_own_start_token_into_a_checkpoint(tmp_path):
     encoder = T5(len(VOCABULARY), **SIZES, head_dim=8)
-    object.__setattr__(encoder, "checkpoint_settings", {"generation_config.json": {"max_length": 9}})
+    encoder.attached.files["generation_config.json"] = {"max_length": 9}
     for start in (7, 5):
         tasks = [Seq2SeqLM(encoder, start_token=token) for token in (start, 3)]
         tasks[0].save_pretrained(tmp_path / str(start))
         again = Seq2SeqLM.from_pretrained(tmp_path / str(start), preprocessor=None)
-        assert again.start_token == start and again.encoder.checkpoint_settings["generation_config.json"] == {
+        assert again.start_token == start and again.encoder.attached.files["generation_config.json"] == {
             "max_length": 9,
             "decoder_start_token_id": start,
         }
@@ -327,7 +327,7 @@ def test_a_checkpoint_of_bart_that_does_not_say_how_targets_begin_takes_a_start_
 
 def _loaded(cls, **options):
     encoder = cls(len(VOCABULARY), **SIZES)
-    encoder.checkpoint_settings["config.json"] = {"eos_token_id": 3}
+    encoder.attached.files["config.json"] = {"eos_token_id": 3}
     return Seq2SeqLM(encoder, preprocessor(sequence_length=16), **options)
 
 
