@@ -5,7 +5,7 @@ import types
 import keras
 
 from keras_transfer.checkpoints.building import CheckpointReport
-from keras_transfer.checkpoints.registry import open_checkpoint
+from keras_transfer.checkpoints.checkpoint import open_checkpoint
 from keras_transfer.checkpoints.tensors import log
 from keras_transfer.encoders import ComposedEncoderDecoder, Encoder, attached_to
 

@@ -53,10 +53,9 @@ def encoder_class(folder, task):
     return able[0].encoder_class if able else Encoder
 
 
-def embedder_of(folder):
-    """Returns the arguments of a `TextEmbedder` besides its encoder, and a function that loads its weights into it."""
-    modules = modules_of_embedder(folder)
-    return modules.of_embedder(), lambda task: modules.load_into(task, _readers)
+def modules_for(folder):
+    """Returns the `Modules` of a folder for a `TextEmbedder`."""
+    return modules_of_embedder(folder, _readers)
 
 
 def load_preprocessor(folder, word_level=False, **overrides):

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pathlib
+from collections.abc import Callable
 
 import keras
 import numpy as np
@@ -47,6 +48,7 @@ class Modules:
         dense_folders: List of paths. The folders of the weights of the dense layers.
         pools_prompts: Boolean. Whether the pooling reads the tokens of a prompt, too.
         problem: String. What keras_transfer does not support, or `None`.
+        read_tensors: Function that returns the readers of the tensors in a folder by their names.
     """
 
     folder: pathlib.Path
@@ -59,6 +61,7 @@ class Modules:
     default_prompt_name: str | None = None
     pools_prompts: bool = True
     problem: str | None = None
+    read_tensors: Callable | None = None
 
     def of_encoder(self):
         """Returns the arguments of an encoder, and remarks on what an encoder alone does not have."""
@@ -75,7 +78,7 @@ class Modules:
             found |= {"pooling": self.pooling, "normalize": self.normalize}
         return {name: value for name, value in found.items() if value}
 
-    def load_into(self, task, read_tensors):
+    def load_into(self, task):
         """Loads the weights of the dense layers into a `TextEmbedder`, unless it has other layers."""
         if not self.pools_prompts and any(task.prompts.values()):
             raise CheckpointError(
@@ -87,7 +90,7 @@ class Modules:
             return
         for layer, folder in zip(task.dense_layers, self.dense_folders):
             with reading(folder):
-                tensors = {name: np.asarray(read()) for name, read in read_tensors(folder).items()}
+                tensors = {name: np.asarray(read()) for name, read in self.read_tensors(folder).items()}
             kind = "linear" if isinstance(layer, keras.layers.Dense) else "norm"
             names = [f"{kind}.{part}" for part in ("weight", "bias")][: len(layer.weights)]
             expected = {name: tuple(weight.shape)[::-1] for name, weight in zip(names, layer.weights)}
@@ -144,9 +147,10 @@ def read_modules(folder):
     return found
 
 
-def modules_of_embedder(folder):
-    """Returns the `Modules` of a folder for a `TextEmbedder`."""
+def modules_of_embedder(folder, read_tensors):
+    """Returns the `Modules` of a folder for a `TextEmbedder`, given what reads the tensors of their folders."""
     found = read_modules(folder)
+    found.read_tensors = read_tensors
     if found.problem is not None:
         raise CheckpointError(
             f"A TextEmbedder cannot compute the embeddings of {folder}. Pass head='new' for an embedder with the "

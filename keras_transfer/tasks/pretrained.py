@@ -5,7 +5,8 @@ import pathlib
 import tempfile
 from typing import Any, Self
 
-from keras_transfer.checkpoints import ModelCard, check_length, full_repo_id, open_checkpoint, push_to_hub, save
+from keras_transfer.checkpoints import ModelCard, full_repo_id, open_checkpoint, push_to_hub, save
+from keras_transfer.core.expect import expects, integer, one_of
 from keras_transfer.core.files import atomic_folder
 from keras_transfer.core.names import argument_names, check_arguments
 from keras_transfer.data import names_in
@@ -22,6 +23,7 @@ class Pretrained(_Task):
     """A mixin for `Task` that loads and writes checkpoints."""
 
     @classmethod
+    @expects(sequence_length=integer(1), head=one_of(None, "new"))
     def from_pretrained(
         cls,
         source: Any,
@@ -81,7 +83,6 @@ class Pretrained(_Task):
                     f"Received: labels={labels!r:.100}"
                 )
             arguments["labels"] = names_in(labels)
-        check_length(sequence_length)
         automatic = isinstance(preprocessor, str) and preprocessor == "auto"
         if not automatic and sequence_length is not None:
             raise ValueError(
@@ -92,8 +93,8 @@ class Pretrained(_Task):
         own_preprocessor = None if automatic else preprocessor
         if automatic:
             preprocessor = checkpoint.preprocessor(sequence_length, wanted.word_level)
-        built, arguments, load_head = checkpoint.with_head(cls, head, encoder or {}, arguments, own_preprocessor)
-        positions = getattr(built, "max_sequence_length", None)
+        found = checkpoint.head_for(cls, arguments, encoder, head == "new", own_preprocessor)
+        positions = getattr(found.encoder, "max_sequence_length", None)
         if automatic and positions is not None and (getattr(preprocessor, "sequence_length", None) or 0) > positions:
             if sequence_length is not None:
                 raise ValueError(
@@ -101,8 +102,8 @@ class Pretrained(_Task):
                     f"`sequence_length={positions}` to `from_pretrained`. Received: sequence_length={sequence_length}"
                 )
             preprocessor = checkpoint.preprocessor(positions, wanted.word_level)
-        task = cls(built, preprocessor=preprocessor, **arguments)
-        load_head(task)
+        task = cls(found.encoder, preprocessor=preprocessor, **found.arguments)
+        found.load_into(task)
         return task
 
     def save_pretrained(self, folder: Any, *, overwrite: bool = False, card: ModelCard | None = None) -> None:

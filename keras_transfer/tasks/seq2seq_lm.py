@@ -8,9 +8,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.checkpoints import TaskHead, check_length, open_checkpoint
+from keras_transfer.checkpoints import TaskHead, open_checkpoint
 from keras_transfer.core.arrays import check_numbers
-from keras_transfer.core.expect import TEXT, expects, number
+from keras_transfer.core.expect import TEXT, expects, integer, number
 from keras_transfer.core.names import listed
 from keras_transfer.distribute import factors_of_means, share_of_loss
 from keras_transfer.encoders import EncoderDecoder, encode
@@ -354,6 +354,7 @@ class Seq2SeqLM(Generates, LabelsAsTargets, Task):
         return {"serving_default": Signature(write, {"text": keras.KerasTensor((None,), "string")}), **signatures}
 
     @classmethod
+    @expects(sequence_length=integer(1))
     def from_pretrained(
         cls,
         source: Any,
@@ -467,7 +468,6 @@ def load_both(checkpoint, sequence_length, source_language, target_language):
 
     A length or language of `None` is the checkpoint's.
     """
-    check_length(sequence_length)
     sources = checkpoint.preprocessor(sequence_length)
     tokenizer = getattr(sources, "tokenizer", None)
     codes, is_pair = getattr(tokenizer, "language_codes", []), getattr(tokenizer, "has_own_targets", False)

@@ -236,7 +236,7 @@ def test_resolving_a_name_is_an_error():
 
 @pytest.mark.parametrize("length", ["8", 0, 2.5])
 def test_a_length_that_is_not_a_positive_integer_is_an_error(saved, length):
-    with pytest.raises(ValueError, match=f"`sequence_length` must be a positive integer. Received: .*{length}"):
+    with pytest.raises(ValueError, match=f"`sequence_length` must be an integer of at least 1. Received: .*{length}"):
         load_preprocessor(saved()[0], length)
 
 

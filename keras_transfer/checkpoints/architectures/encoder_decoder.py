@@ -224,8 +224,8 @@ def _described(model):
     if model.tied:
         return model.encoder
     config = model.decoder_config["config"]
-    settings = {"checkpoint_settings": {}, **config}
-    return types.SimpleNamespace(**settings, get_config=lambda: config)
+    attached = types.SimpleNamespace(files=config.get("checkpoint_settings", {}))
+    return types.SimpleNamespace(**config, attached=attached, get_config=lambda: config)
 
 
 def _of_config(config, source):

