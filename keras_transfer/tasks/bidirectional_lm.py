@@ -168,7 +168,6 @@ class BidirectionalLM(Task):
         """Returns logits, or the losses [batch, length + 1, 2] of inputs with `targets`."""
         if not (isinstance(inputs, dict) and "targets" in inputs):
             return super().call(inputs, training=training, mask=mask)
-        self.head_adapters.check()
         drop, softmax = self.head_layers
         if "begins" in inputs:
             check_streams(inputs["begins"].shape[0], self.streams, TASK)

@@ -155,7 +155,6 @@ class CausalLM(Generates, InContext, Likelihood, Task):
     def call(self, inputs, training=None, mask=None):
         if not (isinstance(inputs, dict) and "begins" in inputs):
             return super().call(inputs, training=training, mask=mask)
-        self.head_adapters.check()
         check_streams(inputs["begins"].shape[0], self.streams)
         return self.output_embeddings(self.carried_state(inputs, training=training))
 

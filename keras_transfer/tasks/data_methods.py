@@ -303,7 +303,6 @@ class DataMethods(_Task):
         Raises:
             ValueError: If the batch is invalid.
         """
-        self.head_adapters.check()
         self.reader.check(x, "predict_on_batch")
         if not self.reader.accepts(x):
             return super().predict_on_batch(x)

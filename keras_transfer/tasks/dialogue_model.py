@@ -230,7 +230,6 @@ class DialogueModel(Generates, Likelihood, Task):
     # === Training ===
 
     def call(self, inputs, training=None, mask=None):
-        self.head_adapters.check()
         inputs, candidates = merge_parts(select_inputs(inputs, self.input), self.input)
         if candidates is None:
             return super().call(inputs, training=training, mask=mask)

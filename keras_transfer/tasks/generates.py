@@ -229,7 +229,6 @@ class Generates(_Task):
         """
         config = json.dumps(keras.saving.serialize_keras_object(sampler), sort_keys=True)
         key = (config, steps, num_sequences, end, constraints, shapes, returns_state)
-        self.head_adapters.check()
         self.discard_if_changed()
         kept = self.compiled_generators
         if key not in kept:

@@ -122,7 +122,6 @@ class Likelihood(_Task):
 
 def scorer(task):
     """Returns a model from the inputs of a language model and `target_ids` to the log-likelihoods of the targets."""
-    task.head_adapters.check()
     task.discard_if_changed()
     if "scorer" not in task.compiled_generators:
         targets = keras.Input((None,), dtype="int32", name="target_ids")

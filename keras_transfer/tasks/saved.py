@@ -57,7 +57,6 @@ def config_of(task):
             "A file has no symbolic outputs, so a `Task` cannot be loaded from it. Write a subclass whose constructor "
             "makes them. `save_weights` saves the weights alone. Received: a `Task` that was created with `outputs`"
         )
-    task.head_adapters.check()
     task.reader.require_whole("saved")
     mix = {} if task.scalar_mix is None else {"scalar_mix": keras.saving.serialize_keras_object(task.scalar_mix)}
     kind = {} if task.fitted_on is None else {"fitted_on": task.fitted_on}

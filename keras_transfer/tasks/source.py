@@ -276,7 +276,6 @@ def _padded(data, length):
 def source_of(task, method, x, y=None, sample_weight=None, batch_size=None, shuffle=False, class_weight=None):
     """Returns the user's data in the form that `fit`, `evaluate` or `predict` needs on the model's replicas."""
     task.reader.check(x, method)
-    task.head_adapters.check()
     check_distribution(task)
     data = read_data(task, method, x, y, sample_weight, batch_size, shuffle, class_weight)
     if method != "predict":
@@ -366,7 +365,6 @@ def _warn_of_untrained(labels, held_out):
 
 def batch_of(task, method, x, y, sample_weight, class_weight=None):
     """Returns `(x, y, sample_weight)` with prepared inputs, for a method that accepts one batch, and its kind."""
-    task.head_adapters.check()
     require_compiled(task, method)
     data = read_data(task, "fit", x, y, sample_weight, ALL_ROWS, False, class_weight)
     if not isinstance(data, Batches) or not data.has_labels:

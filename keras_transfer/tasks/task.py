@@ -264,16 +264,21 @@ class Task(
 
     def __call__(self, inputs, *args, **kwargs):
         """Returns the outputs of one batch of prepared inputs or of raw text."""
+        self.head_adapters.check()
         if self.reader.accepts(inputs):
             check_kind_of_texts(self, "pairs" if isinstance(inputs, tuple) else "texts", self.fitted_on)
             inputs = self.reader.inputs(inputs)
         return super().__call__(inputs, *args, **kwargs)
 
     def call(self, inputs, training=None, mask=None):
-        self.head_adapters.check()
         if isinstance(inputs, dict) and not isinstance(self.input, dict):  # `dataset` names all arrays.
             inputs = keras.tree.pack_sequence_as(self.input, [inputs[tensor.name] for tensor in self.inputs])
         return super().call(select_inputs(inputs, self.input), training=training, mask=mask)
+
+    def discard_if_changed(self):
+        """Discards what was made for this task if its layers have changed since, and checks that its head fits them."""
+        self.head_adapters.check()
+        super().discard_if_changed()
 
     # === Training ===
 
