@@ -66,9 +66,6 @@ class Architecture:
         write: Function of `(config, encoder)` that returns the configuration; the inverse of `read`.
         extra_tensors: Function of an encoder that returns a dict of tensors that a checkpoint must have but the encoder
             does not have.
-        of_config: Function of `(config, source)` that returns the record with the tables, if these depend on other
-            records, as for an encoder-decoder of two encoders. Defaults to `None`.
-        of_encoder: Function of an encoder that returns the record with the tables. Defaults to `None`.
     """
 
     model_type: str
@@ -92,8 +89,14 @@ class Architecture:
     read: Callable = lambda arguments, config: arguments
     write: Callable = lambda config, encoder: config
     extra_tensors: Callable = lambda encoder: {}
-    of_config: Callable | None = None
-    of_encoder: Callable | None = None
+
+    def for_config(self, config: Mapping, source: str | os.PathLike) -> "Architecture":
+        """Returns the record with the tables for a configuration, which a subclass may make of other records."""
+        return self
+
+    def for_encoder(self, encoder: keras.Model) -> "Architecture":
+        """Returns the record with the tables for an encoder, which a subclass may make of other records."""
+        return self
 
     def arguments(self, config: Mapping, source: str | os.PathLike) -> dict:
         """Returns the encoder's arguments from a configuration.
@@ -298,16 +301,14 @@ def architecture_of(config, source, default=None):
             f"The architecture of {source} is not supported. Expected one of {sorted(known)}, or of "
             f"{list(CONVERTED_BY_KERAS_HUB)}, which KerasHub converts. Received: {name!r}"
         )
-    found = known[name]
-    found = found if found.of_config is None else found.of_config(config, source)
+    found = known[name].for_config(config, source)
     is_part = found.part is not None and found.part.model_class != found.model_class
     return found.part if is_part and classes == [found.part.model_class] else found
 
 
 def architecture_for(encoder):
     """Returns the architecture that writes encoders of exactly this class."""
-    found = architecture_of_class(type(encoder))
-    return found if found.of_encoder is None else found.of_encoder(encoder)
+    return architecture_of_class(type(encoder)).for_encoder(encoder)
 
 
 def architecture_of_class(cls):

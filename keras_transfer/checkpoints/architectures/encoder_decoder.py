@@ -228,41 +228,40 @@ def _described(model):
     return types.SimpleNamespace(**config, attached=attached, get_config=lambda: config)
 
 
-def _of_config(config, source):
-    """Returns the record of a configuration."""
-    halves = {half: config.get(half) for half in ("encoder", "decoder")}
-    if not all(isinstance(half, dict) for half in halves.values()):
-        raise CheckpointError(
-            f"The configuration of {source} must describe the `encoder` and the `decoder`. Received: {sorted(config)}"
-        )
-    first, second = (architecture_of(config, f"the {half} of {source}") for half, config in halves.items())
-    tied = config.get("tie_encoder_decoder") is True
-    if tied and first is not second:
-        raise CheckpointError(
-            f"Halves that share their layers must be of one architecture. Received: {first.model_type!r} and "
-            f"{second.model_type!r}"
-        )
-    key = next(key for argument, key, *_ in second.settings if argument == "num_layers")
-    return _Pair(first, second, tied, halves["decoder"].get(key, 0)).record()
+class _OfTwo(Architecture):
+    """The record of all encoder-decoders of two encoders, whose tables depend on the records of these."""
 
+    def for_config(self, config, source):
+        halves = {half: config.get(half) for half in ("encoder", "decoder")}
+        if not all(isinstance(half, dict) for half in halves.values()):
+            raise CheckpointError(
+                f"The configuration of {source} must describe the `encoder` and the `decoder`. "
+                f"Received: {sorted(config)}"
+            )
+        first, second = (architecture_of(config, f"the {half} of {source}") for half, config in halves.items())
+        tied = config.get("tie_encoder_decoder") is True
+        if tied and first is not second:
+            raise CheckpointError(
+                f"Halves that share their layers must be of one architecture. Received: {first.model_type!r} and "
+                f"{second.model_type!r}"
+            )
+        key = next(key for argument, key, *_ in second.settings if argument == "num_layers")
+        return _Pair(first, second, tied, halves["decoder"].get(key, 0)).record()
 
-def _of_encoder(model):
-    """Returns the record of an encoder-decoder."""
-    first = architecture_for(model.encoder)
-    if model.tied:
-        return _Pair(first, first, True, len(model.decoder.blocks)).record()
-    name = model.decoder_config["registered_name"]
-    return _Pair(first, architecture_of_class(keras.saving.get_registered_object(name)), False, 0).record()
+    def for_encoder(self, model):
+        first = architecture_for(model.encoder)
+        if model.tied:
+            return _Pair(first, first, True, len(model.decoder.blocks)).record()
+        name = model.decoder_config["registered_name"]
+        return _Pair(first, architecture_of_class(keras.saving.get_registered_object(name)), False, 0).record()
 
 
 ENCODER_DECODER = register_architecture(
-    Architecture(
+    _OfTwo(
         model_type="encoder-decoder",
         encoder_class=ComposedEncoderDecoder,
         settings=(),
         tensors={},
         model_class="EncoderDecoderModel",
-        of_config=_of_config,
-        of_encoder=_of_encoder,
     )
 )
