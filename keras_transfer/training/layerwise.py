@@ -11,6 +11,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_transfer.core.expect import Rule, expects, number
 from keras_transfer.keras_internals import layers_within, optimizers
 from keras_transfer.layers import Adapter
 from keras_transfer.training.fused_adamw import FusedAdamW
@@ -109,6 +110,11 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
     weight in the same way.
     """
 
+    @expects(
+        decay=number(most=1, above=0),
+        rates=Rule("a dict from layer groups to multipliers", lambda value: isinstance(value, dict), (0.5,)),
+        penalty=Rule("an `L2SP` or an `EWC`", lambda value: isinstance(value, Penalty), ("l2sp",)),
+    )
     def __init__(
         self,
         optimizer: Any,
@@ -124,8 +130,6 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
     ) -> None:
         optimizer = keras.optimizers.get(optimizer) if isinstance(optimizer, (str, dict)) else optimizer
         check_pattern(optimizer)
-        if penalty is not None and not isinstance(penalty, Penalty):
-            raise ValueError(f"`penalty` must be an `L2SP` or an `EWC`. Received: penalty={penalty!r}")
         config = optimizer.get_config()
         shared = {key: config[key] for key in SHARED if key in config}
         if penalty is not None and config["weight_decay"]:

@@ -45,10 +45,6 @@ def rate_groups(groups, decay=None, rates=None, with_start=()):
         rates: Dict or `None`, as for `LayerwiseOptimizer`.
         with_start: List of the layer groups that `Penalty.select` returns. Defaults to `()`.
     """
-    if decay is not None and not (is_number(decay) and 0 < decay <= 1):
-        raise ValueError(f"`decay` must be a number in (0, 1]. Received: decay={decay!r}")
-    if not isinstance(rates or {}, dict):
-        raise ValueError(f"`rates` must be a dict from layer groups to multipliers. Received: rates={rates!r}")
     factors = {group.name: (decay or 1.0) ** (len(groups) - 1 - group.depth) for group in groups}
     selections = {}
     for selection, rate in (rates or {}).items():
