@@ -58,9 +58,7 @@ def test_a_dialogue_model_of_a_checkpoint_says_that_it_needs_speakers(gpt2):
 
 @pytest.mark.parametrize("length", [0, 1, 2, -5, "64", 8.5])
 def test_an_impossible_length_is_an_error_about_the_length_and_not_about_the_tokenizer(length, small_minilm):
-    with pytest.raises(
-        ValueError, match="^`sequence_length` must be (an integer of at least 3|a positive integer)."
-    ) as error:
+    with pytest.raises(ValueError, match="^`sequence_length` must be an integer of at least [13].") as error:
         TextClassifier.from_pretrained(small_minilm, num_classes=2, sequence_length=length)
     assert not isinstance(error.value, CheckpointError)
 
