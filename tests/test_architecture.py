@@ -73,7 +73,6 @@ PRIVATE = {
     ("an attribute set on another object", "core/door"): "the signature of our own function, which Keras reads",
     ("an attribute set on another object", "core/expect"): "the signature of our own function, which Keras reads",
     ("an attribute set on another object", "data/batching"): "a copy of our own batches",
-    ("an attribute set on another object", "encoders/encoder"): "our own encoder; Keras must not track the dict",
     ("an attribute set on another object", "keras_internals/trainer"): "where `fit` begins, and on JAX the state of a "
     "run, have no public setter",
     ("an attribute set on another object", "training/states"): "Keras's callbacks have no public state",
