@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import keras
 
-from keras_transfer.core.expect import Rule, expect
+from keras_transfer.core.expect import Rule, expect, expects
 
 KINDS = {}  # Maps names in specifications to functions that create a kind.
 _CLASSES = {}  # Maps the class names in files to classes.
@@ -62,7 +62,9 @@ def register_kind(**names):
     """Returns a decorator for the class of a kind. `add_adapters` finds it by these names, each with its arguments."""
 
     def register(cls):
-        cls = dataclasses.dataclass(frozen=True)(cls)
+        rules = [getattr(base.__init__, "rules", {}) for base in reversed(cls.__mro__[1:])]
+        cls = dataclasses.dataclass(frozen=True)(cls)  # Its constructor is new, and has the rules of its bases.
+        cls = expects(**{name: rule for each in rules for name, rule in each.items()})(cls) if any(rules) else cls
         keras.saving.register_keras_serializable(package="keras_transfer")(cls)
         _CLASSES[cls.__name__] = cls
         KINDS.update({name: functools.partial(cls, **arguments) for name, arguments in names.items()})
