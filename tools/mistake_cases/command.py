@@ -144,9 +144,9 @@ MISTAKES = [
     Mistake(
         "classify with adapters that a model lacks",
         lambda m: m.command("classify", m.model_file(), "a", "--adapter", "acme"),
-        "no adapters to choose from",
+        "has no adapters",
     ),
-    Mistake("predict with an unknown adapter", unknown_adapter, "among.*'acme'"),
+    Mistake("predict with an unknown adapter", unknown_adapter, "some of.*'acme'"),
     Mistake("classify by an export of several adapters", unnamed_adapter, "--adapter.*'acme', 'globex'"),
     Mistake(
         "export of a table", lambda m: m.command("export", m.write("t.csv", "x"), "--output", "o"), "must be a .keras"
@@ -160,7 +160,7 @@ MISTAKES = [
     Mistake(
         "export of a SavedModel with quantization",
         lambda m: m.command("export", m.model_file(), "--output", "o", "--quantization", "float16"),
-        "--format litert",
+        "format='litert'",
     ),
     Mistake(
         "export as ONNX in float16",
