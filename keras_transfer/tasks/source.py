@@ -99,7 +99,7 @@ def _complete(task, method, data, class_weight=None):
     data = labels.targets(data, task)
     if labels.are_ids or labels.of_places:
         data = _with_weights_of_all_places(data)
-    if class_weight is None or data.labels is None:
+    if class_weight is None or not data.has_labels:
         return data
     class_weight = labels.class_weight(class_weight, data.labels)
     return data.replace(

@@ -205,7 +205,7 @@ test_a_mistake_is_one_clear_error = check_errors(
     (tf.data.Dataset.from_tensors(HIDDEN), "Received: only `mask_positions`"),
     (Loader([]), "must have at least one batch. Received: Loader without any"),
     (Loader(TEXTS), "A loader must yield batches of what `fit` accepts in memory ... Received: 'a b c'"),
-    (Loader([np.zeros((2, 3))]), "A loader must yield batches ... Received: array("),
+    (Loader([np.zeros((2, 3))]), "or an array for each of the inputs ... Received: ndarray of 1 values"),
     (Loader([(TEXTS, np.zeros(4, int))]), "Raw text has no labels ... of shape (4,)"),
     (Loader([TEXTS, ["a", None]]), "Texts must be strings, but 1 of 2 are not"),
     (Loader([(TEXTS, TEXTS[:3])]), "must contain the same number of texts. Received: 4 and 3 texts"),
