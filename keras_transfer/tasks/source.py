@@ -219,9 +219,10 @@ def _parts_of(task, batch, is_tensors):
     raw = task.reader.accepts(x) and not isinstance(x, (str, bytes))
     is_prepared = not raw and (getattr(x, "ndim", 0) or _are_arrays(x))
     if not 1 <= len(parts) <= 3 or not (raw or is_prepared or isinstance(x, Mapping)):
+        advice = " Pass single texts as a list: `list(texts)`." if isinstance(batch, (str, bytes)) else ""
         raise ValueError(
             "A loader must yield batches of what `fit` accepts in memory, such as a list of texts, or a dict of the "
-            "encoder's inputs, alone or as tuples `(x, y)` or `(x, y, sample_weight)`. "
+            f"encoder's inputs, alone or as tuples `(x, y)` or `(x, y, sample_weight)`.{advice} "
             f"Received: {batch!r:.200}"
         )
     if isinstance(x, Mapping):
