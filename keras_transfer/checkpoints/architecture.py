@@ -91,11 +91,26 @@ class Architecture:
     extra_tensors: Callable = lambda encoder: {}
 
     def for_config(self, config: Mapping, source: str | os.PathLike) -> "Architecture":
-        """Returns the record with the tables for a configuration, which a subclass may make of other records."""
+        """Returns the record with the tables for a configuration, which a subclass may make of other records.
+
+        Args:
+            config: Dict. Content of `config.json`.
+            source: String or path. The folder, which errors name.
+
+        Returns:
+            `Architecture`.
+        """
         return self
 
     def for_encoder(self, encoder: keras.Model) -> "Architecture":
-        """Returns the record with the tables for an encoder, which a subclass may make of other records."""
+        """Returns the record with the tables for an encoder, which a subclass may make of other records.
+
+        Args:
+            encoder: Encoder to write.
+
+        Returns:
+            `Architecture`.
+        """
         return self
 
     def arguments(self, config: Mapping, source: str | os.PathLike) -> dict:

@@ -303,7 +303,11 @@ class Encoder(ReachesAllLayers, LoadsOwnWeights, TracesAgain, Quantizes, keras.M
         return encoder
 
     def weight_facts(self) -> dict:
-        """Returns what files of weights say about the encoder, as a dict of JSON values."""
+        """Returns what files of weights say about the encoder.
+
+        Returns:
+            Dict of JSON values.
+        """
         return self.attached.facts()
 
     def save_own_variables(self, store):
@@ -311,7 +315,14 @@ class Encoder(ReachesAllLayers, LoadsOwnWeights, TracesAgain, Quantizes, keras.M
         store_weight_facts(store, self.weight_facts())
 
     def checked_variables(self, store: Any) -> dict:
-        """Returns what `save_own_variables` of Keras has written, after the facts in a file have been compared."""
+        """Returns what `save_own_variables` of Keras has written, after the facts in a file have been compared.
+
+        Args:
+            store: Dict-like store of a file.
+
+        Returns:
+            Dict of arrays.
+        """
         return without_weight_facts(store, self.weight_facts())
 
     def load_own_variables(self, store):

@@ -417,7 +417,11 @@ class Task(
         return from_config(cls, config, custom_objects)
 
     def weight_facts(self) -> dict:
-        """Returns what files of weights say about the task, as a dict of JSON values."""
+        """Returns what files of weights say about the task.
+
+        Returns:
+            Dict of JSON values.
+        """
         return attached_to(self.encoder).facts(names_of_classes(self.labels))
 
     def save_own_variables(self, store):
@@ -428,7 +432,14 @@ class Task(
         store_weight_facts(store, self.weight_facts())
 
     def checked_variables(self, store: Any) -> tuple:
-        """Returns what `save_own_variables` of Keras has written, and a dict of heads, after a check of the file."""
+        """Returns what `save_own_variables` of Keras has written, and the heads of adapters, after a check of the file.
+
+        Args:
+            store: Dict-like store of a file.
+
+        Returns:
+            Tuple of two dicts of arrays.
+        """
         return take_heads(self.head_adapters, without_weight_facts(store, self.weight_facts()))
 
     def load_own_variables(self, store):

@@ -67,7 +67,7 @@ class Interrupted(TrainingCheckpoint):
 
     def on_train_batch_begin(self, batch, logs=None):
         super().on_train_batch_begin(batch, logs)
-        if self._count == 4:
+        if self.progress.count == 4:
             signal.raise_signal(signal.SIGINT)
 
 

@@ -120,7 +120,10 @@ def test_labels_may_be_tensors_that_only_the_backend_can_convert(model, kind, mo
         (iter(TEXTS), "must not be an iterator.* of type list_iterator"),
         (list(zip(TEXTS, TEXTS)), "Pass pairs as a tuple of two columns"),
         (list(zip(TEXTS, range(len(TEXTS)))), r"Pass texts and labels as two lists: `fit\(texts, labels\)`"),
-        ((text for text in TEXTS), r"A loader must yield batches of what `fit` accepts.*`list\(texts\)`. Received: 'good'"),
+        (
+            (text for text in TEXTS),
+            r"A loader must yield batches of what `fit` accepts.*`list\(texts\)`. Received: 'good'",
+        ),
         ((pair for pair in [("good", 1)]), "A tuple must be a pair of texts. Pass labels as a separate argument"),
         (np.array([["good"], ["bad"], ["a"]]), "Texts must be a string, or a list, array, table column or tensor"),
     ],
