@@ -157,7 +157,10 @@ def test_wrong_parts_and_data_are_one_clear_error():
     task = model()
     for function, message in (
         (lambda: electra(generator=None), "requires a `generator`, a `MaskedLM`. Received: generator=None"),
-        (lambda: electra(generator=MaskedLM(encoder(hidden_dim=8))), r"`token_embedding` with .*\(17, 8\).*\(17, 16\)"),
+        (
+            lambda: electra(generator=MaskedLM(encoder(hidden_dim=8))),
+            r"name='token_embedding', .*\(17, 8\).*\(17, 16\)",
+        ),
         (lambda: ReplacedTokenDetection(encoder(), generator=encoder()), "must be a `MaskedLM`.*Received: BertEncoder"),
         (lambda: task.compile(loss="mse"), "computes its own loss and metrics.*Received: loss='mse'"),
         (lambda: task.predict(TEXTS), r"Use `detect\(texts\)`"),

@@ -301,7 +301,7 @@ def test_entities_of_one_text_are_those_of_its_words(untrained):
     ]
     with pytest.raises(ValueError, match="`x` must be texts, .* use `predict_words`. Received: "):
         model.predict_entities([["a", "good"]])
-    with pytest.raises(ValueError, match="requires labels of entities. Use `predict_words`.* Received: 'LETTER'"):
+    with pytest.raises(ValueError, match="requires labels of entities. Use `predict_words`.* Received: label='LETTER'"):
         untrained("vectors").predict_entities("a")
 
 
