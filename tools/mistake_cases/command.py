@@ -144,7 +144,7 @@ MISTAKES = [
     Mistake(
         "classify with adapters that a model lacks",
         lambda m: m.command("classify", m.model_file(), "a", "--adapter", "acme"),
-        "has no adapters",
+        "Adapters are added to the blocks of a Transformer encoder",
     ),
     Mistake("predict with an unknown adapter", unknown_adapter, "some of.*'acme'"),
     Mistake("classify by an export of several adapters", unnamed_adapter, "--adapter.*'acme', 'globex'"),
