@@ -21,7 +21,7 @@ from keras_transfer.data.label_names import (
     whole_labels,
 )
 from keras_transfer.data.part_batching import are_parts, part_batches, to_parts, with_placeholders
-from keras_transfer.data.pipeline import as_pipeline, of_at_most, times_class_weights
+from keras_transfer.data.pipeline import as_pipeline, of_at_most, read_ahead, times_class_weights
 from keras_transfer.data.planning import LENGTH_STEP, MAX_LENGTHS, Options, compiles_each_length
 from keras_transfer.data.sentence_streams import word_streams
 from keras_transfer.data.span_batching import span_batches, span_columns, window_distance

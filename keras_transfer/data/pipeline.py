@@ -18,13 +18,18 @@ def as_pipeline(data, may_end_early=False):
         return data.for_keras()
     if keras.backend.backend() != "tensorflow" or not hasattr(data, "planned"):
         return data
+    return read_ahead(_by_index(data, may_end_early), data)
+
+
+def read_ahead(dataset, made_from):
+    """Returns a `tf.data.Dataset` that prepares two batches ahead and knows the data that it was made from."""
     import tensorflow as tf
 
     options = tf.data.Options()
     options.autotune.enabled = False
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
-    found = _by_index(data, may_end_early).prefetch(2).with_options(options)
-    found.made_from = data
+    found = dataset.prefetch(2).with_options(options)
+    found.made_from = made_from
     return found
 
 

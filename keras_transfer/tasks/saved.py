@@ -1,7 +1,6 @@
 """What a task stores in a `.keras` file besides its weights: its settings, and the heads of inactive adapters."""
 
 import inspect
-import logging
 
 import keras
 import numpy as np
@@ -9,8 +8,6 @@ import numpy as np
 from keras_transfer.encoders import by_path, quantization_of, quantize_again
 from keras_transfer.keras_internals import could_train, set_trainable
 from keras_transfer.layers import serialize_activation
-
-log = logging.getLogger("keras_transfer")
 
 _ACTIVE = "active adapters "
 _OWN = ("encoder", "preprocessor", "name", "scalar_mix")  # Arguments of which `config_of` knows more.

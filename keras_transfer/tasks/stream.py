@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator
 import keras
 
 from keras_transfer.core.arrays import is_lazy
-from keras_transfer.data import of_at_most
+from keras_transfer.data import of_at_most, read_ahead
 from keras_transfer.text import is_text
 
 _ENDLESS = 2**40  # Grain's endless datasets report a length of about 2**63 batches.
@@ -106,12 +106,7 @@ class Stream:
             found = found.apply(tf.data.experimental.assert_cardinality(self.count))
         elif self._length is not None:  # A resumed epoch has fewer batches, so the cardinality is only an upper bound.
             found = of_at_most(found, self._length)
-        options = tf.data.Options()
-        options.autotune.enabled = False
-        options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
-        found = found.prefetch(2).with_options(options)
-        found.made_from = self
-        return found
+        return read_ahead(found, self)
 
     def callbacks(self):
         """Returns the callbacks that tell the stream where `fit` is."""
