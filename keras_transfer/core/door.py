@@ -57,16 +57,16 @@ def missing_name(module, name):
     """Raises the `AttributeError` of a module for a name that it lacks."""
     if name.startswith("_"):
         raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
-    listed = _modules(sys.modules["keras_transfer"])
-    listed |= {f"{room}.{inner}": other for room in listed for inner, other in _modules(listed[room]).items()}
+    listed = modules_of(sys.modules["keras_transfer"])
+    listed |= {f"{room}.{inner}": other for room in listed for inner, other in modules_of(listed[room]).items()}
     places = [f"`kt.{place}.{name}`" for place, other in listed.items() if name in other.__all__]
     own = places[0] if places else elsewhere(name)
     hint = did_you_mean(name, module.__all__) if own is None else f" Use {own}."
     raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}.{hint}")
 
 
-def _modules(module):
-    """Returns a dict of the modules that a module lists."""
+def modules_of(module):
+    """Imports the modules that a module lists, and returns them by their names."""
     found = {name: getattr(module, name) for name in module.__all__}
     return {name: value for name, value in found.items() if isinstance(value, types.ModuleType)}
 

@@ -1,24 +1,11 @@
 """What Keras finds under the names in `.keras` files before the subpackages with the classes are imported."""
 
-import importlib
+import sys
 
 import keras
 
-ROOMS = [
-    "adaptation",
-    "callbacks",
-    "checkpoints",
-    "encoders",
-    "generation",
-    "hub",
-    "layers",
-    "losses",
-    "metrics",
-    "objectives",
-    "optimizers",
-    "tasks",
-    "text",
-]
+from keras_transfer.core.door import modules_of
+
 NAMES = """
 _Recurrence ActivationPenalty AdaptiveEmbedding AdaptiveSoftmax AlbertEncoder AttentionBias AUC AWDLSTMEncoder
 AWDQRNNEncoder BackboneEncoder Bart BartEncoder BartSingleText BeamSearch BertEncoder BertPreprocessor BertPretraining
@@ -54,8 +41,7 @@ class StandIn:
 
     def from_config(self, config, **options):
         """Imports all classes, and creates an object of the class from its config."""
-        for room in ROOMS:
-            importlib.import_module(f"keras_transfer.{room}")
+        modules_of(sys.modules["keras_transfer"])
         # Inside this call, `keras.saving.get_registered_object` finds what was registered before it.
         return keras.saving.get_custom_objects()[self.name].from_config(config, **options)
 
