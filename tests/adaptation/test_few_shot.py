@@ -42,7 +42,6 @@ def test_the_seed_determines_the_pairs():
     assert (pairs[0] == pairs[1]).all() and (pairs[0] != pairs[2]).any()
 
 
-@pytest.mark.core
 def test_set_fit_moves_the_encoder_by_pairs_and_then_the_head_alone(eagerly):
     model = classifier(pooling="mean")
     model.compile("sgd")

@@ -104,7 +104,7 @@ def test_a_saved_file_has_the_task_alone(tmp_path, eagerly):
     with_language_model_loss(loaded).compile("adamw")
 
 
-@pytest.mark.parametrize("task", [pytest.param("recurrent", marks=pytest.mark.core), "choices"])
+@pytest.mark.parametrize("task", ["recurrent", "choices"])
 def test_recurrent_encoders_and_rows_of_several_texts_have_the_loss_too(task, eagerly):
     if task == "recurrent":
         both, inputs = with_language_model_loss(classifier(AWDLSTMEncoder)), INPUTS

@@ -13,7 +13,6 @@ from keras_transfer.layers import TransformerBlock
 from keras_transfer.tasks import TextClassifier
 from tests.tasks import tiny
 
-pytestmark = pytest.mark.core
 TEXTS, LABELS = tiny.examples(8)
 # With this epsilon, Adam's first steps are in proportion to the gradients, and do not enlarge their rounding.
 PLAIN = {"epochs": 1, "schedule": "constant", "learning_rate": 10.0, "epsilon": 1.0, "weight_decay": 0.0}
@@ -27,6 +26,7 @@ def tuned(model, **changes):
     return start, model.get_weights()
 
 
+@pytest.mark.core
 def test_two_accumulated_batches_of_four_rows_make_the_step_of_one_batch_of_eight():
     start, one = tuned(tiny.classifier(), batch_size=8, global_clipnorm=None)
     model = tiny.classifier()
@@ -81,12 +81,14 @@ def with_dropout():
     return TextClassifier(encoder, num_classes=2, preprocessor=tiny.preprocessor())
 
 
+@pytest.mark.core
 def test_rematerialized_blocks_train_to_the_same_weights_with_the_same_dropout():
     start, kept = tuned(with_dropout(), batch_size=4)
     _, computed = tuned(with_dropout(), batch_size=4, rematerialize=True)
     assert tiny.difference(kept, computed) < 1e-5 < 1e-2 < tiny.difference(kept, start)
 
 
+@pytest.mark.core
 @pytest.mark.skipif(keras.backend.backend() == "jax", reason="JAX traces a block once and computes it twice")
 def test_a_rematerialized_block_is_computed_twice_in_a_step(monkeypatch):
     calls, run = [], TransformerBlock.run
@@ -101,6 +103,7 @@ def test_a_rematerialized_block_is_computed_twice_in_a_step(monkeypatch):
         assert len(calls) == 2 * times  # two blocks
 
 
+@pytest.mark.core
 @pytest.mark.skipif(keras.backend.backend() != "jax", reason="JAX says what it computes again")
 def test_a_step_of_jax_computes_each_rematerialized_block_again():
     import jax

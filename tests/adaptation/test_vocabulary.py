@@ -45,7 +45,6 @@ def classifier(kind="wordpiece", task=TextClassifier, **options):
     return task(cls(preprocessor.vocabulary_size, **SIZES, dropout=0.0), preprocessor, **options)
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("kind", KINDS)
 def test_texts_have_the_same_tokens_and_answers(kind):
     model = classifier(kind, num_classes=3)

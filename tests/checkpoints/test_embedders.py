@@ -57,7 +57,6 @@ def with_everything():
     return model
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("form", ["folder", "keras"])
 def test_dense_layers_prompts_and_truncation_are_saved(form, tmp_path, eagerly):
     model = with_everything()

@@ -104,7 +104,6 @@ def test_the_penalties_are_those_of_the_checkpoint_unless_others_are_passed(trac
     assert model.generate(PROMPTS, repetition_penalty=1.0, no_repeat_ngram=0, bad_words=()) == expected["greedy"]
 
 
-@pytest.mark.core
 def test_tokens_are_forced_at_the_second_and_at_the_last_place():
     constraints = Constraints(forced_first=1, forced_last=(0, 2))
     tokens, first, limit = (

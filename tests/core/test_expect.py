@@ -11,8 +11,6 @@ import keras_transfer
 from keras_transfer.core.expect import FLAG, FRACTION, expect, expects, integer, list_of, number, one_of, optional
 from tests.errors import rule
 
-pytestmark = pytest.mark.core
-
 
 @expects(rate=FRACTION, size=integer(1), pooling=one_of("first", "mean"))
 def pool(rate, size=None, *, pooling="mean"):

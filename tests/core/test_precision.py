@@ -10,7 +10,6 @@ from keras_transfer.tasks import TextClassifier
 from tests.helpers import save_and_load
 from tests.tasks import tiny
 
-pytestmark = pytest.mark.core
 TEXTS, LABELS = tiny.examples(16)
 
 
@@ -19,6 +18,7 @@ def classifier(policy):
     return TextClassifier(tiny.encoder(dtype=policy), num_classes=2, preprocessor=tiny.preprocessor(), dropout=0.0)
 
 
+@pytest.mark.core
 @pytest.mark.parametrize(
     ("given", "policy", "reason"),
     [
@@ -48,6 +48,7 @@ def test_a_recipe_of_automatic_precision_has_the_recommended_one():
     assert get_recipe("bert").precision is None and found.reason
 
 
+@pytest.mark.core
 def test_a_recipe_of_bfloat16_trains_float32_weights_which_its_file_holds():
     model = classifier("mixed_bfloat16")
     recipe = get_recipe("bert", precision="mixed_bfloat16", learning_rate=1e-2, epochs=10)

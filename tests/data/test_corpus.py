@@ -248,7 +248,6 @@ def _turns(shards):
 # === Training ===
 
 
-@pytest.mark.core
 def test_tasks_train_on_blocks(tmp_path, eagerly):
     corpus = build(tmp_path / "corpus", ["a b c d e f g h i j"] * 17)  # 12 rows
     keras.utils.set_random_seed(0)

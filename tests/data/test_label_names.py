@@ -44,7 +44,6 @@ def test_names_in_every_kind_of_column_are_their_positions(model):
         assert model.labels.encode(numbers) is numbers
 
 
-@pytest.mark.core
 def test_names_train_and_evaluate_as_their_positions_do(model):
     texts, labels = examples(32)
     names = [NAMES[label] for label in labels]

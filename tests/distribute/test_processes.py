@@ -188,7 +188,6 @@ def listening(address):
     return socket.create_server((host, int(port)))
 
 
-@pytest.mark.core
 @together
 def test_a_process_that_does_not_start_is_an_error_with_its_number(job):
     with pytest.raises(RuntimeError, match="^Process 0 could not reach all others within 1 seconds.*") as error:
@@ -196,7 +195,6 @@ def test_a_process_that_does_not_start_is_an_error_with_its_number(job):
     assert str(error.value).endswith(f"Received: nothing from {{1: '{job[1]}'}}")
 
 
-@pytest.mark.core
 @together
 def test_a_port_that_another_job_uses_is_an_error(job):
     expected = f"^Process 0 cannot use its port. Check .* Received: {job[0]}: .*in use"

@@ -12,7 +12,6 @@ from keras_transfer.encoders.word_vectors import SmoothInverseFrequency
 from tests.errors import check_errors
 from tests.helpers import run_encoder_test, run_layer_test, save_and_load
 
-pytestmark = pytest.mark.core
 WORDS = ["the", "film", "good", "bad"]
 VECTORS = np.random.default_rng(0).normal(size=(4, 5)).astype("float32")
 IDS = np.array([[2, 4, 3, 0], [5, 1, 0, 0], [0, 0, 0, 0]], "int32")
@@ -23,6 +22,7 @@ def vectors():
     return WordVectors(WORDS, VECTORS, unknown_vector=VECTORS.mean(axis=0))
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("pooling", [None, "mean", "max", "sif"])
 def test_it_is_a_well_behaved_encoder(pooling):
     run_encoder_test(
@@ -48,6 +48,7 @@ def test_the_bag_is_the_mean_or_the_maximum_of_real_words():
         np.testing.assert_array_equal(pooled[2], np.zeros(5))
 
 
+@pytest.mark.core
 def test_sif_weights_words_by_their_counts_as_in_the_paper():
     counts = {"the": 600, "film": 300, "good": 10, "other": 90}  # "bad" does not occur
     encoder = WordVectorEncoder.from_vectors(vectors(), counts=counts, pooling="sif", smoothing=1e-2)

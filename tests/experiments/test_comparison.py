@@ -139,7 +139,6 @@ def test_the_table_names_what_distinguishes_the_chosen_variant():
     assert shorten(tried[0], tried[:1]) == ""
 
 
-@pytest.mark.core
 def test_recipes_are_trained_by_their_names_and_report_times_and_what_trains(capsys):
     texts, labels = examples(8)
     data = {"train": (texts, labels), "validation": (texts, labels)}

@@ -143,7 +143,6 @@ def run_one(decoder, source):
     return [row[1:end].tolist() for row, end in zip(outputs["tokens"], outputs["end"])]
 
 
-@pytest.mark.core
 def test_random_sequences_of_a_source_do_not_depend_on_the_batch(decoder):
     found = run(decoder, generation.Random(2.0), num_sequences=3, seed=1)
     assert len(found) == 3 * len(SOURCES) and len({tuple(ids) for ids in found}) > len(SOURCES)

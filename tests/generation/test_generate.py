@@ -68,7 +68,6 @@ def test_with_a_cache_each_token_is_the_most_likely_one_without(eagerly, dtype, 
         assert (logits.max(axis=1) - logits[np.arange(len(found)), found] < tolerance).all()
 
 
-@pytest.mark.core
 def test_contrastive_search_equals_its_definition(model, eagerly):
     k, alpha, prompts = 3, 0.8, [[12], [9, 14, 20]]
 
@@ -130,7 +129,6 @@ def test_a_longer_prompt_changes_no_random_sequence_of_another(eagerly):
     assert short[:2] == long[:2] and short[0][0] != short[0][1]
 
 
-@pytest.mark.core
 def test_each_token_is_reported_as_soon_as_it_is_chosen(model, eagerly):
     seen = [[], [], []]
     found = model.generate(PROMPTS[:3], end_token=END, on_token=lambda index, token: seen[index].append(token))

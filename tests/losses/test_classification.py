@@ -6,14 +6,13 @@ import pytest
 
 from keras_transfer.losses import SmoothedCrossentropy, SparseCategoricalFocalCrossentropy
 
-pytestmark = pytest.mark.core
-
 random = np.random.default_rng(0)
 LABELS, LOGITS = random.integers(0, 4, 16), random.normal(size=(16, 4)).astype("float32")
 LIKELY = np.exp(LOGITS) / np.exp(LOGITS).sum(1, keepdims=True)
 OWN = LIKELY[np.arange(16), LABELS]
 
 
+@pytest.mark.core
 def test_the_focal_loss_weights_the_cross_entropy_by_what_is_missing_to_certainty():
     expected = (-((1 - OWN) ** 1.5) * np.log(OWN)).mean()
     for labels in (LABELS, LABELS[:, None], LABELS.astype("float32")):

@@ -37,7 +37,6 @@ def gradient(penalty, before, now, weights=None):
     return np.stack(rows)
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
 def test_the_penalty_is_the_cross_entropy_of_the_paper_minus_the_entropy_of_the_recorded_logits(temperature):
     before, now = logits(0, 5, 4), logits(1, 5, 4)
@@ -86,7 +85,6 @@ def test_sequences_have_a_penalty_for_each_position_and_weights_exclude_padding(
     assert number(penalty(before, now, sample_weight=real)) == pytest.approx((each * real).sum(), rel=1e-5)
 
 
-@pytest.mark.core
 def test_the_penalty_is_computed_in_float32():
     before, now = logits(0, 5, 4), logits(1, 5, 4)
     half = keras.ops.cast(now, "float16")

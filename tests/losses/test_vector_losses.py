@@ -14,8 +14,6 @@ from keras_transfer.losses import (
 from tests.errors import check_errors
 from tests.helpers import EAGER
 
-pytestmark = pytest.mark.core
-
 
 def vectors(parts, rows=5, dim=6):
     """Random vectors [rows, parts, dim] of different lengths."""
@@ -55,6 +53,7 @@ def value(loss, values, labels=None, weights=None):
     return float(loss(labels, values, sample_weight=weights))
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("symmetric", [False, True])
 @pytest.mark.parametrize(("parts", "scale"), [(2, 20.0), (3, 20.0), (4, 3.0)])
 def test_ranking_is_the_cross_entropy_of_the_right_candidate_among_those_of_all_rows(parts, scale, symmetric):
@@ -73,6 +72,7 @@ def test_a_triplet_has_no_loss_if_the_negative_is_farther_by_the_margin(kind, ma
     assert value(TripletLoss(distance=kind, margin=margin), values) == pytest.approx(expected.mean(), rel=1e-5)
 
 
+@pytest.mark.core
 @pytest.mark.parametrize(("kind", "margin"), [("cosine", 0.5), ("euclidean", 4.0)])
 def test_contrastive_loss_pulls_pairs_of_label_1_together_and_pushes_others_up_to_the_margin(kind, margin):
     values, labels = vectors(2), np.array([0, 1, 0, 1, 0])
@@ -112,6 +112,7 @@ def test_a_row_counts_as_its_sample_weight_says():
     assert value(MultipleNegativesRankingLoss(), values, weights=weights) == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.core
 @pytest.mark.parametrize(
     "loss",
     [
@@ -192,6 +193,7 @@ def test_losses_equal_those_of_sentence_transformers():
         assert value(ours, values, labels) == pytest.approx(expected, rel=1e-5), type(loss).__name__
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("symmetric", [False, True])
 def test_equal_texts_are_no_negatives_of_each_other(symmetric):
     values = vectors(3, rows=4)

@@ -63,7 +63,6 @@ def test_the_auc_orders_rows_whose_probabilities_round_to_1():
     assert float(result_of(AUC(capacity=8), [1, 0, 1, 2], logits)) == pytest.approx((1 + 0.875 + 1) / 3)
 
 
-@pytest.mark.core
 def test_correlations_equal_those_of_scipy():
     random, case = np.random.default_rng(0), np.arange(COUNT)[:, None]
     true, given = random.normal(size=(2, COUNT, ROWS)) * [[[1.0]], [[100.0]]] + 10.0 * (case % 3)
@@ -96,7 +95,7 @@ def test_the_correlation_of_several_targets_is_the_mean():
     assert float(result_of(SpearmanCorrelation(), true, given)) == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.parametrize("cls", [pytest.param(AUC, marks=pytest.mark.core), PearsonCorrelation, SpearmanCorrelation])
+@pytest.mark.parametrize("cls", [AUC, PearsonCorrelation, SpearmanCorrelation])
 def test_more_rows_than_the_capacity_make_the_result_nan_with_a_warning_until_the_reset(cls):
     metric = cls(capacity=4)
     true, given = np.array([0, 1, 0, 1, 1], "float32"), np.arange(5, dtype="float32")

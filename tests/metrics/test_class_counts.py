@@ -144,7 +144,7 @@ def test_words_count_each_and_those_with_a_negative_label_do_not():
         (partial(Precision, average="weighted"), "precision", partial(sklearn.precision_score, average="weighted")),
         (partial(Recall, average="micro"), "recall", partial(sklearn.recall_score, average="micro")),
         (partial(F1Score, average="binary", threshold=0.5, class_id=0), "f1", partial(sklearn.f1_score, pos_label=0)),
-        pytest.param(MatthewsCorrelation, "matthews_correlation", sklearn.matthews_corrcoef, marks=pytest.mark.core),
+        (MatthewsCorrelation, "matthews_correlation", sklearn.matthews_corrcoef),
     ],
 )
 def test_they_are_well_behaved_metrics(make, name, score):

@@ -114,7 +114,6 @@ def test_fit_and_evaluate_equal_the_report_with_and_without_xla(length, jit_comp
     assert scores(model.metrics[1].metrics[0]) == expected(report)
 
 
-@pytest.mark.core
 def test_it_is_a_well_behaved_metric():
     true, outputs = random_batches(3)[2]
     report = entity_report(*as_names(true, outputs))["micro"]

@@ -39,7 +39,6 @@ def test_an_epoch_of_fit_equals_one_batch_with_all_rows():
         assert history[metric.name] == pytest.approx([expected] * 2, abs=1e-5)
 
 
-@pytest.mark.core
 def test_a_classifier_is_compiled_with_them_and_evaluated():
     model = of_vectors()
     texts, labels = examples(16)

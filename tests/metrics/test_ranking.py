@@ -30,7 +30,7 @@ def mean(values, weights):
     return np.average(values, weights=weights) if np.sum(weights) else 0.0
 
 
-@pytest.mark.parametrize("k", [None, 1, pytest.param(3, marks=pytest.mark.core)])
+@pytest.mark.parametrize("k", [None, 1, 3])
 def test_the_ndcg_of_grades_equals_that_of_scikit_learn(k):
     grades, scores, weights = case(0, COUNT)
     expected = sklearn.ndcg_score(grades, scores, k=k, sample_weight=weights)
@@ -96,7 +96,7 @@ def test_rows_without_a_relevant_candidate_have_the_value_0():
     ("make", "name"),
     [
         (NDCG, "ndcg"),
-        pytest.param(partial(NDCG, k=5), "ndcg_at_5", marks=pytest.mark.core),
+        (partial(NDCG, k=5), "ndcg_at_5"),
         (partial(HitsAtK, k=1), "hits_at_1"),
         (partial(RecallAtK, k=5), "recall_at_5"),
         (partial(MeanReciprocalRank, k=5), "mean_reciprocal_rank"),

@@ -7,8 +7,6 @@ from keras_transfer.metrics import WordAccuracy
 from tests.errors import check_errors
 from tests.metrics.cases import CROSSENTROPY, pass_through, run_metric_test
 
-pytestmark = pytest.mark.core
-
 
 def random_batch(seed, length):
     random = np.random.default_rng(seed)
@@ -40,6 +38,7 @@ def test_words_of_short_and_long_batches_have_the_same_weight():
     assert float(metric.result()) == pytest.approx(right / words, abs=1e-6)
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("length", [None, 7])
 def test_a_model_can_use_it_weighted_or_not(length):
     weighted = [WordAccuracy(name="weighted")]

@@ -157,7 +157,6 @@ def test_a_kind_computes_what_peft_or_the_adapters_library_computes(name):
     np.testing.assert_allclose(states(encoder), expected[MASK == 1], rtol=0, atol=1e-5)
 
 
-@pytest.mark.core
 def test_fusion_computes_what_the_adapters_library_computes():
     arrays = dict(np.load(REFERENCES / "adapters" / "fusion.npz"))
     expected, encoder = arrays.pop("outputs"), original("bert")

@@ -37,7 +37,6 @@ KINDS = {
 }
 
 
-@pytest.mark.core
 def test_the_rule_of_a_compacter_begins_with_a_standard_deviation_of_a_tenth():
     rule = Rule(8)
     rule.build()
@@ -109,7 +108,7 @@ def test_decoding_with_a_cache_uses_the_adapters():
 @pytest.mark.parametrize(
     "names",
     [
-        pytest.param(["scale", "low", "dora"], marks=pytest.mark.core),
+        ["scale", "low", "dora"],
         ["low", "dora", "scale"],
         ["dora", "low", "both"],
     ],

@@ -28,10 +28,9 @@ KINDS = {
     "prefix:3": (T5, ATTENTIONS * 2 * 3 * DIM, {"tolerance": None}),
     "bitfit": (Bart, 2 * BIASES + 5 * DIM + 2 * DIM, {"merges": True}),
 }
-CORE = ("houlsby:3", "lora:r=2", "prefix:3")  # run on every backend
 
 
-@pytest.mark.parametrize("spec", [pytest.param(spec, marks=[pytest.mark.core] * (spec in CORE)) for spec in KINDS])
+@pytest.mark.parametrize("spec", KINDS)
 def test_a_kind_is_in_both_halves_and_in_cross_attention(spec, tmp_path):
     cls, parameters, options = KINDS[spec]
     run_adapter_test(

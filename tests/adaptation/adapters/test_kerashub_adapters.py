@@ -56,7 +56,6 @@ def states(encoder):
 CORE = [("GPT2", "houlsby:3 lora:r=2")]
 
 
-@pytest.mark.core
 @pytest.mark.parametrize(("name", "spec"), CASES if keras.backend.backend() == "tensorflow" else CORE)
 def test_a_kind_starts_as_the_identity_trains_is_saved_removed_and_merged(name, spec, tmp_path):
     (num_layers, parameters, options), group = CASES[name, spec], "transformer_layer_0_adapters"

@@ -16,7 +16,6 @@ from tests.samples import REFERENCES
 
 FOLDERS = REFERENCES / "adapters" / "peft_encoder_decoders"
 NAMES = ("t5_lora", "t5_gated_ia3", "bart_dora", "bart_ia3")
-CORE = ("t5_gated_ia3", "bart_dora")  # run on every backend
 
 
 def base(name):
@@ -45,7 +44,7 @@ def tensors(folder):
     return load_file(folder / "adapter_model.safetensors")
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.core] * (name in CORE)) for name in NAMES])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_folder_of_peft_gives_the_same_logits_and_is_written_back(name, tmp_path):
     folder = FOLDERS / name
     expected = np.load(folder / "outputs.npz")

@@ -48,7 +48,7 @@ def logits(model):
 
 
 @pytest.mark.parametrize("head", TASKS)
-@pytest.mark.parametrize("kind", [pytest.param(k, marks=[pytest.mark.core] * (k == "modernbert")) for k in KINDS])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_folder_of_peft_with_a_head_gives_the_same_logits(kind, head, tmp_path):
     from safetensors.numpy import load_file
 

@@ -35,10 +35,10 @@ def step(model):
 @pytest.mark.parametrize(
     ("spec", "kept"),
     [
-        pytest.param("houlsby:2", ("gamma", "beta"), marks=pytest.mark.core),
+        ("houlsby:2", ("gamma", "beta")),
         ("bitfit", ("bias", "beta")),
         pytest.param("ia3", ("key", "value", "inputs"), marks=pytest.mark.core),
-        pytest.param("dora:r=2", ("magnitude",), marks=pytest.mark.core),
+        ("dora:r=2", ("magnitude",)),
     ],
 )
 def test_weights_that_change_nothing_at_another_value_than_zero_stay_there(spec, kept):

@@ -44,7 +44,6 @@ def uses(model, folder):
     }
 
 
-@pytest.mark.core
 def test_a_task_says_that_another_one_has_changed_its_adapters(tmp_path):
     first, second = two_tasks()
     first.predict({name: INPUTS[name] for name in first.input}, verbose=0)  # Keras keeps what it traces here.

@@ -37,12 +37,10 @@ def test_an_architecture_agrees_with_its_original(name, heads):
     run_architecture_test(name, FIXTURES / name, heads)
 
 
-@pytest.mark.core
 def test_a_generator_of_electra_agrees_with_its_original():
     run_architecture_test("electra", FIXTURES / "electra_generator", ("masked_lm",))
 
 
-@pytest.mark.core
 def test_a_deberta_with_a_convolution_agrees_with_its_original():
     run_architecture_test("deberta-v2", FIXTURES / "deberta-v2_convolution", ("masked_lm",))
 

@@ -22,7 +22,6 @@ INPUTS = {
 }
 
 
-@pytest.mark.core
 def test_it_is_an_encoder():
     run_encoder_test(XlmEncoder, {**SMALL, "language": 1})
 

@@ -41,7 +41,6 @@ def test_steps_from_a_state_give_the_vectors_of_the_whole_text():
     np.testing.assert_allclose(np.concatenate(found, axis=1), whole, atol=1e-6)
 
 
-@pytest.mark.core
 def test_a_language_model_carries_its_state_and_writes(eagerly):
     model = CausalLM(make(), streams=3)
     model.compile(keras.optimizers.SGD(0.1))

@@ -55,7 +55,6 @@ def test_a_target_continues_its_source_in_the_row_of_the_encoder():
     np.testing.assert_allclose(found[1], expected[1, 2:5], atol=1e-5)
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("name", ENCODERS)
 def test_steps_with_a_cache_are_a_call_also_after_saving(name):
     keras.utils.set_random_seed(0)

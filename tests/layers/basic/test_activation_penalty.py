@@ -29,7 +29,6 @@ def test_it_is_a_well_behaved_layer():
     run_layer_test(ActivationPenalty, {"activation": 2.0, "temporal": 0.5}, RAW, output_shape=RAW.shape)
 
 
-@pytest.mark.core
 @pytest.mark.parametrize(("activation", "temporal"), [(2.0, 1.0), (0.0, 3.0)])
 def test_its_losses_are_those_of_the_definition_in_training_alone(activation, temporal):
     layer = ActivationPenalty(activation, temporal)

@@ -102,7 +102,6 @@ def test_weight_drop_and_zoneout_are_drawn_anew_in_each_training_call():
             np.testing.assert_allclose(outputs[row], reference(layer, X[row], kept=kept[row])[0], atol=1e-5)
 
 
-@pytest.mark.core
 def test_it_learns_in_a_model_of_texts_of_any_length():
     keras.utils.set_random_seed(0)
     inputs = keras.Input((None, 2))

@@ -80,7 +80,6 @@ def test_the_content_of_padding_changes_nothing():
             np.testing.assert_array_equal(numpy_of(ours), numpy_of(theirs))
 
 
-@pytest.mark.core
 def test_without_projection_and_clips_it_computes_and_learns_the_same_as_the_lstm_of_keras():
     theirs = keras.layers.LSTM(5, return_sequences=True, unit_forget_bias=False)
     theirs.build(X.shape)
@@ -172,7 +171,6 @@ def test_its_second_derivatives_equal_those_of_plain_products():
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.core
 def test_it_continues_from_a_given_state():
     layer = make(projection_dim=3)
     whole = layer(X, return_state=True)
@@ -199,7 +197,6 @@ def test_it_is_a_well_behaved_layer(case):
     run_layer_test(ProjectedLSTM, {"units": 5, **CASES[case]}, X, {"padding_mask": MASK}, (3, 6, 3))
 
 
-@pytest.mark.core
 def test_inputs_without_time_steps_are_an_error_and_texts_of_padding_alone_give_zeros():
     layer = make(projection_dim=3)
     with pytest.raises(ValueError, match=r"Inputs must have at least one time step.* Received: inputs=\(2"):

@@ -8,9 +8,8 @@ from keras_transfer.layers import OutputEmbeddings, PositionLogits, TakePosition
 from keras_transfer.layers.heads.token_positions import put_tokens
 from tests.helpers import run_layer_test
 
-pytestmark = pytest.mark.core
 
-
+@pytest.mark.core
 def test_vectors_are_taken_at_positions():
     inputs = np.random.default_rng(0).normal(size=(2, 5, 3)).astype("float32")
     positions = np.array([[4, 0, -1], [2, 2, 1]], "int32")
@@ -27,6 +26,7 @@ def test_scores_become_logits_over_the_positions_that_count():
     np.testing.assert_array_equal(logits, np.where(mask[:, None] == 1, inputs.transpose(0, 2, 1), -3e4))
 
 
+@pytest.mark.core
 def test_tokens_are_put_at_positions():
     found = put_tokens(np.array([[5, 6, 7], [8, 9, 4]]), np.array([[2, 0], [-1, -1]]), np.array([[1, 2], [3, 3]]))
     np.testing.assert_array_equal(keras.ops.convert_to_numpy(found), [[2, 6, 1], [8, 9, 4]])

@@ -67,7 +67,6 @@ def test_batches_are_returned_unchanged_and_streams_of_texts_are_preprocessed(mo
     assert (inputs["token_ids"] == model.preprocessor((TEXTS, TEXTS))["token_ids"][:, :length]).numpy().all()
 
 
-@pytest.mark.core
 def test_shuffled_batches_contain_every_row_once_in_an_order_that_follows_the_seed(model):
     orders = []
     for seed in (1, 1, 2):

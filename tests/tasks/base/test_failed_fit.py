@@ -10,7 +10,6 @@ from keras_transfer.tasks import TextClassifier
 from tests.helpers import EAGER
 from tests.tasks.tiny import difference, of_vectors
 
-pytestmark = pytest.mark.core
 TEXTS, LABELS = ["good", "bad a"], [1, 0]
 
 
@@ -44,6 +43,7 @@ def interrupt(monkeypatch, step, call=1):
     monkeypatch.setattr(TextClassifier, step, interrupted)
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("method", ["fit", "evaluate"])
 def test_after_an_error_in_the_first_step_the_next_fit_trains(method):
     model, other = made(), made(run_eagerly=EAGER)
@@ -67,6 +67,7 @@ def test_an_error_of_a_callback_before_the_first_epoch_is_raised_as_it_is():
         made(run_eagerly=EAGER).fit(TEXTS, LABELS, callbacks=[callback], verbose=0)
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("run_eagerly", [False, True])
 def test_after_an_interrupt_in_the_first_step_the_next_fit_trains(run_eagerly, monkeypatch):
     model, other = made(run_eagerly), made(run_eagerly=EAGER)
@@ -78,6 +79,7 @@ def test_after_an_interrupt_in_the_first_step_the_next_fit_trains(run_eagerly, m
     assert difference(model.get_weights(), other.get_weights()) < 1e-6
 
 
+@pytest.mark.core
 def test_after_an_interrupt_in_the_second_step_the_weights_are_those_of_the_first(monkeypatch):
     model, other = made(run_eagerly=True), made(run_eagerly=True)
     interrupt(monkeypatch, "train_step", 2)
@@ -99,6 +101,7 @@ def test_after_an_interrupt_evaluate_and_predict_return_what_they_would(method, 
     assert difference([found], [expected]) < 1e-5
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("method", ["fit", "train_on_batch"])
 @pytest.mark.parametrize("earlier", ["train_on_batch", "predict_on_batch"])
 def test_a_failure_keeps_the_weights_that_were_set_since_the_last_batch(method, earlier, monkeypatch):
@@ -153,6 +156,7 @@ def test_a_wrong_label_that_was_only_read_ahead_does_not_hide_the_error_of_a_cal
         model.fit(TEXTS, LABELS, callbacks=[Fails()], verbose=0)
 
 
+@pytest.mark.core
 @pytest.mark.skipif(keras.backend.backend() == "torch", reason="on torch, Keras catches what a first metric raises")
 def test_after_an_interrupt_in_a_metric_the_next_fit_trains():
     class Interrupts(keras.metrics.Mean):

@@ -31,10 +31,10 @@ def numpy(values):
 @pytest.mark.parametrize(
     "texts",
     [
-        pytest.param(TEXTS, marks=pytest.mark.core),
+        TEXTS,
         np.array(TEXTS),
         tuple(TEXTS[:2]),
-        pytest.param((TEXTS, TEXTS[::-1]), marks=pytest.mark.core),
+        (TEXTS, TEXTS[::-1]),
         ["good"],
     ],
     ids=["list", "array", "pair", "pairs", "one"],
@@ -44,7 +44,6 @@ def test_predict_on_batch_and_the_call_take_what_predict_takes(model, texts):
     assert difference([model.predict_on_batch(texts), numpy(model(texts))], [expected, expected]) < 1e-6
 
 
-@pytest.mark.core
 def test_the_call_takes_a_string_and_tensors_of_strings():
     model = of_vectors()
     expected = model.predict(["good a"], verbose=0)

@@ -50,7 +50,6 @@ def test_files_of_a_quantized_task_have_the_same_outputs(mode, tmp_path):
     np.testing.assert_array_equal(other.predict_on_batch(TEXTS), outputs)
 
 
-@pytest.mark.core
 def test_a_tied_head_reads_the_quantized_table_with_its_scale():
     keras.utils.set_random_seed(0)
     model = MaskedLM(tiny.encoder(initializer_range=0.5), tiny.preprocessor())

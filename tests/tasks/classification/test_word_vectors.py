@@ -32,7 +32,7 @@ def values(weights):
     return [keras.ops.convert_to_numpy(weight) for weight in weights]
 
 
-@pytest.mark.parametrize("pooling", [None, pytest.param("sif", marks=pytest.mark.core)])
+@pytest.mark.parametrize("pooling", [None, "sif"])
 def test_a_bag_learns_from_raw_text_and_survives_keras_files(pooling):
     texts, labels = examples()
     model = classifier(pooling=pooling, smoothing=0.1)

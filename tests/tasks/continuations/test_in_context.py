@@ -12,7 +12,7 @@ TEMPLATE = "x {text} is {label} !"
 # Labels of one and two tokens.
 LABELS = {"good": "good", "bad": "bad j"}
 
-pytestmark = [pytest.mark.core, pytest.mark.usefixtures("eagerly")]
+pytestmark = pytest.mark.usefixtures("eagerly")
 
 
 def by_hand(model, start, label):
@@ -21,6 +21,7 @@ def by_hand(model, start, label):
     return second[: second.size - 1].sum() - first[: first.size - 1].sum()  # without the token at the end
 
 
+@pytest.mark.core
 def test_likelihoods_equal_those_of_the_written_template():
     model = small()
     found = model.label_log_likelihoods(TEXTS, LABELS, examples=SHOTS, template=TEMPLATE, separator=" ; ")

@@ -12,7 +12,7 @@ SHOTS = [("d e", "good"), ("f", "bad")]
 TEMPLATE = "x {text} is {label} !"
 LABELS = {"good": "g", "bad": "bad"}
 
-pytestmark = [pytest.mark.core, pytest.mark.usefixtures("eagerly")]
+pytestmark = pytest.mark.usefixtures("eagerly")
 
 
 def masked_lm(**options):
@@ -26,6 +26,7 @@ def by_hand(model, text):
     return {token: np.log(probability) for token, probability in answers}
 
 
+@pytest.mark.core
 def test_likelihoods_are_those_of_the_labels_tokens_in_the_written_template():
     model = masked_lm()
     found = model.label_log_likelihoods(TEXTS, LABELS, examples=SHOTS, template=TEMPLATE, separator=" ; ", batch_size=1)

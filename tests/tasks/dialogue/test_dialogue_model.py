@@ -32,7 +32,6 @@ def ids(text):
     return [VOCABULARY.index(word) for word in text.split()]
 
 
-@pytest.mark.core
 def test_it_learns_to_reply_and_to_find_the_reply_and_survives_keras_files(eagerly):
     task = model()
     task.compile(keras.optimizers.Adam(0.02), run_eagerly=EAGER)

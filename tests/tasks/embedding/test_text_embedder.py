@@ -41,7 +41,6 @@ def embedder(loss=None, **options):
 # === Vectors ===
 
 
-@pytest.mark.core
 def test_the_vectors_are_those_of_each_text_alone_in_the_order_of_the_texts():
     model = embedder()
     vectors = model.embed(TEXTS, batch_size=2, verbose=0)
@@ -313,7 +312,6 @@ def test_equal_texts_in_a_batch_are_no_negatives():
     assert model.evaluate(texts, verbose=0) == pytest.approx(expected, rel=1e-4)
 
 
-@pytest.mark.core
 def test_a_last_pair_alone_joins_the_batch_before_it_and_learns():
     model = embedder(MultipleNegativesRankingLoss())
     pairs = part_batches((TEXTS, OTHERS), None, preprocessor=model.preprocessor, batch_size=4, seed=0)

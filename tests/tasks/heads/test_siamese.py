@@ -18,7 +18,6 @@ def classifier(**options):
     return TextClassifier(encoder(), num_classes=2, preprocessor=preprocessor(), dropout=0.0, siamese=True, **options)
 
 
-@pytest.mark.core
 def test_the_head_reads_both_vectors_their_distance_and_their_product(eagerly):
     model = classifier()
     single = keras.Model(model.encoder.input, model.get_layer("pair_features").input)

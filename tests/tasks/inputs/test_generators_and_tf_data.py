@@ -9,7 +9,6 @@ from tests.tasks.loaders import Loader
 from tests.tasks.tiny import classifier, encoder, examples, preprocessor
 
 tf = pytest.importorskip("tensorflow")
-pytestmark = pytest.mark.core
 TEXTS, LABELS = examples(12)
 ROWS = {name: np.asarray(values) for name, values in preprocessor()(list(TEXTS)).items()}
 
@@ -32,6 +31,7 @@ def of_tensors(*columns):
     return tf.data.Dataset.from_tensor_slices(columns).batch(4)
 
 
+@pytest.mark.core
 def test_every_batch_of_a_generator_is_read_once():
     whole, once, again = compiled(), compiled(), compiled()
     whole.fit(Loader([*batches()]), verbose=0)
@@ -53,6 +53,7 @@ def test_a_generator_goes_on_in_the_next_run_and_the_next_validation():
     assert len(history["val_loss"]) == 3
 
 
+@pytest.mark.core
 def test_a_loader_may_yield_arrays_in_the_order_of_the_inputs_as_data_in_memory():
     model = compiled()
     lists = [([x[name] for name in model.input], y) for x, y in batches()]
@@ -62,6 +63,7 @@ def test_a_loader_may_yield_arrays_in_the_order_of_the_inputs_as_data_in_memory(
     assert all(map(np.array_equal, model.get_weights(), named.get_weights()))
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("x", [TEXTS, ROWS], ids=["texts", "ids"])
 def test_metrics_know_the_number_of_outputs_that_a_dataset_declares(x):
     one_hot = np.eye(2, dtype="float32")[LABELS]

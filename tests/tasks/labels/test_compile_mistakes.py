@@ -97,7 +97,6 @@ def test_a_metric_of_other_labels_than_the_loss_is_an_error(model, loss, metric,
         model.compile("sgd", loss=loss, metrics=[metric])
 
 
-@pytest.mark.core
 def test_the_metrics_of_the_task_become_the_accuracy_for_a_loss_of_one_hot_labels(model):
     for loss in (ONE_HOT, "mse"):
         model.compile("sgd", loss=loss, run_eagerly=EAGER)
@@ -129,7 +128,7 @@ class NamedPrecision(metrics.Precision):
 @pytest.mark.parametrize(
     ("loss", "metric"),
     [
-        pytest.param("auto", SparseF1, marks=pytest.mark.core),
+        ("auto", SparseF1),
         (ONE_HOT, SoftmaxPrecision),
         (SparseOfLogits(), SparseF1),
     ],

@@ -150,7 +150,6 @@ def test_its_vectors_are_those_of_the_original(data_dir):
         np.testing.assert_allclose(found[row, : len(backward), 1], backward, atol=1e-5)
 
 
-@pytest.mark.core
 def test_training_samples_the_vocabulary_and_evaluation_does_not(one_layer):
     sampled = compiled(num_layers=1, num_sampled=2)
     expected = one_layer.evaluate(TEXTS, batch_size=4, verbose=0)

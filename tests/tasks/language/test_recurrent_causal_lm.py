@@ -37,7 +37,6 @@ def log_probabilities(model, rows):
     return logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
 
 
-@pytest.mark.core
 def test_greedy_texts_take_the_likeliest_token_after_a_whole_pass(model):
     found = model.generate(PROMPTS)
     rows = [[*prompt, *ids] for prompt, ids in zip(PROMPTS, found)]

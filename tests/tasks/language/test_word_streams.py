@@ -83,7 +83,6 @@ def test_sentences_are_in_another_order_in_each_epoch_and_whole():
         assert sorted(found) == sorted(tuple(text.split()) for text in TEXTS)
 
 
-@pytest.mark.core
 def test_four_windows_lead_to_the_states_and_losses_of_one_long_window():
     model = make(num_layers=2)
     short, long = streams(window=2), streams(window=8)

@@ -121,7 +121,6 @@ def test_it_learns_from_raw_text_and_predicts_what_was_hidden():
     assert [answer[0][0][0] for answer in model.fill_mask(["a a [MASK] a", "c [MASK] c c"])] == ["a", "c"]
 
 
-@pytest.mark.core
 def test_prepared_data_train_on_every_backend():
     model = masked_lm()
     model.compile(keras.optimizers.SGD(0.1), run_eagerly=EAGER)
@@ -172,7 +171,6 @@ def test_the_mask_token_is_the_only_special_token_that_a_text_may_contain():
     np.testing.assert_array_equal(positions, [[2, 7], [1, -1], [-1, -1]])
 
 
-@pytest.mark.core
 def test_fill_mask_returns_the_most_likely_tokens_of_each_mask():
     model = masked_lm()
     texts = ["a [MASK] c", "[MASK] [MASK] b", "[MASK] [MASK] c", "a [MASK]"]  # two batches of one shape

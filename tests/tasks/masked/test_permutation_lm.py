@@ -108,7 +108,6 @@ def test_it_learns_from_a_corpus_and_a_classifier_uses_its_encoder(tmp_path, cap
     np.testing.assert_array_equal(to_numpy(model.encoder.streams.mask_embedding), vector)
 
 
-@pytest.mark.core
 def test_prepared_data_train_all_weights_on_every_backend():
     model = permutation_lm()
     model.compile(keras.optimizers.SGD(0.1), run_eagerly=EAGER)

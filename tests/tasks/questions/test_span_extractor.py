@@ -290,7 +290,6 @@ def test_any_number_of_questions_get_the_answers_that_they_get_alone(model, eage
         assert model.answer("a", contexts[index]) == pytest.approx(answers[index], abs=1e-4)
 
 
-@pytest.mark.core
 def test_answers_are_the_same_on_every_backend():
     pytest.importorskip("tensorflow_text")
     small = TransformerEncoder(

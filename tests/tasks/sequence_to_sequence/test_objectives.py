@@ -72,7 +72,6 @@ def test_the_file_of_a_model_has_its_objective(trained):
     assert again.get_config()["objective"] is None
 
 
-@pytest.mark.core
 def test_a_batch_has_the_sources_and_targets_of_span_corruption():
     found = model(SpanCorruption(0.3, mean_span_length=2.0, seed=1))
     text = "a b c d e f g h i j"

@@ -123,7 +123,6 @@ def test_a_compiled_export_writes_what_generate_writes(cls, sampler, tmp_path, p
     assert served["outputs"]["target"] == found.generate(sources)
 
 
-@pytest.mark.core
 def test_batches_have_the_target_after_the_start_token_and_weights_without_padding():
     found = model(start_token="[MASK]", prefix="good ")
     [(inputs, targets, weights)] = found.dataset(["a b c", "d"], ["b", "a b c d"], np.array([1.0, 0.5]))

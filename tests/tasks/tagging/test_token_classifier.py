@@ -101,7 +101,6 @@ def test_no_word_of_long_or_empty_sentences_is_lost(kind):
     assert [[word for word, _ in row] for row in found] == words
 
 
-@pytest.mark.core
 def test_sentences_without_words_have_no_predictions_and_train_nothing(untrained):
     model = untrained()
     before = values(model.weights)

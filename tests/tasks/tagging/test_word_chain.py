@@ -35,7 +35,6 @@ def random_tagger(names=BIO):
     return model
 
 
-@pytest.mark.core
 @pytest.mark.report(
     "Keras 3 has no CRF, or a model with one cannot be saved.",
     "keras-hub#2122",

@@ -31,7 +31,6 @@ def interrupted(folder, callbacks, steps, save_every=1, optimizer=lambda: None, 
     return whole, model
 
 
-@pytest.mark.core
 @pytest.mark.parametrize(("save_every", "step"), [(1, 32), ("epoch", 32)])
 def test_early_stopping_counts_on_and_restores_the_best_weights(save_every, step, tmp_path):
     # The second epoch is the best of the first four. A count that began anew would miss it and go on to the fifth.

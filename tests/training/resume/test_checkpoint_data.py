@@ -136,7 +136,6 @@ class Shuffled(Rows):
         self.order, self.generator.bit_generator.state = state["order"], state["generator"]
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("save_every", [3, "epoch"])
 def test_data_with_a_state_continue_in_their_order(save_every, tmp_path):
     whole, model = linear(), linear()

@@ -4,7 +4,6 @@ import functools
 
 import keras
 import numpy as np
-import pytest
 
 from keras_transfer.callbacks import GenerationMetrics, TrainingCheckpoint
 from keras_transfer.encoders import T5, TransformerEncoder
@@ -32,7 +31,6 @@ def fit(found, *callbacks, epochs=2):
     return found.fit(SOURCES, targets, epochs=epochs, batch_size=2, callbacks=[*callbacks], verbose=0).history
 
 
-@pytest.mark.core
 def test_the_results_of_each_epoch_are_in_the_logs_and_training_is_the_same(eagerly):
     found, metrics = model(), [Rouge(["rouge1"]), Chrf(), Squad()]
     callback = GenerationMetrics(SOURCES, TARGETS, metrics, batch_size=4)

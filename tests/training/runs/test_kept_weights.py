@@ -78,7 +78,6 @@ def test_the_model_that_is_kept_is_the_one_that_was_validated(average, kept, tmp
     assert found == pytest.approx(expected, abs=1e-6)
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("average", MEANS)
 def test_a_second_fit_continues_from_the_best_mean_of_the_first(average):
     model, starts = make(average), []
@@ -110,7 +109,6 @@ def test_a_resumed_run_trains_the_weights_and_not_their_means(average, tmp_path)
         np.testing.assert_array_equal(*map(keras.ops.convert_to_numpy, (ours, expected)))
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("first", [True, False])
 def test_callbacks_of_keras_keep_the_mean_that_the_trigger_validates(first, tmp_path):
     model, stop = make("mean"), best_weights()

@@ -59,7 +59,6 @@ def test_a_fresh_optimizer_restarts_its_schedule_without_a_warning(caplog):
     assert "ends at step" not in caplog.text
 
 
-@pytest.mark.core
 def test_a_schedule_of_a_stage_counts_the_steps_of_the_optimizer():
     halves = keras.optimizers.schedules.ExponentialDecay(0.4, 1, 0.5)
     one, two = make(SGD(0.3)), make(SGD(halves))
@@ -77,7 +76,6 @@ def test_rates_of_layer_groups_are_multiples_of_the_rate_of_the_stage():
     assert difference(values(one), values(two)) < 1e-7
 
 
-@pytest.mark.core
 def test_a_fresh_optimizer_keeps_the_start_of_its_penalty():
     model = make()
     optimizer = LayerwiseOptimizer(Adam(0.01), model, penalty=L2SP(0.1, new_strength=0.0))
@@ -99,7 +97,6 @@ def test_a_loss_scale_begins_again_with_a_fresh_optimizer():
     assert float(keras.ops.convert_to_numpy(model.optimizer.dynamic_scale)) == 16.0
 
 
-@pytest.mark.core
 def test_moving_averages_of_a_fresh_optimizer_begin_at_the_weights():
     model, after = make(Adam(0.01, use_ema=True, ema_momentum=0.5)), []
     keep = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: after.append(synced(model)))

@@ -119,7 +119,6 @@ def test_a_model_recompiled_after_a_failed_fit_trains_everything():
 # === Freezing, before and after `compile` and `fit` ===
 
 
-@pytest.mark.core
 def test_freezing_and_thawing_take_effect_in_the_next_fit():
     model = with_slots(make(keras.optimizers.Adam(0.01), run_eagerly=False))
     for change, expected in [
@@ -155,7 +154,6 @@ def test_thawing_weights_unknown_to_the_optimizer_is_an_error_and_changes_nothin
     assert trained_in(model, lambda: fit(model, epochs=1)) == set(NAMES)
 
 
-@pytest.mark.core
 def test_weights_frozen_before_fit_stay_frozen():
     model, callback, watch = make(), GradualUnfreezing(steps=3), Watch()
     adaptation.freeze(model, "mid")
@@ -167,7 +165,6 @@ def test_weights_frozen_before_fit_stay_frozen():
     assert set().union(*watch.steps) == {"low/kernel", "low/bias", "top/kernel", "head/kernel", "head/bias"}
 
 
-@pytest.mark.core
 def test_what_was_frozen_inside_a_nested_model_stays_so_in_and_after_a_staged_fit():
     keras.utils.set_random_seed(0)
     norm = keras.layers.BatchNormalization(name="bn")

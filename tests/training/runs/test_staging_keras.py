@@ -52,7 +52,6 @@ def test_a_file_written_during_a_stage_contains_the_model_without_the_stage(tmp_
         assert difference(values(loaded), values(model)) == 0
 
 
-@pytest.mark.core
 def test_the_moving_averages_of_a_layer_begin_when_it_begins_to_train():
     momentum = 0.8
     model = make(keras.optimizers.SGD(0.1, use_ema=True, ema_momentum=momentum))
@@ -74,7 +73,6 @@ def accumulating():
     return keras.optimizers.SGD(0.1, gradient_accumulation_steps=3)
 
 
-@pytest.mark.core
 def test_accumulated_gradients_belong_to_one_stage():
     model, watch = make(accumulating()), Watch()
     with pytest.raises(ValueError, match=r"stages that begin at \[0, 6, 6\]"):
@@ -131,7 +129,6 @@ def test_with_loss_scaling_each_stage_trains_its_groups():
     assert difference(values(model), expected) < 1e-5
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("eagerly", [True, False], ids=["eagerly", "compiled"])
 def test_the_step_may_run_eagerly_or_compiled(eagerly):
     model = make(run_eagerly=eagerly, jit_compile=not eagerly and keras.backend.backend() != "torch")
@@ -140,7 +137,6 @@ def test_the_step_may_run_eagerly_or_compiled(eagerly):
     assert difference(values(model), expected) < 1e-6
 
 
-@pytest.mark.core
 def test_several_steps_may_be_one_execution():
     if keras.backend.backend() == "torch":
         pytest.skip("torch takes single steps")

@@ -56,7 +56,6 @@ def test_layerwise_adam_counts_the_steps_of_each_group():
     assert [int(part.iterations) for part in model.optimizer.group_optimizers()] == [14, 16, 18, 20]
 
 
-@pytest.mark.core
 def test_chain_thaw_keeps_the_moments_of_what_freezes_and_thaws_again():
     model = make(keras.optimizers.Adam(0.005))
     order = [["head"], ["low"], ["mid"], ["top"], NAMES]
