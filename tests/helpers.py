@@ -168,6 +168,7 @@ def _numpy(x):
     return np.array(keras.ops.convert_to_numpy(keras.ops.cast(x, "float32")))
 
 
-def logged(caplog):
-    """What this package has logged. TensorFlow logs how often functions were traced, by this and earlier tests."""
-    return [record.getMessage() for record in caplog.records if record.name.startswith("keras_transfer")]
+def logged(caplog, about=""):
+    """What this package has logged with these words. TensorFlow logs too how often functions were traced."""
+    messages = [record.getMessage() for record in caplog.records if record.name.startswith("keras_transfer")]
+    return [message for message in messages if about in message]

@@ -157,7 +157,7 @@ def test_settings_of_generation_that_are_not_read_are_named_once(eagerly, tmp_pa
     with caplog.at_level(logging.WARNING, "keras_transfer"):
         for _ in range(2):
             model.generate([[3, 4]], max_length=4)
-    [message] = [record.message for record in caplog.records if "generation_config" in record.message]
+    [message] = logged(caplog, "generation_config")
     assert "do_sample=True, temperature=0.7. Pass `num_beams=4` or a sampler instead" in message
 
 

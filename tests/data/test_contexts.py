@@ -12,6 +12,7 @@ from keras_transfer.text import (
     TokenPreprocessor,
     span_batches,
 )
+from tests.helpers import logged
 from tests.text.tokenizers.test_byte_bpe import MERGES, ROBERTA, VOCABULARY
 
 tf = pytest.importorskip("tensorflow")
@@ -167,10 +168,8 @@ def test_every_answer_of_half_a_window_is_whole_in_one_however_large_the_stride_
 
 def test_answers_that_fit_in_no_window_are_counted_in_a_warning(caplog):
     assert labels(["a b", LONG, "a"], [("a", 0), ("a b c d e f", 0), None])[1:4] == [[0, 0]] * 3
-    [record] = [each for each in caplog.records if each.name == "keras_transfer"]
-    assert record.getMessage().startswith(
-        "1 of 2 answers fit in no window, and count as no answer. The first is at position 1."
-    )
+    [message] = logged(caplog)
+    assert message.startswith("1 of 2 answers fit in no window, and count as no answer. The first is at position 1.")
     caplog.clear()
     labels(["a b", LONG], [("a", 0), ("e f", 8)])
     assert not caplog.records

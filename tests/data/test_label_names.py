@@ -11,7 +11,7 @@ from keras_transfer.tasks import TextClassifier, TokenClassifier
 from keras_transfer.tasks.class_labels import check_class_labels
 from keras_transfer.tasks.keras_losses import NAMED_LOSSES
 from keras_transfer.text import batches
-from tests.helpers import save_and_load
+from tests.helpers import logged, save_and_load
 from tests.tasks.tiny import WORDS, classifier, encoder, examples, of_words, preprocessor
 
 NAMES = ["bad", "good"]
@@ -126,8 +126,8 @@ def test_names_that_differ_in_case_or_look_missing_get_a_warning(caplog):
 
 def test_of_many_names_that_differ_in_case_a_few_are_named(caplog):
     names_in([name for word in "abcdefghijklmnopqrst" for name in (word, word.upper())] * 2)
-    [record] = [each for each in caplog.records if each.name == "keras_transfer"]
-    assert "The classes 'A' and 'a', 'B' and 'b', 'C' and 'c', and 17 more groups, differ only" in record.getMessage()
+    [message] = logged(caplog)
+    assert "The classes 'A' and 'a', 'B' and 'b', 'C' and 'c', and 17 more groups, differ only" in message
 
 
 def test_from_pretrained_takes_the_names_from_a_column(tmp_path):

@@ -5,6 +5,7 @@ import pytest
 from keras_transfer.datasets import label_spans, read_conll, to_bio
 from keras_transfer.metrics import entities
 from tests.errors import check_errors
+from tests.helpers import logged
 
 BIO = ["B-PER", "I-PER", "O", "B-LOC", "B-LOC", "I-LOC", "I-LOC"]
 SCHEMES = {
@@ -41,7 +42,7 @@ def test_a_file_in_another_scheme_gets_a_warning_and_keeps_its_labels(tmp_path, 
         caplog.clear()
         (tmp_path / "a.conll").write_text("".join(f"w {label}\n" for label in labels))
         assert read_conll(tmp_path / "a.conll").labels == [labels]
-        warned = [message for message in caplog.messages if "datasets.to_bio(labels)" in message]
+        warned = logged(caplog, "datasets.to_bio(labels)")
         assert len(warned) == (name not in ("BIO", "BIOES")), name
 
 

@@ -7,6 +7,7 @@ import pytest
 from keras_transfer.data.label_names import label_of_accuracy
 from keras_transfer.experiments import compare
 from keras_transfer.tasks import TextClassifier
+from tests.helpers import logged
 from tests.tasks.tagging.taggers import tagger
 from tests.tasks.tiny import classifier, examples, of_vectors
 
@@ -19,7 +20,7 @@ def test_texts_of_which_the_vocabulary_lacks_most_words_lead_to_one_warning(capl
     model.compile("sgd")
     for _ in range(2):
         model.fit(["a x x y"] * 40, [0, 1] * 20, verbose=0)
-    found = [record.message for record in caplog.records if UNKNOWN in record.message]
+    found = logged(caplog, UNKNOWN)
     assert len(found) == 1 and found[0].startswith("75% of the tokens")
 
 

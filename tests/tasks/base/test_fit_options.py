@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from tests.errors import check_errors
+from tests.helpers import logged
 from tests.tasks import tiny
 from tests.tasks.tiny import of_vectors
 
@@ -47,8 +48,8 @@ def test_a_class_that_occurs_only_in_the_validation_split_is_a_warning(labels, c
     model.compile(run_eagerly=True)
     texts = ["good", "bad", "a", "b"] * 2
     model.fit(texts, labels, validation_split=0.5, verbose=0)
-    [message] = [message for message in caplog.messages if "`validation_split`" in message]
+    [message] = logged(caplog, "`validation_split`")
     assert "the classes [1] occur only there" in message or "the classes ['b']" in message
     caplog.clear()
     model.fit(texts, [0, 1] * 4, validation_split=0.5, verbose=0)
-    assert not [message for message in caplog.messages if "`validation_split`" in message]
+    assert not logged(caplog, "`validation_split`")

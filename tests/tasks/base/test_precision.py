@@ -10,7 +10,7 @@ from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import batches
 from tests.adaptation.adapters import adapter_models as models
 from tests.adaptation.adapters.adapter_models import outputs
-from tests.helpers import eager, save_and_load
+from tests.helpers import eager, logged, save_and_load
 from tests.tasks import tiny
 
 tf = pytest.importorskip("tensorflow")
@@ -110,7 +110,7 @@ def test_the_signatures_give_the_same_labels_as_predict_in_float32(trained):
 )
 def test_weights_that_small_updates_do_not_change_are_a_warning_that_names_the_mixed_policy(policy, advice, caplog):
     classifier(policy).compile()
-    found = [record.getMessage() for record in caplog.records if "do not move" in record.getMessage()]
+    found = logged(caplog, "do not move")
     assert len(found) == bool(advice) and (not advice or f"'{advice}'" in found[0])
 
 

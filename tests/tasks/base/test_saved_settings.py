@@ -6,6 +6,7 @@ import pytest
 
 from keras_transfer import generation, objectives, tasks
 from keras_transfer.checkpoints.tensors import CheckpointError
+from tests.helpers import logged
 from tools.tiny_tasks import bidirectional_lm, encoder, preprocessor, seq2seq_lm
 
 # From each task to the arguments of models that can be written, and to arguments that no checkpoint can contain.
@@ -113,7 +114,7 @@ def test_every_argument_is_kept_or_named_in_a_warning(name, tmp_path, caplog, ea
         caplog.clear()
         model = make(name, **options)
         model.save_pretrained(tmp_path / str(number))
-        warnings = [record.message for record in caplog.records if "A checkpoint does not contain" in record.message]
+        warnings = logged(caplog, "A checkpoint does not contain")
         loaded = cls.from_pretrained(tmp_path / str(number))
         lost = {argument for argument in options if differs(getattr(loaded, argument), getattr(model, argument))}
         assert lost == {argument for argument in options if any(argument in message for message in warnings)}

@@ -7,7 +7,7 @@ import pytest
 from keras_transfer.adaptation import add_adapters
 from keras_transfer.checkpoints import CheckpointError
 from keras_transfer.tasks import TextClassifier
-from tests.helpers import save_and_load
+from tests.helpers import logged, save_and_load
 from tests.tasks.tiny import WORDS, classifier, encoder, examples, of_words, preprocessor
 
 NAMES = ["funny", "sad", "long"]
@@ -72,9 +72,9 @@ def test_tuned_thresholds_have_the_highest_f1(model, monkeypatch):
 def test_thresholds_that_change_for_other_adapters_are_one_warning(caplog):
     model = classifier(None, label_names=NAMES, multi_label=True)
     add_adapters(model, "bitfit", name="first").tune_thresholds(TEXTS, LISTS)
-    assert not [each for each in caplog.messages if "adapters" in each]
+    assert not logged(caplog, "adapters")
     add_adapters(model, "bitfit", name="second").tune_thresholds(TEXTS, LISTS)
-    (message,) = [each for each in caplog.messages if "adapters" in each]
+    (message,) = logged(caplog, "adapters")
     assert "found with the head of second. Set `model.thresholds` when you activate others, such as first" in message
 
 

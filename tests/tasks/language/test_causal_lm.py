@@ -14,7 +14,7 @@ from keras_transfer.tasks import CausalLM
 from keras_transfer.text import batches
 from keras_transfer.text.strings.scripts import count_words
 from tests.generation.test_generate import FOLDER, REFERENCE
-from tests.helpers import EAGER, outputs_of
+from tests.helpers import EAGER, logged, outputs_of
 from tests.tasks.tiny import preprocessor
 
 TEXTS = ["a b c d e f", "good", "bad a b", "c d"]
@@ -81,7 +81,7 @@ def test_scores_are_log_likelihoods_of_tokens_and_perplexities_of_tokens_and_wor
 def test_texts_without_a_predicted_token_are_counted(caplog):
     found = small().score([[5, 6], [5], [7]])
     assert found.log_likelihoods[1:].tolist() == [0, 0] and found.log_likelihoods[0] < 0
-    [warning] = [record.getMessage() for record in caplog.records if record.name == "keras_transfer"]
+    [warning] = logged(caplog)
     assert warning.startswith("2 of 3 texts have no token that anything predicts, such as the one at position 1")
 
 

@@ -22,7 +22,7 @@ from keras_transfer.text import (
     train_vocabulary,
 )
 from tests.errors import check_errors
-from tests.helpers import EAGER, eager, save_and_load
+from tests.helpers import EAGER, eager, logged, save_and_load
 from tests.tasks.tiny import VOCABULARY, preprocessor
 
 REFERENCES = pathlib.Path(__file__).parents[2] / "references" / "sequence_to_sequence"
@@ -289,7 +289,7 @@ def test_empty_and_long_targets_are_named_whatever_reads_them(method, caplog, ea
         sources = ["a b"] * 8
         getattr(found, method)(sources, targets * 2, **({} if method == "score" else {"verbose": 0}))
         count = "2 of 8"
-    empty, long = [record.getMessage() for record in caplog.records if "targets" in record.getMessage()]
+    empty, long = logged(caplog, "targets")
     assert empty.startswith(f"{count} targets have no tokens but the special ones, such as '\\u200b' at position 1")
     assert long.startswith(f"{count} targets are longer than 16 tokens, and only their beginning is learned or scored")
     caplog.clear()

@@ -9,6 +9,7 @@ from keras_transfer.text import BertPreprocessor, TokenPreprocessor
 from keras_transfer.text.bert_preprocessor import load_word_piece
 from keras_transfer.text.tokenizer_files.tokenizer_folder import read_tokenizer_folder
 from tests.errors import check_errors
+from tests.helpers import logged
 from tests.text.tokenizer_files.folders import KINDS, write_folder
 
 pytest.importorskip("tensorflow_text")
@@ -41,7 +42,7 @@ def test_folders_whose_files_agree_are_read_without_a_warning(kind, version, wri
     if version == NEW and kind in WITHOUT_SEGMENTS:
         pytest.skip("its class returns no segments")
     read_tokenizer_folder(written(kind, version=version))
-    assert [record.getMessage() for record in caplog.records if "disagree" in record.getMessage()] == []
+    assert logged(caplog, "disagree") == []
 
 
 @pytest.mark.parametrize("version", [NEW, OLD])
@@ -52,7 +53,7 @@ def test_a_cased_tokenizer_json_is_lowercased_by_a_class_whose_settings_do_not_s
     folder = written(kind, "cased file", version)
     load = load_word_piece if kind != "mpnet" else TokenPreprocessor.load
     assert load(folder).tokenizer.lowercase
-    [warning] = [record.getMessage() for record in caplog.records if record.name == "keras_transfer"]
+    [warning] = logged(caplog)
     assert "'lowercase': False" in warning and "without do_lower_case" in warning
     assert f"what Transformers {'.'.join(version.split('.')[:2])} does" in warning and "tokenizer='file'" in warning
     caplog.clear()
@@ -68,7 +69,7 @@ def test_a_cased_vocab_txt_without_a_setting_is_lowercased_as_by_transformers_wi
     (tmp_path / "config.json").write_text(json.dumps({"model_type": kind}))
     load = load_word_piece if kind != "mpnet" else TokenPreprocessor.load
     assert load(tmp_path).tokenize(["The film"]).to_list() == [[10, 11]]
-    [warning] = [record.getMessage() for record in caplog.records if record.name == "keras_transfer"]
+    [warning] = logged(caplog)
     assert "upper-case letters" in warning and "`do_lower_case`" in warning and "tokenizer='file'" in warning
     caplog.clear()
     assert load(tmp_path, tokenizer="file").tokenize(["The film"]).to_list() == [[9, 11]]

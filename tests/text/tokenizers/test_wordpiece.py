@@ -8,6 +8,7 @@ import pytest
 
 from keras_transfer.text import BertPreprocessor, Packing, TokenPreprocessor, WordPieceTokenizer
 from tests.errors import check_errors
+from tests.helpers import logged
 
 pytest.importorskip("tensorflow_text")
 
@@ -154,7 +155,7 @@ def test_of_duplicate_lines_of_a_file_the_last_one_counts_and_a_warning_names_th
     for make in (lambda: BertPreprocessor(tmp_path / "vocab.txt"), lambda: BertPreprocessor.load(tmp_path)):
         caplog.clear()
         preprocessor = make()
-        [message] = [record.getMessage() for record in caplog.records if record.name == "keras_transfer"]
+        [message] = logged(caplog)
         assert "contains 4 lines that occur again below" in message and "6: 'the', 7: 'film', 12: 'film'" in message
         assert preprocessor.vocabulary_size == 18  # as many as the rows of the embedding
         assert [preprocessor.token_to_id(token) for token in ("the", "film", "x", "y")] == [13, 14, 12, 17]

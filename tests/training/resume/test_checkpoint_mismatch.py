@@ -11,6 +11,7 @@ from keras_transfer.callbacks import ChainThaw, GradualUnfreezing
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.training.training_checkpoint import TrainingCheckpoint, differences, may_differ
 from tests.adaptation.adapters import adapter_models
+from tests.helpers import logged
 from tests.tasks.tiny import of_words
 from tests.training.resume.checkpoint_runs import OPTIMIZERS, X, Y, build, crash, fit, linear, names
 
@@ -129,7 +130,7 @@ def test_another_loss_or_dtype_policy_is_warned_of(tmp_path, caplog):
         caplog.clear()
         epochs = 1 if folder.name == "0" else 2
         fit(model, TrainingCheckpoint(folder), data=(X[:4], Y[:4]), epochs=epochs)
-        return [record.getMessage() for record in caplog.records if "differ" in record.getMessage()]
+        return logged(caplog, "differ")
 
     logits, loss = keras.losses.SparseCategoricalCrossentropy, keras.losses.SparseCategoricalCrossentropy()
     assert warned(loss) == []
@@ -185,7 +186,7 @@ def test_other_stages_or_frozen_weights_give_a_warning(crashed_in_stages, tmp_pa
         prepare(model)
         caplog.clear()
         fit(model, *callbacks, TrainingCheckpoint(folder), epochs=epochs)
-        return [record.getMessage() for record in caplog.records if "may differ" in record.getMessage()]
+        return logged(caplog, "may differ")
 
     def freeze_one(model):
         model.optimizer.build(model.trainable_variables)

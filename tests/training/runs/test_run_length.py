@@ -10,6 +10,7 @@ from keras_transfer.callbacks import GradualUnfreezing, Stage
 from keras_transfer.optimizers import LayerwiseOptimizer
 from keras_transfer.optimizers.schedules import InverseSquareRoot, LinearWarmupDecay, SlantedTriangular, WarmupCosine
 from keras_transfer.training.progress import Progress, warn_if_shorter
+from tests.helpers import logged
 from tests.tasks import tiny
 from tests.training.runs.staging_models import Restarting
 
@@ -82,7 +83,7 @@ def test_a_rate_function_without_source_code_is_not_an_error(caplog):
 
 
 def messages(caplog):
-    return [record.getMessage() for record in caplog.records if "schedule" in record.getMessage()]
+    return logged(caplog, "schedule")
 
 
 @pytest.mark.slow
