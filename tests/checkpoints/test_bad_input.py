@@ -167,11 +167,6 @@ def test_an_override_that_does_not_match_the_weights_is_an_error(tmp_path):
     assert_error(folder, r"unexpected: embeddings.token_type_embeddings.weight", num_segments=0)
 
 
-def test_an_unknown_override_is_an_error(tmp_path):
-    with pytest.raises(TypeError, match="droput"):
-        BertEncoder.from_pretrained(write_bert(tmp_path / "bert"), droput=0.0)
-
-
 def test_a_checkpoint_of_another_architecture_is_an_error(tmp_path):
     known = r"Expected one of \[.*'bert'.*\], or of \[.*'llama'.*\], which KerasHub converts. Received: "
     assert_error(write_bert(tmp_path / "a", model_type="longformer"), f"{known}'longformer'")

@@ -13,7 +13,6 @@ from keras_transfer.encoders import (
     BertEncoder,
     ElmoEncoder,
     GPT2Encoder,
-    TransformerEncoder,
     XLNetEncoder,
 )
 from keras_transfer.tasks import BertPretraining, CausalLM, PermutationLM, Seq2SeqLM, TextClassifier
@@ -165,16 +164,6 @@ def test_a_preprocessor_that_the_checkpoint_cannot_hold_is_an_error(preprocessor
     with pytest.raises(CheckpointError, match=rf"Expected BertPreprocessor. Write .* Received: {received}"):
         BertEncoder(**SMALL).save_pretrained(tmp_path / "saved", preprocessor)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_task_over_an_encoder_without_a_format_is_an_error(tmp_path):
-    task = TextClassifier(
-        TransformerEncoder(12, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16, max_sequence_length=10),
-        num_classes=2,
-        preprocessor=None,
-    )
-    with pytest.raises(CheckpointError, match="cannot be written as a checkpoint.*Received: TransformerEncoder"):
-        task.save_pretrained(tmp_path / "saved")
 
 
 def of_albert(preprocessor):

@@ -69,11 +69,6 @@ def test_a_mistake_is_an_error_that_names_its_line(tmp_path, text, options, mess
         read(tmp_path, text, **options)
 
 
-def test_a_missing_file_is_an_error(tmp_path):
-    with pytest.raises(FileNotFoundError, match="The file does not exist"):
-        read_conll(tmp_path / "b.tsv")
-
-
 @pytest.mark.parametrize(
     "text",
     [

@@ -43,11 +43,6 @@ def test_the_texts_of_pairs_are_divided_together_and_missing_labels_remain_missi
         assert TEXTS.index(first) + TEXTS.index(second) == len(TEXTS) - 1
 
 
-def test_texts_of_pairs_and_labels_of_different_lengths_are_an_error():
-    with pytest.raises(ValueError, match=r"Received: columns of lengths \[10, 9, 10\]"):
-        hold_out(Split((TEXTS, TEXTS[:9]), list(range(10))))
-
-
 @pytest.mark.parametrize(
     "column", [lambda texts: texts, lambda texts: (texts, texts), lambda texts: [[t] for t in texts]]
 )

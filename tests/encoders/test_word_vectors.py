@@ -6,7 +6,7 @@ import pytest
 from keras.ops import convert_to_numpy as array
 
 from keras_transfer.adaptation import layer_groups
-from keras_transfer.checkpoints import CheckpointError, WordVectors
+from keras_transfer.checkpoints import WordVectors
 from keras_transfer.encoders import WordVectorEncoder, encode
 from keras_transfer.encoders.word_vectors import SmoothInverseFrequency
 from tests.errors import check_errors
@@ -125,8 +125,3 @@ test_a_mistake_is_one_clear_error = check_errors(
         "must be finite, non-negative",
     ),
 )
-
-
-def test_saving_it_as_a_checkpoint_is_an_error(tmp_path):
-    with pytest.raises(CheckpointError, match="Received: WordVectorEncoder"):
-        WordVectorEncoder(5, hidden_dim=2).save_pretrained(tmp_path / "saved")

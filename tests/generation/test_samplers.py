@@ -18,11 +18,6 @@ PROBABILITIES = np.array([0.05, 0.4, 0.02, 0.2, 0.1, 0.23])
 ENTROPY = -(PROBABILITIES * np.log(PROBABILITIES)).sum()
 
 
-def softmax(logits):
-    weights = np.exp(logits)
-    return weights / weights.sum()
-
-
 # A sampler, and the tokens that it keeps, with their weights.
 CASES = [
     (generation.Random(), PROBABILITIES),

@@ -90,13 +90,6 @@ def test_a_module_of_2019_has_the_names_of_the_protocol():
     assert [group.name for group in layer_groups(encoder)] == ["embeddings", "layer_0", "pooler"]
 
 
-def test_hidden_states_that_a_module_does_not_return_are_an_error(text_module):
-    with pytest.raises(
-        ValueError, match="provides no hidden states, but they are required. Received: encoder=<HubEncoder"
-    ):
-        encode(HubEncoder(text_module), hidden_states=True)
-
-
 def test_other_names_in_the_module_do_not_define_a_layer(tmp_path):
     variables = [tf.Variable(tf.ones([1]), name=f"encoder/layer_{i}/module/kernel") for i in (0, 1)]
 

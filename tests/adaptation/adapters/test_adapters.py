@@ -6,7 +6,7 @@ import pytest
 from keras import ops
 
 from keras_transfer import adaptation as kt
-from keras_transfer.adaptation.adapters.adapters import adapted_encoder, get_adapters
+from keras_transfer.adaptation.adapters.adapters import get_adapters
 from keras_transfer.adaptation.adapters.bitfit import own_weights
 from keras_transfer.adaptation.adapters.compacter import Rule
 from keras_transfer.callbacks import TrainingCheckpoint
@@ -264,15 +264,6 @@ test_other_mistakes_are_clear_errors = check_errors(
     (lambda: models.mixed(kt.add_adapters(models.encoder(), "prompt:2")), "cannot be combined with", "`Prompt`"),
     (lambda: kt.add_adapters(models.mixed(models.encoder()), "prompt:2"), "cannot be combined with `scalar_mix`"),
 )
-
-
-def test_a_compiled_model_must_be_compiled_again():
-    model = models.classifier()
-    model.compile()
-    kt.add_adapters(model, "lora:r=2")
-    with pytest.raises(ValueError, match="compile"):
-        model.fit(models.INPUTS, models.LABELS)
-    assert adapted_encoder(model) is model.encoder
 
 
 @pytest.mark.report("An adapter that is loaded to continue its training starts anew.", "alpaca-lora#298")

@@ -82,29 +82,6 @@ def test_a_frozen_encoder_stays_frozen_in_a_keras_file():
     assert save_and_load(encoder).trainable_weights == []
 
 
-def test_a_sequence_longer_than_the_position_table_is_an_error():
-    encoder = BertEncoder(**SMALL)
-    with pytest.raises(ValueError, match=r"at most 10 tokens, the size of the position table.* Received: tokens=11"):
-        encoder(encoder_inputs(encoder, [[1] * 11]))
-
-
-def test_heads_that_do_not_divide_the_width_are_an_error():
-    with pytest.raises(
-        ValueError, match=r"`num_heads` must divide.* Received: num_heads=3, inputs_shape=\(None, None, 8\)"
-    ):
-        BertEncoder(**{**SMALL, "num_heads": 3})
-
-
-def test_an_unknown_pooling_is_an_error():
-    with pytest.raises(ValueError, match=r"`pooling` must be one of .* Received: pooling='concat'"):
-        BertEncoder(**SMALL, pooling="concat")
-
-
-def test_a_misspelt_argument_is_an_error():
-    with pytest.raises((TypeError, ValueError), match="droput"):
-        BertEncoder(**SMALL, droput=0.0)
-
-
 def test_training_uses_the_given_dropout():
     encoder = BertEncoder(**SMALL, dropout=0.0)
     inputs = encoder_inputs(encoder, [[5, 6, 7]])
@@ -113,3 +90,8 @@ def test_training_uses_the_given_dropout():
     encoder = BertEncoder(**SMALL, dropout=0.5)
     with_dropout = keras.ops.convert_to_numpy(encoder(inputs, training=True)["pooled_output"])
     assert np.abs(with_dropout - np.array(encoder(inputs)["pooled_output"])).max() > 1e-3
+
+
+def test_a_misspelt_argument_is_an_error():
+    with pytest.raises((TypeError, ValueError), match="droput"):
+        BertEncoder(**SMALL, droput=0.0)
