@@ -210,6 +210,7 @@ test_a_missing_name_is_an_error_that_says_what_to_use = check_errors(
         "'TextClassifier' ... 'from_preset'. Use `from_pretrained`.",
     ),
     (lambda: encoders.Encoder.from_preset, "Use `from_pretrained`."),
+    (lambda: tiny.encoder().generate(["a"]), "Tasks write texts: `kt.tasks.Seq2SeqLM", "`generate` of BertEncoder"),
     error=AttributeError,
 )
 

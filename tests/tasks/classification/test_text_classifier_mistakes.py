@@ -201,6 +201,8 @@ def test_unknown_poolings_and_too_few_classes_are_errors():
     for classes in (1, None):
         with pytest.raises(ValueError, match=f"at least 2. .* Received: num_classes={classes}"):
             TextClassifier(encoder(), num_classes=classes)
+    with pytest.raises(ValueError, match="`label_names` must have `num_classes` names, 3"):
+        TextClassifier(encoder(), num_classes=3, label_names=["no", "yes"])
     with pytest.raises(ValueError, match="`hidden_norm=True` requires `hidden_activation`"):
         TextClassifier(encoder(), num_classes=2, hidden_norm=True)
     with pytest.raises(ValueError, match="must be a model. Use `from_pretrained.*Received: encoder='minilm-l6'"):

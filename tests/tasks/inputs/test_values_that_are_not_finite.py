@@ -58,6 +58,8 @@ def test_a_weight_in_a_table_column_is_a_finite_number(model):
     pandas = pytest.importorskip("pandas")
     with pytest.raises(ValueError, match="finite numbers. Received: nan at position 2"):
         model.fit(TEXTS, LABELS, sample_weight=pandas.Series([1, 2, None]), verbose=0)
+    with pytest.raises(ValueError, match="`sample_weight` must be finite numbers. Received: an array of type"):
+        model.fit(TEXTS, LABELS, sample_weight=["a", "b", "c"], verbose=0)
 
 
 def test_a_weight_of_prepared_arrays_is_a_finite_number(model, ids):
