@@ -6,7 +6,6 @@ import pytest
 
 from keras_transfer.adaptation.fisher import estimate_fisher
 from tests.adaptation.fisher_models import data_of, features, linear
-from tests.tasks import tiny
 
 
 def softmax():
@@ -71,14 +70,6 @@ X, Y = features()
 def test_a_mistake_is_a_clear_error(make, arguments, message):
     with pytest.raises(ValueError, match=message):
         estimate_fisher(make(), **{"x": X, **arguments})
-
-
-def test_a_mistake_in_texts_is_a_clear_error():
-    model = tiny.classifier()
-    with pytest.raises(ValueError, match="1 of 2 are not"):
-        estimate_fisher(model, ["a", None])
-    with pytest.raises(ValueError, match="Received"):
-        estimate_fisher(model, [])
 
 
 def test_replicas_are_an_error(monkeypatch):

@@ -40,12 +40,6 @@ def broken(classifier):
     return tasks.TextClassifier(classifier.encoder, Broken(), num_classes=3)
 
 
-def test_a_folder_that_exists_is_an_error_and_stays_as_it_is(classifier, occupied):
-    with pytest.raises(FileExistsError, match=r"pass `overwrite=True`. Received: folder='.*served'"):
-        serving.export(classifier, occupied)
-    assert [file.name for file in occupied.iterdir()] == ["precious.txt"]
-
-
 def test_overwrite_replaces_the_folder(occupied):
     serving.export(of_vectors(), occupied, label_names=["poor", "fine"], overwrite=True)
     assert not (occupied / "precious.txt").exists()

@@ -128,11 +128,6 @@ test_inputs_that_are_not_sentences_are_an_error = check_errors(
 )
 
 
-def test_a_length_without_room_is_an_error():
-    with pytest.raises(ValueError, match="`sequence_length` must be an integer of at least 3"):
-        bert().encode_words([["film"]], sequence_length=2)
-
-
 def test_sentences_are_distinguished_from_texts():
     pandas = pytest.importorskip("pandas")
     ragged = tf.ragged.constant([["a"], ["b", "c"]])

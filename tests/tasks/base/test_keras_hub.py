@@ -193,16 +193,3 @@ def test_a_loaded_model_can_be_exported_with_pairs(trained, tmp_path, monkeypatc
 
 
 # Mistakes
-
-
-def test_a_preprocessor_that_is_too_long_for_the_backbone_is_an_error():
-    with pytest.raises(ValueError, match="at most 16, .* number of positions. .*Received: sequence_length=32"):
-        tasks.TextClassifier(backbone(), preprocessor(sequence_length=32), num_classes=2)
-
-
-def test_a_vocabulary_that_is_too_large_for_the_backbone_is_an_error():
-    small = keras_hub.models.BertBackbone(
-        vocabulary_size=5, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=8, max_sequence_length=8
-    )
-    with pytest.raises(ValueError, match="which has 5 rows. .* Received: a vocabulary of 12 tokens"):
-        tasks.TextClassifier(small, preprocessor(), num_classes=2)

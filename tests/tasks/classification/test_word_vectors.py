@@ -130,17 +130,6 @@ def test_a_penalty_keeps_the_vectors_near_their_start():
     assert distances[1] < 0.5 * distances[0]
 
 
-def test_a_vocabulary_that_does_not_fit_the_vectors_is_an_error():
-    encoder = WordVectorEncoder(5, hidden_dim=2)
-    with pytest.raises(ValueError, match="which has 5 rows. .* Received: a vocabulary of 6 tokens"):
-        TextClassifier(encoder, WordPreprocessor(["a", "b", "c", "d"]), num_classes=2)
-
-
-def test_pairs_are_an_error():
-    with pytest.raises(ValueError, match="does not support pairs of texts. Received: "):
-        classifier().predict((["a"], ["b"]), verbose=0)
-
-
 @pytest.mark.parametrize("pooling", [None, "sif"])
 def test_the_signatures_take_raw_text(pooling):
     model = classifier(pooling=pooling)

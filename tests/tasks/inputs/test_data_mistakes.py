@@ -145,11 +145,6 @@ def test_inputs_that_are_no_texts(model, x, message):
         model.fit(x, labels, verbose=0)
 
 
-def test_a_generator_of_texts_is_an_error_in_predict(model):
-    with pytest.raises(ValueError, match="A loader must yield batches of what `fit` accepts in memory"):
-        model.predict((text for text in TEXTS), verbose=0)
-
-
 def test_texts_in_a_dataset_have_one_axis(model):
     tf = pytest.importorskip("tensorflow")
     data = tf.data.Dataset.from_tensor_slices(([["good"], ["bad"]], [1, 0])).batch(2)

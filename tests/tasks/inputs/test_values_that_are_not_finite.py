@@ -18,7 +18,6 @@ from keras_transfer.tasks import (
 )
 from keras_transfer.text import batches, part_batches, span_batches, word_batches
 from tests.helpers import EAGER
-from tests.tasks.tagging.taggers import tagger
 from tests.tasks.tiny import VOCABULARY, WORDS, encoder, of_vectors, of_words, preprocessor
 
 TEXTS, LABELS = ["good", "bad a", "good b"], [1, 0, 1]
@@ -108,13 +107,6 @@ def test_a_model_whose_training_diverged_does_not_answer(model):
     for call in (model.predict_labels, model.predict_proba):
         with pytest.raises(ValueError, match="outputs of the model must be finite.*diverged.* at position 0"):
             call(TEXTS)
-
-
-def test_a_tagger_whose_training_diverged_does_not_answer():
-    words = tagger("vectors")
-    words.get_layer("logits").bias.assign([NAN, 0.0, 0.0])
-    with pytest.raises(ValueError, match="outputs of the model must be finite"):
-        words.predict_words([["good", "a"]])
 
 
 def causal(sampler="greedy"):

@@ -2,14 +2,13 @@
 
 import json
 
-import numpy as np
 import pytest
 
 from keras_transfer.checkpoints import CheckpointError
 from keras_transfer.data.label_names import names_in
-from keras_transfer.tasks import TextClassifier, TextRegressor
+from keras_transfer.tasks import TextClassifier
 from tests.tasks.tagging.taggers import tagger
-from tests.tasks.tiny import WORDS, encoder, of_vectors, of_words, preprocessor
+from tests.tasks.tiny import WORDS, encoder, of_words, preprocessor
 
 COMPOSED, DECOMPOSED = "caf\u00e9", "cafe\u0301"
 
@@ -38,12 +37,6 @@ def test_a_column_of_names_may_be_a_set_or_an_iterator_but_no_dict():
         names_in({0: "bad", 1: "good"})
     with pytest.raises(ValueError, match="at least two different names. For a dict, pass"):
         TextClassifier(encoder(), label_names={0: "bad", 1: "good"})
-
-
-@pytest.mark.parametrize("labels", [[["good"], ["good", "bad"]], [[0], [0, 1]], np.array([[1, 1], [1, 1]])])
-def test_several_labels_of_a_text_require_multi_label(model, labels):
-    with pytest.raises(ValueError, match="create the classifier with `multi_label=True`"):
-        model.fit(["a", "b"], labels, verbose=0)
 
 
 def test_names_that_differ_only_in_their_unicode_form_are_an_error_that_says_so():
@@ -95,14 +88,6 @@ def test_texts_and_labels_with_other_indices_are_a_warning(model, caplog):
     assert not caplog.text
     model.evaluate(texts, labels[::-1], verbose=0)
     assert "The indices of x and y differ" in caplog.text
-
-
-def test_a_regressor_has_no_accuracy():
-    model = TextRegressor(of_vectors().encoder)
-    for metric in ("accuracy", "acc", "binary_accuracy"):
-        with pytest.raises(ValueError, match="no accuracy. Use `metrics='auto'`.*Received: metric="):
-            model.compile("sgd", metrics=[metric])
-    model.compile("sgd", metrics=["mae"])
 
 
 def test_words_without_a_list_around_them_are_a_warning(caplog):
