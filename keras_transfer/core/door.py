@@ -7,6 +7,7 @@ import sys
 import types
 
 from keras_transfer.core.names import attribute_elsewhere, check_arguments, did_you_mean, elsewhere, equivalent
+from keras_transfer.core.saved_arguments import accepted_arguments
 
 _UNKNOWN = re.compile(  # What Python, a layer, and an optimizer of Keras say.
     r"got an unexpected keyword argument '(\w+)'|Unrecognized keyword arguments passed to \w+: \{'(\w+)'"
@@ -14,7 +15,7 @@ _UNKNOWN = re.compile(  # What Python, a layer, and an optimizer of Keras say.
 )
 _EXPLAINED = re.compile(r"`([\w.]+)` has no argument `(\w+)`")  # What `check_arguments` says.
 _FROM_KERAS = {"fit", "evaluate", "predict", "compile"}  # Methods of Keras that users call with arguments.
-_OWN, _VARIABLE = "keras_transfer.", inspect.Parameter.VAR_KEYWORD
+_OWN = "keras_transfer."
 _seen: set = set()  # The methods that are explained already.
 
 
@@ -119,18 +120,7 @@ def _explained(function, method=None):
 def _called(function, method, args):
     """Returns the public name of a function, and the arguments that it accepts, also in those that it calls."""
     if method is None or not args:
-        return function.__name__, _parameters([function])
+        return function.__name__, accepted_arguments([function])
     cls = args[0] if isinstance(args[0], type) else type(args[0])
     name = cls.__name__ if method == "__init__" else f"{cls.__name__}.{method}"
-    return name, _parameters(vars(base)[method] for base in cls.__mro__ if method in vars(base))
-
-
-def _parameters(functions):
-    """Returns the arguments that a function accepts, or that it passes on to the next ones."""
-    known = []
-    for function in functions:
-        parameters = inspect.signature(getattr(function, "__func__", function)).parameters.values()
-        known += [each.name for each in parameters if each.kind not in (_VARIABLE, inspect.Parameter.VAR_POSITIONAL)]
-        if not any(each.kind is _VARIABLE for each in parameters):
-            break
-    return [name for name in known if name not in ("self", "cls")]
+    return name, accepted_arguments(vars(base)[method] for base in cls.__mro__ if method in vars(base))

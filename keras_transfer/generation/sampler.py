@@ -1,6 +1,5 @@
 """The base class of samplers, and their names."""
 
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,12 +7,13 @@ import keras
 from keras import ops
 
 from keras_transfer.core.expect import expect
+from keras_transfer.core.saved_arguments import SavedByArguments
 from keras_transfer.generation.decoder import extend, write
 
 _samplers = {}
 
 
-class Sampler:
+class Sampler(SavedByArguments):
     """Chooses the tokens of a continuation; the base class of all samplers.
 
     A subclass implements `choose(logits, uniform)`. One that does not choose token by token overrides `start`,
@@ -156,13 +156,6 @@ class Sampler:
             the last token.
         """
         return {"tokens": state["tokens"], "end": state["end"]}
-
-    def get_config(self):
-        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**config)
 
 
 def register_name(name):

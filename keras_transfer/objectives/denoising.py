@@ -1,5 +1,6 @@
 """The objective of BART: a text with noise of several kinds is the source, and the text itself the target."""
 
+import dataclasses
 import math
 from typing import Any
 
@@ -23,7 +24,19 @@ _SPECIAL = 2  # Rates of insertions and rotations also count the first and the l
 _LEAST = 1e-7  # Lengths of spans that are less likely are not drawn.
 
 
+@expects(
+    mask_rate=FRACTION,
+    poisson_mean=optional(number(above=0, most=50)),
+    replace_length=one_of(-1, 0, 1),
+    random_token_rate=FRACTION,
+    insertion_rate=FRACTION,
+    rotation_rate=FRACTION,
+    permutation_rate=FRACTION,
+    stop_tokens=list_of(TEXT),
+    seed=integer(0),
+)
 @keras.saving.register_keras_serializable(package="keras_transfer")
+@dataclasses.dataclass(eq=False)
 class Denoising(SequenceObjective):
     """Adds noise to each text, from which the decoder restores it (BART, Lewis et al. 2020, section 2.2).
 
@@ -77,42 +90,21 @@ class Denoising(SequenceObjective):
     Source: https://arxiv.org/abs/1910.13461
     """
 
-    @expects(
-        mask_rate=FRACTION,
-        poisson_mean=optional(number(above=0, most=50)),
-        replace_length=one_of(-1, 0, 1),
-        random_token_rate=FRACTION,
-        insertion_rate=FRACTION,
-        rotation_rate=FRACTION,
-        permutation_rate=FRACTION,
-        stop_tokens=list_of(TEXT),
-        seed=integer(0),
-    )
-    def __init__(
-        self,
-        mask_rate: float = 0.3,
-        *,
-        poisson_mean: float = 3.5,
-        replace_length: int = 1,
-        whole_words: bool = True,
-        random_token_rate: float = 0.1,
-        insertion_rate: float = 0.0,
-        rotation_rate: float = 0.0,
-        permutation_rate: float = 1.0,
-        stop_tokens: tuple[str, ...] = (".",),
-        seed: int | None = None,
-    ):
-        self.mask_rate = mask_rate
-        self.poisson_mean = poisson_mean
-        self.replace_length = replace_length
-        self.whole_words = whole_words
-        self.random_token_rate = random_token_rate
-        self.insertion_rate = insertion_rate
-        self.rotation_rate = rotation_rate
-        self.permutation_rate = permutation_rate
-        self.stop_tokens = tuple(stop_tokens)
-        self.seed = seed
-        self._probabilities = None if poisson_mean is None else poisson_probabilities(poisson_mean)
+    mask_rate: float = 0.3
+    _: dataclasses.KW_ONLY
+    poisson_mean: float | None = 3.5
+    replace_length: int = 1
+    whole_words: bool = True
+    random_token_rate: float = 0.1
+    insertion_rate: float = 0.0
+    rotation_rate: float = 0.0
+    permutation_rate: float = 1.0
+    stop_tokens: tuple[str, ...] = (".",)
+    seed: int | None = None
+
+    def __post_init__(self):
+        self.stop_tokens = tuple(self.stop_tokens)
+        self._probabilities = None if self.poisson_mean is None else poisson_probabilities(self.poisson_mean)
 
     def __call__(self, rows, random, mask_id, vocabulary_size, special_ids=(), stop_ids=(), word_starts=None):
         def ids(count):
@@ -199,20 +191,6 @@ class Denoising(SequenceObjective):
             spans, empty = length * self.mask_rate / self.poisson_mean, self._probabilities[0]
             insertions += math.ceil(2 * spans * empty) + math.ceil(math.log(0.005) / math.log(empty))
         return length + insertions, length
-
-    def get_config(self):
-        return {
-            "mask_rate": self.mask_rate,
-            "poisson_mean": self.poisson_mean,
-            "replace_length": self.replace_length,
-            "whole_words": self.whole_words,
-            "random_token_rate": self.random_token_rate,
-            "insertion_rate": self.insertion_rate,
-            "rotation_rate": self.rotation_rate,
-            "permutation_rate": self.permutation_rate,
-            "stop_tokens": list(self.stop_tokens),
-            "seed": self.seed,
-        }
 
 
 def poisson_probabilities(mean):

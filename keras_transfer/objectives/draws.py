@@ -65,10 +65,10 @@ def word_starts_of(preprocessor, punctuation=False):
     return np.array([False] * (preprocessor.vocabulary_size - len(starts)) + starts)
 
 
-def check_kinds(mask_token_rate, random_token_rate):
+def check_kinds(objective):
     """Raises a `ValueError` if the rates of what becomes of hidden tokens exceed 1 together."""
     rule = "`mask_token_rate` and `random_token_rate` must not exceed 1 together."
-    rates = {"mask_token_rate": mask_token_rate, "random_token_rate": random_token_rate}
+    rates = {"mask_token_rate": objective.mask_token_rate, "random_token_rate": objective.random_token_rate}
     expect(sum(rates.values()) <= 1, rule, **rates)
 
 

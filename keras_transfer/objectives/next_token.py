@@ -3,9 +3,11 @@
 import keras
 import numpy as np
 
+from keras_transfer.core.saved_arguments import SavedByArguments
+
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class NextToken:
+class NextToken(SavedByArguments):
     """Makes the targets of a causal language model (Bengio et al. 2003): at each position, the token that follows.
 
     The last token of a text predicts nothing, and neither does padding. Their weight is 0.
@@ -34,13 +36,6 @@ class NextToken:
         real = _shifted(inputs["padding_mask"]).astype("float32")
         targets = _shifted(inputs["token_ids"]).astype("int32") * real.astype("int32")
         return inputs, targets, real if weights is None else real * np.asarray(weights, "float32")[:, None]
-
-    def get_config(self):
-        return {}
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**config)
 
 
 def _shifted(values):

@@ -1,19 +1,30 @@
 """The objective of XLNet: tokens are predicted one after the other in a random order."""
 
+import dataclasses
 from typing import Any
 
 import keras
 import numpy as np
 
 from keras_transfer.core.expect import PART, expects, integer, one_of
+from keras_transfer.core.saved_arguments import SavedByArguments
 from keras_transfer.objectives.draws import padded_rows, word_starts_of
 from keras_transfer.objectives.word_choice import ngram_probabilities
 
 STARTS = ("words", "tokens")
 
 
+@expects(
+    mask_selection_rate=PART,
+    max_span_length=integer(1),
+    starts=one_of(*STARTS),
+    reuse_length=integer(1),
+    permutation_size=integer(1),
+    seed=integer(0),
+)
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class PermutationLanguageModel:
+@dataclasses.dataclass(eq=False)
+class PermutationLanguageModel(SavedByArguments):
     """Draws the order in which the tokens of each text are predicted, and the last ones of it as targets (XLNet).
 
     The model's input is the text as it is, without a mask token. The tokens that are not targets are given. A target is
@@ -70,30 +81,13 @@ class PermutationLanguageModel:
     Source: https://arxiv.org/abs/1906.08237, https://github.com/zihangdai/xlnet
     """
 
-    @expects(
-        mask_selection_rate=PART,
-        max_span_length=integer(1),
-        starts=one_of(*STARTS),
-        reuse_length=integer(1),
-        permutation_size=integer(1),
-        seed=integer(0),
-    )
-    def __init__(
-        self,
-        mask_selection_rate: float = 1 / 6,
-        *,
-        max_span_length: int = 5,
-        starts: str = "words",
-        reuse_length: int | None = None,
-        permutation_size: int | None = None,
-        seed: int | None = None,
-    ):
-        self.mask_selection_rate = mask_selection_rate
-        self.max_span_length = max_span_length
-        self.starts = starts
-        self.reuse_length = reuse_length
-        self.permutation_size = permutation_size
-        self.seed = seed
+    mask_selection_rate: float = 1 / 6
+    _: dataclasses.KW_ONLY
+    max_span_length: int = 5
+    starts: str = "words"
+    reuse_length: int | None = None
+    permutation_size: int | None = None
+    seed: int | None = None
 
     def __call__(self, inputs, random, special_ids, word_starts=None):
         ids, real = padded_rows(inputs, word_starts)
@@ -156,20 +150,6 @@ class PermutationLanguageModel:
         """
         found = {"special_ids": preprocessor.special_ids}
         return found if self.starts == "tokens" else {**found, "word_starts": word_starts_of(preprocessor, True)}
-
-    def get_config(self):
-        return {
-            "mask_selection_rate": self.mask_selection_rate,
-            "max_span_length": self.max_span_length,
-            "starts": self.starts,
-            "reuse_length": self.reuse_length,
-            "permutation_size": self.permutation_size,
-            "seed": self.seed,
-        }
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**config)
 
 
 def choose_spans(allowed, starts, lengths, before, order, rate, count):

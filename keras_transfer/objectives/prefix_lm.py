@@ -1,5 +1,7 @@
 """The objective of prefix language models: the rest of a text is predicted from its beginning."""
 
+import dataclasses
+
 import keras
 import numpy as np
 
@@ -8,7 +10,9 @@ from keras_transfer.objectives.draws import as_rows
 from keras_transfer.objectives.sequence_objective import SequenceObjective
 
 
+@expects(noise_density=number(above=0, most=0.5), seed=integer(0))
 @keras.saving.register_keras_serializable(package="keras_transfer")
+@dataclasses.dataclass(eq=False)
 class PrefixLM(SequenceObjective):
     """Cuts each text in two: the encoder receives its beginning, and the decoder writes the rest (Raffel et al. 2020).
 
@@ -37,10 +41,9 @@ class PrefixLM(SequenceObjective):
     Source: https://arxiv.org/abs/1910.10683
     """
 
-    @expects(noise_density=number(above=0, most=0.5), seed=integer(0))
-    def __init__(self, noise_density: float = 0.5, *, seed: int | None = None):
-        self.noise_density = noise_density
-        self.seed = seed
+    noise_density: float = 0.5
+    _: dataclasses.KW_ONLY
+    seed: int | None = None
 
     def bounds(self, length: int) -> tuple:
         """Returns the smallest and the largest number of tokens that the source of a text may have.
@@ -64,6 +67,3 @@ class PrefixLM(SequenceObjective):
     def max_lengths(self, length: int) -> tuple[int, int]:
         targets = (length - self.bounds(length)[0] for length in range(length + 1))
         return max(length - 1, 0), max(targets)
-
-    def get_config(self):
-        return {"noise_density": self.noise_density, "seed": self.seed}

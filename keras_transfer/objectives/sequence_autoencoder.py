@@ -1,5 +1,7 @@
 """The objective of sequence autoencoders: a text is predicted from itself."""
 
+import dataclasses
+
 import keras
 
 from keras_transfer.core.expect import expects, integer
@@ -7,7 +9,9 @@ from keras_transfer.objectives.draws import as_rows
 from keras_transfer.objectives.sequence_objective import SequenceObjective
 
 
+@expects(seed=integer(0))
 @keras.saving.register_keras_serializable(package="keras_transfer")
+@dataclasses.dataclass(eq=False)
 class SequenceAutoencoder(SequenceObjective):
     """Trains the decoder to write the text that the encoder has read (Dai and Le 2015).
 
@@ -34,9 +38,8 @@ class SequenceAutoencoder(SequenceObjective):
     Source: https://arxiv.org/abs/1511.01432
     """
 
-    @expects(seed=integer(0))
-    def __init__(self, *, seed: int | None = None):
-        self.seed = seed
+    _: dataclasses.KW_ONLY
+    seed: int | None = None
 
     def __call__(self, rows, random):
         rows = as_rows(rows)
@@ -44,6 +47,3 @@ class SequenceAutoencoder(SequenceObjective):
 
     def max_lengths(self, length: int) -> tuple[int, int]:
         return length, length
-
-    def get_config(self):
-        return {"seed": self.seed}

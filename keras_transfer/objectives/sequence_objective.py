@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from keras_transfer.core.saved_arguments import SavedByArguments
 
-class SequenceObjective:
+
+class SequenceObjective(SavedByArguments):
     """Base class of the objectives that `tasks.Seq2SeqLM` pretrains with, such as `SpanCorruption`.
 
     A call receives a list of rows and returns two lists of rows: the sources, for the encoder, and the targets,
@@ -14,9 +16,9 @@ class SequenceObjective:
     A row is an integer array [tokens] without the special tokens of a text, such as its end token, which the task puts
     around rows, sources and targets. Rows may be of any length, and so may what they become.
 
-    A subclass has an attribute `seed`, an integer or `None`, and implements `__call__(rows, random, **tokens)`,
-    `max_lengths` and `get_config`. If a call needs to know special tokens, it also implements `tokens`. It is
-    registered, so that a `.keras` file can contain it.
+    A subclass has an attribute `seed`, an integer or `None`, and implements `__call__(rows, random, **tokens)` and
+    `max_lengths`. If a call needs to know special tokens, it also implements `tokens`. It is registered, so that a
+    `.keras` file can contain it. Its config is the attributes that are named like the constructor's arguments.
 
     Example:
     ```python
@@ -27,9 +29,6 @@ class SequenceObjective:
 
         def max_lengths(self, length):
             return length, length
-
-        def get_config(self):
-            return {}
     ```
     """
 
@@ -63,7 +62,3 @@ class SequenceObjective:
             A tuple of two integers.
         """
         raise NotImplementedError(f"{type(self).__name__} must implement `max_lengths`.")
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**config)

@@ -1,5 +1,6 @@
 """The objective of T5: spans of tokens are replaced by sentinels, and predicted."""
 
+import dataclasses
 from typing import Any
 
 import keras
@@ -11,7 +12,9 @@ from keras_transfer.objectives.noise import corrupt_spans
 from keras_transfer.objectives.sequence_objective import SequenceObjective
 
 
+@expects(noise_density=PART, mean_span_length=number(1), seed=integer(0))
 @keras.saving.register_keras_serializable(package="keras_transfer")
+@dataclasses.dataclass(eq=False)
 class SpanCorruption(SequenceObjective):
     """Replaces spans of tokens by sentinels, for which the decoder writes what they stand for (Raffel et al. 2020).
 
@@ -49,11 +52,10 @@ class SpanCorruption(SequenceObjective):
     Source: https://arxiv.org/abs/1910.10683
     """
 
-    @expects(noise_density=PART, mean_span_length=number(1), seed=integer(0))
-    def __init__(self, noise_density: float = 0.15, *, mean_span_length: float = 3.0, seed: int | None = None):
-        self.noise_density = noise_density
-        self.mean_span_length = mean_span_length
-        self.seed = seed
+    noise_density: float = 0.15
+    _: dataclasses.KW_ONLY
+    mean_span_length: float = 3.0
+    seed: int | None = None
 
     def counts(self, length: int | np.ndarray) -> tuple:
         """Computes how many tokens of a text are noise, and how many spans of noise it has.
@@ -100,13 +102,6 @@ class SpanCorruption(SequenceObjective):
     def max_lengths(self, length: int) -> tuple[int, int]:
         tokens, spans = self.counts(np.arange(length + 1))
         return int((np.arange(length + 1) - tokens + spans).max()), int((tokens + spans).max())
-
-    def get_config(self):
-        return {
-            "noise_density": self.noise_density,
-            "mean_span_length": self.mean_span_length,
-            "seed": self.seed,
-        }
 
 
 def _segments(total, count, random):

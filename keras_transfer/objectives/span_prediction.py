@@ -1,5 +1,6 @@
 """The objective of MASS: a span of a text is hidden from the encoder, and the decoder writes it."""
 
+import dataclasses
 from typing import Any
 
 import keras
@@ -10,7 +11,15 @@ from keras_transfer.objectives.draws import as_rows, check_kinds, hide, mask_tok
 from keras_transfer.objectives.sequence_objective import SequenceObjective
 
 
+@expects(
+    mask_rate=number(above=0, most=1),
+    block_length=integer(1),
+    mask_token_rate=FRACTION,
+    random_token_rate=FRACTION,
+    seed=integer(0),
+)
 @keras.saving.register_keras_serializable(package="keras_transfer")
+@dataclasses.dataclass(eq=False)
 class SpanPrediction(SequenceObjective):
     """Hides a span of each text, which the decoder writes (MASS, Song et al. 2019).
 
@@ -56,28 +65,15 @@ class SpanPrediction(SequenceObjective):
 
     with_positions = True
 
-    @expects(
-        mask_rate=number(above=0, most=1),
-        block_length=integer(1),
-        mask_token_rate=FRACTION,
-        random_token_rate=FRACTION,
-        seed=integer(0),
-    )
-    def __init__(
-        self,
-        mask_rate: float = 0.5,
-        *,
-        block_length: int | None = None,
-        mask_token_rate: float = 0.8,
-        random_token_rate: float = 0.1,
-        seed: int | None = None,
-    ):
-        check_kinds(mask_token_rate, random_token_rate)
-        self.mask_rate = mask_rate
-        self.block_length = block_length
-        self.mask_token_rate = mask_token_rate
-        self.random_token_rate = random_token_rate
-        self.seed = seed
+    mask_rate: float = 0.5
+    _: dataclasses.KW_ONLY
+    block_length: int | None = None
+    mask_token_rate: float = 0.8
+    random_token_rate: float = 0.1
+    seed: int | None = None
+
+    def __post_init__(self):
+        check_kinds(self)
 
     def draw(self, length: int, random: np.random.Generator) -> np.ndarray:
         """Draws the tokens of a text that are hidden.
@@ -115,12 +111,3 @@ class SpanPrediction(SequenceObjective):
         for source, places, target in zip(sources, positions, targets):
             source[places] = hide(target, random, self, mask_id, vocabulary_size, special_ids)
         return sources, previous, targets, positions
-
-    def get_config(self):
-        return {
-            "mask_rate": self.mask_rate,
-            "block_length": self.block_length,
-            "mask_token_rate": self.mask_token_rate,
-            "random_token_rate": self.random_token_rate,
-            "seed": self.seed,
-        }

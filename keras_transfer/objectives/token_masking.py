@@ -1,11 +1,13 @@
 """The objective of masked language models: some tokens are hidden and predicted from all others."""
 
+import dataclasses
 from typing import Any
 
 import keras
 import numpy as np
 
 from keras_transfer.core.expect import FRACTION, PART, expect, expects, integer, one_of
+from keras_transfer.core.saved_arguments import SavedByArguments
 from keras_transfer.objectives.draws import (
     check_kinds,
     hide,
@@ -22,8 +24,17 @@ UNITS = ("tokens", "words", "ngrams", "spans")
 _MAX_WORDS = {"words": 1, "ngrams": 3, "spans": 10}
 
 
+@expects(
+    mask_selection_rate=PART,
+    mask_token_rate=FRACTION,
+    random_token_rate=FRACTION,
+    units=one_of(*UNITS),
+    max_words=integer(1),
+    seed=integer(0),
+)
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class TokenMasking:
+@dataclasses.dataclass(eq=False)
+class TokenMasking(SavedByArguments):
     """Hides some tokens of each text, which a masked language model predicts (Devlin et al. 2019, section 3.1).
 
     A fraction of the real tokens of a text that are not special is chosen, but at least one token. Most of the chosen
@@ -84,33 +95,19 @@ class TokenMasking:
     Source: https://arxiv.org/abs/1810.04805, https://arxiv.org/abs/1909.11942 and https://arxiv.org/abs/1907.10529.
     """
 
-    @expects(
-        mask_selection_rate=PART,
-        mask_token_rate=FRACTION,
-        random_token_rate=FRACTION,
-        units=one_of(*UNITS),
-        max_words=integer(1),
-        seed=integer(0),
-    )
-    def __init__(
-        self,
-        mask_selection_rate: float = 0.15,
-        *,
-        mask_token_rate: float = 0.8,
-        random_token_rate: float = 0.1,
-        units: str = "tokens",
-        max_words: int | None = None,
-        seed: int | None = None,
-    ):
-        check_kinds(mask_token_rate, random_token_rate)
-        fits = max_words is None or units in ("ngrams", "spans")
-        expect(fits, "`max_words` requires `units='ngrams'` or `units='spans'`.", max_words=max_words, units=units)
-        self.mask_selection_rate = mask_selection_rate
-        self.mask_token_rate = mask_token_rate
-        self.random_token_rate = random_token_rate
-        self.units = units
-        self.max_words = None if max_words is None else int(max_words)
-        self.seed = seed
+    mask_selection_rate: float = 0.15
+    _: dataclasses.KW_ONLY
+    mask_token_rate: float = 0.8
+    random_token_rate: float = 0.1
+    units: str = "tokens"
+    max_words: int | None = None
+    seed: int | None = None
+
+    def __post_init__(self):
+        check_kinds(self)
+        fits = self.max_words is None or self.units in ("ngrams", "spans")
+        rule = "`max_words` requires `units='ngrams'` or `units='spans'`."
+        expect(fits, rule, max_words=self.max_words, units=self.units)
 
     def __call__(self, inputs, random, mask_id, special_ids, vocabulary_size, word_starts=None):
         ids, real = padded_rows(inputs, word_starts)
@@ -187,16 +184,6 @@ class TokenMasking:
         """
         found = mask_tokens(preprocessor)
         return found if self.units == "tokens" else {**found, "word_starts": word_starts_of(preprocessor)}
-
-    def get_config(self):
-        return {
-            "mask_selection_rate": self.mask_selection_rate,
-            "mask_token_rate": self.mask_token_rate,
-            "random_token_rate": self.random_token_rate,
-            "units": self.units,
-            "max_words": self.max_words,
-            "seed": self.seed,
-        }
 
     @classmethod
     def from_config(cls, config):

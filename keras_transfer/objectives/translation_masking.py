@@ -1,16 +1,20 @@
 """The objective of XLM for translations: tokens of two texts that mean the same are hidden and predicted from both."""
 
+import dataclasses
 from collections.abc import Sequence
 
 import keras
 import numpy as np
 
 from keras_transfer.core.expect import FRACTION, PART, expect, expects
+from keras_transfer.core.saved_arguments import SavedByArguments
 from keras_transfer.objectives.draws import as_rows, check_kinds, hide
 
 
+@expects(mask_selection_rate=PART, mask_token_rate=FRACTION, random_token_rate=FRACTION)
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class TranslationMasking:
+@dataclasses.dataclass(eq=False)
+class TranslationMasking(SavedByArguments):
     """Hides tokens of a text and its translation, which are predicted from both (TLM, Conneau and Lample 2019).
 
     The two texts are joined. Positions begin at 0 in each of them, and each has its own language. A hidden token can be
@@ -57,14 +61,13 @@ class TranslationMasking:
     Source: https://arxiv.org/abs/1901.07291
     """
 
-    @expects(mask_selection_rate=PART, mask_token_rate=FRACTION, random_token_rate=FRACTION)
-    def __init__(
-        self, mask_selection_rate: float = 0.15, *, mask_token_rate: float = 0.8, random_token_rate: float = 0.1
-    ):
-        check_kinds(mask_token_rate, random_token_rate)
-        self.mask_selection_rate = mask_selection_rate
-        self.mask_token_rate = mask_token_rate
-        self.random_token_rate = random_token_rate
+    mask_selection_rate: float = 0.15
+    _: dataclasses.KW_ONLY
+    mask_token_rate: float = 0.8
+    random_token_rate: float = 0.1
+
+    def __post_init__(self):
+        check_kinds(self)
 
     def draw(self, row: np.ndarray, random: np.random.Generator, special_ids: Sequence[int] = ()) -> np.ndarray:
         """Draws the tokens of joined texts that are hidden.
@@ -97,14 +100,3 @@ class TranslationMasking:
             inputs["mask_positions"].append(places)
             targets.append(target)
         return inputs, targets
-
-    def get_config(self):
-        return {
-            "mask_selection_rate": self.mask_selection_rate,
-            "mask_token_rate": self.mask_token_rate,
-            "random_token_rate": self.random_token_rate,
-        }
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**config)

@@ -62,6 +62,8 @@ class BertPreprocessor(TokenPreprocessor):
     Source: Devlin et al. 2019, "BERT", section 3; https://github.com/google-research/bert.
     """
 
+    assets = ("vocabulary",)
+
     def __init__(
         self,
         vocabulary: Sequence[str] | None = None,
@@ -89,16 +91,6 @@ class BertPreprocessor(TokenPreprocessor):
     def sep_id(self) -> int:
         """Integer. The id of `[SEP]`."""
         return self.token_to_id("[SEP]")
-
-    def get_config(self):
-        return {
-            "sequence_length": self.sequence_length,
-            "lowercase": self.lowercase,
-            "strip_accents": self.strip_accents,
-            "clean_up": self.clean_up,
-            "split": self.split,
-            "name": self.name,
-        }
 
     def save(self, folder: str | os.PathLike, *, overwrite: bool = False) -> None:  # type: ignore[override]
         """Writes `vocab.txt` and `tokenizer_config.json`, which `load` and Transformers can read.

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 
 from keras_transfer.core.expect import expects, integer
+from keras_transfer.core.saved_arguments import SavedByArguments
 from keras_transfer.text.predicted_words import PredictedWords
 from keras_transfer.text.preprocessor import DEFAULT_LENGTH, batch_shape
 from keras_transfer.text.word_level import WholeWordPreprocessor, pad_words
@@ -18,7 +19,7 @@ NUM_CHARACTERS = 262
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class ElmoPreprocessor(WholeWordPreprocessor):
+class ElmoPreprocessor(SavedByArguments, WholeWordPreprocessor):
     """Turns texts into the inputs of ELMo: the ids of the characters of each word, as in the original.
 
     The ids of a word are the beginning of a word, its bytes in UTF-8, the end of a word, and padding. As in the
@@ -57,6 +58,8 @@ class ElmoPreprocessor(WholeWordPreprocessor):
 
     Source: https://github.com/allenai/bilm-tf, `UnicodeCharsVocabulary`.
     """
+
+    assets = ("vocabulary",)
 
     @expects(max_characters=integer(3))
     def __init__(
@@ -158,7 +161,3 @@ class ElmoPreprocessor(WholeWordPreprocessor):
         file = pathlib.Path(dir_path) / self.predicted_words.vocabulary_file
         if os.fspath(dir_path) and file.exists():  # Keras passes "" if there are no assets.
             self.predicted_words.load_assets(dir_path)
-
-    def get_config(self):
-        names = ("sequence_length", "max_characters", "split", "name")
-        return {name: getattr(self, name) for name in names}

@@ -8,6 +8,7 @@ from typing import Any, Self
 import keras
 
 from keras_transfer.core.expect import TEXT, expects, integer, list_of, one_of
+from keras_transfer.core.saved_arguments import SavedByArguments
 
 _LANGUAGE = re.compile("[a-z]{2,3}_[A-Z]{2}|[a-z]{3}_[A-Z][a-z]{3}|__[a-z]{2,3}__|>>[^<>]+<<")
 
@@ -26,7 +27,7 @@ def is_language_code(token):
 )
 @keras.saving.register_keras_serializable(package="keras_transfer")
 @dataclasses.dataclass(frozen=True)
-class Packing:
+class Packing(SavedByArguments):
     """Describes the special tokens, the padding and the segments of a row.
 
     One text becomes `start a end`, a pair `start a between b end`. If that is too long, the longer text is truncated
@@ -164,14 +165,6 @@ class Packing:
         padding_mask = tf.cast(position < end, tf.int32)
         inputs = {"token_ids": token_ids, "segment_ids": segment_ids, "padding_mask": padding_mask}
         return {name: inputs[name] for name in self.features}
-
-    def get_config(self):
-        config = dataclasses.asdict(self)
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in config.items()}
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**config)
 
 
 def _put(token_ids, position, end, tokens, tokenizer):

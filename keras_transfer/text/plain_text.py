@@ -2,11 +2,12 @@
 
 import keras
 
+from keras_transfer.core.saved_arguments import SavedByArguments
 from keras_transfer.text.preprocessor import Preprocessor
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class PlainText(Preprocessor):
+class PlainText(SavedByArguments, Preprocessor):
     """Passes texts unchanged to an encoder that accepts strings.
 
     Args:
@@ -33,6 +34,3 @@ class PlainText(Preprocessor):
 
     def compute_output_spec(self, texts, sequence_length=None):
         return {"text": keras.KerasTensor(texts.shape, "string")}
-
-    def get_config(self):
-        return {"name": self.name}

@@ -56,9 +56,6 @@ class PredictedWords(Tokenizer):
                 self._table = make_table(keys, tf.range(len(self.vocabulary)))
         return look_up(self._table, words, self.unk_id)
 
-    def get_config(self):
-        return {"split": self.split}
-
 
 @expects(size=integer(4), min_count=integer(1), split=one_of(*SPLITS))
 def word_vocabulary(

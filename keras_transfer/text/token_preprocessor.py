@@ -10,6 +10,7 @@ import numpy as np
 
 from keras_transfer.core.expect import expect, expects, instance_of
 from keras_transfer.core.files import atomic_files
+from keras_transfer.core.saved_arguments import SavedByArguments
 from keras_transfer.text.packing import Packing
 from keras_transfer.text.preprocessor import DEFAULT_LENGTH, as_text_tensors, batch_shape, preprocess
 from keras_transfer.text.tokenizer_files.settings import check_no_tokenizer
@@ -21,7 +22,7 @@ log = logging.getLogger("keras_transfer")
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
+class TokenPreprocessor(SavedByArguments, HasTokenizer, WordLevelPreprocessor):
     """Turns texts, or pairs of texts, into token ids, a padding mask and, if the model has them, segments.
 
     It is the preprocessor of every architecture except BERT, since `load` reads the tokenizer and the packing from a
@@ -248,20 +249,6 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
 
     def _pack(self, ids, sequence_length):
         return self.packing.pack(ids, self.tokenizer, self.sequence_length, sequence_length)
-
-    def get_config(self):
-        return {
-            "tokenizer": keras.saving.serialize_keras_object(self.tokenizer),
-            "packing": keras.saving.serialize_keras_object(self.packing),
-            "sequence_length": self.sequence_length,
-            "split": self.split,
-            "name": self.name,
-        }
-
-    @classmethod
-    def from_config(cls, config):
-        parts = config.keys() & {"tokenizer", "packing"}  # a subclass may have none of them
-        return cls(**{**config, **{name: keras.saving.deserialize_keras_object(config[name]) for name in parts}})
 
     def load_assets(self, dir_path: str | os.PathLike) -> None:
         super().load_assets(dir_path)

@@ -5,13 +5,14 @@ from typing import Any
 import keras
 
 from keras_transfer.core.expect import expect, expects, instance_of, integer
+from keras_transfer.core.saved_arguments import SavedByArguments
 from keras_transfer.text.preprocessor import Preprocessor, as_text_tensors, batch_shape, is_longest
 from keras_transfer.text.token_preprocessor import TokenPreprocessor
 from keras_transfer.text.tokenizers.tokenizer import HasTokenizer
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class WindowPreprocessor(HasTokenizer, Preprocessor):
+class WindowPreprocessor(SavedByArguments, HasTokenizer, Preprocessor):
     """Cuts texts that are too long for an encoder into overlapping windows, so that no token is lost.
 
     If a text fits into one window, its row is the same as from `preprocessor`. Longer texts have several windows of
@@ -91,14 +92,3 @@ class WindowPreprocessor(HasTokenizer, Preprocessor):
         self._check_single(texts)
         shape = (*batch_shape(texts), None)
         return {key: keras.KerasTensor(shape, dtype="int32", name=key) for key in self.preprocessor.packing.features}
-
-    def get_config(self):
-        return {
-            "preprocessor": keras.saving.serialize_keras_object(self.preprocessor),
-            "overlap": self.overlap,
-            "name": self.name,
-        }
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**{**config, "preprocessor": keras.saving.deserialize_keras_object(config["preprocessor"])})

@@ -59,9 +59,6 @@ class WordTokenizer(Tokenizer):
             ids = tf.tensor_scatter_nd_update(ids, rare, folded)
         return ids
 
-    def get_config(self):
-        return {"lowercase": self.lowercase, "split": self.split, "case_folding": self.case_folding}
-
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class WordPreprocessor(HasTokenizer, WholeWordPreprocessor):

@@ -173,16 +173,6 @@ class ByteBPETokenizer(BPETokenizer):
     def token_bytes(self) -> list:
         return _bytes_of_tokens(self.vocabulary, self.added_tokens)
 
-    def get_config(self):
-        return {
-            "add_prefix_space": self.add_prefix_space,
-            "normalization": self.normalization,
-            "added_tokens": self.added_tokens,
-            "unk_token": self.unk_token,
-            "mask_token": self.mask_token,
-            "eos_token": self.eos_token,
-        }
-
     def to_json(self) -> dict:
         byte_level = {"type": "ByteLevel", "trim_offsets": True, "use_regex": True}
         return {

@@ -104,9 +104,6 @@ class FastaiTokenizer(Tokenizer):
         """
         return [f"{token} ".encode() for token in self.vocabulary]
 
-    def get_config(self):
-        return {"unk_token": self.unk_token, "mask_token": self.mask_token, "eos_token": self.eos_token}
-
     def to_json(self) -> dict:
         model = {"type": "WordLevel", "vocab": self._ids, "unk_token": self.unk_token}
         return {"normalizer": None, "pre_tokenizer": _SPLIT, "decoder": None, "model": model}

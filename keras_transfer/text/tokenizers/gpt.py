@@ -84,9 +84,6 @@ class GPTTokenizer(BPETokenizer):
         """
         return [token.replace(_END, " ").encode("utf-8") for token in self.vocabulary]
 
-    def get_config(self):
-        return {"unk_token": self.unk_token, "mask_token": self.mask_token, "eos_token": self.eos_token}
-
     def to_json(self) -> dict:
         return {
             "normalizer": {

@@ -76,6 +76,3 @@ class MarianTokenizer(UnigramTokenizer):
             "another model. Write both with `TokenPreprocessor.save(folder, target=...)`. "
             f"Received: a vocabulary of {self.vocabulary_size} tokens"
         )
-
-    def get_config(self):
-        return {**super().get_config(), "source_lang": self.source_lang, "target_lang": self.target_lang}

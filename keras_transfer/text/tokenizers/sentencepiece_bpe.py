@@ -184,17 +184,6 @@ class SentencePieceBPETokenizer(BPETokenizer):
         of_bytes |= dict.fromkeys(self.control_tokens, b"")
         return [of_bytes.get(token, token.replace(SPACE, " ").encode("utf-8")) for token in self.vocabulary]
 
-    def get_config(self):
-        return {
-            "prefix": self.prefix,
-            "byte_fallback": self.byte_fallback,
-            "added_tokens": self.added_tokens,
-            "control_tokens": self.control_tokens,
-            "unk_token": self.unk_token,
-            "mask_token": self.mask_token,
-            "eos_token": self.eos_token,
-        }
-
     def _write_merges(self, folder):
         (folder / _MERGES_FILE).write_text(json.dumps(self.merges, ensure_ascii=False) + "\n", "utf-8")
 

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from keras_transfer.core.expect import expect
+from keras_transfer.core.saved_arguments import SavedByArguments
 from keras_transfer.text.packing import is_language_code
 from keras_transfer.text.preprocessor import as_text_tensors
 from keras_transfer.text.strings.pieces import join_pieces
@@ -16,7 +17,7 @@ from keras_transfer.text.strings.pieces import join_pieces
 _SENTINEL = re.compile("\u2581?<extra_id_([0-9]+)>")  # with the mark of a space in mT5
 
 
-class Tokenizer:
+class Tokenizer(SavedByArguments):
     """Splits raw text into tokens and returns their ids; the base class of all tokenizers.
 
     A tokenizer is a plain object, so that neither Keras nor TensorFlow tracks its vocabulary. Its config holds the
@@ -24,7 +25,7 @@ class Tokenizer:
     `Packing` adds the special tokens.
 
     A subclass implements `_tokenize(texts)`, which returns the ids of a string tensor [batch] as an int32 ragged tensor
-    [batch, None], and `get_config`. It can also implement `token_bytes` to convert ids to texts, `to_json`,
+    [batch, None]. It can also implement `token_bytes` to convert ids to texts, `to_json`,
     `reads_json` and `from_json` to write and read a folder that Transformers can read, and, if it sets `has_offsets`,
     `_tokenize_with_offsets(texts)`.
 
@@ -42,6 +43,7 @@ class Tokenizer:
 
     _tokenize: Callable
     _tokenize_with_offsets: Callable
+    assets = ("vocabulary", "merges", "model")
     vocabulary_file = "vocab.txt"
     by_lines = True  # Whether the file has one token per line.
     first_id = 0
@@ -369,10 +371,6 @@ class Tokenizer:
             ValueError: If the file needs something that this class does not support.
         """
         raise NotImplementedError(f"{cls.__name__} cannot be read from a tokenizer.json.")
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**config)
 
 
 def check_offsets(tokenizer):

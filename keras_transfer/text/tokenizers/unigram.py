@@ -224,16 +224,6 @@ class UnigramTokenizer(Tokenizer):
     def _byte_pieces(self):
         return [piece for piece, _, type in self._model.pieces if type == PieceType.BYTE]
 
-    def get_config(self):
-        return {
-            "normalization": self.normalization,
-            "unk_token": self.unk_token,
-            "mask_token": self.mask_token,
-            "eos_token": self.eos_token,
-            "keep_spaces": self.keep_spaces,
-            "graphemes": self.graphemes,
-        }
-
     def save_assets(self, folder: str | os.PathLike) -> None:
         """Writes the model and the tokens into a folder.
 

@@ -186,15 +186,6 @@ class WordPieceTokenizer(Tokenizer):
             },
         }
 
-    def get_config(self):
-        return {
-            "lowercase": self.lowercase,
-            "strip_accents": self.strip_accents,
-            "unk_token": self.unk_token,
-            "mask_token": self.mask_token,
-            "clean_up": self.clean_up,
-        }
-
 
 @functools.lru_cache(maxsize=4)
 def _make_splitter(vocabulary, unk_token):
