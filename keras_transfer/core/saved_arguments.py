@@ -1,0 +1,49 @@
+"""The arguments of functions and constructors, and the classes that Keras saves by them."""
+
+import inspect
+
+
+def accepted_arguments(functions):
+    """Returns the names of the arguments that a function accepts, or passes on to the next ones by `**kwargs`."""
+    known = []
+    for function in functions:
+        parameters = inspect.signature(getattr(function, "__func__", function)).parameters.values()
+        several = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+        known += [each.name for each in parameters if each.kind not in several]
+        if not any(each.kind is each.VAR_KEYWORD for each in parameters):
+            break
+    return [name for name in known if name not in ("self", "cls")]
+
+
+class SavedByArguments:
+    """Mixin of the classes whose config is the arguments of the constructor, each an attribute of the same name.
+
+    Attributes:
+        assets: Tuple of the names of arguments that are saved as files, and not in the config.
+    """
+
+    assets: tuple[str, ...] = ()
+
+    def get_config(self):
+        constructors = [vars(base)["__init__"] for base in type(self).__mro__ if "__init__" in vars(base)]
+        names = [name for name in accepted_arguments(constructors) if name not in self.assets]
+        return {name: _saved(getattr(self, name)) for name in names}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**{name: _loaded(value) for name, value in config.items()})
+
+
+def _saved(value):
+    import keras
+
+    if isinstance(value, tuple):
+        return list(value)
+    return keras.saving.serialize_keras_object(value) if hasattr(value, "get_config") else value
+
+
+def _loaded(value):
+    import keras
+
+    is_object = isinstance(value, dict) and "class_name" in value
+    return keras.saving.deserialize_keras_object(value) if is_object else value
